@@ -1,0 +1,115 @@
+# Needs make and Python 3.11 or newer. Everything else is kept in .venv, which the first target that
+# needs it creates, and which is renewed only when pyproject.toml changes.
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+READY := $(VENV)/.ready
+LOG   := $(VENV)/install.log
+
+# Say `make PYTHON=/path/to/python3.12 test` to choose an interpreter yourself.
+PYTHON ?=
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.12 python3.11 python3.13 python3.14 python3 python)
+
+# The tests of the pure layer: no socket, no sleep, seconds in all.
+PURE_TESTS := $(wildcard tests/model tests/core tests/accounting tests/catalog tests/properties)
+
+# Files that live beside the project, not in it. Tests that need an absent one are skipped and say so.
+export BURSAR_ORACLE ?= $(CURDIR)/../shared/oracle/cases.yaml
+export BURSAR_TRACES ?= $(CURDIR)/../shared/traces
+
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
+
+.DEFAULT_GOAL := help
+# The steps share the processors already; running them side by side would only mix their output.
+.NOTPARALLEL:
+.PHONY: help run test test-full check bench format clean \
+        check-format check-lint check-types check-tidy check-pure beside real-parts
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: $(READY) ## show Bursar at work on a demonstration fleet
+	@$(BIN)/bursar demo
+
+test: $(READY) beside ## run the tests that need pip packages only
+	@$(PYTEST) -m "not real"
+
+test-full: $(READY) real-parts beside ## run every test, real parts included
+	@$(PYTEST)
+
+check: check-format check-lint check-types check-tidy check-pure ## format, lint, types, tidy, pure-layer tests
+	@echo "check: all good"
+
+bench: $(READY) ## measure speed and memory; prints one table
+	@$(BIN)/python -m benchmarks
+
+format: $(READY) ## rewrite the code in the project's format, fix what lint can fix
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+clean: ## remove .venv and every cache
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+check-format: $(READY)
+	@echo "check: format"
+	@$(BIN)/ruff format --check . || { echo "check: 'make format' puts the format right" >&2; exit 1; }
+
+check-lint: $(READY)
+	@echo "check: lint"
+	@$(BIN)/ruff check --quiet .
+
+check-types: $(READY)
+	@echo "check: types"
+	@$(BIN)/mypy --no-error-summary
+
+check-tidy: $(READY)
+	@echo "check: tidy and docs"
+	@$(BIN)/python -m pytest tests/test_tidy.py tests/test_docs.py
+
+check-pure: $(READY)
+	@echo "check: pure layer"
+	@$(if $(PURE_TESTS),$(PYTEST) $(PURE_TESTS),echo "no tests of the pure layer found" >&2; exit 1)
+
+beside:
+	@test -e "$(BURSAR_ORACLE)" && state="found" || state="absent, tests that need it are skipped"; \
+	  echo "oracle cases: $(BURSAR_ORACLE) ($$state; set BURSAR_ORACLE to look elsewhere)"
+	@test -e "$(BURSAR_TRACES)" && state="found" || state="absent, tests that need them are skipped"; \
+	  echo "traces: $(BURSAR_TRACES) ($$state; set BURSAR_TRACES to look elsewhere)"
+
+# Each real part gets a target of its own that installs it, and is named here.
+real-parts:
+	@echo "real parts: none are needed yet; test-full runs what test runs"
+
+$(READY): pyproject.toml
+	@python=""; old=""; bare=""; \
+	for candidate in $(CANDIDATES); do \
+	  "$$candidate" -c "" >/dev/null 2>&1 || continue; \
+	  "$$candidate" -c "import sys; sys.exit(sys.version_info < (3, 11))" || { old="$$candidate"; continue; }; \
+	  "$$candidate" -c "import venv, ensurepip" >/dev/null 2>&1 || { bare="$$candidate"; continue; }; \
+	  python="$$candidate"; break; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  if [ -n "$$bare" ]; then \
+	    echo "make: $$bare cannot create environments: its venv module is missing." >&2; \
+	    echo "      On Debian and Ubuntu: apt install python3-venv" >&2; \
+	  elif [ -n "$$old" ]; then \
+	    echo "make: $$old is $$("$$old" -V 2>&1); Bursar needs Python 3.11 or newer." >&2; \
+	    echo "      Install one, or name it: make PYTHON=/path/to/python3.11 ..." >&2; \
+	  else \
+	    echo "make: none of these runs: $(CANDIDATES)" >&2; \
+	    echo "      Install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3.11 ..." >&2; \
+	  fi; \
+	  exit 1; \
+	fi; \
+	if ! $(BIN)/python -c "import pip, sys; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1; then \
+	  echo "make: creating $(VENV) with $$("$$python" -V) (once; about a minute)"; \
+	  "$$python" -m venv --clear $(VENV) || exit 1; \
+	fi; \
+	if ! $(BIN)/python -m pip install --disable-pip-version-check --no-input -e '.[dev]' >$(LOG) 2>&1; then \
+	  echo "make: installing the packages failed; the end of $(LOG):" >&2; \
+	  tail -n 15 $(LOG) >&2; \
+	  echo "make: check the network or pip's configuration, then run make again" >&2; \
+	  exit 1; \
+	fi; \
+	touch $(READY)

@@ -1,0 +1,1 @@
+"""Figures, measured on this machine and printed beside their references. Never assertions."""

@@ -1,0 +1,37 @@
+"""``python -m benchmarks [name ...]``: one table, in one run, on this machine."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+
+from benchmarks import churn, gangs, kueue, slivers
+from benchmarks.figure import Figure, write_table
+
+SUITES: dict[str, Callable[[], list[Figure]]] = {
+    "churn": churn.figures,
+    "kueue": kueue.figures,
+    "gangs": gangs.figures,
+    "slivers": slivers.figures,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the suites named, or all."""
+    unknown = sorted(set(names) - set(SUITES))
+    if unknown:
+        known = ", ".join(SUITES)
+        sys.stderr.write(f"error: no benchmark is called {unknown[0]}\nfix: choose from {known}\n")
+        return 2
+    found: list[Figure] = []
+    for name in names or SUITES:
+        sys.stderr.write(f"running {name} ...\n")
+        found += SUITES[name]()
+    system = f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
+    sys.stdout.write(f"{system}; one process, CPU time\n\n{write_table(found)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

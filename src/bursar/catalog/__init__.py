@@ -1,0 +1,1 @@
+"""Facts about hardware that hold everywhere: GPU models and how each can be cut."""

@@ -1,0 +1,1 @@
+"""Pure. ``decide`` and the rules under it; no clock, no chance, no I/O."""

@@ -1,0 +1,138 @@
+"""Clusters, pools and nodes must name each other rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bursar.core.admission.problem import Problem, listed, repeated, suggest
+from bursar.core.pool import NODE_LEVEL
+from bursar.model.fleet import Fleet, Pool
+from bursar.model.gpu import GpuModel
+
+
+def names_are_unique(fleet: Fleet) -> Iterator[Problem]:
+    for field, names in (
+        ("clusters", [cluster.name for cluster in fleet.clusters]),
+        ("pools", [pool.name for pool in fleet.pools]),
+        ("nodes", [node.id for node in fleet.nodes]),
+    ):
+        for name in repeated(names):
+            yield Problem(
+                code=f"duplicate-{field.removesuffix('s')}",
+                field=field,
+                text=f"has {name!r} twice",
+                fix="Give each a name of its own.",
+            )
+
+
+def levels_are_legal(fleet: Fleet) -> Iterator[Problem]:
+    for index, cluster in enumerate(fleet.clusters):
+        field = f"clusters[{index}].topology_levels"
+        if NODE_LEVEL in cluster.topology_levels:
+            yield Problem(
+                code="reserved-level",
+                field=field,
+                text=f"of {cluster.name!r} names {NODE_LEVEL!r}, which every cluster has anyway",
+                fix="Leave it out; nodes are the narrowest level by themselves.",
+            )
+        for level in repeated(cluster.topology_levels):
+            yield Problem(
+                code="duplicate-level",
+                field=field,
+                text=f"of {cluster.name!r} names {level!r} twice",
+                fix="Write each level once, the widest first.",
+            )
+
+
+def pools_are_in_clusters(fleet: Fleet) -> Iterator[Problem]:
+    known = {cluster.name for cluster in fleet.clusters}
+    for index, pool in enumerate(fleet.pools):
+        if pool.cluster not in known:
+            yield Problem(
+                code="unknown-cluster",
+                field=f"pools[{index}].cluster",
+                text=f"of {pool.name!r} is {pool.cluster!r}, which does not exist",
+                fix=suggest(pool.cluster, known, "cluster"),
+            )
+
+
+def gpus_have_a_model(fleet: Fleet) -> Iterator[Problem]:
+    for index, pool in enumerate(fleet.pools):
+        if pool.gpus_per_node and pool.gpu_model is None:
+            yield Problem(
+                code="gpus-without-model",
+                field=f"pools[{index}].gpu_model",
+                text=f"of {pool.name!r} is missing for {pool.gpus_per_node} GPUs on each node",
+                fix="Write the model, or gpus_per_node of 0 for nodes without GPUs.",
+            )
+        elif pool.gpu_model is not None and not pool.gpus_per_node:
+            yield Problem(
+                code="model-without-gpus",
+                field=f"pools[{index}].gpus_per_node",
+                text=f"of {pool.name!r} is 0 though its model is {pool.gpu_model.name}",
+                fix="Write how many GPUs a node has, or leave gpu_model out.",
+            )
+
+
+def models_mean_one_thing(fleet: Fleet) -> Iterator[Problem]:
+    """Flavors and requests go by name, so a name must not stand for two boards."""
+    seen: dict[str, tuple[GpuModel, Pool]] = {}
+    for index, pool in enumerate(fleet.pools):
+        if pool.gpu_model is None:
+            continue
+        first, where = seen.setdefault(pool.gpu_model.name, (pool.gpu_model, pool))
+        if first != pool.gpu_model:
+            yield Problem(
+                code="conflicting-gpu-model",
+                field=f"pools[{index}].gpu_model",
+                text=f"is another {first.name} than that of pool {where.name!r}",
+                fix="Describe the model once, or give the other board a name of its own.",
+            )
+
+
+def nodes_are_in_pools(fleet: Fleet) -> Iterator[Problem]:
+    known = {pool.name for pool in fleet.pools}
+    for index, node in enumerate(fleet.nodes):
+        if node.pool not in known:
+            yield Problem(
+                code="unknown-pool",
+                field=f"nodes[{index}].pool",
+                text=f"of {node.id!r} is {node.pool!r}, which does not exist",
+                fix=suggest(node.pool, known, "pool"),
+            )
+
+
+def nodes_have_a_place(fleet: Fleet) -> Iterator[Problem]:
+    """A node without a label would share a nameless domain with every other such node."""
+    levels = {cluster.name: cluster.topology_levels for cluster in fleet.clusters}
+    pools = {pool.name: pool for pool in fleet.pools}
+    for index, node in enumerate(fleet.nodes):
+        pool = pools.get(node.pool)
+        if pool is None:
+            continue
+        labels = {**pool.labels, **node.labels}
+        missing = [level for level in levels.get(pool.cluster, ()) if not labels.get(level)]
+        if missing:
+            yield Problem(
+                code="missing-topology-label",
+                field=f"nodes[{index}].labels",
+                text=f"of {node.id!r} lack {listed(missing)}, a level of cluster {pool.cluster!r}",
+                fix=f"Write which {missing[0]} the node is in, on the node or on its pool.",
+            )
+
+
+FLEET_RULES: tuple[Callable[[Fleet], Iterator[Problem]], ...] = (
+    names_are_unique,
+    levels_are_legal,
+    pools_are_in_clusters,
+    gpus_have_a_model,
+    models_mean_one_thing,
+    nodes_are_in_pools,
+    nodes_have_a_place,
+)
+
+
+def fleet_problems(fleet: Fleet) -> Iterator[Problem]:
+    """Everything wrong with what there is to run on."""
+    for rule in FLEET_RULES:
+        yield from rule(fleet)

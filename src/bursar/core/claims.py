@@ -1,0 +1,70 @@
+"""Jobs whose place is being cleared: they go first, and nobody slips into what is kept for them."""
+
+from __future__ import annotations
+
+from bursar.core.draft import Draft
+from bursar.core.lifecycle import LIVE
+from bursar.core.line import JobRecord
+from bursar.core.placement import find_room
+from bursar.core.why import over_quota
+from bursar.model.decision import ReleaseRoom
+from bursar.model.reason import NeverFits, Reason, WaitsForVictims
+
+
+def serve_claims(draft: Draft) -> None:
+    """Start claimants whose victims have left; keep the quota of the others for them."""
+    waiting: list[tuple[JobRecord, tuple[str, ...]]] = []
+    for _, record in sorted(draft.state.claims.items()):
+        assert record.claim is not None
+        left = tuple(victim for victim in record.claim.victims if _still_there(draft, victim))
+        if left:
+            _keep_quota(draft, record, left)
+            waiting.append((record, left))
+    for record, left in waiting:
+        draft.hold_jobs([record], (WaitsForVictims(victims=left),))
+    held = {record.id for record, _ in waiting}
+    for job_id, record in sorted(draft.state.claims.items()):
+        if job_id not in held:
+            _start(draft, record)
+
+
+def _still_there(draft: Draft, victim: str) -> bool:
+    """Whether a victim still holds the place it was told to leave."""
+    record = draft.state.jobs.get(victim)
+    return record is not None and record.state in LIVE and record.told_to_stop
+
+
+def _keep_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) -> None:
+    state = draft.state
+    assert record.claim is not None
+    for victim in victims:
+        loser = state.jobs[victim]
+        if victim not in draft.victims:
+            draft.victims.add(victim)
+            draft.journal.credit(state.quota, loser.spec.queue, loser.request)
+    request = state.request_of(record.claim.placement)
+    draft.journal.charge(state.quota, record.spec.queue, request)
+
+
+def _start(draft: Draft, record: JobRecord) -> None:
+    """The place is clear: start there, or give it up and say why."""
+    assert record.claim is not None
+    pool = draft.state.pools[record.claim.placement.pool]
+    for node_id in sorted({task.node for task in record.claim.placement.tasks}):
+        node = pool.by_id.get(node_id)
+        if node is not None and node.closed_for == record.id:
+            draft.journal.reopen(pool, node)
+    reasons: list[Reason] = []
+    plan = record.line.plan
+    for fit in sorted(plan.fits, key=lambda fit: fit.pool is not pool):
+        request = fit.request(plan.min_counts)
+        if not draft.state.quota.fits(record.spec.queue, request):
+            reasons.append(over_quota(draft.state, record.spec.queue, request))
+            continue
+        room = find_room(fit, plan.min_counts, draft.search(record, fit.pool))
+        if room is not None:
+            draft.start(record, fit, room)
+            return
+    draft.orders.append(ReleaseRoom(job_id=record.id))
+    default = NeverFits(problem="the place kept for it is gone; it goes back in line")
+    draft.hold_jobs([record], tuple(reasons) or (default,))

@@ -1,0 +1,169 @@
+"""One scheduling cycle: every waiting job gets exactly one answer.
+
+``decide`` is pure to its callers: it drafts on the live state and always takes the draft back.
+"""
+
+from __future__ import annotations
+
+from bursar.core.claims import serve_claims
+from bursar.core.draft import Draft
+from bursar.core.levels import levels_of, order_for
+from bursar.core.line import JobRecord, KindLine
+from bursar.core.partial import TaskGroupRange, largest_fitting_counts
+from bursar.core.placement import find_room
+from bursar.core.reserve import PlannedStart, keep_nodes, plan_start
+from bursar.core.shape import Counts, PoolFit
+from bursar.core.state import FleetState
+from bursar.core.takeover import take_over
+from bursar.core.why import no_room, over_quota, with_plan, would_delay
+from bursar.model.decision import Decision, StopJob, StopReason
+from bursar.model.job import JobState
+from bursar.model.reason import BehindHead, NeverFits, Reason, WaitsForJobs
+from bursar.model.tenant import Queueing
+
+
+def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
+    """Cover every waiting job with one answer: start it here, or hold its kind because."""
+    draft = Draft(state, now_ms)
+    try:
+        stop_what_is_over(draft)
+        hold_the_dependent(draft)
+        serve_claims(draft)
+        blocked_queues: dict[str, str] = {}
+        for lines in levels_of(draft):
+            walk(draft, lines, blocked_queues)
+        return draft.decisions()
+    finally:
+        draft.undo()
+
+
+def stop_what_is_over(draft: Draft) -> None:
+    """Stop what its user cancelled and what has reached its maximum run time."""
+    for job_id, record in sorted(draft.state.to_stop.items()):
+        draft.orders.append(
+            StopJob(job_id=job_id, attempt=record.attempt, reason=StopReason.CANCELLED)
+        )
+    for limit_ms, job_id in draft.state.limits:
+        if limit_ms > draft.now_ms:
+            break
+        record = draft.state.jobs[job_id]
+        if record.state is JobState.RUNNING:
+            draft.orders.append(
+                StopJob(job_id=job_id, attempt=record.attempt, reason=StopReason.TIME_LIMIT)
+            )
+
+
+def hold_the_dependent(draft: Draft) -> None:
+    """Jobs that wait for others wait together when they are alike and wait for the same."""
+    groups: dict[tuple[int, frozenset[str]], list[JobRecord]] = {}
+    for record in draft.state.blocked.values():
+        groups.setdefault((id(record.line), record.unmet), []).append(record)
+    for (_, unmet), records in groups.items():
+        failed = tuple(sorted(job for job in unmet if job in draft.state.finished))
+        draft.hold_jobs(records, (WaitsForJobs(jobs=tuple(sorted(unmet)), failed=failed),))
+
+
+def walk(draft: Draft, lines: list[KindLine], blocked_queues: dict[str, str]) -> None:
+    """Start what can start among lines of equal urgency, the most deserving first."""
+    order = order_for(draft, lines)
+    while (line := order.next()) is not None:
+        head = line.head()
+        assert head is not None
+        queue = line.kind.queue
+        if queue in blocked_queues:
+            draft.hold(line, head, (BehindHead(queue=queue, head=blocked_queues[queue]),))
+            order.drop()
+            continue
+        reasons = answer(draft, line, head)
+        if not reasons:
+            draft.take(line, head)
+            order.started()
+            continue
+        draft.hold(line, head, reasons)
+        if draft.state.tenants[queue].queueing is Queueing.STRICT:
+            blocked_queues[queue] = head.id
+        order.drop()
+
+
+def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
+    """Start the head of a line, or make room for it, or say why not."""
+    plan = line.plan
+    if not plan.fits:
+        return (NeverFits(problem=plan.problem),)
+    reasons: list[Reason] = []
+    blocked: list[PoolFit] = []
+    for fit in plan.fits:
+        reason = start_on(draft, head, fit, plan.counts)
+        if reason is None:
+            return ()
+        if plan.is_elastic and start_smaller(draft, head, fit):
+            return ()
+        reasons.append(reason)
+        blocked.append(fit)
+    limits = draft.state.policies.preemption
+    for fit in blocked:
+        if draft.victim_searches >= limits.searches_per_cycle:
+            break
+        if may_ever(draft, head, fit) and take_over(draft, head, fit, plan.min_counts):
+            return ()
+    planned = reserve(draft, head, blocked)
+    return tuple(with_plan(reason, planned) for reason in reasons)
+
+
+def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Reason | None:
+    """Start a job of this size on one pool, or say what stands in its way there."""
+    state = draft.state
+    request = fit.request(counts)
+    if not state.quota.fits(head.spec.queue, request):
+        return over_quota(state, head.spec.queue, request)
+    search = draft.search(head, fit.pool)
+    room = find_room(fit, counts, search)
+    if room is not None:
+        draft.start(head, fit, room)
+        return None
+    if search.met_reservation:
+        return would_delay(draft, head, fit)
+    return no_room(fit, counts, search)
+
+
+def start_smaller(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
+    """Start an elastic gang with as many tasks as fit, at least its minimum."""
+    plan = head.line.plan
+    quota, queue = draft.state.quota, head.spec.queue
+
+    def fits(counts: Counts) -> bool:
+        if not quota.fits(queue, fit.request(counts)):
+            return False
+        mark = draft.journal.mark
+        room = find_room(fit, counts, draft.search(head, fit.pool))
+        draft.journal.roll_back(mark)
+        return room is not None
+
+    ranges = [
+        TaskGroupRange(count=count, min_count=least)
+        for count, least in zip(plan.counts, plan.min_counts, strict=True)
+    ]
+    counts = largest_fitting_counts(ranges, fits)
+    return counts is not None and start_on(draft, head, fit, counts) is None
+
+
+def may_ever(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
+    """Whether quota could ever allow the job there, with nobody else running."""
+    quota = draft.state.quota
+    request = fit.request(head.line.plan.min_counts)
+    return all(quota.potential(head.spec.queue, fr) >= n for fr, n in request.items())
+
+
+def reserve(draft: Draft, head: JobRecord, fits: list[PoolFit]) -> PlannedStart | None:
+    """Keep nodes for a blocked job while the policy has reservations left."""
+    if draft.reservations >= draft.state.policies.backfill.reservations:
+        return None
+    counts = head.line.plan.min_counts
+    quota = draft.state.quota
+    allowed = [fit for fit in fits if quota.fits(head.spec.queue, fit.request(counts))]
+    plans = [planned for fit in allowed if (planned := plan_start(draft, fit, counts)) is not None]
+    if not plans:
+        return None
+    best = min(plans, key=lambda planned: (planned.at_ms, planned.pool))
+    keep_nodes(draft, best, head.id)
+    return best

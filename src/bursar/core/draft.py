@@ -1,0 +1,146 @@
+"""A cycle in the making: what it has decided so far, and how the fleet would then be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bursar.core.charge import placement_micro_usd, share_weight
+from bursar.core.eviction import Evictable
+from bursar.core.journal import Journal
+from bursar.core.line import JobRecord, KindLine
+from bursar.core.pool import PoolState
+from bursar.core.search import Room, Search
+from bursar.core.shape import PoolFit
+from bursar.core.state import FleetState
+from bursar.model.attempt import Placement, Task
+from bursar.model.decision import Decision, Hold, Order, PartitionGpu, StartJob
+from bursar.model.job import MigSlice
+from bursar.model.reason import Reason
+
+
+class Draft:
+    """The state with this cycle's decisions written into it; ``undo`` takes them all out again."""
+
+    def __init__(self, state: FleetState, now_ms: int) -> None:
+        self.state = state
+        self.now_ms = now_ms
+        self.journal = Journal()
+        self.orders: list[Order] = []
+        self.holds: list[Hold] = []
+        self.reserved: dict[str, dict[str, int]] = {}
+        self.reservations = 0
+        self.planned: dict[str, list[tuple[int, str]]] = {}
+        self.victim_searches = 0
+        self.started_ends: dict[str, list[tuple[int, tuple[Task, ...]]]] = {}
+        self.taken: dict[int, int] = {}
+        self.added_weight: dict[str, int] = {}
+        self.victims: set[str] = set()
+        self._demand: dict[str, int] | None = None
+        self._evictable: dict[str, Evictable] = {}
+
+    def undo(self) -> None:
+        """Leave the state as it was found."""
+        self.journal.roll_back()
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Orders in the order they were made, then holds by queue, priority and head."""
+        holds = sorted(self.holds, key=lambda h: (h.kind.queue, -h.kind.priority, h.head))
+        return (*self.orders, *holds)
+
+    # -- looking for room ------------------------------------------------------------------------
+
+    def search(self, record: JobRecord, pool: PoolState) -> Search:
+        """A try at placing a job that respects the reservations made so far."""
+        return Search(
+            journal=self.journal,
+            holder=record.id,
+            end_ms=self.now_ms + record.line.plan.run_ms,
+            policy=self.state.policies.placement,
+            reserved=self.reserved.get(pool.spec.name, {}),
+            demand=self.demand,
+            mix=self.state.mix,
+        )
+
+    @property
+    def demand(self) -> Mapping[str, int]:
+        """Waiting requests by MIG profile, so that a GPU is cut for those who wait."""
+        if self._demand is None:
+            self._demand = {}
+            for line in self.state.lines.values():
+                if line.count:
+                    for group in line.plan.groups:
+                        if isinstance(group.gpu, MigSlice):
+                            profile = group.gpu.profile
+                            wanted = self._demand.get(profile, 0)
+                            self._demand[profile] = wanted + group.count * line.count
+        return self._demand
+
+    def evictable(self, flavor: str) -> Evictable:
+        """Who of a flavor's running jobs may be stopped, gathered when first asked."""
+        found = self._evictable.get(flavor)
+        if found is None:
+            found = self._evictable[flavor] = Evictable(self.state, flavor, self.now_ms)
+        return found
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def start(self, record: JobRecord, fit: PoolFit, room: Room) -> None:
+        """Order a job to start in room that is already occupied."""
+        for cut in room.cuts:
+            self.orders.append(PartitionGpu(node=cut.node, gpu=cut.gpu, layout=cut.layout))
+        placement = self.placement(fit.pool, room.tasks)
+        self.orders.append(
+            StartJob(job_id=record.id, attempt=record.attempt + 1, placement=placement)
+        )
+        request = self.state.request_of(placement)
+        self.journal.charge(self.state.quota, record.spec.queue, request)
+        ends = self.started_ends.setdefault(fit.pool.spec.name, [])
+        ends.append((self.now_ms + record.line.plan.run_ms, room.tasks))
+        self.count_share(record, placement, fit.pool)
+
+    def placement(self, pool: PoolState, tasks: tuple[Task, ...]) -> Placement:
+        """Tasks with their pool and their price now."""
+        return Placement(
+            pool=pool.spec.name,
+            flavor=pool.spec.flavor,
+            tasks=tasks,
+            micro_usd_per_hour=placement_micro_usd(pool.spec, tasks),
+        )
+
+    def count_share(self, record: JobRecord, placement: Placement, pool: PoolState) -> None:
+        """Let what was just given count against the tenant and all above it at once."""
+        unit = self.state.policies.order.usage_unit
+        weight = share_weight(placement, pool.spec, unit)
+        tenant: str | None = record.spec.queue
+        while tenant is not None:
+            self.added_weight[tenant] = self.added_weight.get(tenant, 0) + weight
+            tenant = self.state.parents[tenant]
+
+    def take(self, line: KindLine, record: JobRecord) -> None:
+        """The head of a line has its answer."""
+        line.take()
+        self.journal.remember(line.give_back, record)
+        self.taken[id(line)] = self.taken.get(id(line), 0) + 1
+
+    def waiting(self, line: KindLine) -> int:
+        """Jobs of a line that have no answer yet."""
+        return line.count - self.taken.get(id(line), 0)
+
+    def hold(self, line: KindLine, head: JobRecord, reasons: tuple[Reason, ...]) -> None:
+        """Hold all jobs of a line that have no answer yet."""
+        self.holds.append(
+            Hold(kind=line.kind, head=head.id, waiting=self.waiting(line), reasons=reasons)
+        )
+
+    def hold_jobs(self, records: list[JobRecord], reasons: tuple[Reason, ...]) -> None:
+        """Hold particular jobs of one kind."""
+        jobs = tuple(sorted(record.id for record in records))
+        self.holds.append(
+            Hold(
+                kind=records[0].line.kind,
+                head=jobs[0],
+                waiting=len(jobs),
+                reasons=reasons,
+                jobs=jobs,
+            )
+        )

@@ -1,0 +1,182 @@
+"""Whom a job could displace, and where displacing costs least.
+
+The search for victims (``preemption``) knows quota and right; this module knows nodes. It looks for the
+nodes on which room for the job costs the least lost work, so that the search need only judge the jobs
+on those nodes instead of emptying the fleet in priority order until some node happens to be free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bursar.core.charge import lost_micro_usd
+from bursar.core.line import JobRecord
+from bursar.core.node import NodeState
+from bursar.core.preemption import may_preempt
+from bursar.core.shape import PoolFit
+from bursar.core.state import FleetState
+from bursar.model.attempt import Task
+from bursar.model.job import JobState, TaskGroup, WholeGpus
+from bursar.model.policy import Reclaim, WithinQueue
+from bursar.model.tenant import FlavorResource
+
+LEAVING = frozenset({JobState.CANCELLING, JobState.EXPIRING})
+"""Jobs on their way out anyway: the first to count on, and nothing is lost by it."""
+
+SPARE_NODES = 4
+"""How many more nodes than needed are offered to the search, for when rights differ among victims."""
+
+Request = Mapping[FlavorResource, int]
+
+
+class Evictable:
+    """The running jobs of one flavor that may be stopped at all, gathered once per cycle."""
+
+    def __init__(self, state: FleetState, flavor: str, now_ms: int) -> None:
+        self._state = state
+        self._now_ms = now_ms
+        self.by_queue: dict[str, list[JobRecord]] = {}
+        for queue, records in state.running_in.items():
+            found = [r for r in records.values() if self._may_be_stopped(r, flavor)]
+            if found:
+                self.by_queue[queue] = found
+
+    def _may_be_stopped(self, record: JobRecord, flavor: str) -> bool:
+        placement = record.placement
+        if placement is None or placement.flavor != flavor:
+            return False
+        if record.state in LEAVING:
+            return True
+        limits = self._state.policies.preemption
+        return (
+            record.spec.preemptible
+            and record.state in (JobState.STARTING, JobState.RUNNING)
+            and record.preemptions < limits.preemptions_per_job
+            and self._now_ms - record.assigned_at_ms >= limits.minimum_run_ms
+        )
+
+    def legal(self, record: JobRecord, request: Request) -> dict[str, list[JobRecord]]:
+        """Those whom this job has a right to displace, by queue."""
+        queue = record.spec.queue
+        policy = self._state.preemption_policies[queue]
+        found: dict[str, list[JobRecord]] = {}
+        for other in sorted({queue, *self._state.quota.borrowing_queues(queue, request)}):
+            rule = policy.within_queue if other == queue else policy.reclaim
+            legal = [
+                candidate
+                for candidate in self.by_queue.get(other, ())
+                if candidate.state in LEAVING or may_preempt(rule, record, candidate)
+            ]
+            if legal:
+                found[other] = legal
+        return found
+
+
+def has_a_right(state: FleetState, record: JobRecord, request: Request) -> bool:
+    """Whether the job may displace anyone at all: a cheap no before any search.
+
+    In its own queue someone must be of lower (or equal, where the policy allows) priority. Elsewhere
+    someone must borrow, and what the job asks must be within what its side of the tree is entitled to,
+    unless the policy lets it reclaim while borrowing.
+    """
+    queue = record.spec.queue
+    policy = state.preemption_policies[queue]
+    priorities = state.running_priorities.get(queue)
+    if priorities:
+        lowest = min(priorities)
+        if policy.within_queue is WithinQueue.LOWER_PRIORITY and lowest < record.priority:
+            return True
+        newer = policy.within_queue is WithinQueue.LOWER_OR_NEWER_EQUAL_PRIORITY
+        if newer and lowest <= record.priority:
+            return True
+    if policy.reclaim in (Reclaim.NEVER, Reclaim.UNSET):
+        return False
+    if not state.quota.others_borrow(queue, request):
+        return False
+    if policy.borrow_while_reclaiming or state.policies.preemption.fair_strategies:
+        return True
+    return all(
+        state.quota.borrow_level(queue, fr, amount).may_reclaim for fr, amount in request.items()
+    )
+
+
+def work_lost(record: JobRecord, now_ms: int) -> int:
+    """Dollars thrown away by stopping a job now; nothing for one that is leaving anyway."""
+    if record.placement is None or record.state in LEAVING:
+        return 0
+    return lost_micro_usd(
+        record.placement.micro_usd_per_hour,
+        now_ms - record.saved_at_ms,
+        record.spec.checkpoint.restart_ms,
+    )
+
+
+def on_cheapest_nodes(
+    fit: PoolFit, legal: Iterable[JobRecord], count: int, now_ms: int
+) -> set[str]:
+    """The jobs on the nodes where room for the gang costs least lost work; empty: nowhere enough."""
+    group = fit.plan.groups[0]
+    gpus = group.gpu.count if isinstance(group.gpu, WholeGpus) else 0
+    by_node: dict[str, list[tuple[int, int, str, int]]] = {}
+    for record in legal:
+        assert record.placement is not None
+        lost = work_lost(record, now_ms)
+        for task in record.placement.tasks:
+            entry = (record.priority, lost, record.id, _gpus_touched(task))
+            by_node.setdefault(task.node, []).append(entry)
+    priced: list[tuple[int, int, str, int]] = []
+    for node_id, entries in by_node.items():
+        node = fit.pool.by_id.get(node_id)
+        if node is not None and node.is_open:
+            cost = _cost_of_room(node, sorted(entries), gpus)
+            if cost is not None:
+                priced.append((*cost, node_id, _tasks_after(node, entries, group, gpus)))
+    return _jobs_on(sorted(priced), by_node, count)
+
+
+def _gpus_touched(task: Task) -> int:
+    """GPUs that may come free with a task. Too many where others share them: the search will see."""
+    if not task.slices and not task.shares:
+        return len(task.gpus)
+    shared = {use.gpu for use in task.slices} | {use.gpu for use in task.shares}
+    return len(task.gpus) + len(shared)
+
+
+def _cost_of_room(
+    node: NodeState, entries: list[tuple[int, int, str, int]], gpus: int
+) -> tuple[int, int] | None:
+    """The highest priority and the dollars lost by making room for one task on a node."""
+    free, lost, priority = node.free_gpus, 0, 0
+    if gpus == 0:
+        return entries[0][0], entries[0][1]
+    for its_priority, its_lost, _, its_gpus in entries:
+        if free >= gpus:
+            break
+        free, lost, priority = free + its_gpus, lost + its_lost, its_priority
+    return (priority, lost) if free >= gpus else None
+
+
+def _tasks_after(
+    node: NodeState, entries: list[tuple[int, int, str, int]], group: TaskGroup, gpus: int
+) -> int:
+    """Tasks of the gang that the node would hold with all these jobs gone, by GPUs."""
+    if gpus == 0 or group.count == 1:
+        return 1
+    return (node.free_gpus + sum(entry[3] for entry in entries)) // gpus
+
+
+def _jobs_on(
+    priced: list[tuple[int, int, str, int]],
+    by_node: Mapping[str, list[tuple[int, int, str, int]]],
+    count: int,
+) -> set[str]:
+    jobs: set[str] = set()
+    spare = SPARE_NODES
+    for _, _, node_id, tasks in priced:
+        if count <= 0:
+            spare -= 1
+        if spare < 0:
+            break
+        count -= tasks
+        jobs |= {entry[2] for entry in by_node[node_id]}
+    return jobs

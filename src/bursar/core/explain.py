@@ -1,0 +1,120 @@
+"""Why does this job not run, when will it, and what would start it now? Asked on demand, for one job.
+
+The reasons are those of the cycle itself: ``decide`` is asked at this moment and its answer for the job
+is taken apart. Nothing here changes the state.
+"""
+
+from __future__ import annotations
+
+from bursar.core.ahead import stands_before
+from bursar.core.alternatives import find_alternatives
+from bursar.core.cycle import decide
+from bursar.core.expected_ends import Odds, expected_end_ms
+from bursar.core.forecast import forecast_record
+from bursar.core.holders import who_holds
+from bursar.core.lifecycle import LIVE
+from bursar.core.line import JobRecord
+from bursar.core.lookup import find_record
+from bursar.core.standing import position_of, standings_of
+from bursar.core.state import FleetState
+from bursar.core.swap import can_be_swapped
+from bursar.model.decision import ClaimRoom, Decision, Hold, StartJob
+from bursar.model.explanation import Explanation
+from bursar.model.job import GpuRequest, JobSpec, MigSlice, MpsShare, WholeGpus
+from bursar.model.reason import Reason
+from bursar.model.units import MILLI, write_gpus
+
+
+def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
+    """Everything there is to say about one job now; an unknown id is a ``UserError``."""
+    record = find_record(state, job_id)
+    if record is None:
+        return Explanation(job_id=job_id, state=state.finished[job_id], now_ms=now_ms)
+    if record.state in LIVE:
+        return Explanation(
+            job_id=job_id,
+            state=record.state,
+            now_ms=now_ms,
+            queue=record.spec.queue,
+            asks_for=asks_for(record.spec),
+            runs_on=record.placement,
+            expected_end_ms=expected_end_ms(record, Odds.EVEN, now_ms),
+        )
+    return _explain_waiting(state, record, now_ms)
+
+
+def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Explanation:
+    decisions = decide(state, now_ms)
+    start, claim = _order_for(record, decisions)
+    reasons = reasons_for(record, decisions)
+    in_line = can_be_swapped(record)
+    held = in_line and start is None and claim is None
+    position = None
+    if in_line:
+        position = position_of(state, record, stands_before(state, record, now_ms), now_ms)
+    alternatives, tries = find_alternatives(state, record, reasons, now_ms) if held else ((), 0)
+    return Explanation(
+        job_id=record.id,
+        state=record.state,
+        now_ms=now_ms,
+        queue=record.spec.queue,
+        asks_for=asks_for(record.spec),
+        starts_on=start.placement if start is not None else None,
+        being_cleared=claim.victims if claim is not None else (),
+        reasons=reasons,
+        holdings=who_holds(state, reasons, now_ms),
+        position=position,
+        standings=standings_of(state, record.spec.queue, now_ms) if held else (),
+        forecast=forecast_record(state, record, now_ms, held=held),
+        alternatives=alternatives,
+        alternatives_tried=tries,
+    )
+
+
+def _order_for(
+    record: JobRecord, decisions: tuple[Decision, ...]
+) -> tuple[StartJob | None, ClaimRoom | None]:
+    start = claim = None
+    for decision in decisions:
+        if isinstance(decision, StartJob) and decision.job_id == record.id:
+            start = decision
+        elif isinstance(decision, ClaimRoom) and decision.job_id == record.id:
+            claim = decision
+    return start, claim
+
+
+def reasons_for(record: JobRecord, decisions: tuple[Decision, ...]) -> tuple[Reason, ...]:
+    """Why a cycle holds a job: its own hold, else its kind's; nothing when it has an order."""
+    if any(order is not None for order in _order_for(record, decisions)):
+        return ()
+    holds = [decision for decision in decisions if isinstance(decision, Hold)]
+    own = next((hold for hold in holds if record.id in hold.jobs), None)
+    if own is None:
+        kind = record.line.kind
+        own = next((hold for hold in holds if not hold.jobs and hold.kind == kind), None)
+    return own.reasons if own is not None else ()
+
+
+def asks_for(spec: JobSpec) -> str:
+    """What a job wants, in few words: ``4 tasks with 8 GPUs each``."""
+    told = []
+    for group in spec.groups:
+        each = _write_request(group.gpu)
+        if group.count == 1:
+            told.append(each or f"1 task of {group.name} without GPUs")
+        else:
+            told.append(f"{group.count:,} tasks with {each or 'no GPUs'} each")
+    return " and ".join(told)
+
+
+def _write_request(request: GpuRequest | None) -> str:
+    match request:
+        case None:
+            return ""
+        case WholeGpus(count=count):
+            each = write_gpus(count * MILLI)
+        case MigSlice(profile=profile):
+            each = f"a {profile} slice"
+        case MpsShare(percent=percent):
+            each = f"{percent} % of a GPU"
+    return f"{each} of {' or '.join(request.models)}" if request.models else each

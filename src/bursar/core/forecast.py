@@ -1,0 +1,216 @@
+"""When will it start? For a held job, from running jobs' expected ends and what stands before it.
+
+Asked on demand, never by a cycle, and bounded: a job near the front is found by playing the cycle
+forward (``replay.py``); behind more than that can play through, the work ahead is divided by what works
+on it. Even odds use expected run times, nine in ten the limits (``expected_ends.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from bursar.core.ahead import Ahead, node_part, stands_before
+from bursar.core.charge import gpu_milli_held
+from bursar.core.cycle import decide
+from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, expected_run_ms
+from bursar.core.lifecycle import LIVE
+from bursar.core.line import JobRecord
+from bursar.core.lookup import find_record
+from bursar.core.pool import PoolState
+from bursar.core.replay import MOST_STARTS, Replay, TooLong
+from bursar.core.state import FleetState
+from bursar.model.decision import ClaimRoom, StartJob
+from bursar.model.explanation import Basis, Forecast
+from bursar.model.job import JobState
+
+LONGEST_CHAIN = 2
+MOST_DEPENDENCIES = 4
+"""Waiting dependencies are forecast so deep and so many; of the others only the run time counts."""
+
+
+def forecast(state: FleetState, job_id: str, now_ms: int) -> Forecast:
+    """When a job should start, with even odds and with nine in ten."""
+    record = find_record(state, job_id)
+    return forecast_record(state, record, now_ms) if record is not None else _not_waiting()
+
+
+def forecast_record(
+    state: FleetState, record: JobRecord, now_ms: int, depth: int = 0, *, held: bool = False
+) -> Forecast:
+    """The same for a job at hand; ``held`` when it is known that it does not start now."""
+    if record.state in LIVE:
+        return _not_waiting()
+    if record.claim is not None:
+        return _victims_leave(now_ms)
+    problem = never(state, record)
+    if problem:
+        return _never(problem)
+    if record.state is JobState.BLOCKED:
+        return _after_dependencies(state, record, now_ms, depth)
+    if not held:
+        for order in decide(state, now_ms):
+            if isinstance(order, StartJob) and order.job_id == record.id:
+                return Forecast(p50_start_ms=now_ms, p90_start_ms=now_ms, basis=Basis.STARTS_NOW)
+            if isinstance(order, ClaimRoom) and order.job_id == record.id:
+                return _victims_leave(now_ms)
+    return _wait(state, record, now_ms, dict.fromkeys(Odds, now_ms + 1))
+
+
+def never(state: FleetState, record: JobRecord) -> str:
+    """Why no end of any running job can help; empty when one could."""
+    plan, queue = record.line.plan, record.spec.queue
+    if not plan.fits:
+        return plan.problem
+    short: list[str] = []
+    for fit in plan.fits:
+        request = fit.request(plan.min_counts)
+        if all(state.quota.potential(queue, fr) >= n for fr, n in request.items()):
+            return ""
+        short.append(fit.flavor)
+    return f"{queue} could not hold that much of {', '.join(sorted(set(short)))} with nobody else"
+
+
+def _wait(
+    state: FleetState, record: JobRecord, now_ms: int, not_before_ms: dict[Odds, int]
+) -> Forecast:
+    ahead = stands_before(state, record, now_ms)
+    starts: dict[Odds, int | None] = {}
+    basis, note = Basis.REPLAY, ""
+    for odds in Odds:
+        try:
+            if not ahead.is_exact or ahead.rivals > MOST_STARTS:
+                raise TooLong
+            replay = Replay(state, record, odds, now_ms)
+            starts[odds] = replay.start_ms(ahead, not_before_ms[odds])
+        except TooLong:
+            basis = Basis.WORK_AHEAD
+            note = "estimated from the work before it and the GPUs that do it"
+            starts[odds] = max(
+                not_before_ms[odds], by_work_ahead(state, record, ahead, odds, now_ms)
+            )
+    p50_ms, p90_ms = starts[Odds.EVEN], starts[Odds.NINE_IN_TEN]
+    if p50_ms is None:
+        p50_ms = p90_ms
+    if p50_ms is None:
+        basis, note = Basis.NEVER, "nothing that is expected to end makes room for it"
+    else:
+        p90_ms = p50_ms if p90_ms is None else max(p50_ms, p90_ms)
+    return Forecast(
+        p50_start_ms=p50_ms,
+        p90_start_ms=p90_ms,
+        basis=basis,
+        ahead_jobs=ahead.rivals,
+        ahead_gpu_ms=ahead.rival_gpu_ms,
+        note=note,
+    )
+
+
+def by_work_ahead(
+    state: FleetState, record: JobRecord, ahead: Ahead, odds: Odds, now_ms: int
+) -> int:
+    """When enough has ended, or been worked off, for all that stands before a job to have started.
+
+    What stands before it starts as others end. While that is less than half of what runs, the ends
+    themselves say when. Further back what runs now has long been replaced, and what counts is the
+    work ahead against the part of the fleet that is at work now: that part is what quotas, shapes
+    and drained nodes really leave to be used.
+    """
+    flavors = {fit.flavor for fit in record.line.plan.fits}
+    ends: list[tuple[int, int]] = []
+    for pool in state.pools.values():
+        if pool.spec.flavor in flavors:
+            ends.extend(
+                (expected_end_ms(runner, odds, now_ms), held_node_part(runner, pool))
+                for runner in (state.jobs[job_id] for _, job_id in pool.ends)
+            )
+    busy = sum(size for _, size in ends)
+    freed, at_ms = 0, now_ms
+    for end_ms, size in sorted(ends):
+        if freed >= min(ahead.rival_size + 1, busy // 2):
+            break
+        freed, at_ms = freed + size, end_ms
+    if ahead.rival_size >= busy // 2:
+        at_ms = max(at_ms, now_ms + ahead.rival_work[odds] // max(1, busy))
+    return at_ms
+
+
+def held_node_part(runner: JobRecord, pool: PoolState) -> int:
+    """How much of a pool's nodes a running job takes, in millionths of one."""
+    assert runner.placement is not None
+    return sum(
+        node_part(
+            pool.spec,
+            gpu_milli_held(task, pool.spec.gpu_model),
+            task.cpu_milli,
+            task.memory_mib,
+        )
+        for task in runner.placement.tasks
+    )
+
+
+def _after_dependencies(state: FleetState, record: JobRecord, now_ms: int, depth: int) -> Forecast:
+    """Ready when the last dependency is done; then it waits for its own turn."""
+    ready_ms = dict.fromkeys(Odds, now_ms + 1)
+    for number, dependency in enumerate(sorted(record.unmet)):
+        other = state.jobs.get(dependency)
+        if other is None:
+            fate = state.finished.get(dependency, "unknown")
+            return _never(f"it depends on {dependency}, which is {fate}")
+        deep = LONGEST_CHAIN if number >= MOST_DEPENDENCIES else depth
+        done_ms = _done_ms(state, other, now_ms, deep)
+        if done_ms is None:
+            return _never(f"it depends on {dependency}, for which no start can be foreseen")
+        for odds in Odds:
+            ready_ms[odds] = max(ready_ms[odds], done_ms[odds])
+    with _in_line(record):
+        found = _wait(state, record, now_ms, ready_ms)
+    waits_for = f"after {', '.join(sorted(record.unmet)[:3])}"
+    return replace(found, note=f"{waits_for}; {found.note}" if found.note else waits_for)
+
+
+def _done_ms(
+    state: FleetState, record: JobRecord, now_ms: int, depth: int
+) -> dict[Odds, int] | None:
+    """When a dependency should have succeeded."""
+    if record.state in LIVE:
+        return {odds: expected_end_ms(record, odds, now_ms) for odds in Odds}
+    runs_ms = {odds: expected_run_ms(record.spec, record.line.plan, odds) for odds in Odds}
+    if depth >= LONGEST_CHAIN:
+        return {odds: now_ms + runs_ms[odds] for odds in Odds}
+    start = forecast_record(state, record, now_ms, depth + 1)
+    if start.p50_start_ms is None or start.p90_start_ms is None:
+        return None
+    return {
+        Odds.EVEN: start.p50_start_ms + runs_ms[Odds.EVEN],
+        Odds.NINE_IN_TEN: start.p90_start_ms + runs_ms[Odds.NINE_IN_TEN],
+    }
+
+
+@contextmanager
+def _in_line(record: JobRecord) -> Iterator[None]:
+    """A job that waits for others, as if it already waited for room."""
+    record.line.join(record)
+    try:
+        yield
+    finally:
+        record.line.leave(record)
+
+
+def _not_waiting() -> Forecast:
+    note = "it does not wait"
+    return Forecast(p50_start_ms=None, p90_start_ms=None, basis=Basis.NOT_WAITING, note=note)
+
+
+def _never(note: str) -> Forecast:
+    return Forecast(p50_start_ms=None, p90_start_ms=None, basis=Basis.NEVER, note=note)
+
+
+def _victims_leave(now_ms: int) -> Forecast:
+    return Forecast(
+        p50_start_ms=now_ms + LEAVES_MS[Odds.EVEN],
+        p90_start_ms=now_ms + LEAVES_MS[Odds.NINE_IN_TEN],
+        basis=Basis.VICTIMS_LEAVE,
+        note="when those who hold its place have stopped",
+    )

@@ -1,0 +1,79 @@
+"""Urgency before fairness: lines grouped by priority, age and deadline, the most urgent first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf
+
+from bursar.core.draft import Draft
+from bursar.core.line import JobRecord, KindLine
+from bursar.core.order import FlatOrder, Order, ShareOrder, Standing
+from bursar.core.shares import dominant_share
+from bursar.model.policy import OrderPolicy, SharePolicy
+
+Level = tuple[int, int]
+"""Priority with aging, then whether the deadline presses; higher goes first."""
+
+
+def levels_of(draft: Draft) -> Iterator[list[KindLine]]:
+    """The lines with waiting jobs, one list for each level."""
+    policy = draft.state.policies.order
+    found: dict[Level, list[KindLine]] = {}
+    for line in draft.state.lines.values():
+        if line.count:
+            head = line.head()
+            assert head is not None
+            found.setdefault(_level(head, policy, draft.now_ms), []).append(line)
+    for level in sorted(found, reverse=True):
+        yield found[level]
+
+
+def _level(head: JobRecord, policy: OrderPolicy, now_ms: int) -> Level:
+    priority = head.priority
+    if policy.aging_step_ms:
+        priority += (now_ms - head.submitted_at_ms) // policy.aging_step_ms
+    urgent = 0
+    if head.deadline_ms is not None:
+        slack_ms = head.deadline_ms - now_ms - head.line.plan.run_ms
+        urgent = int(slack_ms < policy.urgent_slack_ms)
+    return priority, urgent
+
+
+def order_for(draft: Draft, lines: list[KindLine]) -> Order:
+    """The order of lines of one level, as the policy has it."""
+    match draft.state.policies.order.share:
+        case SharePolicy.NONE:
+            return FlatOrder(lines)
+        case SharePolicy.FAIR_TREE:
+            return ShareOrder(lines, draft.state.parents, _fair_tree(draft))
+        case SharePolicy.DOMINANT_SHARE:
+            return ShareOrder(lines, draft.state.parents, _dominant(draft))
+
+
+def _fair_tree(draft: Draft) -> Callable[[str], Standing]:
+    """Decayed usage over weight among siblings, with what this cycle gave already counted.
+
+    Comparing siblings level by level from the root is Fair Tree: the parent's usage and the sum of the
+    level's weights are common factors of all siblings and drop out.
+    """
+    usage = draft.state.usage
+    horizon_ms = draft.state.policies.order.entry_horizon_ms
+    tenants, added, now_ms = draft.state.tenants, draft.added_weight, draft.now_ms
+
+    def standing(tenant: str) -> Standing:
+        had = usage.pressure(tenant, now_ms, horizon_ms) + added.get(tenant, 0) * horizon_ms
+        weight = tenants[tenant].weight
+        return (had / weight if weight > 0 else inf,)
+
+    return standing
+
+
+def _dominant(draft: Draft) -> Callable[[str], Standing]:
+    """The dominant share of what is borrowed, then usage: equal shares do not all go to one."""
+    quota = draft.state.quota
+    by_usage = _fair_tree(draft)
+
+    def standing(tenant: str) -> Standing:
+        return (dominant_share(quota, tenant).weighted, *by_usage(tenant))
+
+    return standing

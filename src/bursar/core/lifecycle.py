@@ -1,0 +1,90 @@
+"""The life of a job. The table is the documentation; a pair that is not in it is our bug."""
+
+from __future__ import annotations
+
+from bursar.model.errors import BrokenInvariant
+from bursar.model.event import (
+    AttemptAssigned,
+    AttemptExpired,
+    AttemptFailed,
+    AttemptPreempted,
+    AttemptStarted,
+    AttemptStopping,
+    AttemptSucceeded,
+    CheckpointSaved,
+    JobCancelled,
+    NodeLost,
+)
+from bursar.model.job import JobState
+
+NEXT: dict[tuple[JobState, type], JobState] = {
+    (JobState.BLOCKED, JobCancelled): JobState.CANCELLED,
+    (JobState.QUEUED, JobCancelled): JobState.CANCELLED,
+    (JobState.QUEUED, AttemptAssigned): JobState.STARTING,
+    (JobState.STARTING, AttemptStarted): JobState.RUNNING,
+    (JobState.STARTING, JobCancelled): JobState.CANCELLING,
+    (JobState.STARTING, AttemptStopping): JobState.STOPPING,
+    (JobState.STARTING, AttemptPreempted): JobState.QUEUED,
+    (JobState.STARTING, AttemptSucceeded): JobState.SUCCEEDED,
+    (JobState.STARTING, AttemptFailed): JobState.FAILED,
+    (JobState.STARTING, NodeLost): JobState.QUEUED,
+    (JobState.RUNNING, CheckpointSaved): JobState.RUNNING,
+    (JobState.RUNNING, JobCancelled): JobState.CANCELLING,
+    (JobState.RUNNING, AttemptStopping): JobState.STOPPING,
+    (JobState.RUNNING, AttemptExpired): JobState.EXPIRING,
+    (JobState.RUNNING, AttemptPreempted): JobState.QUEUED,
+    (JobState.RUNNING, AttemptSucceeded): JobState.SUCCEEDED,
+    (JobState.RUNNING, AttemptFailed): JobState.FAILED,
+    (JobState.RUNNING, NodeLost): JobState.QUEUED,
+    (JobState.STOPPING, AttemptStarted): JobState.STOPPING,
+    (JobState.STOPPING, CheckpointSaved): JobState.STOPPING,
+    (JobState.STOPPING, JobCancelled): JobState.CANCELLING,
+    (JobState.STOPPING, AttemptPreempted): JobState.QUEUED,
+    (JobState.STOPPING, AttemptSucceeded): JobState.SUCCEEDED,
+    (JobState.STOPPING, AttemptFailed): JobState.FAILED,
+    (JobState.STOPPING, NodeLost): JobState.QUEUED,
+    (JobState.CANCELLING, AttemptStarted): JobState.CANCELLING,
+    (JobState.CANCELLING, CheckpointSaved): JobState.CANCELLING,
+    (JobState.CANCELLING, JobCancelled): JobState.CANCELLING,
+    (JobState.CANCELLING, AttemptStopping): JobState.CANCELLING,
+    (JobState.CANCELLING, AttemptPreempted): JobState.CANCELLED,
+    (JobState.CANCELLING, AttemptSucceeded): JobState.CANCELLED,
+    (JobState.CANCELLING, AttemptFailed): JobState.CANCELLED,
+    (JobState.CANCELLING, NodeLost): JobState.CANCELLED,
+    (JobState.EXPIRING, CheckpointSaved): JobState.EXPIRING,
+    (JobState.EXPIRING, JobCancelled): JobState.CANCELLING,
+    (JobState.EXPIRING, AttemptPreempted): JobState.FAILED,
+    (JobState.EXPIRING, AttemptSucceeded): JobState.SUCCEEDED,
+    (JobState.EXPIRING, AttemptFailed): JobState.FAILED,
+    (JobState.EXPIRING, NodeLost): JobState.FAILED,
+}
+
+RETRIED = {
+    (JobState.STARTING, AttemptFailed),
+    (JobState.RUNNING, AttemptFailed),
+    (JobState.STOPPING, AttemptFailed),
+}
+"""Moves that lead back to the queue while the job has retries left."""
+
+LIVE = frozenset(
+    {
+        JobState.STARTING,
+        JobState.RUNNING,
+        JobState.STOPPING,
+        JobState.CANCELLING,
+        JobState.EXPIRING,
+    }
+)
+"""States in which an attempt holds room."""
+
+OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+def next_state(state: JobState, event: type, retries_left: int, story: str) -> JobState:
+    """Where an event takes a job; an impossible pair tells the job's story and stops us."""
+    if (state, event) in RETRIED and retries_left > 0:
+        return JobState.QUEUED
+    try:
+        return NEXT[state, event]
+    except KeyError:
+        raise BrokenInvariant(f"{story}: {event.__name__} cannot happen while {state}") from None

@@ -1,0 +1,173 @@
+"""The jobs of one kind, in the order in which they should start."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+from bursar.core.shape import ShapePlan
+from bursar.model.attempt import Placement
+from bursar.model.job import JobSpec, JobState
+from bursar.model.kind import Kind
+from bursar.model.policy import OrderTerm
+from bursar.model.tenant import FlavorResource
+
+FAR_FUTURE_MS = 1 << 62
+
+Rank = tuple[int | str, ...]
+"""What a job is sorted by among those of its queue; ends with its id."""
+
+
+class Claim:
+    """A place kept for a job until the jobs that must leave it have left."""
+
+    __slots__ = ("placement", "victims")
+
+    def __init__(self, placement: Placement, victims: tuple[str, ...]) -> None:
+        self.placement = placement
+        self.victims = victims
+
+
+class JobRecord:
+    """One job and, while an attempt lives, what that attempt holds."""
+
+    __slots__ = (
+        "assigned_at_ms",
+        "attempt",
+        "claim",
+        "deadline_ms",
+        "end_at_ms",
+        "failures",
+        "id",
+        "limit_at_ms",
+        "line",
+        "placement",
+        "preemptions",
+        "priority",
+        "rank",
+        "request",
+        "saved_at_ms",
+        "spec",
+        "started_at_ms",
+        "state",
+        "submitted_at_ms",
+        "ticket",
+        "told_to_stop",
+        "unmet",
+        "weight",
+    )
+
+    def __init__(self, job_id: str, spec: JobSpec, priority: int, at_ms: int) -> None:
+        self.id = job_id
+        self.spec = spec
+        self.priority = priority
+        self.submitted_at_ms = at_ms
+        self.deadline_ms = deadline_of(spec, at_ms)
+        self.state = JobState.QUEUED
+        self.attempt = 0
+        self.preemptions = 0
+        self.failures = 0
+        self.unmet: frozenset[str] = frozenset()
+        self.rank: Rank = ()
+        self.line: KindLine
+        self.claim: Claim | None = None
+        self.ticket = 0
+        self.forget_attempt()
+
+    @property
+    def queued_at_ms(self) -> int:
+        """Since when the job counts as waiting: preemption goes by age."""
+        return self.submitted_at_ms
+
+    def forget_attempt(self) -> None:
+        """Nothing is held any more."""
+        self.placement: Placement | None = None
+        self.request: Mapping[FlavorResource, int] = {}
+        self.weight = 0
+        self.assigned_at_ms = 0
+        self.started_at_ms: int | None = None
+        self.saved_at_ms = 0
+        self.end_at_ms = 0
+        self.limit_at_ms: int | None = None
+        self.told_to_stop = False
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.state} attempt {self.attempt}>"
+
+
+def deadline_of(spec: JobSpec, submitted_at_ms: int) -> int | None:
+    """The moment by which the job should be done, from its deadline or its SLO."""
+    if spec.deadline_ms is not None:
+        return spec.deadline_ms
+    return submitted_at_ms + spec.slo.within_ms if spec.slo is not None else None
+
+
+def rank_of(record: JobRecord, terms: Sequence[OrderTerm], gpu_milli: int) -> Rank:
+    """The job's place among others, by the policy's terms, then age, then id."""
+    run_ms = record.spec.expected_run_ms or record.spec.max_run_ms or FAR_FUTURE_MS
+    values: list[int | str] = []
+    for term in terms:
+        match term:
+            case OrderTerm.DEADLINE:
+                values.append(FAR_FUTURE_MS if record.deadline_ms is None else record.deadline_ms)
+            case OrderTerm.SUBMITTED:
+                values.append(record.submitted_at_ms)
+            case OrderTerm.SHORTEST:
+                values.append(run_ms)
+            case OrderTerm.SMALLEST:
+                values.append(gpu_milli)
+            case OrderTerm.LEAST_WORK:
+                values.append(run_ms * max(1, gpu_milli))
+    values.append(record.submitted_at_ms)
+    values.append(record.id)
+    return tuple(values)
+
+
+class KindLine:
+    """Waiting jobs of one kind: a heap with lazy removal, so that a long backlog costs nothing.
+
+    Each time a job joins it gets a new ticket; an entry with an old ticket is a leftover.
+    """
+
+    __slots__ = ("_heap", "count", "kind", "plan")
+
+    def __init__(self, kind: Kind, plan: ShapePlan) -> None:
+        self.kind = kind
+        self.plan = plan
+        self.count = 0
+        self._heap: list[tuple[Rank, int, JobRecord]] = []
+
+    def join(self, record: JobRecord) -> None:
+        """A job starts waiting here, or waits again."""
+        record.ticket += 1
+        heapq.heappush(self._heap, (record.rank, record.ticket, record))
+        self.count += 1
+
+    def leave(self, record: JobRecord) -> None:
+        """A job stopped waiting; its entry is dropped when it comes to the front."""
+        record.ticket += 1
+        self.count -= 1
+        if len(self._heap) > 2 * self.count + 64:
+            self._heap = sorted(entry for entry in self._heap if entry[2].ticket == entry[1])
+
+    def head(self) -> JobRecord | None:
+        """The first waiting job."""
+        heap = self._heap
+        while heap:
+            _, ticket, record = heap[0]
+            if record.ticket == ticket:
+                return record
+            heapq.heappop(heap)
+        return None
+
+    def take(self) -> None:
+        """Set the head aside while a cycle is being drafted; ``give_back`` undoes it."""
+        heapq.heappop(self._heap)
+
+    def give_back(self, record: JobRecord) -> None:
+        """Undo ``take``."""
+        heapq.heappush(self._heap, (record.rank, record.ticket, record))
+
+    def jobs(self) -> list[JobRecord]:
+        """All waiting jobs in order; for explanations, never for a cycle."""
+        return [record for _, ticket, record in sorted(self._heap) if record.ticket == ticket]

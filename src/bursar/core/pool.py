@@ -1,0 +1,225 @@
+"""The nodes of a pool, indexed by what is free on them.
+
+A node sits in the bucket of its free GPUs (of its free CPU where the pool has no GPUs), so the tightest
+node that fits is found without looking at the others. Every node that gains room is written to the
+``freed`` log: a shape that found no node anywhere need only look at the nodes freed since.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from bursar.core.node import NodeState
+from bursar.core.slices import SlicePool
+from bursar.core.topology import Leaf, TopologyTree
+from bursar.model.attempt import Task
+from bursar.model.fleet import Pool
+from bursar.model.gpu import Layout
+
+CPU_BUCKETS = 64
+NODE_LEVEL = "node"
+"""The narrowest topology level: one node."""
+LOG_LIMIT = 1 << 16
+OUT_OF_INDEX = -1
+
+
+class PoolState:
+    """A pool's nodes and the indexes over them."""
+
+    __slots__ = (
+        "_tree",
+        "buckets",
+        "by_id",
+        "capacity_changed",
+        "ends",
+        "freed",
+        "freed_before",
+        "levels",
+        "nodes",
+        "place_of",
+        "slices",
+        "spec",
+    )
+
+    def __init__(self, spec: Pool, topology_levels: tuple[str, ...] = ()) -> None:
+        self.spec = spec
+        self.levels = (*topology_levels, NODE_LEVEL)
+        self._tree: TopologyTree | None = None
+        self.nodes: list[NodeState] = []
+        self.by_id: dict[str, NodeState] = {}
+        self.buckets: list[list[int]] = [[]]
+        self.place_of: list[int] = []
+        self.freed: list[int] = []
+        self.freed_before = 0
+        self.ends: list[tuple[int, str]] = []
+        self.slices: SlicePool | None = None
+        self.capacity_changed = 0
+
+    # -- membership ------------------------------------------------------------------------------
+
+    def set_nodes(self, nodes: list[NodeState]) -> None:
+        """Rank nodes by id, so that the order in which they joined leaves no trace in decisions."""
+        self.nodes = sorted(nodes, key=lambda node: node.id)
+        self.by_id = {node.id: node for node in self.nodes}
+        size = self.spec.gpus_per_node if self.spec.gpus_per_node else CPU_BUCKETS
+        self.buckets = [[] for _ in range(size + 1)]
+        self.place_of = [OUT_OF_INDEX] * len(self.nodes)
+        self.slices = None
+        self._tree = None
+        self.freed_before += len(self.freed) + len(self.nodes)
+        self.freed = []
+        self.capacity_changed += 1
+        for rank, node in enumerate(self.nodes):
+            node.rank = rank
+            self.reindex(node)
+
+    def set_price(self, node_micro_usd_per_hour: int) -> None:
+        """From now on nodes cost this; what already runs keeps the rate it started with."""
+        self.spec = replace(self.spec, node_micro_usd_per_hour=node_micro_usd_per_hour)
+
+    def reindex(self, node: NodeState) -> None:
+        """Move a node to the bucket of what is free on it now, or out of the index when closed."""
+        place = self._bucket(node) if node.up and node.closed_for is None else OUT_OF_INDEX
+        rank = node.rank
+        old = self.place_of[rank]
+        if place == old:
+            return
+        if old != OUT_OF_INDEX:
+            bucket = self.buckets[old]
+            del bucket[bisect_left(bucket, rank)]
+        if place != OUT_OF_INDEX:
+            insort(self.buckets[place], rank)
+        self.place_of[rank] = place
+
+    def _bucket(self, node: NodeState) -> int:
+        if self.spec.gpus_per_node:
+            return node.free_gpus
+        return max(0, node.cpu_free_milli * CPU_BUCKETS // max(1, self.spec.cpu_milli))
+
+    # -- occupation ------------------------------------------------------------------------------
+
+    def occupy(self, task: Task, holder: str) -> None:
+        """Give a task's devices and amounts to a holder and keep the indexes true."""
+        node = self.by_id[task.node]
+        node.occupy(task, holder)
+        self.reindex(node)
+        if self.slices is not None:
+            self._update_slices(task)
+
+    def vacate(self, task: Task, holder: str) -> None:
+        """Undo ``occupy``; the node has gained room, so the log says so."""
+        node = self.by_id[task.node]
+        node.vacate(task, holder)
+        self.reindex(node)
+        self.note_freed(node)
+        if self.slices is not None:
+            self._update_slices(task)
+
+    def partition(self, node: NodeState, gpu: int, layout: Layout) -> None:
+        """Cut a vacant GPU another way."""
+        node.devices[gpu].partition(layout)
+        node.refresh(gpu)
+        self.reindex(node)
+        self.note_freed(node)
+        if self.slices is not None:
+            self.slices.update((node.id, gpu))
+
+    def close(self, node: NodeState, job_id: str) -> None:
+        """Keep a node for one job: nobody else may start there."""
+        node.closed_for = job_id
+        self.reindex(node)
+
+    def reopen(self, node: NodeState) -> None:
+        """End ``close``."""
+        node.closed_for = None
+        self.reindex(node)
+        self.note_freed(node)
+
+    def note_freed(self, node: NodeState) -> None:
+        """Remember that a node gained room, so that shapes that found none look again."""
+        if len(self.freed) >= LOG_LIMIT:
+            self.freed_before += len(self.freed)
+            self.freed = []
+        self.freed.append(node.rank)
+
+    def _update_slices(self, task: Task) -> None:
+        assert self.slices is not None
+        touched = {*task.gpus, *(u.gpu for u in task.slices), *(s.gpu for s in task.shares)}
+        for gpu in sorted(touched):
+            self.slices.update((task.node, gpu))
+
+    def sliced(self) -> SlicePool:
+        """The index over shared GPUs, built when the first job asks for a part of one."""
+        if self.slices is None:
+            model = self.spec.gpu_model
+            self.slices = SlicePool(model.mig if model is not None else None)
+            for node in self.nodes:
+                for gpu, device in enumerate(node.devices):
+                    self.slices.add((node.id, gpu), device)
+        return self.slices
+
+    def tree_of(self, node_ids: Collection[str]) -> TopologyTree:
+        """These nodes as a tree of topology domains.
+
+        Domains without room change no placement, so when few nodes have room a small tree of those
+        answers faster than the tree of all, which is built when first needed and kept.
+        """
+        if len(node_ids) * 8 < len(self.nodes):
+            return TopologyTree(self.levels, [self._leaf(self.by_id[one]) for one in node_ids])
+        if self._tree is None:
+            self._tree = TopologyTree(self.levels, [self._leaf(node) for node in self.nodes])
+        return self._tree
+
+    def _leaf(self, node: NodeState) -> Leaf:
+        path = (*(node.labels.get(level, "") for level in self.levels[:-1]), node.id)
+        return Leaf(id=node.id, path=path)
+
+    # -- questions -------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """Where the freed log ends now."""
+        return self.freed_before + len(self.freed)
+
+    def freed_since(self, position: int) -> list[int] | None:
+        """Ranks of nodes that gained room since a position, or None when all must be looked at."""
+        start = position - self.freed_before
+        if start < 0 or len(self.freed) - start > len(self.nodes):
+            return None
+        return sorted(set(self.freed[start:]))
+
+    def tightest_first(self, gpus: int) -> Iterator[NodeState]:
+        """Open nodes with at least so many free GPUs, fullest first, then by id."""
+        nodes = self.nodes
+        for bucket in self.buckets[gpus:]:
+            for rank in bucket:
+                yield nodes[rank]
+
+    def emptiest_first(self, gpus: int) -> Iterator[NodeState]:
+        """Open nodes with at least so many free GPUs, emptiest first, then by id."""
+        nodes = self.nodes
+        for free in range(len(self.buckets) - 1, gpus - 1, -1):
+            for rank in self.buckets[free]:
+                yield nodes[rank]
+
+    def free_gpus(self) -> int:
+        """Whole GPUs free on open nodes."""
+        if not self.spec.gpus_per_node:
+            return 0
+        return sum(free * len(bucket) for free, bucket in enumerate(self.buckets))
+
+    def most_free_gpus(self) -> int:
+        """The free GPUs of the emptiest open node."""
+        if not self.spec.gpus_per_node:
+            return 0
+        return next((free for free in range(len(self.buckets) - 1, 0, -1) if self.buckets[free]), 0)
+
+    def room_for(self, gpus_per_task: int) -> int:
+        """An upper bound of the tasks that fit, looking at GPUs alone: cheap, for an early no."""
+        return sum(
+            len(bucket) * (free // gpus_per_task)
+            for free, bucket in enumerate(self.buckets)
+            if free >= gpus_per_task
+        )

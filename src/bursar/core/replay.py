@@ -1,0 +1,245 @@
+"""Play the cycle forward over expected ends until a job's turn comes and it fits.
+
+The same rules decide as in a cycle: its order, quota, placement, preemption and reservations, written
+into a draft and taken back at the end. What is left out: jobs not submitted yet, usage that grows while
+jobs run, victims that wait again and, in a large world, jobs that stand behind the target. They may
+only start where they delay nobody who has a reservation, but the target need not have one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+from bursar.core.ahead import Ahead
+from bursar.core.charge import share_weight
+from bursar.core.claims import serve_claims
+from bursar.core.cycle import answer
+from bursar.core.draft import Draft
+from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, expected_run_ms
+from bursar.core.kept import KeptReservations
+from bursar.core.levels import levels_of, order_for
+from bursar.core.line import JobRecord, KindLine
+from bursar.core.placement import find_room
+from bursar.core.pool import PoolState
+from bursar.core.state import FleetState
+from bursar.model.attempt import Placement
+from bursar.model.decision import ClaimRoom, StartJob
+from bursar.model.tenant import Queueing
+
+SMALL_WORLD = 256
+"""Up to so many running and waiting jobs everything is played; above, what stands before the job."""
+
+MOST_STARTS = 1_000
+MOST_ANSWERS = 4_000
+"""What a replay may cost; who needs more is served by an estimate."""
+
+
+class TooLong(Exception):
+    """The replay has cost what it may and the job has not started."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    """One job in one place, until it ends."""
+
+    record: JobRecord
+    placement: Placement
+    planned_end_ms: int
+    was_running: bool
+
+
+class Replay:
+    """One future of the fleet, as it unfolds from now."""
+
+    def __init__(self, state: FleetState, target: JobRecord, odds: Odds, now_ms: int) -> None:
+        self.state = state
+        self.target = target
+        self.odds = odds
+        self.draft = Draft(state, now_ms)
+        self._stays: dict[str, _Stay] = {}
+        self._due: list[tuple[int, str]] = []
+        self._clearing: dict[str, tuple[JobRecord, Placement, tuple[str, ...]]] = {}
+        self._orders_seen = 0
+        self._starts = self._answers = self._ended = 0
+
+    def start_ms(self, ahead: Ahead, not_before_ms: int) -> int | None:
+        """When the target starts; None when nothing that is expected to end makes room for it."""
+        pools = _pools_of(self.state, ahead)
+        running = sum(len(pool.ends) for pool in pools)
+        waiting = sum(line.count for line in self.state.lines.values())
+        self.small = running + waiting <= SMALL_WORLD
+        self.levels = list(levels_of(self.draft)) if self.small else ahead.levels
+        self.kept = KeptReservations(self.draft, replan=self.small)
+        lines = sum(len(level) for level in self.levels)
+        self._steps_of = max(4, MOST_ANSWERS // (8 * max(1, lines)))
+        try:
+            self._gather(pools if not self.small else list(self.state.pools.values()))
+            return self._play(not_before_ms)
+        finally:
+            self.draft.undo()
+
+    def _gather(self, pools: list[PoolState]) -> None:
+        now_ms = self.draft.now_ms
+        for pool in pools:
+            for planned_ms, job_id in pool.ends:
+                record = self.state.jobs[job_id]
+                assert record.placement is not None
+                self._stays[job_id] = _Stay(record, record.placement, planned_ms, True)
+                self._due.append((expected_end_ms(record, self.odds, now_ms), job_id))
+        heapq.heapify(self._due)
+        serve_claims(self.draft)
+        self._follow_orders()
+        for job_id, record in sorted(self.state.claims.items()):
+            if job_id not in self._stays and record.claim is not None:
+                self._clear(record, record.claim.placement, record.claim.victims)
+
+    def _play(self, not_before_ms: int) -> int | None:
+        if not_before_ms > self.draft.now_ms:
+            heapq.heappush(self._due, (not_before_ms, ""))
+        while True:
+            started_ms = self._turns(not_before_ms)
+            if started_ms is not None or not self._due:
+                return started_ms
+            self._let_time_pass()
+
+    def _let_time_pass(self) -> None:
+        """To the next expected end, or over several where a step would be lost in the wait so far."""
+        batch = 1 + self._ended // self._steps_of
+        while self._due and (batch > 0 or self._due[0][0] == self.draft.now_ms):
+            at_ms, job_id = heapq.heappop(self._due)
+            self.draft.now_ms = max(self.draft.now_ms, at_ms)
+            batch -= 1
+            self._ended += 1
+            if job_id in self._clearing:
+                self._cleared(job_id)
+            else:
+                self._end(job_id)
+
+    # -- whose turn it is ------------------------------------------------------------------------
+
+    def _turns(self, not_before_ms: int) -> int | None:
+        """What a cycle would start now, up to the target; the moment, when that starts."""
+        self.kept.lift()
+        blocked_queues: set[str] = set()
+        may_start = self.draft.now_ms >= not_before_ms
+        for level in self.levels:
+            lines = [line for line in level if line.head() is not None]
+            order = order_for(self.draft, lines)
+            while (line := order.next()) is not None:
+                head = line.head()
+                assert head is not None
+                waits = head is self.target and not may_start
+                if not waits and line.kind.queue not in blocked_queues and self._start(line, head):
+                    if head is self.target:
+                        return self._moment(head)
+                    order.started()
+                    continue
+                if self.state.tenants[line.kind.queue].queueing is Queueing.STRICT:
+                    blocked_queues.add(line.kind.queue)
+                order.drop()
+                if line is self.target.line and not self.small:
+                    return None
+        return None
+
+    def _start(self, line: KindLine, head: JobRecord) -> bool:
+        self._answers += 1
+        if self._answers > MOST_ANSWERS or self._starts > MOST_STARTS:
+            raise TooLong
+        started = not answer(self.draft, line, head)
+        self.kept.answered(head, started=started)
+        if started:
+            self._starts += 1
+            self.draft.take(line, head)
+            self._follow_orders()
+        return started
+
+    def _moment(self, head: JobRecord) -> int:
+        waits_for_victims = head.id in self._clearing
+        return self.draft.now_ms + (LEAVES_MS[self.odds] if waits_for_victims else 0)
+
+    # -- what comes of it ------------------------------------------------------------------------
+
+    def _follow_orders(self) -> None:
+        """Turn the orders written since the last look into what they lead to."""
+        orders = self.draft.orders
+        for order in orders[self._orders_seen :]:
+            if isinstance(order, StartJob):
+                self._settle(self.state.jobs[order.job_id], order.placement)
+            elif isinstance(order, ClaimRoom):
+                self._clear(self.state.jobs[order.job_id], order.placement, order.victims)
+        self._orders_seen = len(orders)
+
+    def _settle(self, record: JobRecord, placement: Placement) -> None:
+        plan, now_ms = record.line.plan, self.draft.now_ms
+        self._stays[record.id] = _Stay(record, placement, now_ms + plan.run_ms, False)
+        end_ms = now_ms + expected_run_ms(record.spec, plan, self.odds)
+        heapq.heappush(self._due, (end_ms, record.id))
+
+    def _clear(self, record: JobRecord, placement: Placement, victims: tuple[str, ...]) -> None:
+        self._clearing[record.id] = (record, placement, victims)
+        heapq.heappush(self._due, (self.draft.now_ms + LEAVES_MS[self.odds], record.id))
+
+    def _cleared(self, job_id: str) -> None:
+        """The victims have left: the claimant moves in, and its quota is charged already."""
+        record, placement, victims = self._clearing.pop(job_id)
+        for victim in victims:
+            self._end(victim)
+        pool = self.state.pools[placement.pool]
+        for node_id in sorted({task.node for task in placement.tasks}):
+            node = pool.by_id.get(node_id)
+            if node is not None and node.closed_for == job_id:
+                self.draft.journal.reopen(pool, node)
+        fit = next((fit for fit in record.line.plan.fits if fit.pool is pool), None)
+        if fit is not None:
+            search = self.draft.search(record, pool)
+            room = find_room(fit, record.line.plan.min_counts, search)
+            if room is not None:
+                self._settle(record, self.draft.placement(pool, room.tasks))
+
+    def _end(self, job_id: str) -> None:
+        """A job is gone: its room, its quota and its weight are free."""
+        stay = self._stays.pop(job_id, None)
+        if stay is None:
+            return
+        draft, record, placement = self.draft, stay.record, stay.placement
+        pool = self.state.pools[placement.pool]
+        for task in placement.tasks:
+            if task.node in pool.by_id:
+                draft.journal.vacate(pool, task, job_id)
+        self._untag(stay, pool)
+        if not (stay.was_running and job_id in draft.victims):
+            request = self.state.request_of(placement)
+            draft.journal.credit(self.state.quota, record.spec.queue, request)
+        if stay.was_running:
+            draft.victims.add(job_id)
+            entry = (stay.planned_end_ms, job_id)
+            del pool.ends[bisect_left(pool.ends, entry)]
+            draft.journal.remember(insort, pool.ends, entry)
+        else:
+            ends = draft.started_ends.get(pool.spec.name, [])
+            ends[:] = [one for one in ends if one != (stay.planned_end_ms, placement.tasks)]
+        self._lighten(record.spec.queue, placement, pool)
+
+    def _untag(self, stay: _Stay, pool: PoolState) -> None:
+        apart = stay.record.spec.constraints.apart
+        if apart is None:
+            return
+        nodes = [task.node for task in stay.placement.tasks if task.node in pool.by_id]
+        for node_id in nodes if stay.was_running else sorted(set(nodes)):
+            self.draft.journal.tag(pool.by_id[node_id], apart, -1)
+
+    def _lighten(self, queue: str, placement: Placement, pool: PoolState) -> None:
+        unit = self.state.policies.order.usage_unit
+        weight = share_weight(placement, pool.spec, unit)
+        tenant: str | None = queue
+        while tenant is not None:
+            self.draft.added_weight[tenant] = self.draft.added_weight.get(tenant, 0) - weight
+            tenant = self.state.parents[tenant]
+
+
+def _pools_of(state: FleetState, ahead: Ahead) -> list[PoolState]:
+    """Every pool of a flavor that the job or its rivals could run on."""
+    flavors = {fit.flavor for level in ahead.levels for line in level for fit in line.plan.fits}
+    return [pool for pool in state.pools.values() if pool.spec.flavor in flavors]

@@ -1,0 +1,143 @@
+"""One try at placing a job, and the small steps every kind of placement takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from bursar.core.fragmentation import WorkloadMix, least_fragmenting
+from bursar.core.journal import Journal
+from bursar.core.node import NodeState
+from bursar.core.pool import PoolState
+from bursar.model.attempt import ShareUse, SliceUse, Task
+from bursar.model.gpu import Layout
+from bursar.model.job import TaskGroup, WholeGpus
+from bursar.model.policy import PlacementPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A GPU that has to be partitioned before the gang can start."""
+
+    node: str
+    gpu: int
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Where a gang fits. It is already occupied in the search's journal."""
+
+    tasks: tuple[Task, ...]
+    cuts: tuple[Cut, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Search:
+    """One try at placing a job: for whom, until when, and around which reservations.
+
+    ``reserved`` maps nodes to the moment someone else is planned to start on them; a job that ends
+    later may not use them, and ``met_reservation`` says whether that ever made a difference.
+    ``demand`` counts the waiting requests for MIG profiles, for cutting GPUs usefully.
+    """
+
+    journal: Journal
+    holder: str
+    end_ms: int
+    policy: PlacementPolicy
+    reserved: Mapping[str, int] = field(default_factory=dict)
+    demand: Mapping[str, int] = field(default_factory=dict)
+    mix: WorkloadMix
+    met_reservation: bool = False
+    tasks_that_fit: int = 0
+    cuts: list[Cut] = field(default_factory=list)
+
+    def allows(self, node: NodeState) -> bool:
+        """Whether using a node until the end of this job delays nobody."""
+        start_ms = self.reserved.get(node.id)
+        if start_ms is None or self.end_ms <= start_ms:
+            return True
+        self.met_reservation = True
+        return False
+
+    def cut(self, pool: PoolState, node: NodeState, gpu: int, layout: Layout) -> None:
+        """Partition a vacant GPU, to be ordered before the start."""
+        self.journal.partition(pool, node, gpu, layout)
+        self.cuts.append(Cut(node=node.id, gpu=gpu, layout=layout))
+
+
+def fits_beside(node: NodeState, group: TaskGroup, count: int) -> bool:
+    """Whether a node has the CPU, memory and disk for so many tasks of a group."""
+    return (
+        node.cpu_free_milli >= group.cpu_milli * count
+        and node.memory_free_mib >= group.memory_mib * count
+        and node.disk_free_mib >= group.disk_mib * count
+    )
+
+
+def tasks_beside(node: NodeState, group: TaskGroup, most: int) -> int:
+    """How many tasks of a group the node's GPUs, CPU, memory and disk have room for."""
+    if isinstance(group.gpu, WholeGpus):
+        most = min(most, node.free_gpus // group.gpu.count)
+    if group.cpu_milli:
+        most = min(most, node.cpu_free_milli // group.cpu_milli)
+    if group.memory_mib:
+        most = min(most, node.memory_free_mib // group.memory_mib)
+    if group.disk_mib:
+        most = min(most, node.disk_free_mib // group.disk_mib)
+    return max(0, most)
+
+
+def pick_node(nodes: Iterator[NodeState], group: TaskGroup, search: Search) -> NodeState | None:
+    """The node for one task: the first that fits in the given order, or as the policy says."""
+    roomy = (node for node in nodes if fits_beside(node, group, 1) and search.allows(node))
+    match search.policy:
+        case PlacementPolicy.BEST_FIT:
+            return next(roomy, None)
+        case PlacementPolicy.FIRST_FIT:
+            return min(roomy, key=lambda node: node.rank, default=None)
+        case PlacementPolicy.FRAGMENTATION_GRADIENT:
+            return least_fragmenting(roomy, group, search.mix)
+
+
+def settle(pool: PoolState, node: NodeState, group: TaskGroup, count: int, search: Search) -> Task:
+    """Give whole GPUs, CPU, memory and disk of a node to so many tasks of a group."""
+    wanted = group.gpu.count * count if isinstance(group.gpu, WholeGpus) else 0
+    gpus = node.lowest_free_gpus(wanted) if wanted else ()
+    if node.emptied:
+        for gpu in gpus:
+            if node.devices[gpu].layout:
+                search.cut(pool, node, gpu, ())
+    return occupy(pool, _task(group, node, count, gpus), search)
+
+
+def occupy(pool: PoolState, task: Task, search: Search) -> Task:
+    """Write a task into the journal."""
+    search.journal.occupy(pool, task, search.holder)
+    return task
+
+
+def _task(group: TaskGroup, node: NodeState, count: int, gpus: tuple[int, ...]) -> Task:
+    return Task(
+        group=group.name,
+        node=node.id,
+        count=count,
+        gpus=gpus,
+        cpu_milli=group.cpu_milli * count,
+        memory_mib=group.memory_mib * count,
+        disk_mib=group.disk_mib * count,
+    )
+
+
+def sliver_task(group: TaskGroup, node: NodeState, use: SliceUse | ShareUse) -> Task:
+    """One task that holds a part of one GPU."""
+    return Task(
+        group=group.name,
+        node=node.id,
+        count=1,
+        slices=(use,) if isinstance(use, SliceUse) else (),
+        shares=(use,) if isinstance(use, ShareUse) else (),
+        cpu_milli=group.cpu_milli,
+        memory_mib=group.memory_mib,
+        disk_mib=group.disk_mib,
+    )

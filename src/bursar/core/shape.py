@@ -1,0 +1,235 @@
+"""What a shape means on this fleet: which pools could run it, at what expected cost.
+
+Worked out once for each distinct shape and kept until a pool or a price changes, so that a cycle asks
+for it by reference however many jobs have the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from bursar.core.charge import gpu_milli, hourly_micro_usd, run_time_of
+from bursar.core.pool import PoolState
+from bursar.model.fleet import Pool
+from bursar.model.job import FlavorChoice, JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
+from bursar.model.kind import Shape
+from bursar.model.tenant import CPU, GPU, MEMORY, FlavorResource
+from bursar.model.units import HOUR_MS, MILLI, round_up_run_time_ms
+
+Counts = tuple[int, ...]
+"""How many tasks of each group: the full size, or less for an elastic gang."""
+
+MILLION = 1_000_000
+
+
+class PoolFit:
+    """One pool that could run a shape when empty, and what the shape asks of it."""
+
+    __slots__ = (
+        "blocked_at",
+        "expected_micro_usd",
+        "flavor",
+        "gpu_milli_per_task",
+        "pool",
+        "request_of",
+        "limited",
+        "plan",
+    )
+
+    def __init__(
+        self, plan: ShapePlan, pool: PoolState, limited: Collection[FlavorResource]
+    ) -> None:
+        self.pool = pool
+        self.flavor = pool.spec.flavor
+        self.gpu_milli_per_task = tuple(gpu_milli(group, pool.spec) for group in plan.groups)
+        self.request_of: dict[Counts, dict[FlavorResource, int]] = {}
+        self.plan = plan
+        self.limited = limited
+        self.expected_micro_usd = expected_cost(plan, pool.spec)
+        self.blocked_at = -1
+
+    def request(self, counts: Counts) -> dict[FlavorResource, int]:
+        """What so many tasks take of the quota of this flavor."""
+        found = self.request_of.get(counts)
+        if found is None:
+            found = {(self.flavor, GPU): 0, (self.flavor, CPU): 0, (self.flavor, MEMORY): 0}
+            for group, milli, count in zip(
+                self.plan.groups, self.gpu_milli_per_task, counts, strict=True
+            ):
+                found[self.flavor, GPU] += milli * count
+                found[self.flavor, CPU] += group.cpu_milli * count
+                found[self.flavor, MEMORY] += group.memory_mib * count
+            found = {fr: n for fr, n in found.items() if n and fr in self.limited}
+            self.request_of[counts] = found
+        return found
+
+
+class ShapePlan:
+    """A shape with everything derived from it."""
+
+    __slots__ = (
+        "counts",
+        "fits",
+        "groups",
+        "id",
+        "min_counts",
+        "plain_gpus",
+        "problem",
+        "run_ms",
+        "shape",
+        "tasks",
+    )
+
+    def __init__(self, plan_id: int, shape: Shape, unknown_run_ms: int) -> None:
+        self.id = plan_id
+        self.shape = shape
+        self.groups = shape.groups
+        self.counts: Counts = tuple(group.count for group in shape.groups)
+        self.min_counts: Counts = tuple(
+            group.count if group.min_count is None else group.min_count for group in shape.groups
+        )
+        self.tasks = sum(self.counts)
+        self.run_ms = unknown_run_ms if shape.run_ms is None else shape.run_ms
+        self.plain_gpus = _plain_gpus(shape)
+        self.fits: tuple[PoolFit, ...] = ()
+        self.problem = ""
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.min_counts != self.counts
+
+    @property
+    def gpu_milli(self) -> int:
+        """How much GPU all tasks take together, on the pool it would run on first."""
+        if not self.fits:
+            return 0
+        return sum(
+            milli * count
+            for milli, count in zip(self.fits[0].gpu_milli_per_task, self.counts, strict=True)
+        )
+
+    def match(self, pools: Sequence[PoolState], limited: Collection[FlavorResource]) -> None:
+        """Find the pools that could run the shape, best first, and say why there are none."""
+        problems: list[str] = []
+        fits: list[PoolFit] = []
+        for pool in pools:
+            problem = mismatch(self.shape, pool)
+            if problem:
+                problems.append(f"{pool.spec.name} {problem}")
+            else:
+                fits.append(PoolFit(self, pool, limited))
+        fits.sort(key=lambda fit: self._preference(fit))
+        self.fits = tuple(fits)
+        self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
+
+    def _preference(self, fit: PoolFit) -> tuple[int, int, int, int, str]:
+        spec = fit.pool.spec
+        wants_gpu = any(group.gpu is not None for group in self.groups)
+        misplaced = int(spec.gpu_model is not None and not wants_gpu)
+        market = self.shape.constraints.markets.index(spec.market)
+        model = _model_rank(self.groups, spec)
+        if self.shape.constraints.choose_by is FlavorChoice.ORDER:
+            return misplaced, market, model, fit.expected_micro_usd, spec.name
+        return misplaced, fit.expected_micro_usd, market, model, spec.name
+
+
+def shape_of(spec: JobSpec) -> Shape:
+    """What the scheduler looks at in a job: jobs that agree in it are one kind to a queue."""
+    run_ms = run_time_of(spec)
+    return Shape(
+        groups=spec.groups,
+        constraints=spec.constraints,
+        checkpoint=spec.checkpoint,
+        preemptible=spec.preemptible,
+        run_ms=None if run_ms is None else round_up_run_time_ms(run_ms),
+    )
+
+
+def _plain_gpus(shape: Shape) -> int:
+    """GPUs of a shape that is one task with whole GPUs and no say about its node; else 0."""
+    constraints = shape.constraints
+    if len(shape.groups) != 1 or shape.groups[0].count != 1:
+        return 0
+    if constraints.apart or constraints.spread or constraints.topology or constraints.node_labels:
+        return 0
+    gpu = shape.groups[0].gpu
+    return gpu.count if isinstance(gpu, WholeGpus) else 0
+
+
+def _model_rank(groups: Iterable[TaskGroup], spec: Pool) -> int:
+    for group in groups:
+        if group.gpu is not None and group.gpu.models and spec.gpu_model is not None:
+            return group.gpu.models.index(spec.gpu_model.name)
+    return 0
+
+
+def mismatch(shape: Shape, pool: PoolState) -> str:
+    """Why a pool could not run a shape even when empty; empty when it could."""
+    spec = pool.spec
+    constraints = shape.constraints
+    if spec.market not in constraints.markets:
+        return f"is {spec.market}, which the job does not allow"
+    for taint in spec.taints:
+        if not any(
+            t.key == taint.key and t.value in ("", taint.value) for t in constraints.tolerations
+        ):
+            return f"has the taint {taint.key}, which the job does not tolerate"
+    for group in shape.groups:
+        problem = _group_mismatch(group, spec)
+        if problem:
+            return problem
+    wanted = constraints.node_labels
+    if wanted and not any(
+        all(node.labels.get(key) == value for key, value in wanted) for node in pool.nodes
+    ):
+        return "has no node with the labels " + ", ".join(f"{k}={v}" for k, v in wanted)
+    return ""
+
+
+def _group_mismatch(group: TaskGroup, spec: Pool) -> str:
+    if group.cpu_milli > spec.cpu_milli:
+        return (
+            f"nodes have {spec.cpu_milli / MILLI:g} CPUs, a task wants {group.cpu_milli / MILLI:g}"
+        )
+    if group.memory_mib > spec.memory_mib:
+        return f"nodes have {spec.memory_mib} MiB of memory, a task wants {group.memory_mib}"
+    if group.disk_mib > spec.disk_mib:
+        return f"nodes have {spec.disk_mib} MiB of local disk, a task wants {group.disk_mib}"
+    if group.gpu is None:
+        return ""
+    model = spec.gpu_model
+    if model is None or not spec.gpus_per_node:
+        return "has no GPUs"
+    if group.gpu.models and model.name not in group.gpu.models:
+        return f"has {model.name}, the job wants {' or '.join(group.gpu.models)}"
+    match group.gpu:
+        case WholeGpus(count=count, min_memory_mib=least):
+            if count > spec.gpus_per_node:
+                return f"nodes have {spec.gpus_per_node} GPUs, a task wants {count}"
+            if least > model.memory_mib:
+                return f"GPUs have {model.memory_mib} MiB, the job wants at least {least}"
+        case MigSlice(profile=profile):
+            if not spec.mig_allowed or model.mig is None or model.mig.find(profile) is None:
+                return f"cannot be cut into {profile}"
+        case MpsShare(memory_mib=memory_mib):
+            if memory_mib > model.memory_mib:
+                return f"GPUs have {model.memory_mib} MiB, a share wants {memory_mib}"
+    return ""
+
+
+def expected_cost(plan: ShapePlan, spec: Pool) -> int:
+    """Price x expected time x (1 + expected rework), in micro-dollars.
+
+    Rework is what an interruption costs (the restart, and on average half of what was not saved)
+    times how often it comes.
+    """
+    hourly = 0
+    for group in plan.groups:
+        hourly += group.count * hourly_micro_usd(
+            spec, gpu_milli(group, spec), group.cpu_milli, group.memory_mib
+        )
+    checkpoint = plan.shape.checkpoint
+    unsaved_ms = min(plan.run_ms, checkpoint.interval_ms or plan.run_ms) // 2
+    rework_ms = checkpoint.restart_ms + unsaved_ms
+    rework_per_million = spec.interruptions_per_million_hours * rework_ms // HOUR_MS
+    return hourly * plan.run_ms // HOUR_MS * (MILLION + rework_per_million) // MILLION

@@ -1,0 +1,460 @@
+"""The fleet as it is now: a fold over events, updated by each one and never rebuilt.
+
+Applying an event costs what changed. Nothing here decides anything; ``cycle.py`` does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping
+
+from bursar.core.charge import quota_request, share_weight
+from bursar.core.fragmentation import WorkloadMix
+from bursar.core.lifecycle import LIVE, OVER, next_state
+from bursar.core.line import Claim, JobRecord, KindLine, rank_of
+from bursar.core.node import FOREIGN, NodeState
+from bursar.core.pool import PoolState
+from bursar.core.quota import QuotaNode, QuotaTree
+from bursar.core.shape import ShapePlan, shape_of
+from bursar.core.usage import TenantUsage
+from bursar.model import event as ev
+from bursar.model.attempt import Placement, Task
+from bursar.model.errors import BrokenInvariant
+from bursar.model.fleet import Cluster, Fleet, Node
+from bursar.model.job import JobSpec, JobState
+from bursar.model.kind import Kind, Shape
+from bursar.model.policy import Policies
+from bursar.model.tenant import FlavorResource, Tenant
+
+
+class FleetState:
+    """Everything ``decide`` looks at."""
+
+    def __init__(self, fleet: Fleet, tenants: Iterable[Tenant], policies: Policies) -> None:
+        self.policies = policies
+        self.clusters: dict[str, Cluster] = {c.name: c for c in fleet.clusters}
+        self.tenants: dict[str, Tenant] = {t.name: t for t in tenants}
+        self.pools: dict[str, PoolState] = {
+            spec.name: PoolState(spec, self.clusters[spec.cluster].topology_levels)
+            for spec in sorted(fleet.pools, key=lambda p: p.name)
+        }
+        self.pool_of_node: dict[str, PoolState] = {}
+        self.jobs: dict[str, JobRecord] = {}
+        self.finished: dict[str, JobState] = {}
+        self.lines: dict[tuple[str, int, int], KindLine] = {}
+        self.blocked: dict[str, JobRecord] = {}
+        self.dependents: dict[str, set[str]] = {}
+        self.claims: dict[str, JobRecord] = {}
+        self.running_in: dict[str, dict[str, JobRecord]] = {}
+        self.running_priorities: dict[str, dict[int, int]] = {}
+        self.limits: list[tuple[int, str]] = []
+        self.to_stop: dict[str, JobRecord] = {}
+        self._plans: dict[Shape, ShapePlan] = {}
+        self._apply: dict[type, Callable[..., None]] = _handlers(self)
+        self.parents: dict[str, str | None] = {t.name: t.parent for t in self.tenants.values()}
+        self.preemption_policies = {t.name: t.preemption for t in self.tenants.values()}
+        self.usage = TenantUsage(self.parents, policies.order.half_life_ms)
+        self.mix = WorkloadMix()
+        self._place_nodes(fleet.nodes)
+        self._build_quota({})
+
+    # -- building --------------------------------------------------------------------------------
+
+    def _place_nodes(self, nodes: Iterable[Node]) -> None:
+        members: dict[str, list[NodeState]] = {name: [] for name in self.pools}
+        for node in nodes:
+            pool = self.pools[node.pool]
+            members[node.pool].append(NodeState(node, pool.spec))
+            self.pool_of_node[node.id] = pool
+        for name, states in members.items():
+            self.pools[name].set_nodes(states)
+
+    def _build_quota(self, usage: Mapping[str, list[Mapping[FlavorResource, int]]]) -> None:
+        self.quota = QuotaTree(
+            QuotaNode(
+                name=t.name,
+                parent=t.parent,
+                quotas=t.quotas,
+                weight=t.weight,
+                is_queue=t.is_queue,
+            )
+            for t in self.tenants.values()
+        )
+        self.limited = frozenset(fr for t in self.tenants.values() for fr in t.quotas)
+        for queue, requests in usage.items():
+            for request in requests:
+                self.quota.add_usage(queue, request)
+
+    def _rematch(self) -> None:
+        """Pools, prices or quotas changed: what shapes can run on must be worked out again."""
+        for plan in self._plans.values():
+            plan.match(tuple(self.pools.values()), self.limited)
+
+    # -- looking things up -----------------------------------------------------------------------
+
+    def line_for(self, spec: JobSpec, priority: int) -> KindLine:
+        """The line of a job's kind, made when the first such job arrives."""
+        shape = shape_of(spec)
+        plan = self._plans.get(shape)
+        if plan is None:
+            plan = ShapePlan(len(self._plans), shape, self.policies.backfill.unknown_run_time_ms)
+            plan.match(tuple(self.pools.values()), self.limited)
+            self._plans[shape] = plan
+        key = (spec.queue, priority, plan.id)
+        line = self.lines.get(key)
+        if line is None:
+            kind = Kind(queue=spec.queue, priority=priority, shape=plan.shape)
+            line = self.lines[key] = KindLine(kind, plan)
+        return line
+
+    def node(self, node_id: str) -> NodeState:
+        return self.pool_of_node[node_id].by_id[node_id]
+
+    def live(self) -> list[JobRecord]:
+        """Every job whose attempt holds room, by id."""
+        found = [r for records in self.running_in.values() for r in records.values()]
+        return sorted(found, key=lambda record: record.id)
+
+    # -- applying events -------------------------------------------------------------------------
+
+    def apply(self, event: ev.Event) -> None:
+        """Bring the state up to an event."""
+        self._apply[type(event)](event)
+
+    def submitted(self, event: ev.JobSubmitted) -> None:
+        if event.job_id in self.jobs or event.job_id in self.finished:
+            raise BrokenInvariant(f"job {event.job_id} was submitted twice")
+        record = JobRecord(event.job_id, event.spec, event.priority, event.at_ms)
+        self.jobs[event.job_id] = record
+        self.enlist(record)
+        for group in event.spec.groups:
+            self.mix.add(group, group.count)
+        unmet = {d for d in event.spec.depends_on if self.finished.get(d) != JobState.SUCCEEDED}
+        if unmet:
+            record.state = JobState.BLOCKED
+            record.unmet = frozenset(unmet)
+            self.blocked[record.id] = record
+            for dependency in unmet:
+                self.dependents.setdefault(dependency, set()).add(record.id)
+        else:
+            record.line.join(record)
+
+    def enlist(self, record: JobRecord) -> None:
+        """Find the job's line and its place in it."""
+        record.line = self.line_for(record.spec, record.priority)
+        record.rank = rank_of(record, self.policies.order.terms, record.line.plan.gpu_milli)
+
+    def cancelled(self, event: ev.JobCancelled) -> None:
+        record = self.jobs.get(event.job_id)
+        if record is None:
+            return
+        was = record.state
+        self._move(record, type(event))
+        if was is JobState.BLOCKED:
+            self._unblock(record)
+        elif was is JobState.QUEUED:
+            self._stop_waiting(record)
+        elif not record.told_to_stop:
+            self.to_stop[record.id] = record
+        self._finish_if_over(record)
+
+    def assigned(self, event: ev.AttemptAssigned) -> None:
+        record = self.jobs[event.job_id]
+        if event.attempt != record.attempt + 1:
+            raise BrokenInvariant(f"{record!r} cannot be assigned attempt {event.attempt}")
+        self._stop_waiting(record)
+        self._move(record, type(event))
+        record.attempt = event.attempt
+        self.hold_room(record, event.placement)
+        plan = record.line.plan
+        record.assigned_at_ms = record.saved_at_ms = event.at_ms
+        record.end_at_ms = event.at_ms + plan.run_ms
+        pool = self.pools[event.placement.pool]
+        record.weight = share_weight(event.placement, pool.spec, self.policies.order.usage_unit)
+        insort(pool.ends, (record.end_at_ms, record.id))
+        self.usage.start(record.spec.queue, record.weight, event.at_ms)
+        self.running_in.setdefault(record.spec.queue, {})[record.id] = record
+        priorities = self.running_priorities.setdefault(record.spec.queue, {})
+        priorities[record.priority] = priorities.get(record.priority, 0) + 1
+
+    def hold_room(self, record: JobRecord, placement: Placement) -> None:
+        """Occupy a placement and charge its quota."""
+        pool = self.pools[placement.pool]
+        apart = record.spec.constraints.apart
+        for task in placement.tasks:
+            pool.occupy(task, record.id)
+            if apart is not None:
+                tags = pool.by_id[task.node].tags
+                tags[apart] = tags.get(apart, 0) + 1
+        record.placement = placement
+        record.request = self.request_of(placement)
+        self.quota.add_usage(record.spec.queue, record.request)
+
+    def give_up_room(self, record: JobRecord) -> None:
+        """Undo ``hold_room``."""
+        placement = record.placement
+        assert placement is not None
+        pool = self.pools[placement.pool]
+        apart = record.spec.constraints.apart
+        for task in placement.tasks:
+            if task.node not in pool.by_id:
+                continue
+            pool.vacate(task, record.id)
+            if apart is not None:
+                tags = pool.by_id[task.node].tags
+                tags[apart] -= 1
+        self.quota.remove_usage(record.spec.queue, record.request)
+
+    def request_of(self, placement: Placement) -> dict[FlavorResource, int]:
+        """What a placement takes of the limited quotas of its flavor."""
+        model = self.pools[placement.pool].spec.gpu_model
+        return quota_request(placement, model, self.limited)
+
+    def started(self, event: ev.AttemptStarted) -> None:
+        record = self._fenced(event.job_id, event.attempt)
+        if record is None:
+            return
+        self._move(record, type(event))
+        record.started_at_ms = record.saved_at_ms = event.at_ms
+        if record.spec.max_run_ms is not None:
+            record.limit_at_ms = event.at_ms + record.spec.max_run_ms
+            insort(self.limits, (record.limit_at_ms, record.id))
+
+    def saved(self, event: ev.CheckpointSaved) -> None:
+        record = self._fenced(event.job_id, event.attempt)
+        if record is not None:
+            self._move(record, type(event))
+            record.saved_at_ms = event.at_ms
+
+    def told_to_stop(self, event: ev.AttemptStopping | ev.AttemptExpired) -> None:
+        record = self._fenced(event.job_id, event.attempt)
+        if record is None:
+            return
+        self._move(record, type(event))
+        record.told_to_stop = True
+        self.to_stop.pop(record.id, None)
+        self._drop_limit(record)
+
+    def ended(self, event: ev.AttemptEnded) -> None:
+        record = self._fenced(event.job_id, event.attempt)
+        if record is None:
+            return
+        if isinstance(event, ev.AttemptFailed):
+            record.failures += 1
+        elif isinstance(event, ev.AttemptPreempted):
+            record.preemptions += 1
+        self._end_attempt(record, type(event), event.at_ms)
+
+    def _end_attempt(self, record: JobRecord, why: type, at_ms: int) -> None:
+        self._move(record, why)
+        assert record.placement is not None
+        ends = self.pools[record.placement.pool].ends
+        del ends[bisect_left(ends, (record.end_at_ms, record.id))]
+        self.give_up_room(record)
+        self.usage.stop(record.spec.queue, record.weight, at_ms)
+        self._drop_limit(record)
+        self.to_stop.pop(record.id, None)
+        del self.running_in[record.spec.queue][record.id]
+        priorities = self.running_priorities[record.spec.queue]
+        priorities[record.priority] -= 1
+        if not priorities[record.priority]:
+            del priorities[record.priority]
+        record.forget_attempt()
+        if record.state is JobState.QUEUED:
+            record.line.join(record)
+        self._finish_if_over(record)
+
+    # -- claims ----------------------------------------------------------------------------------
+
+    def room_claimed(self, event: ev.RoomClaimed) -> None:
+        record = self.jobs[event.job_id]
+        record.line.leave(record)
+        record.claim = Claim(event.placement, event.victims)
+        self.claims[record.id] = record
+        pool = self.pools[event.placement.pool]
+        for node_id in sorted({task.node for task in event.placement.tasks}):
+            pool.close(pool.by_id[node_id], record.id)
+
+    def room_released(self, event: ev.RoomReleased) -> None:
+        record = self.claims.get(event.job_id)
+        if record is not None:
+            self._drop_claim(record)
+            record.line.join(record)
+
+    def _drop_claim(self, record: JobRecord) -> None:
+        assert record.claim is not None
+        pool = self.pools[record.claim.placement.pool]
+        for node_id in sorted({task.node for task in record.claim.placement.tasks}):
+            if node_id in pool.by_id:
+                pool.reopen(pool.by_id[node_id])
+        record.claim = None
+        del self.claims[record.id]
+
+    # -- small steps -----------------------------------------------------------------------------
+
+    def _stop_waiting(self, record: JobRecord) -> None:
+        if record.claim is not None:
+            self._drop_claim(record)
+        else:
+            record.line.leave(record)
+
+    def _move(self, record: JobRecord, why: type) -> None:
+        retries_left = record.spec.retries - record.failures + 1
+        record.state = next_state(record.state, why, retries_left, repr(record))
+
+    def _fenced(self, job_id: str, attempt: int) -> JobRecord | None:
+        """The job, if the event speaks of its live attempt; a stale one changes nothing."""
+        record = self.jobs.get(job_id)
+        if record is None or record.attempt != attempt or record.state not in LIVE:
+            return None
+        return record
+
+    def _drop_limit(self, record: JobRecord) -> None:
+        if record.limit_at_ms is not None:
+            del self.limits[bisect_left(self.limits, (record.limit_at_ms, record.id))]
+            record.limit_at_ms = None
+
+    def _unblock(self, record: JobRecord) -> None:
+        del self.blocked[record.id]
+        for dependency in record.unmet:
+            waiting = self.dependents.get(dependency, set())
+            waiting.discard(record.id)
+            if not waiting:
+                self.dependents.pop(dependency, None)
+        record.unmet = frozenset()
+
+    def _finish_if_over(self, record: JobRecord) -> None:
+        if record.state not in OVER:
+            return
+        del self.jobs[record.id]
+        self.finished[record.id] = record.state
+        if record.state is not JobState.SUCCEEDED:
+            return
+        for job_id in sorted(self.dependents.pop(record.id, ())):
+            dependent = self.jobs[job_id]
+            dependent.unmet -= {record.id}
+            if not dependent.unmet:
+                del self.blocked[job_id]
+                dependent.state = JobState.QUEUED
+                dependent.line.join(dependent)
+
+    # -- the fleet -------------------------------------------------------------------------------
+
+    def partitioned(self, event: ev.GpuPartitioned) -> None:
+        pool = self.pool_of_node[event.node]
+        pool.partition(pool.by_id[event.node], event.gpu, event.layout)
+
+    def node_added(self, event: ev.NodeAdded) -> None:
+        pool = self.pools[event.node.pool]
+        if event.node.id in self.pool_of_node:
+            raise BrokenInvariant(f"node {event.node.id} joined twice")
+        self.pool_of_node[event.node.id] = pool
+        pool.set_nodes([*pool.nodes, NodeState(event.node, pool.spec)])
+        self._rematch()
+
+    def node_drained(self, event: ev.NodeDrained) -> None:
+        self._set_up(event.node, False)
+
+    def node_restored(self, event: ev.NodeRestored) -> None:
+        self._set_up(event.node, True)
+
+    def _set_up(self, node_id: str, up: bool) -> None:
+        pool = self.pool_of_node[node_id]
+        node = pool.by_id[node_id]
+        node.up = up
+        pool.reindex(node)
+        if up:
+            pool.note_freed(node)
+
+    def node_lost(self, event: ev.NodeLost) -> None:
+        pool = self.pool_of_node.get(event.node)
+        if pool is None:
+            return
+        node = pool.by_id[event.node]
+        if node.closed_for is not None and node.closed_for in self.claims:
+            claimant = self.claims[node.closed_for]
+            self._drop_claim(claimant)
+            claimant.line.join(claimant)
+        for holder in sorted(node.holders):
+            if holder != FOREIGN:
+                self._end_attempt(self.jobs[holder], ev.NodeLost, event.at_ms)
+        del self.pool_of_node[event.node]
+        pool.set_nodes([other for other in pool.nodes if other.id != event.node])
+        self._rematch()
+
+    def foreign_seen(self, event: ev.ForeignUsageSeen) -> None:
+        pool = self.pool_of_node[event.node]
+        node = pool.by_id[event.node]
+        if node.foreign is not None:
+            pool.vacate(node.foreign, FOREIGN)
+        node.foreign = None
+        task = _foreign_task(event, node)
+        for gpu in task.gpus:
+            if node.devices[gpu].layout:
+                pool.partition(node, gpu, ())
+        pool.occupy(task, FOREIGN)
+        node.foreign = task
+
+    def tenant_changed(self, event: ev.TenantChanged) -> None:
+        tenant = event.tenant
+        known = tenant.name in self.tenants
+        moved = known and self.parents[tenant.name] != tenant.parent
+        self.tenants[tenant.name] = tenant
+        self.preemption_policies[tenant.name] = tenant.preemption
+        self.parents[tenant.name] = tenant.parent
+        if not known:
+            self.usage.add_tenant(tenant.name, tenant.parent)
+        elif moved:
+            self.usage.move(tenant.name, tenant.parent, event.at_ms)
+        self._build_quota({})
+        for records in self.running_in.values():
+            for record in records.values():
+                assert record.placement is not None
+                record.request = self.request_of(record.placement)
+                self.quota.add_usage(record.spec.queue, record.request)
+        self._rematch()
+
+    def price_changed(self, event: ev.PriceChanged) -> None:
+        pool = self.pools[event.pool]
+        pool.set_price(event.node_micro_usd_per_hour)
+        self._rematch()
+
+
+def _foreign_task(event: ev.ForeignUsageSeen, node: NodeState) -> Task:
+    """What others hold of a node, as a task. A GPU we have promised ourselves stays with its holder."""
+    free = node.blank | node.emptied
+    return Task(
+        group=FOREIGN,
+        node=event.node,
+        count=1,
+        gpus=tuple(gpu for gpu in sorted(set(event.gpus)) if free >> gpu & 1),
+        cpu_milli=event.cpu_milli,
+        memory_mib=event.memory_mib,
+        disk_mib=event.disk_mib,
+    )
+
+
+def _handlers(state: FleetState) -> dict[type, Callable[..., None]]:
+    """Which method brings in which event."""
+    return {
+        ev.JobSubmitted: state.submitted,
+        ev.JobCancelled: state.cancelled,
+        ev.AttemptAssigned: state.assigned,
+        ev.AttemptStarted: state.started,
+        ev.CheckpointSaved: state.saved,
+        ev.AttemptStopping: state.told_to_stop,
+        ev.AttemptExpired: state.told_to_stop,
+        ev.AttemptPreempted: state.ended,
+        ev.AttemptSucceeded: state.ended,
+        ev.AttemptFailed: state.ended,
+        ev.RoomClaimed: state.room_claimed,
+        ev.RoomReleased: state.room_released,
+        ev.GpuPartitioned: state.partitioned,
+        ev.NodeAdded: state.node_added,
+        ev.NodeDrained: state.node_drained,
+        ev.NodeRestored: state.node_restored,
+        ev.NodeLost: state.node_lost,
+        ev.ForeignUsageSeen: state.foreign_seen,
+        ev.TenantChanged: state.tenant_changed,
+        ev.PriceChanged: state.price_changed,
+    }

@@ -1,0 +1,187 @@
+"""Make room by preemption: choose victims, keep their place for the job, tell them to stop.
+
+No loop is possible. Every preemption raises its victim's count by one, a job whose count has reached the
+policy's budget is no candidate any more, and nothing lowers the count: so there are at most
+budget x jobs preemptions in all. Within the budget, a victim that waits again has no right to its
+preemptor's place: either the preemptor's priority is higher, or it runs within what its tenant is
+entitled to, which only a tenant with a better claim to the same quota can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bursar.core.draft import Draft
+from bursar.core.eviction import LEAVING, has_a_right, on_cheapest_nodes, work_lost
+from bursar.core.line import JobRecord
+from bursar.core.placement import find_room
+from bursar.core.preemption import (
+    Candidate,
+    PreemptionRules,
+    Preemptor,
+    Victim,
+    choose_victims,
+)
+from bursar.core.search import Room
+from bursar.core.shape import Counts, PoolFit
+from bursar.model.decision import ClaimRoom, PreemptJob
+from bursar.model.tenant import GPU, FlavorResource
+
+
+class TrialRoom:
+    """Physical room as it would be without some of the running jobs."""
+
+    def __init__(self, draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> None:
+        self._draft = draft
+        self._record = record
+        self._fit = fit
+        self._counts = counts
+        self.request = fit.request(counts)
+
+    def take_out(self, candidate_id: str) -> None:
+        self._each_task(candidate_id, leaves=True)
+
+    def put_back(self, candidate_id: str) -> None:
+        self._each_task(candidate_id, leaves=False)
+
+    def has_room(self) -> bool:
+        """Whether the gang could be placed now; nothing stays occupied."""
+        mark = self._draft.journal.mark
+        found = self.place() is not None
+        self._draft.journal.roll_back(mark)
+        return found
+
+    def place(self) -> Room | None:
+        """The gang's place with the jobs taken out gone; occupied in the draft's journal."""
+        search = self._draft.search(self._record, self._fit.pool)
+        blocked_at, self._fit.blocked_at = self._fit.blocked_at, -1
+        room = find_room(self._fit, self._counts, search)
+        self._fit.blocked_at = blocked_at
+        return room
+
+    def _each_task(self, job_id: str, *, leaves: bool) -> None:
+        record = self._draft.state.jobs[job_id]
+        assert record.placement is not None
+        pool = self._draft.state.pools[record.placement.pool]
+        tasks = record.placement.tasks
+        apart = record.spec.constraints.apart
+        for task in tasks if leaves else reversed(tasks):
+            if leaves:
+                pool.vacate(task, job_id)
+            else:
+                pool.occupy(task, job_id)
+            if apart is not None:
+                pool.by_id[task.node].tags[apart] += -1 if leaves else 1
+
+
+def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> bool:
+    """Preempt for a job if anyone may be preempted for it; True when its place is now kept."""
+    request = fit.request(counts)
+    if not has_a_right(draft.state, record, request):
+        return False
+    evictable = draft.evictable(fit.flavor)
+    legal = evictable.legal(record, request)
+    if not legal:
+        return False
+    draft.victim_searches += 1
+    trial = TrialRoom(draft, record, fit, counts)
+    short = frozenset(
+        fr
+        for fr, amount in request.items()
+        if draft.state.quota.available(record.spec.queue, fr) < amount
+    )
+    if not (short and trial.has_room()):
+        everyone = [one for records in legal.values() for one in records]
+        near = on_cheapest_nodes(fit, everyone, sum(counts), draft.now_ms)
+        legal = {queue: [r for r in found if r.id in near] for queue, found in legal.items()}
+    contested = short or frozenset(request) or frozenset({(fit.flavor, GPU)})
+    victims = _search(draft, record, contested, legal, trial)
+    if victims:
+        _claim(draft, record, fit, trial, victims)
+    return bool(victims)
+
+
+def _search(
+    draft: Draft,
+    record: JobRecord,
+    contested: frozenset[FlavorResource],
+    legal: Mapping[str, Sequence[JobRecord]],
+    trial: TrialRoom,
+) -> tuple[Victim, ...]:
+    limits = draft.state.policies.preemption
+    running = {
+        queue: [
+            _candidate(one, contested, draft.now_ms) for one in found if one.id not in draft.victims
+        ]
+        for queue, found in legal.items()
+    }
+    return choose_victims(
+        draft.state.quota,
+        Preemptor(
+            id=record.id,
+            queue=record.spec.queue,
+            priority=record.priority,
+            queued_at_ms=record.submitted_at_ms,
+            requests=trial.request,
+            contested=contested,
+        ),
+        running,
+        draft.state.preemption_policies,
+        PreemptionRules(
+            fair_strategies=limits.fair_strategies, victim_order=limits.victim_order, room=trial
+        ),
+    )
+
+
+def _candidate(record: JobRecord, contested: frozenset[FlavorResource], now_ms: int) -> Candidate:
+    """A running job as the search sees it.
+
+    It stands where the preemptor wants to be, so it uses what is contested, even where nobody limits
+    that and its counted usage is nothing.
+    """
+    return Candidate(
+        id=record.id,
+        queue=record.spec.queue,
+        priority=record.priority,
+        queued_at_ms=record.submitted_at_ms,
+        started_at_ms=record.assigned_at_ms,
+        usage={**dict.fromkeys(contested, 0), **record.request},
+        stopping=record.state in LEAVING,
+        lost_micro_usd=work_lost(record, now_ms),
+    )
+
+
+def _claim(
+    draft: Draft, record: JobRecord, fit: PoolFit, trial: TrialRoom, victims: Sequence[Victim]
+) -> None:
+    """Keep the place that the victims' end opens, and order them to stop."""
+    state, journal = draft.state, draft.journal
+    for victim in victims:
+        trial.take_out(victim.id)
+    mark = journal.mark
+    room = trial.place()
+    assert room is not None
+    journal.roll_back(mark)
+    for victim in reversed(victims):
+        trial.put_back(victim.id)
+    placement = draft.placement(fit.pool, room.tasks)
+    for victim in sorted(victims, key=lambda one: one.id):
+        loser = state.jobs[victim.id]
+        draft.victims.add(victim.id)
+        journal.credit(state.quota, loser.spec.queue, loser.request)
+        if loser.state not in LEAVING:
+            draft.orders.append(
+                PreemptJob(
+                    job_id=loser.id,
+                    attempt=loser.attempt,
+                    on_behalf_of=record.id,
+                    reason=victim.reason,
+                    lost_micro_usd=work_lost(loser, draft.now_ms),
+                )
+            )
+    names = tuple(sorted(victim.id for victim in victims))
+    draft.orders.append(ClaimRoom(job_id=record.id, placement=placement, victims=names))
+    journal.charge(state.quota, record.spec.queue, state.request_of(placement))
+    for node_id in sorted({task.node for task in room.tasks}):
+        journal.close(fit.pool, fit.pool.by_id[node_id], record.id)
+    draft.count_share(record, placement, fit.pool)

@@ -1,0 +1,135 @@
+"""What a gang asks of the topology, and the same thing resolved against one tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bursar.core.topology.outcome import MissReason, TopologyMiss
+from bursar.core.topology.tree import TopologyTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceLayer:
+    """Every ``size`` tasks must share one domain of ``level``."""
+
+    level: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafCounts:
+    """How much of one task group a leaf could take right now, if nothing else were placed.
+
+    ``tasks_with_leader`` is what is left for tasks once the leader is there; it equals ``tasks``
+    where no leader is asked for or the leader does not fit (``leaders`` is 0). ``affinity`` is the
+    leaf's score with this task group: a higher score is preferred over any better packing.
+    """
+
+    tasks: int
+    tasks_with_leader: int = 0
+    leaders: int = 0
+    affinity: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyRequest:
+    """One task group, with its leader if it has one.
+
+    ``required``: all tasks in one domain of that level, or none. ``preferred``: the same if
+    possible, then each wider level, then spread. Neither: anywhere. ``layers`` go outermost first
+    and each size divides the one before. ``balanced`` evens a preferred placement out over as few
+    domains as hold it; ``least_free`` makes an unconstrained one fill the fullest domains first.
+    """
+
+    count: int
+    required: str | None = None
+    preferred: str | None = None
+    layers: tuple[SliceLayer, ...] = ()
+    leaders: int = 0
+    balanced: bool = False
+    least_free: bool = True
+
+    @property
+    def unconstrained(self) -> bool:
+        return self.required is None and self.preferred is None
+
+    @property
+    def slice_size(self) -> int:
+        return self.layers[0].size if self.layers else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A request with its levels as indexes of one tree; ``inner_sizes`` has one size per level."""
+
+    count: int
+    leaders: int
+    level: int
+    slice_level: int
+    slice_size: int
+    inner_sizes: tuple[int, ...]
+    required: bool
+    unconstrained: bool
+    least_free: bool
+
+    @property
+    def slices(self) -> int:
+        return self.count // self.slice_size
+
+
+def resolve(tree: TopologyTree, request: TopologyRequest) -> Shape | TopologyMiss:
+    """Check the request against the tree's levels before any counting is done."""
+    level_name = _requested_level(tree, request)
+    slice_name = request.layers[0].level if request.layers else tree.levels[-1]
+    indexes = {
+        name: tree.level_index(name)
+        for name in (level_name, slice_name, *(layer.level for layer in request.layers))
+    }
+    for name, index in indexes.items():
+        if index is None:
+            return _refuse(request, MissReason.UNKNOWN_LEVEL, name)
+    level, slice_level = tree.levels.index(level_name), tree.levels.index(slice_name)
+    if level > slice_level or request.slice_size < 1 or request.count % request.slice_size:
+        return _refuse(request, MissReason.LAYERS_DISAGREE, slice_name)
+    inner_sizes = _inner_sizes(tree, request)
+    if isinstance(inner_sizes, TopologyMiss):
+        return inner_sizes
+    return Shape(
+        count=request.count,
+        leaders=request.leaders,
+        level=level,
+        slice_level=slice_level,
+        slice_size=request.slice_size,
+        inner_sizes=inner_sizes,
+        required=request.required is not None,
+        unconstrained=request.unconstrained,
+        least_free=request.unconstrained and request.least_free,
+    )
+
+
+def _requested_level(tree: TopologyTree, request: TopologyRequest) -> str:
+    """Slices without a level for the whole may be anywhere, so their search starts at the top."""
+    named = request.required or request.preferred
+    return named or (tree.levels[0] if request.layers else tree.levels[-1])
+
+
+def _inner_sizes(tree: TopologyTree, request: TopologyRequest) -> tuple[int, ...] | TopologyMiss:
+    """The group size that holds at each level below the outermost layer; 1 where none does.
+
+    Levels between two layers take the inner one's size, so that what they hold can still be split.
+    """
+    sizes = [1] * len(tree.levels)
+    for outer, inner in pairwise(request.layers):
+        start, stop = tree.levels.index(outer.level) + 1, tree.levels.index(inner.level) + 1
+        if start >= stop or inner.size < 1 or outer.size % inner.size:
+            return _refuse(request, MissReason.LAYERS_DISAGREE, inner.level)
+        sizes[start:stop] = [inner.size] * (stop - start)
+    return tuple(sizes)
+
+
+def _refuse(request: TopologyRequest, reason: MissReason, level: str) -> TopologyMiss:
+    size = max(1, request.slice_size)
+    return TopologyMiss(
+        reason=reason, level=level, slices_wanted=request.count // size, slice_size=size
+    )

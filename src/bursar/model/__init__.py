@@ -1,0 +1,1 @@
+"""The vocabulary: frozen values, enums, units. Imports nothing else of ours."""

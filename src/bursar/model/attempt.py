@@ -1,0 +1,49 @@
+"""One try at running a job, and exactly what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bursar.model.gpu import MigInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceUse:
+    """A MIG instance of one GPU of a node."""
+
+    gpu: int
+    instance: MigInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareUse:
+    """An MPS share of one GPU of a node."""
+
+    gpu: int
+    percent: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The tasks of one group on one node: how many, and every device they hold."""
+
+    group: str
+    node: str
+    count: int
+    gpus: tuple[int, ...] = ()
+    slices: tuple[SliceUse, ...] = ()
+    shares: tuple[ShareUse, ...] = ()
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a gang runs: the tasks, the pool their GPUs are in, and what it costs an hour."""
+
+    pool: str
+    flavor: str
+    tasks: tuple[Task, ...]
+    micro_usd_per_hour: int

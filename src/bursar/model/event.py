@@ -1,0 +1,217 @@
+"""Facts, in the past tense. Job state and bills are folds over them and can be rebuilt from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bursar.model.attempt import Placement
+from bursar.model.fleet import Node
+from bursar.model.gpu import MigInstance
+from bursar.model.job import JobSpec
+from bursar.model.tenant import Tenant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted:
+    """A user's job was accepted. ``priority`` is its class's value at that moment."""
+
+    at_ms: int
+    job_id: str
+    spec: JobSpec
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled:
+    """Its user does not want it any more."""
+
+    at_ms: int
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptAssigned:
+    """A place was promised to the job: from now on nobody else may have it."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted:
+    """The engine reports that its processes run."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSaved:
+    """All work up to this moment would survive a stop."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStopping:
+    """It was told to stop and still holds what it held."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptExpired:
+    """It reached its maximum run time, was told to stop, and still holds what it held."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptPreempted:
+    """It stopped because it was told to. The job waits again, unless it was cancelled or expired."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSucceeded:
+    """Its processes ended well."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed:
+    """Its processes ended badly. The job waits again while it has retries left."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomClaimed:
+    """A place is kept for a job until those who were told to leave it have left."""
+
+    at_ms: int
+    job_id: str
+    placement: Placement
+    victims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomReleased:
+    """The place kept for a job is open to all again."""
+
+    at_ms: int
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPartitioned:
+    """A GPU without holders has a new MIG layout; an empty one gives the whole GPU back."""
+
+    at_ms: int
+    node: str
+    gpu: int
+    layout: tuple[MigInstance, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAdded:
+    """A node joined its pool."""
+
+    at_ms: int
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDrained:
+    """Nothing new may start there; what runs may end."""
+
+    at_ms: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRestored:
+    """It takes jobs again."""
+
+    at_ms: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLost:
+    """It is gone. The attempts on it are lost; their jobs wait again."""
+
+    at_ms: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignUsageSeen:
+    """What others run on a node of ours: it occupies. Each report replaces the one before."""
+
+    at_ms: int
+    node: str
+    gpus: tuple[int, ...] = ()
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantChanged:
+    """A tenant's weight, quotas or policies are now these."""
+
+    at_ms: int
+    tenant: Tenant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceChanged:
+    """A pool costs this from now on. What already ran keeps the price it ran at."""
+
+    at_ms: int
+    pool: str
+    node_micro_usd_per_hour: int
+
+
+AttemptEnded = AttemptPreempted | AttemptSucceeded | AttemptFailed
+JobEvent = (
+    JobSubmitted
+    | JobCancelled
+    | AttemptAssigned
+    | AttemptStarted
+    | CheckpointSaved
+    | AttemptStopping
+    | AttemptExpired
+    | AttemptEnded
+    | RoomClaimed
+    | RoomReleased
+)
+FleetEvent = (
+    GpuPartitioned
+    | NodeAdded
+    | NodeDrained
+    | NodeRestored
+    | NodeLost
+    | ForeignUsageSeen
+    | TenantChanged
+    | PriceChanged
+)
+Event = JobEvent | FleetEvent

@@ -1,0 +1,248 @@
+"""One job's answer to "why does it not run, when will it, and what can I do?", in values.
+
+The numbers are found in ``core/explain.py`` and ``core/forecast.py``; the sentences are written here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bursar.model.attempt import Placement
+from bursar.model.job import JobSpec, JobState
+from bursar.model.reason import Reason, write_amount
+from bursar.model.units import write_duration, write_gpus, write_usd
+
+
+class Basis(StrEnum):
+    """What a forecast rests on."""
+
+    NOT_WAITING = "not-waiting"
+    STARTS_NOW = "starts-now"
+    VICTIMS_LEAVE = "victims-leave"
+    REPLAY = "replay"
+    """The cycle was played forward over expected ends; jobs that are not submitted yet do not exist."""
+    WORK_AHEAD = "work-ahead"
+    """Too much stands before it to be played through: work ahead over capacity."""
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """When a job should start: even odds by ``p50_start_ms``, nine in ten by ``p90_start_ms``.
+
+    ``ahead_jobs`` and ``ahead_gpu_ms`` count what stands before it and wants the same flavors. Without
+    a start, ``note`` says why there is none; with one, what was left out of the count.
+    """
+
+    p50_start_ms: int | None
+    p90_start_ms: int | None
+    basis: Basis
+    ahead_jobs: int = 0
+    ahead_gpu_ms: int = 0
+    note: str = ""
+
+    def line(self, now_ms: int) -> str:
+        """The forecast as a sentence."""
+        if self.p50_start_ms is None or self.p90_start_ms is None:
+            return f"no start can be foreseen: {self.note}"
+        if self.basis is Basis.STARTS_NOW:
+            return "starts in the next cycle"
+        early = write_duration(self.p50_start_ms - now_ms)
+        late = write_duration(self.p90_start_ms - now_ms)
+        told = f"expected to start in {early}, with 9 in 10 odds within {late}"
+        if self.ahead_jobs:
+            wants = "1 job before it wants" if self.ahead_jobs == 1 else ""
+            wants = wants or f"{self.ahead_jobs:,} jobs before it want"
+            told += f"; {wants} the same GPUs"
+        return f"{told} ({self.note})" if self.note else told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a job stands by the order in which jobs get their turn; the first is number 1."""
+
+    in_queue: int
+    queue_length: int
+    overall: int
+    waiting: int
+    is_exact: bool = True
+
+    def __str__(self) -> str:
+        about = "" if self.is_exact else "about "
+        return (
+            f"position {self.in_queue:,} of {self.queue_length:,} in its queue, "
+            f"{about}{self.overall:,} of {self.waiting:,} overall"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareStanding:
+    """A tenant among its siblings: what it has used of what they all used, against its weight."""
+
+    tenant: str
+    used_permille: int
+    promised_permille: int
+    rank: int
+    siblings: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.tenant} has had {self.used_permille / 10:g} % of its level's usage and is promised "
+            f"{self.promised_permille / 10:g} %: number {self.rank} of {self.siblings} to be served"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaHolder:
+    """A queue that holds some of a contested quota."""
+
+    queue: str
+    amount: int
+    borrowed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaHolding:
+    """Who holds the quota of a flavor below the tenant that limits it: the largest holders."""
+
+    flavor: str
+    resource: str
+    limited_by: str
+    holders: tuple[QuotaHolder, ...]
+    others: int = 0
+
+    def __str__(self) -> str:
+        told = [
+            f"{one.queue} {write_amount(self.resource, one.amount)}"
+            + (f" ({write_amount(self.resource, one.borrowed)} borrowed)" if one.borrowed else "")
+            for one in self.holders
+        ]
+        return f"{self.flavor} under {self.limited_by} is held by {_list(told, self.others)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomHolder:
+    """A running job, the GPUs it has, and when it should be done."""
+
+    job_id: str
+    queue: str
+    gpu_milli: int
+    expected_end_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomHolding:
+    """Who occupies a pool: the jobs with the most GPUs."""
+
+    pool: str
+    at_ms: int
+    holders: tuple[RoomHolder, ...]
+    others: int = 0
+
+    def __str__(self) -> str:
+        told = [
+            f"{one.job_id} of {one.queue} ({write_gpus(one.gpu_milli)}, done in "
+            f"{write_duration(max(0, one.expected_end_ms - self.at_ms))})"
+            for one in self.holders
+        ]
+        return f"{self.pool} is occupied by {_list(told, self.others)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """A change that starts the job now, what it runs on then, and what that costs.
+
+    ``weight`` orders alternatives, the smallest change first. ``expected_micro_usd`` assumes that
+    the job takes as long as it was said to take.
+    """
+
+    change: str
+    spec: JobSpec
+    pool: str
+    weight: int
+    micro_usd_per_hour: int
+    expected_micro_usd: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.change} (runs on {self.pool} for {write_usd(self.micro_usd_per_hour)} an hour, "
+            f"about {write_usd(self.expected_micro_usd)} in all)"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Everything there is to say about one job now."""
+
+    job_id: str
+    state: JobState
+    now_ms: int
+    queue: str = ""
+    asks_for: str = ""
+    starts_on: Placement | None = None
+    runs_on: Placement | None = None
+    expected_end_ms: int | None = None
+    being_cleared: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    holdings: tuple[QuotaHolding | RoomHolding, ...] = ()
+    position: Position | None = None
+    standings: tuple[ShareStanding, ...] = ()
+    forecast: Forecast | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    alternatives_tried: int = 0
+
+    def lines(self) -> tuple[str, ...]:
+        """What, why, when, and what to do, as sentences."""
+        return (*self._what(), *self._why(), *self._when(), *self._what_to_do())
+
+    def _what(self) -> list[str]:
+        if not self.queue:
+            return [f"{self.job_id} is over: {self.state}."]
+        if self.runs_on is not None:
+            return [self._running(self.runs_on)]
+        asked = f"{self.job_id} ({self.asks_for})"
+        if self.starts_on is not None:
+            price = write_usd(self.starts_on.micro_usd_per_hour)
+            return [f"{asked} starts now on {self.starts_on.pool} for {price} an hour."]
+        if self.being_cleared:
+            return [
+                f"{asked} has its place in {self.queue}; it is being cleared for it: "
+                f"{_list(list(self.being_cleared[:3]), len(self.being_cleared[3:]))} must stop first."
+            ]
+        where = f" at {self.position}" if self.position is not None else ""
+        return [f"{asked} waits in {self.queue}{where}."]
+
+    def _running(self, placement: Placement) -> str:
+        nodes = sorted({task.node for task in placement.tasks})
+        told = (
+            f"{self.job_id} ({self.asks_for}) of {self.queue} is {self.state} on {placement.pool}: "
+            f"{_list(nodes[:3], len(nodes[3:]))}, {write_usd(placement.micro_usd_per_hour)} an hour"
+        )
+        if self.expected_end_ms is not None:
+            left = write_duration(max(0, self.expected_end_ms - self.now_ms))
+            told += f", expected to be done in {left}"
+        return f"{told}."
+
+    def _why(self) -> list[str]:
+        return [
+            *(f"Why: {reason}." for reason in self.reasons),
+            *(f"Who: {holding}." for holding in self.holdings),
+            *(f"Share: {standing}." for standing in self.standings),
+        ]
+
+    def _when(self) -> list[str]:
+        if self.forecast is None or self.starts_on is not None:
+            return []
+        return [f"When: {self.forecast.line(self.now_ms)}."]
+
+    def _what_to_do(self) -> list[str]:
+        found = [f"To start now: {alternative}." for alternative in self.alternatives]
+        if found or not self.alternatives_tried:
+            return found
+        return [f"No single change would start it now; {self.alternatives_tried} were tried."]
+
+
+def _list(told: list[str], others: int) -> str:
+    more = [f"{others:,} more"] if others else []
+    return ", ".join([*told, *more]) or "nobody"

@@ -1,0 +1,27 @@
+"""Jobs alike in everything the scheduler looks at. A cycle judges kinds, not jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bursar.model.job import Checkpoint, Constraints, TaskGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a job needs, wherever it came from. ``run_ms`` is its run time rounded up to the grid."""
+
+    groups: tuple[TaskGroup, ...]
+    constraints: Constraints
+    checkpoint: Checkpoint
+    preemptible: bool
+    run_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A shape waiting in a queue with a priority."""
+
+    queue: str
+    priority: int
+    shape: Shape

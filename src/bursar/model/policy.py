@@ -1,0 +1,140 @@
+"""The choices a platform team makes by name. Every rule that reads one lives in ``core``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
+
+
+class WithinQueue(StrEnum):
+    """Which jobs of its own queue a job may preempt."""
+
+    UNSET = "unset"
+    """Nothing was declared: yields nobody, though it is not the declared refusal."""
+    NEVER = "never"
+    LOWER_PRIORITY = "lower-priority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY = "lower-or-newer-equal-priority"
+
+
+class Reclaim(StrEnum):
+    """From which jobs of queues that borrow a job may take back what they borrowed."""
+
+    UNSET = "unset"
+    """Nothing was declared: yields nobody, though it is not the declared refusal."""
+    NEVER = "never"
+    LOWER_PRIORITY = "lower-priority"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BorrowWhileReclaiming:
+    """Permission to borrow in the same act as reclaiming from jobs of lower priority."""
+
+    max_priority: int | None = None
+    """Only from victims up to this priority; ``None`` for no such bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionPolicy:
+    """What one queue allows its waiting jobs to do to running ones."""
+
+    within_queue: WithinQueue = WithinQueue.NEVER
+    reclaim: Reclaim = Reclaim.NEVER
+    borrow_while_reclaiming: BorrowWhileReclaiming | None = None
+
+
+class SharePolicy(StrEnum):
+    """How tenants of equal priority are compared."""
+
+    FAIR_TREE = "fair-tree"
+    DOMINANT_SHARE = "dominant-share"
+    NONE = "none"
+
+
+class UsageUnit(StrEnum):
+    """What fair share counts: dollars, or GPU time normalised by model."""
+
+    DOLLARS = "dollars"
+    GPU_HOURS = "gpu-hours"
+
+
+class OrderTerm(StrEnum):
+    """What jobs of one queue (or of all, with ``SharePolicy.NONE``) are sorted by, first term first."""
+
+    DEADLINE = "deadline"
+    SUBMITTED = "submitted"
+    SHORTEST = "shortest"
+    SMALLEST = "smallest"
+    LEAST_WORK = "least-work"
+
+
+class PlacementPolicy(StrEnum):
+    """Which of the nodes that fit is taken."""
+
+    BEST_FIT = "best-fit"
+    FIRST_FIT = "first-fit"
+    FRAGMENTATION_GRADIENT = "fragmentation-gradient"
+
+
+class VictimOrder(StrEnum):
+    """Which of several equally legal victims goes first."""
+
+    NEWEST_FIRST = "newest-first"
+    LEAST_LOST_WORK = "least-lost-work"
+
+
+class FairStrategy(StrEnum):
+    """When a fair share justifies a victim in another queue."""
+
+    LESS_THAN_OR_EQUAL_TO_FINAL_SHARE = "less-than-or-equal-to-final-share"
+    """The preemptor's side ends with no more than the victim's side keeps."""
+    LESS_THAN_INITIAL_SHARE = "less-than-initial-share"
+    """The preemptor's side ends with less than the victim's side had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPolicy:
+    """Who is next: priority class first, then share between tenants, then the terms inside a queue."""
+
+    share: SharePolicy = SharePolicy.FAIR_TREE
+    terms: tuple[OrderTerm, ...] = (OrderTerm.DEADLINE, OrderTerm.SUBMITTED)
+    half_life_ms: int | None = 7 * DAY_MS
+    usage_unit: UsageUnit = UsageUnit.DOLLARS
+    entry_horizon_ms: int = 30 * MINUTE_MS
+    aging_step_ms: int | None = None
+    urgent_slack_ms: int = HOUR_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillPolicy:
+    """How many blocked kinds get a reservation: 0 turns backfill protection off, 1 is EASY."""
+
+    reservations: int = 1
+    unknown_run_time_ms: int = DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionLimits:
+    """What keeps preemption from eating the work it is meant to speed up."""
+
+    victim_order: VictimOrder = VictimOrder.LEAST_LOST_WORK
+    fair_strategies: tuple[FairStrategy, ...] = ()
+    minimum_run_ms: int = 5 * MINUTE_MS
+    preemptions_per_job: int = 3
+    searches_per_cycle: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """All the named choices of one fleet."""
+
+    order: OrderPolicy = field(default_factory=OrderPolicy)
+    placement: PlacementPolicy = PlacementPolicy.BEST_FIT
+    backfill: BackfillPolicy = field(default_factory=BackfillPolicy)
+    preemption: PreemptionLimits = field(default_factory=PreemptionLimits)
+    priority_classes: Mapping[str, int] = field(
+        default_factory=lambda: {"low": -100, "normal": 0, "high": 100, "critical": 1000}
+    )

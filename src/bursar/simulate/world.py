@@ -1,0 +1,195 @@
+"""What the engines of a simulated fleet do with orders, and what becomes of the work.
+
+Each live attempt has exactly one thing to come on the clock: its start, its next checkpoint, its end,
+or its leaving. An order to stop replaces that one thing, so nothing is left over when plans change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from bursar.core.charge import run_time_of
+from bursar.model.attempt import Placement
+from bursar.model.decision import (
+    ClaimRoom,
+    Order,
+    PartitionGpu,
+    PreemptJob,
+    ReleaseRoom,
+    StartJob,
+    StopJob,
+)
+from bursar.model.errors import BrokenInvariant
+from bursar.model.event import (
+    AttemptFailed,
+    AttemptPreempted,
+    AttemptStarted,
+    AttemptSucceeded,
+    CheckpointSaved,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    NodeLost,
+)
+from bursar.model.job import JobSpec
+from bursar.simulate.clock import Clock, Entry
+from bursar.simulate.scenario import Delays
+
+
+class _Work:
+    """How far a job has come. What is not saved is gone when its attempt is."""
+
+    __slots__ = ("over", "run", "run_ms", "saved_ms", "spec")
+
+    def __init__(self, spec: JobSpec, run_ms: int) -> None:
+        self.spec = spec
+        self.over = False
+        self.run_ms = run_ms
+        self.saved_ms = 0
+        self.run: _Run | None = None
+
+
+class _Run:
+    """A live attempt: since when it makes progress that is not saved yet, and when it must leave."""
+
+    __slots__ = ("attempt", "entry", "granted", "leaves_at_ms", "nodes", "since_ms", "wanted")
+
+    def __init__(self, attempt: int, spec: JobSpec, placement: Placement) -> None:
+        self.attempt = attempt
+        self.nodes = {task.node for task in placement.tasks}
+        self.wanted = sum(group.count for group in spec.groups)
+        self.granted = sum(task.count for task in placement.tasks)
+        self.since_ms: int | None = None
+        self.leaves_at_ms: int | None = None
+        self.entry: Entry | None = None
+
+    def progress_ms(self, elapsed_ms: int) -> int:
+        """Work done in a stretch of time: an elastic gang with half its tasks is half as fast."""
+        return elapsed_ms * self.granted // self.wanted
+
+    def time_for(self, work_ms: int) -> int:
+        return -(-work_ms * self.wanted // self.granted)
+
+
+class World:
+    """Obeys orders on a virtual clock."""
+
+    def __init__(self, clock: Clock, run_ms: Mapping[str, int], delays: Delays) -> None:
+        self._clock = clock
+        self._run_ms = run_ms
+        self._delays = delays
+        self._works: dict[str, _Work] = {}
+
+    # -- orders ----------------------------------------------------------------------------------
+
+    def carry_out(self, order: Order) -> None:
+        """Begin what an order asks for; its outcome is reported when it comes true."""
+        match order:
+            case StartJob(job_id=job_id, attempt=attempt, placement=placement):
+                work = self._works[job_id]
+                if work.run is not None:
+                    raise BrokenInvariant(f"{job_id}: attempt {attempt} beside a live one")
+                work.run = _Run(attempt, work.spec, placement)
+                self._plan(job_id, work, work.run)
+            case PreemptJob(job_id=job_id):
+                self._stop(job_id)
+            case StopJob(job_id=job_id):
+                self._works[job_id].over = True
+                self._stop(job_id)
+            case ClaimRoom() | ReleaseRoom() | PartitionGpu():
+                pass
+            case _:
+                assert_never(order)
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def follow(self, event: Event) -> None:
+        """Let an event that has just come true have its consequences."""
+        match event:
+            case JobSubmitted(job_id=job_id, spec=spec):
+                self._works[job_id] = _Work(spec, self._true_run_ms(job_id, spec))
+            case AttemptStarted(job_id=job_id):
+                work, run = self._live(job_id)
+                restart_ms = work.spec.checkpoint.restart_ms if run.attempt > 1 else 0
+                run.since_ms = event.at_ms + restart_ms
+                self._plan(job_id, work, run)
+            case CheckpointSaved(job_id=job_id):
+                work, run = self._live(job_id)
+                assert run.since_ms is not None
+                work.saved_ms += run.progress_ms(event.at_ms - run.since_ms)
+                run.since_ms = event.at_ms
+                self._plan(job_id, work, run)
+            case AttemptPreempted(job_id=job_id) | AttemptFailed(job_id=job_id):
+                self._works[job_id].run = None
+                self._forget_if_over(job_id)
+            case AttemptSucceeded(job_id=job_id):
+                del self._works[job_id]
+            case JobCancelled(job_id=job_id):
+                if job_id in self._works:
+                    self._works[job_id].over = True
+                    self._forget_if_over(job_id)
+            case NodeLost(node=node):
+                self._lose(node)
+            case _:
+                pass
+
+    # -- small steps -----------------------------------------------------------------------------
+
+    def _stop(self, job_id: str) -> None:
+        work, run = self._live(job_id)
+        if run.leaves_at_ms is None:
+            run.leaves_at_ms = self._clock.now_ms + self._delays.stop_ms
+            self._plan(job_id, work, run)
+
+    def _forget_if_over(self, job_id: str) -> None:
+        work = self._works[job_id]
+        if work.over and work.run is None:
+            del self._works[job_id]
+
+    def _plan(self, job_id: str, work: _Work, run: _Run) -> None:
+        """Put the attempt's next thing on the clock, in place of what was there."""
+        if run.entry is not None:
+            self._clock.drop(run.entry)
+        run.entry = self._clock.push(self._next_event(job_id, work, run))
+
+    def _next_event(self, job_id: str, work: _Work, run: _Run) -> Event:
+        event = self._undisturbed(job_id, work, run)
+        leaves_at_ms = run.leaves_at_ms
+        if leaves_at_ms is not None and leaves_at_ms <= event.at_ms:
+            return AttemptPreempted(at_ms=leaves_at_ms, job_id=job_id, attempt=run.attempt)
+        return event
+
+    def _undisturbed(self, job_id: str, work: _Work, run: _Run) -> Event:
+        """What comes next if nobody intervenes."""
+        attempt = run.attempt
+        if run.since_ms is None:
+            at_ms = (
+                run.entry.what.at_ms if run.entry else self._clock.now_ms + self._delays.start_ms
+            )
+            return AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
+        end_ms = run.since_ms + run.time_for(work.run_ms - work.saved_ms)
+        interval_ms = work.spec.checkpoint.interval_ms
+        if interval_ms is not None and run.since_ms + interval_ms < end_ms:
+            at_ms = run.since_ms + interval_ms
+            return CheckpointSaved(at_ms=at_ms, job_id=job_id, attempt=attempt)
+        return AttemptSucceeded(at_ms=end_ms, job_id=job_id, attempt=attempt)
+
+    def _live(self, job_id: str) -> tuple[_Work, _Run]:
+        work = self._works[job_id]
+        assert work.run is not None
+        return work, work.run
+
+    def _lose(self, node: str) -> None:
+        for job_id, work in sorted(self._works.items()):
+            if work.run is not None and node in work.run.nodes:
+                assert work.run.entry is not None
+                self._clock.drop(work.run.entry)
+                work.run = None
+                self._forget_if_over(job_id)
+
+    def _true_run_ms(self, job_id: str, spec: JobSpec) -> int:
+        run_ms = self._run_ms.get(job_id, spec.expected_run_ms or run_time_of(spec))
+        if run_ms is None or run_ms <= 0:
+            raise BrokenInvariant(f"{job_id}: how long it really runs is not known")
+        return run_ms

@@ -1,0 +1,225 @@
+"""What can be cut from each board, and what cannot stand together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
+from bursar.catalog.mig import find_mig_profile, layout_fault, layouts, mig_geometry
+from bursar.model.errors import UserError
+from bursar.model.gpu import Layout, MigGeometry, MigInstance, slice_milli
+from bursar.model.mig_layout import (
+    OverlappingInstances,
+    TooManyInstances,
+    UnknownProfile,
+    WrongStart,
+)
+
+BOARDS = {
+    "a30-24gb": "1g.6gb 1g.6gb+me 2g.12gb 2g.12gb+me 4g.24gb",
+    "a100-40gb": "1g.5gb 1g.5gb+me 1g.10gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb",
+    "a100-80gb": "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb",
+    "h100-80gb": "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb",
+    "h100-nvl-94gb": "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.47gb 4g.47gb 7g.94gb",
+    "gh200-96gb": "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb",
+    "h200-141gb": "1g.18gb 1g.18gb+me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb",
+    "b200-180gb": "1g.23gb 1g.23gb+me 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb",
+    "gb200-186gb": "1g.23gb 1g.23gb+me 1g.47gb 2g.47gb 3g.93gb 4g.93gb 7g.186gb",
+    "b300-269gb": "1g.34gb 1g.34gb+me 1g.67gb 2g.67gb 3g.135gb 4g.135gb 7g.269gb",
+    "gb300-278gb": "1g.35gb 1g.35gb+me 1g.70gb 2g.70gb 3g.139gb 4g.139gb 7g.278gb",
+    "rtx-pro-6000-96gb": "1g.24gb 2g.48gb 4g.96gb",
+}
+GEOMETRIES = [model.mig for model in GPU_MODELS if model.mig is not None]
+
+
+def board(name: str) -> MigGeometry:
+    geometry = mig_geometry(name)
+    assert geometry is not None
+    return geometry
+
+
+def cut(text: str) -> Layout:
+    """``1g.5gb@0 2g.10gb@2`` as instances."""
+    parts = [part.split("@") for part in text.split()]
+    return tuple(MigInstance(profile=profile, start=int(start)) for profile, start in parts)
+
+
+@pytest.mark.parametrize(("name", "profiles"), BOARDS.items(), ids=BOARDS.keys())
+def test_a_board_has_the_vendors_profiles(name: str, profiles: str) -> None:
+    assert board(name).profile_names == tuple(profiles.split())
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_an_instance_has_no_more_memory_than_its_part_of_the_board(name: str) -> None:
+    geometry = board(name)
+    memory_mib = find_gpu_model(name).memory_mib
+    for profile in geometry.profiles:
+        part_mib = memory_mib * profile.memory_slices / geometry.memory_slices
+        assert part_mib * 0.85 <= profile.memory_mib <= part_mib, profile.name
+
+
+def test_the_slower_h100_is_cut_like_the_faster() -> None:
+    assert mig_geometry("h100-pcie-80gb") == mig_geometry("h100-80gb")
+
+
+def test_a_board_without_mig_has_no_geometry() -> None:
+    assert find_gpu_model("l40s").mig is None
+
+
+COUNTS = {
+    "the five plain profiles of an A100": (
+        "a100-40gb",
+        "1g.5gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb",
+        19,
+    ),
+    "the same five of a B200": ("b200-180gb", "1g.23gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb", 19),
+    "with the double-memory 1g": (
+        "a100-80gb",
+        "1g.10gb 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb",
+        78,
+    ),
+    "the three plain profiles of an A30": ("a30-24gb", "1g.6gb 2g.12gb 4g.24gb", 5),
+    "an RTX PRO 6000": ("rtx-pro-6000-96gb", "1g.24gb 2g.48gb 4g.96gb", 5),
+}
+
+
+@pytest.mark.parametrize(("name", "profiles", "count"), COUNTS.values(), ids=COUNTS.keys())
+def test_there_are_as_many_maximal_layouts_as_published(
+    name: str, profiles: str, count: int
+) -> None:
+    assert len(layouts(board(name).only(*profiles.split()))) == count
+
+
+def test_without_order_the_nineteen_layouts_of_an_a100_are_fourteen() -> None:
+    plain = board("a100-40gb").only("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")
+    assert len({tuple(sorted(one.profile for one in layout)) for layout in layouts(plain)}) == 14
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_layout_is_valid_maximal_and_within_the_board(name: str) -> None:
+    geometry = board(name)
+    everything = [
+        MigInstance(profile=profile.name, start=start)
+        for profile in geometry.profiles
+        for start in profile.starts
+    ]
+    found = layouts(geometry)
+    assert len(set(found)) == len(found)
+    for layout in found:
+        assert layout_fault(geometry, layout) is None
+        assert not any(layout_fault(geometry, (*layout, one)) is None for one in everything)
+        compute = sum(geometry[one.profile].compute_slices for one in layout)
+        assert compute <= geometry.compute_slices
+
+
+def test_a_full_gpu_counts_for_little_more_than_one() -> None:
+    for geometry in GEOMETRIES:
+        for layout in layouts(geometry):
+            assert sum(slice_milli(geometry, one.profile) for one in layout) <= 1106
+
+
+FAULTS = {
+    "two instances may not overlap": (
+        "3g.20gb@0 2g.10gb@2",
+        OverlappingInstances(first=cut("3g.20gb@0")[0], second=cut("2g.10gb@2")[0]),
+        "3g.20gb@0 and 2g.10gb@2 overlap on the memory axis",
+    ),
+    "the same instance twice overlaps itself": (
+        "1g.5gb@1 1g.5gb@1",
+        OverlappingInstances(first=cut("1g.5gb@1")[0], second=cut("1g.5gb@1")[0]),
+        "1g.5gb@1 and 1g.5gb@1 overlap on the memory axis",
+    ),
+    "a 2g has no place at the top": (
+        "2g.10gb@6",
+        WrongStart(instance=cut("2g.10gb@6")[0], legal_starts=(0, 2, 4)),
+        "2g.10gb cannot start at memory slice 6; it can at 0, 2, 4",
+    ),
+    "media engines can be given once": (
+        "1g.5gb+me@0 1g.5gb+me@1",
+        TooManyInstances(profile="1g.5gb+me", wanted=2, max_instances=1),
+        "2 of 1g.5gb+me on one GPU; at most 1 fit",
+    ),
+    "a profile of another board is unknown": (
+        "3g.40gb@0",
+        UnknownProfile(profile="3g.40gb", known_profiles=tuple(BOARDS["a100-40gb"].split())),
+        "this board has no 3g.40gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, "
+        "7g.40gb",
+    ),
+}
+
+
+@pytest.mark.parametrize(("layout", "fault", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_faulty_layout_is_named(layout: str, fault: object, text: str) -> None:
+    found = layout_fault(board("a100-40gb"), cut(layout))
+    assert found == fault
+    assert str(found) == text
+
+
+VALID = {
+    "4g and 3g": "4g.20gb@0 3g.20gb@4",
+    "two 3g": "3g.20gb@0 3g.20gb@4",
+    "a mix in any order": "3g.20gb@4 1g.5gb@0 2g.10gb@2 1g.5gb@1",
+    "a part of a layout": "1g.5gb@6",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("layout", VALID.values(), ids=VALID.keys())
+def test_a_sound_layout_has_no_fault(layout: str) -> None:
+    assert layout_fault(board("a100-40gb"), cut(layout)) is None
+
+
+@given(data=st.data())
+def test_any_set_of_instances_is_valid_exactly_when_a_maximal_layout_holds_it(
+    data: st.DataObject,
+) -> None:
+    geometry = data.draw(st.sampled_from(GEOMETRIES))
+    everything = [
+        MigInstance(profile=profile.name, start=start)
+        for profile in geometry.profiles
+        for start in profile.starts
+    ]
+    some = tuple(data.draw(st.lists(st.sampled_from(everything), max_size=5)))
+    held = any(not Counter(some) - Counter(layout) for layout in layouts(geometry))
+    assert (layout_fault(geometry, some) is None) == held
+
+
+PROFILE_SPELLINGS = {
+    "as the driver writes it": "1g.10gb",
+    "in capitals": "1G.10GB",
+    "as a Kubernetes resource": "nvidia.com/mig-1g.10gb",
+}
+
+
+@pytest.mark.parametrize("written", PROFILE_SPELLINGS.values(), ids=PROFILE_SPELLINGS.keys())
+def test_a_profile_is_found_by_any_of_its_names(written: str) -> None:
+    assert find_mig_profile(find_gpu_model("h100"), written).name == "1g.10gb"
+
+
+def test_media_engines_are_spelt_with_a_dot_in_kubernetes() -> None:
+    assert find_mig_profile(find_gpu_model("h100"), "mig-1g.10gb.me").name == "1g.10gb+me"
+
+
+def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
+    with pytest.raises(UserError, match=r"'3g\.20gb' is not a MIG profile of a100-80gb") as caught:
+        find_mig_profile(find_gpu_model("a100-80gb"), "3g.20gb")
+    assert caught.value.code == "unknown-mig-profile"
+    assert "did you mean" in caught.value.fix
+    assert all(name in caught.value.fix for name in BOARDS["a100-80gb"].split())
+
+
+def test_a_profile_of_a_board_without_mig_is_refused() -> None:
+    with pytest.raises(UserError, match="t4-16gb cannot be cut by MIG") as caught:
+        find_mig_profile(find_gpu_model("t4"), "1g.5gb")
+    assert caught.value.code == "unknown-mig-profile"
+
+
+def test_equal_geometries_are_one_and_others_are_not() -> None:
+    a100 = board("a100-40gb")
+    again = a100.only(*a100.profile_names)
+    assert again == a100 and hash(again) == hash(a100)
+    assert a100.only("1g.5gb") != a100

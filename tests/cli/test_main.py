@@ -1,0 +1,185 @@
+"""The ``bursar`` command as people run it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bursar import __version__
+from bursar.cli import main as cli
+from bursar.cli.colours import paint
+from bursar.model.errors import UserError
+
+SRC = Path(__file__).parents[2] / "src"
+BURSAR = [sys.executable, "-m", "bursar.cli.main"]
+
+
+def environment() -> dict[str, str]:
+    """As on any machine, with hash order different from run to run."""
+    return {**os.environ, "PYTHONPATH": str(SRC), "PYTHONHASHSEED": "random"}
+
+
+def bursar(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*BURSAR, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+
+
+@cache
+def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """One run of the demonstration, shared by the tests that only look at it."""
+    return bursar("demo", *arguments)
+
+
+def test_the_version() -> None:
+    ran = bursar("--version")
+    assert (ran.returncode, ran.stdout) == (0, f"bursar {__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ()])
+def test_help_lists_every_command(arguments: tuple[str, ...]) -> None:
+    ran = bursar(*arguments)
+    assert ran.returncode == 0
+    assert all(re.search(rf"^    {command} ", ran.stdout, re.M) for command in cli.COMMANDS)
+
+
+def test_the_help_of_a_command_lists_its_options() -> None:
+    ran = bursar("demo", "--help")
+    assert ran.returncode == 0
+    assert "--verbose" in ran.stdout and "--seed N" in ran.stdout
+
+
+def test_help_does_not_pay_for_what_it_does_not_use() -> None:
+    ask = (
+        "import sys; from bursar.cli.main import build_parser; build_parser().format_help();"
+        "print([name for name in sys.modules if name.startswith(('bursar.core', 'bursar.simulate'))])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", ask], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert ran.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "fix"),
+    [
+        (("dmeo",), "'dmeo' is not a command", "did you mean 'demo'?"),
+        (("frobnicate",), "'frobnicate' is not a command", "The commands are: demo."),
+        (("demo", "--sed", "1"), "'--sed' means nothing to bursar demo", "bursar demo --help"),
+        (("demo", "extra"), "'extra' means nothing to bursar demo", "bursar demo --help"),
+        (("demo", "--seed", "x"), "invalid int value: 'x'", "bursar demo --help"),
+        (("--verbose",), "'--verbose' means nothing to bursar", "bursar --help"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong_and_what_to_write(
+    arguments: tuple[str, ...], problem: str, fix: str
+) -> None:
+    ran = bursar(*arguments)
+    error, advice = ran.stderr.splitlines()
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert error.startswith("error: ") and problem in error
+    assert advice.startswith("fix: ") and fix in advice
+
+
+def test_the_demonstration_shows_every_rule_at_work() -> None:
+    ran = demo()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert len(ran.stdout.splitlines()) < 100
+    assert ran.stdout.isascii()
+    scenes = {
+        "a gang in one rack": r"start +llm-pretrain-a +4 x 8 GPUs on n1, n2, n3, n4 \(rack r1\)",
+        "idle quota is borrowed": r"borrow +research +holds 48 GPUs .* above its own",
+        "what was borrowed is taken back": r"preempt +vision-detector +for ranker-train: .* \$9\.44",
+        "its place is kept": r"claim +ranker-train +keeps n5 until vision-detector has left",
+        "the victim goes on": r"start +vision-detector .* resumes from its checkpoint of 09:10",
+        "a reservation": r"hold +llm-pretrain-b +owned: needs room for 4 tasks .* planned to start at",
+        "passing is harmless": r"start +llm-ablation .* backfill: gone before llm-pretrain-b",
+        "passing would delay": r"hold +llm-distill +would delay llm-pretrain-b",
+        "a GPU is cut": r"partition +n8 +GPU 0 cut into 4 x 1g.10gb \+ 3g.40gb",
+        "a slice": r"start +serve-1 +a 3g.40gb slice on GPU 0",
+        "a share": r"start +notebook-\d\d +25 % of a GPU on GPU \d of n\d",
+        "spot is cheaper": r"start +sweep-\d\d +2 GPUs on s1, \$2\.20/h",
+        "quota is short": r"hold +burn-in +a100-80gb/owned: wants 16 GPUs, quota leaves",
+        "quota is raised": r"quota +platform +now 12 GPUs",
+        "a dependency": r"hold +ranker-eval +depends on ranker-train",
+        "an elastic gang": r"start +ads-refresh .* begins with \d tasks",
+        "a limit is reached": r"stop +forgotten-notebook +it has reached its maximum run time, 3 h",
+        "a table by team": r"team +jobs .* wait p50 +wait p90 +GPU-hours +cost +preempted",
+        "reasons with numbers": r"Why they wait: \d\d:\d\d, \d+ jobs wait",
+    }
+    told = " ".join(ran.stdout.split())
+    missing = [scene for scene, words in scenes.items() if not re.search(words, told)]
+    assert missing == []
+
+
+def test_the_demonstration_is_the_same_every_time_and_differs_by_seed() -> None:
+    assert bursar("demo").stdout == demo().stdout
+    assert bursar("demo", "--seed", "1").stdout != demo().stdout
+
+
+def test_the_verbose_demonstration_tells_more() -> None:
+    assert demo("--verbose").stdout.count("\n") > demo().stdout.count("\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    with subprocess.Popen(
+        [*BURSAR, "demo", "--verbose"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0
+
+
+def test_an_interrupt_ends_quietly() -> None:
+    slow = (
+        "import sys, time; from bursar.cli import main;"
+        "main.COMMANDS['demo'] = lambda parsed: (print('ready', flush=True), time.sleep(60))[0];"
+        "sys.exit(main.main(['demo']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", slow],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stderr.read() == b""
+
+
+def test_a_user_error_becomes_two_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(parsed: object) -> int:
+        raise UserError("job.yaml:4: no.", fix="write yes.", code="no-is-wrong")
+
+    monkeypatch.setitem(cli.COMMANDS, "demo", refuse)
+    assert cli.main(["demo"]) == 1
+    assert capsys.readouterr().err == "error: job.yaml:4: no.\nfix: write yes.\n"
+
+
+def test_colours_are_for_terminals_only() -> None:
+    assert "\x1b" not in demo().stdout
+    assert paint("x", "hold") == "\x1b[33mx\x1b[0m"
+    assert paint("x", "plain") == "x"

@@ -1,0 +1,25 @@
+"""How hard the property tests try: quick by default, ``HYPOTHESIS_PROFILE=thorough`` for more."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+from tests.oracle.conftest import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
+
+settings.register_profile(
+    "quick",
+    max_examples=60,
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough",
+    settings.get_profile("quick"),
+    max_examples=1_000,
+    derandomize=False,
+    print_blob=True,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

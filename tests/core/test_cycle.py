@@ -1,0 +1,541 @@
+"""What one cycle decides, told as small stories: one world, one sentence, one outcome."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bursar.core.cycle import decide
+from bursar.model.decision import ClaimRoom, Hold, PartitionGpu, StartJob, StopJob, StopReason
+from bursar.model.event import NodeDrained, NodeLost, TenantChanged
+from bursar.model.fleet import Market
+from bursar.model.job import Checkpoint, FlavorChoice, JobState, Spread, Topology
+from bursar.model.policy import (
+    BackfillPolicy,
+    OrderPolicy,
+    OrderTerm,
+    Policies,
+    PreemptionLimits,
+    SharePolicy,
+    VictimOrder,
+)
+from bursar.model.reason import BehindHead, NeverFits, NoRoom, OverQuota, WaitsForJobs, WouldDelay
+from bursar.model.tenant import Queueing
+from bursar.model.units import HOUR_MS, MINUTE_MS
+from bursar.testing import (
+    Stage,
+    fleet_of,
+    gang,
+    group,
+    job,
+    mig_job,
+    mps_job,
+    pool,
+    queue,
+    quota,
+    state_of,
+    tenant,
+)
+
+A100 = "a100-80gb/owned"
+TEAMS = (
+    tenant("acme"),
+    queue("research", "acme", {A100: 16}),
+    queue("product", "acme", {A100: 16}),
+)
+
+
+def stage(nodes: int = 2, *, policies: Policies | None = None) -> Stage:
+    """Nodes with 8 GPUs each and one queue without limits."""
+    return Stage(state_of(fleet_of(pool("a100", nodes)), policies=policies))
+
+
+def shared(nodes: int = 4, *, policies: Policies | None = None) -> Stage:
+    """Two teams of one organisation, 16 GPUs each, which may borrow from each other."""
+    return Stage(state_of(fleet_of(pool("a100", nodes)), TEAMS, policies))
+
+
+def reasons(stage: Stage, job_id: str) -> list[type]:
+    hold = stage.hold_of(job_id)
+    assert hold is not None
+    return [type(reason) for reason in hold.reasons]
+
+
+# -- placement ---------------------------------------------------------------------------------
+
+
+def test_small_jobs_share_the_fullest_node_so_that_whole_nodes_stay_free() -> None:
+    world = stage(3)
+    world.submit(job("a", gpus=2), job("b", gpus=4), job("c", gpus=2), job("d", gpus=8))
+    world.cycle()
+    assert {world.nodes_of(one)[0] for one in "abc"} == {"a100-0001"}
+    assert world.nodes_of("d") == ["a100-0002"]
+
+
+def test_a_gang_starts_whole_or_not_at_all() -> None:
+    world = stage(2)
+    world.submit(job("a", gpus=1), job("gang", gpus=8, tasks=2))
+    world.cycle()
+    assert world.started_now() == ["a"]
+    assert reasons(world, "gang") == [NoRoom]
+
+
+def test_a_gang_goes_to_the_smallest_domain_that_holds_it() -> None:
+    fleet = fleet_of(pool("a100", 6), topology={"block": 4, "rack": 2})
+    world = Stage(state_of(fleet))
+    world.submit(job("one", gpus=8), job("pair", gpus=8, tasks=2))
+    world.cycle()
+    racks = {fleet.nodes[int(n[-4:]) - 1].labels["rack"] for n in world.nodes_of("pair")}
+    assert len(racks) == 1
+
+
+def test_a_required_rack_is_never_left_even_if_the_pool_has_room() -> None:
+    fleet = fleet_of(pool("a100", 4), topology={"rack": 2})
+    world = Stage(state_of(fleet))
+    three = job("three", gpus=8, tasks=3, topology=Topology(required="rack"))
+    world.submit(three, replace(three, name="preferred", constraints=job().constraints))
+    world.cycle()
+    assert world.started_now() == ["preferred"]
+    assert reasons(world, "three") == [NoRoom]
+
+
+def test_a_launcher_without_gpus_sits_beside_its_workers() -> None:
+    world = stage(4)
+    world.submit(gang("mpi", group("launcher", cpu=4), group("worker", 2, gpus=8)))
+    world.cycle()
+    placement = world.placement_of("mpi")
+    places = {task.group: task.node for task in placement.tasks}
+    assert {task.group for task in placement.tasks} == {"launcher", "worker"}
+    assert places["launcher"] in {t.node for t in placement.tasks if t.group == "worker"}
+
+
+def test_an_elastic_gang_starts_with_what_there_is_room_for() -> None:
+    world = stage(3)
+    world.submit(job("alone", gpus=8), job("elastic", gpus=8, tasks=8, min_tasks=2))
+    world.cycle()
+    assert len(world.nodes_of("elastic")) == 2
+
+
+def test_spread_keeps_tasks_on_different_nodes() -> None:
+    world = stage(3)
+    world.submit(job("spread", gpus=1, tasks=3, spread=Spread(max_tasks=1)))
+    world.cycle()
+    assert len(set(world.nodes_of("spread"))) == 3
+
+
+def test_jobs_that_want_to_be_apart_do_not_share_a_node() -> None:
+    world = stage(2)
+    world.submit(*(job(name, gpus=1, apart="db") for name in ("a", "b", "c")))
+    world.cycle()
+    assert world.nodes_of("a") != world.nodes_of("b")
+    assert world.started_now() == ["a", "b"]
+
+
+def test_the_cheapest_pool_is_taken_unless_the_job_has_its_own_order() -> None:
+    fleet = fleet_of(
+        pool("owned", 1, usd_per_node_hour=30.0),
+        pool("spot", 1, usd_per_node_hour=10.0, market=Market.SPOT),
+    )
+    world = Stage(state_of(fleet))
+    markets = (Market.OWNED, Market.SPOT)
+    world.submit(
+        job("cheap", gpus=1, markets=markets),
+        job("loyal", gpus=1, markets=markets, choose_by=FlavorChoice.ORDER),
+        job("default", gpus=1),
+    )
+    world.cycle()
+    assert [world.placement_of(one).pool for one in ("cheap", "loyal", "default")] == [
+        "spot",
+        "owned",
+        "owned",
+    ]
+
+
+def test_expected_rework_can_make_spot_the_dearer_choice() -> None:
+    spot = pool(
+        "spot",
+        1,
+        usd_per_node_hour=10.0,
+        market=Market.SPOT,
+        interruptions_per_million_hours=500_000,
+    )
+    world = Stage(state_of(fleet_of(pool("owned", 1, usd_per_node_hour=16.0), spot)))
+    markets = (Market.OWNED, Market.SPOT)
+    saved = Checkpoint(interval_ms=MINUTE_MS, restart_ms=MINUTE_MS)
+    world.submit(
+        job("unsaved", gpus=1, hours=10, markets=markets),
+        job("saved", gpus=1, hours=10, markets=markets, checkpoint=saved),
+    )
+    world.cycle()
+    assert world.placement_of("unsaved").pool == "owned"
+    assert world.placement_of("saved").pool == "spot"
+
+
+def test_a_shape_that_no_pool_can_run_is_told_why_for_every_pool() -> None:
+    world = stage(1)
+    world.submit(job("huge", gpus=16))
+    world.cycle()
+    hold = world.hold_of("huge")
+    assert hold is not None
+    assert isinstance(hold.reasons[0], NeverFits)
+    assert "8 GPUs" in str(hold.reasons[0]) and "16" in str(hold.reasons[0])
+
+
+# -- parts of GPUs -----------------------------------------------------------------------------
+
+
+def test_slices_fill_a_gpu_that_is_already_cut_before_another_is_cut() -> None:
+    world = stage(1)
+    world.submit(*(mig_job(f"s{number}", "1g.10gb") for number in range(7)))
+    world.cycle()
+    assert len(world.decided(PartitionGpu)) == 1
+    assert len(world.started_now()) == 7
+
+
+def test_a_share_never_meets_a_slice_on_one_gpu() -> None:
+    world = stage(1)
+    world.submit(mig_job("slice", "3g.40gb"), mps_job("share", 50), mps_job("other", 50))
+    world.cycle()
+    gpus = {
+        job_id: {
+            use.gpu
+            for task in world.placement_of(job_id).tasks
+            for use in (*task.slices, *task.shares)
+        }
+        for job_id in ("slice", "share", "other")
+    }
+    assert gpus["share"] == gpus["other"]
+    assert gpus["slice"].isdisjoint(gpus["share"])
+
+
+def test_a_gpu_whose_slices_are_all_free_is_given_back_whole() -> None:
+    world = stage(1)
+    world.submit(mig_job("slice"))
+    world.cycle()
+    world.start_all().finish("slice")
+    world.submit(job("all", gpus=8))
+    world.cycle()
+    cuts = world.decided(PartitionGpu)
+    assert [cut.layout for cut in cuts] == [()]
+    assert world.started_now() == ["all"]
+
+
+# -- who is next -------------------------------------------------------------------------------
+
+
+def test_priority_goes_before_fairness_and_age() -> None:
+    world = shared(1)
+    world.submit(job("old", gpus=8, queue="research"))
+    world.advance(HOUR_MS)
+    world.submit(job("urgent", gpus=8, queue="product", priority_class="high"))
+    world.cycle()
+    assert world.started_now() == ["urgent"]
+
+
+def test_a_burst_of_one_team_does_not_take_the_turn_of_another() -> None:
+    world = shared(2)
+    world.submit(*(job(f"r{n}", gpus=4, queue="research") for n in range(8)))
+    world.submit(*(job(f"p{n}", gpus=4, queue="product") for n in range(8)))
+    world.cycle()
+    started = world.started_now()
+    assert sorted(name[0] for name in started) == ["p", "p", "r", "r"]
+
+
+def test_a_team_that_used_less_lately_goes_first() -> None:
+    world = shared(1)
+    world.submit(job("r1", gpus=8, queue="research"))
+    world.cycle()
+    world.start_all().advance(10 * HOUR_MS).finish("r1")
+    world.submit(job("r2", gpus=8, queue="research"), job("p1", gpus=8, queue="product"))
+    world.cycle()
+    assert world.started_now() == ["p1"]
+
+
+def test_a_pressing_deadline_goes_before_equals_of_its_priority() -> None:
+    world = stage(1)
+    world.submit(job("old", gpus=8, hours=1))
+    world.advance(1)
+    world.submit(job("late", gpus=8, hours=1, deadline_ms=HOUR_MS + 30 * MINUTE_MS))
+    world.cycle()
+    assert world.started_now() == ["late"]
+
+
+def test_shortest_first_is_a_policy_by_name() -> None:
+    order = OrderPolicy(share=SharePolicy.NONE, terms=(OrderTerm.SHORTEST,))
+    world = stage(1, policies=Policies(order=order))
+    world.submit(job("long", gpus=8, hours=9), job("short", gpus=8, hours=1))
+    world.cycle()
+    assert world.started_now() == ["short"]
+
+
+def test_nothing_passes_the_blocked_head_of_a_strict_queue() -> None:
+    strict = queue("research", queueing=Queueing.STRICT)
+    world = Stage(state_of(fleet_of(pool("a100", 1)), [strict]))
+    world.submit(job("wide", gpus=8, tasks=2))
+    world.advance(1)
+    world.submit(job("small", gpus=1))
+    world.cycle()
+    assert world.started_now() == []
+    assert reasons(world, "small") == [BehindHead]
+
+
+# -- quota -------------------------------------------------------------------------------------
+
+
+def test_a_team_borrows_what_the_other_leaves_idle() -> None:
+    world = shared()
+    world.submit(job("wide", gpus=8, tasks=3, queue="research"))
+    world.cycle()
+    assert world.started_now() == ["wide"]
+
+
+def test_over_quota_says_who_limits_it_and_by_how_much() -> None:
+    teams = (tenant("acme"), queue("research", "acme", {A100: quota(8, borrow=0)}))
+    world = Stage(state_of(fleet_of(pool("a100", 4)), teams))
+    world.submit(job("wide", gpus=8, tasks=2))
+    world.cycle()
+    hold = world.hold_of("wide")
+    assert hold is not None
+    assert hold.reasons == (
+        OverQuota(
+            queue="research",
+            flavor=A100,
+            resource="gpu",
+            wanted=16_000,
+            available=8_000,
+            used=0,
+            limited_by="acme",
+        ),
+    )
+
+
+def test_a_raised_quota_lets_the_next_cycle_start_the_job() -> None:
+    teams = (tenant("acme"), queue("research", "acme", {A100: 8}))
+    world = Stage(state_of(fleet_of(pool("a100", 4)), teams))
+    world.submit(job("wide", gpus=8, tasks=2))
+    world.cycle()
+    world.apply(TenantChanged(at_ms=0, tenant=queue("research", "acme", {A100: 16})))
+    world.cycle()
+    assert world.started_now() == ["wide"]
+
+
+# -- backfill ----------------------------------------------------------------------------------
+
+
+def blocked_gang(policies: Policies | None = None) -> Stage:
+    """One node busy for an hour, one free, and a gang that needs both."""
+    world = stage(2, policies=policies)
+    world.submit(job("busy", gpus=8, hours=1))
+    world.cycle()
+    world.start_all()
+    world.submit(job("gang", gpus=8, tasks=2, hours=1))
+    world.cycle()
+    world.advance(1)
+    return world
+
+
+def test_a_short_job_passes_a_blocked_gang_it_cannot_delay() -> None:
+    world = blocked_gang()
+    world.submit(job("short", gpus=8, hours=0.5))
+    world.cycle()
+    assert world.started_now() == ["short"]
+
+
+def test_a_long_job_does_not_delay_the_planned_start_of_a_blocked_gang() -> None:
+    world = blocked_gang()
+    world.submit(job("long", gpus=8, hours=5))
+    world.cycle()
+    assert world.started_now() == []
+    assert reasons(world, "long") == [WouldDelay]
+    hold = world.hold_of("gang")
+    assert hold is not None
+    assert isinstance(hold.reasons[0], NoRoom) and hold.reasons[0].expected_at_ms is not None
+
+
+def test_without_reservations_the_long_job_passes() -> None:
+    policies = Policies(backfill=BackfillPolicy(reservations=0))
+    world = blocked_gang(policies)
+    world.submit(job("long", gpus=8, hours=5))
+    world.cycle()
+    assert world.started_now() == ["long"]
+
+
+# -- preemption --------------------------------------------------------------------------------
+
+
+def borrowed() -> Stage:
+    """Research borrows the whole fleet; an hour passes."""
+    world = shared()
+    world.submit(*(job(f"r{n}", gpus=8, queue="research") for n in range(4)))
+    world.cycle()
+    return world.start_all().advance(HOUR_MS)
+
+
+def test_a_team_takes_back_what_it_lent_and_its_place_is_kept() -> None:
+    world = borrowed()
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    (victim,) = world.preempted_now()
+    assert world.claimed_now() == ["mine"]
+    world.submit(job("thief", gpus=8, queue="research", priority_class="critical"))
+    world.cycle()
+    world.preempted(victim)
+    world.cycle()
+    assert "mine" in world.started_now()
+    assert "thief" not in world.started_now()
+
+
+def test_the_victim_is_the_one_that_loses_least_work() -> None:
+    world = borrowed()
+    world.save("r2")
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == ["r2"]
+
+
+def test_newest_first_is_a_policy_by_name() -> None:
+    limits = PreemptionLimits(victim_order=VictimOrder.NEWEST_FIRST)
+    world = shared(policies=Policies(preemption=limits))
+    for number in range(4):
+        world.submit(job(f"r{number}", gpus=8, queue="research"))
+        world.cycle()
+        world.start_all().advance(HOUR_MS)
+    world.save("r0")
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == ["r3"]
+
+
+def test_nobody_is_preempted_before_its_minimum_run_time() -> None:
+    world = shared()
+    world.submit(*(job(f"r{n}", gpus=8, queue="research") for n in range(4)))
+    world.cycle()
+    world.start_all().advance(MINUTE_MS)
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == []
+
+
+def test_a_job_that_is_not_preemptible_is_left_alone() -> None:
+    world = shared()
+    world.submit(*(job(f"r{n}", gpus=8, queue="research", preemptible=False) for n in range(4)))
+    world.cycle()
+    world.start_all().advance(HOUR_MS)
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == []
+
+
+def test_a_job_is_preempted_no_more_often_than_its_budget() -> None:
+    limits = PreemptionLimits(preemptions_per_job=1, minimum_run_ms=0)
+    world = stage(1, policies=Policies(preemption=limits))
+    world.submit(job("low", gpus=8, priority_class="low"))
+    world.cycle()
+    world.start_all().advance(1)
+    world.submit(job("first", gpus=8))
+    world.cycle()
+    assert world.preempted_now() == ["low"]
+    world.preempted("low")
+    world.cycle()
+    world.start_all().finish("first")
+    world.cycle()
+    world.start_all().advance(1)
+    world.submit(job("second", gpus=8))
+    world.cycle()
+    assert world.preempted_now() == []
+
+
+def test_a_whole_gang_is_stopped_never_a_part_of_it() -> None:
+    world = stage(2)
+    world.submit(job("gang", gpus=8, tasks=2, priority_class="low"))
+    world.cycle()
+    world.start_all().advance(HOUR_MS)
+    world.submit(job("one", gpus=8))
+    world.cycle()
+    world.preempted("gang")
+    world.cycle()
+    assert world.started_now() == ["one"]
+    assert world.state_of("gang") is JobState.QUEUED
+    assert world.free_gpus("a100") == 8
+
+
+def test_a_claim_on_a_lost_node_goes_back_in_line() -> None:
+    world = borrowed()
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    (claim,) = world.decided(ClaimRoom)
+    world.apply(NodeLost(at_ms=world.now_ms, node=claim.placement.tasks[0].node))
+    world.cycle()
+    assert world.hold_of("mine") is not None or "mine" in world.claimed_now()
+
+
+# -- ends, dependencies, nodes -----------------------------------------------------------------
+
+
+def test_a_cancelled_job_is_stopped_and_gone_when_it_stops() -> None:
+    world = stage(1)
+    world.submit(job("a", gpus=8))
+    world.cycle()
+    world.start_all().cancel("a")
+    world.cycle()
+    assert [order.reason for order in world.decided(StopJob)] == [StopReason.CANCELLED]
+    world.cycle()
+    assert world.decided(StopJob) == []
+    world.preempted("a")
+    assert world.state_of("a") is JobState.CANCELLED
+    assert world.free_gpus("a100") == 8
+
+
+def test_a_job_past_its_limit_is_stopped_and_does_not_come_back() -> None:
+    world = stage(1)
+    world.submit(job("a", gpus=8, max_hours=1, retries=3))
+    world.cycle()
+    world.start_all().advance(HOUR_MS)
+    world.cycle()
+    assert [order.reason for order in world.decided(StopJob)] == [StopReason.TIME_LIMIT]
+    world.preempted("a")
+    assert world.state_of("a") is JobState.FAILED
+
+
+def test_a_failed_attempt_is_tried_again_while_retries_last() -> None:
+    world = stage(1)
+    world.submit(job("a", gpus=8, retries=1))
+    for expected in (JobState.QUEUED, JobState.FAILED):
+        world.cycle()
+        world.start_all().fail("a")
+        assert world.state_of("a") is expected
+
+
+def test_a_job_waits_for_those_it_depends_on() -> None:
+    world = stage(1)
+    world.submit(job("first", gpus=1), job("second", gpus=1, depends_on=("first",)))
+    world.cycle()
+    assert world.started_now() == ["first"]
+    assert reasons(world, "second") == [WaitsForJobs]
+    world.start_all().finish("first")
+    world.cycle()
+    assert world.started_now() == ["second"]
+
+
+def test_nothing_starts_on_a_drained_node_and_a_lost_one_gives_its_jobs_back() -> None:
+    world = stage(2)
+    world.apply(NodeDrained(at_ms=0, node="a100-0001"))
+    world.submit(job("a", gpus=8))
+    world.cycle()
+    assert world.nodes_of("a") == ["a100-0002"]
+    world.start_all()
+    world.apply(NodeLost(at_ms=0, node="a100-0002"))
+    assert world.state_of("a") is JobState.QUEUED
+    world.cycle()
+    assert world.started_now() == []
+
+
+def test_an_empty_world_needs_no_decision() -> None:
+    assert decide(state_of(fleet_of(pool("a100", 1))), 0) == ()
+
+
+def test_decide_changes_nothing_and_answers_alike_when_asked_twice() -> None:
+    world = borrowed()
+    world.submit(job("mine", gpus=8, queue="product"), mig_job("slice", queue="product"))
+    first = decide(world.state, world.now_ms)
+    assert decide(world.state, world.now_ms) == first
+    assert any(isinstance(one, StartJob | Hold | ClaimRoom) for one in first)

@@ -1,0 +1,138 @@
+"""Which part may import which, and what the pure parts may import at all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.tidy.source import Finding, Source
+
+PURE = frozenset({"model", "core", "accounting", "catalog"})
+SHELL = frozenset({"model", "core", "accounting", "catalog", "ports"})
+
+# part -> the other parts it may import. ARCHITECTURE.md draws the same picture.
+ARROWS: dict[str, frozenset[str]] = {
+    "": frozenset(),
+    "__main__": frozenset({"cli"}),
+    "model": frozenset(),
+    "core": frozenset({"model"}),
+    "accounting": frozenset({"model"}),
+    "catalog": frozenset({"model"}),
+    "ports": frozenset({"model"}),
+    "control": SHELL,
+    "simulate": SHELL,
+    "plan": SHELL | {"simulate"},
+    "engines": frozenset({"model", "ports"}),
+    "store": frozenset({"model", "ports"}),
+    "clouds": frozenset({"model", "ports"}),
+    "client": frozenset({"model", "api"}),
+    "cli": frozenset({"model", "client", "wiring"}),
+    "portal": frozenset({"model", "client"}),
+    "sdk": frozenset(),
+}
+MAY_IMPORT_ALL = frozenset({"wiring"})
+TESTING_MAY_NOT_IMPORT = frozenset({"cli", "wiring"})
+
+# Folders whose members do not know each other: one engine, or one cloud, per folder.
+STRANGERS = frozenset({"engines", "clouds"})
+
+PURE_MODULES = frozenset(
+    {"__future__", "abc", "array", "bisect", "collections", "contextlib", "copy", "dataclasses"}
+    | {"decimal", "difflib", "enum", "fractions", "functools", "graphlib", "heapq", "itertools"}
+    | {"math", "numbers", "operator", "re", "string", "textwrap", "types", "typing"}
+)
+# (part, third-party package) -> the measurement that argues for it. A decisions page says more.
+PURE_EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+IMPURE_BUILTINS = frozenset({"__import__", "breakpoint", "eval", "exec", "input", "open"})
+
+
+def imports_follow_the_arrows(source: Source) -> list[Finding]:
+    """Imports between the parts of Bursar point one way."""
+    if not source.in_package:
+        return []
+    findings = []
+    for line, module in imported_modules(source):
+        if module.split(".")[0] != "bursar":
+            continue
+        problem = _against_the_arrows(source, module.split(".")[1:])
+        if problem:
+            findings.append(source.finding(line, *problem))
+    return findings
+
+
+def _against_the_arrows(source: Source, target: list[str]) -> tuple[str, str] | None:
+    part, target_part = source.part, target[0] if target else ""
+    if target_part == part:
+        own = source.path.parts[3] if len(source.path.parts) > 4 else ""
+        other = target[1] if len(target) > 1 else ""
+        if part in STRANGERS and own and other and other != own:
+            return (
+                f"{part}/{own} imports {part}/{other}; they must not know each other",
+                f"move what both need to ports.py or model/, or to a module directly in {part}/",
+            )
+        return None
+    if not target_part or target_part == "__version__" or part in MAY_IMPORT_ALL:
+        return None
+    if part == "testing":
+        allowed = target_part not in TESTING_MAY_NOT_IMPORT
+    elif part not in ARROWS:
+        return (
+            f"the part '{part}' has no arrows yet",
+            "add its row to ARROWS in tests/tidy/arrows.py and to ARCHITECTURE.md",
+        )
+    else:
+        allowed = target_part in ARROWS[part]
+    if allowed:
+        return None
+    may = ", ".join(sorted(ARROWS.get(part, ()))) or "nothing of ours"
+    return (
+        f"{part or 'the package root'} must not import {target_part}; it may import {may}",
+        "move the code to the part that may, or pass the value in as an argument",
+    )
+
+
+def pure_parts_stay_pure(source: Source) -> list[Finding]:
+    """model, core, accounting and catalog know no clock, no chance, no I/O, no log."""
+    if source.part not in PURE:
+        return []
+    findings = []
+    for line, module in imported_modules(source):
+        package = module.split(".")[0]
+        if package == "bursar" or package in PURE_MODULES:
+            continue
+        if (source.part, package) in PURE_EXCEPTIONS:
+            continue
+        rule = f"{source.part} is pure and must not import {package}"
+        findings.append(source.finding(line, rule, "take the value as an argument from the shell"))
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in IMPURE_BUILTINS:
+                rule = f"{source.part} is pure and must not call {node.func.id}()"
+                findings.append(
+                    source.finding(node.lineno, rule, "do it in a shell and pass the result in")
+                )
+    return findings
+
+
+def imported_modules(source: Source) -> Iterator[tuple[int, str]]:
+    """Each imported module with its line. ``from bursar import core`` counts as ``bursar.core``."""
+    package = [*source.path.parts[1:-1]]
+    for node in source.nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*start, *([node.module] if node.module else [])])
+            yield from _names_from(node, module)
+
+
+def _names_from(node: ast.ImportFrom, module: str) -> Iterator[tuple[int, str]]:
+    """A name taken from a folder may be a module of it; naming it whole catches both cases."""
+    folder_of_parts = module == "bursar" or module.removeprefix("bursar.") in STRANGERS
+    if folder_of_parts and module.startswith("bursar"):
+        for alias in node.names:
+            yield node.lineno, f"{module}.{alias.name}"
+    else:
+        yield node.lineno, module
