@@ -364,8 +364,8 @@ JOB_CASES: dict[str, Case] = {
     ),
     "a pool without the level does not count": Case(
         job(gpus=1, models=("t4-16gb",), topology=Topology(required="rack")),
-        "gang-too-large",
-        ("t4 has no topology level 'rack'",),
+        "no-pool-fits",
+        ("t4 has no topology level rack",),
     ),
     "a layer fits its domain": Case(
         job(

@@ -438,3 +438,27 @@ def test_largest_fitting_counts(sentence: str) -> None:
     ranges, limit, expected = COUNTS[sentence]
     groups = [TaskGroupRange(count=count, min_count=least) for count, least in ranges]
     assert largest_fitting_counts(groups, lambda counts: sum(counts) <= limit) == expected
+
+
+LIMITS = st.sampled_from((None, 0, 2, 5))
+QUOTAS = st.builds(Quota, nominal=st.integers(0, 9), borrowing_limit=LIMITS, lending_limit=LIMITS)
+
+
+@given(own=st.lists(QUOTAS, min_size=4, max_size=4), used=st.tuples(*[st.integers(0, 9)] * 2))
+def test_the_limit_is_what_is_available_and_names_a_tenant_on_the_way_up(
+    own: list[Quota], used: tuple[int, int]
+) -> None:
+    root, above, first, second = own
+    tree = QuotaTree(
+        [
+            team("root", None, root),
+            team("team", "root", above),
+            queue("first", "team", first),
+            queue("second", "root", second),
+        ]
+    )
+    for name, amount in zip(("first", "second"), used, strict=True):
+        tree.add_usage(name, {GPU: amount})
+    available, limiter = tree.limit("first", GPU)
+    assert available == tree.available("first", GPU)
+    assert limiter in ("root", "team", "first")

@@ -22,7 +22,7 @@ from bursar.model.policy import (
     WithinQueue,
 )
 from bursar.model.tenant import FlavorResource
-from tests.oracle.answer_quota import TREE_KEYS, keys, queue_name, quota_tree, unread
+from tests.oracle.answer_quota import TREE_KEYS, keys, note_unread, queue_name, quota_tree
 from tests.oracle.runner import Answer, Case
 
 Fields = Mapping[str, Any]
@@ -161,11 +161,8 @@ def _identified(given: Fields, *, by_name: bool) -> Iterator[tuple[str, Fields]]
 def answer_victims(case: Case, fixtures: dict[str, Any]) -> str | None:
     """The victims with their reasons, as a set; and the tree must be as it was."""
     given = case["input"]
-    missed = unread(given, _SEARCH_KEYS) or unread(
-        case["expect"], {"preempted": keys("workload reason")}, "expect"
-    )
-    if missed is not None:
-        return missed
+    note_unread(given, _SEARCH_KEYS)
+    note_unread(case["expect"], {"preempted": keys("workload reason")}, "expect")
     tree = quota_tree(given)
     fair = given.get("fair_sharing")
     workloads = dict(_identified(given, by_name=fair is not None))
@@ -200,9 +197,7 @@ def _everything(tree: Any) -> list[tuple[str, FlavorResource, int]]:
 def answer_preemption_policy(case: Case, fixtures: dict[str, Any]) -> str | None:
     """Whether one job may preempt another under one policy value."""
     given = case["input"]
-    missed = unread(given, keys("policy", preemptor=_JOB_KEYS, candidate=_JOB_KEYS))
-    if missed is not None:
-        return missed
+    note_unread(given, keys("policy", preemptor=_JOB_KEYS, candidate=_JOB_KEYS))
     rule = WITHIN_QUEUE.get(given["policy"]) or RECLAIM[given["policy"]]
     preemptor, candidate = (
         _Job(priority=effective_priority(job), queued_at_ms=queued_at_ms(job))

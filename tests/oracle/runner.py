@@ -21,11 +21,21 @@ import yaml
 Case = dict[str, Any]
 Answer = Callable[[Case, dict[str, Any]], str | None]
 
+UNREAD: list[str] = []
+"""Parts of the case being answered that no answer reads; a difference names them."""
+
 HERE = Path(__file__).parent
 OWN_CASES = HERE / "own_cases.yaml"
 PUBLISHED_CASES = Path(
     os.environ.get("BURSAR_ORACLE", HERE.parents[2] / "shared" / "oracle" / "cases.yaml")
 )
+
+
+def difference_in(case: Case, fixtures: dict[str, Any]) -> str | None:
+    """What our core says otherwise, and what of the case it did not look at; None when it agrees."""
+    UNREAD.clear()
+    difference = families()[case["family"]](case, fixtures)
+    return None if difference is None else "; ".join((difference, *UNREAD))
 
 
 @cache

@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.oracle.runner import HERE, OWN_CASES, PUBLISHED_CASES, Case, families, read_cases
+from tests.oracle.runner import (
+    HERE,
+    OWN_CASES,
+    PUBLISHED_CASES,
+    Case,
+    difference_in,
+    families,
+    read_cases,
+)
 
 REQUIRED_FAMILIES = (
     "afs_cycles",
@@ -59,13 +67,13 @@ def _marks(case_id: str) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize(("case", "fixtures"), cases_of(PUBLISHED_CASES))
 def test_a_published_case_comes_out_as_published(case: Case, fixtures: dict[str, Any]) -> None:
-    difference = families()[case["family"]](case, fixtures)
+    difference = difference_in(case, fixtures)
     assert difference is None, difference
 
 
 @pytest.mark.parametrize(("case", "fixtures"), cases_of(OWN_CASES))
 def test_a_case_of_our_own_comes_out_as_worked_out(case: Case, fixtures: dict[str, Any]) -> None:
-    difference = families()[case["family"]](case, fixtures)
+    difference = difference_in(case, fixtures)
     assert difference is None, difference
 
 
@@ -108,3 +116,16 @@ def test_an_answer_notices_a_wrong_outcome(family: str, spoil: dict[str, Any]) -
     cases, fixtures = read_cases(OWN_CASES)
     case = next(case for case in cases if case["family"] == family)
     assert families()[family]({**case, "expect": spoil}, fixtures) is not None
+
+
+def test_a_difference_names_the_part_of_the_case_that_was_not_read() -> None:
+    cases, fixtures = read_cases(OWN_CASES)
+    case = next(one for one in cases if one["family"] == "borrowing_on")
+    twisted = {
+        **case,
+        "input": {**case["input"], "novelty": 1},
+        "expect": {key: not value for key, value in case["expect"].items()},
+    }
+    difference = difference_in(twisted, fixtures)
+    assert difference is not None
+    assert "input has 'novelty', which we do not read" in difference

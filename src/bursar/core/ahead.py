@@ -14,7 +14,7 @@ from bursar.core.draft import Draft
 from bursar.core.expected_ends import Odds, expected_run_ms
 from bursar.core.levels import levels_of, order_for
 from bursar.core.line import JobRecord, KindLine
-from bursar.core.shape import MILLION
+from bursar.core.shape import MILLION, ShapePlan
 from bursar.core.state import FleetState
 from bursar.model.fleet import Pool
 from bursar.model.job import JobSpec
@@ -73,12 +73,8 @@ def _count(ahead: Ahead, line: KindLine, spec: JobSpec, jobs: int, flavors: set[
     ahead.jobs += jobs
     if competes(line, flavors):
         ahead.rivals += jobs
-        plan, fit = line.plan, line.plan.fits[0]
-        amounts = zip(plan.groups, fit.gpu_milli_per_task, strict=True)
-        size = sum(
-            group.count * node_part(fit.pool.spec, milli, group.cpu_milli, group.memory_mib)
-            for group, milli in amounts
-        )
+        plan = line.plan
+        size = size_of(plan)
         ahead.rival_size += jobs * size
         for odds in Odds:
             ahead.rival_work[odds] += jobs * size * expected_run_ms(spec, plan, odds)
@@ -123,6 +119,15 @@ def _play_turns(draft: Draft, ahead: Ahead, lines: list[KindLine], target: JobRe
     for odds in Odds:
         ahead.rival_work[odds] += before.rival_work[odds]
     ahead.levels.append(rivals)
+
+
+def size_of(plan: ShapePlan) -> int:
+    """What a job of a shape takes on the pool it would run on first, in millionths of a node."""
+    fit = plan.fits[0]
+    return sum(
+        group.count * node_part(fit.pool.spec, milli, group.cpu_milli, group.memory_mib)
+        for group, milli in zip(plan.groups, fit.gpu_milli_per_task, strict=True)
+    )
 
 
 def node_part(spec: Pool, gpu_milli: int, cpu_milli: int, memory_mib: int) -> int:

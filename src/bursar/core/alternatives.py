@@ -8,7 +8,7 @@ Tries cost a cycle each and are counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bursar.core.changes import (
     OTHER_MARKET,
@@ -29,6 +29,7 @@ from bursar.core.changes import (
 from bursar.core.cycle import decide
 from bursar.core.expected_ends import Odds, expected_run_ms
 from bursar.core.line import JobRecord
+from bursar.core.shape import expected_cost
 from bursar.core.state import FleetState
 from bursar.core.swap import swapped
 from bursar.model.decision import StartJob
@@ -53,6 +54,7 @@ class Attempts:
     state: FleetState
     record: JobRecord
     now_ms: int
+    considered: int = 0
     tries: int = 0
     found: list[Alternative] = field(default_factory=list)
 
@@ -63,6 +65,7 @@ class Attempts:
     def attempt(self, change: Change) -> Alternative | None:
         """The change as an alternative if it starts the job now."""
         state = self.state
+        self.considered += 1
         with swapped(state, self.record.id, change.spec) as record:
             if not _could_start(state, record):
                 return None
@@ -106,7 +109,7 @@ class Attempts:
 def find_alternatives(
     state: FleetState, record: JobRecord, reasons: Sequence[Reason], now_ms: int
 ) -> tuple[tuple[Alternative, ...], int]:
-    """Up to five alternatives, the smallest change first, and how many changes were tried."""
+    """Up to five alternatives, the smallest change first, and how many changes were considered."""
     spec = record.spec
     flavors = _cheapest_first(state)
     models = list(dict.fromkeys(model for model, _ in flavors))
@@ -121,7 +124,7 @@ def find_alternatives(
     attempts.most(gpu_counts(spec), with_gpus)
     attempts.most(task_counts(spec), with_tasks)
     found = sorted(attempts.found, key=lambda one: (one.weight, one.expected_micro_usd, one.change))
-    return tuple(found), attempts.tries
+    return tuple(found), attempts.considered
 
 
 def _could_start(state: FleetState, record: JobRecord) -> bool:
@@ -133,19 +136,19 @@ def _could_start(state: FleetState, record: JobRecord) -> bool:
 
 
 def _priced(change: Change, record: JobRecord, order: StartJob) -> Alternative:
-    placement = order.placement
-    fit = next(fit for fit in record.line.plan.fits if fit.pool.spec.name == placement.pool)
-    run_ms = expected_run_ms(record.spec, record.line.plan, Odds.EVEN)
+    """What the alternative costs for as long as the job should run, rework included."""
+    placement, plan = order.placement, record.line.plan
+    fit = next(fit for fit in plan.fits if fit.pool.spec.name == placement.pool)
+    undisturbed = expected_cost(plan, replace(fit.pool.spec, interruptions_per_million_hours=0))
+    run_ms = expected_run_ms(record.spec, plan, Odds.EVEN)
     plain_micro_usd = placement.micro_usd_per_hour * run_ms // HOUR_MS
-    expected = fit.expected_micro_usd * run_ms // max(1, record.line.plan.run_ms)
-    full = sum(task.count for task in placement.tasks) == record.line.plan.tasks
     return Alternative(
         change=change.words,
         spec=change.spec,
         pool=placement.pool,
         weight=change.weight,
         micro_usd_per_hour=placement.micro_usd_per_hour,
-        expected_micro_usd=expected if full else plain_micro_usd,
+        expected_micro_usd=plain_micro_usd * fit.expected_micro_usd // max(1, undisturbed),
     )
 
 

@@ -161,7 +161,7 @@ def with_tasks(spec: JobSpec, count: int) -> Change:
 
 def _limit_within(wait_ms: int) -> int:
     """The longest limit in round numbers whose place on the planning grid is within a wait."""
-    unit = HOUR_MS if wait_ms >= 4 * HOUR_MS else MINUTE_MS
+    unit = 15 * MINUTE_MS if wait_ms >= 2 * HOUR_MS else MINUTE_MS
     limit_ms = wait_ms // unit * unit
     while limit_ms > 0 and round_up_run_time_ms(limit_ms) > wait_ms:
         limit_ms -= unit

@@ -16,7 +16,11 @@ def serve_claims(draft: Draft) -> None:
     waiting: list[tuple[JobRecord, tuple[str, ...]]] = []
     for _, record in sorted(draft.state.claims.items()):
         assert record.claim is not None
-        left = tuple(victim for victim in record.claim.victims if _still_there(draft, victim))
+        left = tuple(
+            victim
+            for victim, attempt in sorted(record.claim.attempts.items())
+            if _still_there(draft, victim, attempt)
+        )
         if left:
             _keep_quota(draft, record, left)
             waiting.append((record, left))
@@ -28,22 +32,18 @@ def serve_claims(draft: Draft) -> None:
             _start(draft, record)
 
 
-def _still_there(draft: Draft, victim: str) -> bool:
+def _still_there(draft: Draft, victim: str, attempt: int) -> bool:
     """Whether a victim still holds the place it was told to leave."""
     record = draft.state.jobs.get(victim)
-    return record is not None and record.state in LIVE and record.told_to_stop
+    return record is not None and record.state in LIVE and record.attempt == attempt
 
 
 def _keep_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) -> None:
     state = draft.state
     assert record.claim is not None
-    for victim in victims:
-        loser = state.jobs[victim]
-        if victim not in draft.victims:
-            draft.victims.add(victim)
-            draft.journal.credit(state.quota, loser.spec.queue, loser.request)
+    draft.victims.update(victims)
     request = state.request_of(record.claim.placement)
-    draft.journal.charge(state.quota, record.spec.queue, request)
+    draft.exchange(record, request, [state.jobs[victim] for victim in victims])
 
 
 def _start(draft: Draft, record: JobRecord) -> None:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from bursar.core.claims import serve_claims
-from bursar.core.draft import Draft
+from bursar.core.draft import Draft, PlannedStart
 from bursar.core.levels import levels_of, order_for
 from bursar.core.line import JobRecord, KindLine
 from bursar.core.partial import TaskGroupRange, largest_fitting_counts
 from bursar.core.placement import find_room
-from bursar.core.reserve import PlannedStart, keep_nodes, plan_start
+from bursar.core.reserve import keep, plan_start, spend_slack, takes_kept_quota
 from bursar.core.shape import Counts, PoolFit
 from bursar.core.state import FleetState
 from bursar.core.takeover import take_over
@@ -116,13 +116,21 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
     request = fit.request(counts)
     if not state.quota.fits(head.spec.queue, request):
         return over_quota(state, head.spec.queue, request)
+    planned = takes_kept_quota(draft, head, request) if draft.planned else None
+    if planned is not None:
+        return would_delay(draft, head, planned)
     search = draft.search(head, fit.pool)
     room = find_room(fit, counts, search)
     if room is not None:
         draft.start(head, fit, room)
+        spend_slack(draft, head, request)
         return None
     if search.met_reservation:
-        return would_delay(draft, head, fit)
+        first = min(
+            (one for one in draft.planned if one.pool == fit.pool.spec.name),
+            key=lambda one: (one.at_ms, one.job_id),
+        )
+        return would_delay(draft, head, first)
     return no_room(fit, counts, search)
 
 
@@ -156,14 +164,17 @@ def may_ever(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
 
 def reserve(draft: Draft, head: JobRecord, fits: list[PoolFit]) -> PlannedStart | None:
     """Keep nodes for a blocked job while the policy has reservations left."""
-    if draft.reservations >= draft.state.policies.backfill.reservations:
+    if len(draft.planned) >= draft.state.policies.backfill.reservations:
         return None
     counts = head.line.plan.min_counts
-    quota = draft.state.quota
-    allowed = [fit for fit in fits if quota.fits(head.spec.queue, fit.request(counts))]
-    plans = [planned for fit in allowed if (planned := plan_start(draft, fit, counts)) is not None]
+    plans = [
+        planned
+        for fit in fits
+        if may_ever(draft, head, fit)
+        and (planned := plan_start(draft, head, fit, counts)) is not None
+    ]
     if not plans:
         return None
     best = min(plans, key=lambda planned: (planned.at_ms, planned.pool))
-    keep_nodes(draft, best, head.id)
+    keep(draft, best)
     return best

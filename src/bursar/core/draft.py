@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from bursar.core.charge import placement_micro_usd, share_weight
 from bursar.core.eviction import Evictable
@@ -16,6 +17,19 @@ from bursar.model.attempt import Placement, Task
 from bursar.model.decision import Decision, Hold, Order, PartitionGpu, StartJob
 from bursar.model.job import MigSlice
 from bursar.model.reason import Reason
+from bursar.model.tenant import FlavorResource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStart:
+    """When a blocked job should start, the nodes kept for it, and the quota it leaves beside it."""
+
+    job_id: str
+    queue: str
+    pool: str
+    at_ms: int
+    nodes: tuple[str, ...]
+    slack: Mapping[FlavorResource, int]
 
 
 class Draft:
@@ -28,10 +42,12 @@ class Draft:
         self.orders: list[Order] = []
         self.holds: list[Hold] = []
         self.reserved: dict[str, dict[str, int]] = {}
-        self.reservations = 0
-        self.planned: dict[str, list[tuple[int, str]]] = {}
+        self.planned: list[PlannedStart] = []
+        self.slack: list[dict[FlavorResource, int]] = []
         self.victim_searches = 0
-        self.started_ends: dict[str, list[tuple[int, tuple[Task, ...]]]] = {}
+        self.started_ends: dict[
+            str, list[tuple[int, str, tuple[Task, ...], Mapping[FlavorResource, int]]]
+        ] = {}
         self.taken: dict[int, int] = {}
         self.added_weight: dict[str, int] = {}
         self.victims: set[str] = set()
@@ -95,7 +111,8 @@ class Draft:
         request = self.state.request_of(placement)
         self.journal.charge(self.state.quota, record.spec.queue, request)
         ends = self.started_ends.setdefault(fit.pool.spec.name, [])
-        ends.append((self.now_ms + record.line.plan.run_ms, room.tasks))
+        end_ms = self.now_ms + record.line.plan.run_ms
+        ends.append((end_ms, record.spec.queue, room.tasks, request))
         self.count_share(record, placement, fit.pool)
 
     def placement(self, pool: PoolState, tasks: tuple[Task, ...]) -> Placement:
@@ -115,6 +132,25 @@ class Draft:
         while tenant is not None:
             self.added_weight[tenant] = self.added_weight.get(tenant, 0) + weight
             tenant = self.state.parents[tenant]
+
+    def exchange(
+        self,
+        record: JobRecord,
+        request: Mapping[FlavorResource, int],
+        victims: Iterable[JobRecord],
+    ) -> None:
+        """Charge a claimant now, and credit its victims with no more than that.
+
+        The victims still hold what they hold. What they will leave beyond the claimant's need is
+        nobody's until they have left: else quota would be exceeded while they do.
+        """
+        owed = dict(request)
+        for victim in victims:
+            credit = {fr: min(owed[fr], n) for fr, n in victim.request.items() if owed.get(fr)}
+            for fr, amount in credit.items():
+                owed[fr] -= amount
+            self.journal.credit(self.state.quota, victim.spec.queue, credit)
+        self.journal.charge(self.state.quota, record.spec.queue, request)
 
     def take(self, line: KindLine, record: JobRecord) -> None:
         """The head of a line has its answer."""

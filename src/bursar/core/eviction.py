@@ -20,9 +20,6 @@ from bursar.model.job import JobState, TaskGroup, WholeGpus
 from bursar.model.policy import Reclaim, WithinQueue
 from bursar.model.tenant import FlavorResource
 
-LEAVING = frozenset({JobState.CANCELLING, JobState.EXPIRING})
-"""Jobs on their way out anyway: the first to count on, and nothing is lost by it."""
-
 SPARE_NODES = 4
 """How many more nodes than needed are offered to the search, for when rights differ among victims."""
 
@@ -45,7 +42,7 @@ class Evictable:
         placement = record.placement
         if placement is None or placement.flavor != flavor:
             return False
-        if record.state in LEAVING:
+        if is_leaving(record, self._now_ms):
             return True
         limits = self._state.policies.preemption
         return (
@@ -65,11 +62,18 @@ class Evictable:
             legal = [
                 candidate
                 for candidate in self.by_queue.get(other, ())
-                if candidate.state in LEAVING or may_preempt(rule, record, candidate)
+                if is_leaving(candidate, self._now_ms) or may_preempt(rule, record, candidate)
             ]
             if legal:
                 found[other] = legal
         return found
+
+
+def is_leaving(record: JobRecord, now_ms: int) -> bool:
+    """On its way out anyway: the first to count on, and nothing is lost by it."""
+    if record.state in (JobState.CANCELLING, JobState.EXPIRING):
+        return True
+    return record.limit_at_ms is not None and record.limit_at_ms <= now_ms
 
 
 def has_a_right(state: FleetState, record: JobRecord, request: Request) -> bool:
@@ -102,7 +106,7 @@ def has_a_right(state: FleetState, record: JobRecord, request: Request) -> bool:
 
 def work_lost(record: JobRecord, now_ms: int) -> int:
     """Dollars thrown away by stopping a job now; nothing for one that is leaving anyway."""
-    if record.placement is None or record.state in LEAVING:
+    if record.placement is None or is_leaving(record, now_ms):
         return 0
     return lost_micro_usd(
         record.placement.micro_usd_per_hour,

@@ -13,7 +13,7 @@ from bursar.core.line import JobRecord
 from bursar.core.reserve import OVERDUE_MS
 from bursar.core.shape import ShapePlan
 from bursar.model.job import JobSpec, JobState
-from bursar.model.units import MINUTE_MS
+from bursar.model.units import MINUTE_MS, SECOND_MS
 
 LEAVES_MS = {"p50": OVERDUE_MS, "p90": 5 * MINUTE_MS}
 """How long a job that was told to stop still needs. Its grace period is the engine's affair."""
@@ -37,6 +37,14 @@ def expected_run_ms(spec: JobSpec, plan: ShapePlan, odds: Odds) -> int:
     return likely_ms if odds is Odds.EVEN else likely_ms + likely_ms // 2
 
 
+def remaining_run_ms(record: JobRecord, odds: Odds) -> int:
+    """The same for a job that may have saved a part of its work in an attempt before."""
+    run_ms = expected_run_ms(record.spec, record.line.plan, odds)
+    if not record.done_ms:
+        return run_ms
+    return max(SECOND_MS, run_ms - record.done_ms) + record.spec.checkpoint.restart_ms
+
+
 def expected_end_ms(record: JobRecord, odds: Odds, now_ms: int) -> int:
     """When a job that holds room should be gone; always later than now.
 
@@ -46,7 +54,7 @@ def expected_end_ms(record: JobRecord, odds: Odds, now_ms: int) -> int:
     if record.told_to_stop or record.state in LEAVING:
         return now_ms + LEAVES_MS[odds]
     since_ms = record.assigned_at_ms if record.started_at_ms is None else record.started_at_ms
-    end_ms = since_ms + expected_run_ms(record.spec, record.line.plan, odds)
+    end_ms = since_ms + remaining_run_ms(record, odds)
     if end_ms > now_ms:
         return end_ms
     late_ms = 0

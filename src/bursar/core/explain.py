@@ -52,7 +52,9 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
     position = None
     if in_line:
         position = position_of(state, record, stands_before(state, record, now_ms), now_ms)
-    alternatives, tries = find_alternatives(state, record, reasons, now_ms) if held else ((), 0)
+    alternatives, considered = (
+        find_alternatives(state, record, reasons, now_ms) if held else ((), 0)
+    )
     return Explanation(
         job_id=record.id,
         state=record.state,
@@ -67,7 +69,7 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
         standings=standings_of(state, record.spec.queue, now_ms) if held else (),
         forecast=forecast_record(state, record, now_ms, held=held),
         alternatives=alternatives,
-        alternatives_tried=tries,
+        changes_considered=considered,
     )
 
 

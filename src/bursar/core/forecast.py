@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from bursar.core.ahead import Ahead, node_part, stands_before
+from bursar.core.ahead import Ahead, node_part, size_of, stands_before
 from bursar.core.charge import gpu_milli_held
 from bursar.core.cycle import decide
-from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, expected_run_ms
+from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, remaining_run_ms
 from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.lookup import find_record
@@ -55,7 +55,7 @@ def forecast_record(
                 return Forecast(p50_start_ms=now_ms, p90_start_ms=now_ms, basis=Basis.STARTS_NOW)
             if isinstance(order, ClaimRoom) and order.job_id == record.id:
                 return _victims_leave(now_ms)
-    return _wait(state, record, now_ms, dict.fromkeys(Odds, now_ms + 1))
+    return _wait(state, record, now_ms, dict.fromkeys(Odds, now_ms))
 
 
 def never(state: FleetState, record: JobRecord) -> str:
@@ -72,24 +72,21 @@ def never(state: FleetState, record: JobRecord) -> str:
     return f"{queue} could not hold that much of {', '.join(sorted(set(short)))} with nobody else"
 
 
-def _wait(
-    state: FleetState, record: JobRecord, now_ms: int, not_before_ms: dict[Odds, int]
-) -> Forecast:
+def _wait(state: FleetState, record: JobRecord, now_ms: int, ready_ms: dict[Odds, int]) -> Forecast:
     ahead = stands_before(state, record, now_ms)
     starts: dict[Odds, int | None] = {}
     basis, note = Basis.REPLAY, ""
-    for odds in Odds:
-        try:
-            if not ahead.is_exact or ahead.rivals > MOST_STARTS:
-                raise TooLong
+    try:
+        if not ahead.is_exact or ahead.rivals > MOST_STARTS:
+            raise TooLong
+        for odds in Odds:
             replay = Replay(state, record, odds, now_ms)
-            starts[odds] = replay.start_ms(ahead, not_before_ms[odds])
-        except TooLong:
-            basis = Basis.WORK_AHEAD
-            note = "estimated from the work before it and the GPUs that do it"
-            starts[odds] = max(
-                not_before_ms[odds], by_work_ahead(state, record, ahead, odds, now_ms)
-            )
+            starts[odds] = replay.start_ms(ahead, ready_ms[odds])
+    except TooLong:
+        basis = Basis.WORK_AHEAD
+        note = "estimated from the work before it and the GPUs that do it"
+        for odds, at_ms in by_work_ahead(state, record, ahead, now_ms).items():
+            starts[odds] = max(ready_ms[odds], at_ms)
     p50_ms, p90_ms = starts[Odds.EVEN], starts[Odds.NINE_IN_TEN]
     if p50_ms is None:
         p50_ms = p90_ms
@@ -108,9 +105,9 @@ def _wait(
 
 
 def by_work_ahead(
-    state: FleetState, record: JobRecord, ahead: Ahead, odds: Odds, now_ms: int
-) -> int:
-    """When enough has ended, or been worked off, for all that stands before a job to have started.
+    state: FleetState, record: JobRecord, ahead: Ahead, now_ms: int
+) -> dict[Odds, int]:
+    """When enough has ended, or been worked off, for a job and all before it to have started.
 
     What stands before it starts as others end. While that is less than half of what runs, the ends
     themselves say when. Further back what runs now has long been replaced, and what counts is the
@@ -118,22 +115,25 @@ def by_work_ahead(
     and drained nodes really leave to be used.
     """
     flavors = {fit.flavor for fit in record.line.plan.fits}
-    ends: list[tuple[int, int]] = []
-    for pool in state.pools.values():
-        if pool.spec.flavor in flavors:
-            ends.extend(
-                (expected_end_ms(runner, odds, now_ms), held_node_part(runner, pool))
-                for runner in (state.jobs[job_id] for _, job_id in pool.ends)
-            )
-    busy = sum(size for _, size in ends)
-    freed, at_ms = 0, now_ms
-    for end_ms, size in sorted(ends):
-        if freed >= min(ahead.rival_size + 1, busy // 2):
-            break
-        freed, at_ms = freed + size, end_ms
-    if ahead.rival_size >= busy // 2:
-        at_ms = max(at_ms, now_ms + ahead.rival_work[odds] // max(1, busy))
-    return at_ms
+    pools = [pool for pool in state.pools.values() if pool.spec.flavor in flavors]
+    running = [
+        (runner, held_node_part(runner, pool))
+        for pool in pools
+        for runner in (state.jobs[job_id] for _, job_id in pool.ends)
+    ]
+    busy = sum(size for _, size in running)
+    wanted = ahead.rival_size + size_of(record.line.plan)
+    found: dict[Odds, int] = {}
+    for odds in Odds:
+        freed, at_ms = 0, now_ms
+        for end_ms, size in sorted((expected_end_ms(r, odds, now_ms), n) for r, n in running):
+            if freed >= min(wanted, busy // 2):
+                break
+            freed, at_ms = freed + size, end_ms
+        if wanted >= busy // 2:
+            at_ms = max(at_ms, now_ms + ahead.rival_work[odds] // max(1, busy))
+        found[odds] = at_ms
+    return found
 
 
 def held_node_part(runner: JobRecord, pool: PoolState) -> int:
@@ -152,7 +152,7 @@ def held_node_part(runner: JobRecord, pool: PoolState) -> int:
 
 def _after_dependencies(state: FleetState, record: JobRecord, now_ms: int, depth: int) -> Forecast:
     """Ready when the last dependency is done; then it waits for its own turn."""
-    ready_ms = dict.fromkeys(Odds, now_ms + 1)
+    ready_ms = dict.fromkeys(Odds, now_ms)
     for number, dependency in enumerate(sorted(record.unmet)):
         other = state.jobs.get(dependency)
         if other is None:
@@ -176,7 +176,7 @@ def _done_ms(
     """When a dependency should have succeeded."""
     if record.state in LIVE:
         return {odds: expected_end_ms(record, odds, now_ms) for odds in Odds}
-    runs_ms = {odds: expected_run_ms(record.spec, record.line.plan, odds) for odds in Odds}
+    runs_ms = {odds: remaining_run_ms(record, odds) for odds in Odds}
     if depth >= LONGEST_CHAIN:
         return {odds: now_ms + runs_ms[odds] for odds in Odds}
     start = forecast_record(state, record, now_ms, depth + 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bursar.core.device import DeviceKey
+from bursar.core.fragmentation import choose_gpu_for_share
 from bursar.core.node import NodeState
 from bursar.core.pool import NODE_LEVEL
 from bursar.core.search import Room, Search, fits_beside, occupy, settle, sliver_task, tasks_beside
@@ -12,6 +14,7 @@ from bursar.core.slices import choose_instance, layout_for
 from bursar.core.topology import LeafCounts, SliceLayer, TopologyMiss, TopologyRequest, place
 from bursar.model.attempt import ShareUse, SliceUse, Task
 from bursar.model.job import MigSlice, MpsShare, Spread, TaskGroup, WholeGpus
+from bursar.model.policy import PlacementPolicy
 
 
 class GangPlacer:
@@ -51,7 +54,7 @@ class GangPlacer:
         if topology is None or topology.required is None:
             return False
         groups = self.fit.plan.groups
-        return len(groups) > 1 or not _whole(groups[0])
+        return len(groups) > 1 or not _whole(groups[0]) or self.constraints.spread is not None
 
     def _domains(self) -> list[str]:
         """The domains of the required level, those with the least free first: tight fits."""
@@ -214,37 +217,40 @@ class GangPlacer:
 
     def _place_plain_tasks(self, group: TaskGroup, count: int) -> bool:
         """Beside the gang's other tasks first, then on the nodes with the fewest free GPUs."""
-        spread = self.constraints.spread
-        if spread is not None:
-            split = self._spread_out(group, count)
-            for node, part in split or ():
-                self.tasks.append(settle(self.pool, node, group, part, self.search))
-            return split is not None
+        split = self._spread_out(group, count) if self.constraints.spread else None
+        if self.constraints.spread is None:
+            split = self._beside(group, count)
+        for node, part in split or ():
+            self.tasks.append(settle(self.pool, node, group, part, self.search))
+        return split is not None
+
+    def _beside(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
         left = count
-        for node in self._nearest_first():
+        split: list[tuple[NodeState, int]] = []
+        for node in self._nearest_first(group):
             part = self._tasks_on(node, group, left)
             if part:
-                self.tasks.append(settle(self.pool, node, group, part, self.search))
+                split.append((node, part))
                 left -= part
             if not left:
-                return True
+                return split
         self.search.tasks_that_fit = count - left
-        return False
+        return None
 
-    def _nearest_first(self) -> Iterator[NodeState]:
-        near = sorted({task.node for task in self.tasks})
-        yield from (self.pool.by_id[node_id] for node_id in near)
-        others = list(self.pool.tightest_first(0))
-        yield from (node for node in others if node.id not in near)
+    def _nearest_first(self, group: TaskGroup) -> Iterator[NodeState]:
+        near = {task.node for task in self.tasks}
+        yield from (self.pool.by_id[node_id] for node_id in sorted(near))
+        for node in self.pool.tightest_first(self.pool.least_bucket(0, group.cpu_milli)):
+            if node.id not in near:
+                yield node
 
     def _place_sliver(self, group: TaskGroup) -> bool:
         """One MIG instance or MPS share, on the device the pool's index prefers."""
-        sliced = self.pool.sliced()
         match group.gpu:
             case MigSlice(profile=profile):
-                keys = sliced.slice_candidates(profile)
-            case MpsShare(percent=percent, memory_mib=memory_mib):
-                keys = sliced.share_candidates(percent, memory_mib)
+                keys = self.pool.sliced().slice_candidates(profile)
+            case MpsShare() as share:
+                keys = self._share_keys(group, share)
             case _:
                 return False
         for node_id, gpu in keys:
@@ -261,6 +267,16 @@ class GangPlacer:
                 return True
         self.search.tasks_that_fit = len(self.tasks)
         return False
+
+    def _share_keys(self, group: TaskGroup, share: MpsShare) -> Iterator[DeviceKey]:
+        """Devices for a share, as the placement policy prefers them."""
+        if self.search.policy is not PlacementPolicy.FRAGMENTATION_GRADIENT:
+            yield from self.pool.sliced().share_candidates(share.percent, share.memory_mib)
+            return
+        for node in self.pool.fragments(self.search.mix).best_first(group):
+            gpu = choose_gpu_for_share(node, group, self.search.mix)
+            if gpu is not None:
+                yield node.id, gpu
 
     def _use(self, group: TaskGroup, node: NodeState, gpu: int) -> SliceUse | ShareUse | None:
         """The part of a device to take, cutting it first where it must be cut."""

@@ -17,25 +17,24 @@ class KeptReservations:
     def __init__(self, draft: Draft, *, replan: bool) -> None:
         self._draft = draft
         self._replan = replan
-        self._most = draft.state.policies.backfill.reservations
-        self._owners: set[str] = set()
-        self._unanswered: set[str] = set()
         self._reserved: dict[str, dict[str, int]] = {}
-        self._planned: dict[str, list[tuple[int, str]]] = {}
+        self._unanswered: set[str] = set()
 
     def lift(self) -> None:
-        """A new step: who has a reservation must not stand in its own way."""
+        """A new step: who has a reservation must not stand in its own way.
+
+        Plans that are kept stay listed, so that no new ones are made, but bind nobody until their
+        owners have had their turn.
+        """
         draft = self._draft
         if self._replan:
             draft.victim_searches = 0
-        elif not self._owners and draft.planned:
-            self._owners = {job_id for plans in draft.planned.values() for _, job_id in plans}
-            self._reserved, self._planned = draft.reserved, draft.planned
-        draft.reserved, draft.planned = {}, {}
-        if any(at_ms <= draft.now_ms for plans in self._planned.values() for at_ms, _ in plans):
+        self._reserved = draft.reserved or self._reserved
+        draft.reserved = {}
+        if self._replan or any(one.at_ms <= draft.now_ms for one in draft.planned):
             self._forget()
-        self._unanswered = set(self._owners)
-        draft.reservations = self._most if self._owners else 0
+        self._unanswered = {one.job_id for one in draft.planned}
+        draft.slack = [{} for _ in draft.planned]
 
     def answered(self, head: JobRecord, *, started: bool) -> None:
         """Put reservations back once their owners have had their turn."""
@@ -45,9 +44,9 @@ class KeptReservations:
         if started:
             self._forget()
         elif not self._unanswered:
-            self._draft.reserved, self._draft.planned = self._reserved, self._planned
+            self._draft.reserved = self._reserved
+            self._draft.slack = [dict(one.slack) for one in self._draft.planned]
 
     def _forget(self) -> None:
-        self._owners, self._unanswered = set(), set()
-        self._planned = {}
-        self._draft.reservations = 0
+        self._draft.planned, self._draft.slack = [], []
+        self._reserved, self._unanswered = {}, set()

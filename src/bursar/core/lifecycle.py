@@ -28,6 +28,8 @@ NEXT: dict[tuple[JobState, type], JobState] = {
     (JobState.STARTING, AttemptSucceeded): JobState.SUCCEEDED,
     (JobState.STARTING, AttemptFailed): JobState.FAILED,
     (JobState.STARTING, NodeLost): JobState.QUEUED,
+    (JobState.STARTING, CheckpointSaved): JobState.STARTING,
+    (JobState.RUNNING, AttemptStarted): JobState.RUNNING,
     (JobState.RUNNING, CheckpointSaved): JobState.RUNNING,
     (JobState.RUNNING, JobCancelled): JobState.CANCELLING,
     (JobState.RUNNING, AttemptStopping): JobState.STOPPING,
@@ -51,6 +53,7 @@ NEXT: dict[tuple[JobState, type], JobState] = {
     (JobState.CANCELLING, AttemptSucceeded): JobState.CANCELLED,
     (JobState.CANCELLING, AttemptFailed): JobState.CANCELLED,
     (JobState.CANCELLING, NodeLost): JobState.CANCELLED,
+    (JobState.EXPIRING, AttemptStarted): JobState.EXPIRING,
     (JobState.EXPIRING, CheckpointSaved): JobState.EXPIRING,
     (JobState.EXPIRING, JobCancelled): JobState.CANCELLING,
     (JobState.EXPIRING, AttemptPreempted): JobState.FAILED,
@@ -80,7 +83,7 @@ LIVE = frozenset(
 OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
-def next_state(state: JobState, event: type, retries_left: int, story: str) -> JobState:
+def next_state(state: JobState, event: type, retries_left: int, story: object) -> JobState:
     """Where an event takes a job; an impossible pair tells the job's story and stops us."""
     if (state, event) in RETRIED and retries_left > 0:
         return JobState.QUEUED

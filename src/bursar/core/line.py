@@ -21,11 +21,16 @@ Rank = tuple[int | str, ...]
 class Claim:
     """A place kept for a job until the jobs that must leave it have left."""
 
-    __slots__ = ("placement", "victims")
+    __slots__ = ("attempts", "placement")
 
-    def __init__(self, placement: Placement, victims: tuple[str, ...]) -> None:
+    def __init__(self, placement: Placement, attempts: Mapping[str, int]) -> None:
         self.placement = placement
-        self.victims = victims
+        self.attempts = attempts
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """Those who must leave, by id; ``attempts`` says which attempt of each."""
+        return tuple(self.attempts)
 
 
 class JobRecord:
@@ -36,6 +41,7 @@ class JobRecord:
         "attempt",
         "claim",
         "deadline_ms",
+        "done_ms",
         "end_at_ms",
         "failures",
         "id",
@@ -67,6 +73,7 @@ class JobRecord:
         self.attempt = 0
         self.preemptions = 0
         self.failures = 0
+        self.done_ms = 0
         self.unmet: frozenset[str] = frozenset()
         self.rank: Rank = ()
         self.line: KindLine
@@ -129,12 +136,13 @@ class KindLine:
     Each time a job joins it gets a new ticket; an entry with an old ticket is a leftover.
     """
 
-    __slots__ = ("_heap", "count", "kind", "plan")
+    __slots__ = ("_heap", "count", "kind", "members", "plan")
 
     def __init__(self, kind: Kind, plan: ShapePlan) -> None:
         self.kind = kind
         self.plan = plan
         self.count = 0
+        self.members = 0
         self._heap: list[tuple[Rank, int, JobRecord]] = []
 
     def join(self, record: JobRecord) -> None:

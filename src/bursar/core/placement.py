@@ -8,8 +8,9 @@ next job see it; who does not want it rolls back.
 from __future__ import annotations
 
 from bursar.core.gang import GangPlacer
-from bursar.core.search import Room, Search, pick_node, settle
+from bursar.core.search import Room, Search, first_allowed, pick_node, settle
 from bursar.core.shape import Counts, PoolFit
+from bursar.model.policy import PlacementPolicy
 
 
 def find_room(fit: PoolFit, counts: Counts, search: Search) -> Room | None:
@@ -29,7 +30,9 @@ def _find_plain(fit: PoolFit, search: Search) -> Room | None:
     group = fit.plan.groups[0]
     gpus = fit.plan.plain_gpus
     freed = pool.freed_since(fit.blocked_at) if fit.blocked_at >= 0 else None
-    if freed is None:
+    if freed is None and search.policy is PlacementPolicy.FRAGMENTATION_GRADIENT:
+        node = first_allowed(pool.fragments(search.mix).best_first(group), group, search)
+    elif freed is None:
         node = pick_node(pool.tightest_first(gpus), group, search)
     else:
         nodes = [pool.nodes[rank] for rank in freed]

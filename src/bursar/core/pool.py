@@ -11,6 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from bursar.core.fragmentation import FragmentationIndex, WorkloadMix
 from bursar.core.node import NodeState
 from bursar.core.slices import SlicePool
 from bursar.core.topology import Leaf, TopologyTree
@@ -29,6 +30,7 @@ class PoolState:
     """A pool's nodes and the indexes over them."""
 
     __slots__ = (
+        "_fragments",
         "_tree",
         "buckets",
         "by_id",
@@ -47,6 +49,7 @@ class PoolState:
         self.spec = spec
         self.levels = (*topology_levels, NODE_LEVEL)
         self._tree: TopologyTree | None = None
+        self._fragments: FragmentationIndex | None = None
         self.nodes: list[NodeState] = []
         self.by_id: dict[str, NodeState] = {}
         self.buckets: list[list[int]] = [[]]
@@ -68,6 +71,7 @@ class PoolState:
         self.place_of = [OUT_OF_INDEX] * len(self.nodes)
         self.slices = None
         self._tree = None
+        self._fragments = None
         self.freed_before += len(self.freed) + len(self.nodes)
         self.freed = []
         self.capacity_changed += 1
@@ -81,6 +85,8 @@ class PoolState:
 
     def reindex(self, node: NodeState) -> None:
         """Move a node to the bucket of what is free on it now, or out of the index when closed."""
+        if self._fragments is not None:
+            self._fragments.note(node)
         place = self._bucket(node) if node.up and node.closed_for is None else OUT_OF_INDEX
         rank = node.rank
         old = self.place_of[rank]
@@ -160,6 +166,12 @@ class PoolState:
                     self.slices.add((node.id, gpu), device)
         return self.slices
 
+    def fragments(self, mix: WorkloadMix) -> FragmentationIndex:
+        """Nodes by what each task spoils on them, kept when the placement policy asks for it."""
+        if self._fragments is None:
+            self._fragments = FragmentationIndex(self.nodes, mix)
+        return self._fragments
+
     def tree_of(self, node_ids: Collection[str]) -> TopologyTree:
         """These nodes as a tree of topology domains.
 
@@ -189,6 +201,12 @@ class PoolState:
         if start < 0 or len(self.freed) - start > len(self.nodes):
             return None
         return sorted(set(self.freed[start:]))
+
+    def least_bucket(self, gpus: int, cpu_milli: int) -> int:
+        """The first bucket in which a task of this size can fit."""
+        if self.spec.gpus_per_node:
+            return gpus
+        return min(CPU_BUCKETS, cpu_milli * CPU_BUCKETS // max(1, self.spec.cpu_milli))
 
     def tightest_first(self, gpus: int) -> Iterator[NodeState]:
         """Open nodes with at least so many free GPUs, fullest first, then by id."""

@@ -119,6 +119,26 @@ class QuotaTree:
                 return False
         return True
 
+    def limit(self, name: str, fr: FlavorResource) -> tuple[int, str]:
+        """What is available, and the tenant that keeps it from being more.
+
+        That is the root whose quota is used up, or the tenant nearest to it whose borrowing limit
+        binds first.
+        """
+        node: _Node | None = self._nodes[name]
+        path: list[tuple[_Node, _Cell]] = []
+        while node is not None:
+            path.append((node, node.cells.get(fr) or _link(node, fr)))
+            node = node.parent
+        top, cell = path.pop()
+        total, limiter = cell.subtree - cell.usage, top.spec.name
+        for node, cell in reversed(path):
+            free = cell.local - cell.usage
+            if cell.cap is not None and cell.cap + min(0, free) < total:
+                total, limiter = cell.cap + min(0, free), node.spec.name
+            total += max(0, free)
+        return max(0, total), limiter
+
     def add_usage(self, name: str, usage: Mapping[FlavorResource, int]) -> None:
         """Charge a queue; what its own unlendable quota does not cover is charged to the parent."""
         node = self._nodes[name]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bursar.core.ahead import Ahead
@@ -17,16 +18,17 @@ from bursar.core.charge import share_weight
 from bursar.core.claims import serve_claims
 from bursar.core.cycle import answer
 from bursar.core.draft import Draft
-from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, expected_run_ms
+from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, remaining_run_ms
 from bursar.core.kept import KeptReservations
 from bursar.core.levels import levels_of, order_for
+from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord, KindLine
 from bursar.core.placement import find_room
 from bursar.core.pool import PoolState
 from bursar.core.state import FleetState
 from bursar.model.attempt import Placement
 from bursar.model.decision import ClaimRoom, StartJob
-from bursar.model.tenant import Queueing
+from bursar.model.tenant import FlavorResource, Queueing
 
 SMALL_WORLD = 256
 """Up to so many running and waiting jobs everything is played; above, what stands before the job."""
@@ -60,12 +62,17 @@ class Replay:
         self.draft = Draft(state, now_ms)
         self._stays: dict[str, _Stay] = {}
         self._due: list[tuple[int, str]] = []
-        self._clearing: dict[str, tuple[JobRecord, Placement, tuple[str, ...]]] = {}
+        self._clearing: dict[str, tuple[JobRecord, Placement, Sequence[str]]] = {}
+        self._still_charged: dict[str, dict[FlavorResource, int]] = {}
         self._orders_seen = 0
         self._starts = self._answers = self._ended = 0
 
-    def start_ms(self, ahead: Ahead, not_before_ms: int) -> int | None:
-        """When the target starts; None when nothing that is expected to end makes room for it."""
+    def start_ms(self, ahead: Ahead, ready_ms: int) -> int | None:
+        """When the target starts; None when nothing that is expected to end makes room for it.
+
+        Until it is ready it has no turn. It is known not to start now: should the replay, which looks
+        at less than the cycle, disagree, the next moment at which anything changes is meant.
+        """
         pools = _pools_of(self.state, ahead)
         running = sum(len(pool.ends) for pool in pools)
         waiting = sum(line.count for line in self.state.lines.values())
@@ -76,7 +83,7 @@ class Replay:
         self._steps_of = max(4, MOST_ANSWERS // (8 * max(1, lines)))
         try:
             self._gather(pools if not self.small else list(self.state.pools.values()))
-            return self._play(not_before_ms)
+            return self._play(ready_ms)
         finally:
             self.draft.undo()
 
@@ -93,15 +100,24 @@ class Replay:
         self._follow_orders()
         for job_id, record in sorted(self.state.claims.items()):
             if job_id not in self._stays and record.claim is not None:
-                self._clear(record, record.claim.placement, record.claim.victims)
+                there = [v for v, n in sorted(record.claim.attempts.items()) if self._lives(v, n)]
+                self._clear(record, record.claim.placement, there)
 
-    def _play(self, not_before_ms: int) -> int | None:
-        if not_before_ms > self.draft.now_ms:
-            heapq.heappush(self._due, (not_before_ms, ""))
+    def _lives(self, job_id: str, attempt: int) -> bool:
+        record = self.state.jobs.get(job_id)
+        return record is not None and record.state in LIVE and record.attempt == attempt
+
+    def _play(self, ready_ms: int) -> int | None:
+        now_ms = self.draft.now_ms
+        if ready_ms > now_ms:
+            heapq.heappush(self._due, (ready_ms, ""))
+        next_ms = self._due[0][0] if self._due else now_ms
         while True:
-            started_ms = self._turns(not_before_ms)
-            if started_ms is not None or not self._due:
-                return started_ms
+            started_ms = self._turns(ready_ms)
+            if started_ms is not None:
+                return started_ms if started_ms > now_ms else next_ms
+            if not self._due:
+                return None
             self._let_time_pass()
 
     def _let_time_pass(self) -> None:
@@ -119,18 +135,18 @@ class Replay:
 
     # -- whose turn it is ------------------------------------------------------------------------
 
-    def _turns(self, not_before_ms: int) -> int | None:
+    def _turns(self, ready_ms: int) -> int | None:
         """What a cycle would start now, up to the target; the moment, when that starts."""
         self.kept.lift()
         blocked_queues: set[str] = set()
-        may_start = self.draft.now_ms >= not_before_ms
+        is_ready = self.draft.now_ms >= ready_ms
         for level in self.levels:
             lines = [line for line in level if line.head() is not None]
             order = order_for(self.draft, lines)
             while (line := order.next()) is not None:
                 head = line.head()
                 assert head is not None
-                waits = head is self.target and not may_start
+                waits = head is self.target and not is_ready
                 if not waits and line.kind.queue not in blocked_queues and self._start(line, head):
                     if head is self.target:
                         return self._moment(head)
@@ -174,12 +190,25 @@ class Replay:
     def _settle(self, record: JobRecord, placement: Placement) -> None:
         plan, now_ms = record.line.plan, self.draft.now_ms
         self._stays[record.id] = _Stay(record, placement, now_ms + plan.run_ms, False)
-        end_ms = now_ms + expected_run_ms(record.spec, plan, self.odds)
+        end_ms = now_ms + remaining_run_ms(record, self.odds)
         heapq.heappush(self._due, (end_ms, record.id))
 
-    def _clear(self, record: JobRecord, placement: Placement, victims: tuple[str, ...]) -> None:
+    def _clear(self, record: JobRecord, placement: Placement, victims: Sequence[str]) -> None:
+        """A place is kept until its victims have left.
+
+        The draft has charged the claimant and credited the victims with as much of it as they hold;
+        what they hold beyond that comes back when they leave.
+        """
         self._clearing[record.id] = (record, placement, victims)
         heapq.heappush(self._due, (self.draft.now_ms + LEAVES_MS[self.odds], record.id))
+        owed = self.state.request_of(placement)
+        for victim in victims:
+            left = dict(self.state.jobs[victim].request)
+            for fr in sorted(left.keys() & owed.keys()):
+                credited = min(left[fr], owed[fr])
+                left[fr] -= credited
+                owed[fr] -= credited
+            self._still_charged[victim] = left
 
     def _cleared(self, job_id: str) -> None:
         """The victims have left: the claimant moves in, and its quota is charged already."""
@@ -196,7 +225,11 @@ class Replay:
             search = self.draft.search(record, pool)
             room = find_room(fit, record.line.plan.min_counts, search)
             if room is not None:
-                self._settle(record, self.draft.placement(pool, room.tasks))
+                placement = self.draft.placement(pool, room.tasks)
+                end_ms = self.draft.now_ms + record.line.plan.run_ms
+                end = (end_ms, record.spec.queue, room.tasks, self.state.request_of(placement))
+                self.draft.started_ends.setdefault(pool.spec.name, []).append(end)
+                self._settle(record, placement)
 
     def _end(self, job_id: str) -> None:
         """A job is gone: its room, its quota and its weight are free."""
@@ -209,9 +242,9 @@ class Replay:
             if task.node in pool.by_id:
                 draft.journal.vacate(pool, task, job_id)
         self._untag(stay, pool)
-        if not (stay.was_running and job_id in draft.victims):
-            request = self.state.request_of(placement)
-            draft.journal.credit(self.state.quota, record.spec.queue, request)
+        charged = self._still_charged.pop(job_id, None)
+        request = self.state.request_of(placement) if charged is None else charged
+        draft.journal.credit(self.state.quota, record.spec.queue, request)
         if stay.was_running:
             draft.victims.add(job_id)
             entry = (stay.planned_end_ms, job_id)
@@ -219,7 +252,8 @@ class Replay:
             draft.journal.remember(insort, pool.ends, entry)
         else:
             ends = draft.started_ends.get(pool.spec.name, [])
-            ends[:] = [one for one in ends if one != (stay.planned_end_ms, placement.tasks)]
+            theirs = (stay.planned_end_ms, record.spec.queue, placement.tasks)
+            ends[:] = [one for one in ends if one[:3] != theirs]
         self._lighten(record.spec.queue, placement, pool)
 
     def _untag(self, stay: _Stay, pool: PoolState) -> None:

@@ -1,44 +1,42 @@
 """Plan the start of a blocked gang from the expected ends of what runs, and keep its nodes for it.
 
-Others may use the kept nodes until the planned start, never past it: that is what makes passing a
-blocked job harmless. With one reservation this is EASY backfill, with K it is conservative for the
+Others may use the kept nodes, and the quota the plan counts on, until the planned start, never past
+it: that is what makes passing a blocked job harmless. With one reservation this is EASY backfill, with K it is conservative for the
 first K blocked kinds.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-from bursar.core.draft import Draft
+from bursar.core.draft import Draft, PlannedStart
+from bursar.core.line import JobRecord
 from bursar.core.node import NodeState
 from bursar.core.pool import NODE_LEVEL, PoolState
 from bursar.core.search import tasks_beside
 from bursar.core.shape import Counts, PoolFit
 from bursar.model.attempt import Task
 from bursar.model.job import TaskGroup, WholeGpus
+from bursar.model.tenant import FlavorResource
 from bursar.model.units import MINUTE_MS
 
 OVERDUE_MS = MINUTE_MS
 """When a job is past its expected end, its end is expected this much from now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStart:
-    """When a gang should start, and the nodes kept for it."""
-
-    pool: str
-    at_ms: int
-    nodes: tuple[str, ...]
+End = tuple[int, str, tuple[Task, ...], Mapping[FlavorResource, int]]
+"""When something ends, whose it is, and the room and the quota that it gives back."""
 
 
 class _Outlook:
     """How many tasks of a group each node will have room for, as running jobs end."""
 
-    def __init__(self, draft: Draft, fit: PoolFit, group: TaskGroup) -> None:
+    def __init__(self, draft: Draft, fit: PoolFit, group: TaskGroup, count: int) -> None:
         self.pool = fit.pool
         self.group = group
+        self.count = count
+        self.domain: str | None = None
         self.gpus = group.gpu.count if isinstance(group.gpu, WholeGpus) else 0
         self.constraints = fit.plan.shape.constraints
         topology = self.constraints.topology
@@ -51,11 +49,11 @@ class _Outlook:
         for node in self.pool.tightest_first(least):
             self._count(node, tasks_beside(node, group, 1 << 30))
 
-    def gain(self, task: Task) -> str | None:
-        """A task ends; the domain that has more room for it, if any."""
+    def gain(self, task: Task) -> None:
+        """A task ends, and its node has room for more."""
         node = self.pool.by_id.get(task.node)
-        if node is None or not node.is_open or not self._suits(node):
-            return None
+        if self.domain is not None or node is None or not node.is_open or not self._suits(node):
+            return
         free = self.free.get(node.id)
         if free is None:
             free = [
@@ -69,7 +67,7 @@ class _Outlook:
         free[1] += task.cpu_milli
         free[2] += task.memory_mib
         free[3] += task.disk_mib
-        return self._count(node, self._tasks(free))
+        self._count(node, self._tasks(free))
 
     def _tasks(self, free: list[int]) -> int:
         group = self.group
@@ -78,9 +76,10 @@ class _Outlook:
             (have // want for have, want in zip(free, wanted, strict=True) if want), default=0
         )
 
-    def _count(self, node: NodeState, tasks: int) -> str | None:
+    def _count(self, node: NodeState, tasks: int) -> None:
+        """``domain`` is the first that has room for the whole gang."""
         if not self._suits(node):
-            return None
+            return
         spread = self.constraints.spread
         if spread is not None and spread.level == NODE_LEVEL:
             tasks = min(tasks, spread.max_tasks)
@@ -89,25 +88,27 @@ class _Outlook:
         if tasks > before:
             self.room[node.id] = tasks
             self.in_domain[domain] = self.in_domain.get(domain, 0) + tasks - before
-        return domain
+            if self.domain is None and self.in_domain[domain] >= self.count:
+                self.domain = domain
 
     def _suits(self, node: NodeState) -> bool:
         labels = self.constraints.node_labels
         return node.id not in self.kept and all(node.labels.get(k) == v for k, v in labels)
 
-    def nodes_for(self, count: int, domain: str) -> tuple[str, ...]:
+    def nodes(self) -> tuple[str, ...]:
         """The nodes to keep: roomiest first, so that few are kept."""
         chosen: list[str] = []
+        count = self.count
         for node_id, tasks in sorted(self.room.items(), key=lambda one: (-one[1], one[0])):
             node = self.pool.by_id[node_id]
-            if count > 0 and (not self.level or node.labels.get(self.level, "") == domain):
+            if count > 0 and (not self.level or node.labels.get(self.level, "") == self.domain):
                 chosen.append(node_id)
                 count -= tasks
         return tuple(sorted(chosen))
 
 
-def plan_start(draft: Draft, fit: PoolFit, counts: Counts) -> PlannedStart | None:
-    """The earliest start that the expected ends allow; None when even all ends leave no room.
+def plan_start(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> PlannedStart | None:
+    """The earliest start that the expected ends allow, by room and by quota; None when they never do.
 
     Only whole GPUs and plain tasks are planned for: parts of GPUs come and go too fast, and are too
     small, to be worth keeping a node empty for.
@@ -118,36 +119,82 @@ def plan_start(draft: Draft, fit: PoolFit, counts: Counts) -> PlannedStart | Non
     )
     if group.gpu is not None and not isinstance(group.gpu, WholeGpus):
         return None
-    outlook = _Outlook(draft, fit, group)
-    for end_ms, tasks in _ends(draft, fit.pool):
+    mark = draft.journal.mark
+    try:
+        return _replay_ends(draft, head, fit, _Outlook(draft, fit, group, count))
+    finally:
+        draft.journal.roll_back(mark)
+
+
+def _replay_ends(
+    draft: Draft, head: JobRecord, fit: PoolFit, outlook: _Outlook
+) -> PlannedStart | None:
+    """Let running jobs end, one by one, until the head has both its room and its quota."""
+    quota, queue = draft.state.quota, head.spec.queue
+    request = fit.request(head.line.plan.min_counts)
+    for end_ms, owner, tasks, its_request in _ends(draft, fit.pool):
+        draft.journal.credit(quota, owner, its_request)
         for task in tasks:
-            domain = outlook.gain(task)
-            if domain is not None and outlook.in_domain.get(domain, 0) >= count:
-                return PlannedStart(
-                    pool=fit.pool.spec.name,
-                    at_ms=max(end_ms, draft.now_ms + OVERDUE_MS),
-                    nodes=outlook.nodes_for(count, domain),
-                )
+            outlook.gain(task)
+        if outlook.domain is not None and quota.fits(queue, request):
+            return PlannedStart(
+                job_id=head.id,
+                queue=queue,
+                pool=fit.pool.spec.name,
+                at_ms=max(end_ms, draft.now_ms + OVERDUE_MS),
+                nodes=outlook.nodes(),
+                slack={fr: quota.available(queue, fr) - n for fr, n in request.items()},
+            )
     return None
 
 
-def _ends(draft: Draft, pool: PoolState) -> Iterator[tuple[int, tuple[Task, ...]]]:
+def _ends(draft: Draft, pool: PoolState) -> Iterator[End]:
     """Expected ends in a pool, earliest first, those started in this cycle included."""
-    started = sorted(draft.started_ends.get(pool.spec.name, ()), key=lambda one: one[0])
-    return heapq.merge(_running_ends(draft, pool), started, key=lambda one: one[0])
+    started = sorted(draft.started_ends.get(pool.spec.name, ()), key=lambda end: end[0])
+    return heapq.merge(_running_ends(draft, pool), started, key=lambda end: end[0])
 
 
-def _running_ends(draft: Draft, pool: PoolState) -> Iterator[tuple[int, tuple[Task, ...]]]:
+def _running_ends(draft: Draft, pool: PoolState) -> Iterator[End]:
     for end_ms, job_id in pool.ends:
-        placement = draft.state.jobs[job_id].placement
-        if placement is not None:
-            yield end_ms, placement.tasks
+        record = draft.state.jobs[job_id]
+        if record.placement is not None and job_id not in draft.victims:
+            yield end_ms, record.spec.queue, record.placement.tasks, record.request
 
 
-def keep_nodes(draft: Draft, planned: PlannedStart, job_id: str) -> None:
-    """From now on in this cycle, only jobs that end before the planned start use these nodes."""
+def keep(draft: Draft, planned: PlannedStart) -> None:
+    """From now on in this cycle, nobody who ends after the planned start gets in its way."""
     kept = draft.reserved.setdefault(planned.pool, {})
     for node_id in planned.nodes:
         kept[node_id] = min(planned.at_ms, kept.get(node_id, planned.at_ms))
-    draft.planned.setdefault(planned.pool, []).append((planned.at_ms, job_id))
-    draft.reservations += 1
+    draft.planned.append(planned)
+    draft.slack.append(dict(planned.slack))
+
+
+def takes_kept_quota(
+    draft: Draft, record: JobRecord, request: Mapping[FlavorResource, int]
+) -> PlannedStart | None:
+    """The planned start that would lack quota if this job ran past it, if any.
+
+    A tenant within its own quota takes nothing that another could count on, so only those who borrow,
+    and those of the planned job's own queue, can be in the way.
+    """
+    quota, queue = draft.state.quota, record.spec.queue
+    end_ms = draft.now_ms + record.line.plan.run_ms
+    for planned, slack in zip(draft.planned, draft.slack, strict=True):
+        if end_ms <= planned.at_ms or quota.root(queue) != quota.root(planned.queue):
+            continue
+        for fr, amount in request.items():
+            short = amount > slack.get(fr, amount)
+            if short and (queue == planned.queue or quota.is_borrowing(queue, fr, amount)):
+                return planned
+    return None
+
+
+def spend_slack(draft: Draft, record: JobRecord, request: Mapping[FlavorResource, int]) -> None:
+    """A job that outlasts planned starts was started: less quota is left beside them."""
+    end_ms = draft.now_ms + record.line.plan.run_ms
+    for planned, slack in zip(draft.planned, draft.slack, strict=True):
+        if end_ms > planned.at_ms:
+            for fr, amount in request.items():
+                if fr in slack:
+                    slack[fr] = max(0, slack[fr] - amount)

@@ -88,6 +88,13 @@ def tasks_beside(node: NodeState, group: TaskGroup, most: int) -> int:
     return max(0, most)
 
 
+def first_allowed(nodes: Iterator[NodeState], group: TaskGroup, search: Search) -> NodeState | None:
+    """The first node, in the given order, that has everything one task needs."""
+    return next(
+        (node for node in nodes if fits_beside(node, group, 1) and search.allows(node)), None
+    )
+
+
 def pick_node(nodes: Iterator[NodeState], group: TaskGroup, search: Search) -> NodeState | None:
     """The node for one task: the first that fits in the given order, or as the policy says."""
     roomy = (node for node in nodes if fits_beside(node, group, 1) and search.allows(node))

@@ -72,6 +72,7 @@ class ShapePlan:
         "fits",
         "groups",
         "id",
+        "lines",
         "min_counts",
         "plain_gpus",
         "problem",
@@ -83,6 +84,7 @@ class ShapePlan:
     def __init__(self, plan_id: int, shape: Shape, unknown_run_ms: int) -> None:
         self.id = plan_id
         self.shape = shape
+        self.lines = 0
         self.groups = shape.groups
         self.counts: Counts = tuple(group.count for group in shape.groups)
         self.min_counts: Counts = tuple(
@@ -174,6 +176,14 @@ def mismatch(shape: Shape, pool: PoolState) -> str:
             t.key == taint.key and t.value in ("", taint.value) for t in constraints.tolerations
         ):
             return f"has the taint {taint.key}, which the job does not tolerate"
+    if constraints.topology is not None and constraints.topology.layers:
+        if constraints.spread is not None:
+            return "cannot spread tasks and keep them together in layers at once"
+        if any(isinstance(group.gpu, MigSlice | MpsShare) for group in shape.groups):
+            return "keeps only tasks with whole GPUs together in layers"
+    for level in _levels_named(shape):
+        if level not in pool.levels:
+            return f"has no topology level {level}"
     for group in shape.groups:
         problem = _group_mismatch(group, spec)
         if problem:
@@ -184,6 +194,16 @@ def mismatch(shape: Shape, pool: PoolState) -> str:
     ):
         return "has no node with the labels " + ", ".join(f"{k}={v}" for k, v in wanted)
     return ""
+
+
+def _levels_named(shape: Shape) -> list[str]:
+    """Every topology level a shape speaks of."""
+    topology, spread = shape.constraints.topology, shape.constraints.spread
+    named = [] if spread is None else [spread.level]
+    if topology is not None:
+        named += [level for level in (topology.required, topology.preferred) if level is not None]
+        named += [layer.level for layer in topology.layers]
+    return named
 
 
 def _group_mismatch(group: TaskGroup, spec: Pool) -> str:

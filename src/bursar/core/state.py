@@ -25,6 +25,7 @@ from bursar.model.job import JobSpec, JobState
 from bursar.model.kind import Kind, Shape
 from bursar.model.policy import Policies
 from bursar.model.tenant import FlavorResource, Tenant
+from bursar.model.units import SECOND_MS
 
 
 class FleetState:
@@ -50,6 +51,7 @@ class FleetState:
         self.limits: list[tuple[int, str]] = []
         self.to_stop: dict[str, JobRecord] = {}
         self._plans: dict[Shape, ShapePlan] = {}
+        self._plans_made = 0
         self._apply: dict[type, Callable[..., None]] = _handlers(self)
         self.parents: dict[str, str | None] = {t.name: t.parent for t in self.tenants.values()}
         self.preemption_policies = {t.name: t.preemption for t in self.tenants.values()}
@@ -97,7 +99,8 @@ class FleetState:
         shape = shape_of(spec)
         plan = self._plans.get(shape)
         if plan is None:
-            plan = ShapePlan(len(self._plans), shape, self.policies.backfill.unknown_run_time_ms)
+            plan = ShapePlan(self._plans_made, shape, self.policies.backfill.unknown_run_time_ms)
+            self._plans_made += 1
             plan.match(tuple(self.pools.values()), self.limited)
             self._plans[shape] = plan
         key = (spec.queue, priority, plan.id)
@@ -105,6 +108,7 @@ class FleetState:
         if line is None:
             kind = Kind(queue=spec.queue, priority=priority, shape=plan.shape)
             line = self.lines[key] = KindLine(kind, plan)
+            plan.lines += 1
         return line
 
     def node(self, node_id: str) -> NodeState:
@@ -142,7 +146,18 @@ class FleetState:
     def enlist(self, record: JobRecord) -> None:
         """Find the job's line and its place in it."""
         record.line = self.line_for(record.spec, record.priority)
+        record.line.members += 1
         record.rank = rank_of(record, self.policies.order.terms, record.line.plan.gpu_milli)
+
+    def delist(self, record: JobRecord) -> None:
+        """Undo ``enlist``: a line goes with its last job, and a plan with its last line."""
+        line = record.line
+        line.members -= 1
+        if not line.members:
+            del self.lines[line.kind.queue, line.kind.priority, line.plan.id]
+            line.plan.lines -= 1
+            if not line.plan.lines:
+                del self._plans[line.plan.shape]
 
     def cancelled(self, event: ev.JobCancelled) -> None:
         record = self.jobs.get(event.job_id)
@@ -168,7 +183,7 @@ class FleetState:
         self.hold_room(record, event.placement)
         plan = record.line.plan
         record.assigned_at_ms = record.saved_at_ms = event.at_ms
-        record.end_at_ms = event.at_ms + plan.run_ms
+        record.end_at_ms = event.at_ms + _remaining_ms(record, plan.run_ms)
         pool = self.pools[event.placement.pool]
         record.weight = share_weight(event.placement, pool.spec, self.policies.order.usage_unit)
         insort(pool.ends, (record.end_at_ms, record.id))
@@ -215,8 +230,10 @@ class FleetState:
         if record is None:
             return
         self._move(record, type(event))
+        if record.started_at_ms is not None:
+            return
         record.started_at_ms = record.saved_at_ms = event.at_ms
-        if record.spec.max_run_ms is not None:
+        if record.spec.max_run_ms is not None and not record.told_to_stop:
             record.limit_at_ms = event.at_ms + record.spec.max_run_ms
             insort(self.limits, (record.limit_at_ms, record.id))
 
@@ -224,6 +241,8 @@ class FleetState:
         record = self._fenced(event.job_id, event.attempt)
         if record is not None:
             self._move(record, type(event))
+            if record.started_at_ms is not None:
+                record.done_ms += max(0, event.at_ms - record.saved_at_ms)
             record.saved_at_ms = event.at_ms
 
     def told_to_stop(self, event: ev.AttemptStopping | ev.AttemptExpired) -> None:
@@ -269,7 +288,8 @@ class FleetState:
     def room_claimed(self, event: ev.RoomClaimed) -> None:
         record = self.jobs[event.job_id]
         record.line.leave(record)
-        record.claim = Claim(event.placement, event.victims)
+        attempts = {victim: self.jobs[victim].attempt for victim in event.victims}
+        record.claim = Claim(event.placement, attempts)
         self.claims[record.id] = record
         pool = self.pools[event.placement.pool]
         for node_id in sorted({task.node for task in event.placement.tasks}):
@@ -300,7 +320,7 @@ class FleetState:
 
     def _move(self, record: JobRecord, why: type) -> None:
         retries_left = record.spec.retries - record.failures + 1
-        record.state = next_state(record.state, why, retries_left, repr(record))
+        record.state = next_state(record.state, why, retries_left, record)
 
     def _fenced(self, job_id: str, attempt: int) -> JobRecord | None:
         """The job, if the event speaks of its live attempt; a stale one changes nothing."""
@@ -327,6 +347,7 @@ class FleetState:
         if record.state not in OVER:
             return
         del self.jobs[record.id]
+        self.delist(record)
         self.finished[record.id] = record.state
         if record.state is not JobState.SUCCEEDED:
             return
@@ -418,6 +439,13 @@ class FleetState:
         pool = self.pools[event.pool]
         pool.set_price(event.node_micro_usd_per_hour)
         self._rematch()
+
+
+def _remaining_ms(record: JobRecord, run_ms: int) -> int:
+    """What is left to run: a job that resumes from a checkpoint has the saved part behind it."""
+    if not record.done_ms:
+        return run_ms
+    return max(SECOND_MS, run_ms - record.done_ms) + record.spec.checkpoint.restart_ms
 
 
 def _foreign_task(event: ev.ForeignUsageSeen, node: NodeState) -> Task:

@@ -27,7 +27,6 @@ def swapped(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRe
     if not can_be_swapped(record):
         raise BrokenInvariant(f"{record!r} does not wait in line and cannot be changed")
     old = (record.spec, record.line, record.rank)
-    lines, plans = len(state.lines), len(state._plans)
     record.line.leave(record)
     record.spec = new_spec
     state.enlist(record)
@@ -36,10 +35,6 @@ def swapped(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRe
         yield record
     finally:
         record.line.leave(record)
-        # Both keep the order of insertion, so what was added last is what was added here.
-        if len(state.lines) > lines:
-            state.lines.popitem()
-        if len(state._plans) > plans:
-            state._plans.popitem()
+        state.delist(record)
         record.spec, record.line, record.rank = old
         record.line.join(record)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bursar.core.draft import Draft
-from bursar.core.eviction import LEAVING, has_a_right, on_cheapest_nodes, work_lost
+from bursar.core.eviction import has_a_right, is_leaving, on_cheapest_nodes, work_lost
 from bursar.core.line import JobRecord
 from bursar.core.placement import find_room
 from bursar.core.preemption import (
@@ -146,7 +146,7 @@ def _candidate(record: JobRecord, contested: frozenset[FlavorResource], now_ms: 
         queued_at_ms=record.submitted_at_ms,
         started_at_ms=record.assigned_at_ms,
         usage={**dict.fromkeys(contested, 0), **record.request},
-        stopping=record.state in LEAVING,
+        stopping=is_leaving(record, now_ms),
         lost_micro_usd=work_lost(record, now_ms),
     )
 
@@ -168,8 +168,7 @@ def _claim(
     for victim in sorted(victims, key=lambda one: one.id):
         loser = state.jobs[victim.id]
         draft.victims.add(victim.id)
-        journal.credit(state.quota, loser.spec.queue, loser.request)
-        if loser.state not in LEAVING:
+        if not is_leaving(loser, draft.now_ms):
             draft.orders.append(
                 PreemptJob(
                     job_id=loser.id,
@@ -181,7 +180,7 @@ def _claim(
             )
     names = tuple(sorted(victim.id for victim in victims))
     draft.orders.append(ClaimRoom(job_id=record.id, placement=placement, victims=names))
-    journal.charge(state.quota, record.spec.queue, state.request_of(placement))
+    draft.exchange(record, state.request_of(placement), [state.jobs[name] for name in names])
     for node_id in sorted({task.node for task in room.tasks}):
         journal.close(fit.pool, fit.pool.by_id[node_id], record.id)
     draft.count_share(record, placement, fit.pool)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bursar.core.draft import Draft
+from bursar.core.draft import Draft, PlannedStart
 from bursar.core.line import JobRecord
-from bursar.core.reserve import PlannedStart
 from bursar.core.search import Search
 from bursar.core.shape import Counts, PoolFit
 from bursar.core.state import FleetState
@@ -18,9 +17,8 @@ from bursar.model.units import MILLI
 
 def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, int]) -> OverQuota:
     """The first resource of which the queue may not have enough now, and who limits it."""
-    quota = state.quota
     for fr, wanted in request.items():
-        available = quota.available(queue, fr)
+        available, limited_by = state.quota.limit(queue, fr)
         if available < wanted:
             return OverQuota(
                 queue=queue,
@@ -28,21 +26,10 @@ def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, i
                 resource=fr[1],
                 wanted=wanted,
                 available=available,
-                used=quota.usage(queue, fr),
-                limited_by=limiting_tenant(state, queue, fr),
+                used=state.quota.usage(queue, fr),
+                limited_by=limited_by,
             )
     raise AssertionError("asked why a request that fits is over quota")
-
-
-def limiting_tenant(state: FleetState, queue: str, fr: FlavorResource) -> str:
-    """The lowest tenant on the way up that has nothing more to give than the queue may get."""
-    available = state.quota.available(queue, fr)
-    found = queue
-    for tenant in state.quota.ancestors(queue):
-        if state.quota.available(tenant, fr) > available:
-            break
-        found = tenant
-    return found
 
 
 def no_room(fit: PoolFit, counts: Counts, search: Search) -> NoRoom:
@@ -59,20 +46,22 @@ def no_room(fit: PoolFit, counts: Counts, search: Search) -> NoRoom:
     )
 
 
-def would_delay(draft: Draft, head: JobRecord, fit: PoolFit) -> WouldDelay:
-    """Whom a start would push back: the job planned first in this pool."""
-    planned = draft.planned[fit.pool.spec.name]
-    at_ms, job_id = min(planned)
+def would_delay(draft: Draft, head: JobRecord, planned: PlannedStart) -> WouldDelay:
+    """Whom a start would push back, and by what it would do so."""
     return WouldDelay(
-        job_id=job_id,
-        planned_start_ms=at_ms,
-        wait_ms=max(0, at_ms - draft.now_ms),
+        job_id=planned.job_id,
+        planned_start_ms=planned.at_ms,
+        wait_ms=max(0, planned.at_ms - draft.now_ms),
         run_ms=head.line.plan.run_ms,
     )
 
 
 def with_plan(reason: Reason, planned: PlannedStart | None) -> Reason:
     """A reason with the expected start that was planned for it."""
-    if planned is None or not isinstance(reason, NoRoom) or reason.pool != planned.pool:
+    if planned is None:
         return reason
-    return replace(reason, expected_at_ms=planned.at_ms)
+    if isinstance(reason, NoRoom) and reason.pool == planned.pool:
+        return replace(reason, expected_at_ms=planned.at_ms)
+    if isinstance(reason, OverQuota) and planned.slack.keys() & {(reason.flavor, reason.resource)}:
+        return replace(reason, expected_at_ms=planned.at_ms)
+    return reason

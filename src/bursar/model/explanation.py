@@ -190,7 +190,7 @@ class Explanation:
     standings: tuple[ShareStanding, ...] = ()
     forecast: Forecast | None = None
     alternatives: tuple[Alternative, ...] = ()
-    alternatives_tried: int = 0
+    changes_considered: int = 0
 
     def lines(self) -> tuple[str, ...]:
         """What, why, when, and what to do, as sentences."""
@@ -238,9 +238,9 @@ class Explanation:
 
     def _what_to_do(self) -> list[str]:
         found = [f"To start now: {alternative}." for alternative in self.alternatives]
-        if found or not self.alternatives_tried:
+        if found or not self.changes_considered:
             return found
-        return [f"No single change would start it now; {self.alternatives_tried} were tried."]
+        return [f"No small change would start it now ({self.changes_considered} were considered)."]
 
 
 def _list(told: list[str], others: int) -> str:

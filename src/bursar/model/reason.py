@@ -50,6 +50,7 @@ class OverQuota:
     available: int
     used: int
     limited_by: str
+    expected_at_ms: int | None = None
 
     def __str__(self) -> str:
         return (

@@ -8,19 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from bursar.core.alarms import Wake
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import Event
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wake:
-    """Nothing happens, but time alone may change a decision about this attempt (0: none yet)."""
-
-    at_ms: int
-    job_id: str
-    attempt: int
 
 
 class Entry:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
 
+from bursar.core.alarms import Wake, calls_for_a_cycle, still_matters, wake_again, wakes_after
 from bursar.core.cycle import decide
 from bursar.core.orders import events_for
 from bursar.core.state import FleetState
 from bursar.model.decision import Decision, Hold
 from bursar.model.event import Event, RoomReleased
-from bursar.simulate.alarms import calls_for_a_cycle, still_matters, wake_again, wakes_after
-from bursar.simulate.clock import Clock, Wake
+from bursar.simulate.clock import Clock
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.world import World
 

@@ -79,7 +79,7 @@ def _weightiest(moments: Sequence[Moment], sizes: Sequence[int], most: int) -> S
 def _write(moment: Moment, width: int) -> Iterator[Line]:
     start = f"  {time_of_day(moment.at_ms):<5}  {moment.verb:<9}  {moment.subject:<{width}}  "
     for sentence in moment.sentences:
-        for part in wrap(sentence, WIDTH - len(start)):
+        for part in wrap(sentence, WIDTH - len(start), break_on_hyphens=False):
             yield Line(text=start + part, tone=moment.verb)
             start = " " * len(start)
 
@@ -173,7 +173,7 @@ def _explain(story: Story, step: Step, hold: Hold) -> Iterator[Line]:
     size = write_size(spec)
     yield Line(text=f"  {hold.head}{alike}: {size} for {spec.queue}, submitted {waited} ago")
     for reason in write_reasons(hold):
-        for number, part in enumerate(wrap(reason, WIDTH - 8)):
+        for number, part in enumerate(wrap(reason, WIDTH - 8, break_on_hyphens=False)):
             yield Line(text=f"    {'  ' if number else '- '}{part}")
 
 

@@ -9,6 +9,7 @@ is for the core to say. An alarm that is too many costs a cycle; one that is mis
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from bursar.core.lifecycle import LIVE
 from bursar.core.state import FleetState
@@ -20,7 +21,16 @@ from bursar.model.event import (
     JobSubmitted,
 )
 from bursar.model.job import JobState
-from bursar.simulate.clock import Wake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake:
+    """Nothing happens, but time alone may change a decision about this attempt (0: none yet)."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+
 
 QUIET = frozenset({AttemptStarted, CheckpointSaved})
 """Events that give nobody room, quota or rank: no hold can end by them."""

@@ -1,0 +1,40 @@
+"""Everything a state says, as one value, to see whether a question left any trace in it."""
+
+from __future__ import annotations
+
+from bursar.core.cycle import decide
+from bursar.core.state import FleetState
+
+
+def picture_of(state: FleetState, now_ms: int) -> tuple[object, ...]:
+    """What is held, free, kept, charged and waited for, and what would be decided now."""
+    return (
+        _rooms(state),
+        {
+            (name, fr): state.quota.usage(name, fr)
+            for name in state.quota.names()
+            for fr in sorted(state.limited)
+        },
+        {key: [record.id for record in line.jobs()] for key, line in state.lines.items()},
+        {key: line.count for key, line in state.lines.items()},
+        {
+            record.id: (record.spec, record.state, record.rank, record.preemptions, record.unmet)
+            for record in state.jobs.values()
+        },
+        sorted(state.claims),
+        sorted(state.blocked),
+        decide(state, now_ms),
+    )
+
+
+def _rooms(state: FleetState) -> list[object]:
+    found: list[object] = []
+    for name, pool in state.pools.items():
+        found.append((name, tuple(pool.ends), [list(bucket) for bucket in pool.buckets]))
+        for node in pool.nodes:
+            tags = {tag: count for tag, count in node.tags.items() if count}
+            free = (node.cpu_free_milli, node.memory_free_mib, node.disk_free_mib, node.free_gpus)
+            masks = (node.blank, node.emptied, node.up, node.closed_for)
+            layouts = [device.layout for device in node.devices]
+            found.append((node.id, free, masks, dict(node.holders), tags, layouts))
+    return found

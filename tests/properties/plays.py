@@ -1,0 +1,283 @@
+"""A play: what happens to a world, step by step, as values that shrink and print well.
+
+A step names its object by a number ("the 3rd job that lives"), taken modulo what there is, so any list
+of steps makes sense in any world and a step without an object is no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.vendor.pretty import RepresentationPrinter
+
+from bursar.core.admission import check_node, check_tenant, submissions
+from bursar.core.cycle import decide
+from bursar.core.lifecycle import LIVE
+from bursar.core.orders import events_for
+from bursar.core.state import FleetState
+from bursar.model import event as ev
+from bursar.model.decision import Decision
+from bursar.model.errors import UserError
+from bursar.model.fleet import Node
+from bursar.model.job import JobSpec, JobState
+from bursar.model.tenant import Quota
+from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS
+from bursar.testing import Stage
+from tests.properties.worlds import (
+    PREEMPTION_LIMITS,
+    World,
+    brief,
+    contested_worlds,
+    known_models,
+    specs,
+    worlds,
+)
+
+Thing = TypeVar("Thing")
+PASSES_MS = (0, 1, MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 7 * HOUR_MS)
+OF_JOBS = ("start", "start all", "finish", "fail", "save", "cancel", "stopped", "taken", "stale")
+OF_NODES = ("lose", "drain", "restore", "add", "foreign", "no foreign")
+OF_TERMS = ("quota", "weight", "move", "price")
+CALM = ("submit", "cycle", "submit", "cycle", "advance", "stopped", "finish", "start all")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happens; ``spec`` is for a submission."""
+
+    verb: str
+    number: int = 0
+    spec: JobSpec | None = None
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, _cycle: bool) -> None:
+        printer.text(brief(self))
+
+
+@st.composite
+def steps(draw: st.DrawFn, world: World, verbs: Sequence[str]) -> Step:
+    verb = draw(st.sampled_from(verbs))
+    number = draw(st.integers(0, 11))
+    return Step(verb, number, draw(specs(world)) if verb == "submit" else None)
+
+
+ANY_WORLD = st.one_of(worlds(), contested_worlds(PREEMPTION_LIMITS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A world and everything that happens in it."""
+
+    world: World
+    steps: tuple[Step, ...]
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, _cycle: bool) -> None:
+        printer.text(f"{brief(self.world)}\n" + "\n".join(brief(step) for step in self.steps))
+
+
+@st.composite
+def scripts(
+    draw: st.DrawFn,
+    of_worlds: st.SearchStrategy[World] = ANY_WORLD,
+    verbs: Sequence[str] = (*CALM, *CALM, *OF_JOBS, *OF_NODES, *OF_TERMS),
+) -> Script:
+    """Some jobs at first, then anything."""
+    world = draw(of_worlds)
+    first = draw(st.lists(specs(world), min_size=6, max_size=12))
+    then = draw(st.lists(steps(world, verbs), min_size=12, max_size=30))
+    opening: list[Step] = []
+    for number, spec in enumerate(first):
+        opening.append(Step("submit", 0, spec))
+        if number % 3 == 2:
+            opening += [Step("cycle"), Step("start all")]
+    return Script(world=world, steps=(*opening, *then, Step("cycle")))
+
+
+Watcher = Callable[["Play", tuple[Decision, ...]], None]
+
+
+class Play:
+    """Carries out steps; ``watch`` sees the decisions of each cycle before they are committed."""
+
+    def __init__(self, world: World, watch: Watcher | None = None) -> None:
+        self.world = world
+        self.stage = Stage(fresh_state(world))
+        self.watch = watch
+        self.submitted: list[str] = []
+        self._new_nodes = count(1)
+        self._new_jobs = count(1)
+
+    @property
+    def state(self) -> FleetState:
+        return self.stage.state
+
+    @property
+    def now_ms(self) -> int:
+        return self.stage.now_ms
+
+    def run(self, script: Script) -> Play:
+        for step in script.steps:
+            self.take(step)
+        return self
+
+    def take(self, step: Step) -> None:
+        """Carry out one step."""
+        if step.verb == "submit" and step.spec is not None:
+            self.submit(step.spec, step.number)
+        elif step.verb == "cycle":
+            self.cycle()
+        elif step.verb == "advance":
+            self.stage.advance(PASSES_MS[step.number % len(PASSES_MS)])
+        elif step.verb in OF_JOBS:
+            self._to_a_job(step)
+        elif step.verb in OF_NODES:
+            self._to_a_node(step)
+        else:
+            self._to_terms(step)
+
+    def cycle(self) -> tuple[Decision, ...]:
+        """Decide, show the decisions to the watcher, commit them."""
+        decisions = decide(self.state, self.now_ms)
+        if self.watch is not None:
+            self.watch(self, decisions)
+        for decision in decisions:
+            for event in events_for(decision, self.now_ms):
+                self.stage.apply(event)
+        return decisions
+
+    def submit(self, spec: JobSpec, number: int = 0) -> None:
+        """Submit through admission; a job it refuses never was. Odd numbers depend on a job."""
+        job_id = f"j{next(self._new_jobs):02d}"
+        if number % 4 == 3 and self.submitted:
+            spec = replace(spec, depends_on=(_nth(self.submitted, number // 4),))
+        with suppress(UserError):
+            for event in submissions(spec, job_id, self.now_ms, self.state, known_models()):
+                self.stage.apply(event)
+                self.submitted.append(event.job_id)
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def _to_a_job(self, step: Step) -> None:
+        if step.verb == "start all":
+            self.stage.start_all()
+            return
+        if step.verb == "cancel":
+            if self.state.jobs:
+                self.stage.cancel(_nth(sorted(self.state.jobs), step.number))
+            return
+        found = self._jobs_for(step.verb)
+        if found:
+            self._report(step.verb, _nth(found, step.number))
+
+    def _jobs_for(self, verb: str) -> list[str]:
+        """The jobs of which an engine could report this."""
+        live = self.state.live()
+        match verb:
+            case "start":
+                live = [job for job in live if job.started_at_ms is None]
+            case "save":
+                live = [job for job in live if job.state is not JobState.STARTING]
+            case "stopped":
+                live = [job for job in live if job.told_to_stop]
+            case "taken":
+                live = [job for job in live if not job.told_to_stop]
+        return [job.id for job in live]
+
+    def _report(self, verb: str, job_id: str) -> None:
+        match verb:
+            case "start":
+                self.stage.start(job_id)
+            case "finish":
+                self.stage.finish(job_id)
+            case "fail":
+                self.stage.fail(job_id)
+            case "save":
+                self.stage.save(job_id)
+            case "stopped" | "taken":
+                self.stage.preempted(job_id)
+            case "stale":
+                attempt = self.state.jobs[job_id].attempt - 1
+                late = ev.AttemptSucceeded(at_ms=self.now_ms, job_id=job_id, attempt=attempt)
+                self.stage.apply(late)
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def _to_a_node(self, step: Step) -> None:
+        if step.verb == "add":
+            self._add_node(step.number)
+            return
+        nodes = sorted(self.state.pool_of_node)
+        if not nodes:
+            return
+        node, at_ms = _nth(nodes, step.number), self.now_ms
+        match step.verb:
+            case "lose":
+                self.stage.apply(ev.NodeLost(at_ms=at_ms, node=node))
+            case "drain":
+                self.stage.apply(ev.NodeDrained(at_ms=at_ms, node=node))
+            case "restore":
+                self.stage.apply(ev.NodeRestored(at_ms=at_ms, node=node))
+            case "foreign":
+                gpus = len(self.state.node(node).devices)
+                held = tuple(gpu for gpu in range(gpus) if step.number >> gpu & 1)
+                cpu_milli = step.number % 3 * MILLI
+                self.stage.apply(
+                    ev.ForeignUsageSeen(at_ms=at_ms, node=node, gpus=held, cpu_milli=cpu_milli)
+                )
+            case _:
+                self.stage.apply(ev.ForeignUsageSeen(at_ms=at_ms, node=node))
+
+    def _add_node(self, number: int) -> None:
+        like = _nth(self.world.fleet.nodes, number)
+        node = Node(
+            id=f"{like.pool}-new{next(self._new_nodes)}", pool=like.pool, labels=like.labels
+        )
+        check_node(node, self.state)
+        self.stage.apply(ev.NodeAdded(at_ms=self.now_ms, node=node))
+
+    # -- terms -----------------------------------------------------------------------------------
+
+    def _to_terms(self, step: Step) -> None:
+        if step.verb == "price":
+            name = _nth(sorted(self.state.pools), step.number)
+            price = step.number * 1_000_000
+            event = ev.PriceChanged(at_ms=self.now_ms, pool=name, node_micro_usd_per_hour=price)
+            self.stage.apply(event)
+            return
+        tenant = self.state.tenants[_nth(sorted(self.state.tenants), step.number)]
+        if step.verb == "quota":
+            nominal = (0, 500, 2_000)[step.number % 3]
+            changed = replace(
+                tenant,
+                quotas={
+                    key: Quota(
+                        nominal=quota.nominal * nominal // 1_000,
+                        borrowing_limit=quota.borrowing_limit,
+                        lending_limit=None if step.number % 2 else quota.lending_limit,
+                    )
+                    for key, quota in tenant.quotas.items()
+                },
+            )
+        elif step.verb == "weight":
+            changed = replace(tenant, weight=float(step.number % 3))
+        else:
+            above = (*sorted(self.state.tenants), None)
+            changed = replace(tenant, parent=_nth(above, step.number * 7))
+        with suppress(UserError):
+            check_tenant(changed, self.state)
+            self.stage.apply(ev.TenantChanged(at_ms=self.now_ms, tenant=changed))
+
+
+def fresh_state(world: World) -> FleetState:
+    return FleetState(world.fleet, world.tenants, world.policies)
+
+
+def _nth(things: Sequence[Thing], number: int) -> Thing:
+    return things[number % len(things)]
+
+
+__all__ = ["LIVE", "Play", "Script", "Step", "fresh_state", "scripts", "steps"]

@@ -1,0 +1,148 @@
+"""Passing a blocked job never delays it: the promise of EASY backfill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.vendor.pretty import RepresentationPrinter
+
+from bursar.model.decision import Hold
+from bursar.model.job import JobSpec, JobState, TaskGroup, WholeGpus
+from bursar.model.policy import (
+    BackfillPolicy,
+    OrderPolicy,
+    OrderTerm,
+    PlacementPolicy,
+    Policies,
+    SharePolicy,
+)
+from bursar.model.reason import NoRoom
+from bursar.model.tenant import Tenant
+from bursar.model.units import MINUTE_MS
+from bursar.testing import Stage, fleet_of, pool
+from tests.properties.plays import fresh_state
+from tests.properties.worlds import World, brief
+
+FIRST_COME = OrderPolicy(share=SharePolicy.NONE, terms=(OrderTerm.SUBMITTED,))
+EASY = BackfillPolicy(reservations=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A job, how long after the one before it comes, and how much of its limit it really runs."""
+
+    spec: JobSpec
+    after_ms: int
+    runs_percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """One queue, first come first served, and all that comes to it."""
+
+    world: World
+    arrivals: tuple[Arrival, ...]
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, _cycle: bool) -> None:
+        printer.text(f"{brief(self.world)}\n" + "\n".join(brief(one) for one in self.arrivals))
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, gpus_per_node: int, nodes: int) -> Arrival:
+    gpus = draw(st.sampled_from([n for n in (8, 4, 3, 2, 1) if n <= gpus_per_node]))
+    per_node = gpus_per_node // gpus
+    minutes = draw(st.sampled_from((1, 7, 30, 60, 100, 300)))
+    group = TaskGroup(
+        count=draw(st.integers(1, min(6, nodes * per_node))),
+        gpu=WholeGpus(count=gpus),
+        cpu_milli=draw(st.sampled_from((0, 1_000, 8_000))),
+    )
+    spec = JobSpec(name="job", queue="q", groups=(group,), max_run_ms=minutes * MINUTE_MS)
+    percent = draw(st.sampled_from((100, 100, 100, 60, 10)))
+    after_ms = draw(st.sampled_from((0, 0, 1, MINUTE_MS, 11 * MINUTE_MS)))
+    return Arrival(spec=spec, after_ms=after_ms, runs_percent=percent)
+
+
+@st.composite
+def days(draw: st.DrawFn) -> Day:
+    nodes, gpus = draw(st.integers(1, 4)), draw(st.sampled_from((1, 2, 4, 8)))
+    policies = Policies(
+        order=FIRST_COME,
+        backfill=EASY,
+        placement=draw(st.sampled_from(tuple(PlacementPolicy))),
+    )
+    topology = draw(st.sampled_from(({}, {"rack": 2})))
+    world = World(
+        fleet=fleet_of(pool("p", nodes, gpus=gpus, cpu=24), topology=topology),
+        tenants=(Tenant(name="q", is_queue=True),),
+        policies=policies,
+    )
+    found = draw(st.lists(arrivals(gpus, nodes), min_size=5, max_size=14))
+    return Day(world=world, arrivals=tuple(found))
+
+
+class Diary:
+    """Plays a day moment by moment; knows when each job was first promised to start and when it did."""
+
+    def __init__(self, day: Day) -> None:
+        self.stage = Stage(fresh_state(day.world))
+        self.first_planned: dict[str, int] = {}
+        self.started: dict[str, int] = {}
+        self.passed = 0
+        self._ends: dict[str, int] = {}
+        self._run_ms: dict[str, int] = {}
+        self._coming: list[tuple[int, str, JobSpec]] = []
+        at_ms = 0
+        for number, one in enumerate(day.arrivals):
+            at_ms += one.after_ms
+            job_id = f"j{number:02d}"
+            self._coming.append((at_ms, job_id, replace(one.spec, name=job_id)))
+            assert one.spec.max_run_ms is not None
+            self._run_ms[job_id] = max(1, one.spec.max_run_ms * one.runs_percent // 100)
+
+    def live(self) -> Diary:
+        """To the end of the last job."""
+        while self._coming or self._ends:
+            moments = [*self._ends.values(), *(at_ms for at_ms, _, _ in self._coming)]
+            self.stage.now_ms = min(moments)
+            self._report()
+            self._decide()
+        return self
+
+    def _report(self) -> None:
+        """What has happened by now: ends first, then arrivals."""
+        now_ms = self.stage.now_ms
+        for job_id in sorted(job for job, end_ms in self._ends.items() if end_ms <= now_ms):
+            del self._ends[job_id]
+            self.stage.finish(job_id)
+        while self._coming and self._coming[0][0] <= now_ms:
+            self.stage.submit(self._coming.pop(0)[2])
+
+    def _decide(self) -> None:
+        now_ms = self.stage.now_ms
+        waiting = self.stage.jobs_in(JobState.QUEUED)
+        decisions = self.stage.cycle()
+        for hold in (one for one in decisions if isinstance(one, Hold)):
+            for reason in hold.reasons:
+                planned = reason.expected_at_ms if isinstance(reason, NoRoom) else None
+                if planned is not None and hold.head == waiting[0]:
+                    self.first_planned.setdefault(hold.head, planned)
+        for job_id in self.stage.started_now():
+            self.passed += any(other < job_id for other in self.stage.waiting())
+            self.started[job_id] = now_ms
+            self._ends[job_id] = now_ms + self._run_ms[job_id]
+        self.stage.start_all()
+
+
+@given(days())
+def test_a_planned_start_is_kept_when_jobs_end_in_time(day: Day) -> None:
+    diary = Diary(day).live()
+    late = {
+        job_id: (planned_ms, diary.started[job_id])
+        for job_id, planned_ms in diary.first_planned.items()
+        if diary.started[job_id] > planned_ms
+    }
+    assert not late
+    assert len(diary.started) == len(day.arrivals)
