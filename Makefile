@@ -11,7 +11,7 @@ PYTHON ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.12 python3.11 python3.13 python3.14 python3 python)
 
 # The tests of the pure layer: no socket, no sleep, seconds in all.
-PURE_TESTS := $(wildcard tests/model tests/core tests/accounting tests/catalog tests/properties)
+PURE_TESTS := $(wildcard tests/model tests/core tests/accounting tests/catalog)
 
 # Files that live beside the project, not in it. Tests that need an absent one are skipped and say so.
 export BURSAR_ORACLE ?= $(CURDIR)/../shared/oracle/cases.yaml

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bursar.core.alternatives import ENOUGH, MOST_TRIES
@@ -39,6 +39,9 @@ from bursar.testing import (
 from tests.core.picture import picture_of
 
 A100 = "a100-80gb/owned"
+
+FEWER = settings(max_examples=settings.default.max_examples // 3)
+"""Each example plays a whole world, so the pure layer stays quick with fewer of them."""
 
 
 def begin(stage: Stage, *specs: JobSpec) -> Stage:
@@ -322,6 +325,7 @@ def as_if_submitted(log: list[Event], job_id: str, alternative: Alternative) -> 
     return state
 
 
+@FEWER
 @given(worlds())
 def test_every_alternative_really_starts_the_job_now(stage: Stage) -> None:
     for job_id in stage.waiting():
@@ -337,6 +341,7 @@ def test_every_alternative_really_starts_the_job_now(stage: Stage) -> None:
             assert start.placement.micro_usd_per_hour == alternative.micro_usd_per_hour
 
 
+@FEWER
 @given(worlds())
 def test_explaining_leaves_no_trace_and_always_says_something(stage: Stage) -> None:
     before = picture_of(stage.state, stage.now_ms)

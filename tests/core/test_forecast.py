@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bursar.core import forecast as forecast_module
@@ -20,6 +20,9 @@ from bursar.model.policy import BackfillPolicy, Policies
 from bursar.model.units import HOUR_MS, MINUTE_MS
 from bursar.testing import Stage, fleet_of, job, mig_job, pool, queue, quota, state_of, tenant
 from tests.core.picture import picture_of
+
+FEWER = settings(max_examples=settings.default.max_examples // 3)
+"""Each example plays a whole world, so the pure layer stays quick with fewer of them."""
 
 
 def begin(stage: Stage, *specs: JobSpec) -> Stage:
@@ -229,6 +232,7 @@ def jobs_of_one_queue(most_gpus: int = 8) -> st.SearchStrategy[list[JobSpec]]:
     return st.lists(one, min_size=3, max_size=14)
 
 
+@FEWER
 @given(jobs_of_one_queue(), st.integers(1, 3), st.integers(0, 2))
 def test_in_a_world_that_keeps_its_word_the_forecast_is_the_truth(
     specs: list[JobSpec], nodes: int, reservations: int
@@ -250,6 +254,7 @@ def test_in_a_world_that_keeps_its_word_the_forecast_is_the_truth(
             assert found[job_id].p50_start_ms == true_ms, job_id
 
 
+@FEWER
 @given(jobs_of_one_queue(), st.integers(0, 3))
 def test_it_never_promises_the_past_and_leaves_the_state_alone(
     specs: list[JobSpec], hours_later: int

@@ -20,12 +20,14 @@ from bursar.model.policy import (
 )
 from bursar.model.reason import NoRoom
 from bursar.model.tenant import Tenant
-from bursar.model.units import MINUTE_MS
+from bursar.model.units import MILLI, MINUTE_MS
 from bursar.testing import Stage, fleet_of, pool
 from tests.properties.plays import fresh_state
 from tests.properties.worlds import World, brief
 
 FIRST_COME = OrderPolicy(share=SharePolicy.NONE, terms=(OrderTerm.SUBMITTED,))
+NODE_CPUS = 24
+"""Few enough to run out before the GPUs do."""
 EASY = BackfillPolicy(reservations=1)
 
 
@@ -52,12 +54,13 @@ class Day:
 @st.composite
 def arrivals(draw: st.DrawFn, gpus_per_node: int, nodes: int) -> Arrival:
     gpus = draw(st.sampled_from([n for n in (8, 4, 3, 2, 1) if n <= gpus_per_node]))
-    per_node = gpus_per_node // gpus
+    cpu_milli = draw(st.sampled_from((0, 1_000, 8_000)))
+    per_node = min(gpus_per_node // gpus, NODE_CPUS * MILLI // max(1, cpu_milli))
     minutes = draw(st.sampled_from((1, 7, 30, 60, 100, 300)))
     group = TaskGroup(
         count=draw(st.integers(1, min(6, nodes * per_node))),
         gpu=WholeGpus(count=gpus),
-        cpu_milli=draw(st.sampled_from((0, 1_000, 8_000))),
+        cpu_milli=cpu_milli,
     )
     spec = JobSpec(name="job", queue="q", groups=(group,), max_run_ms=minutes * MINUTE_MS)
     percent = draw(st.sampled_from((100, 100, 100, 60, 10)))
@@ -75,7 +78,7 @@ def days(draw: st.DrawFn) -> Day:
     )
     topology = draw(st.sampled_from(({}, {"rack": 2})))
     world = World(
-        fleet=fleet_of(pool("p", nodes, gpus=gpus, cpu=24), topology=topology),
+        fleet=fleet_of(pool("p", nodes, gpus=gpus, cpu=NODE_CPUS), topology=topology),
         tenants=(Tenant(name="q", is_queue=True),),
         policies=policies,
     )

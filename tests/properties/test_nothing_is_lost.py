@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from bursar.core.cycle import decide
+from bursar.core.node import FOREIGN
 from bursar.core.state import FleetState
 from bursar.model.decision import StartJob
 from bursar.model.event import (
@@ -93,7 +94,8 @@ def must_be_empty(state: FleetState) -> None:
     for pool in state.pools.values():
         assert not pool.ends
         for node in pool.nodes:
-            assert node.is_open and not node.holders and not any(node.tags.values())
+            assert node.is_open and not any(node.tags.values())
+            assert not set(node.holders) - {FOREIGN}
             assert node.free_gpus == len(node.devices)
             free = (node.cpu_free_milli, node.memory_free_mib, node.disk_free_mib)
             assert free == (pool.spec.cpu_milli, pool.spec.memory_mib, pool.spec.disk_mib)

@@ -19,6 +19,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "accounting": frozenset({"model"}),
     "catalog": frozenset({"model"}),
     "ports": frozenset({"model"}),
+    "config": frozenset({"model", "core", "catalog"}),
     "control": SHELL,
     "simulate": SHELL,
     "plan": SHELL | {"simulate"},

@@ -91,7 +91,6 @@ def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
     if not plan.fits:
         return (NeverFits(problem=plan.problem),)
     reasons: list[Reason] = []
-    blocked: list[PoolFit] = []
     for fit in plan.fits:
         reason = start_on(draft, head, fit, plan.counts)
         if reason is None:
@@ -99,14 +98,15 @@ def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
         if plan.is_elastic and start_smaller(draft, head, fit):
             return ()
         reasons.append(reason)
-        blocked.append(fit)
     limits = draft.state.policies.preemption
-    for fit in blocked:
+    for fit in plan.fits:
         if draft.victim_searches >= limits.searches_per_cycle:
             break
         if may_ever(draft, head, fit) and take_over(draft, head, fit, plan.min_counts):
             return ()
-    planned = reserve(draft, head, blocked)
+    planned = reserve(draft, head)
+    if planned is None:
+        return tuple(reasons)
     return tuple(with_plan(reason, planned) for reason in reasons)
 
 
@@ -119,6 +119,9 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
     planned = takes_kept_quota(draft, head, request) if draft.planned else None
     if planned is not None:
         return would_delay(draft, head, planned)
+    known = draft.no_room.get((fit.plan.id, fit.pool.spec.name, counts))
+    if known is not None:
+        return known
     search = draft.search(head, fit.pool)
     room = find_room(fit, counts, search)
     if room is not None:
@@ -131,7 +134,9 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
             key=lambda one: (one.at_ms, one.job_id),
         )
         return would_delay(draft, head, first)
-    return no_room(fit, counts, search)
+    reason = no_room(fit, counts, search)
+    draft.no_room[fit.plan.id, fit.pool.spec.name, counts] = reason
+    return reason
 
 
 def start_smaller(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
@@ -162,14 +167,14 @@ def may_ever(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
     return all(quota.potential(head.spec.queue, fr) >= n for fr, n in request.items())
 
 
-def reserve(draft: Draft, head: JobRecord, fits: list[PoolFit]) -> PlannedStart | None:
+def reserve(draft: Draft, head: JobRecord) -> PlannedStart | None:
     """Keep nodes for a blocked job while the policy has reservations left."""
     if len(draft.planned) >= draft.state.policies.backfill.reservations:
         return None
     counts = head.line.plan.min_counts
     plans = [
         planned
-        for fit in fits
+        for fit in head.line.plan.fits
         if may_ever(draft, head, fit)
         and (planned := plan_start(draft, head, fit, counts)) is not None
     ]

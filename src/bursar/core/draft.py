@@ -11,12 +11,12 @@ from bursar.core.journal import Journal
 from bursar.core.line import JobRecord, KindLine
 from bursar.core.pool import PoolState
 from bursar.core.search import Room, Search
-from bursar.core.shape import PoolFit
+from bursar.core.shape import Counts, PoolFit
 from bursar.core.state import FleetState
 from bursar.model.attempt import Placement, Task
 from bursar.model.decision import Decision, Hold, Order, PartitionGpu, StartJob
 from bursar.model.job import MigSlice
-from bursar.model.reason import Reason
+from bursar.model.reason import NoRoom, Reason
 from bursar.model.tenant import FlavorResource
 
 
@@ -33,7 +33,11 @@ class PlannedStart:
 
 
 class Draft:
-    """The state with this cycle's decisions written into it; ``undo`` takes them all out again."""
+    """The state with this cycle's decisions written into it; ``undo`` takes them all out again.
+
+    Room only ever shrinks while a cycle is drafted, so a shape that found none once (``no_room``)
+    finds none again, whichever queue asks.
+    """
 
     def __init__(self, state: FleetState, now_ms: int) -> None:
         self.state = state
@@ -44,6 +48,7 @@ class Draft:
         self.reserved: dict[str, dict[str, int]] = {}
         self.planned: list[PlannedStart] = []
         self.slack: list[dict[FlavorResource, int]] = []
+        self.no_room: dict[tuple[int, str, Counts], NoRoom] = {}
         self.victim_searches = 0
         self.started_ends: dict[
             str, list[tuple[int, str, tuple[Task, ...], Mapping[FlavorResource, int]]]

@@ -54,7 +54,8 @@ def _fair_tree(draft: Draft) -> Callable[[str], Standing]:
     """Decayed usage over weight among siblings, with what this cycle gave already counted.
 
     Comparing siblings level by level from the root is Fair Tree: the parent's usage and the sum of the
-    level's weights are common factors of all siblings and drop out.
+    level's weights are common factors of all siblings and drop out. Where siblings tie, queues go
+    before tenants with queues below them, as in ``fair_tree.py``.
     """
     usage = draft.state.usage
     horizon_ms = draft.state.policies.order.entry_horizon_ms
@@ -62,8 +63,8 @@ def _fair_tree(draft: Draft) -> Callable[[str], Standing]:
 
     def standing(tenant: str) -> Standing:
         had = usage.pressure(tenant, now_ms, horizon_ms) + added.get(tenant, 0) * horizon_ms
-        weight = tenants[tenant].weight
-        return (had / weight if weight > 0 else inf,)
+        here = tenants[tenant]
+        return (had / here.weight if here.weight > 0 else inf, not here.is_queue)
 
     return standing
 

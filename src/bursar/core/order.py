@@ -66,19 +66,38 @@ class LineHeap:
 
 
 class FlatOrder:
-    """All lines by the rank of their heads, whoever's they are."""
+    """All lines by the rank of their heads, whoever's they are.
+
+    Sorted once; a line whose head started joins again with its next head through a small heap, so that
+    a cycle in which little starts costs one sort.
+    """
 
     def __init__(self, lines: Iterable[KindLine]) -> None:
-        self._lines = LineHeap(lines)
+        ranked = [(head.rank, line) for line in lines if (head := line.head()) is not None]
+        self._sorted = sorted(ranked, reverse=True)
+        self._again: list[tuple[Rank, KindLine]] = []
+        self._from_again = False
 
     def next(self) -> KindLine | None:
-        return self._lines.first() if self._lines else None
+        if not self._again:
+            self._from_again = False
+            return self._sorted[-1][1] if self._sorted else None
+        self._from_again = not self._sorted or self._again[0] < self._sorted[-1]
+        return self._again[0][1] if self._from_again else self._sorted[-1][1]
 
     def started(self) -> None:
-        self._lines.advance()
+        line = self._pop()
+        head = line.head()
+        if head is not None:
+            heapq.heappush(self._again, (head.rank, line))
 
     def drop(self) -> None:
-        self._lines.drop()
+        self._pop()
+
+    def _pop(self) -> KindLine:
+        if self._from_again:
+            return heapq.heappop(self._again)[1]
+        return self._sorted.pop()[1]
 
 
 class ShareOrder:

@@ -220,6 +220,7 @@ class Replay:
             node = pool.by_id.get(node_id)
             if node is not None and node.closed_for == job_id:
                 self.draft.journal.reopen(pool, node)
+                self.draft.no_room.clear()
         fit = next((fit for fit in record.line.plan.fits if fit.pool is pool), None)
         if fit is not None:
             search = self.draft.search(record, pool)
@@ -241,6 +242,7 @@ class Replay:
         for task in placement.tasks:
             if task.node in pool.by_id:
                 draft.journal.vacate(pool, task, job_id)
+                draft.no_room.clear()
         self._untag(stay, pool)
         charged = self._still_charged.pop(job_id, None)
         request = self.state.request_of(placement) if charged is None else charged

@@ -1,8 +1,8 @@
-"""Plan the start of a blocked gang from the expected ends of what runs, and keep its nodes for it.
+"""Plan the start of a blocked gang from the expected ends of what runs, and keep its place for it.
 
 Others may use the kept nodes, and the quota the plan counts on, until the planned start, never past
-it: that is what makes passing a blocked job harmless. With one reservation this is EASY backfill, with K it is conservative for the
-first K blocked kinds.
+it: that is what makes passing a blocked job harmless. With one reservation this is EASY backfill, with
+K it is conservative for the first K blocked kinds.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Cluster, Fleet, Node
 from bursar.model.job import JobSpec, JobState
 from bursar.model.kind import Kind, Shape
-from bursar.model.policy import Policies
+from bursar.model.policy import PlacementPolicy, Policies
 from bursar.model.tenant import FlavorResource, Tenant
 from bursar.model.units import SECOND_MS
 
@@ -131,8 +131,9 @@ class FleetState:
         record = JobRecord(event.job_id, event.spec, event.priority, event.at_ms)
         self.jobs[event.job_id] = record
         self.enlist(record)
-        for group in event.spec.groups:
-            self.mix.add(group, group.count)
+        if self.policies.placement is PlacementPolicy.FRAGMENTATION_GRADIENT:
+            for group in event.spec.groups:
+                self.mix.add(group, group.count)
         unmet = {d for d in event.spec.depends_on if self.finished.get(d) != JobState.SUCCEEDED}
         if unmet:
             record.state = JobState.BLOCKED

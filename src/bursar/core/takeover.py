@@ -2,9 +2,8 @@
 
 No loop is possible. Every preemption raises its victim's count by one, a job whose count has reached the
 policy's budget is no candidate any more, and nothing lowers the count: so there are at most
-budget x jobs preemptions in all. Within the budget, a victim that waits again has no right to its
-preemptor's place: either the preemptor's priority is higher, or it runs within what its tenant is
-entitled to, which only a tenant with a better claim to the same quota can take.
+budget x jobs preemptions in all. That is the whole argument; rights alone do not give it (see
+docs/decisions/0004).
 """
 
 from __future__ import annotations

@@ -1,0 +1,5 @@
+"""What a platform team writes down: files of ours, read strictly, with the place of every mistake."""
+
+from bursar.config.fleet_file import FleetFile, parse_fleet, read_fleet
+
+__all__ = ["FleetFile", "parse_fleet", "read_fleet"]

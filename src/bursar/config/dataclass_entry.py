@@ -1,0 +1,81 @@
+"""Reads any of our policy dataclasses from a mapping: its fields are the keys.
+
+A field added to the model can be written in the file from that day on. Times lose their unit in the
+key and carry it in the value: ``half_life: 7 d`` is ``half_life_ms``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from bursar.config.entry import Entry
+
+Made = TypeVar("Made")
+TIME_SUFFIX = "_ms"
+
+
+@cache
+def keys_of(kind: Any) -> dict[str, str]:
+    """The keys of a dataclass as they are written, and the fields they fill."""
+    names = [one.name for one in fields(kind) if one.init]
+    return {name.removesuffix(TIME_SUFFIX): name for name in names}
+
+
+def all_keys(kind: type) -> Iterator[str]:
+    """The keys of a dataclass and of every dataclass inside it."""
+    hints = get_type_hints(kind)
+    for key, field in keys_of(kind).items():
+        yield key
+        inner = _without_none(hints[field])
+        if is_dataclass(inner) and isinstance(inner, type):
+            yield from all_keys(inner)
+
+
+def read_dataclass(entry: Entry, kind: type[Made], leave_out: frozenset[str] = frozenset()) -> Made:
+    """The value that a mapping describes; what it does not say keeps its default."""
+    fields_by_key = {key: name for key, name in keys_of(kind).items() if key not in leave_out}
+    hints = get_type_hints(kind)
+    said: dict[str, Any] = {}
+    for key, value in entry.fields(fields_by_key).items():
+        field = fields_by_key[key]
+        said[field] = _read(value, hints[field], is_time=field.endswith(TIME_SUFFIX))
+    return kind(**said)
+
+
+def _read(entry: Entry, declared: Any, *, is_time: bool) -> Any:
+    inner = _without_none(declared)
+    if entry.is_empty and inner is not declared:
+        return None
+    if get_origin(inner) is tuple:
+        return tuple(_read(one, get_args(inner)[0], is_time=is_time) for one in entry.members())
+    if is_time:
+        return entry.duration_ms()
+    return _read_plain(entry, inner)
+
+
+def _read_plain(entry: Entry, kind: Any) -> Any:
+    if kind is bool:
+        return entry.flag()
+    if kind is int:
+        return entry.whole()
+    if kind is float:
+        return float(entry.number())
+    if kind is str:
+        return entry.text()
+    if issubclass(kind, Enum):
+        return entry.choice(kind)
+    return read_dataclass(entry, kind)
+
+
+def _without_none(declared: Any) -> Any:
+    """``int`` for ``int | None``; anything else as it is."""
+    if get_origin(declared) in (Union, UnionType):
+        inner = [one for one in get_args(declared) if one is not NoneType]
+        if len(inner) == 1:
+            return inner[0]
+    return declared

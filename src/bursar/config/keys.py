@@ -1,0 +1,62 @@
+"""Every key of the fleet file and what it means. The reader refuses what is not here.
+
+``docs/fleet-file.md`` explains each; a test compares the two. Policies are not listed: their keys
+are the fields of ``bursar.model.policy``, times without their unit.
+"""
+
+from __future__ import annotations
+
+FILE = {
+    "clusters": "the clusters, by name",
+    "pools": "the pools, by name",
+    "tenants": "the tenants, by name, nested or flat",
+    "priority_classes": "ranks by name; a higher number goes first",
+    "policies": "choices by name: order, placement, backfill, preemption",
+}
+CLUSTER = {
+    "topology": "levels of nearness, widest first; each node has a label for each",
+}
+POOL = {
+    "cluster": "the cluster it is in; may be left out when there is only one",
+    "market": "owned, reserved, on-demand or spot",
+    "gpu_model": "the GPU model, by any name it is known by; left out: no GPUs",
+    "gpus_per_node": "GPUs on each node",
+    "cpus": "CPUs on each node",
+    "memory_gib": "GiB of memory on each node",
+    "disk_gib": "GiB of local disk on each node",
+    "usd_per_node_hour": "what an hour of a node costs, amortised when owned",
+    "interruptions_per_million_hours": "how often a spot node is taken away",
+    "labels": "labels of every node of the pool",
+    "taints": "keep jobs off that do not tolerate them",
+    "mig": "whether its GPUs may be cut by MIG",
+    "mps_clients": "how many shares one GPU may have at most",
+    "nodes": "how many, or a pattern, or a list",
+}
+TAINT = {"key": "the taint's name", "value": "its value; left out: empty"}
+NODE_PATTERN = {
+    "count": "how many nodes",
+    "prefix": "their names are this and a number from 1; left out: the pool's name",
+    "per_domain": "for each level, how many nodes in a row share a domain",
+}
+NODE = {"id": "its name, unlike any other", "labels": "labels of this node alone"}
+TENANT = {
+    "parent": "the tenant above, in a flat file; nested tenants have it by their place",
+    "children": "the tenants below, by name",
+    "queue": "whether jobs wait here; left out: yes for tenants without children",
+    "weight": "its claim to a share, against its siblings",
+    "quotas": "what it may hold of each flavor",
+    "queueing": "best-effort or strict",
+    "preemption": "whom its waiting jobs may preempt",
+}
+QUOTA = {"gpus": "GPUs, parts allowed", "cpus": "CPUs", "memory_gib": "GiB of memory"}
+ALLOWANCE = {
+    "nominal": "its own",
+    "borrow": "how much more it may hold while others leave it idle; left out: no limit",
+    "lend": "how much of its own others may hold while it is idle; left out: all",
+}
+PREEMPTION = {
+    "within_queue": "never, lower-priority or lower-or-newer-equal-priority",
+    "reclaim": "never, lower-priority or any",
+    "borrow_while_reclaiming": "true, or up to which priority",
+}
+BORROWING = {"max_priority": "only victims up to this priority"}

@@ -1,0 +1,103 @@
+"""Nobody is passed by those who may not pass: strict queues keep their order, priority counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bursar.core.line import JobRecord
+from bursar.core.shape import shape_of
+from bursar.model.decision import ClaimRoom, Decision, StartJob
+from bursar.model.job import JobSpec, JobState
+from bursar.model.tenant import Queueing
+from tests.properties.plays import ANY_WORLD, Play, Script, Step, scripts
+from tests.properties.worlds import PRIORITIES, World, specs, worlds
+
+
+def in_line(play: Play) -> list[JobRecord]:
+    """Jobs that wait their turn: for no other job, and without a place already kept for them."""
+    records = play.state.jobs.values()
+    return [one for one in records if one.state is JobState.QUEUED and one.claim is None]
+
+
+def served(decisions: tuple[Decision, ...]) -> set[str]:
+    """Jobs that were given a place, now or as soon as others have left it."""
+    return {one.job_id for one in decisions if isinstance(one, StartJob | ClaimRoom)}
+
+
+@st.composite
+def strict_worlds(draw: st.DrawFn) -> World:
+    """Every queue is strict, and a job's place in it never changes with time."""
+    world = draw(worlds())
+    order = replace(world.policies.order, aging_step_ms=None)
+    return replace(
+        world,
+        tenants=tuple(replace(one, queueing=Queueing.STRICT) for one in world.tenants),
+        policies=replace(world.policies, order=order),
+    )
+
+
+def without_deadline(script: Script) -> Script:
+    """A deadline that presses moves a job forward, which is another rule."""
+    steps = tuple(
+        step
+        if step.spec is None
+        else replace(step, spec=replace(step.spec, deadline_ms=None, slo=None))
+        for step in script.steps
+    )
+    return replace(script, steps=steps)
+
+
+def must_serve_in_order(play: Play, decisions: tuple[Decision, ...]) -> None:
+    chosen = served(decisions)
+    queues: dict[str, list[JobRecord]] = {}
+    for record in in_line(play):
+        queues.setdefault(record.spec.queue, []).append(record)
+    for records in queues.values():
+        records.sort(key=lambda one: (-one.priority, one.rank))
+        answered = [record.id in chosen for record in records]
+        assert answered == sorted(answered, reverse=True), [record.id for record in records]
+
+
+@given(scripts(strict_worlds()))
+def test_a_strict_queue_is_served_from_its_head(script: Script) -> None:
+    Play(script.world, must_serve_in_order).run(without_deadline(script))
+
+
+def must_prefer_the_higher(play: Play, decisions: tuple[Decision, ...]) -> None:
+    chosen = served(decisions)
+    starts = {one.job_id for one in decisions if isinstance(one, StartJob)}
+    kinds: dict[tuple[str, object], list[JobRecord]] = {}
+    for record in in_line(play):
+        kinds.setdefault((record.spec.queue, shape_of(record.spec)), []).append(record)
+    for records in kinds.values():
+        passed = [record.priority for record in records if record.id not in chosen]
+        begun = [record.priority for record in records if record.id in starts]
+        assert max(passed, default=-1_000_000) <= min(begun, default=1_000_000)
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> Script:
+    """A few shapes, many jobs of each, of different priorities."""
+    world = draw(ANY_WORLD)
+    order = replace(world.policies.order, aging_step_ms=None)
+    world = replace(world, policies=replace(world.policies, order=order))
+    shapes = draw(st.lists(specs(world), min_size=1, max_size=3))
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(2, 5))):
+        for spec in draw(st.lists(st.sampled_from(shapes), min_size=2, max_size=6)):
+            steps.append(Step("submit", 0, of_priority(spec, draw(st.sampled_from(PRIORITIES)))))
+        verbs = draw(st.lists(st.sampled_from(("finish", "advance", "stopped")), max_size=3))
+        steps += [Step("cycle"), Step("start all"), *(Step(verb, 3) for verb in verbs)]
+    return Script(world=world, steps=(*steps, Step("cycle")))
+
+
+def of_priority(spec: JobSpec, name: str) -> JobSpec:
+    return replace(spec, priority_class=name)
+
+
+@given(alike())
+def test_of_jobs_alike_in_one_queue_the_higher_priority_starts_first(script: Script) -> None:
+    Play(script.world, must_prefer_the_higher).run(script)
