@@ -316,7 +316,10 @@ def worlds(draw: st.DrawFn) -> Stage:
 
 
 def as_if_submitted(log: list[Event], job_id: str, alternative: Alternative) -> FleetState:
-    """The same history, had the job been submitted as the alternative says."""
+    """The same history, had the job been submitted as the alternative says.
+
+    Only for a job that never ran: one that did would have left another history behind.
+    """
     state = new_state()
     for event in log:
         if isinstance(event, JobSubmitted) and event.job_id == job_id:
@@ -328,7 +331,8 @@ def as_if_submitted(log: list[Event], job_id: str, alternative: Alternative) -> 
 @FEWER
 @given(worlds())
 def test_every_alternative_really_starts_the_job_now(stage: Stage) -> None:
-    for job_id in stage.waiting():
+    never_ran = [job_id for job_id in stage.waiting() if not stage.job(job_id).attempt]
+    for job_id in never_ran:
         explanation = told(stage, job_id)
         assert len(explanation.alternatives) <= ENOUGH
         weights = [alternative.weight for alternative in explanation.alternatives]

@@ -17,7 +17,6 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 
 from bursar.core.admission import check_node, check_tenant, submissions
 from bursar.core.cycle import decide
-from bursar.core.lifecycle import LIVE
 from bursar.core.orders import events_for
 from bursar.core.state import FleetState
 from bursar.model import event as ev
@@ -278,6 +277,3 @@ def fresh_state(world: World) -> FleetState:
 
 def _nth(things: Sequence[Thing], number: int) -> Thing:
     return things[number % len(things)]
-
-
-__all__ = ["LIVE", "Play", "Script", "Step", "fresh_state", "scripts", "steps"]

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 from bursar.model.decision import ClaimRoom, PreemptJob, StartJob
 from bursar.model.job import JobSpec
-from bursar.model.policy import PreemptionLimits
+from bursar.model.policy import FairStrategy, Policies, PreemptionLimits
 from bursar.model.units import MINUTE_MS
+from bursar.testing import fleet_of, job, pool, queue, tenant
 from tests.properties.plays import Play
-from tests.properties.worlds import STRATEGIES, VICTIM_ORDERS, World, brief, contested_worlds, specs
+from tests.properties.worlds import (
+    EAGER,
+    STRATEGIES,
+    VICTIM_ORDERS,
+    World,
+    brief,
+    contested_worlds,
+    specs,
+)
 
 CYCLES = 1_000
 QUIET = 100
 FEW = max(6, settings.default.max_examples // 10)
 
 
-def eager_limits(budget: st.SearchStrategy[int]) -> st.SearchStrategy[PreemptionLimits]:
-    return st.builds(
-        PreemptionLimits,
-        victim_order=VICTIM_ORDERS,
-        fair_strategies=STRATEGIES,
-        minimum_run_ms=st.just(0),
-        preemptions_per_job=budget,
-    )
+LIMITED = st.builds(
+    PreemptionLimits,
+    victim_order=VICTIM_ORDERS,
+    fair_strategies=STRATEGIES,
+    minimum_run_ms=st.just(0),
+    preemptions_per_job=st.integers(1, 3),
+)
+UNLIMITED = st.builds(
+    PreemptionLimits,
+    victim_order=VICTIM_ORDERS,
+    minimum_run_ms=st.just(0),
+    preemptions_per_job=st.just(10**9),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +57,8 @@ class Fight:
 
 
 @st.composite
-def fights(draw: st.DrawFn, budget: st.SearchStrategy[int]) -> Fight:
-    world = draw(contested_worlds(eager_limits(budget)))
+def fights(draw: st.DrawFn, limits: st.SearchStrategy[PreemptionLimits]) -> Fight:
+    world = draw(contested_worlds(limits))
     jobs = draw(st.lists(st.tuples(st.integers(0, 3), specs(world)), min_size=4, max_size=10))
     endless = tuple((wait, replace(spec, max_run_ms=None)) for wait, spec in jobs)
     return Fight(world=world, jobs=endless)
@@ -77,10 +92,49 @@ class Count:
         return self
 
 
-@settings(max_examples=FEW)
-@given(fights(st.integers(1, 3)))
-def test_preemptions_are_within_the_budgets_and_then_there_is_quiet(fight: Fight) -> None:
-    count = Count(fight).run()
-    budget = fight.world.policies.preemption.preemptions_per_job
+def must_be_bounded(count: Count, budget: int) -> None:
     assert sum(count.preemptions) <= budget * len(count.play.submitted)
     assert not any(count.moves[-QUIET:])
+
+
+@settings(max_examples=FEW)
+@given(fights(LIMITED))
+def test_preemptions_are_within_the_budgets_and_then_there_is_quiet(fight: Fight) -> None:
+    must_be_bounded(Count(fight).run(), fight.world.policies.preemption.preemptions_per_job)
+
+
+@settings(max_examples=FEW)
+@given(fights(UNLIMITED))
+def test_without_fair_sharing_there_is_quiet_even_without_a_budget(fight: Fight) -> None:
+    assert not any(Count(fight).run().moves[-QUIET:])
+
+
+def going_round(budget: int) -> Fight:
+    """A small job wins by fair share what an older job of its own queue then takes from it.
+
+    That gives its queue more than before, so that its first victim may take from it in turn.
+    """
+    eager = replace(EAGER, borrow_while_reclaiming=None)
+    above = {"q0": "mid", "q1": "top", "q2": "top", "q3": "mid"}
+    fair = (FairStrategy.LESS_THAN_INITIAL_SHARE,)
+    limits = PreemptionLimits(fair_strategies=fair, minimum_run_ms=0, preemptions_per_job=budget)
+    quota = {"a100-80gb/owned": 2.0}
+    world = World(
+        fleet=fleet_of(pool("p0", 2, gpus=4)),
+        tenants=(
+            tenant("top"),
+            tenant("mid", "top"),
+            *(queue(name, parent, quota, preemption=eager) for name, parent in above.items()),
+        ),
+        policies=Policies(preemption=limits),
+    )
+    large, other = job("large", gpus=4, queue="q0"), job("other", gpus=4, queue="q1")
+    small = job("small", gpus=1, queue="q0")
+    return Fight(world=world, jobs=((0, large), (0, large), (0, other), (1, small)))
+
+
+@pytest.mark.parametrize("budget", [1, 3, 10])
+def test_only_the_budget_ends_what_in_queue_and_fair_preemption_do_together(budget: int) -> None:
+    count = Count(going_round(budget)).run()
+    must_be_bounded(count, budget)
+    assert sum(count.preemptions) > budget

@@ -38,7 +38,8 @@ def all_keys(kind: type) -> Iterator[str]:
 
 def read_dataclass(entry: Entry, kind: type[Made], leave_out: frozenset[str] = frozenset()) -> Made:
     """The value that a mapping describes; what it does not say keeps its default."""
-    fields_by_key = {key: name for key, name in keys_of(kind).items() if key not in leave_out}
+    described: Any = kind
+    fields_by_key = {k: name for k, name in keys_of(described).items() if k not in leave_out}
     hints = get_type_hints(kind)
     said: dict[str, Any] = {}
     for key, value in entry.fields(fields_by_key).items():

@@ -17,7 +17,6 @@ from bursar.core.line import JobRecord, KindLine
 from bursar.core.shape import MILLION, ShapePlan
 from bursar.core.state import FleetState
 from bursar.model.fleet import Pool
-from bursar.model.job import JobSpec
 from bursar.model.policy import UsageUnit
 from bursar.model.units import MILLI
 
@@ -55,7 +54,7 @@ def stands_before(state: FleetState, target: JobRecord, now_ms: int) -> Ahead:
             for line in lines:
                 head = line.head()
                 assert head is not None
-                _count(ahead, line, head.spec, line.count, flavors)
+                _count(ahead, line, head, line.count, flavors)
             if rivals:
                 ahead.levels.append(rivals)
     finally:
@@ -68,7 +67,7 @@ def competes(line: KindLine, flavors: set[str]) -> bool:
     return any(fit.flavor in flavors for fit in line.plan.fits)
 
 
-def _count(ahead: Ahead, line: KindLine, spec: JobSpec, jobs: int, flavors: set[str]) -> None:
+def _count(ahead: Ahead, line: KindLine, record: JobRecord, jobs: int, flavors: set[str]) -> None:
     """Count jobs of one line, all taken to run as long as the given one."""
     ahead.jobs += jobs
     if competes(line, flavors):
@@ -77,8 +76,8 @@ def _count(ahead: Ahead, line: KindLine, spec: JobSpec, jobs: int, flavors: set[
         size = size_of(plan)
         ahead.rival_size += jobs * size
         for odds in Odds:
-            ahead.rival_work[odds] += jobs * size * expected_run_ms(spec, plan, odds)
-        run_ms = expected_run_ms(spec, plan, Odds.EVEN)
+            ahead.rival_work[odds] += jobs * size * expected_run_ms(record, odds)
+        run_ms = expected_run_ms(record, Odds.EVEN)
         ahead.rival_gpu_ms += jobs * plan.gpu_milli * run_ms // MILLI
 
 
@@ -102,7 +101,7 @@ def _play_turns(draft: Draft, ahead: Ahead, lines: list[KindLine], target: JobRe
     else:
         before.is_exact = False
     for line in lines:
-        _count(before, line, heads[id(line)].spec, draft.taken.get(id(line), 0), flavors)
+        _count(before, line, heads[id(line)], draft.taken.get(id(line), 0), flavors)
     rivals = [
         line
         for line in lines

@@ -57,7 +57,7 @@ def wakes_after(state: FleetState, event: Event) -> Iterator[Wake]:
             record = state.jobs[job_id]
             order = state.policies.order
             if record.deadline_ms is not None:
-                slack_ms = record.deadline_ms - record.line.plan.run_ms - at_ms
+                slack_ms = record.deadline_ms - record.run_ms - at_ms
                 if slack_ms >= order.urgent_slack_ms:
                     urgent_ms = at_ms + slack_ms - order.urgent_slack_ms + 1
                     yield Wake(at_ms=urgent_ms, job_id=job_id, attempt=0)

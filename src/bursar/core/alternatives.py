@@ -118,7 +118,7 @@ def find_alternatives(
     attempts.each(allow_markets(spec, _markets(state)), most=2)
     attempts.each(move_to_queues(spec, _sibling_queues(state, spec.queue)))
     attempts.each(use_models(spec, models))
-    attempts.each(shorten(spec, reasons, record.line.plan.run_ms))
+    attempts.each(shorten(spec, reasons, record.run_ms))
     if not ELSEWHERE & {one.weight for one in attempts.found}:
         attempts.each(use_flavors(spec, flavors))
     attempts.most(gpu_counts(spec), with_gpus)
@@ -140,7 +140,7 @@ def _priced(change: Change, record: JobRecord, order: StartJob) -> Alternative:
     placement, plan = order.placement, record.line.plan
     fit = next(fit for fit in plan.fits if fit.pool.spec.name == placement.pool)
     undisturbed = expected_cost(plan, replace(fit.pool.spec, interruptions_per_million_hours=0))
-    run_ms = expected_run_ms(record.spec, plan, Odds.EVEN)
+    run_ms = expected_run_ms(record, Odds.EVEN)
     plain_micro_usd = placement.micro_usd_per_hour * run_ms // HOUR_MS
     return Alternative(
         change=change.words,

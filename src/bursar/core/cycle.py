@@ -24,6 +24,8 @@ from bursar.model.tenant import Queueing
 
 def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
     """Cover every waiting job with one answer: start it here, or hold its kind because."""
+    if nothing_to_answer(state, now_ms):
+        return ()
     draft = Draft(state, now_ms)
     try:
         stop_what_is_over(draft)
@@ -35,6 +37,13 @@ def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
         return draft.decisions()
     finally:
         draft.undo()
+
+
+def nothing_to_answer(state: FleetState, now_ms: int) -> bool:
+    """Whether nobody waits, is to be stopped, or has run for too long: an empty cycle is free."""
+    if state.active or state.claims or state.blocked or state.to_stop:
+        return False
+    return not state.limits or state.limits[0][0] > now_ms
 
 
 def stop_what_is_over(draft: Draft) -> None:

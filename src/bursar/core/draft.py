@@ -32,6 +32,9 @@ class PlannedStart:
     slack: Mapping[FlavorResource, int]
 
 
+NO_DEMAND: Mapping[str, int] = {}
+
+
 class Draft:
     """The state with this cycle's decisions written into it; ``undo`` takes them all out again.
 
@@ -75,10 +78,10 @@ class Draft:
         return Search(
             journal=self.journal,
             holder=record.id,
-            end_ms=self.now_ms + record.line.plan.run_ms,
+            end_ms=self.now_ms + record.run_ms,
             policy=self.state.policies.placement,
             reserved=self.reserved.get(pool.spec.name, {}),
-            demand=self.demand,
+            demand=self.demand if record.line.plan.has_slices else NO_DEMAND,
             mix=self.state.mix,
         )
 
@@ -87,13 +90,12 @@ class Draft:
         """Waiting requests by MIG profile, so that a GPU is cut for those who wait."""
         if self._demand is None:
             self._demand = {}
-            for line in self.state.lines.values():
-                if line.count:
-                    for group in line.plan.groups:
-                        if isinstance(group.gpu, MigSlice):
-                            profile = group.gpu.profile
-                            wanted = self._demand.get(profile, 0)
-                            self._demand[profile] = wanted + group.count * line.count
+            for line in self.state.active.values():
+                for group in line.plan.groups:
+                    if isinstance(group.gpu, MigSlice):
+                        profile = group.gpu.profile
+                        wanted = self._demand.get(profile, 0)
+                        self._demand[profile] = wanted + group.count * line.count
         return self._demand
 
     def evictable(self, flavor: str) -> Evictable:
@@ -116,7 +118,7 @@ class Draft:
         request = self.state.request_of(placement)
         self.journal.charge(self.state.quota, record.spec.queue, request)
         ends = self.started_ends.setdefault(fit.pool.spec.name, [])
-        end_ms = self.now_ms + record.line.plan.run_ms
+        end_ms = self.now_ms + record.run_ms
         ends.append((end_ms, record.spec.queue, room.tasks, request))
         self.count_share(record, placement, fit.pool)
 

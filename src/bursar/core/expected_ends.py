@@ -11,8 +11,7 @@ from enum import StrEnum
 
 from bursar.core.line import JobRecord
 from bursar.core.reserve import OVERDUE_MS
-from bursar.core.shape import ShapePlan
-from bursar.model.job import JobSpec, JobState
+from bursar.model.job import JobState
 from bursar.model.units import MINUTE_MS, SECOND_MS
 
 LEAVES_MS = {"p50": OVERDUE_MS, "p90": 5 * MINUTE_MS}
@@ -28,10 +27,11 @@ class Odds(StrEnum):
     NINE_IN_TEN = "p90"
 
 
-def expected_run_ms(spec: JobSpec, plan: ShapePlan, odds: Odds) -> int:
+def expected_run_ms(record: JobRecord, odds: Odds) -> int:
     """How long a job runs from its start."""
+    spec = record.spec
     limit_ms = spec.max_run_ms
-    likely_ms = spec.expected_run_ms or limit_ms or plan.run_ms
+    likely_ms = spec.expected_run_ms or limit_ms or record.run_ms
     if limit_ms is not None:
         return min(likely_ms, limit_ms) if odds is Odds.EVEN else limit_ms
     return likely_ms if odds is Odds.EVEN else likely_ms + likely_ms // 2
@@ -39,7 +39,7 @@ def expected_run_ms(spec: JobSpec, plan: ShapePlan, odds: Odds) -> int:
 
 def remaining_run_ms(record: JobRecord, odds: Odds) -> int:
     """The same for a job that may have saved a part of its work in an attempt before."""
-    run_ms = expected_run_ms(record.spec, record.line.plan, odds)
+    run_ms = expected_run_ms(record, odds)
     if not record.done_ms:
         return run_ms
     return max(SECOND_MS, run_ms - record.done_ms) + record.spec.checkpoint.restart_ms

@@ -19,11 +19,10 @@ def levels_of(draft: Draft) -> Iterator[list[KindLine]]:
     """The lines with waiting jobs, one list for each level."""
     policy = draft.state.policies.order
     found: dict[Level, list[KindLine]] = {}
-    for line in draft.state.lines.values():
-        if line.count:
-            head = line.head()
-            assert head is not None
-            found.setdefault(_level(head, policy, draft.now_ms), []).append(line)
+    for line in draft.state.active.values():
+        head = line.head()
+        assert head is not None
+        found.setdefault(_level(head, policy, draft.now_ms), []).append(line)
     for level in sorted(found, reverse=True):
         yield found[level]
 
@@ -34,7 +33,7 @@ def _level(head: JobRecord, policy: OrderPolicy, now_ms: int) -> Level:
         priority += (now_ms - head.submitted_at_ms) // policy.aging_step_ms
     urgent = 0
     if head.deadline_ms is not None:
-        slack_ms = head.deadline_ms - now_ms - head.line.plan.run_ms
+        slack_ms = head.deadline_ms - now_ms - head.run_ms
         urgent = int(slack_ms < policy.urgent_slack_ms)
     return priority, urgent
 

@@ -14,6 +14,9 @@ from bursar.model.tenant import FlavorResource
 
 FAR_FUTURE_MS = 1 << 62
 
+LineKey = tuple[str, int, int]
+"""Queue, priority, and the number of the shape's plan."""
+
 Rank = tuple[int | str, ...]
 """What a job is sorted by among those of its queue; ends with its id."""
 
@@ -52,6 +55,7 @@ class JobRecord:
         "priority",
         "rank",
         "request",
+        "run_ms",
         "saved_at_ms",
         "spec",
         "started_at_ms",
@@ -76,6 +80,7 @@ class JobRecord:
         self.done_ms = 0
         self.unmet: frozenset[str] = frozenset()
         self.rank: Rank = ()
+        self.run_ms = 0
         self.line: KindLine
         self.claim: Claim | None = None
         self.ticket = 0
@@ -133,28 +138,39 @@ def rank_of(record: JobRecord, terms: Sequence[OrderTerm], gpu_milli: int) -> Ra
 class KindLine:
     """Waiting jobs of one kind: a heap with lazy removal, so that a long backlog costs nothing.
 
-    Each time a job joins it gets a new ticket; an entry with an old ticket is a leftover.
+    Each time a job joins it gets a new ticket; an entry with an old ticket is a leftover. While anybody
+    waits, the line stands in ``active``, so that a cycle never meets an empty one.
     """
 
-    __slots__ = ("_heap", "count", "kind", "members", "plan")
+    __slots__ = ("_active", "_heap", "count", "kind", "members", "plan")
 
-    def __init__(self, kind: Kind, plan: ShapePlan) -> None:
+    def __init__(self, kind: Kind, plan: ShapePlan, active: dict[LineKey, KindLine]) -> None:
+        self._active = active
         self.kind = kind
         self.plan = plan
         self.count = 0
         self.members = 0
         self._heap: list[tuple[Rank, int, JobRecord]] = []
 
+    @property
+    def key(self) -> LineKey:
+        """What tells this line from others of the same fleet."""
+        return self.kind.queue, self.kind.priority, self.plan.id
+
     def join(self, record: JobRecord) -> None:
         """A job starts waiting here, or waits again."""
         record.ticket += 1
         heapq.heappush(self._heap, (record.rank, record.ticket, record))
         self.count += 1
+        if self.count == 1:
+            self._active[self.key] = self
 
     def leave(self, record: JobRecord) -> None:
         """A job stopped waiting; its entry is dropped when it comes to the front."""
         record.ticket += 1
         self.count -= 1
+        if not self.count:
+            del self._active[self.key]
         if len(self._heap) > 2 * self.count + 64:
             self._heap = sorted(entry for entry in self._heap if entry[2].ticket == entry[1])
 

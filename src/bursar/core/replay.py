@@ -188,8 +188,8 @@ class Replay:
         self._orders_seen = len(orders)
 
     def _settle(self, record: JobRecord, placement: Placement) -> None:
-        plan, now_ms = record.line.plan, self.draft.now_ms
-        self._stays[record.id] = _Stay(record, placement, now_ms + plan.run_ms, False)
+        now_ms = self.draft.now_ms
+        self._stays[record.id] = _Stay(record, placement, now_ms + record.run_ms, False)
         end_ms = now_ms + remaining_run_ms(record, self.odds)
         heapq.heappush(self._due, (end_ms, record.id))
 
@@ -227,7 +227,7 @@ class Replay:
             room = find_room(fit, record.line.plan.min_counts, search)
             if room is not None:
                 placement = self.draft.placement(pool, room.tasks)
-                end_ms = self.draft.now_ms + record.line.plan.run_ms
+                end_ms = self.draft.now_ms + record.run_ms
                 end = (end_ms, record.spec.queue, room.tasks, self.state.request_of(placement))
                 self.draft.started_ends.setdefault(pool.spec.name, []).append(end)
                 self._settle(record, placement)

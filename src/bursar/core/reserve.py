@@ -179,7 +179,7 @@ def takes_kept_quota(
     and those of the planned job's own queue, can be in the way.
     """
     quota, queue = draft.state.quota, record.spec.queue
-    end_ms = draft.now_ms + record.line.plan.run_ms
+    end_ms = draft.now_ms + record.run_ms
     for planned, slack in zip(draft.planned, draft.slack, strict=True):
         if end_ms <= planned.at_ms or quota.root(queue) != quota.root(planned.queue):
             continue
@@ -192,7 +192,7 @@ def takes_kept_quota(
 
 def spend_slack(draft: Draft, record: JobRecord, request: Mapping[FlavorResource, int]) -> None:
     """A job that outlasts planned starts was started: less quota is left beside them."""
-    end_ms = draft.now_ms + record.line.plan.run_ms
+    end_ms = draft.now_ms + record.run_ms
     for planned, slack in zip(draft.planned, draft.slack, strict=True):
         if end_ms > planned.at_ms:
             for fr, amount in request.items():

@@ -71,6 +71,7 @@ class ShapePlan:
         "counts",
         "fits",
         "groups",
+        "has_slices",
         "id",
         "lines",
         "min_counts",
@@ -93,6 +94,7 @@ class ShapePlan:
         self.tasks = sum(self.counts)
         self.run_ms = unknown_run_ms if shape.run_ms is None else shape.run_ms
         self.plain_gpus = _plain_gpus(shape)
+        self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
         self.fits: tuple[PoolFit, ...] = ()
         self.problem = ""
 
@@ -135,15 +137,24 @@ class ShapePlan:
         return misplaced, fit.expected_micro_usd, market, model, spec.name
 
 
-def shape_of(spec: JobSpec) -> Shape:
-    """What the scheduler looks at in a job: jobs that agree in it are one kind to a queue."""
+def planned_run_ms(spec: JobSpec) -> int | None:
+    """How long a job is planned to run: its run time, rounded up to the grid."""
     run_ms = run_time_of(spec)
+    return None if run_ms is None else round_up_run_time_ms(run_ms)
+
+
+def shape_of(spec: JobSpec, *, with_run_time: bool = True) -> Shape:
+    """What the scheduler looks at in a job: jobs that agree in it are one kind to a queue.
+
+    Where nothing is planned around run times and no pool interrupts, run times make no difference to
+    where a job may start, and leaving them out keeps kinds few.
+    """
     return Shape(
         groups=spec.groups,
         constraints=spec.constraints,
         checkpoint=spec.checkpoint,
         preemptible=spec.preemptible,
-        run_ms=None if run_ms is None else round_up_run_time_ms(run_ms),
+        run_ms=planned_run_ms(spec) if with_run_time else None,
     )
 
 

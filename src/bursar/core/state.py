@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from bursar.core.charge import quota_request, share_weight
 from bursar.core.fragmentation import WorkloadMix
 from bursar.core.lifecycle import LIVE, OVER, next_state
-from bursar.core.line import Claim, JobRecord, KindLine, rank_of
+from bursar.core.line import Claim, JobRecord, KindLine, LineKey, rank_of
 from bursar.core.node import FOREIGN, NodeState
 from bursar.core.pool import PoolState
 from bursar.core.quota import QuotaNode, QuotaTree
-from bursar.core.shape import ShapePlan, shape_of
+from bursar.core.shape import ShapePlan, planned_run_ms, shape_of
 from bursar.core.usage import TenantUsage
 from bursar.model import event as ev
 from bursar.model.attempt import Placement, Task
@@ -26,6 +26,9 @@ from bursar.model.kind import Kind, Shape
 from bursar.model.policy import PlacementPolicy, Policies
 from bursar.model.tenant import FlavorResource, Tenant
 from bursar.model.units import SECOND_MS
+
+PLANS_KEPT = 4_096
+"""Plans of shapes that may come back; more than this, and those without jobs are dropped."""
 
 
 class FleetState:
@@ -42,7 +45,8 @@ class FleetState:
         self.pool_of_node: dict[str, PoolState] = {}
         self.jobs: dict[str, JobRecord] = {}
         self.finished: dict[str, JobState] = {}
-        self.lines: dict[tuple[str, int, int], KindLine] = {}
+        self.lines: dict[LineKey, KindLine] = {}
+        self.active: dict[LineKey, KindLine] = {}
         self.blocked: dict[str, JobRecord] = {}
         self.dependents: dict[str, set[str]] = {}
         self.claims: dict[str, JobRecord] = {}
@@ -52,6 +56,9 @@ class FleetState:
         self.to_stop: dict[str, JobRecord] = {}
         self._plans: dict[Shape, ShapePlan] = {}
         self._plans_made = 0
+        self._run_times_matter = policies.backfill.reservations > 0 or any(
+            spec.interruptions_per_million_hours for spec in fleet.pools
+        )
         self._apply: dict[type, Callable[..., None]] = _handlers(self)
         self.parents: dict[str, str | None] = {t.name: t.parent for t in self.tenants.values()}
         self.preemption_policies = {t.name: t.preemption for t in self.tenants.values()}
@@ -96,7 +103,7 @@ class FleetState:
 
     def line_for(self, spec: JobSpec, priority: int) -> KindLine:
         """The line of a job's kind, made when the first such job arrives."""
-        shape = shape_of(spec)
+        shape = shape_of(spec, with_run_time=self._run_times_matter)
         plan = self._plans.get(shape)
         if plan is None:
             plan = ShapePlan(self._plans_made, shape, self.policies.backfill.unknown_run_time_ms)
@@ -107,7 +114,7 @@ class FleetState:
         line = self.lines.get(key)
         if line is None:
             kind = Kind(queue=spec.queue, priority=priority, shape=plan.shape)
-            line = self.lines[key] = KindLine(kind, plan)
+            line = self.lines[key] = KindLine(kind, plan, self.active)
             plan.lines += 1
         return line
 
@@ -148,17 +155,23 @@ class FleetState:
         """Find the job's line and its place in it."""
         record.line = self.line_for(record.spec, record.priority)
         record.line.members += 1
+        unknown_ms = self.policies.backfill.unknown_run_time_ms
+        record.run_ms = planned_run_ms(record.spec) or unknown_ms
         record.rank = rank_of(record, self.policies.order.terms, record.line.plan.gpu_milli)
 
     def delist(self, record: JobRecord) -> None:
-        """Undo ``enlist``: a line goes with its last job, and a plan with its last line."""
+        """Undo ``enlist``: a line goes with its last job; plans are kept while they are few."""
         line = record.line
         line.members -= 1
         if not line.members:
-            del self.lines[line.kind.queue, line.kind.priority, line.plan.id]
+            del self.lines[line.key]
             line.plan.lines -= 1
-            if not line.plan.lines:
-                del self._plans[line.plan.shape]
+            if not line.plan.lines and len(self._plans) > PLANS_KEPT:
+                self._forget_plans()
+
+    def _forget_plans(self) -> None:
+        """Drop the plans of shapes that no job has; those that come back are worked out again."""
+        self._plans = {shape: plan for shape, plan in self._plans.items() if plan.lines}
 
     def cancelled(self, event: ev.JobCancelled) -> None:
         record = self.jobs.get(event.job_id)
@@ -182,9 +195,8 @@ class FleetState:
         self._move(record, type(event))
         record.attempt = event.attempt
         self.hold_room(record, event.placement)
-        plan = record.line.plan
         record.assigned_at_ms = record.saved_at_ms = event.at_ms
-        record.end_at_ms = event.at_ms + _remaining_ms(record, plan.run_ms)
+        record.end_at_ms = event.at_ms + _remaining_ms(record)
         pool = self.pools[event.placement.pool]
         record.weight = share_weight(event.placement, pool.spec, self.policies.order.usage_unit)
         insort(pool.ends, (record.end_at_ms, record.id))
@@ -442,11 +454,11 @@ class FleetState:
         self._rematch()
 
 
-def _remaining_ms(record: JobRecord, run_ms: int) -> int:
+def _remaining_ms(record: JobRecord) -> int:
     """What is left to run: a job that resumes from a checkpoint has the saved part behind it."""
     if not record.done_ms:
-        return run_ms
-    return max(SECOND_MS, run_ms - record.done_ms) + record.spec.checkpoint.restart_ms
+        return record.run_ms
+    return max(SECOND_MS, record.run_ms - record.done_ms) + record.spec.checkpoint.restart_ms
 
 
 def _foreign_task(event: ev.ForeignUsageSeen, node: NodeState) -> Task:

@@ -26,7 +26,7 @@ def swapped(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRe
     record = state.jobs[job_id]
     if not can_be_swapped(record):
         raise BrokenInvariant(f"{record!r} does not wait in line and cannot be changed")
-    old = (record.spec, record.line, record.rank)
+    old = (record.spec, record.line, record.rank, record.run_ms)
     record.line.leave(record)
     record.spec = new_spec
     state.enlist(record)
@@ -36,5 +36,5 @@ def swapped(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRe
     finally:
         record.line.leave(record)
         state.delist(record)
-        record.spec, record.line, record.rank = old
+        record.spec, record.line, record.rank, record.run_ms = old
         record.line.join(record)

@@ -52,7 +52,7 @@ def would_delay(draft: Draft, head: JobRecord, planned: PlannedStart) -> WouldDe
         job_id=planned.job_id,
         planned_start_ms=planned.at_ms,
         wait_ms=max(0, planned.at_ms - draft.now_ms),
-        run_ms=head.line.plan.run_ms,
+        run_ms=head.run_ms,
     )
 
 

@@ -56,7 +56,7 @@ LIMITS: dict[tuple[type, str], Limits] = {
     (gpu.MigProfile, "memory_slices"): POSITIVE,
     (gpu.MigProfile, "max_instances"): POSITIVE,
     (policy.Policies, "priority_classes"): ANY_SIGN,
-    (policy.BorrowWhileReclaiming, "max_priority_threshold"): ANY_SIGN,
+    (policy.BorrowWhileReclaiming, "max_priority"): ANY_SIGN,
     (policy.OrderPolicy, "aging_step_ms"): POSITIVE,
     (policy.BackfillPolicy, "unknown_run_time_ms"): POSITIVE,
 }

@@ -1,0 +1,183 @@
+"""One record for each job that is not over, and a few compact columns for those that are."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bursar.core.charge import gpu_milli
+from bursar.model.attempt import Placement
+from bursar.model.event import JobSubmitted
+from bursar.model.fleet import Pool
+from bursar.model.job import GpuRequest, JobSpec, MigSlice, TaskGroup, WholeGpus
+from bursar.model.units import MILLI, SECOND_MS
+from bursar.simulate.measures.teams import TeamAccount
+
+SHORTEST_RUN_MS = 10 * SECOND_MS
+"""Bounded slowdown: a run shorter than this counts as this long."""
+
+SIZES = ("no GPU", "part of a GPU", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9-32 GPUs", "33+ GPUs")
+_UP_TO_MILLI = ((0, 0), (MILLI - 1, 1), (MILLI, 2), (4 * MILLI, 3), (8 * MILLI, 4), (32 * MILLI, 5))
+
+
+def size_class(wanted_milli: int) -> int:
+    """Which of ``SIZES`` a job belongs to."""
+    for up_to, size in _UP_TO_MILLI:
+        if wanted_milli <= up_to:
+            return size
+    return len(SIZES) - 1
+
+
+class LiveJob:
+    """A job that is not over: how long it stood in line, and what its attempt holds.
+
+    ``since_ms`` is when it joined the line it stands in, None while it runs or waits for other jobs.
+    ``kept_from_ms`` is the moment from which the work of the attempt counts: its assignment, or after
+    an earlier attempt the end of its restart. ``saved_ms`` is its last checkpoint.
+    """
+
+    __slots__ = (
+        "assigned_ms",
+        "attempt",
+        "cancelled",
+        "expired",
+        "gpu_milli",
+        "kept_from_ms",
+        "kept_ms",
+        "placement",
+        "ready_ms",
+        "saved_ms",
+        "since_ms",
+        "slo_left",
+        "slo_met",
+        "spec",
+        "submitted_ms",
+        "team",
+        "waited_ms",
+        "wanted_milli",
+    )
+
+    def __init__(self, event: JobSubmitted, team: TeamAccount, wanted_milli: int) -> None:
+        self.spec: JobSpec = event.spec
+        self.team = team
+        self.wanted_milli = wanted_milli
+        self.submitted_ms = self.ready_ms = event.at_ms
+        self.since_ms: int | None = None
+        self.waited_ms = 0
+        self.kept_ms = 0
+        self.placement: Placement | None = None
+        self.attempt = 0
+        self.gpu_milli = 0
+        self.assigned_ms = 0
+        self.kept_from_ms: int | None = None
+        self.saved_ms: int | None = None
+        self.cancelled = self.expired = False
+        slo = event.spec.slo
+        self.slo_left = 0 if slo is None else slo.gpu_ms * MILLI
+        self.slo_met = False
+
+    def assign(self, placement: Placement, attempt: int, gpu_milli: int, at_ms: int) -> None:
+        """It holds this from now on."""
+        self.placement = placement
+        self.attempt = attempt
+        self.gpu_milli = gpu_milli
+        self.assigned_ms = at_ms
+        self.kept_from_ms = at_ms if attempt == 1 else None
+        self.saved_ms = None
+        if self.since_ms is not None:
+            self.waited_ms += at_ms - self.since_ms
+            self.since_ms = None
+
+    def start(self, at_ms: int) -> None:
+        if self.attempt > 1 and self.kept_from_ms is None:
+            self.kept_from_ms = at_ms + self.spec.checkpoint.restart_ms
+
+    def divide(self, end_ms: int, *, lost: bool) -> Stay:
+        """How the time of an attempt that ends now divides; the parts add up to all of it."""
+        begin_ms = self.assigned_ms
+        kept_from_ms = end_ms if self.kept_from_ms is None else min(end_ms, self.kept_from_ms)
+        kept_until_ms = end_ms
+        if lost:
+            saved_ms = kept_from_ms if self.saved_ms is None else self.saved_ms
+            kept_until_ms = max(kept_from_ms, saved_ms)
+        self._count_for_slo(kept_from_ms, kept_until_ms)
+        self.kept_ms += kept_until_ms - kept_from_ms
+        return Stay(
+            restart_ms=kept_from_ms - begin_ms,
+            kept_ms=kept_until_ms - kept_from_ms,
+            lost_ms=end_ms - kept_until_ms,
+        )
+
+    def _count_for_slo(self, begin_ms: int, end_ms: int) -> None:
+        """Find out whether the promised GPU time is reached in this stretch, and in time."""
+        slo = self.spec.slo
+        if slo is None or self.slo_left <= 0 or not self.gpu_milli:
+            return
+        reached_ms = begin_ms - (-self.slo_left // self.gpu_milli)
+        self.slo_left -= (end_ms - begin_ms) * self.gpu_milli
+        if self.slo_left <= 0:
+            self.slo_met = reached_ms <= self.submitted_ms + slo.within_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """An attempt's time on its GPUs: getting back to where it was, work that counts, work lost."""
+
+    restart_ms: int
+    kept_ms: int
+    lost_ms: int
+
+
+class Wanted:
+    """How much GPU jobs ask for, in thousandths; slices as in the first pool that can be cut so."""
+
+    def __init__(self, pools: Iterable[Pool]) -> None:
+        self._pools = sorted(pools, key=lambda pool: pool.name)
+        self._of_part: dict[GpuRequest, int] = {}
+
+    def milli(self, spec: JobSpec) -> int:
+        total = 0
+        for group in spec.groups:
+            gpu = group.gpu
+            if type(gpu) is WholeGpus:
+                total += gpu.count * group.count * MILLI
+            elif gpu is not None:
+                part = self._of_part.get(gpu)
+                if part is None:
+                    part = self._of_part[gpu] = self._part(group, gpu)
+                total += part * group.count
+        return total
+
+    def _part(self, group: TaskGroup, request: GpuRequest) -> int:
+        for pool in self._pools:
+            if pool.gpu_model is None:
+                continue
+            if isinstance(request, MigSlice):
+                mig = pool.gpu_model.mig
+                if mig is None or mig.find(request.profile) is None:
+                    continue
+            return gpu_milli(group, pool)
+        return 0
+
+
+class FinishedJobs:
+    """Columns over the jobs that ended well: 29 bytes for each, so that a million is nothing."""
+
+    __slots__ = ("jct_ms", "size", "slowdown_milli", "team", "wait_ms")
+
+    def __init__(self) -> None:
+        self.team = array("I")
+        self.size = array("B")
+        self.jct_ms = array("q")
+        self.wait_ms = array("q")
+        self.slowdown_milli = array("q")
+
+    def add(self, job: LiveJob, end_ms: int) -> None:
+        """Keep the numbers of a job that has just ended."""
+        self.team.append(job.team.index)
+        self.size.append(size_class(job.wanted_milli))
+        self.jct_ms.append(end_ms - job.submitted_ms)
+        self.wait_ms.append(job.waited_ms)
+        slowdown = MILLI * (end_ms - job.ready_ms) // max(SHORTEST_RUN_MS, job.kept_ms)
+        self.slowdown_milli.append(max(MILLI, slowdown))

@@ -1,0 +1,190 @@
+"""From what was counted to the summary of a run."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bursar.model.units import HOUR_MS, MILLI
+from bursar.simulate.measures.fairness import Fairness
+from bursar.simulate.measures.job_book import SIZES, FinishedJobs, LiveJob
+from bursar.simulate.measures.ledger import Ledger
+from bursar.simulate.measures.money import MARKETS, Cost, cost_of
+from bursar.simulate.measures.quantiles import (
+    Spread,
+    ascending,
+    nearest_rank,
+    ordered_by_group,
+    spread_of,
+)
+from bursar.simulate.measures.samples import (
+    CAPACITY,
+    FIRST_COST,
+    FIRST_HELD_COST,
+    FREE,
+    HELD,
+    SCATTERED,
+    UNALLOCATED,
+    WAITING,
+    Row,
+)
+from bursar.simulate.measures.summary import (
+    Cycles,
+    GpuTime,
+    Outcomes,
+    Summary,
+    TeamSummary,
+    Times,
+    Use,
+)
+from bursar.simulate.measures.teams import TeamAccount, TeamAccounts
+
+WAIT_QUANTILES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """Everything counted up to the end of a run. ``end`` are the integrals at that moment."""
+
+    began_ms: int
+    end: Row
+    jobs: Mapping[str, LiveJob]
+    accounts: TeamAccounts
+    finished: FinishedJobs
+    ledger: Ledger
+    fairness: Fairness
+    cycle_ns: array[int]
+
+    @property
+    def span_ms(self) -> int:
+        return self.end[0] - self.began_ms
+
+
+def summarise(name: str, books: Books) -> Summary:
+    """All numbers of a run."""
+    times, by_team, by_size = _times(books)
+    unfinished = list(books.jobs.values())
+    gpu_time = _gpu_time(books)
+    return Summary(
+        name=name,
+        began_ms=books.began_ms,
+        ended_ms=books.end[0],
+        makespan_ms=books.span_ms,
+        outcomes=_outcomes(books.accounts.all, len(unfinished)),
+        times=times,
+        by_size={
+            size: found for size, found in zip(SIZES, by_size, strict=True) if found.jct_ms.count
+        },
+        teams=_teams(books, by_team),
+        gpu_time=gpu_time,
+        use=_use(books, gpu_time),
+        fairness=books.fairness,
+        losses=books.ledger.losses(),
+        promises=books.ledger.promises(unfinished, books.end[0]),
+        cost=_cost(books.end[1]),
+        cycles=_cycles(books.cycle_ns),
+    )
+
+
+def wait_quantiles(waits_ms: Sequence[int]) -> tuple[int, ...]:
+    """Evenly spaced quantiles from the least to the largest, for a curve of the distribution."""
+    if not waits_ms:
+        return ()
+    ordered = sorted(waits_ms)
+    last = len(ordered) - 1
+    points = min(WAIT_QUANTILES, last)
+    return tuple(ordered[last * number // max(1, points)] for number in range(points + 1))
+
+
+def _times(books: Books) -> tuple[Times, list[Times], list[Times]]:
+    """Overall, by team, by size. Each column is sorted once."""
+    jobs, teams = books.finished, len(books.accounts.all)
+    found = [
+        _spreads(jobs, column, teams) for column in (jobs.jct_ms, jobs.wait_ms, jobs.slowdown_milli)
+    ]
+    rows = [Times(jct_ms=a, wait_ms=b, slowdown_milli=c) for a, b, c in zip(*found, strict=True)]
+    return rows[0], rows[1 : 1 + teams], rows[1 + teams :]
+
+
+def _spreads(jobs: FinishedJobs, column: array[int], teams: int) -> list[Spread]:
+    order = ascending(column)
+    by_team = ordered_by_group(column, jobs.team, order, teams)
+    by_size = ordered_by_group(column, jobs.size, order, len(SIZES))
+    every = array("q", (column[index] for index in order))
+    return [spread_of(values) for values in (every, *by_team, *by_size)]
+
+
+def _outcomes(accounts: Sequence[TeamAccount], unfinished: int) -> Outcomes:
+    return Outcomes(
+        submitted=sum(account.submitted for account in accounts),
+        succeeded=sum(account.succeeded for account in accounts),
+        failed=sum(account.failed for account in accounts),
+        cancelled=sum(account.cancelled for account in accounts),
+        unfinished=unfinished,
+    )
+
+
+def _teams(books: Books, times: list[Times]) -> tuple[TeamSummary, ...]:
+    """By name."""
+    end_ms = books.end[0]
+    found = []
+    for account in sorted(books.accounts.all, key=lambda account: account.name):
+        open_jobs = account.submitted - account.succeeded - account.failed - account.cancelled
+        held = account.held.total(end_ms)
+        found.append(
+            TeamSummary(
+                team=account.name,
+                outcomes=_outcomes([account], open_jobs),
+                times=times[account.index],
+                gpu_milli_ms=held,
+                entitled_gpu_milli_ms=round(account.entitled),
+                satisfied=_ratio(held, account.demand(end_ms), of_nothing=1.0),
+                cost_micro_usd=account.cost.total(end_ms) // HOUR_MS,
+                preemptions=account.preemptions,
+                lost_gpu_milli_ms=account.lost_milli_ms,
+                lost_micro_usd=account.lost_micro_usd_ms // HOUR_MS,
+            )
+        )
+    return tuple(found)
+
+
+def _gpu_time(books: Books) -> GpuTime:
+    values = books.end[1]
+    lost, restart = books.ledger.lost_milli_ms, books.ledger.restart_milli_ms
+    return GpuTime(
+        capacity=values[CAPACITY],
+        allocated=values[HELD],
+        idle=values[CAPACITY] - values[HELD],
+        lost=lost,
+        restart=restart,
+        useful=max(0, values[HELD] - lost - restart),
+    )
+
+
+def _use(books: Books, gpu_time: GpuTime) -> Use:
+    values, span_ms = books.end[1], books.span_ms
+    return Use(
+        allocated=_ratio(gpu_time.allocated, gpu_time.capacity),
+        useful=_ratio(gpu_time.useful, gpu_time.capacity),
+        fragmentation=_ratio(values[SCATTERED], values[FREE]),
+        unallocated_gpus_while_waiting=_ratio(values[UNALLOCATED], span_ms * MILLI),
+        waiting_jobs=_ratio(values[WAITING], span_ms),
+    )
+
+
+def _cost(values: tuple[int, ...]) -> Cost:
+    held = dict(zip(MARKETS, values[FIRST_HELD_COST:FIRST_COST], strict=True))
+    there = dict(zip(MARKETS, values[FIRST_COST : FIRST_COST + len(MARKETS)], strict=True))
+    return cost_of(there, held)
+
+
+def _cycles(cycle_ns: array[int]) -> Cycles:
+    ordered = sorted(cycle_ns)
+    return Cycles(
+        count=len(ordered), p50_ns=nearest_rank(ordered, 50), p99_ns=nearest_rank(ordered, 99)
+    )
+
+
+def _ratio(part: float, whole: float, *, of_nothing: float = 0.0) -> float:
+    return part / whole if whole else of_nothing

@@ -1,0 +1,191 @@
+"""The event log: what is written is what is read, of every type, and a bad line is told."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bursar.core.state import FleetState
+from bursar.model import event as ev
+from bursar.model.errors import UserError
+from bursar.model.event import Event
+from bursar.model.fleet import Fleet
+from bursar.model.policy import Policies
+from bursar.model.tenant import Tenant
+from bursar.simulate.demo import demonstration
+from bursar.simulate.event_log import (
+    VERSION_KEY,
+    RecordedRun,
+    read_events,
+    read_run,
+    write_events,
+    write_run,
+)
+from bursar.simulate.loop import Simulation
+from tests.simulate.rough_days import rough_day
+
+EVENT_TYPES = get_args(Event)
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+
+
+def from_log(text: str) -> list[Event]:
+    return list(read_events(io.StringIO(text)))
+
+
+def to_log(*events: Event) -> str:
+    file = io.StringIO()
+    assert write_events(events, file) == len(events)
+    return file.getvalue()
+
+
+def test_every_event_is_meant() -> None:
+    """A union that lost members would keep every promise below."""
+    classes = {
+        value
+        for name, value in vars(ev).items()
+        if isinstance(value, type) and value.__module__ == ev.__name__
+    }
+    assert set(EVENT_TYPES) == classes
+    assert len(classes) >= 20
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__name__)
+def test_every_type_of_event_survives(kind: type[Event]) -> None:
+    @given(st.lists(st.from_type(kind), max_size=3))
+    @settings(max_examples=25)
+    def round_trip(events: list[Event]) -> None:
+        text = to_log(*events)
+        read = from_log(text)
+        assert read == events
+        assert to_log(*read) == text
+
+    round_trip()
+
+
+@given(st.from_type(Fleet), st.lists(st.from_type(Tenant), max_size=2), st.from_type(Policies))
+@settings(max_examples=25)
+def test_every_header_survives(fleet: Fleet, tenants: list[Tenant], policies: Policies) -> None:
+    run = RecordedRun(fleet=fleet, tenants=tuple(tenants), policies=policies, events=())
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "events.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            write_run(run, file)
+        read = read_run(path)
+        assert replace(read, events=tuple(read.events)) == run
+
+
+@pytest.mark.parametrize("scenario", [demonstration(7), rough_day(5)], ids=["demo", "rough day"])
+def test_a_run_is_rebuilt_from_its_log(tmp_path: Path, scenario: object) -> None:
+    assert hasattr(scenario, "fleet") and hasattr(scenario, "tenants")
+    simulation = Simulation(scenario)  # type: ignore[arg-type]
+    events = [e for step in simulation.steps() for e in (*step.events, *step.committed)]
+    run = RecordedRun(
+        fleet=scenario.fleet, tenants=scenario.tenants, policies=Policies(), events=events
+    )
+    path = tmp_path / "events.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        assert write_run(run, file) == len(events)
+
+    read = read_run(path)
+    assert replace(read, events=list(read.events)) == run
+    rebuilt = FleetState(read.fleet, read.tenants, read.policies)
+    for event in read.events:
+        rebuilt.apply(event)
+    assert rebuilt.finished == simulation.state.finished
+    assert sorted(rebuilt.jobs) == sorted(simulation.state.jobs)
+
+
+def test_a_line_is_short_and_says_its_type() -> None:
+    line = to_log(ev.NodeLost(at_ms=5, node="n1"))
+    assert line == '{"type":"NodeLost","at_ms":5,"node":"n1"}\n'
+
+
+def test_a_field_that_is_younger_than_the_log_gets_its_default() -> None:
+    (seen,) = from_log('{"type":"ForeignUsageSeen","at_ms":5,"node":"n1"}\n')
+    assert seen == ev.ForeignUsageSeen(at_ms=5, node="n1")
+
+
+BAD_LINES = {
+    "not JSON": ("{", "the last line was not written to its end (Expecting"),
+    "no type": ('{"at_ms":1}\n', "there is no 'type' that says what it is"),
+    "no mapping": ("[]\n", "there is no 'type' that says what it is"),
+    "an unknown type": (
+        '{"type":"NodeLosd","at_ms":1,"node":"n"}\n',
+        "'NodeLosd' is no type; did you mean 'NodeLost'?",
+    ),
+    "a type that is no text": ('{"type":[1]}\n', "'[1]' is no type"),
+    "an unknown field": (
+        '{"type":"NodeLost","at_ms":1,"nod":"n"}\n',
+        "NodeLost has no field 'nod'; did you mean 'node'?",
+    ),
+    "a missing field": ('{"type":"NodeLost","at_ms":1}\n', "NodeLost lacks 'node'"),
+    "a wrong type": (
+        '{"type":"NodeLost","at_ms":"1","node":"n"}\n',
+        "NodeLost: at_ms: '1' is of type str, not a int",
+    ),
+    "true for a number": (
+        '{"type":"NodeLost","at_ms":true,"node":"n"}\n',
+        "NodeLost: at_ms: 'True' is of type bool, not a int",
+    ),
+    "a wrong value deep inside": (
+        '{"type":"GpuPartitioned","at_ms":1,"node":"n","gpu":0,'
+        '"layout":[{"profile":"1g.10gb","start":"x"}]}\n',
+        "GpuPartitioned: layout[0].start: 'x' is of type str, not a int",
+    ),
+    "not a number": (
+        '{"type":"NodeLost","at_ms":NaN,"node":"n"}\n',
+        "NaN is not a number of JSON",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", sorted(BAD_LINES))
+def test_a_bad_line_is_told_with_file_and_line(mistake: str) -> None:
+    line, reason = BAD_LINES[mistake]
+    good = to_log(ev.NodeRestored(at_ms=5, node="n1"))
+    events = read_events(io.StringIO(good + "\n" + line))
+    assert next(events) == ev.NodeRestored(at_ms=5, node="n1")
+    with pytest.raises(UserError) as caught:
+        next(events)
+    assert caught.value.problem.startswith(f"<events>:3: this line is not an event: {reason}")
+    assert caught.value.code == "bad-event-line"
+
+
+def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"\xff\xfe\n")
+    with path.open(encoding="utf-8") as file, pytest.raises(UserError, match=r"log:1: .*UTF-8"):
+        list(read_events(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "not-an-event-log"),
+        ('{"type":"NodeLost","at_ms":1,"node":"n"}\n', "not-an-event-log"),
+        (json.dumps({VERSION_KEY: 99}) + "\n", "event-log-version"),
+        (json.dumps({VERSION_KEY: 1, "fleet": 5}) + "\n", "bad-event-line"),
+        ("{\n", "bad-event-line"),
+        ("\udcff\n", "bad-event-line"),
+    ],
+)
+def test_a_file_that_is_no_log_is_refused(tmp_path: Path, text: str, code: str) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(UserError) as caught:
+        read_run(path)
+    assert caught.value.code == code
+
+
+def test_a_log_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        read_run(tmp_path / "none")
+    assert caught.value.code == "no-event-log"

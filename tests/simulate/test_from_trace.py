@@ -1,0 +1,176 @@
+"""A trace on a fleet: every row is a job of ours, or is told why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from bursar.core.check import require_sound
+from bursar.model.event import JobSubmitted
+from bursar.model.job import JobSpec, JobState, MpsShare, TaskGroup, WholeGpus
+from bursar.model.policy import Policies
+from bursar.model.tenant import Tenant
+from bursar.model.units import HOUR_MS, MINUTE_MS
+from bursar.simulate.from_trace import (
+    Estimate,
+    JobStream,
+    TraceMapping,
+    TraceRun,
+    UnknownTeams,
+    as_scenario,
+)
+from bursar.simulate.loop import Simulation
+from bursar.simulate.trace import Trace, TraceJob
+from bursar.testing import fleet_of, pool, queue, tenant
+
+FLEET = fleet_of(pool("a100", nodes=4), pool("t4", nodes=2, gpus=4, model="t4"))
+TENANTS = (tenant("acme"), queue("vision", "acme", {"a100-80gb/owned": 16}))
+ROW = TraceJob(job_id="1", submitted_ms=0, run_ms=HOUR_MS, team="vision", gpus=1)
+
+
+def run_of(*jobs: TraceJob, mapping: TraceMapping | None = None) -> TraceRun:
+    trace = Trace(source="days.csv", jobs=jobs)
+    return as_scenario(trace, FLEET, TENANTS, Policies(), mapping)
+
+
+def spec_of(job: TraceJob, mapping: TraceMapping | None = None) -> JobSpec:
+    (event,) = run_of(job, mapping=mapping).scenario.events
+    assert isinstance(event, JobSubmitted)
+    return event.spec
+
+
+@pytest.mark.parametrize(
+    ("job", "groups"),
+    [
+        (replace(ROW, gpus=8), (TaskGroup(gpu=WholeGpus(count=8)),)),
+        (replace(ROW, gpus=16), (TaskGroup(count=2, gpu=WholeGpus(count=8)),)),
+        (
+            replace(ROW, gpus=12, cpu_milli=12_000, memory_mib=1_200),
+            (
+                TaskGroup(gpu=WholeGpus(count=8), cpu_milli=8_000, memory_mib=800),
+                TaskGroup(name="rest", gpu=WholeGpus(count=4), cpu_milli=4_000, memory_mib=400),
+            ),
+        ),
+        (
+            replace(ROW, gpus=8, gpu_models=("Tesla T4",)),
+            (TaskGroup(count=2, gpu=WholeGpus(count=4, models=("t4-16gb",))),),
+        ),
+        (replace(ROW, gpus=2, tasks=3), (TaskGroup(count=3, gpu=WholeGpus(count=2)),)),
+        (replace(ROW, gpus=0, gpu_milli=250), (TaskGroup(gpu=MpsShare(percent=25)),)),
+        (replace(ROW, gpus=0, gpu_milli=251), (TaskGroup(gpu=MpsShare(percent=26)),)),
+        (replace(ROW, gpus=0, gpu_milli=1000), (TaskGroup(gpu=WholeGpus(count=1)),)),
+        (replace(ROW, gpus=0, cpu_milli=500), (TaskGroup(cpu_milli=500),)),
+    ],
+)
+def test_what_a_row_asks_for(job: TraceJob, groups: tuple[TaskGroup, ...]) -> None:
+    assert spec_of(job).groups == groups
+
+
+def test_parts_that_are_rounded_are_counted() -> None:
+    odd = replace(ROW, gpus=0, gpu_milli=333)
+    notes = run_of(odd, replace(odd, job_id="2")).remarks.notes
+    assert notes == ("2 jobs: ask for a part of a GPU that is no whole percent, rounded up",)
+
+
+@pytest.mark.parametrize(
+    ("job", "problem"),
+    [
+        (replace(ROW, gpus=64), "groups cannot run at once on any pool"),
+        (replace(ROW, gpu_models=("z9",)), "'z9' is not a GPU model we know"),
+        (replace(ROW, gpu_models=("h100",)), "groups cannot run on any pool"),
+        (replace(ROW, memory_mib=2**40), "groups cannot run on any pool"),
+        (replace(ROW, submitted_ms=-5), "was submitted 5 ms before the trace begins"),
+        (replace(ROW, run_ms=-5), "ran for -5 ms"),
+        (replace(ROW, tasks=0), "groups[0].count is 0"),
+    ],
+)
+def test_what_can_never_run_is_left_out_and_the_rest_kept(job: TraceJob, problem: str) -> None:
+    run = run_of(job, replace(ROW, job_id="good"), replace(job, job_id="again"))
+    assert [event.job_id for event in run.scenario.events if hasattr(event, "spec")] == ["good"]
+    assert sorted(one.job_id for one in run.remarks.left_out) == ["1", "again"]
+    for one in run.remarks.left_out:
+        assert str(one).startswith(f"days.csv: job {one.job_id}: {problem}")
+
+
+def test_an_id_that_stands_twice_is_left_out_once() -> None:
+    run = run_of(ROW, ROW)
+    assert len(tuple(run.scenario.events)) == 1
+    assert [str(one) for one in run.remarks.left_out] == [
+        "days.csv: job 1: its id stands in the trace before"
+    ]
+
+
+def test_unknown_teams_get_a_queue_each_below_the_root() -> None:
+    run = run_of(
+        ROW, replace(ROW, job_id="2", team="speech"), replace(ROW, job_id="3", team="acme")
+    )
+    assert run.scenario.tenants[2:] == (
+        Tenant(name="acme-jobs", parent="acme", is_queue=True),
+        Tenant(name="speech", parent="acme", is_queue=True),
+    )
+    assert queues_of(run) == ["vision", "speech", "acme-jobs"]
+
+
+def test_unknown_teams_can_share_the_default_queue() -> None:
+    mapping = TraceMapping(
+        unknown_teams=UnknownTeams.DEFAULT_QUEUE, teams={"images": "vision", "b": "nowhere"}
+    )
+    rows = [replace(ROW, job_id=team, team=team) for team in ("a", "b", "images")]
+    run = run_of(*rows, mapping=mapping)
+    assert queues_of(run) == ["default", "default", "vision"]
+
+
+def queues_of(run: TraceRun) -> Sequence[str]:
+    return [e.spec.queue for e in run.scenario.events if isinstance(e, JobSubmitted)]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "limits", "told"),
+    [
+        (Estimate.WRITTEN, False, (2 * HOUR_MS, None)),
+        (Estimate.WRITTEN, True, (2 * HOUR_MS, 2 * HOUR_MS)),
+        (Estimate.TRUE, False, (HOUR_MS, None)),
+        (Estimate.NONE, False, (None, None)),
+    ],
+)
+def test_what_the_scheduler_is_told_of_run_times(
+    estimate: Estimate, limits: bool, told: tuple[int | None, int | None]
+) -> None:
+    mapping = TraceMapping(estimate=estimate, limits=limits)
+    spec = spec_of(replace(ROW, expected_ms=2 * HOUR_MS), mapping)
+    assert (spec.expected_run_ms, spec.max_run_ms) == told
+
+
+def test_a_priority_has_the_class_of_its_value() -> None:
+    run = run_of(replace(ROW, priority=100), replace(ROW, job_id="2", priority=7))
+    told = [(e.priority, e.spec.priority_class) for e in run.scenario.events if hasattr(e, "spec")]
+    assert told == [(100, "high"), (7, "normal")]
+
+
+def test_a_deadline_that_had_passed_is_dropped_and_counted() -> None:
+    late = replace(ROW, submitted_ms=MINUTE_MS, deadline_ms=MINUTE_MS)
+    assert spec_of(late).deadline_ms is None
+    assert "had passed their deadline" in run_of(late).remarks.notes[0]
+    assert spec_of(replace(late, deadline_ms=HOUR_MS)).deadline_ms == HOUR_MS
+
+
+def test_a_stream_runs_like_the_trace_and_keeps_nothing() -> None:
+    jobs = tuple(
+        replace(ROW, job_id=str(n), submitted_ms=n * MINUTE_MS, run_ms=(n % 7 + 1) * HOUR_MS)
+        for n in range(100)
+    )
+    bad = replace(ROW, job_id="bad", submitted_ms=101 * MINUTE_MS, gpus=999)
+    stream = JobStream(source="s", teams=("vision",), draw=lambda: iter((*jobs, bad)))
+    streamed = as_scenario(stream, FLEET, TENANTS, Policies())
+    whole = run_of(*jobs, bad)
+    ends = []
+    for run in (streamed, whole):
+        simulation = Simulation(run.scenario, check=require_sound)
+        ends.append([step.now_ms for step in simulation.steps()])
+        assert set(simulation.state.finished.values()) == {JobState.SUCCEEDED}
+        assert len(simulation.state.finished) == 100
+        assert [one.job_id for one in run.remarks.left_out] == ["bad"]
+    assert ends[0] == ends[1]
+    assert len(streamed.scenario.run_ms) == 0
