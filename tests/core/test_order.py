@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from bursar.core.draft import Draft
 from bursar.core.fair_tree import FairTreeKeys, share_tree_of
 from bursar.core.levels import levels_of, order_for
-from bursar.model.policy import OrderPolicy, OrderTerm, Policies, SharePolicy, UsageUnit
+from bursar.model.policy import (
+    OrderPolicy,
+    OrderTerm,
+    Policies,
+    PreemptionLimits,
+    PreemptionPolicy,
+    SharePolicy,
+    UsageUnit,
+    WithinQueue,
+)
 from bursar.model.tenant import Tenant
 from bursar.model.units import HOUR_MS, MINUTE_MS
 from bursar.testing import Stage, fleet_of, job, pool, queue, state_of, submit, tenant
@@ -118,3 +127,43 @@ def test_usage_counts_gpu_hours_by_speed_or_dollars() -> None:
         had[unit] = (stage.state.usage.rate("a"), stage.state.usage.rate("b"))
     assert had[UsageUnit.DOLLARS][0] == had[UsageUnit.DOLLARS][1]
     assert had[UsageUnit.GPU_HOURS][0] < had[UsageUnit.GPU_HOURS][1]
+
+
+def time_sharing(term: OrderTerm) -> Stage:
+    """One node; a job with a long run behind it and before it; then a short one arrives."""
+    sharing = PreemptionPolicy(within_queue=WithinQueue.LATER_IN_ORDER)
+    policies = Policies(
+        order=OrderPolicy(
+            share=SharePolicy.NONE, terms=(term,), attained_levels_gpu_ms=(8 * HOUR_MS,)
+        ),
+        preemption=PreemptionLimits(minimum_run_ms=0),
+    )
+    fleet = fleet_of(pool("a100"))
+    stage = Stage(state_of(fleet, [queue(preemption=sharing)], policies))
+    stage.submit(job("long", gpus=8, hours=10))
+    stage.cycle()
+    return stage.start_all().advance(HOUR_MS)
+
+
+def test_shortest_remaining_stops_who_has_more_left_to_do() -> None:
+    stage = time_sharing(OrderTerm.SHORTEST_REMAINING)
+    stage.submit(job("longer", gpus=8, hours=9.5))
+    stage.cycle()
+    assert stage.preempted_now() == []
+    stage.submit(job("short", gpus=8, hours=1))
+    stage.cycle()
+    assert (stage.preempted_now(), stage.claimed_now()) == (["long"], ["short"])
+
+
+def test_least_attained_stops_who_has_fallen_a_level_and_nobody_of_the_same() -> None:
+    stage = time_sharing(OrderTerm.LEAST_ATTAINED)
+    stage.submit(job("new", gpus=8, hours=20))
+    stage.cycle()
+    assert (stage.preempted_now(), stage.claimed_now()) == (["long"], ["new"])
+    stage.preempted("long")
+    stage.cycle()
+    stage.start_all().advance(MINUTE_MS)
+    stage.submit(job("newer", gpus=8, hours=1))
+    stage.cycle()
+    assert stage.preempted_now() == []
+    assert stage.job("long").rank[0] == 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.vendor.pretty import RepresentationPrinter
 
 from bursar.core.admission import submissions
 from bursar.model.decision import Decision
@@ -15,7 +16,7 @@ from bursar.model.job import JobSpec
 from bursar.model.units import MINUTE_MS
 from bursar.testing import Stage
 from tests.properties.plays import ANY_WORLD, fresh_state
-from tests.properties.worlds import World, known_models, specs
+from tests.properties.worlds import World, brief, known_models, specs
 
 Named = tuple[str, JobSpec]
 
@@ -26,6 +27,12 @@ class Twins:
 
     worlds: tuple[World, World]
     batches: tuple[tuple[tuple[Named, ...], tuple[Named, ...]], ...]
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, _cycle: bool) -> None:
+        lines = [brief(self.worlds[0])]
+        for batch, shuffled in self.batches:
+            lines += [brief(one) for one in batch] + [str([job_id for job_id, _ in shuffled])]
+        printer.text("\n".join(lines))
 
 
 @st.composite

@@ -27,7 +27,7 @@ from tests.properties.worlds import (
 
 CYCLES = 1_000
 QUIET = 100
-FEW = max(6, settings.default.max_examples // 10)
+FEW = max(6, settings.default.max_examples // 3)
 
 
 LIMITED = st.builds(

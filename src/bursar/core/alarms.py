@@ -1,8 +1,9 @@
 """When a decision may change though nothing happens, so that a cycle is worth running.
 
-Time alone matters in five ways: an attempt reaches its maximum run time; it has run long enough to be
-preempted; it outlives its expected end, which moves the plans that counted on it; a waiting job comes
-so close to its deadline that it is urgent; a waiting job has aged by a step. Whether anything follows
+Time alone matters in six ways: an attempt reaches its maximum run time; it has run long enough to be
+preempted; it has had so much GPU time that others come before it; it outlives its expected end, which
+moves the plans that counted on it; a waiting job comes so close to its deadline that it is urgent; a
+waiting job has aged by a step. Whether anything follows
 is for the core to say. An alarm that is too many costs a cycle; one that is missing costs a job its time.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bursar.core.lifecycle import LIVE
+from bursar.core.line import JobRecord
 from bursar.core.state import FleetState
 from bursar.model.event import (
     AttemptAssigned,
@@ -21,6 +23,8 @@ from bursar.model.event import (
     JobSubmitted,
 )
 from bursar.model.job import JobState
+from bursar.model.policy import OrderTerm
+from bursar.model.units import MILLI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,9 @@ def wakes_after(state: FleetState, event: Event) -> Iterator[Wake]:
             started = state.jobs.get(job_id)
             if started is not None and started.limit_at_ms is not None:
                 yield Wake(at_ms=started.limit_at_ms, job_id=job_id, attempt=attempt)
+            if started is not None and OrderTerm.LEAST_ATTAINED in state.policies.order.terms:
+                for falls_at_ms in _falls(state, started):
+                    yield Wake(at_ms=falls_at_ms, job_id=job_id, attempt=attempt)
         case JobSubmitted(job_id=job_id, at_ms=at_ms):
             record = state.jobs[job_id]
             order = state.policies.order
@@ -65,6 +72,17 @@ def wakes_after(state: FleetState, event: Event) -> Iterator[Wake]:
                 yield Wake(at_ms=at_ms + order.aging_step_ms, job_id=job_id, attempt=0)
         case _:
             return
+
+
+def _falls(state: FleetState, record: JobRecord) -> Iterator[int]:
+    """When a running job will have had so much GPU time that it falls to a lower level."""
+    gpu_milli = record.line.plan.gpu_milli
+    if record.started_at_ms is None or not gpu_milli:
+        return
+    for level in state.policies.order.attained_levels_gpu_ms:
+        left = level - record.attained_gpu_ms
+        if left > 0:
+            yield record.started_at_ms - (-left * MILLI // gpu_milli)
 
 
 def wake_again(state: FleetState, wake: Wake) -> Wake | None:

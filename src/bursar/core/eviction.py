@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bursar.core.charge import lost_micro_usd
-from bursar.core.line import JobRecord
+from bursar.core.line import JobRecord, rank_of
 from bursar.core.node import NodeState
 from bursar.core.preemption import may_preempt
 from bursar.core.shape import PoolFit
 from bursar.core.state import FleetState
 from bursar.model.attempt import Task
 from bursar.model.job import JobState, TaskGroup, WholeGpus
-from bursar.model.policy import Reclaim, WithinQueue
+from bursar.model.policy import OrderPolicy, Reclaim, WithinQueue
 from bursar.model.tenant import FlavorResource
 
 SPARE_NODES = 4
@@ -62,11 +62,26 @@ class Evictable:
             legal = [
                 candidate
                 for candidate in self.by_queue.get(other, ())
-                if is_leaving(candidate, self._now_ms) or may_preempt(rule, record, candidate)
+                if is_leaving(candidate, self._now_ms) or self._has_right(rule, record, candidate)
             ]
             if legal:
                 found[other] = legal
         return found
+
+    def _has_right(
+        self, rule: WithinQueue | Reclaim, record: JobRecord, candidate: JobRecord
+    ) -> bool:
+        if not may_preempt(rule, record, candidate):
+            return False
+        if rule is not WithinQueue.LATER_IN_ORDER or record.priority > candidate.priority:
+            return True
+        return comes_later(candidate, record, self._state.policies.order, self._now_ms)
+
+
+def comes_later(running: JobRecord, waiting: JobRecord, policy: OrderPolicy, now_ms: int) -> bool:
+    """Whether a running job would stand behind a waiting one by the terms; ties go on running."""
+    terms = len(policy.terms)
+    return rank_of(running, policy, now_ms)[:terms] > waiting.rank[:terms]
 
 
 def is_leaving(record: JobRecord, now_ms: int) -> bool:
@@ -91,7 +106,8 @@ def has_a_right(state: FleetState, record: JobRecord, request: Request) -> bool:
         if policy.within_queue is WithinQueue.LOWER_PRIORITY and lowest < record.priority:
             return True
         newer = policy.within_queue is WithinQueue.LOWER_OR_NEWER_EQUAL_PRIORITY
-        if newer and lowest <= record.priority:
+        in_order = policy.within_queue is WithinQueue.LATER_IN_ORDER
+        if (newer or in_order) and lowest <= record.priority:
             return True
     if policy.reclaim in (Reclaim.NEVER, Reclaim.UNSET):
         return False

@@ -96,11 +96,13 @@ class WorkloadMix:
     """What kinds of tasks this fleet sees, and how often.
 
     Counts change with every job; the ``shapes`` in use change only now and then, because every score
-    depends on them. They follow from the order of the calls of ``add`` alone, never from who asks.
+    depends on them. They follow from the calls of ``add`` alone, never from who asks; and with the time
+    of each, they change only between instants, so that the order of equals leaves no trace.
     """
 
     __slots__ = (
         "_admitted",
+        "_at_ms",
         "_counts",
         "_cpu_needs",
         "_memory_needs",
@@ -116,6 +118,7 @@ class WorkloadMix:
         self._counts: dict[TaskShape, int] = {}
         self._total = 0
         self._renew_at = 1
+        self._at_ms: int | None = None
         self._scores: dict[tuple[object, ...], int] = {}
         self._admitted: dict[tuple[str, int, int], tuple[tuple[tuple[int, int], int], ...]] = {}
         self._cpu_needs: list[int] = []
@@ -124,14 +127,17 @@ class WorkloadMix:
         self.weight = 0
         self.version = 0
 
-    def add(self, group: TaskGroup, tasks: int) -> None:
+    def add(self, group: TaskGroup, tasks: int, at_ms: int | None = None) -> None:
         """Count the tasks of one group of a submitted job."""
+        if at_ms != self._at_ms and self._total >= self._renew_at:
+            self._renew()
+        self._at_ms = at_ms
         shape = shape_of(group)
         if not shape.gpus:
             shape = _NO_GPU
         self._counts[shape] = self._counts.get(shape, 0) + tasks
         self._total += tasks
-        if self._total >= self._renew_at:
+        if at_ms is None and self._total >= self._renew_at:
             self._renew()
 
     def fragments(self, free: Free) -> int:

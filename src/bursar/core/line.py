@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from bursar.core.shape import ShapePlan
 from bursar.model.attempt import Placement
 from bursar.model.job import JobSpec, JobState
 from bursar.model.kind import Kind
-from bursar.model.policy import OrderTerm
+from bursar.model.policy import OrderPolicy, OrderTerm
 from bursar.model.tenant import FlavorResource
+from bursar.model.units import MILLI
 
 FAR_FUTURE_MS = 1 << 62
 
@@ -41,6 +42,7 @@ class JobRecord:
 
     __slots__ = (
         "assigned_at_ms",
+        "attained_gpu_ms",
         "attempt",
         "claim",
         "deadline_ms",
@@ -78,6 +80,7 @@ class JobRecord:
         self.preemptions = 0
         self.failures = 0
         self.done_ms = 0
+        self.attained_gpu_ms = 0
         self.unmet: frozenset[str] = frozenset()
         self.rank: Rank = ()
         self.run_ms = 0
@@ -114,11 +117,15 @@ def deadline_of(spec: JobSpec, submitted_at_ms: int) -> int | None:
     return submitted_at_ms + spec.slo.within_ms if spec.slo is not None else None
 
 
-def rank_of(record: JobRecord, terms: Sequence[OrderTerm], gpu_milli: int) -> Rank:
-    """The job's place among others, by the policy's terms, then age, then id."""
+def rank_of(record: JobRecord, policy: OrderPolicy, now_ms: int) -> Rank:
+    """The job's place among others, by the policy's terms, then age, then id.
+
+    A job that runs has the place it would have if it waited now, with what it has done so far.
+    """
     run_ms = record.spec.expected_run_ms or record.spec.max_run_ms or FAR_FUTURE_MS
+    gpu_milli = record.line.plan.gpu_milli
     values: list[int | str] = []
-    for term in terms:
+    for term in policy.terms:
         match term:
             case OrderTerm.DEADLINE:
                 values.append(FAR_FUTURE_MS if record.deadline_ms is None else record.deadline_ms)
@@ -130,9 +137,23 @@ def rank_of(record: JobRecord, terms: Sequence[OrderTerm], gpu_milli: int) -> Ra
                 values.append(gpu_milli)
             case OrderTerm.LEAST_WORK:
                 values.append(run_ms * max(1, gpu_milli))
+            case OrderTerm.SHORTEST_REMAINING:
+                running_ms = 0 if record.started_at_ms is None else now_ms - record.saved_at_ms
+                values.append(max(0, run_ms - record.done_ms - running_ms))
+            case OrderTerm.LEAST_ATTAINED:
+                attained = attained_gpu_ms(record, now_ms)
+                values.append(sum(attained >= level for level in policy.attained_levels_gpu_ms))
     values.append(record.submitted_at_ms)
     values.append(record.id)
     return tuple(values)
+
+
+def attained_gpu_ms(record: JobRecord, now_ms: int) -> int:
+    """The GPU time a job has had in all its attempts, useful or not."""
+    if record.started_at_ms is None:
+        return record.attained_gpu_ms
+    running_ms = now_ms - record.started_at_ms
+    return record.attained_gpu_ms + running_ms * record.line.plan.gpu_milli // MILLI
 
 
 class KindLine:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from bursar.core.charge import quota_request, share_weight
 from bursar.core.fragmentation import WorkloadMix
 from bursar.core.lifecycle import LIVE, OVER, next_state
-from bursar.core.line import Claim, JobRecord, KindLine, LineKey, rank_of
+from bursar.core.line import Claim, JobRecord, KindLine, LineKey, attained_gpu_ms, rank_of
 from bursar.core.node import FOREIGN, NodeState
 from bursar.core.pool import PoolState
 from bursar.core.quota import QuotaNode, QuotaTree
@@ -140,7 +140,7 @@ class FleetState:
         self.enlist(record)
         if self.policies.placement is PlacementPolicy.FRAGMENTATION_GRADIENT:
             for group in event.spec.groups:
-                self.mix.add(group, group.count)
+                self.mix.add(group, group.count, event.at_ms)
         unmet = {d for d in event.spec.depends_on if self.finished.get(d) != JobState.SUCCEEDED}
         if unmet:
             record.state = JobState.BLOCKED
@@ -157,7 +157,7 @@ class FleetState:
         record.line.members += 1
         unknown_ms = self.policies.backfill.unknown_run_time_ms
         record.run_ms = planned_run_ms(record.spec) or unknown_ms
-        record.rank = rank_of(record, self.policies.order.terms, record.line.plan.gpu_milli)
+        record.rank = rank_of(record, self.policies.order, record.submitted_at_ms)
 
     def delist(self, record: JobRecord) -> None:
         """Undo ``enlist``: a line goes with its last job; plans are kept while they are few."""
@@ -280,6 +280,7 @@ class FleetState:
     def _end_attempt(self, record: JobRecord, why: type, at_ms: int) -> None:
         self._move(record, why)
         assert record.placement is not None
+        record.attained_gpu_ms = attained_gpu_ms(record, at_ms)
         ends = self.pools[record.placement.pool].ends
         del ends[bisect_left(ends, (record.end_at_ms, record.id))]
         self.give_up_room(record)
@@ -293,6 +294,7 @@ class FleetState:
             del priorities[record.priority]
         record.forget_attempt()
         if record.state is JobState.QUEUED:
+            record.rank = rank_of(record, self.policies.order, at_ms)
             record.line.join(record)
         self._finish_if_over(record)
 

@@ -17,6 +17,8 @@ class WithinQueue(StrEnum):
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
     LOWER_OR_NEWER_EQUAL_PRIORITY = "lower-or-newer-equal-priority"
+    LATER_IN_ORDER = "later-in-order"
+    """Those who would come later by the terms of the order, were they waiting: time sharing."""
 
 
 class Reclaim(StrEnum):
@@ -69,6 +71,9 @@ class OrderTerm(StrEnum):
     SHORTEST = "shortest"
     SMALLEST = "smallest"
     LEAST_WORK = "least-work"
+    SHORTEST_REMAINING = "shortest-remaining"
+    LEAST_ATTAINED = "least-attained"
+    """By level of GPU time already had (``attained_levels_gpu_ms``), fewest first."""
 
 
 class PlacementPolicy(StrEnum):
@@ -104,6 +109,7 @@ class OrderPolicy:
     half_life_ms: int | None = 7 * DAY_MS
     usage_unit: UsageUnit = UsageUnit.DOLLARS
     entry_horizon_ms: int = 30 * MINUTE_MS
+    attained_levels_gpu_ms: tuple[int, ...] = (HOUR_MS, 4 * HOUR_MS, 16 * HOUR_MS)
     aging_step_ms: int | None = None
     urgent_slack_ms: int = HOUR_MS
 

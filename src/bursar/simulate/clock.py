@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator
 from bursar.core.alarms import Wake
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import Event
+from bursar.simulate.faults import Outage
+
+NEVER_MS = 1 << 62
 
 
 class Entry:
@@ -28,18 +31,30 @@ class Clock:
     """Time that moves only when something happens.
 
     ``given`` are events known from outside (submissions, losses), in order of time. They are drawn
-    one by one, so that a long trace costs memory for what is alive only.
+    one by one, so that a long trace costs memory for what is alive only. ``outages`` are drawn alike,
+    but only while anything else is to come: they would never end by themselves.
     """
 
-    __slots__ = ("_events_ahead", "_given", "_heap", "_next_given", "_pushed", "now_ms")
+    __slots__ = (
+        "_events_ahead",
+        "_given",
+        "_heap",
+        "_next_given",
+        "_next_outage",
+        "_outages",
+        "_pushed",
+        "now_ms",
+    )
 
-    def __init__(self, given: Iterable[Event]) -> None:
+    def __init__(self, given: Iterable[Event], outages: Iterable[Outage] = ()) -> None:
         self.now_ms = 0
         self._heap: list[tuple[int, int, Entry]] = []
         self._pushed = 0
         self._events_ahead = 0
         self._given: Iterator[Event] = iter(given)
         self._next_given = next(self._given, None)
+        self._outages: Iterator[Outage] = iter(outages)
+        self._next_outage = next(self._outages, None)
 
     def push(self, what: Event | Wake) -> Entry:
         """Let something happen at its time, which must not have passed."""
@@ -72,8 +87,8 @@ class Clock:
         self.now_ms = at_ms
         return True
 
-    def due(self) -> Iterator[Event | Wake]:
-        """Everything of this instant, given events first.
+    def due(self) -> Iterator[Event | Wake | Outage]:
+        """Everything of this instant: given events, then outages that begin, then what was pushed.
 
         One at a time: what one event drops or adds within the instant is already respected when the
         next is drawn.
@@ -81,6 +96,9 @@ class Clock:
         while self._next_given is not None and self._next_given.at_ms == self.now_ms:
             given, self._next_given = self._next_given, next(self._given, None)
             yield given
+        while self._next_outage is not None and self._next_outage.at_ms == self.now_ms:
+            outage, self._next_outage = self._next_outage, next(self._outages, None)
+            yield outage
         heap = self._heap
         while heap and heap[0][0] == self.now_ms:
             entry = heapq.heappop(heap)[2]
@@ -95,4 +113,12 @@ class Clock:
         times = [heap[0][0]] if heap else []
         if self._next_given is not None:
             times.append(self._next_given.at_ms)
+        if self._next_outage is not None and self.has_events:
+            times.append(self._outage_ms(self._next_outage))
         return min(times, default=None)
+
+    def _outage_ms(self, outage: Outage | None) -> int:
+        """When the next outage begins; those that nobody was there to see are passed over."""
+        while outage is not None and outage.at_ms < self.now_ms:
+            outage = self._next_outage = next(self._outages, None)
+        return NEVER_MS if outage is None else outage.at_ms

@@ -15,8 +15,9 @@ from bursar.core.cycle import decide
 from bursar.core.orders import events_for
 from bursar.core.state import FleetState
 from bursar.model.decision import Decision, Hold
-from bursar.model.event import Event, RoomReleased
+from bursar.model.event import AttemptFailed, Event, RoomReleased
 from bursar.simulate.clock import Clock
+from bursar.simulate.faults import Outage
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.world import World
 
@@ -44,8 +45,10 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, *, check: Check | None = None) -> None:
         self.state = FleetState(scenario.fleet, scenario.tenants, scenario.policies)
-        self._clock = Clock(scenario.events)
-        self._world = World(self._clock, scenario.run_ms, scenario.delays)
+        faults = scenario.faults
+        outages = () if faults is None else faults.outages(scenario.fleet)
+        self._clock = Clock(scenario.events, outages)
+        self._world = World(self._clock, scenario.run_ms, scenario.delays, faults)
         self._check = check
         self._someone_waits = False
 
@@ -57,6 +60,8 @@ class Simulation:
             for what in self._clock.due():
                 if isinstance(what, Wake):
                     woken = self._hear(what) or woken
+                elif isinstance(what, Outage):
+                    self._begin(what)
                 else:
                     self._apply(what)
                     events.append(what)
@@ -108,8 +113,19 @@ class Simulation:
     def _apply(self, event: Event) -> None:
         self.state.apply(event)
         self._world.follow(event)
+        if isinstance(event, AttemptFailed) and event.job_id in self.state.finished:
+            self._world.forget(event.job_id)
         for wake in wakes_after(self.state, event):
             self._clock.push(wake)
+
+    def _begin(self, outage: Outage) -> None:
+        """What the outage looks like is put on the clock, unless its node is gone already."""
+        if outage.node.id not in self.state.pool_of_node:
+            return
+        for event in outage.events():
+            self._clock.push(event)
+        if outage.saves:
+            self._world.save_on(outage.node.id)
 
     def _hear(self, wake: Wake) -> bool:
         # Jobs that age are woken again only while something else goes on: a job that can never

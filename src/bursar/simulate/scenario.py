@@ -10,6 +10,7 @@ from bursar.model.fleet import Fleet
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 from bursar.model.units import SECOND_MS
+from bursar.simulate.faults import Faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class Scenario:
     """One run. ``events`` are in order of time.
 
     ``run_ms`` is how long each job really runs at full size, which the scheduler is not told; a job
-    without an entry runs exactly as long as its user expects.
+    without an entry runs exactly as long as its user expects. ``faults`` is what goes wrong on the
+    way; without it nothing does, except what ``events`` say.
     """
 
     fleet: Fleet
@@ -34,3 +36,4 @@ class Scenario:
     events: Iterable[Event]
     run_ms: Mapping[str, int] = field(default_factory=dict)
     delays: Delays = field(default_factory=Delays)
+    faults: Faults | None = None

@@ -1,7 +1,8 @@
 """What the engines of a simulated fleet do with orders, and what becomes of the work.
 
 Each live attempt has exactly one thing to come on the clock: its start, its next checkpoint, its end,
-or its leaving. An order to stop replaces that one thing, so nothing is left over when plans change.
+its failure, or its leaving. An order to stop replaces that one thing, so nothing is left over when plans
+change.
 """
 
 from __future__ import annotations
@@ -33,17 +34,20 @@ from bursar.model.event import (
     NodeLost,
 )
 from bursar.model.job import JobSpec
+from bursar.model.units import MILLI
 from bursar.simulate.clock import Clock, Entry
+from bursar.simulate.faults import Fate, Faults
 from bursar.simulate.scenario import Delays
 
 
 class _Work:
     """How far a job has come. What is not saved is gone when its attempt is."""
 
-    __slots__ = ("over", "run", "run_ms", "saved_ms", "spec")
+    __slots__ = ("has_run", "over", "run", "run_ms", "saved_ms", "spec")
 
     def __init__(self, spec: JobSpec, run_ms: int) -> None:
         self.spec = spec
+        self.has_run = False
         self.over = False
         self.run_ms = run_ms
         self.saved_ms = 0
@@ -53,16 +57,35 @@ class _Work:
 class _Run:
     """A live attempt: since when it makes progress that is not saved yet, and when it must leave."""
 
-    __slots__ = ("attempt", "entry", "granted", "leaves_at_ms", "nodes", "since_ms", "wanted")
+    __slots__ = (
+        "attempt",
+        "entry",
+        "fails_at_ms",
+        "fate",
+        "granted",
+        "leaves_at_ms",
+        "nodes",
+        "since_ms",
+        "wanted",
+    )
 
-    def __init__(self, attempt: int, spec: JobSpec, placement: Placement) -> None:
+    def __init__(self, attempt: int, spec: JobSpec, placement: Placement, fate: Fate) -> None:
         self.attempt = attempt
+        self.fate = fate
         self.nodes = {task.node for task in placement.tasks}
-        self.wanted = sum(group.count for group in spec.groups)
-        self.granted = sum(task.count for task in placement.tasks)
+        self.wanted = sum(group.count for group in spec.groups) * fate.slow_milli
+        self.granted = sum(task.count for task in placement.tasks) * MILLI
         self.since_ms: int | None = None
+        self.fails_at_ms: int | None = None
         self.leaves_at_ms: int | None = None
         self.entry: Entry | None = None
+
+    def begin(self, since_ms: int, work_left_ms: int) -> None:
+        """From now on it makes progress, and if it is to fail, it is known when."""
+        self.since_ms = since_ms
+        if self.fate.fails_at_milli is not None:
+            done_ms = work_left_ms * self.fate.fails_at_milli // MILLI
+            self.fails_at_ms = since_ms + self.time_for(done_ms)
 
     def progress_ms(self, elapsed_ms: int) -> int:
         """Work done in a stretch of time: an elastic gang with half its tasks is half as fast."""
@@ -75,11 +98,16 @@ class _Run:
 class World:
     """Obeys orders on a virtual clock."""
 
-    def __init__(self, clock: Clock, run_ms: Mapping[str, int], delays: Delays) -> None:
+    def __init__(
+        self, clock: Clock, run_ms: Mapping[str, int], delays: Delays, faults: Faults | None = None
+    ) -> None:
         self._clock = clock
         self._run_ms = run_ms
         self._delays = delays
+        self._faults = faults
+        self._untroubled = Fate(start_ms=delays.start_ms)
         self._works: dict[str, _Work] = {}
+        self._on_node: dict[str, set[str]] = {}
 
     # -- orders ----------------------------------------------------------------------------------
 
@@ -90,7 +118,9 @@ class World:
                 work = self._works[job_id]
                 if work.run is not None:
                     raise BrokenInvariant(f"{job_id}: attempt {attempt} beside a live one")
-                work.run = _Run(attempt, work.spec, placement)
+                work.run = _Run(attempt, work.spec, placement, self._fate(job_id, attempt))
+                for node in work.run.nodes:
+                    self._on_node.setdefault(node, set()).add(job_id)
                 self._plan(job_id, work, work.run)
             case PreemptJob(job_id=job_id):
                 self._stop(job_id)
@@ -111,8 +141,9 @@ class World:
                 self._works[job_id] = _Work(spec, self._true_run_ms(job_id, spec))
             case AttemptStarted(job_id=job_id):
                 work, run = self._live(job_id)
-                restart_ms = work.spec.checkpoint.restart_ms if run.attempt > 1 else 0
-                run.since_ms = event.at_ms + restart_ms
+                restart_ms = work.spec.checkpoint.restart_ms if work.has_run else 0
+                work.has_run = True
+                run.begin(event.at_ms + restart_ms, work.run_ms - work.saved_ms)
                 self._plan(job_id, work, run)
             case CheckpointSaved(job_id=job_id):
                 work, run = self._live(job_id)
@@ -121,9 +152,10 @@ class World:
                 run.since_ms = event.at_ms
                 self._plan(job_id, work, run)
             case AttemptPreempted(job_id=job_id) | AttemptFailed(job_id=job_id):
-                self._works[job_id].run = None
+                self._leave(job_id)
                 self._forget_if_over(job_id)
             case AttemptSucceeded(job_id=job_id):
+                self._leave(job_id)
                 del self._works[job_id]
             case JobCancelled(job_id=job_id):
                 if job_id in self._works:
@@ -134,7 +166,35 @@ class World:
             case _:
                 pass
 
+    def forget(self, job_id: str) -> None:
+        """The job is over and will not be tried again."""
+        self._works.pop(job_id, None)
+
+    def save_on(self, node: str) -> None:
+        """What runs on a node and saves checkpoints at all saves one now."""
+        now_ms = self._clock.now_ms
+        for job_id in sorted(self._on_node.get(node, ())):
+            work, run = self._live(job_id)
+            saves = work.spec.checkpoint.interval_ms is not None
+            if saves and run.since_ms is not None and run.since_ms < now_ms:
+                saved = CheckpointSaved(at_ms=now_ms, job_id=job_id, attempt=run.attempt)
+                self._put(run, saved)
+
     # -- small steps -----------------------------------------------------------------------------
+
+    def _fate(self, job_id: str, attempt: int) -> Fate:
+        if self._faults is None:
+            return self._untroubled
+        return self._faults.fate(job_id, attempt, self._delays.start_ms)
+
+    def _leave(self, job_id: str) -> None:
+        work, run = self._live(job_id)
+        for node in run.nodes:
+            holders = self._on_node[node]
+            holders.discard(job_id)
+            if not holders:
+                del self._on_node[node]
+        work.run = None
 
     def _stop(self, job_id: str) -> None:
         work, run = self._live(job_id)
@@ -149,9 +209,12 @@ class World:
 
     def _plan(self, job_id: str, work: _Work, run: _Run) -> None:
         """Put the attempt's next thing on the clock, in place of what was there."""
+        self._put(run, self._next_event(job_id, work, run))
+
+    def _put(self, run: _Run, event: Event) -> None:
         if run.entry is not None:
             self._clock.drop(run.entry)
-        run.entry = self._clock.push(self._next_event(job_id, work, run))
+        run.entry = self._clock.push(event)
 
     def _next_event(self, job_id: str, work: _Work, run: _Run) -> Event:
         event = self._undisturbed(job_id, work, run)
@@ -164,15 +227,18 @@ class World:
         """What comes next if nobody intervenes."""
         attempt = run.attempt
         if run.since_ms is None:
-            at_ms = (
-                run.entry.what.at_ms if run.entry else self._clock.now_ms + self._delays.start_ms
-            )
+            at_ms = run.entry.what.at_ms if run.entry else self._clock.now_ms + run.fate.start_ms
             return AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
         end_ms = run.since_ms + run.time_for(work.run_ms - work.saved_ms)
+        fails = run.fails_at_ms is not None and run.fails_at_ms < end_ms
+        if run.fails_at_ms is not None and fails:
+            end_ms = max(self._clock.now_ms, run.fails_at_ms)
         interval_ms = work.spec.checkpoint.interval_ms
         if interval_ms is not None and run.since_ms + interval_ms < end_ms:
             at_ms = run.since_ms + interval_ms
             return CheckpointSaved(at_ms=at_ms, job_id=job_id, attempt=attempt)
+        if fails:
+            return AttemptFailed(at_ms=end_ms, job_id=job_id, attempt=attempt)
         return AttemptSucceeded(at_ms=end_ms, job_id=job_id, attempt=attempt)
 
     def _live(self, job_id: str) -> tuple[_Work, _Run]:
@@ -181,12 +247,12 @@ class World:
         return work, work.run
 
     def _lose(self, node: str) -> None:
-        for job_id, work in sorted(self._works.items()):
-            if work.run is not None and node in work.run.nodes:
-                assert work.run.entry is not None
-                self._clock.drop(work.run.entry)
-                work.run = None
-                self._forget_if_over(job_id)
+        for job_id in sorted(self._on_node.get(node, ())):
+            _, run = self._live(job_id)
+            assert run.entry is not None
+            self._clock.drop(run.entry)
+            self._leave(job_id)
+            self._forget_if_over(job_id)
 
     def _true_run_ms(self, job_id: str, spec: JobSpec) -> int:
         run_ms = self._run_ms.get(job_id, spec.expected_run_ms or run_time_of(spec))

@@ -18,7 +18,11 @@ class Ranked(Protocol):
 
 
 def may_preempt(rule: WithinQueue | Reclaim, preemptor: Ranked, candidate: Ranked) -> bool:
-    """Whether a rule lets one job preempt another; equal age is not newer: nothing ping-pongs."""
+    """Whether a rule lets one job preempt another; equal age is not newer: nothing ping-pongs.
+
+    Who is later in the order is for the caller to say, who knows the order: only such candidates may
+    be offered under ``LATER_IN_ORDER``.
+    """
     match rule:
         case WithinQueue.LOWER_PRIORITY | Reclaim.LOWER_PRIORITY:
             return preemptor.priority > candidate.priority
@@ -26,6 +30,8 @@ def may_preempt(rule: WithinQueue | Reclaim, preemptor: Ranked, candidate: Ranke
             if preemptor.priority == candidate.priority:
                 return preemptor.queued_at_ms < candidate.queued_at_ms
             return preemptor.priority > candidate.priority
+        case WithinQueue.LATER_IN_ORDER:
+            return preemptor.priority >= candidate.priority
         case Reclaim.ANY:
             return True
     return False

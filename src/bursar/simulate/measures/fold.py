@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from bursar.core.state import FleetState
 from bursar.model import event as ev
-from bursar.model.attempt import Placement
 from bursar.model.fleet import Market
 from bursar.simulate.loop import Step
 from bursar.simulate.measures.fairness import FairnessMeter

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TypeAlias
 
-Plain: TypeAlias = "None | bool | int | float | str | list[Plain] | dict[str, Plain]"
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 
 
 def plain(value: object) -> Plain:

@@ -7,11 +7,12 @@ no time: the mean of a wider window is still exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from bursar.model.units import MILLI, SECOND_MS, USD_MICRO
 from bursar.simulate.measures.fairness import entitlements
-from bursar.simulate.measures.money import MARKETS, MoneyMeter
 from bursar.simulate.measures.meter import Meter
+from bursar.simulate.measures.money import MARKETS, MoneyMeter
 from bursar.simulate.measures.room import Room
 from bursar.simulate.measures.series import Gantt, Series
 from bursar.simulate.measures.teams import TeamAccounts
@@ -111,10 +112,9 @@ class _Curves:
         length = FIRST_TEAM + 2 * teams
         full = [(*values, *([0] * (length - len(values)))) for _, values, _ in rows]
         self._teams = range(teams)
-        self._spans = [max(1, b[0] - a[0]) for a, b in zip(rows, rows[1:], strict=False)]
+        self._spans = [max(1, b[0] - a[0]) for a, b in pairwise(rows)]
         self._steps = [
-            tuple(new - old for old, new in zip(a, b, strict=True))
-            for a, b in zip(full, full[1:], strict=False)
+            tuple(new - old for old, new in zip(a, b, strict=True)) for a, b in pairwise(full)
         ]
         self._last = full[-1]
         self._fair = [

@@ -2,7 +2,8 @@
 
 Its times are minutes, though nothing in the file says so: 30,940 jobs over 20,151 units are the
 fortnight of the paper, and the GPU time per job is then Philly's own. Deadlines count from a job's
-submission; the first of several is taken. A best-effort job has none.
+submission; the first of several is taken. A best-effort job has none. A few jobs have no GPU; the
+artifact itself leaves them out, and ``gpus_only`` does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def _job(fields: Fields, _line: int, _draft: TraceDraft) -> TraceJob:
         run_ms=scaled(duration, "duration", MINUTE_MS),
         team=intern(user) if user else "all",
         name=intern(model),
-        gpus=whole(gpus, "num_gpu", 1),
+        gpus=whole(gpus, "num_gpu"),
         deadline_ms=submitted_ms + wait_ms if has_deadline else None,
     )
 

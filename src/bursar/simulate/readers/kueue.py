@@ -87,8 +87,7 @@ def _listed(text: TraceText, draft: TraceDraft) -> Iterator[tuple[int, Object]]:
         draft.reject(1, f"is not JSON ({problem})")
         return
     items = whole_file.get("items", [whole_file]) if isinstance(whole_file, dict) else whole_file
-    for number, one in enumerate(items, start=1):
-        yield number, one
+    yield from enumerate(items, start=1)
 
 
 def _job(workload: Object, draft: TraceDraft) -> TraceJob | None:

@@ -1,7 +1,8 @@
 """Alibaba's openb cluster (GPU trace 2023, FGD at ATC'23): pods that ask for parts of GPUs.
 
 A pod that was never scheduled is kept, because placement studies place it all the same; how long it
-would have run is not known, and the time it waited stands in.
+would have run is not known, and the time it waited stands in. Some of the resampled variants have no
+times at all: they are lists of pods to place, not histories.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ WHOLE_GPU_MILLI = 1_000
 
 def _job(fields: Fields, _line: int, draft: TraceDraft) -> TraceJob:
     name, cpu, memory, gpus, milli, created, deleted, models, qos, phase, scheduled = fields
-    created_ms = seconds(created, "creation_time")
+    created_ms = seconds(created, "creation_time") if created else 0
     started_ms = seconds(scheduled, "scheduled_time") if scheduled else created_ms
+    run_ms = (
+        between(started_ms, seconds(deleted, "deletion_time"), "deletion_time") if deleted else 0
+    )
     whole_gpus, gpu_milli = _share(whole(gpus, "num_gpu"), whole(milli, "gpu_milli"))
     job = TraceJob(
         job_id=required(name, "name"),
         submitted_ms=created_ms,
-        run_ms=between(started_ms, seconds(deleted, "deletion_time"), "deletion_time"),
+        run_ms=run_ms,
         team=intern(qos) if qos else "all",
         gpus=whole_gpus,
         gpu_milli=gpu_milli,
@@ -42,7 +46,9 @@ def _job(fields: Fields, _line: int, draft: TraceDraft) -> TraceJob:
         memory_mib=whole(memory, "memory_mib"),
         outcome=outcome(phase),
     )
-    if not scheduled:
+    if not created or not deleted:
+        draft.count("pods without times: submitted at the start, run time 0")
+    elif not scheduled:
         draft.count("pods never scheduled: the time they waited stands for their run time")
     return job
 
@@ -62,16 +68,15 @@ FORMAT = TableFormat(
     name="openb",
     title="Alibaba openb pods (GPU trace 2023)",
     columns=Columns(
-        required=(
-            "name",
-            "cpu_milli",
-            "memory_mib",
-            "num_gpu",
-            "gpu_milli",
+        required=("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"),
+        optional=(
             "creation_time",
             "deletion_time",
+            "gpu_spec",
+            "qos",
+            "pod_phase",
+            "scheduled_time",
         ),
-        optional=("gpu_spec", "qos", "pod_phase", "scheduled_time"),
     ),
     make_job=_job,
 )

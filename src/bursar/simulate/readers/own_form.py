@@ -31,8 +31,8 @@ COLUMNS = Columns(
 
 def make_job(fields: Fields, _line: int, _draft: TraceDraft) -> TraceJob:
     """Every empty field is the default of ``TraceJob``."""
-    job_id, submit, run, gpus, team, user, name, tasks, milli, *rest = fields
-    models, cpu, memory, expected, deadline, priority, ended = rest
+    (job_id, submit, run, gpus, team, user, name, tasks, milli, models, cpu, memory, expected,
+     deadline, priority, ended) = fields  # fmt: skip
     return TraceJob(
         job_id=required(job_id, "job_id"),
         submitted_ms=seconds(submit, "submit_s"),

@@ -74,9 +74,11 @@ def open_stream(path: str | Path) -> Iterator[io.BufferedIOBase]:
         magic = raw.read(len(_XZ_MAGIC))
         raw.seek(0)
         if magic == _XZ_MAGIC:
-            yield cast("io.BufferedIOBase", lzma.open(raw))
+            with lzma.open(raw) as unpacked:
+                yield cast("io.BufferedIOBase", unpacked)
         elif magic.startswith(_GZIP_MAGIC):
-            yield cast("io.BufferedIOBase", gzip.open(raw))
+            with gzip.open(raw) as unpacked_gzip:
+                yield cast("io.BufferedIOBase", unpacked_gzip)
         else:
             yield raw
 
@@ -91,7 +93,7 @@ def members(archive: str | Path) -> tuple[str, ...]:
     """The files in an archive, in order of name, each as ``open_trace`` takes it."""
     file = Path(archive)
     try:
-        with tarfile.open(file, "r|*") as opened:
+        with tarfile.open(file, "r:*") as opened:
             names = sorted(entry.name for entry in opened if entry.isfile())
     except _BROKEN as damage:
         raise _damaged(file, damage) from damage
@@ -104,7 +106,7 @@ def _open_member(file: Path, member: str | None) -> Iterator[io.BufferedIOBase]:
         member = _only_member(file)
     seen: list[str] = []
     try:
-        with tarfile.open(file, "r|*") as archive:
+        with tarfile.open(file, "r:*") as archive:
             for entry in archive:
                 if not entry.isfile():
                     continue

@@ -83,13 +83,7 @@ def table_rows(
     text: TraceText, draft: TraceDraft, columns: Columns, delimiter: str = ","
 ) -> Iterator[tuple[int, Fields]]:
     """Each row's line and its fields, in the order of the columns; absent columns are empty."""
-    before = 0
-    header: list[str] = []
-    for line in text.lines:
-        before += 1
-        if not _skipped(line):
-            header = _names(line, delimiter)
-            break
+    before, header = _take_header(text.lines, delimiter)
     missing = columns.missing(header)
     if missing:
         raise missing_columns(text.name, missing, header)
@@ -99,12 +93,20 @@ def table_rows(
     pick: Callable[[list[str]], Fields] = itemgetter(
         *(places.get(name, width) for name in columns.all)
     )
-    for line_number, row in _csv_rows(text.lines, draft, before, delimiter):
-        if len(row) == width:
-            row.append("")
-            yield line_number, pick(row)
-        elif row:
-            draft.reject(line_number, f"has {len(row)} fields; the header has {width}")
+    reader = csv.reader(text.lines, delimiter=delimiter, quoting=_quoting(delimiter))
+    while True:
+        try:
+            for row in reader:
+                if len(row) == width:
+                    row.append("")
+                    yield before + reader.line_num, pick(row)
+                elif row:
+                    problem = f"has {len(row)} fields; the header has {width}"
+                    draft.reject(before + reader.line_num, problem)
+        except csv.Error as damage:
+            draft.reject(before + reader.line_num, f"cannot be read as a row ({damage})")
+        else:
+            return
 
 
 def missing_columns(file: str, missing: Sequence[str], found: Sequence[str]) -> UserError:
@@ -127,24 +129,22 @@ def missing_columns(file: str, missing: Sequence[str], found: Sequence[str]) -> 
     )
 
 
-def _csv_rows(
-    lines: Iterator[str], draft: TraceDraft, before: int, delimiter: str
-) -> Iterator[tuple[int, list[str]]]:
-    # Only the comma's tables quote; in the others a quotation mark is a letter like any other.
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting)
-    while True:
-        try:
-            for row in reader:
-                yield before + reader.line_num, row
-        except csv.Error as problem:
-            draft.reject(before + reader.line_num, f"cannot be read as a row ({problem})")
-        else:
-            return
+def _quoting(delimiter: str) -> Literal[0, 3]:
+    """Only the comma's tables quote; in the others a quotation mark is a letter like any other."""
+    return csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+
+
+def _take_header(lines: Iterator[str], delimiter: str) -> tuple[int, list[str]]:
+    """How many lines were taken, and the names on the last of them."""
+    for taken, line in enumerate(lines, start=1):
+        if not _skipped(line):
+            return taken, _names(line, delimiter)
+    return 0, []
 
 
 def _names(line: str, delimiter: str) -> list[str]:
-    names = next(csv.reader([line], delimiter=delimiter), [])
+    reader = csv.reader([line], delimiter=delimiter, quoting=_quoting(delimiter))
+    names = next(reader, [])
     return [name.strip() for name in names]
 
 

