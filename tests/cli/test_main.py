@@ -77,7 +77,11 @@ def test_help_does_not_pay_for_what_it_does_not_use() -> None:
     ("arguments", "problem", "fix"),
     [
         (("dmeo",), "'dmeo' is not a command", "did you mean 'demo'?"),
-        (("frobnicate",), "'frobnicate' is not a command", "The commands are: demo."),
+        (
+            ("frobnicate",),
+            "'frobnicate' is not a command",
+            "The commands are: compare, demo, simulate, trace.",
+        ),
         (("demo", "--sed", "1"), "'--sed' means nothing to bursar demo", "bursar demo --help"),
         (("demo", "extra"), "'extra' means nothing to bursar demo", "bursar demo --help"),
         (("demo", "--seed", "x"), "invalid int value: 'x'", "bursar demo --help"),

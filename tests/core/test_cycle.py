@@ -458,6 +458,19 @@ def test_a_whole_gang_is_stopped_never_a_part_of_it() -> None:
     assert world.free_gpus("a100") == 8
 
 
+def test_a_gang_of_slices_finds_the_place_that_was_kept_for_it() -> None:
+    world = Stage(state_of(fleet_of(pool("a100", 1, gpus=2))))
+    world.submit(mig_job("low", "3g.40gb", tasks=4, priority_class="low"))
+    world.cycle()
+    world.start_all().advance(HOUR_MS)
+    world.submit(mig_job("high", "2g.20gb", tasks=6))
+    world.cycle()
+    assert (world.preempted_now(), world.claimed_now()) == (["low"], ["high"])
+    world.preempted("low")
+    world.cycle()
+    assert world.started_now() == ["high"]
+
+
 def test_a_claim_on_a_lost_node_goes_back_in_line() -> None:
     world = borrowed()
     world.submit(job("mine", gpus=8, queue="product"))

@@ -96,6 +96,12 @@ def scripts(
     return Script(world=world, steps=(*opening, *then, Step("cycle")))
 
 
+TROUBLE = ("submit", "cycle", "stopped", "foreign", "cycle", "quota", "drain", "lose", "restore")
+ANY_SCRIPT = st.one_of(
+    scripts(), scripts(contested_worlds(PREEMPTION_LIMITS), (*CALM, *TROUBLE, *TROUBLE))
+)
+"""Half of them about places that are kept for someone and then taken away."""
+
 Watcher = Callable[["Play", tuple[Decision, ...]], None]
 
 

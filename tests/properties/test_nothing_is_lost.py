@@ -16,7 +16,7 @@ from bursar.model.event import (
 from bursar.model.fleet import Fleet, Node
 from bursar.model.job import JobState
 from bursar.testing import Stage
-from tests.properties.plays import Play, Script, scripts
+from tests.properties.plays import ANY_SCRIPT, Play, Script
 
 ROUNDS = 400
 """Many more than any play has jobs to finish, retry and restart."""
@@ -106,7 +106,7 @@ def must_be_empty(state: FleetState) -> None:
             assert not state.quota.borrowing_queues(name, [key])
 
 
-@given(scripts())
+@given(ANY_SCRIPT)
 def test_every_job_that_could_run_alone_runs_and_leaves_nothing_behind(script: Script) -> None:
     play = Play(script.world).run(script)
     clear_the_way(play.stage)

@@ -12,14 +12,14 @@ from bursar.model.decision import Decision
 from bursar.model.gpu import GpuMode
 from bursar.model.mig_layout import layout_fault
 from tests.properties.dump import dump, first_difference
-from tests.properties.plays import Play, Script, fresh_state, scripts
+from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state
 
 
 def must_be_sound(play: Play, decisions: tuple[Decision, ...]) -> None:
     require_sound(play.state, decisions, play.now_ms, thorough=True)
 
 
-@given(scripts())
+@given(ANY_SCRIPT)
 def test_no_cycle_of_any_play_breaks_a_promise(script: Script) -> None:
     Play(script.world, must_be_sound).run(script)
 
@@ -32,7 +32,7 @@ def must_be_pure(play: Play, decisions: tuple[Decision, ...]) -> None:
     assert not first_difference(before, after)
 
 
-@given(scripts())
+@given(ANY_SCRIPT)
 def test_deciding_changes_nothing_and_deciding_again_decides_the_same(script: Script) -> None:
     play = Play(script.world, must_be_pure)
     for step in script.steps:
@@ -42,7 +42,7 @@ def test_deciding_changes_nothing_and_deciding_again_decides_the_same(script: Sc
         play.take(step)
 
 
-@given(scripts())
+@given(ANY_SCRIPT)
 def test_a_state_rebuilt_from_the_log_is_the_same_and_decides_the_same(script: Script) -> None:
     play = Play(script.world).run(script)
     rebuilt = fresh_state(script.world)
@@ -88,7 +88,7 @@ def index_is_true(kept: SlicePool | None, state: FleetState) -> None:
     assert list(kept.whole_candidates()) == list(anew.whole_candidates())
 
 
-@given(scripts())
+@given(ANY_SCRIPT)
 def test_every_gpu_is_in_one_legal_mode_at_all_times(script: Script) -> None:
     play = Play(script.world)
     for step in script.steps:

@@ -9,7 +9,7 @@ import pytest
 
 from bursar.core.check import require_sound
 from bursar.model.event import JobSubmitted
-from bursar.model.job import JobSpec, JobState, MpsShare, TaskGroup, WholeGpus
+from bursar.model.job import JobSpec, JobState, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 from bursar.model.units import HOUR_MS, MINUTE_MS
@@ -66,6 +66,15 @@ def spec_of(job: TraceJob, mapping: TraceMapping | None = None) -> JobSpec:
 )
 def test_what_a_row_asks_for(job: TraceJob, groups: tuple[TaskGroup, ...]) -> None:
     assert spec_of(job).groups == groups
+
+
+def test_parts_can_become_slices() -> None:
+    mapping = TraceMapping(slices={143: "1g.10gb"})
+    seventh = replace(ROW, gpus=0, gpu_milli=143)
+    run = run_of(seventh, replace(seventh, job_id="2", gpu_milli=150), mapping=mapping)
+    requests = [e.spec.groups[0].gpu for e in run.scenario.events if isinstance(e, JobSubmitted)]
+    assert requests == [MigSlice(profile="1g.10gb"), MpsShare(percent=15)]
+    assert run.remarks.notes == ()
 
 
 def test_parts_that_are_rounded_are_counted() -> None:

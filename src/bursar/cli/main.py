@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from bursar import __version__
+from bursar.cli import compare, simulate, trace
 from bursar.cli.colours import paint
+from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
+from bursar.cli.output import Subparsers
 from bursar.model.errors import UserError
 
-OK = 0
-FAILED = 1
-WRONG_USAGE = 2
-INTERRUPTED = 130
 DEMO_SEED = 7
 
 Command = Callable[[argparse.Namespace], int]
@@ -69,12 +68,17 @@ def demo(parsed: argparse.Namespace) -> int:
     return OK
 
 
-COMMANDS: dict[str, Command] = {"demo": demo}
+COMMANDS: dict[str, Command] = {
+    "compare": compare.run,
+    "demo": demo,
+    "simulate": simulate.run,
+    "trace": trace.run,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Every command and every option, with what it is for."""
-    parser = _Parser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="bursar",
         description="Decides who runs where, when, and at whose cost, for teams that share GPUs.",
         epilog="'bursar COMMAND --help' says more about a command.",
@@ -82,6 +86,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"bursar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add_demo(commands)
+    for command in (simulate, compare, trace):
+        command.add_parser(commands)
+    return parser
+
+
+def _add_demo(commands: Subparsers) -> None:
     shows = commands.add_parser(
         "demo",
         help="run a demonstration fleet through the simulator; say what happened and why",
@@ -97,7 +108,6 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"when the small jobs arrive and how long they run (default {DEMO_SEED})",
     )
-    return parser
 
 
 class _Parser(argparse.ArgumentParser):

@@ -81,9 +81,21 @@ class Draft:
             end_ms=self.now_ms + record.run_ms,
             policy=self.state.policies.placement,
             reserved=self.reserved.get(pool.spec.name, {}),
-            demand=self.demand if record.line.plan.has_slices else NO_DEMAND,
+            demand=self._demand_with(record) if record.line.plan.has_slices else NO_DEMAND,
             mix=self.state.mix,
         )
+
+    def _demand_with(self, record: JobRecord) -> Mapping[str, int]:
+        """The waiting demand and all slices of this job, which may stand in no line any more.
+
+        A job whose place was kept must find the room that was found for it when it waited.
+        """
+        demand = dict(self.demand)
+        for group in record.line.plan.groups:
+            if isinstance(group.gpu, MigSlice):
+                profile = group.gpu.profile
+                demand[profile] = max(group.count, demand.get(profile, 0))
+        return demand
 
     @property
     def demand(self) -> Mapping[str, int]:

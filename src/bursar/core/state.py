@@ -6,29 +6,25 @@ Applying an event costs what changed. Nothing here decides anything; ``cycle.py`
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from bursar.core.charge import quota_request, share_weight
 from bursar.core.fragmentation import WorkloadMix
 from bursar.core.lifecycle import LIVE, OVER, next_state
-from bursar.core.line import Claim, JobRecord, KindLine, LineKey, attained_gpu_ms, rank_of
+from bursar.core.line import Claim, JobRecord, attained_gpu_ms, rank_of
+from bursar.core.line_book import LineBook
 from bursar.core.node import FOREIGN, NodeState
 from bursar.core.pool import PoolState
 from bursar.core.quota import QuotaNode, QuotaTree
-from bursar.core.shape import ShapePlan, planned_run_ms, shape_of
 from bursar.core.usage import TenantUsage
 from bursar.model import event as ev
 from bursar.model.attempt import Placement, Task
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Cluster, Fleet, Node
-from bursar.model.job import JobSpec, JobState
-from bursar.model.kind import Kind, Shape
+from bursar.model.job import JobState
 from bursar.model.policy import PlacementPolicy, Policies
 from bursar.model.tenant import FlavorResource, Tenant
 from bursar.model.units import SECOND_MS
-
-PLANS_KEPT = 4_096
-"""Plans of shapes that may come back; more than this, and those without jobs are dropped."""
 
 
 class FleetState:
@@ -45,8 +41,9 @@ class FleetState:
         self.pool_of_node: dict[str, PoolState] = {}
         self.jobs: dict[str, JobRecord] = {}
         self.finished: dict[str, JobState] = {}
-        self.lines: dict[LineKey, KindLine] = {}
-        self.active: dict[LineKey, KindLine] = {}
+        self.book = LineBook(self.pools, fleet, policies)
+        self.lines = self.book.lines
+        self.active = self.book.active
         self.blocked: dict[str, JobRecord] = {}
         self.dependents: dict[str, set[str]] = {}
         self.claims: dict[str, JobRecord] = {}
@@ -54,18 +51,13 @@ class FleetState:
         self.running_priorities: dict[str, dict[int, int]] = {}
         self.limits: list[tuple[int, str]] = []
         self.to_stop: dict[str, JobRecord] = {}
-        self._plans: dict[Shape, ShapePlan] = {}
-        self._plans_made = 0
-        self._run_times_matter = policies.backfill.reservations > 0 or any(
-            spec.interruptions_per_million_hours for spec in fleet.pools
-        )
         self._apply: dict[type, Callable[..., None]] = _handlers(self)
         self.parents: dict[str, str | None] = {t.name: t.parent for t in self.tenants.values()}
         self.preemption_policies = {t.name: t.preemption for t in self.tenants.values()}
         self.usage = TenantUsage(self.parents, policies.order.half_life_ms)
         self.mix = WorkloadMix()
         self._place_nodes(fleet.nodes)
-        self._build_quota({})
+        self._build_quota()
 
     # -- building --------------------------------------------------------------------------------
 
@@ -78,7 +70,8 @@ class FleetState:
         for name, states in members.items():
             self.pools[name].set_nodes(states)
 
-    def _build_quota(self, usage: Mapping[str, list[Mapping[FlavorResource, int]]]) -> None:
+    def _build_quota(self) -> None:
+        """The quota tree of the tenants as they are, with nothing used yet."""
         self.quota = QuotaTree(
             QuotaNode(
                 name=t.name,
@@ -90,33 +83,9 @@ class FleetState:
             for t in self.tenants.values()
         )
         self.limited = frozenset(fr for t in self.tenants.values() for fr in t.quotas)
-        for queue, requests in usage.items():
-            for request in requests:
-                self.quota.add_usage(queue, request)
-
-    def _rematch(self) -> None:
-        """Pools, prices or quotas changed: what shapes can run on must be worked out again."""
-        for plan in self._plans.values():
-            plan.match(tuple(self.pools.values()), self.limited)
+        self.book.match_again(self.limited)
 
     # -- looking things up -----------------------------------------------------------------------
-
-    def line_for(self, spec: JobSpec, priority: int) -> KindLine:
-        """The line of a job's kind, made when the first such job arrives."""
-        shape = shape_of(spec, with_run_time=self._run_times_matter)
-        plan = self._plans.get(shape)
-        if plan is None:
-            plan = ShapePlan(self._plans_made, shape, self.policies.backfill.unknown_run_time_ms)
-            self._plans_made += 1
-            plan.match(tuple(self.pools.values()), self.limited)
-            self._plans[shape] = plan
-        key = (spec.queue, priority, plan.id)
-        line = self.lines.get(key)
-        if line is None:
-            kind = Kind(queue=spec.queue, priority=priority, shape=plan.shape)
-            line = self.lines[key] = KindLine(kind, plan, self.active)
-            plan.lines += 1
-        return line
 
     def node(self, node_id: str) -> NodeState:
         return self.pool_of_node[node_id].by_id[node_id]
@@ -137,7 +106,7 @@ class FleetState:
             raise BrokenInvariant(f"job {event.job_id} was submitted twice")
         record = JobRecord(event.job_id, event.spec, event.priority, event.at_ms)
         self.jobs[event.job_id] = record
-        self.enlist(record)
+        self.book.enlist(record)
         if self.policies.placement is PlacementPolicy.FRAGMENTATION_GRADIENT:
             for group in event.spec.groups:
                 self.mix.add(group, group.count, event.at_ms)
@@ -150,28 +119,6 @@ class FleetState:
                 self.dependents.setdefault(dependency, set()).add(record.id)
         else:
             record.line.join(record)
-
-    def enlist(self, record: JobRecord) -> None:
-        """Find the job's line and its place in it."""
-        record.line = self.line_for(record.spec, record.priority)
-        record.line.members += 1
-        unknown_ms = self.policies.backfill.unknown_run_time_ms
-        record.run_ms = planned_run_ms(record.spec) or unknown_ms
-        record.rank = rank_of(record, self.policies.order, record.submitted_at_ms)
-
-    def delist(self, record: JobRecord) -> None:
-        """Undo ``enlist``: a line goes with its last job; plans are kept while they are few."""
-        line = record.line
-        line.members -= 1
-        if not line.members:
-            del self.lines[line.key]
-            line.plan.lines -= 1
-            if not line.plan.lines and len(self._plans) > PLANS_KEPT:
-                self._forget_plans()
-
-    def _forget_plans(self) -> None:
-        """Drop the plans of shapes that no job has; those that come back are worked out again."""
-        self._plans = {shape: plan for shape, plan in self._plans.items() if plan.lines}
 
     def cancelled(self, event: ev.JobCancelled) -> None:
         record = self.jobs.get(event.job_id)
@@ -362,7 +309,7 @@ class FleetState:
         if record.state not in OVER:
             return
         del self.jobs[record.id]
-        self.delist(record)
+        self.book.delist(record)
         self.finished[record.id] = record.state
         if record.state is not JobState.SUCCEEDED:
             return
@@ -386,7 +333,7 @@ class FleetState:
             raise BrokenInvariant(f"node {event.node.id} joined twice")
         self.pool_of_node[event.node.id] = pool
         pool.set_nodes([*pool.nodes, NodeState(event.node, pool.spec)])
-        self._rematch()
+        self.book.match_again(self.limited)
 
     def node_drained(self, event: ev.NodeDrained) -> None:
         self._set_up(event.node, False)
@@ -416,7 +363,7 @@ class FleetState:
                 self._end_attempt(self.jobs[holder], ev.NodeLost, event.at_ms)
         del self.pool_of_node[event.node]
         pool.set_nodes([other for other in pool.nodes if other.id != event.node])
-        self._rematch()
+        self.book.match_again(self.limited)
 
     def foreign_seen(self, event: ev.ForeignUsageSeen) -> None:
         pool = self.pool_of_node[event.node]
@@ -442,18 +389,17 @@ class FleetState:
             self.usage.add_tenant(tenant.name, tenant.parent)
         elif moved:
             self.usage.move(tenant.name, tenant.parent, event.at_ms)
-        self._build_quota({})
+        self._build_quota()
         for records in self.running_in.values():
             for record in records.values():
                 assert record.placement is not None
                 record.request = self.request_of(record.placement)
                 self.quota.add_usage(record.spec.queue, record.request)
-        self._rematch()
 
     def price_changed(self, event: ev.PriceChanged) -> None:
         pool = self.pools[event.pool]
         pool.set_price(event.node_micro_usd_per_hour)
-        self._rematch()
+        self.book.match_again(self.limited)
 
 
 def _remaining_ms(record: JobRecord) -> int:

@@ -29,12 +29,12 @@ def swapped(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRe
     old = (record.spec, record.line, record.rank, record.run_ms)
     record.line.leave(record)
     record.spec = new_spec
-    state.enlist(record)
+    state.book.enlist(record)
     record.line.join(record)
     try:
         yield record
     finally:
         record.line.leave(record)
-        state.delist(record)
+        state.book.delist(record)
         record.spec, record.line, record.rank, record.run_ms = old
         record.line.join(record)

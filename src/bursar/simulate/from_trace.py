@@ -23,6 +23,7 @@ from bursar.model.job import (
     Constraints,
     GpuRequest,
     JobSpec,
+    MigSlice,
     MpsShare,
     TaskGroup,
     WholeGpus,
@@ -58,7 +59,8 @@ class TraceMapping:
     """How the words of a trace become ours.
 
     ``teams`` sends teams to queues by name. ``limits`` also makes what a user wrote the job's maximum
-    run time, as Slurm does. ``any_model`` forgets which GPU models were asked for.
+    run time, as Slurm does. ``any_model`` forgets which GPU models were asked for. ``slices`` makes
+    MIG slices of parts of a GPU, from thousandths to profile; other parts become MPS shares.
     """
 
     teams: Mapping[str, str] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class TraceMapping:
     estimate: Estimate = Estimate.WRITTEN
     limits: bool = False
     any_model: bool = False
+    slices: Mapping[int, str] = field(default_factory=dict)
     constraints: Constraints = field(default_factory=Constraints)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     preemptible: bool = True
@@ -267,7 +270,7 @@ class _Submissions:
     def _note(self, job: TraceJob) -> None:
         if job.run_ms < 1:
             self._remarks.count("ran for less than a millisecond, counted as one")
-        if job.gpu_milli % MILLI_PER_PERCENT:
+        if job.gpu_milli % MILLI_PER_PERCENT and job.gpu_milli not in self._mapping.slices:
             self._remarks.count("ask for a part of a GPU that is no whole percent, rounded up")
         if job.deadline_ms is not None and job.deadline_ms <= job.submitted_ms:
             self._remarks.count("had passed their deadline when submitted, run without one")
@@ -291,7 +294,7 @@ class _Submissions:
     def _work_out(self, ask: _Ask) -> tuple[TaskGroup, ...] | str:
         try:
             models = tuple(sorted({find_gpu_model(name).name for name in ask.gpu_models}))
-            groups = _task_groups(ask, models, self._gpus_per_node(models))
+            groups = _task_groups(ask, models, self._gpus_per_node(models), self._mapping.slices)
             spec = JobSpec(
                 name="job",
                 queue=ask.queue,
@@ -346,10 +349,12 @@ def _classes_by_value(policies: Policies) -> dict[int | None, str]:
     return found
 
 
-def _task_groups(ask: _Ask, models: tuple[str, ...], gpus_per_node: int) -> tuple[TaskGroup, ...]:
+def _task_groups(
+    ask: _Ask, models: tuple[str, ...], gpus_per_node: int, slices: Mapping[int, str]
+) -> tuple[TaskGroup, ...]:
     """Tasks of at most a node's GPUs: full ones, and one for what is left of each task."""
     if ask.gpus <= max(1, gpus_per_node):
-        return (_group("main", ask, ask.tasks, _request(ask, models)),)
+        return (_group("main", ask, ask.tasks, _request(ask, models, slices)),)
     full, rest = divmod(ask.gpus, gpus_per_node)
     whole = WholeGpus(count=gpus_per_node, models=models)
     groups = [_group("main", ask, ask.tasks * full, whole)]
@@ -371,9 +376,11 @@ def _group(name: str, ask: _Ask, count: int, request: GpuRequest | None) -> Task
     )
 
 
-def _request(ask: _Ask, models: tuple[str, ...]) -> GpuRequest | None:
+def _request(ask: _Ask, models: tuple[str, ...], slices: Mapping[int, str]) -> GpuRequest | None:
     if ask.gpus:
         return WholeGpus(count=ask.gpus, models=models)
+    if ask.gpu_milli in slices:
+        return MigSlice(profile=slices[ask.gpu_milli], models=models)
     if not ask.gpu_milli:
         return None
     percent = -(-ask.gpu_milli // MILLI_PER_PERCENT)

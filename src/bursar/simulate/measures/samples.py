@@ -18,6 +18,7 @@ from bursar.simulate.measures.series import Gantt, Series
 from bursar.simulate.measures.teams import TeamAccounts
 
 MOST_POINTS = 2_000
+FIRST_WIDTH_MS = 10 * SECOND_MS
 FEWEST_POINTS = 200
 MOST_NUMBERS = 400_000
 TEAMS_DRAWN = 8
@@ -41,7 +42,7 @@ class Samples:
         self._waiting = waiting
         self._money = money
         self._accounts = accounts
-        self.width_ms = SECOND_MS
+        self.width_ms = FIRST_WIDTH_MS
         self.next_ms = 0
         self._rows: list[Row] = []
 

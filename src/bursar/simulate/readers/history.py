@@ -1,7 +1,8 @@
 """Our own event log as a workload: what was asked for, and how much work each job turned out to be.
 
 The work of a job is the time that counted: what its checkpoints saved, and its last attempt to its end.
-Time that a preemption or a failure threw away was no part of the work.
+Time that a preemption or a failure threw away was no part of it, and an hour with half of an elastic
+gang is half an hour of work.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bursar.model.event import (
+    AttemptAssigned,
     AttemptExpired,
     AttemptFailed,
     AttemptPreempted,
@@ -41,11 +43,18 @@ class _Story:
 
     line: int
     submitted: JobSubmitted
-    saved_ms: int = 0
+    tasks: int
+    saved_ms: float = 0.0
     since_ms: int | None = None
     last_ms: int | None = None
     outcome: str = ""
     final: str = ""
+
+    def work_ms(self, until_ms: int) -> float:
+        """What was done since the last safe moment, as time at full size."""
+        assert self.since_ms is not None, "it started"
+        full = sum(group.count for group in self.submitted.spec.groups)
+        return (until_ms - self.since_ms) * self.tasks / max(1, full)
 
 
 def recognises(text: TraceText) -> bool:
@@ -63,7 +72,8 @@ def read(text: TraceText, draft: TraceDraft) -> None:
     for line, event in _events(text, draft):
         now_ms = max(now_ms, event.at_ms)
         if isinstance(event, JobSubmitted):
-            stories.setdefault(event.job_id, _Story(line, event))
+            tasks = sum(group.count for group in event.spec.groups)
+            stories.setdefault(event.job_id, _Story(line, event, tasks))
             continue
         job_id = getattr(event, "job_id", None)
         story = stories.get(job_id) if job_id is not None else None
@@ -92,10 +102,12 @@ def _events(text: TraceText, draft: TraceDraft) -> Iterator[tuple[int, Event]]:
 def _follow(story: _Story, event: Event) -> None:
     """An end may turn out not to be the last: a new attempt takes it back."""
     match event:
+        case AttemptAssigned():
+            story.tasks = sum(task.count for task in event.placement.tasks)
         case AttemptStarted():
             story.since_ms, story.last_ms = event.at_ms, None
         case CheckpointSaved() if story.since_ms is not None:
-            story.saved_ms += event.at_ms - story.since_ms
+            story.saved_ms += story.work_ms(event.at_ms)
             story.since_ms = event.at_ms
         case AttemptSucceeded():
             story.last_ms, story.outcome = event.at_ms, "succeeded"
@@ -118,8 +130,8 @@ def _work_ms(story: _Story, now_ms: int, draft: TraceDraft) -> int | None:
     if story.last_ms is None:
         draft.count("jobs still running: their run time so far")
         story.outcome = "running"
-        return story.saved_ms + now_ms - story.since_ms
-    return story.saved_ms + story.last_ms - story.since_ms
+        return round(story.saved_ms + story.work_ms(now_ms))
+    return round(story.saved_ms + story.work_ms(story.last_ms))
 
 
 def _job(story: _Story, run_ms: int, draft: TraceDraft) -> TraceJob:

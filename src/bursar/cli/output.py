@@ -1,0 +1,26 @@
+"""How results leave the program: JSON on standard output, pages in files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from bursar.wiring import cannot_write
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def print_json(plain: Mapping[str, object]) -> None:
+    """One object, indented so that people can look at it too."""
+    print(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def write_page(path: str, html: str) -> None:
+    """A page that opens without a network."""
+    try:
+        Path(path).write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(path, error) from error

@@ -1,0 +1,136 @@
+"""The options that every command takes that runs a workload."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from bursar.wiring import StudyOptions
+
+TEXT = "text"
+JSON = "json"
+DEFAULTS = StudyOptions()
+
+
+def whole(text: str) -> int:
+    """A whole number of 0 or more, as argparse wants to hear of it."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def one_or_more(text: str) -> int:
+    """A whole number of 1 or more."""
+    number = whole(text)
+    if not number:
+        raise argparse.ArgumentTypeError("0 is too few")
+    return number
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """What decides the numbers."""
+    parser.add_argument("trace", metavar="TRACE", help="a trace: a file, or ARCHIVE::MEMBER")
+    add_format(parser)
+    parser.add_argument(
+        "--limit", type=one_or_more, metavar="N", help="only the first N jobs of the trace"
+    )
+    parser.add_argument(
+        "--seed", type=whole, default=0, metavar="N", help="of all chance (default 0)"
+    )
+    parser.add_argument(
+        "--faults",
+        default="",
+        metavar="LIST",
+        help="what goes wrong: spot, node-loss=PER_MILLION_HOURS, failure=CHANCE, "
+        "straggler=CHANCE, slow-start=SECONDS; several with commas",
+    )
+    _add_mapping_options(parser)
+    _add_time_options(parser)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", metavar="NAME", help="the trace's format, if not recognised")
+
+
+def add_output(parser: argparse.ArgumentParser, *, html: bool = False) -> None:
+    """How the result is shown."""
+    parser.add_argument(
+        "-o", "--output", choices=(TEXT, JSON), default=TEXT, help="for people or for programs"
+    )
+    if html:
+        parser.add_argument("--html", metavar="FILE", help="also write a page with plots")
+        parser.add_argument(
+            "--progress", action="store_true", help="show a bar even when nobody may be watching"
+        )
+
+
+def _add_mapping_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how the trace meets the fleet")
+    group.add_argument(
+        "--one-queue",
+        action="store_true",
+        help="teams that the fleet does not know share one queue, 'default'",
+    )
+    group.add_argument(
+        "--pin-teams",
+        metavar="LABEL",
+        help="each queue's jobs only on nodes whose label LABEL is its name",
+    )
+    group.add_argument(
+        "--any-model", action="store_true", help="forget which GPU models were asked for"
+    )
+    group.add_argument(
+        "--spot", action="store_true", help="every job may also run on spot capacity"
+    )
+    group.add_argument(
+        "--retries", type=whole, default=0, metavar="N", help="of each job that fails (default 0)"
+    )
+
+
+def _add_time_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how long things take, in seconds")
+    group.add_argument(
+        "--checkpoint", type=one_or_more, metavar="S", help="jobs save their work so often"
+    )
+    group.add_argument(
+        "--restart-cost", type=whole, default=0, metavar="S", help="of going on after a stop"
+    )
+    group.add_argument(
+        "--start-delay",
+        type=whole,
+        default=DEFAULTS.start_seconds,
+        metavar="S",
+        help=f"from a decision to a running job (default {DEFAULTS.start_seconds})",
+    )
+    group.add_argument(
+        "--stop-delay",
+        type=whole,
+        default=DEFAULTS.stop_seconds,
+        metavar="S",
+        help=f"from an order to stop to free GPUs (default {DEFAULTS.stop_seconds})",
+    )
+
+
+def study_options(parsed: argparse.Namespace, log: str | None = None) -> StudyOptions:
+    """What was said, as a value."""
+    return StudyOptions(
+        format=parsed.format,
+        limit=parsed.limit,
+        one_queue=parsed.one_queue,
+        pin_label=parsed.pin_teams,
+        any_model=parsed.any_model,
+        spot=parsed.spot,
+        checkpoint_seconds=parsed.checkpoint,
+        restart_seconds=parsed.restart_cost,
+        retries=parsed.retries,
+        start_seconds=parsed.start_delay,
+        stop_seconds=parsed.stop_delay,
+        seed=parsed.seed,
+        faults=parsed.faults,
+        log=log,
+    )
+
+
+def someone_watches(parsed: argparse.Namespace) -> bool:
+    """Whether a bar is wanted."""
+    return bool(parsed.progress) or sys.stderr.isatty()

@@ -1,0 +1,60 @@
+"""``bursar simulate``: one trace on one fleet under one policy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from bursar.cli.exit_codes import INTERRUPTED, OK
+from bursar.cli.interrupts import noting_interrupts
+from bursar.cli.output import print_json, write_page
+from bursar.cli.progress import RunBar
+from bursar.cli.run_options import JSON, add_output, add_run_options, someone_watches, study_options
+
+if TYPE_CHECKING:
+    from bursar.cli.output import Subparsers
+
+HELP = "run a trace on a fleet under a policy; say what waits, use, fairness and cost become"
+
+
+def add_parser(commands: Subparsers) -> None:
+    """The command and its options."""
+    parser = commands.add_parser(
+        "simulate",
+        help=HELP,
+        description="Runs a trace on a fleet with the function that schedules for real, and measures "
+        "it. The same input and seed give the same numbers. Ctrl-C keeps what is done.",
+        allow_abbrev=False,
+    )
+    add_run_options(parser)
+    parser.add_argument(
+        "--fleet", required=True, metavar="FILE", help="a fleet file, or a folder of them"
+    )
+    parser.add_argument(
+        "--policy",
+        default="",
+        metavar="P",
+        help="a name such as fifo-strict, or order=sjf,backfill=easy (default: the fleet file's)",
+    )
+    parser.add_argument("--log", metavar="FILE", help="also write every event of the run")
+    add_output(parser, html=True)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Run it and show what came of it."""
+    from bursar import wiring
+
+    options = study_options(parsed, parsed.log)
+    prepared = wiring.prepare_run(parsed.trace, parsed.fleet, parsed.policy, options)
+    with noting_interrupts() as interrupt:
+        bar = RunBar(interrupt, shown=someone_watches(parsed))
+        outcome = prepared.carry_out(bar)
+        bar.clear()
+    if parsed.html:
+        write_page(parsed.html, wiring.page_of([outcome]))
+    if parsed.output == JSON:
+        print_json(outcome.as_json())
+    else:
+        sys.stdout.write(wiring.tell_run(outcome))
+    return OK if outcome.complete else INTERRUPTED

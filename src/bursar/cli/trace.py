@@ -1,0 +1,59 @@
+"""``bursar trace``: what a trace is like, and a trace in our own form."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from bursar.cli.exit_codes import OK, WRONG_USAGE
+from bursar.cli.output import print_json
+from bursar.cli.run_options import JSON, add_format, add_output
+
+if TYPE_CHECKING:
+    from bursar.cli.output import Subparsers
+
+
+def add_parser(commands: Subparsers) -> None:
+    """The command, its two verbs and their options."""
+    parser = commands.add_parser(
+        "trace",
+        help="describe a trace, or convert it to our own form",
+        description="Reads any trace format that Bursar knows.",
+        allow_abbrev=False,
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+    describe = verbs.add_parser(
+        "describe", help="how many jobs, how large, how long, whose", allow_abbrev=False
+    )
+    describe.add_argument("trace", metavar="TRACE", help="a trace: a file, or ARCHIVE::MEMBER")
+    describe.add_argument(
+        "--fleet", metavar="FILE", help="also say how much of this fleet it fills"
+    )
+    convert = verbs.add_parser(
+        "convert", help="write it as .csv, .csv.gz, .csv.xz or .parquet", allow_abbrev=False
+    )
+    convert.add_argument("trace", metavar="TRACE", help="a trace: a file, or ARCHIVE::MEMBER")
+    convert.add_argument("out", metavar="OUT", help="the file to write")
+    for verb in (describe, convert):
+        add_format(verb)
+        add_output(verb)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Describe or convert."""
+    from bursar import wiring
+
+    if parsed.verb == "describe":
+        summary = wiring.describe_trace(parsed.trace, parsed.format, parsed.fleet)
+    elif parsed.verb == "convert":
+        summary = wiring.convert_trace(parsed.trace, parsed.format, parsed.out)
+    else:
+        return WRONG_USAGE
+    if parsed.output == JSON:
+        print_json(wiring.trace_json(summary))
+        return OK
+    for line in summary.lines():
+        print(line)
+    if parsed.verb == "convert":
+        print(f"written     {parsed.out}")
+    return OK

@@ -1,0 +1,104 @@
+"""What is to be run. Plain values, so that a request travels to a process of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bursar.model.fleet import Fleet, Market
+from bursar.model.job import Checkpoint, Constraints, Toleration
+from bursar.model.policy import Policies
+from bursar.model.tenant import Tenant
+from bursar.simulate.from_trace import Estimate, TraceMapping, UnknownTeams
+from bursar.simulate.policies import Estimates
+from bursar.simulate.scenario import Delays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetChoice:
+    """A fleet and who shares it, by the name it is shown under."""
+
+    name: str
+    fleet: Fleet
+    tenants: tuple[Tenant, ...]
+    policies: Policies
+
+    @property
+    def gpus(self) -> int:
+        """All of them."""
+        per_node = {pool.name: pool.gpus_per_node for pool in self.fleet.pools}
+        return sum(per_node[node.pool] for node in self.fleet.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """How a trace is read and put on a fleet.
+
+    ``teams_share_a_queue`` puts teams that the fleet does not know into one queue. ``pin_label`` keeps
+    each team's jobs on nodes whose label of this name is the team. ``may_use_spot`` lets every job run
+    on spot capacity too.
+    """
+
+    format: str | None = None
+    limit: int | None = None
+    teams_share_a_queue: bool = False
+    pin_label: str | None = None
+    any_model: bool = False
+    may_use_spot: bool = False
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    retries: int = 0
+
+    def mapping(self, estimates: Estimates, fleet: Fleet) -> TraceMapping:
+        """The same in the words of ``from_trace``."""
+        return TraceMapping(
+            unknown_teams=(
+                UnknownTeams.DEFAULT_QUEUE if self.teams_share_a_queue else UnknownTeams.OWN_QUEUE
+            ),
+            estimate=_ESTIMATE[estimates],
+            any_model=self.any_model,
+            constraints=_anywhere(fleet) if self.may_use_spot else Constraints(),
+            checkpoint=self.checkpoint,
+            retries=self.retries,
+        )
+
+
+# What is learned stands in the trace's own column by the time the jobs are made.
+_ESTIMATE = {
+    Estimates.WRITTEN: Estimate.WRITTEN,
+    Estimates.ORACLE: Estimate.TRUE,
+    Estimates.LEARNED: Estimate.WRITTEN,
+    Estimates.NONE: Estimate.NONE,
+}
+
+
+def _anywhere(fleet: Fleet) -> Constraints:
+    """Spot capacity as well, and whatever taints keep others off it."""
+    taints = {
+        (taint.key, taint.value)
+        for pool in fleet.pools
+        if pool.market is Market.SPOT
+        for taint in pool.taints
+    }
+    return Constraints(
+        markets=tuple(Market),
+        tolerations=tuple(Toleration(key=key, value=value) for key, value in sorted(taints)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One run: which workload, on which fleet, under which policy and what bad luck.
+
+    ``source`` is a trace's file or the name of a generated workload; ``log`` is where the run's own
+    event log goes, if anywhere.
+    """
+
+    name: str
+    source: str
+    fleet: FleetChoice
+    policy: str = ""
+    workload: WorkloadOptions = field(default_factory=WorkloadOptions)
+    seed: int = 0
+    faults: str = ""
+    delays: Delays = field(default_factory=Delays)
+    log: Path | None = None

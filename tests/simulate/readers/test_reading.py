@@ -1,0 +1,157 @@
+"""Where traces lie and which format they are in: packed or plain, named or recognised, or refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from bursar.model.errors import UserError
+from bursar.simulate.readers import FORMAT_TITLES, read_nodes, read_trace
+from bursar.simulate.readers.formats import format_named
+from bursar.simulate.readers.nodes import TraceNode
+from bursar.simulate.readers.quantity import cpu_milli, memory_mib
+from bursar.simulate.readers.source import members
+from bursar.simulate.readers.values import RowProblem, clock, moment, outcome
+
+TEXT = "job_id,submit_s,run_s,gpus\na,0,1,1\nb,1,2,x\n"
+
+
+def archive(path: Path, **files: str) -> Path:
+    with tarfile.open(path, "w:xz" if path.suffix == ".xz" else "w:gz") as out:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"folder/{name}.csv")
+            entry.size = len(text.encode())
+            out.addfile(entry, io.BytesIO(text.encode()))
+    return path
+
+
+def test_a_file_is_read_the_same_however_it_is_packed(tmp_path: Path) -> None:
+    plain = tmp_path / "t.csv"
+    plain.write_text(TEXT)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TEXT.encode()))
+    (tmp_path / "t.csv.xz").write_bytes(lzma.compress(TEXT.encode()))
+    (tmp_path / "no-ending").write_bytes(lzma.compress(TEXT.encode()))
+    archive(tmp_path / "one.tar.xz", t=TEXT)
+    archive(tmp_path / "two.tar.gz", s="x\n", t=TEXT)
+    places = ["t.csv", "t.csv.gz", "t.csv.xz", "no-ending", "one.tar.xz"]
+    places += ["one.tar.xz::folder/t.csv", "two.tar.gz::folder/t.csv", "two.tar.gz::./folder/t.csv"]
+    for place in places:
+        trace = read_trace(tmp_path / place)
+        assert trace.source == str(tmp_path / place)
+        assert trace.jobs == read_trace(plain).jobs
+        assert [row.line for row in trace.bad_rows] == [3]
+
+
+def test_the_members_of_an_archive_can_be_listed(tmp_path: Path) -> None:
+    path = archive(tmp_path / "two.tar.gz", t=TEXT, s="x\n")
+    assert members(path) == (f"{path}::folder/s.csv", f"{path}::folder/t.csv")
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "words"),
+    [
+        ("absent.csv", "trace-not-found", "there is no such file"),
+        ("two.tar.gz", "trace-not-found", "the archive has 2 files; one must be chosen"),
+        ("two.tar.gz::folder/u.csv", "trace-not-found", "Did you mean folder/"),
+        ("two.tar.gz::zzz", "trace-not-found", "It has folder/s.csv, folder/t.csv"),
+        ("cut.csv.xz", "trace-damaged", "the file is damaged"),
+        ("cut.csv.gz", "trace-damaged", "the file is damaged"),
+        ("false.tar.gz", "trace-damaged", "the file is damaged"),
+        ("blank.csv", "trace-columns-missing", "the file is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told(
+    tmp_path: Path, place: str, code: str, words: str
+) -> None:
+    archive(tmp_path / "two.tar.gz", t=TEXT, s="x\n")
+    long = (TEXT + "".join(f"c{n},1,2,3\n" for n in range(50_000))).encode()
+    (tmp_path / "cut.csv.xz").write_bytes(lzma.compress(long)[:-40])
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(long)[:-40])
+    (tmp_path / "false.tar.gz").write_text(TEXT)
+    (tmp_path / "blank.csv").write_text("\n\n")
+    with pytest.raises(UserError) as told:
+        read_trace(tmp_path / place)
+    assert told.value.code == code
+    assert words in str(told.value)
+    assert str(tmp_path / place.partition("::")[0]) in told.value.problem
+
+
+def test_an_unknown_format_is_answered_with_the_known(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(TEXT)
+    with pytest.raises(UserError, match="Did you mean 'philly'"):
+        read_trace(file, "phily")
+    with pytest.raises(UserError, match="Write one of csv, bench, philly"):
+        read_trace(file, "0000")
+    for name in FORMAT_TITLES:
+        assert name == "parquet" or format_named(name).name == name
+
+
+def test_an_unknown_header_is_compared_with_the_nearest_format(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("job_id,submit_s,num_gpu,duration_s\n1,2,3,4\n")
+    with pytest.raises(UserError) as told:
+        read_trace(file)
+    assert "column num_gpus missing; found job_id, submit_s, num_gpu" in told.value.problem
+    assert "looks most like 'bench'" in told.value.problem
+    assert told.value.fix == "Did you write 'num_gpu' for 'num_gpus'?"
+    file.write_text("Dear all,\nplease find\n")
+    with pytest.raises(UserError, match="not a trace in a format we recognise"):
+        read_trace(file)
+
+
+def test_a_marked_file_with_comments_and_windows_lines_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    text = "# who made it\r\n\r\njob_id, submit_s ,run_s,gpus\r\na,0,1,1\r\nb,0,1,z\r\n"
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    trace = read_trace(file)
+    assert [job.job_id for job in trace] == ["a"]
+    assert [row.line for row in trace.bad_rows] == [5]
+
+
+def test_a_field_that_is_far_too_long_is_one_bad_row(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(f"job_id,submit_s,run_s,gpus\n{'x' * 200_000},0,1,1\nb,0,1,1\n")
+    trace = read_trace(file)
+    assert [job.job_id for job in trace] == ["b"]
+    assert "cannot be read as a row" in trace.bad_rows[0].problem
+
+
+def test_machines_of_openb(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.csv"
+    rows = (
+        "n0,32000,262144,0,\nn1,96000,1,8,G2\nn2,1,1,2,T4\nn2,1,1,2,T4\nn3,1,1,2,\nn4,1,-1,2,T4\n"
+    )
+    file.write_text("sn,cpu_milli,memory_mib,gpu,model\n" + rows)
+    found = read_nodes(file)
+    assert found.nodes == (
+        TraceNode(node_id="n0", cpu_milli=32_000, memory_mib=262_144, gpus=0),
+        TraceNode(node_id="n1", cpu_milli=96_000, memory_mib=1, gpus=8, gpu_model="anonymous-g2"),
+        TraceNode(node_id="n2", cpu_milli=1, memory_mib=1, gpus=2, gpu_model="t4-16gb"),
+    )
+    assert found.gpus == 10
+    assert [str(row).partition("nodes.csv:")[2] for row in found.bad_rows] == [
+        "5: a second node is called 'n2'",
+        "6: has 2 GPUs and 0 models",
+        "7: memory_mib is -1, less than 0",
+    ]
+
+
+def test_times_and_amounts_as_others_write_them() -> None:
+    assert moment("1970-01-02", "t") == 86_400_000
+    assert moment("1970-01-01T08:00:00.0005+08:00", "t") == 0
+    assert moment("1970-01-01T00:00:01Z", "t") == 1_000
+    assert moment("86400", "t") == 86_400_000
+    assert clock("2-03:04:05.5", "t") == ((51 * 60 + 4) * 60 + 5) * 1_000 + 500
+    assert clock("04:05", "t") == 245_000
+    assert (cpu_milli("2"), cpu_milli("250m"), cpu_milli("1.5")) == (2_000, 250, 1_500)
+    assert (memory_mib("1Gi"), memory_mib("1048576"), memory_mib("1G")) == (1_024, 1, 954)
+    assert (outcome("CANCELLED by 12"), outcome("Odd")) == ("cancelled", "odd")
+    for wrong in ("one", "1Q", "-1"):
+        with pytest.raises(RowProblem):
+            memory_mib(wrong)

@@ -1,0 +1,44 @@
+"""Two hundred days on which everything goes wrong: sound at every step, and in the end nothing is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from bursar.simulate.loop import Simulation, Step
+from tests.simulate.fault_days import fault_day, live_through
+
+SEEDS = 200
+REPEAT = "python -m tests.simulate.repeat"
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_day_of_faults_is_sound_and_comes_to_an_end(seed: int) -> None:
+    try:
+        for _ in live_through(fault_day(seed)):
+            pass
+    except Exception as error:
+        error.add_note(f"\nto repeat it: {REPEAT} {seed}")
+        raise
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 25))
+def test_the_same_seed_gives_the_same_day(seed: int) -> None:
+    assert steps_of(seed) == steps_of(seed)
+
+
+def test_the_days_are_rough_enough() -> None:
+    """Days on which nothing happens would keep every promise."""
+    seen: Counter[str] = Counter()
+    for seed in range(0, SEEDS, 10):
+        for step in steps_of(seed):
+            seen.update(type(event).__name__ for event in (*step.events, *step.committed))
+    wanted = ("NodeLost", "NodeAdded", "NodeDrained", "AttemptFailed", "AttemptPreempted")
+    assert all(seen[name] >= 20 for name in wanted), seen
+    assert seen["AttemptSucceeded"] > 100 and seen["CheckpointSaved"] > 100
+
+
+def steps_of(seed: int) -> list[Step]:
+    return [replace(step, cycle_ns=None) for step in Simulation(fault_day(seed)).steps()]

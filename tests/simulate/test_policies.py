@@ -1,0 +1,147 @@
+"""Policies by name: each name stands for choices of the core, and a wrong one is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from bursar.model.errors import UserError
+from bursar.model.policy import (
+    BackfillPolicy,
+    OrderPolicy,
+    OrderTerm,
+    PlacementPolicy,
+    Policies,
+    SharePolicy,
+    VictimOrder,
+)
+from bursar.model.tenant import Queueing, Tenant
+from bursar.simulate.policies import ORDERS, PLACEMENTS, Estimates, choose_policy
+
+OWN = Policies(
+    order=OrderPolicy(share=SharePolicy.DOMINANT_SHARE),
+    placement=PlacementPolicy.FIRST_FIT,
+    backfill=BackfillPolicy(reservations=4),
+    priority_classes={"usual": 0, "urgent": 9},
+)
+TENANTS = (
+    Tenant(name="acme"),
+    Tenant(name="a", parent="acme", is_queue=True, queueing=Queueing.STRICT),
+    Tenant(name="b", parent="acme", is_queue=True),
+)
+
+
+def queueing(policy: str) -> list[Queueing]:
+    return [one.queueing for one in choose_policy(policy, OWN).tenants(TENANTS)[1:]]
+
+
+@pytest.mark.parametrize("text", ["", "fleet", "order=fleet", " "])
+def test_without_a_name_the_fleets_own_policies_stay(text: str) -> None:
+    choice = choose_policy(text, OWN)
+    assert choice.policies == OWN
+    assert choice.tenants(TENANTS) == TENANTS
+    assert choice.estimates is Estimates.WRITTEN
+
+
+def test_ours_is_what_a_fleet_has_that_says_nothing() -> None:
+    assert choose_policy("bursar", Policies()).policies == Policies()
+
+
+@pytest.mark.parametrize("name", sorted(ORDERS))
+def test_every_order_keeps_the_fleets_priority_classes_and_repeats_itself(name: str) -> None:
+    choice = choose_policy(name, OWN)
+    assert choice.name == name
+    assert choice.policies.priority_classes == OWN.priority_classes
+    assert choose_policy(f"order={name}", OWN).policies == choice.policies
+
+
+@pytest.mark.parametrize(
+    ("name", "terms", "strict", "estimates"),
+    [
+        ("fifo-strict", OrderTerm.SUBMITTED, True, Estimates.WRITTEN),
+        ("fifo", OrderTerm.SUBMITTED, False, Estimates.WRITTEN),
+        ("sjf", OrderTerm.SHORTEST, True, Estimates.ORACLE),
+        ("sjf-skip", OrderTerm.SHORTEST, False, Estimates.ORACLE),
+        ("service-first", OrderTerm.LEAST_WORK, True, Estimates.ORACLE),
+        ("qssf", OrderTerm.LEAST_WORK, True, Estimates.LEARNED),
+    ],
+)
+def test_the_orders_of_the_literature(
+    name: str, terms: OrderTerm, strict: bool, estimates: Estimates
+) -> None:
+    choice = choose_policy(name, OWN)
+    assert choice.policies.order == OrderPolicy(share=SharePolicy.NONE, terms=(terms,))
+    assert queueing(name) == [Queueing.STRICT if strict else Queueing.BEST_EFFORT] * 2
+    assert choice.estimates is estimates
+    assert choice.policies.backfill.reservations == 0
+    assert choice.policies.preemption.searches_per_cycle == 0
+
+
+def test_only_queues_become_strict() -> None:
+    assert choose_policy("sjf", OWN).tenants(TENANTS)[0] == TENANTS[0]
+
+
+def test_shares_leave_queueing_to_the_fleet() -> None:
+    assert queueing("fair-tree") == [Queueing.STRICT, Queueing.BEST_EFFORT]
+    assert queueing("dominant-share") == [Queueing.STRICT, Queueing.BEST_EFFORT]
+
+
+@pytest.mark.parametrize(("text", "count"), [("none", 0), ("easy", 1), ("conservative:16", 16)])
+def test_backfill_is_a_number_of_reservations(text: str, count: int) -> None:
+    choice = choose_policy(f"order=sjf,backfill={text}", OWN)
+    assert choice.policies.backfill.reservations == count
+    assert choice.policies.order.terms == (OrderTerm.SHORTEST,)
+
+
+@pytest.mark.parametrize("name", sorted(PLACEMENTS))
+def test_placements(name: str) -> None:
+    assert choose_policy(f"placement={name}", OWN).policies.placement == name
+
+
+@pytest.mark.parametrize(
+    ("text", "victims"),
+    [("newest", VictimOrder.NEWEST_FIRST), ("least-lost-work", VictimOrder.LEAST_LOST_WORK)],
+)
+def test_preemption_can_be_added_to_an_order_without(text: str, victims: VictimOrder) -> None:
+    limits = choose_policy(f"fifo,preemption={text}", OWN).policies.preemption
+    assert limits.victim_order is victims
+    assert limits.searches_per_cycle == Policies().preemption.searches_per_cycle
+
+
+def test_preemption_can_be_taken_from_ours() -> None:
+    limits = choose_policy("bursar,preemption=none,minimum-run=60", OWN).policies.preemption
+    assert limits.searches_per_cycle == 0
+    assert limits.minimum_run_ms == 60_000
+
+
+def test_a_part_alone_changes_the_fleets_own() -> None:
+    choice = choose_policy("backfill=none,estimates=learned", OWN)
+    assert choice.policies.order == OWN.order
+    assert choice.policies.placement is OWN.placement
+    assert choice.policies.backfill.reservations == 0
+    assert choice.estimates is Estimates.LEARNED
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "fix"),
+    [
+        ("fifo-srtict", "'fifo-srtict' is not an order", "Did you mean 'fifo-strict'?"),
+        ("xyz", "'xyz' is not an order", "There are: bursar, fifo-strict, fifo,"),
+        ("ordr=sjf", "'ordr' is not a part of a policy", "Did you mean 'order'?"),
+        ("placement=bestfit", "'bestfit' is not a placement", "Did you mean 'best-fit'?"),
+        ("backfill=esay", "'esay' is not a backfill", "Did you mean 'easy'?"),
+        ("backfill=easy:3", "'easy:3' is not a backfill", "none, easy, conservative:K"),
+        ("backfill=conservative", "does not say how many", "'conservative:16'"),
+        ("backfill=conservative:0", "does not say how many", "1 or more"),
+        ("backfill=conservative:²", "does not say how many", "1 or more"),
+        ("preemption=newst", "'newst' is not a preemption", "Did you mean 'newest'?"),
+        ("estimates=orcale", "'orcale' is not a kind of estimates", "Did you mean 'oracle'?"),
+        ("minimum-run=1h", "not a number of seconds", "minimum-run=60"),
+        ("sjf,order=fifo", "says order twice", "once"),
+        ("order=", "'' is not an order", "There are:"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_ones(text: str, problem: str, fix: str) -> None:
+    with pytest.raises(UserError) as caught:
+        choose_policy(text, OWN)
+    assert problem in caught.value.problem
+    assert fix in caught.value.fix

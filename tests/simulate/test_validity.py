@@ -1,0 +1,74 @@
+"""Known answers: what independent simulators report for public traces, to the decimal.
+
+The reference places gangs of more than 8 GPUs on whole nodes, starts jobs at once, and never preempts.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bursar.model.fleet import Fleet
+from bursar.model.policy import Policies
+from bursar.simulate.measures import Summary
+from bursar.simulate.scenario import Delays
+from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.testing import fleet_of, pool
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")
+PHILLY = TRACES / "bench" / "philly_5000_20171106.csv"
+HELIOS = TRACES / "helios_slice" / "helios_venus_2vc_sept.csv.xz"
+AT_ONCE = Delays(start_ms=0, stop_ms=0)
+
+
+def summary_of(source: Path, fleet: Fleet, policy: str, options: WorkloadOptions) -> Summary:
+    if not source.exists():
+        pytest.skip(f"{source} is absent; set BURSAR_TRACES to the folder of the traces")
+    request = RunRequest(
+        name=policy,
+        source=str(source),
+        fleet=FleetChoice(name="reference", fleet=fleet, tenants=(), policies=Policies()),
+        policy=policy,
+        workload=options,
+        delays=AT_ONCE,
+    )
+    outcome = prepare(request).carry_out()
+    assert outcome.complete and outcome.remarks() == ()
+    assert outcome.summary.outcomes.unfinished == 0
+    return outcome.summary
+
+
+def seconds(mean_ms: float) -> float:
+    return round(mean_ms / 1_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "jct_s", "wait_s"),
+    [("fifo-strict", 66_471.7, 56_184.9), ("sjf", 12_719.3, 2_432.5)],
+)
+def test_philly_on_48_nodes(policy: str, jct_s: float, wait_s: float) -> None:
+    """Two independent simulators agree on these."""
+    fleet = fleet_of(pool("a100", 48))
+    summary = summary_of(PHILLY, fleet, policy, WorkloadOptions(teams_share_a_queue=True))
+    assert summary.outcomes.succeeded == 5_000
+    assert seconds(summary.times.jct_ms.mean) == jct_s
+    assert seconds(summary.times.wait_ms.mean) == wait_s
+
+
+@pytest.mark.parametrize(
+    ("policy", "jct_s"),
+    [("fifo-strict", 16_534.3), ("sjf", 6_272.8), ("service-first", 5_898.9)],
+)
+def test_helios_slice_with_a_partition_for_each_team(policy: str, jct_s: float) -> None:
+    """Each virtual cluster has nodes and a queue of its own, as in the reference."""
+    fleet = fleet_of(
+        pool("large", 20, model="v100-32gb", labels={"vc": "vcvGl"}),
+        pool("small", 2, model="v100-32gb", labels={"vc": "vcvlY"}),
+    )
+    options = WorkloadOptions(pin_label="vc", any_model=True)
+    summary = summary_of(HELIOS, fleet, policy, options)
+    assert summary.outcomes.succeeded == 1_867
+    assert seconds(summary.times.jct_ms.mean) == jct_s
