@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RunRequest,
         WorkloadOptions,
     )
+    from bursar.simulate.trace import Trace
 
 
 def demo(*, seed: int, verbose: bool) -> Iterator[Line]:
@@ -50,6 +51,7 @@ class StudyOptions:
     pin_label: str | None = None
     any_model: bool = False
     spot: bool = False
+    mig: bool = False
     checkpoint_seconds: int | None = None
     restart_seconds: int = 0
     retries: int = 0
@@ -136,6 +138,7 @@ def _workload(options: StudyOptions) -> WorkloadOptions:
         pin_label=options.pin_label,
         any_model=options.any_model,
         may_use_spot=options.spot,
+        parts_are_slices=options.mig,
         checkpoint=Checkpoint(
             interval_ms=None if every is None else every * SECOND_MS,
             restart_ms=options.restart_seconds * SECOND_MS,
@@ -185,12 +188,18 @@ def comparison_json(outcomes: Sequence[RunOutcome]) -> dict[str, Plain]:
 # -- traces ----------------------------------------------------------------------------------------
 
 
-def describe_trace(source: str, format: str | None, fleet: str | None) -> TraceSummary:
+def describe_trace(source: str, format: str | None, fleet: str | None, seed: int) -> TraceSummary:
     """What a trace is like; with a fleet also how much of it the trace would fill."""
-    from bursar.simulate.readers import describe, read_trace
+    from bursar.simulate.readers import describe
 
     gpus = _fleet(fleet).gpus if fleet else None
-    return describe(read_trace(source, format), gpus=gpus)
+    return describe(_trace(source, format, gpus, seed), gpus=gpus)
+
+
+def _trace(source: str, format: str | None, gpus: int | None, seed: int) -> Trace:
+    from bursar.simulate.study.workload import Source, open_workload
+
+    return open_workload(Source(name=source, format=format, seed=seed, gpus=gpus)).trace()
 
 
 def trace_json(summary: TraceSummary) -> dict[str, Plain]:
@@ -204,11 +213,11 @@ def trace_json(summary: TraceSummary) -> dict[str, Plain]:
     return {**made, "bad_rows": {"count": len(summary.bad_rows), "first": [*first]}}
 
 
-def convert_trace(source: str, format: str | None, out: str) -> TraceSummary:
+def convert_trace(source: str, format: str | None, out: str, seed: int) -> TraceSummary:
     """Write a trace in our own form, and say what it is like."""
-    from bursar.simulate.readers import describe, read_trace, write_trace
+    from bursar.simulate.readers import describe, write_trace
 
-    trace = read_trace(source, format)
+    trace = _trace(source, format, None, seed)
     try:
         write_trace(trace, out)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,15 @@ from bursar.model.fleet import Market, Node, Taint
 from bursar.model.policy import (
     BackfillPolicy,
     BorrowWhileReclaiming,
+    FairStrategy,
     OrderTerm,
+    PlacementPolicy,
     Policies,
     PreemptionPolicy,
     Reclaim,
+    SharePolicy,
+    UsageUnit,
+    VictimOrder,
     WithinQueue,
 )
 from bursar.model.tenant import CPU, GPU, MEMORY, Queueing, Quota, Tenant
@@ -343,6 +349,19 @@ def test_the_page_names_every_key() -> None:
     known = {key for section in SECTIONS for key in section} | set(all_keys(Policies))
     assert len(known) > 50
     assert sorted(key for key in known if f"`{key}`" not in page) == []
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        *(Market, Queueing, WithinQueue, Reclaim, SharePolicy, OrderTerm, UsageUnit),
+        *(PlacementPolicy, VictimOrder, FairStrategy),
+    ],
+)
+def test_the_page_names_every_choice(choices: type[Enum]) -> None:
+    page = (ROOT / "docs" / "fleet-file.md").read_text(encoding="utf-8")
+    names = {str(one.value) for one in choices} - {"unset"}
+    assert sorted(name for name in names if f"`{name}`" not in page) == []
 
 
 def test_every_key_has_a_meaning() -> None:

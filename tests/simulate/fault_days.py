@@ -31,12 +31,16 @@ from bursar.model.fleet import Fleet, Market
 from bursar.model.job import Checkpoint, JobSpec, Spread, Topology
 from bursar.model.policy import (
     BackfillPolicy,
+    BorrowWhileReclaiming,
     FairStrategy,
     OrderTerm,
     PlacementPolicy,
     Policies,
+    PreemptionPolicy,
+    Reclaim,
     SharePolicy,
     VictimOrder,
+    WithinQueue,
 )
 from bursar.model.tenant import Queueing, Tenant
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -129,6 +133,11 @@ def _tenants(chance: Random, fleet: Fleet) -> tuple[Tenant, ...]:
             },
             weight=chance.choice((1.0, 2.0)),
             queueing=chance.choice((Queueing.BEST_EFFORT, Queueing.STRICT)),
+            preemption=PreemptionPolicy(
+                within_queue=chance.choice(list(WithinQueue)),
+                reclaim=chance.choice((Reclaim.LOWER_PRIORITY, Reclaim.ANY)),
+                borrow_while_reclaiming=chance.choice((None, BorrowWhileReclaiming())),
+            ),
         )
         for name in QUEUES
     )
@@ -142,9 +151,7 @@ def _policies(chance: Random) -> Policies:
         order=replace(
             usual.order,
             share=chance.choice(list(SharePolicy)),
-            terms=chance.choice(
-                (usual.order.terms, (OrderTerm.SHORTEST,), (OrderTerm.LEAST_WORK,))
-            ),
+            terms=chance.choice((usual.order.terms, *((term,) for term in OrderTerm))),
             aging_step_ms=chance.choice((None, None, HOUR_MS)),
         ),
         placement=chance.choice(list(PlacementPolicy)),

@@ -29,13 +29,9 @@ def one_or_more(text: str) -> int:
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """What decides the numbers."""
-    parser.add_argument("trace", metavar="TRACE", help="a trace: a file, or ARCHIVE::MEMBER")
-    add_format(parser)
+    add_trace(parser)
     parser.add_argument(
         "--limit", type=one_or_more, metavar="N", help="only the first N jobs of the trace"
-    )
-    parser.add_argument(
-        "--seed", type=whole, default=0, metavar="N", help="of all chance (default 0)"
     )
     parser.add_argument(
         "--faults",
@@ -48,8 +44,17 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     _add_time_options(parser)
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
+def add_trace(parser: argparse.ArgumentParser) -> None:
+    """Which workload."""
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="a file, ARCHIVE::MEMBER, or a workload to draw: synthetic:philly-like?jobs=2000&load=0.9",
+    )
     parser.add_argument("--format", metavar="NAME", help="the trace's format, if not recognised")
+    parser.add_argument(
+        "--seed", type=whole, default=0, metavar="N", help="of all chance (default 0)"
+    )
 
 
 def add_output(parser: argparse.ArgumentParser, *, html: bool = False) -> None:
@@ -81,6 +86,9 @@ def _add_mapping_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--spot", action="store_true", help="every job may also run on spot capacity"
+    )
+    group.add_argument(
+        "--mig", action="store_true", help="parts of a GPU are MIG slices instead of shares"
     )
     group.add_argument(
         "--retries", type=whole, default=0, metavar="N", help="of each job that fails (default 0)"
@@ -120,6 +128,7 @@ def study_options(parsed: argparse.Namespace, log: str | None = None) -> StudyOp
         pin_label=parsed.pin_teams,
         any_model=parsed.any_model,
         spot=parsed.spot,
+        mig=parsed.mig,
         checkpoint_seconds=parsed.checkpoint,
         restart_seconds=parsed.restart_cost,
         retries=parsed.retries,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bursar.cli.exit_codes import OK, WRONG_USAGE
 from bursar.cli.output import print_json
-from bursar.cli.run_options import JSON, add_format, add_output
+from bursar.cli.run_options import JSON, add_output, add_trace
 
 if TYPE_CHECKING:
     from bursar.cli.output import Subparsers
@@ -25,17 +25,16 @@ def add_parser(commands: Subparsers) -> None:
     describe = verbs.add_parser(
         "describe", help="how many jobs, how large, how long, whose", allow_abbrev=False
     )
-    describe.add_argument("trace", metavar="TRACE", help="a trace: a file, or ARCHIVE::MEMBER")
+    add_trace(describe)
     describe.add_argument(
         "--fleet", metavar="FILE", help="also say how much of this fleet it fills"
     )
     convert = verbs.add_parser(
         "convert", help="write it as .csv, .csv.gz, .csv.xz or .parquet", allow_abbrev=False
     )
-    convert.add_argument("trace", metavar="TRACE", help="a trace: a file, or ARCHIVE::MEMBER")
+    add_trace(convert)
     convert.add_argument("out", metavar="OUT", help="the file to write")
     for verb in (describe, convert):
-        add_format(verb)
         add_output(verb)
 
 
@@ -44,9 +43,9 @@ def run(parsed: argparse.Namespace) -> int:
     from bursar import wiring
 
     if parsed.verb == "describe":
-        summary = wiring.describe_trace(parsed.trace, parsed.format, parsed.fleet)
+        summary = wiring.describe_trace(parsed.trace, parsed.format, parsed.fleet, parsed.seed)
     elif parsed.verb == "convert":
-        summary = wiring.convert_trace(parsed.trace, parsed.format, parsed.out)
+        summary = wiring.convert_trace(parsed.trace, parsed.format, parsed.out, parsed.seed)
     else:
         return WRONG_USAGE
     if parsed.output == JSON:

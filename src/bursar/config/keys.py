@@ -55,7 +55,7 @@ ALLOWANCE = {
     "lend": "how much of its own others may hold while it is idle; left out: all",
 }
 PREEMPTION = {
-    "within_queue": "never, lower-priority or lower-or-newer-equal-priority",
+    "within_queue": "never, lower-priority, lower-or-newer-equal-priority or later-in-order",
     "reclaim": "never, lower-priority or any",
     "borrow_while_reclaiming": "true, or up to which priority",
 }

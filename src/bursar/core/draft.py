@@ -81,21 +81,21 @@ class Draft:
             end_ms=self.now_ms + record.run_ms,
             policy=self.state.policies.placement,
             reserved=self.reserved.get(pool.spec.name, {}),
-            demand=self._demand_with(record) if record.line.plan.has_slices else NO_DEMAND,
+            demand=self._demand_of(record) if record.line.plan.has_slices else NO_DEMAND,
             mix=self.state.mix,
         )
 
-    def _demand_with(self, record: JobRecord) -> Mapping[str, int]:
-        """The waiting demand and all slices of this job, which may stand in no line any more.
+    def _demand_of(self, record: JobRecord) -> Mapping[str, int]:
+        """For whom a GPU is cut: a gang for itself, a single slice with all who wait in mind.
 
-        A job whose place was kept must find the room that was found for it when it waited.
+        A gang that fits must not stop fitting because others started or stopped waiting: the place
+        that was kept for it would be lost again.
         """
-        demand = dict(self.demand)
+        own: dict[str, int] = {}
         for group in record.line.plan.groups:
             if isinstance(group.gpu, MigSlice):
-                profile = group.gpu.profile
-                demand[profile] = max(group.count, demand.get(profile, 0))
-        return demand
+                own[group.gpu.profile] = own.get(group.gpu.profile, 0) + group.count
+        return own if sum(own.values()) > 1 else self.demand
 
     @property
     def demand(self) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
 from bursar.core.admission import check_job
@@ -200,8 +201,7 @@ class RunTimesToCome(Mapping[str, int]):
         return len(self.waiting)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ask:
+class _Ask(NamedTuple):
     """What of a trace's job decides whether and where it can run; many jobs share one."""
 
     queue: str
@@ -278,13 +278,13 @@ class _Submissions:
     def _groups_of(self, job: TraceJob) -> tuple[TaskGroup, ...] | str:
         """The task groups of a job, or why it can never run here."""
         ask = _Ask(
-            queue=self._queues[job.team],
-            tasks=job.tasks,
-            gpus=job.gpus,
-            gpu_milli=job.gpu_milli,
-            gpu_models=() if self._mapping.any_model else job.gpu_models,
-            cpu_milli=job.cpu_milli,
-            memory_mib=job.memory_mib,
+            self._queues[job.team],
+            job.tasks,
+            job.gpus,
+            job.gpu_milli,
+            () if self._mapping.any_model else job.gpu_models,
+            job.cpu_milli,
+            job.memory_mib,
         )
         found = self._groups.get(ask)
         if found is None:

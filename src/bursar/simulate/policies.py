@@ -8,7 +8,7 @@ Whether a queue is strict belongs to its tenant, so a choice is policies and a c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 
@@ -21,6 +21,7 @@ from bursar.model.policy import (
     PreemptionLimits,
     SharePolicy,
     VictimOrder,
+    WithinQueue,
 )
 from bursar.model.tenant import Queueing, Tenant
 from bursar.model.units import SECOND_MS
@@ -40,19 +41,25 @@ class Estimates(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy as it was named. ``queueing`` None leaves the queues as the fleet has them."""
+    """A policy as it was named. What is None of ``queueing`` and ``within_queue`` stays the fleet's."""
 
     name: str
     policies: Policies
     queueing: Queueing | None = None
+    within_queue: WithinQueue | None = None
     estimates: Estimates = Estimates.WRITTEN
 
     def tenants(self, tenants: Iterable[Tenant]) -> tuple[Tenant, ...]:
-        """The same tenants with the queueing that the policy stands for."""
-        queueing = self.queueing
-        if queueing is None:
-            return tuple(tenants)
-        return tuple(replace(one, queueing=queueing) if one.is_queue else one for one in tenants)
+        """The same tenants, with what the policy stands for in their queues."""
+        return tuple(self._settled(one) if one.is_queue else one for one in tenants)
+
+    def _settled(self, queue: Tenant) -> Tenant:
+        if self.queueing is not None:
+            queue = replace(queue, queueing=self.queueing)
+        if self.within_queue is not None:
+            terms = replace(queue.preemption, within_queue=self.within_queue)
+            queue = replace(queue, preemption=terms)
+        return queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +69,20 @@ class Recipe:
     title: str
     order: OrderPolicy
     queueing: Queueing | None = None
+    within_queue: WithinQueue | None = None
     estimates: Estimates = Estimates.WRITTEN
     backfill: str = "none"
     preemption: str = "none"
+    limits: PreemptionLimits = field(default_factory=PreemptionLimits)
 
 
 def _sorted_by(*terms: OrderTerm) -> OrderPolicy:
     """All jobs in one order, whoever's they are."""
     return OrderPolicy(share=SharePolicy.NONE, terms=terms)
 
+
+TIME_SHARING = PreemptionLimits(preemptions_per_job=1_000_000, searches_per_cycle=64)
+"""Where jobs take turns, how often one is stopped says nothing; how long it runs at least does."""
 
 ORDERS: Mapping[str, Recipe] = {
     "bursar": Recipe(
@@ -112,6 +124,24 @@ ORDERS: Mapping[str, Recipe] = {
         order=_sorted_by(OrderTerm.LEAST_WORK),
         queueing=Queueing.STRICT,
         estimates=Estimates.LEARNED,
+    ),
+    "srtf": Recipe(
+        title="shortest remaining time first by true run times; stops whoever comes later",
+        order=_sorted_by(OrderTerm.SHORTEST_REMAINING),
+        queueing=Queueing.BEST_EFFORT,
+        within_queue=WithinQueue.LATER_IN_ORDER,
+        estimates=Estimates.ORACLE,
+        preemption="least-lost-work",
+        limits=TIME_SHARING,
+    ),
+    "las": Recipe(
+        title="least attained GPU time first, in levels; stops whoever comes later",
+        order=_sorted_by(OrderTerm.LEAST_ATTAINED),
+        queueing=Queueing.BEST_EFFORT,
+        within_queue=WithinQueue.LATER_IN_ORDER,
+        estimates=Estimates.NONE,
+        preemption="least-lost-work",
+        limits=TIME_SHARING,
     ),
     "dominant-share": Recipe(
         title="the team with the least dominant share first, then by age",
@@ -184,8 +214,18 @@ def _recipe(name: str) -> Recipe:
 
 def _cook(choice: PolicyChoice, recipe: Recipe) -> PolicyChoice:
     """The recipe instead of the fleet's policies; what priorities are called stays the fleet's."""
-    usual = Policies(order=recipe.order, priority_classes=choice.policies.priority_classes)
-    made = replace(choice, policies=usual, queueing=recipe.queueing, estimates=recipe.estimates)
+    usual = Policies(
+        order=recipe.order,
+        preemption=recipe.limits,
+        priority_classes=choice.policies.priority_classes,
+    )
+    made = replace(
+        choice,
+        policies=usual,
+        queueing=recipe.queueing,
+        within_queue=recipe.within_queue,
+        estimates=recipe.estimates,
+    )
     return _with_preemption(_with_backfill(made, recipe.backfill), recipe.preemption)
 
 

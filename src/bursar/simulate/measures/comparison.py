@@ -101,7 +101,7 @@ def _align(rows: Sequence[Sequence[str]]) -> list[str]:
             value, mark, change = row[column : column + 3]
             parts.append("  " + value.rjust(widths[column]) + " " + (mark or " "))
             if widths[column + 2]:
-                parts.append(change.rjust(widths[column + 2]))
+                parts.append(" " + change.rjust(widths[column + 2]))
         lines.append("".join(parts).rstrip())
     return lines
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from bursar.core.state import FleetState
 from bursar.model import event as ev
-from bursar.model.fleet import Market
 from bursar.simulate.loop import Step
 from bursar.simulate.measures.fairness import FairnessMeter
 from bursar.simulate.measures.job_book import FinishedJobs, LiveJob, Wanted
@@ -190,7 +189,7 @@ class Measures:
             self._leave(job, at_ms)
         job.assign(placement, event.attempt, gpu_milli, at_ms)
         job.team.held.change(gpu_milli, at_ms)
-        self._pay(job, placement.micro_usd_per_hour, pool.market, at_ms)
+        self._money.allocated[pool.market].change(placement.micro_usd_per_hour, at_ms)
 
     def _started(self, event: ev.AttemptStarted) -> None:
         job = self._jobs.get(event.job_id)
@@ -214,7 +213,7 @@ class Measures:
         for task in placement.tasks:
             self._room.give(task, pool.gpu_model, at_ms)
         job.team.held.change(-job.gpu_milli, at_ms)
-        self._pay(job, -placement.micro_usd_per_hour, pool.market, at_ms)
+        self._money.allocated[pool.market].change(-placement.micro_usd_per_hour, at_ms)
         self._stays.add(placement, job.team.index, job.assigned_ms, at_ms)
         self._ledger.attempt_ended(job, type(event), at_ms)
         job.placement = None
@@ -222,11 +221,6 @@ class Measures:
             self._join(job, at_ms)
         else:
             self._over(job_id, job, at_ms, succeeded=type(event) is ev.AttemptSucceeded)
-
-    def _pay(self, job: LiveJob, micro_usd_per_hour: int, market: Market, at_ms: int) -> None:
-        """The job's team pays so much more, or less, from now on."""
-        job.team.cost.change(micro_usd_per_hour, at_ms)
-        self._money.allocated[market].change(micro_usd_per_hour, at_ms)
 
     def _cancelled(self, event: ev.JobCancelled) -> None:
         job = self._jobs.get(event.job_id)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from bursar.core.charge import gpu_milli
 from bursar.model.attempt import Placement
@@ -18,15 +18,12 @@ SHORTEST_RUN_MS = 10 * SECOND_MS
 """Bounded slowdown: a run shorter than this counts as this long."""
 
 SIZES = ("no GPU", "part of a GPU", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9-32 GPUs", "33+ GPUs")
-_UP_TO_MILLI = ((0, 0), (MILLI - 1, 1), (MILLI, 2), (4 * MILLI, 3), (8 * MILLI, 4), (32 * MILLI, 5))
+_UP_TO_MILLI = (0, MILLI - 1, MILLI, 4 * MILLI, 8 * MILLI, 32 * MILLI)
 
 
 def size_class(wanted_milli: int) -> int:
     """Which of ``SIZES`` a job belongs to."""
-    for up_to, size in _UP_TO_MILLI:
-        if wanted_milli <= up_to:
-            return size
-    return len(SIZES) - 1
+    return bisect_left(_UP_TO_MILLI, wanted_milli)
 
 
 class LiveJob:
@@ -93,40 +90,32 @@ class LiveJob:
         if self.attempt > 1 and self.kept_from_ms is None:
             self.kept_from_ms = at_ms + self.spec.checkpoint.restart_ms
 
-    def divide(self, end_ms: int, *, lost: bool) -> Stay:
-        """How the time of an attempt that ends now divides; the parts add up to all of it."""
-        begin_ms = self.assigned_ms
-        kept_from_ms = end_ms if self.kept_from_ms is None else min(end_ms, self.kept_from_ms)
+    def divide(self, end_ms: int, *, lost: bool) -> tuple[int, int]:
+        """The time of an attempt that ends now that went into its restart, and that was lost.
+
+        The rest of its time is work that counts.
+        """
+        kept_from_ms = self.kept_from_ms
+        if kept_from_ms is None or kept_from_ms > end_ms:
+            kept_from_ms = end_ms
         kept_until_ms = end_ms
         if lost:
-            saved_ms = kept_from_ms if self.saved_ms is None else self.saved_ms
-            kept_until_ms = max(kept_from_ms, saved_ms)
-        self._count_for_slo(kept_from_ms, kept_until_ms)
+            saved_ms = self.saved_ms
+            kept_until_ms = kept_from_ms if saved_ms is None else max(kept_from_ms, saved_ms)
+        if self.slo_left > 0:
+            self._count_for_slo(kept_from_ms, kept_until_ms)
         self.kept_ms += kept_until_ms - kept_from_ms
-        return Stay(
-            restart_ms=kept_from_ms - begin_ms,
-            kept_ms=kept_until_ms - kept_from_ms,
-            lost_ms=end_ms - kept_until_ms,
-        )
+        return kept_from_ms - self.assigned_ms, end_ms - kept_until_ms
 
     def _count_for_slo(self, begin_ms: int, end_ms: int) -> None:
         """Find out whether the promised GPU time is reached in this stretch, and in time."""
         slo = self.spec.slo
-        if slo is None or self.slo_left <= 0 or not self.gpu_milli:
+        if slo is None or not self.gpu_milli:
             return
         reached_ms = begin_ms - (-self.slo_left // self.gpu_milli)
         self.slo_left -= (end_ms - begin_ms) * self.gpu_milli
         if self.slo_left <= 0:
             self.slo_met = reached_ms <= self.submitted_ms + slo.within_ms
-
-
-@dataclass(frozen=True, slots=True)
-class Stay:
-    """An attempt's time on its GPUs: getting back to where it was, work that counts, work lost."""
-
-    restart_ms: int
-    kept_ms: int
-    lost_ms: int
 
 
 class Wanted:

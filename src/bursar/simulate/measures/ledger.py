@@ -23,19 +23,20 @@ class Ledger:
 
         Who stops a job on purpose, or gave it a time limit, loses nothing by its stop.
         """
-        wanted = job.cancelled or job.expired or why is AttemptSucceeded
-        stay = job.divide(at_ms, lost=not wanted)
+        wanted = why is AttemptSucceeded or job.cancelled or job.expired
+        restart_ms, lost_ms = job.divide(at_ms, lost=not wanted)
         assert job.placement is not None
         hourly = job.placement.micro_usd_per_hour
-        if stay.restart_ms:
-            self.restart_milli_ms += job.gpu_milli * stay.restart_ms
-            self._restart_micro_usd_ms += hourly * stay.restart_ms
+        job.team.paid_micro_usd_ms += hourly * (at_ms - job.assigned_ms)
+        if restart_ms:
+            self.restart_milli_ms += job.gpu_milli * restart_ms
+            self._restart_micro_usd_ms += hourly * restart_ms
         if wanted:
             return
-        self.lost_milli_ms += job.gpu_milli * stay.lost_ms
-        self._lost_micro_usd_ms += hourly * stay.lost_ms
-        job.team.lost_milli_ms += job.gpu_milli * stay.lost_ms
-        job.team.lost_micro_usd_ms += hourly * stay.lost_ms
+        self.lost_milli_ms += job.gpu_milli * lost_ms
+        self._lost_micro_usd_ms += hourly * lost_ms
+        job.team.lost_milli_ms += job.gpu_milli * lost_ms
+        job.team.lost_micro_usd_ms += hourly * lost_ms
         if why is AttemptPreempted:
             self._preemptions += 1
             job.team.preemptions += 1

@@ -79,31 +79,29 @@ class Room:
     def settle(self, at_ms: int, *, someone_waits: bool) -> None:
         """Look at the nodes that were touched, as they are after the step."""
         if self.touched:
-            free = scattered = 0
-            free_on = self._free_on
-            for node in self.touched:
-                was_free, was_scattered = free_on.get(node, (0, 0))
-                now = self._look(node)
-                free_on[node] = now
-                free += now[0] - was_free
-                scattered += now[1] - was_scattered
-            self.touched.clear()
-            if free:
-                self.free.change(free * MILLI, at_ms)
-            if scattered:
-                self.scattered.change(scattered * MILLI, at_ms)
-        self.unallocated.set(self.free.rate if someone_waits else 0, at_ms)
+            self._look_again(at_ms)
+        unallocated = self.free.rate if someone_waits else 0
+        if unallocated != self.unallocated.rate:
+            self.unallocated.set(unallocated, at_ms)
 
-    def _look(self, node_id: str) -> tuple[int, int]:
-        """Free GPUs of a node, and those of them that share it with somebody."""
-        pool = self._state.pool_of_node.get(node_id)
-        if pool is None:
-            return 0, 0
-        node = pool.by_id[node_id]
-        if not node.up:
-            return 0, 0
-        free = node.free_gpus
-        return free, free if free < pool.spec.gpus_per_node else 0
+    def _look_again(self, at_ms: int) -> None:
+        free = scattered = 0
+        free_on, pool_of_node = self._free_on, self._state.pool_of_node
+        for node_id in self.touched:
+            was_free, was_scattered = free_on.get(node_id, (0, 0))
+            now_free = now_scattered = 0
+            pool = pool_of_node.get(node_id)
+            if pool is not None:
+                node = pool.by_id[node_id]
+                if node.up:
+                    now_free = node.free_gpus
+                    now_scattered = now_free if now_free < pool.spec.gpus_per_node else 0
+            free_on[node_id] = now_free, now_scattered
+            free += now_free - was_free
+            scattered += now_scattered - was_scattered
+        self.touched.clear()
+        self.free.change(free * MILLI, at_ms)
+        self.scattered.change(scattered * MILLI, at_ms)
 
 
 def _parts_of(task: Task, model: GpuModel | None) -> list[tuple[int, int]]:

@@ -128,6 +128,7 @@ def _outcomes(accounts: Sequence[TeamAccount], unfinished: int) -> Outcomes:
 def _teams(books: Books, times: list[Times]) -> tuple[TeamSummary, ...]:
     """By name."""
     end_ms = books.end[0]
+    running = _running_micro_usd_ms(books)
     found = []
     for account in sorted(books.accounts.all, key=lambda account: account.name):
         open_jobs = account.submitted - account.succeeded - account.failed - account.cancelled
@@ -140,13 +141,23 @@ def _teams(books: Books, times: list[Times]) -> tuple[TeamSummary, ...]:
                 gpu_milli_ms=held,
                 entitled_gpu_milli_ms=round(account.entitled),
                 satisfied=_ratio(held, account.demand(end_ms), of_nothing=1.0),
-                cost_micro_usd=account.cost.total(end_ms) // HOUR_MS,
+                cost_micro_usd=(account.paid_micro_usd_ms + running[account.index]) // HOUR_MS,
                 preemptions=account.preemptions,
                 lost_gpu_milli_ms=account.lost_milli_ms,
                 lost_micro_usd=account.lost_micro_usd_ms // HOUR_MS,
             )
         )
     return tuple(found)
+
+
+def _running_micro_usd_ms(books: Books) -> list[int]:
+    """What each team owes for attempts that have not ended."""
+    owed = [0] * len(books.accounts.all)
+    for job in books.jobs.values():
+        if job.placement is not None:
+            held_ms = books.end[0] - job.assigned_ms
+            owed[job.team.index] += job.placement.micro_usd_per_hour * held_ms
+    return owed
 
 
 def _gpu_time(books: Books) -> GpuTime:

@@ -13,11 +13,10 @@ from bursar.simulate.measures.meter import Meter
 
 
 class TeamAccount:
-    """What one team holds, waits for and pays, and what became of its jobs."""
+    """What one team holds and waits for, what it paid for attempts that ended, and its outcomes."""
 
     __slots__ = (
         "cancelled",
-        "cost",
         "entitled",
         "failed",
         "held",
@@ -25,6 +24,7 @@ class TeamAccount:
         "lost_micro_usd_ms",
         "lost_milli_ms",
         "name",
+        "paid_micro_usd_ms",
         "preemptions",
         "submitted",
         "succeeded",
@@ -36,11 +36,10 @@ class TeamAccount:
         self.index = index
         self.held = Meter()
         self.waiting = Meter()
-        self.cost = Meter()
         self.entitled = 0.0
         self.submitted = self.succeeded = self.failed = self.cancelled = 0
         self.preemptions = 0
-        self.lost_milli_ms = self.lost_micro_usd_ms = 0
+        self.paid_micro_usd_ms = self.lost_milli_ms = self.lost_micro_usd_ms = 0
 
     def demand(self, at_ms: int) -> int:
         """GPU time that it held or waited for up to a moment."""

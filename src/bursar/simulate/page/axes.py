@@ -61,7 +61,7 @@ def percent_axis(title: str) -> Axis:
     return Axis(low=0.0, high=1.0, ticks=ticks, title=title, form="percent")
 
 
-def time_axis(length_ms: int, most_ticks: int = 7) -> Axis:
+def time_axis(length_ms: int, most_ticks: int = 8) -> Axis:
     """Time since the start of the run, in a step that people count in."""
     length_ms = max(SECOND_MS, length_ms)
     step = next((one for one in TIME_STEPS_MS if length_ms / one <= most_ticks), TIME_STEPS_MS[-1])

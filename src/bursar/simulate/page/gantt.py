@@ -88,7 +88,9 @@ def _time_marks(x: Axis, bottom: float) -> Html:
     parts = []
     for value, label in x.ticks:
         at = LEFT + width * x.part(value)
-        parts.append(tag("path", d=f"M{number(at)} {number(TOP)}V{number(bottom)}", class_="grid"))
+        parts.append(
+            tag("path", d=f"M{number(at)} {number(TOP)}V{number(bottom)}", class_="grid-line")
+        )
         parts.append(tag("text", text(label), x=at, y=bottom + 16, class_="tick middle"))
     middle = LEFT + width / 2
     parts.append(tag("text", text(x.title), x=middle, y=bottom + 33, class_="axis-title middle"))

@@ -23,7 +23,7 @@ def text(words: str) -> Html:
     return Html(escape(clean, quote=True))
 
 
-def tag(name: str, *children: Html, **attributes: object) -> Html:
+def tag(name: str, /, *children: Html, **attributes: object) -> Html:
     """An element. ``class_`` is written ``class``; underscores become hyphens; None leaves out."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'

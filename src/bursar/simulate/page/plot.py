@@ -9,7 +9,7 @@ from bursar.simulate.page.axes import Axis
 from bursar.simulate.page.curve import Box
 from bursar.simulate.page.html import Html, join, number, tag, text
 
-LEFT, RIGHT, TOP, BOTTOM = 54.0, 12.0, 12.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 54.0, 14.0, 26.0, 40.0
 OTHERS = "cx"
 COLOURS = 8
 
@@ -27,8 +27,7 @@ class Frame:
     title: str
     description: str
     width: float = 560.0
-    height: float = 240.0
-    title_y: bool = True
+    height: float = 254.0
 
     @property
     def box(self) -> Box:
@@ -66,10 +65,10 @@ def draw(frame: Frame, x: Axis, y: Axis, marks: Iterable[Html]) -> Html:
 
 def _grid(frame: Frame, y: Axis) -> Html:
     box = frame.box
-    lines = []
+    lines = [tag("text", text(y.title), x=6.0, y=10.0, class_="axis-title")]
     for value, label in y.ticks:
         at = box.y(y, value)
-        kind = "axis" if value == y.low else "grid"
+        kind = "axis" if value == y.low else "grid-line"
         lines.append(
             tag("path", d=f"M{number(box.left)} {number(at)}h{number(box.width)}", class_=kind)
         )

@@ -35,7 +35,7 @@ def share_section(runs: Runs) -> Html:
         "section",
         tag("h2", text("Share and entitlement")),
         tag("p", text(note), class_="note"),
-        legend([("share", "c0"), ("entitlement", "aside")]),
+        legend([("share, in the colour of the team", "ink"), ("entitlement", "aside")]),
         tag("div", join(plots), class_=f"grid of-{columns}"),
     )
 
@@ -51,7 +51,7 @@ def _plot(run: Run, team: str, runs: Runs) -> Html:
         title=title,
         description=f"Share of GPU time of {team} in {run.name}, and its entitlement, over time.",
         width=WIDTH_OF_COLUMNS.get(len(runs.each), 280.0),
-        height=170.0,
+        height=184.0,
     )
     ground = Curve(share.edges, tuple(0.0 for _ in share.values))
     marks = [

@@ -12,6 +12,7 @@ from bursar.model.tenant import Tenant
 from bursar.simulate.from_trace import Estimate, TraceMapping, UnknownTeams
 from bursar.simulate.policies import Estimates
 from bursar.simulate.scenario import Delays
+from bursar.simulate.study.workload import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,8 @@ class WorkloadOptions:
     """How a trace is read and put on a fleet.
 
     ``teams_share_a_queue`` puts teams that the fleet does not know into one queue. ``pin_label`` keeps
-    each team's jobs on nodes whose label of this name is the team. ``may_use_spot`` lets every job run
-    on spot capacity too.
+    each queue's jobs on nodes whose label of this name is the queue. ``may_use_spot`` lets every job run
+    on spot capacity too. With ``parts_are_slices`` a job that asks for a part of a GPU gets a MIG slice.
     """
 
     format: str | None = None
@@ -45,6 +46,7 @@ class WorkloadOptions:
     pin_label: str | None = None
     any_model: bool = False
     may_use_spot: bool = False
+    parts_are_slices: bool = False
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     retries: int = 0
 
@@ -102,3 +104,13 @@ class RunRequest:
     faults: str = ""
     delays: Delays = field(default_factory=Delays)
     log: Path | None = None
+
+    def jobs(self) -> Source:
+        """Where its jobs come from."""
+        return Source(
+            name=self.source,
+            format=self.workload.format,
+            limit=self.workload.limit,
+            seed=self.seed,
+            gpus=self.fleet.gpus,
+        )

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from bursar.model.errors import UserError
 from bursar.model.event import Event, JobSubmitted
-from bursar.model.job import Constraints
 from bursar.simulate.event_log import RecordedRun, write_events, write_run
 from bursar.simulate.from_trace import Remarks, as_scenario
 from bursar.simulate.learned import Predictor
@@ -20,6 +19,7 @@ from bursar.simulate.scenario import Scenario
 from bursar.simulate.study.fault_names import choose_faults
 from bursar.simulate.study.outcome import SHOWN, RunOutcome
 from bursar.simulate.study.request import RunRequest
+from bursar.simulate.study.submissions import pinned, with_slices
 from bursar.simulate.study.workload import Workload, open_workload
 
 STEPS_BETWEEN_LOOKS = 64
@@ -107,7 +107,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     fleet = request.fleet
     choice = choose_policy(request.policy, fleet.policies)
     faults = choose_faults(request.faults, request.seed)
-    workload = open_workload(request.source, request.workload)
+    workload = open_workload(request.jobs())
     predictor = Predictor() if choice.estimates is Estimates.LEARNED else None
     run = as_scenario(
         workload.jobs if predictor is None else workload.learning(predictor),
@@ -127,28 +127,18 @@ def prepare(request: RunRequest) -> PreparedRun:
 
 
 def _settled(scenario: Scenario, choice: PolicyChoice, request: RunRequest) -> Scenario:
-    """The scenario with the policy's queues, the request's delays, and teams in their place."""
-    label = request.workload.pin_label
+    """The scenario with the policy's queues, the request's delays, and jobs in their place."""
+    events: Iterable[Event] = scenario.events
+    if request.workload.pin_label is not None:
+        events = pinned(events, request.workload.pin_label)
+    if request.workload.parts_are_slices:
+        events = with_slices(events, scenario.fleet)
     return replace(
         scenario,
         tenants=choice.tenants(scenario.tenants),
         delays=request.delays,
-        events=scenario.events if label is None else _pinned(scenario.events, label),
+        events=events,
     )
-
-
-def _pinned(events: Iterable[Event], label: str) -> Iterator[Event]:
-    """Each job only on nodes that are labelled with its queue."""
-    places: dict[tuple[str, Constraints], Constraints] = {}
-    for event in events:
-        if isinstance(event, JobSubmitted):
-            spec = event.spec
-            key = spec.queue, spec.constraints
-            if key not in places:
-                labels = (*spec.constraints.node_labels, (label, spec.queue))
-                places[key] = replace(spec.constraints, node_labels=labels)
-            event = replace(event, spec=replace(spec, constraints=places[key]))
-        yield event
 
 
 # -- the run's own log -------------------------------------------------------------------------------
