@@ -185,6 +185,13 @@ def comparison_json(outcomes: Sequence[RunOutcome]) -> dict[str, Plain]:
     return {**compare_json([one.summary for one in outcomes]), "about": runs}
 
 
+def page_of(outcomes: Sequence[RunOutcome]) -> str:
+    """The same as a page with plots, in one file that needs no network."""
+    from bursar.simulate.page import page_html
+
+    return page_html([one.summary for one in outcomes], [one.series for one in outcomes])
+
+
 # -- traces ----------------------------------------------------------------------------------------
 
 

@@ -72,6 +72,13 @@ def test_fleets_stand_beside_each_other(folder: Path) -> None:
     ]
 
 
+def test_a_page_shows_all_runs(folder: Path) -> None:
+    ran = compare(folder, *TWO, "--html", "both.html")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    page = (folder / "both.html").read_text(encoding="utf-8")
+    assert "fifo-strict" in page and "sjf" in page
+
+
 def test_the_same_input_gives_the_same_bytes(folder: Path) -> None:
     first, second = (compare(folder, *TWO).stdout for _ in range(2))
     assert without_cycle_times(first) == without_cycle_times(second)

@@ -67,6 +67,44 @@ def test_json_has_the_summary_and_what_is_not_in_it(folder: Path) -> None:
     assert told["bad_rows"] == {"count": 0, "first": []}
 
 
+def test_a_page_is_written_that_needs_no_network(folder: Path) -> None:
+    ran = simulate(folder, "--html", "run.html", "-o", "json")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert json.loads(ran.stdout)["complete"]
+    page = (folder / "run.html").read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert "<svg" in page and "JCT mean" in page
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)
+
+
+def test_a_drawn_workload_needs_no_file(folder: Path) -> None:
+    said = ("--fleet", "fleet.yaml", "-o", "json")
+    source = "synthetic:philly-like?jobs=60&load=0.8"
+    told = [
+        json.loads(bursar("simulate", source, *said, "--seed", seed, cwd=folder).stdout)
+        for seed in ("1", "1", "2")
+    ]
+    assert [one["jobs_in_all"] for one in told] == [60] * 3
+    for one in told:
+        one["summary"].pop("cycles")
+    assert told[0] == told[1] != told[2]
+    assert told[0]["summary"]["outcomes"]["submitted"] + told[0]["left_out"]["count"] == 60
+
+
+def test_parts_of_gpus_can_be_slices(folder: Path) -> None:
+    from bursar.model.event import GpuPartitioned
+    from bursar.simulate.event_log import read_run
+
+    ran = bursar(
+        *("simulate", "synthetic:inference-mix?jobs=50", "--fleet", "fleet.yaml"),
+        *("--mig", "--log", "mig.jsonl"),
+        cwd=folder,
+    )
+    assert ran.returncode == 0, ran.stderr
+    events = read_run(folder / "mig.jsonl").events
+    assert any(isinstance(event, GpuPartitioned) for event in events)
+
+
 def test_a_limit_takes_the_first_jobs(folder: Path) -> None:
     told = json.loads(simulate(folder, "--limit", "7", "-o", "json").stdout)
     assert told["summary"]["outcomes"]["submitted"] == 7
@@ -156,6 +194,26 @@ def test_bad_rows_and_jobs_too_large_are_told_and_counted(folder: Path) -> None:
             ("trace.csv", "--fleet", "fleet.yaml", "--format", "phily"),
             "'phily' is not a trace format",
             "Did you mean 'philly'?",
+        ),
+        (
+            ("trace.csv", "--fleet", "fleet.yaml", "--html", "no/such/folder/x"),
+            "no/such/folder/x cannot be written",
+            "a folder that exists",
+        ),
+        (
+            ("synthetic:phily-like", "--fleet", "fleet.yaml"),
+            "'phily-like' is not a synthetic workload",
+            "philly-like",
+        ),
+        (
+            ("synthetic:philly-like?job=5", "--fleet", "fleet.yaml"),
+            "'job' is nothing that can be set",
+            "Did you mean 'jobs'?",
+        ),
+        (
+            ("synthetic:philly-like?jobs=1.5", "--fleet", "fleet.yaml"),
+            "jobs is '1.5'",
+            "a whole number above 0",
         ),
         (
             ("trace.csv", "--fleet", "fleet.yaml", "--log", "no/such/folder/x"),

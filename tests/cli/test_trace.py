@@ -49,9 +49,19 @@ def test_a_converted_trace_has_the_same_jobs(folder: Path, out: str) -> None:
     assert {**before, "source": ""} == {**after, "source": ""}
 
 
+def test_a_drawn_workload_can_be_kept(folder: Path) -> None:
+    source = "synthetic:helios-like?jobs=30"
+    ran = bursar("trace", "convert", source, "drawn.csv", "--seed", "4", cwd=folder)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told = bursar("trace", "describe", source, "--seed", "4", cwd=folder).stdout
+    kept = bursar("trace", "describe", "drawn.csv", cwd=folder).stdout
+    assert told.splitlines()[2:] == kept.splitlines()[2:]
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem", "fix"),
     [
+        (("describe", "synthetic:philly-like?load=1"), "there is no fleet", "--fleet"),
         (("describe", "none.csv"), "none.csv: there is no such file", "Check the path"),
         (("describe", "trace.csv", "--fleet", "none"), "none cannot be read", "Check the path"),
         (("convert", "trace.csv", "out.doc"), "out.doc", ".csv"),

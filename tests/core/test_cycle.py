@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bursar.core.cycle import decide
 from bursar.model.decision import ClaimRoom, Hold, PartitionGpu, StartJob, StopJob, StopReason
-from bursar.model.event import NodeDrained, NodeLost, TenantChanged
+from bursar.model.event import ForeignUsageSeen, NodeDrained, NodeLost, TenantChanged
 from bursar.model.fleet import Market
 from bursar.model.job import Checkpoint, FlavorChoice, JobState, Spread, Topology
 from bursar.model.policy import (
@@ -552,3 +552,26 @@ def test_decide_changes_nothing_and_answers_alike_when_asked_twice() -> None:
     first = decide(world.state, world.now_ms)
     assert decide(world.state, world.now_ms) == first
     assert any(isinstance(one, StartJob | Hold | ClaimRoom) for one in first)
+
+
+def test_a_late_report_about_a_lost_node_changes_nothing() -> None:
+    world = stage(2)
+    world.apply(NodeLost(at_ms=0, node="a100-0001"))
+    for event in (
+        NodeDrained(at_ms=1, node="a100-0001"),
+        ForeignUsageSeen(at_ms=1, node="a100-0001", gpus=(0,)),
+        NodeLost(at_ms=1, node="a100-0001"),
+    ):
+        world.apply(event)
+    assert world.free_gpus("a100") == 8
+
+
+def test_reloading_a_checkpoint_is_not_work() -> None:
+    world = stage(1)
+    saved = Checkpoint(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+    world.submit(job("a", gpus=8, hours=3, checkpoint=saved))
+    world.cycle()
+    world.start_all().advance(30 * MINUTE_MS).save("a").preempted("a")
+    world.cycle()
+    world.start_all().advance(35 * MINUTE_MS).save("a")
+    assert world.job("a").done_ms == HOUR_MS

@@ -73,6 +73,8 @@ OWNED = "a100-80gb/owned"
 QUEUES = ("vision", "speech", "serving")
 ANY_MARKET = (Market.SPOT, Market.OWNED)
 LAST_FAULT_MS = 12 * HOUR_MS
+CROWDED_MS = (0, 0, 1, MINUTE_MS, 15 * MINUTE_MS)
+LEISURELY_MS = (0, 20 * MINUTE_MS, HOUR_MS)
 
 
 def fault_day(seed: int) -> Scenario:
@@ -108,7 +110,7 @@ def fault_day(seed: int) -> Scenario:
         },
         delays=Delays(
             start_ms=chance.choice((0, 1, 20 * SECOND_MS)),
-            stop_ms=chance.choice((0, 1, 30 * SECOND_MS, 10 * MINUTE_MS)),
+            stop_ms=chance.choice((0, 30 * SECOND_MS, 20 * MINUTE_MS)),
         ),
         faults=_faults(chance, seed),
     )
@@ -168,11 +170,12 @@ def _policies(chance: Random) -> Policies:
 def _events(
     chance: Random, tenants: tuple[Tenant, ...], policies: Policies, gpus: int
 ) -> list[Event]:
-    names = [f"job-{number:02}" for number in range(chance.randrange(10, 21))]
+    names = [f"job-{number:02}" for number in range(chance.randrange(12, 25))]
+    gaps_ms = chance.choice((CROWDED_MS, CROWDED_MS, LEISURELY_MS))
     events: list[Event] = []
     at_ms = 0
     for number, name in enumerate(names):
-        at_ms += chance.choice((0, 0, MINUTE_MS, 20 * MINUTE_MS, 45 * MINUTE_MS))
+        at_ms += chance.choice(gaps_ms)
         spec = _spec(chance, name, gpus)
         if number and chance.random() < 0.15:
             spec = replace(spec, depends_on=(chance.choice(names[:number]),))
@@ -209,7 +212,7 @@ def _spec(chance: Random, name: str, gpus: int) -> JobSpec:
     minutes = chance.choice((2, 20, 60, 120))
     return replace(
         chance.choice(forms),
-        priority_class=chance.choice(("low", "normal", "normal", "high")),
+        priority_class=chance.choice(("low", "normal", "high")),
         preemptible=chance.random() < 0.8,
         expected_run_ms=minutes * MINUTE_MS,
         max_run_ms=minutes * MINUTE_MS * 5 // 4 if chance.random() < 0.2 else None,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -11,6 +14,14 @@ from bursar.simulate.loop import Simulation, Step
 from tests.simulate.fault_days import fault_day, live_through
 
 SEEDS = 200
+WRITE_LOGS = """
+import sys
+from bursar.simulate.event_log import write_events
+from tests.simulate.test_fault_seeds import steps_of
+for seed in range(3, 200, 40):
+    for step in steps_of(seed):
+        write_events((*step.events, *step.committed), sys.stdout)
+"""
 REPEAT = "python -m tests.simulate.repeat"
 
 
@@ -27,6 +38,25 @@ def test_a_day_of_faults_is_sound_and_comes_to_an_end(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(0, SEEDS, 25))
 def test_the_same_seed_gives_the_same_day(seed: int) -> None:
     assert steps_of(seed) == steps_of(seed)
+
+
+def test_every_process_writes_the_same_bytes() -> None:
+    """Whatever order its sets have: text is hashed differently in every process."""
+    written = {
+        subprocess.run(
+            [sys.executable, "-c", WRITE_LOGS],
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": hash_seed,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            },
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(written) == 1
+    assert b"AttemptSucceeded" in written.pop()
 
 
 def test_the_days_are_rough_enough() -> None:

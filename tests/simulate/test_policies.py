@@ -13,6 +13,7 @@ from bursar.model.policy import (
     Policies,
     SharePolicy,
     VictimOrder,
+    WithinQueue,
 )
 from bursar.model.tenant import Queueing, Tenant
 from bursar.simulate.policies import ORDERS, PLACEMENTS, Estimates, choose_policy
@@ -74,6 +75,27 @@ def test_the_orders_of_the_literature(
     assert choice.estimates is estimates
     assert choice.policies.backfill.reservations == 0
     assert choice.policies.preemption.searches_per_cycle == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "term", "estimates"),
+    [
+        ("srtf", OrderTerm.SHORTEST_REMAINING, Estimates.ORACLE),
+        ("las", OrderTerm.LEAST_ATTAINED, Estimates.NONE),
+    ],
+)
+def test_time_sharing_stops_whoever_comes_later(
+    name: str, term: OrderTerm, estimates: Estimates
+) -> None:
+    choice = choose_policy(name, OWN)
+    assert choice.policies.order.terms == (term,)
+    assert choice.estimates is estimates
+    assert choice.policies.preemption.preemptions_per_job > 1_000
+    assert {one.preemption.within_queue for one in choice.tenants(TENANTS)[1:]} == {
+        WithinQueue.LATER_IN_ORDER
+    }
+    quick = choose_policy(f"{name},minimum-run=0", OWN).policies.preemption
+    assert quick.minimum_run_ms == 0 and quick.searches_per_cycle > 0
 
 
 def test_only_queues_become_strict() -> None:

@@ -47,10 +47,16 @@ def seconds(mean_ms: float) -> float:
 
 @pytest.mark.parametrize(
     ("policy", "jct_s", "wait_s"),
-    [("fifo-strict", 66_471.7, 56_184.9), ("sjf", 12_719.3, 2_432.5)],
+    [
+        ("fifo-strict", 66_471.7, 56_184.9),
+        ("sjf", 12_719.3, 2_432.5),
+        ("service-first", 12_309.5, 2_022.7),
+        ("fifo", 20_686.7, 10_399.9),
+        ("sjf-skip", 12_288.0, 2_001.2),
+    ],
 )
 def test_philly_on_48_nodes(policy: str, jct_s: float, wait_s: float) -> None:
-    """Two independent simulators agree on these."""
+    """Two independent simulators agree on the first two, one gives the others."""
     fleet = fleet_of(pool("a100", 48))
     summary = summary_of(PHILLY, fleet, policy, WorkloadOptions(teams_share_a_queue=True))
     assert summary.outcomes.succeeded == 5_000

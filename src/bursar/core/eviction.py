@@ -126,7 +126,7 @@ def work_lost(record: JobRecord, now_ms: int) -> int:
         return 0
     return lost_micro_usd(
         record.placement.micro_usd_per_hour,
-        now_ms - record.saved_at_ms,
+        max(0, now_ms - record.saved_at_ms),
         record.spec.checkpoint.restart_ms,
     )
 

@@ -192,7 +192,9 @@ class FleetState:
         self._move(record, type(event))
         if record.started_at_ms is not None:
             return
-        record.started_at_ms = record.saved_at_ms = event.at_ms
+        record.started_at_ms = event.at_ms
+        reload_ms = record.spec.checkpoint.restart_ms if record.attempt > 1 else 0
+        record.saved_at_ms = event.at_ms + reload_ms
         if record.spec.max_run_ms is not None and not record.told_to_stop:
             record.limit_at_ms = event.at_ms + record.spec.max_run_ms
             insort(self.limits, (record.limit_at_ms, record.id))
@@ -202,8 +204,8 @@ class FleetState:
         if record is not None:
             self._move(record, type(event))
             if record.started_at_ms is not None:
-                record.done_ms += max(0, event.at_ms - record.saved_at_ms)
-            record.saved_at_ms = event.at_ms
+                record.done_ms += _work_ms(record, event.at_ms - record.saved_at_ms)
+            record.saved_at_ms = max(event.at_ms, record.saved_at_ms)
 
     def told_to_stop(self, event: ev.AttemptStopping | ev.AttemptExpired) -> None:
         record = self._fenced(event.job_id, event.attempt)
@@ -321,11 +323,12 @@ class FleetState:
                 dependent.state = JobState.QUEUED
                 dependent.line.join(dependent)
 
-    # -- the fleet -------------------------------------------------------------------------------
+    # -- the fleet: a late report about a node that is gone changes nothing ----------------------
 
     def partitioned(self, event: ev.GpuPartitioned) -> None:
-        pool = self.pool_of_node[event.node]
-        pool.partition(pool.by_id[event.node], event.gpu, event.layout)
+        pool = self.pool_of_node.get(event.node)
+        if pool is not None:
+            pool.partition(pool.by_id[event.node], event.gpu, event.layout)
 
     def node_added(self, event: ev.NodeAdded) -> None:
         pool = self.pools[event.node.pool]
@@ -342,7 +345,9 @@ class FleetState:
         self._set_up(event.node, True)
 
     def _set_up(self, node_id: str, up: bool) -> None:
-        pool = self.pool_of_node[node_id]
+        pool = self.pool_of_node.get(node_id)
+        if pool is None:
+            return
         node = pool.by_id[node_id]
         node.up = up
         pool.reindex(node)
@@ -366,7 +371,9 @@ class FleetState:
         self.book.match_again(self.limited)
 
     def foreign_seen(self, event: ev.ForeignUsageSeen) -> None:
-        pool = self.pool_of_node[event.node]
+        pool = self.pool_of_node.get(event.node)
+        if pool is None:
+            return
         node = pool.by_id[event.node]
         if node.foreign is not None:
             pool.vacate(node.foreign, FOREIGN)
@@ -400,6 +407,14 @@ class FleetState:
         pool = self.pools[event.pool]
         pool.set_price(event.node_micro_usd_per_hour)
         self.book.match_again(self.limited)
+
+
+def _work_ms(record: JobRecord, elapsed_ms: int) -> int:
+    """Work done in a stretch of time: an elastic gang with half its tasks is half as fast."""
+    if elapsed_ms <= 0 or record.placement is None:
+        return 0
+    granted = sum(task.count for task in record.placement.tasks)
+    return elapsed_ms * granted // record.line.plan.tasks
 
 
 def _remaining_ms(record: JobRecord) -> int:

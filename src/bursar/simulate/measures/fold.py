@@ -87,7 +87,12 @@ class Measures:
             note = note_of.get(type(event))
             if note is not None:
                 note(event)
-        self._room.settle(now_ms, someone_waits=self._waiting.rate > 0)
+        room = self._room
+        if room.touched:
+            room.look_again(now_ms)
+        unallocated = room.free.rate if self._waiting.rate else 0
+        if unallocated != room.unallocated.rate:
+            room.unallocated.set(unallocated, now_ms)
         if alive or self._jobs:
             self._ended_ms = now_ms
 

@@ -15,7 +15,8 @@ class Room:
 
     A GPU that is cut or shared counts as held by the parts that are taken, and never as more than one,
     though the parts of a cut GPU can add up to a little more. Free GPUs are those that could be taken
-    whole on a node that takes jobs.
+    whole on a node that takes jobs; ``scattered`` ones share their node with somebody. The caller keeps
+    ``unallocated``: the free ones while someone waits.
     """
 
     def __init__(self, state: FleetState) -> None:
@@ -76,15 +77,8 @@ class Room:
 
     # -- what is free ----------------------------------------------------------------------------
 
-    def settle(self, at_ms: int, *, someone_waits: bool) -> None:
+    def look_again(self, at_ms: int) -> None:
         """Look at the nodes that were touched, as they are after the step."""
-        if self.touched:
-            self._look_again(at_ms)
-        unallocated = self.free.rate if someone_waits else 0
-        if unallocated != self.unallocated.rate:
-            self.unallocated.set(unallocated, at_ms)
-
-    def _look_again(self, at_ms: int) -> None:
         free = scattered = 0
         free_on, pool_of_node = self._free_on, self._state.pool_of_node
         for node_id in self.touched:
@@ -100,8 +94,10 @@ class Room:
             free += now_free - was_free
             scattered += now_scattered - was_scattered
         self.touched.clear()
-        self.free.change(free * MILLI, at_ms)
-        self.scattered.change(scattered * MILLI, at_ms)
+        if free:
+            self.free.change(free * MILLI, at_ms)
+        if scattered:
+            self.scattered.change(scattered * MILLI, at_ms)
 
 
 def _parts_of(task: Task, model: GpuModel | None) -> list[tuple[int, int]]:

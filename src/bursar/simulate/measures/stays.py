@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from bursar.model.attempt import Placement, Task
 from bursar.model.units import SECOND_MS
@@ -26,7 +27,7 @@ class Span:
 
 
 class Stays:
-    """Stays on chosen nodes, in compact columns.
+    """Stays on chosen nodes, four numbers each, one behind the other in one array.
 
     When there are too many, the shortest go, and are counted: they would be thinner than a hair.
     """
@@ -38,11 +39,7 @@ class Stays:
         self._names = [name for name, _ in chosen]
         self._gpus = [gpus for _, gpus in chosen]
         self._row_of = {name: row for row, name in enumerate(self._names)}
-        self._row = array("B")
-        self._mask = array("Q")
-        self._team = array("I")
-        self._begin_ms = array("q")
-        self._end_ms = array("q")
+        self._stays = array("Q")
         self._shortest_ms = SECOND_MS
         self._left_out = 0
 
@@ -62,25 +59,23 @@ class Stays:
             row = self._row_of.get(task.node)
             mask = 0 if row is None else _mask(task, self._gpus[row])
             if row is not None and mask:
-                self._row.append(row)
-                self._mask.append(mask)
-                self._team.append(team)
-                self._begin_ms.append(begin_ms)
-                self._end_ms.append(end_ms)
-        if len(self._row) > MOST_STAYS:
+                self._stays.extend((begin_ms, end_ms, mask, team * NODES_DRAWN + row))
+        if len(self._stays) > 4 * MOST_STAYS:
             self._thin()
 
     def _thin(self) -> None:
-        while len(self._row) > MOST_STAYS // 2:
+        stays = list(self._each())
+        before = len(stays)
+        while len(stays) > MOST_STAYS // 2:
             self._shortest_ms *= 2
-            lengths = zip(self._begin_ms, self._end_ms, strict=True)
-            keep = [i for i, (b, e) in enumerate(lengths) if e - b >= self._shortest_ms]
-            self._left_out += len(self._row) - len(keep)
-            self._row = array("B", (self._row[i] for i in keep))
-            self._mask = array("Q", (self._mask[i] for i in keep))
-            self._team = array("I", (self._team[i] for i in keep))
-            self._begin_ms = array("q", (self._begin_ms[i] for i in keep))
-            self._end_ms = array("q", (self._end_ms[i] for i in keep))
+            stays = [stay for stay in stays if stay[1] - stay[0] >= self._shortest_ms]
+        self._left_out += before - len(stays)
+        self._stays = array("Q", chain.from_iterable(stays))
+
+    def _each(self) -> Iterator[tuple[int, int, int, int]]:
+        """From, until, the GPUs as bits, and team and row in one number."""
+        numbers = iter(self._stays)
+        return zip(numbers, numbers, numbers, numbers, strict=True)
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -104,8 +99,8 @@ class Stays:
     def _bars(self, span: Span, columns: int) -> list[Bar]:
         column_ms = max(1, -(-(span.ended_ms - span.began_ms) // columns))
         lanes: dict[tuple[int, int], _Lane] = {}
-        stays = zip(self._row, self._mask, self._team, self._begin_ms, self._end_ms, strict=True)
-        for row, mask, team, begin_ms, end_ms in stays:
+        for begin_ms, end_ms, mask, place in self._each():
+            team, row = divmod(place, NODES_DRAWN)
             parts = list(_columns(begin_ms - span.began_ms, end_ms - span.began_ms, column_ms))
             for gpu in _bits(mask):
                 lane = lanes.get((row, gpu))

@@ -100,19 +100,19 @@ def wait_quantiles(waits_ms: Sequence[int]) -> tuple[int, ...]:
 def _times(books: Books) -> tuple[Times, list[Times], list[Times]]:
     """Overall, by team, by size. Each column is sorted once."""
     jobs, teams = books.finished, len(books.accounts.all)
-    found = [
-        _spreads(jobs, column, teams) for column in (jobs.jct_ms, jobs.wait_ms, jobs.slowdown_milli)
-    ]
+    groups = ((jobs.team, teams), (jobs.size, len(SIZES)))
+    columns = (jobs.jct_ms, jobs.wait_ms, jobs.slowdown_milli)
+    found = [_spreads(column, groups) for column in columns]
     rows = [Times(jct_ms=a, wait_ms=b, slowdown_milli=c) for a, b, c in zip(*found, strict=True)]
     return rows[0], rows[1 : 1 + teams], rows[1 + teams :]
 
 
-def _spreads(jobs: FinishedJobs, column: array[int], teams: int) -> list[Spread]:
+def _spreads(column: array[int], groups: Sequence[tuple[array[int], int]]) -> list[Spread]:
     order = ascending(column)
-    by_team = ordered_by_group(column, jobs.team, order, teams)
-    by_size = ordered_by_group(column, jobs.size, order, len(SIZES))
-    every = array("q", (column[index] for index in order))
-    return [spread_of(values) for values in (every, *by_team, *by_size)]
+    found = [spread_of(array("q", (column[index] for index in order)))]
+    for group_of, count in groups:
+        found += map(spread_of, ordered_by_group(column, group_of, order, count))
+    return found
 
 
 def _outcomes(accounts: Sequence[TeamAccount], unfinished: int) -> Outcomes:

@@ -1,0 +1,141 @@
+"""The small parts: integrals, quantiles, entitlements, Jain's index."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bursar.model.event import TenantChanged
+from bursar.model.units import HOUR_MS
+from bursar.simulate.measures.fairness import entitlements, jain
+from bursar.simulate.measures.job_book import SIZES, size_class
+from bursar.simulate.measures.meter import Meter
+from bursar.simulate.measures.quantiles import ascending, nearest_rank, ordered_by_group, spread_of
+from bursar.testing import job, queue, tenant
+from tests.simulate.measures.small_runs import OWNED, TWO_TEAMS, measured, submitted
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(-50, 50)), max_size=30))
+def test_a_meter_adds_up_what_a_loop_over_every_millisecond_would(
+    changes: list[tuple[int, int]],
+) -> None:
+    meter = Meter()
+    for at_ms, by in sorted(changes):
+        meter.change(by, at_ms)
+    slowly = sum(by * (1000 - at_ms) for at_ms, by in changes)
+    assert meter.total(1000) == slowly
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [([], 50, 0), ([5], 1, 5), ([5], 99, 5), ([1, 2, 3, 4], 50, 2), (list(range(1, 101)), 99, 99)],
+)
+def test_a_quantile_is_the_smallest_value_that_so_many_do_not_exceed(
+    values: list[int], percent: int, expected: int
+) -> None:
+    assert nearest_rank(values, percent) == expected
+
+
+def test_groups_share_one_sort() -> None:
+    values, groups = [30, 10, 20, 40], [0, 1, 0, 1]
+    found = ordered_by_group(values, groups, ascending(values), 3)
+    assert [list(group) for group in found] == [[20, 30], [10, 40], []]
+    assert spread_of(found[0]).mean == 25
+    assert spread_of(found[2]).count == 0
+
+
+SIZE_OF = {0: "no GPU", 250: "part of a GPU", 1000: "1 GPU", 1001: "2-4 GPUs", 4000: "2-4 GPUs"}
+SIZE_OF |= {8000: "5-8 GPUs", 9000: "9-32 GPUs", 32_000: "9-32 GPUs", 33_000: "33+ GPUs"}
+
+
+@pytest.mark.parametrize("milli", SIZE_OF)
+def test_sizes(milli: int) -> None:
+    assert SIZES[size_class(milli)] == SIZE_OF[milli]
+
+
+ENTITLEMENTS: dict[str, tuple[float, list[float], list[float], tuple[float, ...]]] = {
+    "two who want all divide it by their claims": (12, [20, 20], [2, 1], (8, 4)),
+    "who wants little gets it, and the other the rest": (12, [1, 20], [2, 1], (1, 11)),
+    "who wants nothing is entitled to nothing": (12, [0, 20], [2, 1], (0, 12)),
+    "what is left over goes round by claim": (12, [3, 20, 20], [1, 1, 2], (3, 3, 6)),
+    "who has no claim gets what the others leave": (12, [4, 20], [1, 0], (4, 8)),
+    "those without claims divide by what they want": (9, [10, 20], [0, 0], (3, 6)),
+    "nothing is divided into nothing": (0, [1, 1], [1, 1], (0, 0)),
+    "nobody is there": (0, [], [], ()),
+}
+
+
+@pytest.mark.parametrize("sentence", ENTITLEMENTS)
+def test_entitlements(sentence: str) -> None:
+    total, demands, claims, expected = ENTITLEMENTS[sentence]
+    assert entitlements(total, demands, claims) == pytest.approx(expected)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.floats(0, 100)), min_size=1, max_size=8),
+    st.floats(0, 1),
+)
+def test_entitlements_divide_everything_and_exceed_no_demand(
+    wishes: list[tuple[int, float]], part: float
+) -> None:
+    demands, claims = [d for d, _ in wishes], [c for _, c in wishes]
+    total = part * sum(demands)
+    found = entitlements(total, demands, claims)
+    assert sum(found) == pytest.approx(total, rel=1e-6, abs=1e-3)
+    assert all(given <= demand + 1e-3 for given, demand in zip(found, demands, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([], 1), ([0, 0], 1), ([1, 1, 1], 1), ([1, 0, 0, 0], 0.25)]
+)
+def test_jain(values: list[float], expected: float) -> None:
+    assert jain(values) == expected
+
+
+# -- fairness of runs ----------------------------------------------------------------------------
+
+
+def test_teams_that_hold_their_quotas_are_treated_fairly() -> None:
+    jobs = submitted(
+        (0, job("a", 4, queue="vision", hours=3)), (0, job("b", 4, queue="product", hours=3))
+    )
+    fairness = measured(jobs, tenants=TWO_TEAMS).summary().fairness
+    assert (fairness.share_error_mean, fairness.share_error_max, fairness.jain) == (0, 0, 1)
+    assert fairness.worst_of_entitlement == 1
+
+
+def test_a_team_kept_out_for_half_of_the_time_is_the_worst() -> None:
+    """Vision holds everything for two hours and cannot be preempted; then product has its turn."""
+    stays = job("a", 8, queue="vision", hours=2, preemptible=False)
+    jobs = submitted((0, stays), (0, job("b", 4, queue="product", hours=2)))
+    summary = measured(jobs, tenants=TWO_TEAMS).summary()
+    by_name = {team.team: team for team in summary.teams}
+    # In the first two hours product wants 4 of 8 GPUs, is entitled to them and has none.
+    assert summary.fairness.share_error_max == pytest.approx(0.5)
+    assert summary.fairness.share_error_mean == pytest.approx(0.5)
+    assert summary.fairness.worst_team == "product"
+    assert by_name["product"].satisfied == 0.5
+    assert by_name["product"].entitled_gpu_milli_ms == 16 * HOUR_MS * 1000
+    assert summary.fairness.worst_of_entitlement == 0.5
+    assert summary.fairness.jain == pytest.approx(1.5**2 / (2 * 1.25))
+
+
+def test_without_quotas_weights_entitle() -> None:
+    tenants = (tenant("acme"), queue("a", "acme", weight=3.0), queue("b", "acme"))
+    stays = [job(f"{name}-1", 8, queue=name, hours=1, preemptible=False) for name in ("a", "b")]
+    series = measured(submitted(*((0, spec) for spec in stays)), tenants=tenants).series()
+    assert series.entitlements["a"][0] == pytest.approx(0.75)
+    assert series.entitlements["b"][0] == pytest.approx(0.25)
+
+
+def test_a_changed_quota_counts_from_then_on() -> None:
+    stays = job("a", 8, queue="vision", hours=2, preemptible=False)
+    jobs = submitted((0, stays), (0, job("b", 8, queue="product", hours=1, preemptible=False)))
+    more = TenantChanged(at_ms=HOUR_MS, tenant=queue("vision", "science", {OWNED: 12}))
+    measures = measured([*jobs, more], tenants=TWO_TEAMS)
+    series = measures.series()
+    windows = len(series)
+    assert series.entitlements["science"][0] == pytest.approx(0.5)
+    assert series.entitlements["science"][windows // 2] == pytest.approx(0.75)
+    assert measures.summary().fairness.share_error_mean == pytest.approx(0.375)
