@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RunRequest,
         WorkloadOptions,
     )
+    from bursar.simulate.study.whatif import WhatIf
     from bursar.simulate.trace import Trace
 
 
@@ -84,6 +85,13 @@ def compare_runs(
     for request in requests:
         choose_policy(request.policy, request.fleet.policies)
     return run_side_by_side(requests, board), len(requests)
+
+
+def prepare_whatif(log: str, changes: Sequence[str]) -> WhatIf:
+    """A recorded history, ready to run as it was and with something changed."""
+    from bursar.simulate.study.whatif import prepare_whatif as prepare_both
+
+    return prepare_both(Path(log), changes)
 
 
 def _requests(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -102,11 +103,8 @@ def test_a_mean_is_exact_first_and_forgets_later() -> None:
     assert mean.mean_ms == pytest.approx(1_000)
 
 
-def test_in_a_run_a_later_job_is_guessed_from_an_earlier_end(tmp_path: object) -> None:
+def test_in_a_run_a_later_job_is_guessed_from_an_earlier_end(tmp_path: Path) -> None:
     """One node: the short jobs of one user are learned and pass the long ones of another."""
-    from pathlib import Path
-
-    assert isinstance(tmp_path, Path)
     rows = ["job_id,submit_s,run_s,gpus,team,user,expected_s"]
     for number in range(6):
         rows.append(
@@ -133,8 +131,6 @@ def test_in_a_run_a_later_job_is_guessed_from_an_earlier_end(tmp_path: object) -
     outcome = prepare(request).carry_out()
     assert outcome.summary.outcomes.succeeded == 9
     told = log.read_text(encoding="utf-8")
-    ends = [name for name in ("block", "long", "short") if name in told]
-    assert ends == ["block", "long", "short"]
     started = [line for line in told.splitlines() if "AttemptStarted" in line]
     order = [name for line in started for name in ("block", "long", "short") if f'"{name}"' in line]
     assert order == ["block", "short", "long"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.interrupts import noting_interrupts
-from bursar.cli.output import print_json, write_page
+from bursar.cli.output import expect_writable, print_json, write_page
 from bursar.cli.progress import RunsBar
 from bursar.cli.run_options import JSON, add_output, add_run_options, someone_watches, study_options
 
@@ -47,6 +47,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Run them all and show them beside each other."""
     from bursar import wiring
 
+    expect_writable(parsed.html)
     with noting_interrupts() as interrupt:
         bar = RunsBar(interrupt, shown=someone_watches(parsed))
         outcomes, asked = wiring.compare_runs(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from bursar import __version__
-from bursar.cli import compare, simulate, trace
+from bursar.cli import compare, simulate, trace, whatif
 from bursar.cli.colours import paint
 from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
 from bursar.cli.output import Subparsers
@@ -73,6 +73,7 @@ COMMANDS: dict[str, Command] = {
     "demo": demo,
     "simulate": simulate.run,
     "trace": trace.run,
+    "whatif": whatif.run,
 }
 
 
@@ -87,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"bursar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _add_demo(commands)
-    for command in (simulate, compare, trace):
+    for command in (simulate, compare, whatif, trace):
         command.add_parser(commands)
     return parser
 

@@ -18,6 +18,16 @@ def print_json(plain: Mapping[str, object]) -> None:
     print(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def expect_writable(path: str | None) -> None:
+    """Find out before a long run, not after it, whether its page can be kept."""
+    if path is None:
+        return
+    try:
+        Path(path).open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def write_page(path: str, html: str) -> None:
     """A page that opens without a network."""
     try:

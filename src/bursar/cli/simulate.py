@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.interrupts import noting_interrupts
-from bursar.cli.output import print_json, write_page
+from bursar.cli.output import expect_writable, print_json, write_page
 from bursar.cli.progress import RunBar
 from bursar.cli.run_options import JSON, add_output, add_run_options, someone_watches, study_options
 
@@ -45,6 +45,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Run it and show what came of it."""
     from bursar import wiring
 
+    expect_writable(parsed.html)
     options = study_options(parsed, parsed.log)
     prepared = wiring.prepare_run(parsed.trace, parsed.fleet, parsed.policy, options)
     with noting_interrupts() as interrupt:

@@ -15,13 +15,13 @@ from bursar.model.policy import PlacementPolicy
 
 def find_room(fit: PoolFit, counts: Counts, search: Search) -> Room | None:
     """Room for a whole gang in one pool, occupied; or nothing, with nothing changed."""
-    if fit.plan.plain_gpus:
+    if fit.plan.is_plain:
         return _find_plain(fit, search)
     return GangPlacer(fit, search).place(counts)
 
 
 def _find_plain(fit: PoolFit, search: Search) -> Room | None:
-    """Room for one task with whole GPUs and no say about its node: the hot path.
+    """Room for one task with whole GPUs, or none, and no say about its node: the hot path.
 
     A failed look at the whole pool is remembered as a position in the pool's log of freed nodes, and
     the next look starts there.
@@ -30,10 +30,11 @@ def _find_plain(fit: PoolFit, search: Search) -> Room | None:
     group = fit.plan.groups[0]
     gpus = fit.plan.plain_gpus
     freed = pool.freed_since(fit.blocked_at) if fit.blocked_at >= 0 else None
-    if freed is None and search.policy is PlacementPolicy.FRAGMENTATION_GRADIENT:
+    if freed is None and gpus and search.policy is PlacementPolicy.FRAGMENTATION_GRADIENT:
         node = first_allowed(pool.fragments(search.mix).best_first(group), group, search)
     elif freed is None:
-        node = pick_node(pool.tightest_first(gpus), group, search)
+        least = pool.least_bucket(gpus, group.cpu_milli)
+        node = pick_node(pool.tightest_first(least), group, search)
     else:
         nodes = [pool.nodes[rank] for rank in freed]
         roomy = [node for node in nodes if node.is_open and node.free_gpus >= gpus]

@@ -75,6 +75,7 @@ class ShapePlan:
         "id",
         "lines",
         "min_counts",
+        "is_plain",
         "plain_gpus",
         "problem",
         "run_ms",
@@ -93,7 +94,8 @@ class ShapePlan:
         )
         self.tasks = sum(self.counts)
         self.run_ms = unknown_run_ms if shape.run_ms is None else shape.run_ms
-        self.plain_gpus = _plain_gpus(shape)
+        self.is_plain = _is_plain(shape)
+        self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
         self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
         self.fits: tuple[PoolFit, ...] = ()
         self.problem = ""
@@ -158,15 +160,18 @@ def shape_of(spec: JobSpec, *, with_run_time: bool = True) -> Shape:
     )
 
 
-def _plain_gpus(shape: Shape) -> int:
-    """GPUs of a shape that is one task with whole GPUs and no say about its node; else 0."""
+def _is_plain(shape: Shape) -> bool:
+    """Whether a shape is one task, with whole GPUs or none, and no say about its node."""
     constraints = shape.constraints
     if len(shape.groups) != 1 or shape.groups[0].count != 1:
-        return 0
+        return False
     if constraints.apart or constraints.spread or constraints.topology or constraints.node_labels:
-        return 0
-    gpu = shape.groups[0].gpu
-    return gpu.count if isinstance(gpu, WholeGpus) else 0
+        return False
+    return not isinstance(shape.groups[0].gpu, MigSlice | MpsShare)
+
+
+def _whole_gpus(group: TaskGroup) -> int:
+    return group.gpu.count if isinstance(group.gpu, WholeGpus) else 0
 
 
 def _model_rank(groups: Iterable[TaskGroup], spec: Pool) -> int:

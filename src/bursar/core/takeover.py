@@ -35,7 +35,6 @@ class TrialRoom:
         self._record = record
         self._fit = fit
         self._counts = counts
-        self.request = fit.request(counts)
 
     def take_out(self, candidate_id: str) -> None:
         self._each_task(candidate_id, leaves=True)
@@ -89,12 +88,20 @@ def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> 
         for fr, amount in request.items()
         if draft.state.quota.available(record.spec.queue, fr) < amount
     )
-    if not (short and trial.has_room()):
+    only_quota = bool(short) and trial.has_room()
+    if not only_quota:
         everyone = [one for records in legal.values() for one in records]
         near = on_cheapest_nodes(fit, everyone, sum(counts), draft.now_ms)
         legal = {queue: [r for r in found if r.id in near] for queue, found in legal.items()}
-    contested = short or frozenset(request) or frozenset({(fit.flavor, GPU)})
-    victims = _search(draft, record, contested, legal, trial)
+    preemptor = Preemptor(
+        id=record.id,
+        queue=record.spec.queue,
+        priority=record.priority,
+        queued_at_ms=record.submitted_at_ms,
+        requests=request,
+        contested=short or frozenset(request) or frozenset({(fit.flavor, GPU)}),
+    )
+    victims = _search(draft, preemptor, legal, None if only_quota else trial)
     if victims:
         _claim(draft, record, fit, trial, victims)
     return bool(victims)
@@ -102,28 +109,23 @@ def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> 
 
 def _search(
     draft: Draft,
-    record: JobRecord,
-    contested: frozenset[FlavorResource],
+    preemptor: Preemptor,
     legal: Mapping[str, Sequence[JobRecord]],
-    trial: TrialRoom,
+    trial: TrialRoom | None,
 ) -> tuple[Victim, ...]:
+    """Victims by right and quota, and by room where there is a trial of it."""
     limits = draft.state.policies.preemption
     running = {
         queue: [
-            _candidate(one, contested, draft.now_ms) for one in found if one.id not in draft.victims
+            _candidate(one, preemptor.contested, draft.now_ms)
+            for one in found
+            if one.id not in draft.victims
         ]
         for queue, found in legal.items()
     }
     return choose_victims(
         draft.state.quota,
-        Preemptor(
-            id=record.id,
-            queue=record.spec.queue,
-            priority=record.priority,
-            queued_at_ms=record.submitted_at_ms,
-            requests=trial.request,
-            contested=contested,
-        ),
+        preemptor,
         running,
         draft.state.preemption_policies,
         PreemptionRules(

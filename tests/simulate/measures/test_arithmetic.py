@@ -106,12 +106,12 @@ def test_teams_that_hold_their_quotas_are_treated_fairly() -> None:
 
 
 def test_a_team_kept_out_for_half_of_the_time_is_the_worst() -> None:
-    """Vision holds everything for two hours and cannot be preempted; then product has its turn."""
-    stays = job("a", 8, queue="vision", hours=2, preemptible=False)
-    jobs = submitted((0, stays), (0, job("b", 4, queue="product", hours=2)))
+    """Vision holds everything for three hours and cannot be preempted; product comes after one."""
+    stays = job("a", 8, queue="vision", hours=3, preemptible=False)
+    jobs = submitted((0, stays), (HOUR_MS, job("b", 4, queue="product", hours=2)))
     summary = measured(jobs, tenants=TWO_TEAMS).summary()
     by_name = {team.team: team for team in summary.teams}
-    # In the first two hours product wants 4 of 8 GPUs, is entitled to them and has none.
+    # For two hours product wants 4 of 8 GPUs, is entitled to them and has none.
     assert summary.fairness.share_error_max == pytest.approx(0.5)
     assert summary.fairness.share_error_mean == pytest.approx(0.5)
     assert summary.fairness.worst_team == "product"
@@ -130,12 +130,12 @@ def test_without_quotas_weights_entitle() -> None:
 
 
 def test_a_changed_quota_counts_from_then_on() -> None:
-    stays = job("a", 8, queue="vision", hours=2, preemptible=False)
-    jobs = submitted((0, stays), (0, job("b", 8, queue="product", hours=1, preemptible=False)))
-    more = TenantChanged(at_ms=HOUR_MS, tenant=queue("vision", "science", {OWNED: 12}))
+    stays = job("a", 8, queue="vision", hours=3, preemptible=False)
+    late = job("b", 8, queue="product", hours=1, preemptible=False)
+    more = TenantChanged(at_ms=2 * HOUR_MS, tenant=queue("vision", "science", {OWNED: 12}))
+    jobs = submitted((0, stays), (HOUR_MS, late))
     measures = measured([*jobs, more], tenants=TWO_TEAMS)
     series = measures.series()
-    windows = len(series)
-    assert series.entitlements["science"][0] == pytest.approx(0.5)
-    assert series.entitlements["science"][windows // 2] == pytest.approx(0.75)
+    entitled = [series.entitlements["science"][len(series) * n // 8] for n in (1, 3, 5, 7)]
+    assert entitled == pytest.approx([1.0, 0.5, 0.75, 0.0])
     assert measures.summary().fairness.share_error_mean == pytest.approx(0.375)

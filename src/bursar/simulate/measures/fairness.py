@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from bursar.model.units import HOUR_MS
 from bursar.simulate.measures.teams import TeamAccount, TeamAccounts
@@ -44,18 +45,18 @@ def entitlements(
     Those without a claim get what the others leave, in proportion to what they want.
     """
     given = [0.0] * len(demands)
-    wanting = [index for index, demand in enumerate(demands) if demand > 0]
-    claiming = [index for index in wanting if claims[index] > 0]
+    claiming = [one for one, demand in enumerate(demands) if demand > 0 and claims[one] > 0]
+    claiming.sort(key=lambda one: (demands[one] / claims[one], one))
     left = float(total)
-    weight = sum(claims[index] for index in claiming)
-    for index in sorted(claiming, key=lambda one: (demands[one] / claims[one], one)):
-        given[index] = min(demands[index], left * claims[index] / weight if weight > 0 else left)
-        left -= given[index]
-        weight -= claims[index]
-    others = [index for index in wanting if claims[index] <= 0]
-    wanted = sum(demands[index] for index in others)
-    for index in others:
-        given[index] = min(demands[index], left * demands[index] / wanted)
+    # Sums from the end, because taking one claim after the other off a sum leaves rounding behind.
+    weights = list(accumulate(claims[one] for one in reversed(claiming)))[::-1]
+    for one, weight in zip(claiming, weights, strict=True):
+        given[one] = min(demands[one], left * (claims[one] / weight))
+        left -= given[one]
+    others = [one for one, demand in enumerate(demands) if demand > 0 and claims[one] <= 0]
+    wanted = sum(demands[one] for one in others)
+    for one in others:
+        given[one] = min(demands[one], left * demands[one] / wanted)
     return tuple(given)
 
 

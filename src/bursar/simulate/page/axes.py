@@ -49,16 +49,18 @@ class Axis:
 
 
 def value_axis(highest: float, title: str, form: str, write: Callable[[float], str]) -> Axis:
-    """From zero to a round number that is not below the highest value."""
-    step = _round_step(max(highest, 1e-9) / 4)
+    """From zero to a round number that is not below the highest value; to one when all are zero."""
+    step = _round_step(highest / 4) if highest > 0 else 1.0
     count = max(1, math.ceil(highest / step - 1e-9))
     ticks = tuple((step * n, write(step * n)) for n in range(count + 1))
     return Axis(low=0.0, high=step * count, ticks=ticks, title=title, form=form)
 
 
-def percent_axis(title: str) -> Axis:
-    ticks = tuple((part / 4, f"{part * 25} %") for part in range(5))
-    return Axis(low=0.0, high=1.0, ticks=ticks, title=title, form="percent")
+def percent_axis(title: str, highest: float = 1.0) -> Axis:
+    """From nothing to all, or to a half or a fifth when nothing is above it."""
+    high = next((one for one in (20, 50) if 100 * highest <= one), 100)
+    ticks = tuple((high * n / 400, f"{high * n / 4:g} %") for n in range(5))
+    return Axis(low=0.0, high=high / 100, ticks=ticks, title=title, form="percent")
 
 
 def time_axis(length_ms: int, most_ticks: int = 8) -> Axis:

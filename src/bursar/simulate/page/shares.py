@@ -1,4 +1,4 @@
-"""Share against entitlement: a small plot for each team, all with the same scale."""
+"""Share against entitlement: a small plot for each team, with one scale for all runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _plot(run: Run, team: str, runs: Runs) -> Html:
     share = curve_of(run.series, run.series.shares.get(team, ()))
     due = curve_of(run.series, run.series.entitlements.get(team, ()))
     style = runs.style(team)
-    x, y = time_axis(runs.longest_ms, 5), percent_axis("of GPU time")
+    x = time_axis(runs.longest_ms, 5)
+    y = percent_axis("of GPU time", _highest(team, runs))
     title = team if runs.alone else f"{team}: {run.name}"
     frame = Frame(
         key=f"share-{run.number}-{list(runs.style_of_team).index(team)}",
@@ -69,3 +70,13 @@ def _plot(run: Run, team: str, runs: Runs) -> Html:
         draw(frame, x, y, marks),
         numbers(["time", "share", "entitlement"], rows),
     )
+
+
+def _highest(team: str, runs: Runs) -> float:
+    """The highest point of a team's curves in any run, so that its plots can be compared."""
+    curves = [
+        curve_of(run.series, values.get(team, ()))
+        for run in runs.each
+        for values in (run.series.shares, run.series.entitlements)
+    ]
+    return max((max(curve.values, default=0.0) for curve in curves), default=0.0)

@@ -20,9 +20,10 @@ from time import monotonic
 from typing import Protocol
 
 from bursar.model.errors import BrokenInvariant, UserError
+from bursar.simulate.study.follow import Progress
 from bursar.simulate.study.outcome import RunOutcome
 from bursar.simulate.study.request import RunRequest
-from bursar.simulate.study.run import Progress, prepare
+from bursar.simulate.study.run import prepare
 
 SECONDS_BETWEEN_REPORTS = 0.2
 STOP = "stop"

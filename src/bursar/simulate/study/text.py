@@ -47,6 +47,8 @@ def tell_comparison(outcomes: Sequence[RunOutcome]) -> str:
         return ""
     first = outcomes[0]
     lines = [first.source, "", *compare_table([one.summary for one in outcomes]).splitlines()]
+    if len(first.summary.teams) > 1:
+        lines += ["", *_wait_table(outcomes)]
     told = [(one.summary.name, one.remarks()) for one in outcomes]
     if len({remarks for _, remarks in told}) == 1:
         return _joined(lines, told[0][1])
@@ -67,7 +69,24 @@ def _team_table(teams: Sequence[TeamSummary]) -> list[str]:
     """The teams with the most GPU time first."""
     ranked = sorted(teams, key=lambda one: (-one.gpu_milli_ms, one.team))
     rows = [TEAM_COLUMNS, *(_team_row(one) for one in ranked[:TEAMS_SHOWN])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(TEAM_COLUMNS))]
+    return _aligned(rows, len(ranked) - TEAMS_SHOWN)
+
+
+def _wait_table(outcomes: Sequence[RunOutcome]) -> list[str]:
+    """How long each team waited on average in each run; a team may be missing in a run cut short."""
+    ranked = sorted(outcomes[0].summary.teams, key=lambda one: (-one.gpu_milli_ms, one.team))
+    waits = [
+        {team.team: write_time(team.times.wait_ms.mean) for team in one.summary.teams}
+        for one in outcomes
+    ]
+    rows = [("wait mean by team", *(one.summary.name for one in outcomes))]
+    for team in ranked[:TEAMS_SHOWN]:
+        rows.append((team.team, *(wait.get(team.team, "-") for wait in waits)))
+    return _aligned(rows, len(ranked) - TEAMS_SHOWN)
+
+
+def _aligned(rows: Sequence[Sequence[str]], more: int) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(
             part.ljust(width) if column == 0 else part.rjust(width)
@@ -75,7 +94,6 @@ def _team_table(teams: Sequence[TeamSummary]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-    more = len(ranked) - TEAMS_SHOWN
     return [*lines, f"and {more:,} more teams"] if more > 0 else lines
 
 
