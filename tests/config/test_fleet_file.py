@@ -154,11 +154,11 @@ def test_quotas_are_held_in_small_units() -> None:
             PreemptionPolicy(within_queue=WithinQueue.NEVER, reclaim=Reclaim.ANY),
         ),
         (
-            "{reclaim: lower-priority, borrow_while_reclaiming: {max_priority: 5}}",
+            "{reclaim: lower-priority, borrow_while_reclaiming: {max_priority: -5}}",
             PreemptionPolicy(
                 within_queue=WithinQueue.LOWER_PRIORITY,
                 reclaim=Reclaim.LOWER_PRIORITY,
-                borrow_while_reclaiming=BorrowWhileReclaiming(max_priority=5),
+                borrow_while_reclaiming=BorrowWhileReclaiming(max_priority=-5),
             ),
         ),
     ],
