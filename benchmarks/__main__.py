@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from benchmarks import churn, gangs, kueue, slivers
+from benchmarks import churn, gangs, kueue, replay, slivers
 from benchmarks.figure import Figure, write_table
 
 SUITES: dict[str, Callable[[], list[Figure]]] = {
@@ -14,6 +14,7 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "kueue": kueue.figures,
     "gangs": gangs.figures,
     "slivers": slivers.figures,
+    "replay": replay.figures,
 }
 
 

@@ -220,6 +220,11 @@ def test_bad_rows_and_jobs_too_large_are_told_and_counted(folder: Path) -> None:
             "no/such/folder/x cannot be written",
             "a folder that exists",
         ),
+        (
+            ("trace.csv", "--fleet", "fleet.yaml", "--faults", "straggler=x"),
+            "not a number from 0 to 1",
+            "'straggler' alone",
+        ),
     ],
 )
 def test_wrong_input_is_two_lines(
@@ -241,6 +246,18 @@ def test_wrong_input_is_two_lines(
 def test_wrong_usage(folder: Path, arguments: tuple[str, ...], problem: str) -> None:
     ran = bursar("simulate", *arguments, cwd=folder)
     expect_refusal(ran, problem, "'bursar simulate --help' lists what it takes", code=2)
+
+
+def test_a_trace_without_jobs_says_so(folder: Path) -> None:
+    (folder / "empty.csv").write_text("job_id,submit_s,run_s,gpus\n", encoding="utf-8")
+    ran = bursar("simulate", "empty.csv", "--fleet", "fleet.yaml", cwd=folder)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.endswith("\nthe trace has no jobs\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_no_traceback(folder: Path) -> None:
+    expect_refusal(simulate(folder, "--log", "/dev/full"), "cannot be written", "has room")
 
 
 def test_a_bar_is_shown_when_asked_for(folder: Path) -> None:

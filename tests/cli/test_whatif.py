@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bursar.simulate.study import Progress
+from bursar.wiring import prepare_whatif, tell_comparison
 from tests.cli.commands import bursar, expect_refusal, write_trace
 
 FLEET = """
@@ -102,6 +104,18 @@ def test_a_page_shows_both(folder: Path) -> None:
     ran = whatif(folder, "--change", "nodes.a100=8", "--html", "page.html")
     assert ran.returncode == 0
     assert "as recorded" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_when_stopped_the_second_run_does_not_begin(folder: Path) -> None:
+    class SeenEnough:
+        def saw(self, progress: Progress) -> bool:
+            return progress.now_ms > 0
+
+    prepared = prepare_whatif(str(folder / "run.jsonl"), ["nodes.a100=8"])
+    (only,) = prepared.carry_out(SeenEnough())
+    assert not only.complete
+    assert 0 < only.summary.outcomes.submitted < 80
+    assert "stopped early" in tell_comparison([only])
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ class RunOutcome:
     def remarks(self) -> tuple[str, ...]:
         """What is not in the numbers, one sentence a line; nothing when all is."""
         said = []
+        if self.jobs_in_all == 0:
+            said.append("the trace has no jobs")
         if not self.complete:
             of = "" if self.jobs_in_all is None else f" of {self.jobs_in_all:,}"
             said.append(f"stopped early: the numbers cover {self.jobs_over:,}{of} jobs")

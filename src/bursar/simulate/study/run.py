@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TextIO
 
 from bursar.model.errors import UserError
 from bursar.model.event import Event
@@ -109,21 +110,20 @@ def _recording(request: RunRequest, scenario: Scenario) -> Iterator[Listener | N
     if request.log is None:
         yield None
         return
+    header = RecordedRun(
+        fleet=scenario.fleet, tenants=scenario.tenants, policies=scenario.policies, events=()
+    )
     try:
-        file = request.log.open("w", encoding="utf-8", newline="\n")
+        with request.log.open("w", encoding="utf-8", newline="\n") as file:
+            write_run(header, file)
+            yield lambda events: _write(events, file)
     except OSError as error:
         raise UserError(
             f"{request.log} cannot be written: {error.strerror or error}.",
-            fix="Name a file in a folder that exists and that you may write to.",
+            fix="Name a file in a folder that exists, that you may write to and that has room.",
             code="cannot-write",
         ) from error
-    with file:
-        header = RecordedRun(
-            fleet=scenario.fleet, tenants=scenario.tenants, policies=scenario.policies, events=()
-        )
-        write_run(header, file)
 
-        def record(events: Iterable[Event]) -> None:
-            write_events(events, file)
 
-        yield record
+def _write(events: Iterable[Event], file: TextIO) -> None:
+    write_events(events, file)

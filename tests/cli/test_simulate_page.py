@@ -1,0 +1,58 @@
+"""``docs/simulate.md`` names everything that the commands take."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from bursar.cli.main import build_parser
+from bursar.simulate.generate import PRESETS
+from bursar.simulate.policies import (
+    BACKFILLS,
+    FLEET,
+    KEYS,
+    ORDERS,
+    PLACEMENTS,
+    PREEMPTIONS,
+    Estimates,
+)
+from bursar.simulate.study.changes import CHANGES
+from bursar.simulate.study.fault_names import FAULTS
+from bursar.simulate.study.workload import SETTINGS
+from tests.cli.commands import ROOT
+
+PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
+STUDIES = ("simulate", "compare", "whatif", "trace")
+EVERYWHERE = {"-h", "--help"}
+
+
+def test_every_name_of_a_policy_is_explained() -> None:
+    names = (*ORDERS, FLEET, *PLACEMENTS, *BACKFILLS, *PREEMPTIONS, *Estimates, *KEYS)
+    assert [name for name in names if f"`{name}`" not in PAGE and f"`{name}=" not in PAGE] == []
+
+
+def test_every_fault_workload_setting_and_change_is_explained() -> None:
+    assert [one for one in FAULTS if f"`{one}`" not in PAGE and f"`{one}=" not in PAGE] == []
+    assert [one for one in (*PRESETS, *SETTINGS) if f"`{one}`" not in PAGE] == []
+    assert [one for one in CHANGES if f"`{one}." not in PAGE] == []
+
+
+def test_every_option_is_explained() -> None:
+    options = {option for command in STUDIES for option in options_of(command)} - EVERYWHERE
+    assert sorted(one for one in options if one.startswith("--") and one not in PAGE) == [
+        "--output"
+    ], "-o stands for it"
+
+
+def options_of(command: str) -> Iterator[str]:
+    (commands,) = (
+        action
+        for action in build_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    parsers = [commands.choices[command]]
+    while parsers:
+        for action in parsers.pop()._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+            yield from action.option_strings
