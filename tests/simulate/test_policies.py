@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bursar.core.check import require_sound
 from bursar.model.errors import UserError
+from bursar.model.event import JobSubmitted
+from bursar.model.job import Checkpoint
 from bursar.model.policy import (
     BackfillPolicy,
     OrderPolicy,
@@ -16,7 +19,10 @@ from bursar.model.policy import (
     WithinQueue,
 )
 from bursar.model.tenant import Queueing, Tenant
+from bursar.simulate.loop import Simulation
 from bursar.simulate.policies import ORDERS, PLACEMENTS, Estimates, choose_policy
+from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.testing import fleet_of, pool
 
 OWN = Policies(
     order=OrderPolicy(share=SharePolicy.DOMINANT_SHARE),
@@ -167,3 +173,23 @@ def test_a_wrong_name_is_answered_with_the_right_ones(text: str, problem: str, f
         choose_policy(text, OWN)
     assert problem in caught.value.problem
     assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize("name", sorted(ORDERS))
+def test_under_every_order_each_decision_is_sound_and_every_job_ends(name: str) -> None:
+    request = RunRequest(
+        name=name,
+        source="synthetic:philly-like?jobs=120&load=1.5",
+        fleet=FleetChoice(
+            name="small", fleet=fleet_of(pool("a", 2)), tenants=(), policies=Policies()
+        ),
+        policy=name,
+        workload=WorkloadOptions(checkpoint=Checkpoint(interval_ms=600_000, restart_ms=30_000)),
+    )
+    prepared = prepare(request)
+    simulation = Simulation(prepared.scenario, check=require_sound)
+    submitted = sum(
+        isinstance(event, JobSubmitted) for step in simulation.steps() for event in step.events
+    )
+    assert submitted == 120 - len(prepared.remarks.left_out) > 100
+    assert not simulation.state.jobs

@@ -49,6 +49,7 @@ class JobRecord:
         "done_ms",
         "end_at_ms",
         "failures",
+        "has_run",
         "id",
         "limit_at_ms",
         "line",
@@ -80,6 +81,7 @@ class JobRecord:
         self.preemptions = 0
         self.failures = 0
         self.done_ms = 0
+        self.has_run = False
         self.attained_gpu_ms = 0
         self.unmet: frozenset[str] = frozenset()
         self.rank: Rank = ()

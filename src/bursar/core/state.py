@@ -193,8 +193,9 @@ class FleetState:
         if record.started_at_ms is not None:
             return
         record.started_at_ms = event.at_ms
-        reload_ms = record.spec.checkpoint.restart_ms if record.attempt > 1 else 0
+        reload_ms = record.spec.checkpoint.restart_ms if record.has_run else 0
         record.saved_at_ms = event.at_ms + reload_ms
+        record.has_run = True
         if record.spec.max_run_ms is not None and not record.told_to_stop:
             record.limit_at_ms = event.at_ms + record.spec.max_run_ms
             insort(self.limits, (record.limit_at_ms, record.id))

@@ -135,7 +135,7 @@ def _not_recognised(text: TraceText) -> UserError:
     nearest = max(_TABLES, key=lambda one: _kinship(one, header))
     if not _kinship(nearest, header):
         return UserError(
-            f"{text.name}: not a trace in a format we recognise; its first line is {header!r}.",
+            f"{text.name}: not a trace in a format we recognise; its first line is {ascii(header)[:120]}.",
             fix=f"Name the format; we know {', '.join(FORMAT_TITLES)}.",
             code="unknown-trace-format",
         )

@@ -49,12 +49,18 @@ class _Story:
     last_ms: int | None = None
     outcome: str = ""
     final: str = ""
+    has_run: bool = False
+
+    @property
+    def restart_ms(self) -> int:
+        """What a later attempt spends on loading what was saved, which is not work."""
+        return self.submitted.spec.checkpoint.restart_ms
 
     def work_ms(self, until_ms: int) -> float:
         """What was done since the last safe moment, as time at full size."""
         assert self.since_ms is not None, "it started"
         full = sum(group.count for group in self.submitted.spec.groups)
-        return (until_ms - self.since_ms) * self.tasks / max(1, full)
+        return max(0, until_ms - self.since_ms) * self.tasks / max(1, full)
 
 
 def recognises(text: TraceText) -> bool:
@@ -105,7 +111,9 @@ def _follow(story: _Story, event: Event) -> None:
         case AttemptAssigned():
             story.tasks = sum(task.count for task in event.placement.tasks)
         case AttemptStarted():
-            story.since_ms, story.last_ms = event.at_ms, None
+            reload_ms = story.restart_ms if story.has_run else 0
+            story.since_ms, story.last_ms = event.at_ms + reload_ms, None
+            story.has_run = True
         case CheckpointSaved() if story.since_ms is not None:
             story.saved_ms += story.work_ms(event.at_ms)
             story.since_ms = event.at_ms

@@ -61,8 +61,9 @@ def open_stream(path: str | Path) -> Iterator[io.BufferedIOBase]:
     """The bytes of a file as its author wrote them, whatever they were packed in since."""
     file, member = split_member(path)
     if not file.is_file():
+        what = "this is not an ordinary file" if file.exists() else "there is no such file"
         raise UserError(
-            f"{file}: there is no such file.",
+            f"{file}: {what}.",
             fix="Check the path, or write ARCHIVE::MEMBER for a file in an archive.",
             code="trace-not-found",
         )

@@ -122,8 +122,9 @@ def missing_columns(file: str, missing: Sequence[str], found: Sequence[str]) -> 
         close = get_close_matches(name.lower(), [one.lower() for one in found], n=1, cutoff=0.7)
         hints += [f"{one!r} for {name!r}" for one in found if close and one.lower() == close[0]]
     plural = "columns" if len(missing) > 1 else "column"
+    printable = ", ".join(ascii(name)[1:-1] for name in found)
     return UserError(
-        f"{file}: {plural} {', '.join(missing)} missing; found {', '.join(found)}.",
+        f"{file}: {plural} {', '.join(missing)} missing; found {printable}.",
         fix=f"Did you write {', '.join(hints)}?" if hints else f"Add the {plural}.",
         code="trace-columns-missing",
     )
