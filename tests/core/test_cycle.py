@@ -575,3 +575,17 @@ def test_reloading_a_checkpoint_is_not_work() -> None:
     world.cycle()
     world.start_all().advance(35 * MINUTE_MS).save("a")
     assert world.job("a").done_ms == HOUR_MS
+
+
+def test_shapes_that_differ_in_run_time_alone_share_what_is_known_of_room() -> None:
+    world = stage(1)
+    world.submit(job("busy", gpus=8, hours=2))
+    world.cycle()
+    world.start_all()
+    world.submit(job("short", gpus=4, hours=1), job("long", gpus=4, hours=9))
+    world.submit(job("small", gpus=2, hours=1))
+    world.cycle()
+    plans = {one: world.job(one).line.plan for one in ("short", "long", "small")}
+    assert plans["short"] is not plans["long"]
+    assert plans["short"].room_key == plans["long"].room_key != plans["small"].room_key
+    assert all(reasons(world, one)[0] in (NoRoom, WouldDelay) for one in plans)

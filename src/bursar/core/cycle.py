@@ -14,7 +14,7 @@ from bursar.core.placement import find_room
 from bursar.core.reserve import keep, plan_start, spend_slack, takes_kept_quota
 from bursar.core.shape import Counts, PoolFit
 from bursar.core.state import FleetState
-from bursar.core.takeover import take_over
+from bursar.core.takeover import may_ever, take_over
 from bursar.core.why import no_room, over_quota, with_plan, would_delay
 from bursar.model.decision import Decision, StopJob, StopReason
 from bursar.model.job import JobState
@@ -111,7 +111,7 @@ def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
     for fit in plan.fits:
         if draft.victim_searches >= limits.searches_per_cycle:
             break
-        if may_ever(draft, head, fit) and take_over(draft, head, fit, plan.min_counts):
+        if take_over(draft, head, fit, plan.min_counts):
             return ()
     planned = reserve(draft, head)
     if planned is None:
@@ -128,7 +128,7 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
     planned = takes_kept_quota(draft, head, request) if draft.planned else None
     if planned is not None:
         return would_delay(draft, head, planned)
-    known = draft.no_room.get((fit.plan.id, fit.pool.spec.name, counts))
+    known = draft.no_room.get((fit.plan.room_key, fit.pool.spec.name, counts))
     if known is not None:
         return known
     search = draft.search(head, fit.pool)
@@ -144,7 +144,7 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
         )
         return would_delay(draft, head, first)
     reason = no_room(fit, counts, search)
-    draft.no_room[fit.plan.id, fit.pool.spec.name, counts] = reason
+    draft.no_room[fit.plan.room_key, fit.pool.spec.name, counts] = reason
     return reason
 
 
@@ -169,13 +169,6 @@ def start_smaller(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
     return counts is not None and start_on(draft, head, fit, counts) is None
 
 
-def may_ever(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
-    """Whether quota could ever allow the job there, with nobody else running."""
-    quota = draft.state.quota
-    request = fit.request(head.line.plan.min_counts)
-    return all(quota.potential(head.spec.queue, fr) >= n for fr, n in request.items())
-
-
 def reserve(draft: Draft, head: JobRecord) -> PlannedStart | None:
     """Keep nodes for a blocked job while the policy has reservations left."""
     if len(draft.planned) >= draft.state.policies.backfill.reservations:
@@ -184,7 +177,7 @@ def reserve(draft: Draft, head: JobRecord) -> PlannedStart | None:
     plans = [
         planned
         for fit in head.line.plan.fits
-        if may_ever(draft, head, fit)
+        if may_ever(draft.state.quota, head.spec.queue, fit.request(counts))
         and (planned := plan_start(draft, head, fit, counts)) is not None
     ]
     if not plans:

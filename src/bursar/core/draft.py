@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from bursar.core.charge import placement_micro_usd, share_weight
@@ -39,7 +39,8 @@ class Draft:
     """The state with this cycle's decisions written into it; ``undo`` takes them all out again.
 
     Room only ever shrinks while a cycle is drafted, so a shape that found none once (``no_room``)
-    finds none again, whichever queue asks.
+    finds none again, whichever queue asks, and however long it would run: what was kept from it by a
+    reservation is another answer.
     """
 
     def __init__(self, state: FleetState, now_ms: int) -> None:
@@ -51,7 +52,7 @@ class Draft:
         self.reserved: dict[str, dict[str, int]] = {}
         self.planned: list[PlannedStart] = []
         self.slack: list[dict[FlavorResource, int]] = []
-        self.no_room: dict[tuple[int, str, Counts], NoRoom] = {}
+        self.no_room: dict[tuple[Hashable, str, Counts], NoRoom] = {}
         self.victim_searches = 0
         self.started_ends: dict[
             str, list[tuple[int, str, tuple[Task, ...], Mapping[FlavorResource, int]]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from bursar.core.line import JobRecord, KindLine, LineKey, rank_of
 from bursar.core.pool import PoolState
@@ -28,6 +29,7 @@ class LineBook:
         self._limited: Collection[FlavorResource] = ()
         self._plans: dict[Shape, ShapePlan] = {}
         self._plans_made = 0
+        self._room_keys: dict[Shape, int] = {}
         self._run_times_matter = policies.backfill.reservations > 0 or any(
             spec.interruptions_per_million_hours for spec in fleet.pools
         )
@@ -55,6 +57,12 @@ class LineBook:
             line.plan.lines -= 1
             if not line.plan.lines and len(self._plans) > PLANS_KEPT:
                 self._plans = {shape: plan for shape, plan in self._plans.items() if plan.lines}
+                used = {plan.room_key for plan in self._plans.values()}
+                self._room_keys = {s: key for s, key in self._room_keys.items() if key in used}
+
+    def _room_key(self, shape: Shape) -> int:
+        """One number for shapes that differ in their run time alone: they need the same room."""
+        return self._room_keys.setdefault(replace(shape, run_ms=None), self._plans_made)
 
     def _line_for(self, spec: JobSpec, priority: int) -> KindLine:
         """The line of a job's kind, made when the first such job arrives."""
@@ -63,6 +71,7 @@ class LineBook:
         if plan is None:
             plan = ShapePlan(self._plans_made, shape, self._policies.backfill.unknown_run_time_ms)
             self._plans_made += 1
+            plan.room_key = self._room_key(shape)
             plan.match(tuple(self._pools.values()), self._limited)
             self._plans[shape] = plan
         key = (spec.queue, priority, plan.id)

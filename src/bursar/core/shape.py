@@ -6,7 +6,7 @@ for it by reference however many jobs have the shape.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from bursar.core.charge import gpu_milli, hourly_micro_usd, run_time_of
 from bursar.core.pool import PoolState
@@ -78,6 +78,7 @@ class ShapePlan:
         "is_plain",
         "plain_gpus",
         "problem",
+        "room_key",
         "run_ms",
         "shape",
         "tasks",
@@ -94,6 +95,7 @@ class ShapePlan:
         )
         self.tasks = sum(self.counts)
         self.run_ms = unknown_run_ms if shape.run_ms is None else shape.run_ms
+        self.room_key: Hashable = plan_id
         self.is_plain = _is_plain(shape)
         self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
         self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)

@@ -21,6 +21,7 @@ from bursar.core.preemption import (
     Victim,
     choose_victims,
 )
+from bursar.core.quota import QuotaTree
 from bursar.core.search import Room
 from bursar.core.shape import Counts, PoolFit
 from bursar.model.decision import ClaimRoom, PreemptJob
@@ -72,10 +73,17 @@ class TrialRoom:
                 pool.by_id[task.node].tags[apart] += -1 if leaves else 1
 
 
+def may_ever(quota: QuotaTree, queue: str, request: Mapping[FlavorResource, int]) -> bool:
+    """Whether quota could ever allow the request, with nobody else running."""
+    return all(quota.potential(queue, fr) >= amount for fr, amount in request.items())
+
+
 def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> bool:
     """Preempt for a job if anyone may be preempted for it; True when its place is now kept."""
     request = fit.request(counts)
     if not has_a_right(draft.state, record, request):
+        return False
+    if not may_ever(draft.state.quota, record.spec.queue, request):
         return False
     evictable = draft.evictable(fit.flavor)
     legal = evictable.legal(record, request)
