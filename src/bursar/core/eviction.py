@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bursar.core.charge import lost_micro_usd
-from bursar.core.line import JobRecord, rank_of
+from bursar.core.line import JobRecord, Rank, rank_of
 from bursar.core.node import NodeState
 from bursar.core.preemption import may_preempt
 from bursar.core.shape import PoolFit
 from bursar.core.state import FleetState
 from bursar.model.attempt import Task
 from bursar.model.job import JobState, TaskGroup, WholeGpus
-from bursar.model.policy import OrderPolicy, Reclaim, WithinQueue
+from bursar.model.policy import Reclaim, WithinQueue
 from bursar.model.tenant import FlavorResource
 
 SPARE_NODES = 4
@@ -32,6 +32,7 @@ class Evictable:
     def __init__(self, state: FleetState, flavor: str, now_ms: int) -> None:
         self._state = state
         self._now_ms = now_ms
+        self._standings: dict[str, Rank] = {}
         self.by_queue: dict[str, list[JobRecord]] = {}
         for queue, records in state.running_in.items():
             found = [r for r in records.values() if self._may_be_stopped(r, flavor)]
@@ -75,13 +76,16 @@ class Evictable:
             return False
         if rule is not WithinQueue.LATER_IN_ORDER or record.priority > candidate.priority:
             return True
-        return comes_later(candidate, record, self._state.policies.order, self._now_ms)
+        return self._standing(candidate) > record.rank[: len(self._state.policies.order.terms)]
 
-
-def comes_later(running: JobRecord, waiting: JobRecord, policy: OrderPolicy, now_ms: int) -> bool:
-    """Whether a running job would stand behind a waiting one by the terms; ties go on running."""
-    terms = len(policy.terms)
-    return rank_of(running, policy, now_ms)[:terms] > waiting.rank[:terms]
+    def _standing(self, candidate: JobRecord) -> Rank:
+        """Where a running job would stand by the terms if it waited; ties go on running."""
+        found = self._standings.get(candidate.id)
+        if found is None:
+            policy = self._state.policies.order
+            found = rank_of(candidate, policy, self._now_ms)[: len(policy.terms)]
+            self._standings[candidate.id] = found
+        return found
 
 
 def is_leaving(record: JobRecord, now_ms: int) -> bool:

@@ -65,11 +65,15 @@ class PoolFit:
 
 
 class ShapePlan:
-    """A shape with everything derived from it."""
+    """A shape with everything derived from it.
+
+    ``gpu_milli`` is how much GPU all its tasks take together, on the pool it would run on first.
+    """
 
     __slots__ = (
         "counts",
         "fits",
+        "gpu_milli",
         "groups",
         "has_slices",
         "id",
@@ -100,21 +104,12 @@ class ShapePlan:
         self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
         self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
         self.fits: tuple[PoolFit, ...] = ()
+        self.gpu_milli = 0
         self.problem = ""
 
     @property
     def is_elastic(self) -> bool:
         return self.min_counts != self.counts
-
-    @property
-    def gpu_milli(self) -> int:
-        """How much GPU all tasks take together, on the pool it would run on first."""
-        if not self.fits:
-            return 0
-        return sum(
-            milli * count
-            for milli, count in zip(self.fits[0].gpu_milli_per_task, self.counts, strict=True)
-        )
 
     def match(self, pools: Sequence[PoolState], limited: Collection[FlavorResource]) -> None:
         """Find the pools that could run the shape, best first, and say why there are none."""
@@ -128,6 +123,7 @@ class ShapePlan:
                 fits.append(PoolFit(self, pool, limited))
         fits.sort(key=lambda fit: self._preference(fit))
         self.fits = tuple(fits)
+        self.gpu_milli = _all_gpu_milli(self.fits[0], self.counts) if fits else 0
         self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
 
     def _preference(self, fit: PoolFit) -> tuple[int, int, int, int, str]:
@@ -160,6 +156,10 @@ def shape_of(spec: JobSpec, *, with_run_time: bool = True) -> Shape:
         preemptible=spec.preemptible,
         run_ms=planned_run_ms(spec) if with_run_time else None,
     )
+
+
+def _all_gpu_milli(fit: PoolFit, counts: Counts) -> int:
+    return sum(milli * n for milli, n in zip(fit.gpu_milli_per_task, counts, strict=True))
 
 
 def _is_plain(shape: Shape) -> bool:
