@@ -1,0 +1,112 @@
+"""Small worlds whose decisions are kept as text, to be read in a diff when a rule changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bursar.model.attempt import Placement, Task
+from bursar.model.decision import (
+    ClaimRoom,
+    Decision,
+    Hold,
+    PartitionGpu,
+    PreemptJob,
+    ReleaseRoom,
+    StartJob,
+    StopJob,
+)
+from bursar.model.job import Checkpoint, Topology
+from bursar.model.units import HOUR_MS, MINUTE_MS, write_usd
+from bursar.testing import Stage, fleet_of, job, mig_job, mps_job, pool, queue, state_of, tenant
+
+A100 = "a100-80gb/owned"
+Scene = Callable[[], Iterator[Stage]]
+
+
+def lending_and_taking_back() -> Iterator[Stage]:
+    """Research borrows all; product comes back for its half and waits for the victim to leave."""
+    teams = (tenant("co"), queue("research", "co", {A100: 16}), queue("product", "co", {A100: 16}))
+    stage = Stage(state_of(fleet_of(pool("a100", 4), topology={"rack": 2}), teams))
+    saved = Checkpoint(interval_ms=30 * MINUTE_MS)
+    stage.submit(*(job(f"r{n}", gpus=8, hours=6, checkpoint=saved) for n in range(4)))
+    stage.cycle()
+    yield stage
+    stage.start_all().advance(HOUR_MS).save("r1")
+    stage.submit(job("p", gpus=8, queue="product", hours=1), job("r4", gpus=8, hours=1))
+    stage.cycle()
+    yield stage
+    stage.preempted(*stage.told_to_stop())
+    stage.cycle()
+    yield stage
+
+
+def planning_around_a_gang() -> Iterator[Stage]:
+    """A gang that must share a rack waits; a short job passes it, a long one does not."""
+    stage = Stage(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
+    stage.submit(*(job(f"a{n}", gpus=8, hours=2 + n) for n in range(3)))
+    stage.cycle()
+    yield stage
+    stage.start_all()
+    stage.submit(job("gang", gpus=8, tasks=2, hours=1, topology=Topology(required="rack")))
+    stage.submit(job("wide", gpus=8, tasks=4, hours=1))
+    stage.advance(MINUTE_MS)
+    stage.submit(job("short", gpus=4, hours=0.5), job("long", gpus=4, hours=9))
+    stage.cycle()
+    yield stage
+
+
+def parts_of_gpus() -> Iterator[Stage]:
+    """Slices fill a cut GPU, shares stay off it, and a whole GPU is given back when it is needed."""
+    stage = Stage(state_of(fleet_of(pool("a100", 1, gpus=2))))
+    stage.submit(*(mig_job(f"s{n}", "2g.20gb") for n in range(2)), mps_job("m", 40))
+    stage.cycle()
+    yield stage
+    stage.start_all().finish("s0", "s1")
+    stage.submit(job("all", gpus=1), mps_job("m2", 40), mps_job("m3", 40))
+    stage.cycle()
+    yield stage
+
+
+SCENES: dict[str, Scene] = {
+    one.__name__: one for one in (lending_and_taking_back, planning_around_a_gang, parts_of_gpus)
+}
+
+
+def told(scene: Scene) -> str:
+    """Every cycle of a scene: its decisions, one line each."""
+    lines = [(scene.__doc__ or "").strip()]
+    for stage in scene():
+        lines += ["", f"at {stage.now_ms // MINUTE_MS} min"]
+        lines += [f"  {written(decision)}" for decision in stage.decisions]
+    return "\n".join(lines) + "\n"
+
+
+def written(decision: Decision) -> str:
+    """One decision on one line, with everything that identifies it and its numbers."""
+    match decision:
+        case StartJob(job_id=job_id, attempt=attempt, placement=placement):
+            return f"start {job_id}#{attempt} {_where(placement)}"
+        case PreemptJob(job_id=job_id, on_behalf_of=winner, reason=reason, lost_micro_usd=lost):
+            return f"preempt {job_id} for {winner}, {reason}, {write_usd(lost)} lost"
+        case StopJob(job_id=job_id, reason=reason):
+            return f"stop {job_id}, {reason}"
+        case ClaimRoom(job_id=job_id, placement=placement, victims=victims):
+            return f"claim for {job_id} {_where(placement)} from {' '.join(victims)}"
+        case ReleaseRoom(job_id=job_id):
+            return f"release the place of {job_id}"
+        case PartitionGpu(node=node, gpu=gpu, layout=layout):
+            return f"cut {node} GPU {gpu}: {' '.join(map(str, layout)) or 'whole'}"
+        case Hold(head=head, waiting=waiting, reasons=reasons):
+            return f"hold {head} and {waiting - 1} more: {'; '.join(map(str, reasons))}"
+
+
+def _where(placement: Placement) -> str:
+    tasks = ", ".join(_task(task) for task in placement.tasks)
+    return f"on {tasks} at {write_usd(placement.micro_usd_per_hour)} an hour"
+
+
+def _task(task: Task) -> str:
+    held = [str(gpu) for gpu in task.gpus]
+    held += [f"{use.gpu}:{use.instance}" for use in task.slices]
+    held += [f"{use.gpu}:{use.percent}%" for use in task.shares]
+    return f"{task.node}[{' '.join(held)}]"
