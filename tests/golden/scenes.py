@@ -43,7 +43,7 @@ def lending_and_taking_back() -> Iterator[Stage]:
 def planning_around_a_gang() -> Iterator[Stage]:
     """A gang that must share a rack waits; a short job passes it, a long one does not."""
     stage = Stage(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
-    stage.submit(*(job(f"a{n}", gpus=8, hours=2 + n) for n in range(3)))
+    stage.submit(*(job(f"a{n}", gpus=8, hours=hours) for n, hours in enumerate((5, 5, 2))))
     stage.cycle()
     yield stage
     stage.start_all()
