@@ -529,6 +529,24 @@ def test_a_job_waits_for_those_it_depends_on() -> None:
     assert world.started_now() == ["second"]
 
 
+def test_a_hold_for_others_follows_what_becomes_of_them() -> None:
+    world = stage(1)
+    world.submit(job("a"), job("b"), job("c", depends_on=("a", "b")))
+    waited_for = []
+    for step in (world.start_all, lambda: world.finish("a"), lambda: world.fail("b")):
+        world.cycle()
+        step()
+        world.cycle()
+        hold = world.hold_of("c")
+        assert hold is not None
+        waited_for += hold.reasons
+    assert waited_for == [
+        WaitsForJobs(jobs=("a", "b")),
+        WaitsForJobs(jobs=("b",)),
+        WaitsForJobs(jobs=("b",), failed=("b",)),
+    ]
+
+
 def test_nothing_starts_on_a_drained_node_and_a_lost_one_gives_its_jobs_back() -> None:
     world = stage(2)
     world.apply(NodeDrained(at_ms=0, node="a100-0001"))

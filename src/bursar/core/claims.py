@@ -8,7 +8,7 @@ from bursar.core.line import JobRecord
 from bursar.core.placement import find_room
 from bursar.core.why import over_quota
 from bursar.model.decision import ReleaseRoom
-from bursar.model.reason import NeverFits, Reason, WaitsForVictims
+from bursar.model.reason import PlaceLost, Reason, WaitsForVictims
 
 
 def serve_claims(draft: Draft) -> None:
@@ -66,5 +66,4 @@ def _start(draft: Draft, record: JobRecord) -> None:
             draft.start(record, fit, room)
             return
     draft.orders.append(ReleaseRoom(job_id=record.id))
-    default = NeverFits(problem="the place kept for it is gone; it goes back in line")
-    draft.hold_jobs([record], tuple(reasons) or (default,))
+    draft.hold_jobs([record], tuple(reasons) or (PlaceLost(pool=pool.spec.name),))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bursar.core.claims import serve_claims
-from bursar.core.draft import Draft, PlannedStart
+from bursar.core.draft import Draft, PlannedStart, hold_for
 from bursar.core.levels import levels_of, order_for
 from bursar.core.line import JobRecord, KindLine
 from bursar.core.partial import TaskGroupRange, largest_fitting_counts
@@ -16,7 +16,7 @@ from bursar.core.shape import Counts, PoolFit
 from bursar.core.state import FleetState
 from bursar.core.takeover import may_ever, take_over
 from bursar.core.why import no_room, over_quota, with_plan, would_delay
-from bursar.model.decision import Decision, StopJob, StopReason
+from bursar.model.decision import Decision, Hold, StopJob, StopReason
 from bursar.model.job import JobState
 from bursar.model.reason import BehindHead, NeverFits, Reason, WaitsForJobs
 from bursar.model.tenant import Queueing
@@ -63,13 +63,27 @@ def stop_what_is_over(draft: Draft) -> None:
 
 
 def hold_the_dependent(draft: Draft) -> None:
-    """Jobs that wait for others wait together when they are alike and wait for the same."""
+    """Jobs that wait for others wait together when they are alike and wait for the same.
+
+    Their holds stay as they are until one of them or one they wait for changes, so that many who wait
+    cost a cycle nothing.
+    """
+    if draft.state.dependent_holds is None:
+        draft.state.dependent_holds = holds_of_the_dependent(draft.state)
+    draft.holds += draft.state.dependent_holds
+
+
+def holds_of_the_dependent(state: FleetState) -> tuple[Hold, ...]:
+    """One hold for all jobs of a kind that wait for the same jobs."""
     groups: dict[tuple[int, frozenset[str]], list[JobRecord]] = {}
-    for record in draft.state.blocked.values():
+    for record in state.blocked.values():
         groups.setdefault((id(record.line), record.unmet), []).append(record)
+    holds: list[Hold] = []
     for (_, unmet), records in groups.items():
-        failed = tuple(sorted(job for job in unmet if job in draft.state.finished))
-        draft.hold_jobs(records, (WaitsForJobs(jobs=tuple(sorted(unmet)), failed=failed),))
+        failed = tuple(sorted(job for job in unmet if job in state.finished))
+        reason = WaitsForJobs(jobs=tuple(sorted(unmet)), failed=failed)
+        holds.append(hold_for(records, (reason,)))
+    return tuple(holds)
 
 
 def walk(draft: Draft, lines: list[KindLine], blocked_queues: dict[str, str]) -> None:

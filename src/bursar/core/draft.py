@@ -32,6 +32,20 @@ class PlannedStart:
     slack: Mapping[FlavorResource, int]
 
 
+def credits_of(
+    request: Mapping[FlavorResource, int], victims: Iterable[JobRecord]
+) -> list[tuple[JobRecord, dict[FlavorResource, int]]]:
+    """What each victim gives back in advance to a claimant: together no more than it asks for."""
+    owed = dict(request)
+    found: list[tuple[JobRecord, dict[FlavorResource, int]]] = []
+    for victim in victims:
+        credit = {fr: min(owed[fr], n) for fr, n in victim.request.items() if owed.get(fr)}
+        for fr, amount in credit.items():
+            owed[fr] -= amount
+        found.append((victim, credit))
+    return found
+
+
 NO_DEMAND: Mapping[str, int] = {}
 
 
@@ -164,11 +178,7 @@ class Draft:
         The victims still hold what they hold. What they will leave beyond the claimant's need is
         nobody's until they have left: else quota would be exceeded while they do.
         """
-        owed = dict(request)
-        for victim in victims:
-            credit = {fr: min(owed[fr], n) for fr, n in victim.request.items() if owed.get(fr)}
-            for fr, amount in credit.items():
-                owed[fr] -= amount
+        for victim, credit in credits_of(request, victims):
             self.journal.credit(self.state.quota, victim.spec.queue, credit)
         self.journal.charge(self.state.quota, record.spec.queue, request)
 
@@ -190,13 +200,16 @@ class Draft:
 
     def hold_jobs(self, records: list[JobRecord], reasons: tuple[Reason, ...]) -> None:
         """Hold particular jobs of one kind."""
-        jobs = tuple(sorted(record.id for record in records))
-        self.holds.append(
-            Hold(
-                kind=records[0].line.kind,
-                head=jobs[0],
-                waiting=len(jobs),
-                reasons=reasons,
-                jobs=jobs,
-            )
-        )
+        self.holds.append(hold_for(records, reasons))
+
+
+def hold_for(records: list[JobRecord], reasons: tuple[Reason, ...]) -> Hold:
+    """A hold of particular jobs of one kind."""
+    jobs = tuple(sorted(record.id for record in records))
+    return Hold(
+        kind=records[0].line.kind,
+        head=jobs[0],
+        waiting=len(jobs),
+        reasons=reasons,
+        jobs=jobs,
+    )

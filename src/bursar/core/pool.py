@@ -34,7 +34,6 @@ class PoolState:
         "_tree",
         "buckets",
         "by_id",
-        "capacity_changed",
         "ends",
         "freed",
         "freed_before",
@@ -58,7 +57,6 @@ class PoolState:
         self.freed_before = 0
         self.ends: list[tuple[int, str]] = []
         self.slices: SlicePool | None = None
-        self.capacity_changed = 0
 
     # -- membership ------------------------------------------------------------------------------
 
@@ -74,7 +72,6 @@ class PoolState:
         self._fragments = None
         self.freed_before += len(self.freed) + len(self.nodes)
         self.freed = []
-        self.capacity_changed += 1
         for rank, node in enumerate(self.nodes):
             node.rank = rank
             self.reindex(node)

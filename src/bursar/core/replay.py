@@ -17,7 +17,7 @@ from bursar.core.ahead import Ahead
 from bursar.core.charge import share_weight
 from bursar.core.claims import serve_claims
 from bursar.core.cycle import answer
-from bursar.core.draft import Draft
+from bursar.core.draft import Draft, credits_of
 from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, remaining_run_ms
 from bursar.core.kept import KeptReservations
 from bursar.core.levels import levels_of, order_for
@@ -201,14 +201,10 @@ class Replay:
         """
         self._clearing[record.id] = (record, placement, victims)
         heapq.heappush(self._due, (self.draft.now_ms + LEAVES_MS[self.odds], record.id))
-        owed = self.state.request_of(placement)
-        for victim in victims:
-            left = dict(self.state.jobs[victim].request)
-            for fr in sorted(left.keys() & owed.keys()):
-                credited = min(left[fr], owed[fr])
-                left[fr] -= credited
-                owed[fr] -= credited
-            self._still_charged[victim] = left
+        leaving = [self.state.jobs[victim] for victim in victims]
+        for victim, credit in credits_of(self.state.request_of(placement), leaving):
+            charged = {fr: n - credit.get(fr, 0) for fr, n in victim.request.items()}
+            self._still_charged[victim.id] = charged
 
     def _cleared(self, job_id: str) -> None:
         """The victims have left: the claimant moves in, and its quota is charged already."""

@@ -19,6 +19,7 @@ from bursar.core.quota import QuotaNode, QuotaTree
 from bursar.core.usage import TenantUsage
 from bursar.model import event as ev
 from bursar.model.attempt import Placement, Task
+from bursar.model.decision import Hold
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Cluster, Fleet, Node
 from bursar.model.job import JobState
@@ -46,6 +47,7 @@ class FleetState:
         self.active = self.book.active
         self.blocked: dict[str, JobRecord] = {}
         self.dependents: dict[str, set[str]] = {}
+        self.dependent_holds: tuple[Hold, ...] | None = ()
         self.claims: dict[str, JobRecord] = {}
         self.running_in: dict[str, dict[str, JobRecord]] = {}
         self.running_priorities: dict[str, dict[int, int]] = {}
@@ -115,6 +117,7 @@ class FleetState:
             record.state = JobState.BLOCKED
             record.unmet = frozenset(unmet)
             self.blocked[record.id] = record
+            self.dependent_holds = None
             for dependency in unmet:
                 self.dependents.setdefault(dependency, set()).add(record.id)
         else:
@@ -301,6 +304,7 @@ class FleetState:
 
     def _unblock(self, record: JobRecord) -> None:
         del self.blocked[record.id]
+        self.dependent_holds = None
         for dependency in record.unmet:
             waiting = self.dependents.get(dependency, set())
             waiting.discard(record.id)
@@ -314,6 +318,8 @@ class FleetState:
         del self.jobs[record.id]
         self.book.delist(record)
         self.finished[record.id] = record.state
+        if record.id in self.dependents:
+            self.dependent_holds = None
         if record.state is not JobState.SUCCEEDED:
             return
         for job_id in sorted(self.dependents.pop(record.id, ())):

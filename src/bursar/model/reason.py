@@ -108,6 +108,16 @@ class WaitsForVictims:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceLost:
+    """Its victims have left, but it no longer fits where its place was kept."""
+
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.pool}: the place kept for it will not do any more; it goes back in line"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsForJobs:
     """It depends on jobs that have not succeeded yet."""
 
@@ -121,4 +131,13 @@ class WaitsForJobs:
         return f"depends on {', '.join(self.jobs[:3])}, not succeeded yet"
 
 
-Reason = NoRoom | OverQuota | NeverFits | WouldDelay | BehindHead | WaitsForVictims | WaitsForJobs
+Reason = (
+    NoRoom
+    | OverQuota
+    | NeverFits
+    | WouldDelay
+    | BehindHead
+    | WaitsForVictims
+    | PlaceLost
+    | WaitsForJobs
+)
