@@ -1,0 +1,48 @@
+"""The two small fleets that the stories about cycles begin with."""
+
+from __future__ import annotations
+
+from bursar.model.policy import (
+    Policies,
+)
+from bursar.model.units import HOUR_MS
+from bursar.testing import (
+    Stage,
+    fleet_of,
+    job,
+    pool,
+    queue,
+    state_of,
+    tenant,
+)
+
+A100 = "a100-80gb/owned"
+TEAMS = (
+    tenant("acme"),
+    queue("research", "acme", {A100: 16}),
+    queue("product", "acme", {A100: 16}),
+)
+
+
+def stage(nodes: int = 2, *, policies: Policies | None = None) -> Stage:
+    """Nodes with 8 GPUs each and one queue without limits."""
+    return Stage(state_of(fleet_of(pool("a100", nodes)), policies=policies))
+
+
+def shared(nodes: int = 4, *, policies: Policies | None = None) -> Stage:
+    """Two teams of one organisation, 16 GPUs each, which may borrow from each other."""
+    return Stage(state_of(fleet_of(pool("a100", nodes)), TEAMS, policies))
+
+
+def reasons(stage: Stage, job_id: str) -> list[type]:
+    hold = stage.hold_of(job_id)
+    assert hold is not None
+    return [type(reason) for reason in hold.reasons]
+
+
+def borrowed() -> Stage:
+    """Research borrows the whole fleet; an hour passes."""
+    world = shared()
+    world.submit(*(job(f"r{n}", gpus=8, queue="research") for n in range(4)))
+    world.cycle()
+    return world.start_all().advance(HOUR_MS)
