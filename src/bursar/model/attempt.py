@@ -47,3 +47,12 @@ class Placement:
     flavor: str
     tasks: tuple[Task, ...]
     micro_usd_per_hour: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How the processes of an attempt ended: by a code of their own, by a signal, or unseen."""
+
+    code: int | None = None
+    signal: int | None = None
+    detail: str = ""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bursar.model.attempt import Placement
-from bursar.model.fleet import Node
+from bursar.model.attempt import Exit, Placement
+from bursar.model.fleet import Fleet, Node
 from bursar.model.gpu import MigInstance
 from bursar.model.job import JobSpec
+from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 
 
@@ -82,6 +83,7 @@ class AttemptPreempted:
     at_ms: int
     job_id: str
     attempt: int
+    exit: Exit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ class AttemptFailed:
     at_ms: int
     job_id: str
     attempt: int
+    exit: Exit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +194,20 @@ class PriceChanged:
     node_micro_usd_per_hour: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetDeclared:
+    """What there is, who shares it and by which rules, from now on; it replaces what was declared before.
+
+    The state is built anew from it and what is still live (``core/redeclare.py``), so ``FleetState``
+    itself never applies one.
+    """
+
+    at_ms: int
+    fleet: Fleet
+    tenants: tuple[Tenant, ...]
+    policies: Policies
+
+
 AttemptEnded = AttemptPreempted | AttemptSucceeded | AttemptFailed
 JobEvent = (
     JobSubmitted
@@ -215,3 +232,5 @@ FleetEvent = (
     | PriceChanged
 )
 Event = JobEvent | FleetEvent
+LoggedEvent = Event | FleetDeclared
+"""What the log of a control plane holds."""

@@ -1,0 +1,55 @@
+"""What engines report. The control plane turns each into at most one event; a stale one changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bursar.model.attempt import Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksStarted:
+    """All processes of an attempt run."""
+
+    job_id: str
+    attempt: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksEnded:
+    """No process of an attempt runs any more, and none will."""
+
+    job_id: str
+    attempt: int
+    at_ms: int
+    exit: Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointReported:
+    """The job says that its work up to now is safe."""
+
+    job_id: str
+    attempt: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGone:
+    """A node answers no more; what ran there is lost."""
+
+    node: str
+    at_ms: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeBack:
+    """A node that was gone takes tasks again."""
+
+    node: str
+    at_ms: int
+
+
+Report = TasksStarted | TasksEnded | CheckpointReported | NodeGone | NodeBack

@@ -1,0 +1,299 @@
+"""What the shells need of the outside world. Engines, stores and clocks are behind these Protocols.
+
+``EngineFault`` is how any of them says that the outside world failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bursar.model.attempt import Placement
+from bursar.model.event import LoggedEvent
+from bursar.model.gpu import Layout
+from bursar.model.identity import Token
+from bursar.model.job import JobSpec, JobState
+from bursar.model.recipe import Recipe
+from bursar.model.report import Report
+
+# -- time --------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Where the live shell takes the time from."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch. May step back when the machine's clock is set."""
+
+
+# -- engines -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRef:
+    """One attempt of one job: what every order and every report speaks of."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOrder:
+    """Everything an engine needs to run an attempt. Carrying it out twice is the same as once."""
+
+    ref: AttemptRef
+    name: str
+    queue: str
+    placement: Placement
+    recipe: Recipe
+    spec: JobSpec
+
+
+class Engine(Protocol):
+    """Runs attempts on the nodes of one cluster, and reports. It decides nothing.
+
+    ``start`` and ``stop`` return when the order is safely taken, not when it is done; what comes of it
+    is reported. Both may be repeated at any time, also after a crash of either side: an attempt is
+    never run twice, and stopping what is not there reports that it has ended.
+    """
+
+    def open(self, live: Sequence[AttemptRef]) -> None:
+        """Find again what ran before. What ended meanwhile, or was never there, is reported.
+
+        Of ``live`` attempts that the engine knows nothing about it says nothing: the control plane
+        starts those that were never started again, and gives up the rest after ``unknown``.
+        """
+
+    def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
+        """Which of these the engine has no trace of."""
+
+    def start(self, order: StartOrder) -> None:
+        """Take an attempt, or raise ``EngineFault`` to be asked again."""
+
+    def stop(self, ref: AttemptRef, grace_seconds: int) -> None:
+        """Ask the processes to end, and end them when the grace is over."""
+
+    def partition(self, node: str, gpu: int, layout: Layout) -> None:
+        """Cut a GPU without holders."""
+
+    def reports(self, timeout_seconds: float) -> Sequence[Report]:
+        """What happened since the last call; waits so long for the first. Called from one thread.
+
+        Reports may be repeated after a crash. They are forgotten by the engine only after
+        ``settled`` says that they are committed.
+        """
+
+    def settled(self, refs: Iterable[AttemptRef]) -> None:
+        """The ends of these attempts are committed: what was kept to report them may go."""
+
+    def logs(self, ref: AttemptRef) -> Sequence[LogFile]:
+        """The output of an attempt, one file for each task and stream; empty when there is none."""
+
+    def close(self) -> None:
+        """Let go. What runs goes on running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """One stream of one task. Rotated files are parts of one stream: ``paths`` are oldest first."""
+
+    task: int
+    node: str
+    stream: str
+    paths: tuple[str, ...]
+
+
+# -- the store ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An event with its place in the log. Sequence numbers begin at 1 and have no gaps."""
+
+    sequence: int
+    event: LoggedEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOrigin:
+    """Who submitted a job and as what. ``owner`` is the user; ``labels`` are his own."""
+
+    owner: str
+    recipe: Recipe
+    labels: Mapping[str, str] = field(default_factory=dict)
+    document: str = ""
+    """The job as it was written, without its secrets, to be shown and submitted again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """The answer that an idempotency key got: the same key with the same request gets it again."""
+
+    tenant: str
+    key: str
+    request_sha256: str
+    answer: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """Somebody did, or tried, something that matters."""
+
+    at_ms: int
+    user: str
+    token_id: str
+    action: str
+    subject: str
+    outcome: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one transaction writes: all of it, or nothing."""
+
+    events: tuple[LoggedEvent, ...] = ()
+    origins: Mapping[str, JobOrigin] = field(default_factory=dict)
+    """By job id, for the ``JobSubmitted`` among the events. Members of an array share one object."""
+    acknowledgements: tuple[Acknowledgement, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    """Written as they are now: new ones, and known ones that changed."""
+    audit: tuple[AuditEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A job as the tables show it. Everything in it follows from the events and its origin."""
+
+    id: str
+    name: str
+    queue: str
+    owner: str
+    state: JobState
+    priority: int
+    attempt: int
+    failures: int
+    preemptions: int
+    submitted_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    exit_code: int | None
+    exit_signal: int | None
+    exit_detail: str
+    placement: Placement | None
+    """Where the live attempt runs; None when there is none."""
+    spec: JobSpec
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """One try of a job. ``outcome`` is the name of the event that ended it, empty while it lives."""
+
+    job_id: str
+    attempt: int
+    placement: Placement
+    assigned_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    outcome: str
+    exit_code: int | None
+    exit_signal: int | None
+    exit_detail: str
+    saved_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs. Empty sets mean all. ``queues`` is how a caller is kept to what he may see."""
+
+    queues: frozenset[str] | None = None
+    states: frozenset[JobState] = frozenset()
+    owner: str | None = None
+    name: str | None = None
+    label: tuple[str, str] | None = None
+    after: tuple[int, str] | None = None
+    """Continue a listing (newest first) after this submission time and id."""
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a start needs instead of the whole log up to ``sequence``: see ``core/redeclare.py``."""
+
+    sequence: int
+    body: str
+
+
+class StaleLead(Exception):
+    """Another process has taken the lead since: nothing was written, and nothing may be any more."""
+
+
+class Lead(Protocol):
+    """The right to write. It ends with the process that holds it, whatever ends it."""
+
+    epoch: int
+    """Grows with every change of lead; every transaction of a leader checks that it is still his."""
+
+    def release(self) -> None:
+        """Give it up, so that another need not wait."""
+
+
+class StoreReader(Protocol):
+    """Reads, from any thread of any process. Each call sees one consistent moment."""
+
+    def last_sequence(self) -> int:
+        """The newest event's number; 0 in an empty log."""
+
+    def events(self, after: int = 0, limit: int | None = None) -> Iterator[Recorded]:
+        """The log in order, from behind ``after``."""
+
+    def events_of(self, job_id: str) -> Sequence[Recorded]:
+        """One job's events, in order."""
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest one."""
+
+    def job(self, job_id: str) -> JobRow | None: ...
+
+    def jobs(self, wanted: JobFilter) -> Sequence[JobRow]:
+        """Newest first."""
+
+    def count_jobs(self, queues: frozenset[str] | None) -> Mapping[JobState, int]: ...
+
+    def attempts(self, job_id: str) -> Sequence[AttemptRow]: ...
+
+    def origin(self, job_id: str) -> JobOrigin | None:
+        """With its secrets while the job lives, without them afterwards."""
+
+    def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None: ...
+
+    def tokens(self) -> Sequence[Token]: ...
+
+    def audit(self, limit: int, before: int | None = None) -> Sequence[tuple[int, AuditEntry]]:
+        """Newest first, each with its number."""
+
+    def leader(self) -> tuple[int, str] | None:
+        """The epoch and the address that the present or last leader gave."""
+
+
+class Store(StoreReader, Protocol):
+    """One durable log with its tables. Only the leader writes, from one thread."""
+
+    def try_lead(self, address: str) -> Lead | None:
+        """Take the lead if nobody has it; never waits."""
+
+    def append(self, batch: Batch, lead: Lead) -> int:
+        """Write a batch in one durable transaction and give the last sequence number.
+
+        Raises ``StaleLead`` when the lead is another's, and ``EngineFault`` when the database cannot be
+        written now (full disk, lost connection): then nothing of the batch is there, or, when it
+        cannot be known, ``last_sequence`` tells after reopening.
+        """
+
+    def keep_snapshot(self, snapshot: Snapshot, lead: Lead) -> None:
+        """Replace the older one."""
+
+    def close(self) -> None: ...
