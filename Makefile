@@ -23,13 +23,16 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
 # The steps share the processors already; running them side by side would only mix their output.
 .NOTPARALLEL:
 .PHONY: help run test test-full check bench format clean \
-        check-format check-lint check-types check-tidy check-pure beside real-parts
+        check-format check-lint check-types check-tidy check-pure beside real-parts real-postgres real-torch
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-run: $(READY) ## show Bursar at work on a demonstration fleet
-	@$(BIN)/bursar demo
+run: $(READY) ## start everything here: server, local engine, three teams, a handful of real jobs
+	@echo "make: state is kept in .bursar; in another terminal first say:"
+	@echo "      export BURSAR_STATE=$(CURDIR)/.bursar PATH=$(CURDIR)/$(BIN):\$$PATH"
+	@$(BIN)/bursar up --state .bursar --fleet examples/three-projects/fleet.yaml \
+	  --submit examples/three-projects/jobs
 
 test: $(READY) beside ## run the tests that need pip packages only
 	@$(PYTEST) -m "not real"
@@ -78,8 +81,30 @@ beside:
 	  echo "traces: $(BURSAR_TRACES) ($$state; set BURSAR_TRACES to look elsewhere)"
 
 # Each real part gets a target of its own that installs it, and is named here.
-real-parts:
-	@echo "real parts: none are needed yet; test-full runs what test runs"
+real-parts: real-postgres real-torch
+
+real-postgres:
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then \
+	  echo "PostgreSQL: found; the tests start servers of their own"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "PostgreSQL: installing it with apt-get"; \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql; } >/dev/null || \
+	    { echo "make: apt-get could not install postgresql; what it said is above" >&2; exit 1; }; \
+	else \
+	  echo "PostgreSQL: absent, its tests are skipped. Install the server package of your system" >&2; \
+	  echo "            (Debian and Ubuntu: apt install postgresql) and run make again." >&2; \
+	fi
+
+TORCH := torch==2.13.0
+
+real-torch: $(READY)
+	@if $(BIN)/python -c "import torch" >/dev/null 2>&1; then \
+	  echo "torch: found"; \
+	else \
+	  echo "torch: installing $(TORCH) with pip"; \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-input -q '$(TORCH)' >>$(LOG) 2>&1 || \
+	    { echo "make: pip could not install $(TORCH); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
+	fi
 
 $(READY): pyproject.toml
 	@python=""; old=""; bare=""; \

@@ -6,7 +6,19 @@ import platform
 import sys
 from collections.abc import Callable
 
-from benchmarks import churn, gangs, kueue, replay, slivers
+from benchmarks import (
+    churn,
+    engine,
+    gangs,
+    kueue,
+    ledger,
+    openb,
+    orders,
+    replay,
+    slivers,
+    store,
+    submits,
+)
 from benchmarks.figure import Figure, write_table
 
 SUITES: dict[str, Callable[[], list[Figure]]] = {
@@ -15,6 +27,12 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "gangs": gangs.figures,
     "slivers": slivers.figures,
     "replay": replay.figures,
+    "openb": openb.figures,
+    "orders": orders.figures,
+    "store": store.figures,
+    "engine": engine.figures,
+    "submits": submits.figures,
+    "ledger": ledger.figures,
 }
 
 

@@ -1,76 +1,149 @@
 """(e) A real trace through the simulator, with the whole core: jobs for each second of CPU.
 
-The peers' figures are from their own simulators on the same kind of input; ours decides with the quota
-tree, fair share and holds that a live fleet would have.
+Counted is all that a user pays for: reading the trace, putting it into our words, and the run, with the
+quota tree, fair share and holds that a live fleet would have. The peers' figures are CPU seconds of their
+whole processes too, measured on the same kind of machine.
 """
 
 from __future__ import annotations
 
+import csv
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks import month
 from benchmarks.figure import Figure, Stopwatch
 from bursar.model.event import AttemptSucceeded
 from bursar.model.policy import Policies
-from bursar.simulate.from_trace import TraceMapping, UnknownTeams, as_scenario
+from bursar.model.tenant import Tenant
+from bursar.simulate.collector import seldom_collecting
+from bursar.simulate.from_trace import Estimate, TraceMapping, UnknownTeams, as_scenario
+from bursar.simulate.learned import Predictor
 from bursar.simulate.loop import Simulation
-from bursar.simulate.policies import choose_policy
+from bursar.simulate.policies import Estimates, PolicyChoice, choose_policy
 from bursar.simulate.readers import read_trace
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.simulate.trace import Trace
-from bursar.testing import fleet_of, pool, queue
+from bursar.simulate.study.workload import Workload
+from bursar.testing import fleet_of, pool, queue, tenant
 
 TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 PHILLY = TRACES / "philly" / "philly_passed_82247.csv.xz"
-JOBS, NODES = 20_000, 64
-POLICIES = ("fifo-strict", "sjf", "service-first", "bursar")
+MACHINES = TRACES / "philly" / "philly_vc_nodes_helios.csv"
+SLICE = TRACES / "bench" / "philly_5000_20171106.csv"
+SLICE_NODES = 48
+FLAVOR = "a100-80gb/owned"
+PEERS = "Helios 119-486, Tiresias 228-263, fleetsim 267-1,327, Gavel 29-39, Sia/Pollux 0.06-5"
+
+CALM = (
+    "fifo-strict",
+    "fifo",
+    "sjf",
+    "sjf-skip",
+    "service-first",
+    "qssf",
+    "dominant-share",
+    "fair-tree",
+    "bursar",
+)
+PREEMPTIVE = ("srtf", "las")
+ON_THE_SLICE = {
+    "fifo-strict": "Helios 135, Tiresias 263, fleetsim 267 on this input",
+    "fifo": "Tiresias 237, fleetsim 451 on this input",
+    "sjf": "Helios 478, fleetsim 1,327 on this input",
+    "sjf-skip": "fleetsim 1,141 on this input",
+    "service-first": "Helios QSSF 486 on this input",
+    "bursar": "no peer has this policy",
+    "srtf": "Helios 119 on this input",
+    "las": "Tiresias 228 on this input",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """A trace and what it runs on. Without tenants all jobs wait in one queue."""
+
+    name: str
+    trace: Path
+    nodes: int
+    tenants: tuple[Tenant, ...] = ()
 
 
 def figures() -> list[Figure]:
-    """The first jobs of Philly on 512 GPUs, which are too few for them: the backlog is long."""
-    if not PHILLY.exists():
+    """All of Philly on its own machines, the peers' slice of it on theirs, and a month of a million jobs."""
+    missing = [path for path in (PHILLY, MACHINES, SLICE) if not path.exists()]
+    if missing:
         return [
             Figure(
                 scenario="(e) Philly through the simulator",
                 what="not run",
                 measured="-",
-                reference=f"no trace at {PHILLY}; set BURSAR_TRACES",
-            )
+                reference=f"no trace at {missing[0]}; set BURSAR_TRACES",
+            ),
+            *month.figures(),
         ]
-    trace = read_trace(str(PHILLY))
-    first = Trace(source=trace.source, jobs=trace.jobs[:JOBS])
-    return [_replay(first, name) for name in POLICIES]
+    whole, part = _philly(), _slice()
+    found = [_replay(whole, name, f"target 20,000; {PEERS}") for name in CALM]
+    found += [_replay(whole, name, f"target 5,000; {PEERS}") for name in PREEMPTIVE]
+    found += [_replay(part, name, reference) for name, reference in ON_THE_SLICE.items()]
+    return found + month.figures()
 
 
-def _scenario(trace: Trace, name: str) -> Scenario:
-    choice = choose_policy(name, Policies())
+def _philly() -> Ground:
+    """Philly's machines by virtual cluster, as published: each is a queue that may lend what it leaves."""
+    with MACHINES.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    sizes = {name: int(nodes) for name, nodes in rows}
+    nodes = sum(sizes.values())
+    queues = tuple(queue(name, "philly", {FLAVOR: 8 * size}) for name, size in sizes.items())
+    name = f"(e) Philly, 82,247 jobs, {nodes} x 8 GPUs in {len(sizes)} queues and more"
+    return Ground(name=name, trace=PHILLY, nodes=nodes, tenants=(tenant("philly"), *queues))
+
+
+def _slice() -> Ground:
+    name = (
+        f"(e') Philly, the peers' 5,000 jobs, {SLICE_NODES} x 8 GPUs, one queue, up to 3,900 wait"
+    )
+    return Ground(name=name, trace=SLICE, nodes=SLICE_NODES)
+
+
+def _scenario(ground: Ground, choice: PolicyChoice) -> tuple[Scenario, Predictor | None]:
+    trace = read_trace(str(ground.trace))
+    told = Estimate.TRUE if choice.estimates is Estimates.ORACLE else Estimate.WRITTEN
+    teams = UnknownTeams.OWN_QUEUE if ground.tenants else UnknownTeams.DEFAULT_QUEUE
+    predictor = Predictor() if choice.estimates is Estimates.LEARNED else None
+    workload = Workload(jobs=trace, count=len(trace))
     run = as_scenario(
-        trace,
-        fleet_of(pool("a100", NODES)),
-        (queue("default"),),
+        trace if predictor is None else workload.learning(predictor),
+        fleet_of(pool("a100", ground.nodes)),
+        ground.tenants or (queue("default"),),
         choice.policies,
-        TraceMapping(unknown_teams=UnknownTeams.DEFAULT_QUEUE, any_model=True),
+        TraceMapping(unknown_teams=teams, any_model=True, estimate=told),
     )
-    scenario = run.scenario
-    return Scenario(
-        fleet=scenario.fleet,
-        tenants=choice.tenants(scenario.tenants),
-        policies=scenario.policies,
-        events=scenario.events,
-        run_ms=scenario.run_ms,
-        delays=Delays(start_ms=0, stop_ms=0),
-    )
+    tenants = choice.tenants(run.scenario.tenants)
+    at_once = Delays(start_ms=0, stop_ms=0)
+    return replace(run.scenario, tenants=tenants, delays=at_once), predictor
 
 
-def _replay(trace: Trace, name: str) -> Figure:
+def _replay(ground: Ground, name: str, reference: str) -> Figure:
+    choice = choose_policy(name, Policies())
     watch = Stopwatch()
     ended = 0
     with watch.lap():
-        for step in Simulation(_scenario(trace, name)).steps():
-            ended += sum(isinstance(event, AttemptSucceeded) for event in step.events)
+        scenario, predictor = _scenario(ground, choice)
+        with seldom_collecting():
+            for step in Simulation(scenario).steps():
+                if predictor is not None:
+                    predictor.follow_all(step.events)
+                ended += _count_ends(step.events)
     return Figure(
-        scenario=f"(e) {len(trace):,} Philly jobs on {NODES * 8} GPUs, {name}",
-        what="jobs per CPU-second",
+        scenario=ground.name,
+        what=f"jobs per CPU-second, {name}",
         measured=f"{ended / watch.total:,.0f}",
-        reference="Helios 119-486, Tiresias 228-263, fleetsim 267-1,327",
+        reference=reference,
     )
+
+
+def _count_ends(events: Sequence[object]) -> int:
+    return sum(type(event) is AttemptSucceeded for event in events)

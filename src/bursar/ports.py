@@ -14,6 +14,7 @@ from bursar.model.event import LoggedEvent
 from bursar.model.gpu import Layout
 from bursar.model.identity import Token
 from bursar.model.job import JobSpec, JobState
+from bursar.model.price import PriceReading
 from bursar.model.recipe import Recipe
 from bursar.model.report import Report
 
@@ -228,7 +229,10 @@ class Snapshot:
 
 
 class StaleLead(Exception):
-    """Another process has taken the lead since: nothing was written, and nothing may be any more."""
+    """Another process has taken the lead since: nothing may be written any more.
+
+    What was being written when the lead was lost may be in the log: read it again.
+    """
 
 
 class Lead(Protocol):
@@ -289,11 +293,42 @@ class Store(StoreReader, Protocol):
         """Write a batch in one durable transaction and give the last sequence number.
 
         Raises ``StaleLead`` when the lead is another's, and ``EngineFault`` when the database cannot be
-        written now (full disk, lost connection): then nothing of the batch is there, or, when it
-        cannot be known, ``last_sequence`` tells after reopening.
+        written now (full disk, lost connection). Then the same batch object may be given again, and is
+        written once; who gives it up calls ``settle`` and reads the log before he writes another.
         """
+
+    def settle(self, lead: Lead) -> None:
+        """Find out whether a batch in doubt was written; ``EngineFault`` while nobody can know."""
 
     def keep_snapshot(self, snapshot: Snapshot, lead: Lead) -> None:
         """Replace the older one."""
 
     def close(self) -> None: ...
+
+
+# -- prices ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceRequest:
+    """Machines of one region, spelt as their cloud spells them."""
+
+    region: str
+    instance_types: tuple[str, ...]
+
+
+class PriceFeed(Protocol):
+    """What one cloud asks for machines now. Asked seldom: prices land as events, and events stay."""
+
+    def read(self, wanted: Sequence[PriceRequest]) -> PriceReading:
+        """Every price of these machines that the cloud gives; the rest is told as bad.
+
+        Raises ``EngineFault`` when the cloud cannot be asked: then nothing is known, and old prices stand.
+        """
+
+
+class Fetch(Protocol):
+    """GET of an address. Time limits, retries and credentials are its business, not its caller's."""
+
+    def __call__(self, url: str) -> bytes:
+        """The body, or ``EngineFault``."""

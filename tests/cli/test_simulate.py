@@ -187,8 +187,13 @@ def test_bad_rows_and_jobs_too_large_are_told_and_counted(folder: Path) -> None:
         ),
         (
             ("trace.csv", "--fleet", "fleet.yaml", "--faults", "spot=3"),
-            "spot takes no value",
+            "not a pool and a file",
             "interruptions_per_million_hours",
+        ),
+        (
+            ("trace.csv", "--fleet", "fleet.yaml", "--faults", "spot=nowhere:no-such.json"),
+            "no-such.json",
+            "",
         ),
         (
             ("trace.csv", "--fleet", "fleet.yaml", "--format", "phily"),

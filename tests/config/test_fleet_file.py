@@ -291,11 +291,6 @@ MISTAKES = {
         "fleet.yaml:13:31: 'half_life' of 'order' of policies is '7', not a time.",
         "wrong-type",
     ),
-    "a text that is not YAML": (
-        "pools: [",
-        "fleet.yaml:1:9: this is not YAML: expected the node content, but found '<stream end>'.",
-        "not-yaml",
-    ),
     "a list where a mapping should be": (
         "pools: [a]",
         "fleet.yaml:1:8: pools is not a mapping.",
@@ -315,6 +310,19 @@ def test_a_mistake_is_told_with_its_place(mistake: str) -> None:
     error = error_of(text)
     assert (error.problem, error.code) == (problem, code)
     assert ANY_FIX.match(error.fix)
+
+
+def test_a_text_that_is_not_yaml_is_told_with_its_place() -> None:
+    error = error_of("pools: [")
+    assert error.problem.startswith("fleet.yaml:1:9: this is not YAML: ")
+    assert error.code == "not-yaml"
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 1_000, "{a: " * 1_000, "a" * (1 << 23) + "a", "[" + "a," * 400_001 + "]"]
+)
+def test_a_file_that_would_cost_too_much_is_refused(text: str) -> None:
+    assert error_of(text).code == "too-large"
 
 
 def test_what_was_meant_is_suggested() -> None:

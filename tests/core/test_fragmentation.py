@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.catalog.gpu_models import find_gpu_model
-from bursar.core.fragmentation import (
-    MOST_SHAPES,
-    REMEMBERED_TASKS,
-    FragmentationIndex,
-    WorkloadMix,
-    choose_gpu_for_share,
-    fragmentation_milli,
-    least_fragmenting,
-    shape_of,
-)
+from bursar.core.fragmentation import Fragmentation, fragmentation_milli
+from bursar.core.mix import MOST_SHAPES, REMEMBERED_TASKS, WorkloadMix, free_on, shape_of
 from bursar.core.node import NodeState
+from bursar.core.node_index import NodeIndex
+from bursar.core.scores import best_gpu, free_part
 from bursar.model.attempt import ShareUse, Task
 from bursar.model.fleet import Market, Node, Pool
 from bursar.model.gpu import MigInstance
@@ -46,6 +40,31 @@ def make_node(
         node_micro_usd_per_hour=1,
     )
     return NodeState(Node(id=name, pool="pool"), pool)
+
+
+def choose_gpu_for_share(node: NodeState, group: TaskGroup, mix: WorkloadMix) -> int | None:
+    return best_gpu(node, group, Fragmentation(mix))
+
+
+def least_fragmenting(
+    nodes: Iterable[NodeState], group: TaskGroup, mix: WorkloadMix
+) -> NodeState | None:
+    """The answer without an index: a look at every node."""
+    scorer = Fragmentation(mix)
+    found = [
+        (rank, node.id, node)
+        for node in nodes
+        if (rank := scorer.rank(free_on(node), scorer.key(group))) is not None
+        and _has_memory(node, group)
+    ]
+    return min(found)[-1] if found else None
+
+
+def _has_memory(node: NodeState, group: TaskGroup) -> bool:
+    share = group.gpu
+    if not isinstance(share, MpsShare):
+        return True
+    return any(free_part(node, gpu, share) for gpu in range(len(node.devices)))
 
 
 def make_pool(*nodes: NodeState) -> list[NodeState]:
@@ -123,7 +142,7 @@ UNUSABLE: dict[str, tuple[WorkloadMix, int]] = {
         mix_of((_group(MigSlice(profile="1g.5gb"), 1, 1), 1)),
         600,
     ),
-    "several shapes count by their tasks": (mix_of((share(60), 3), (whole(2), 1)), 150),
+    "several shapes count by their tasks": (mix_of((whole(2), 1), (share(60), 3)), 150),
 }
 
 
@@ -167,8 +186,8 @@ def test_what_is_left_of_a_cut_gpu_is_for_slices() -> None:
 def test_the_most_popular_shapes_stand_for_all() -> None:
     mix = WorkloadMix()
     for percent in range(1, 100):
-        mix.add(share(percent), 1_000 if percent <= 3 else 1)
-    assert [shape.each_milli for shape, _ in mix.shapes] == [10, 20, 30]
+        mix.add(share(percent), 1_000 * percent if percent <= 3 else 1)
+    assert [shape.each_milli for shape, _ in mix.shapes] == [30, 20, 10]
     assert mix.weight == sum(weight for _, weight in mix.shapes)
 
 
@@ -243,11 +262,10 @@ def test_among_gpus_alike_the_lowest_without_a_layout_is_shared() -> None:
     assert choose_gpu_for_share(node, share(50), HALF_MIX) == 0
 
 
-def test_a_share_keeps_off_gpus_without_room_memory_or_of_its_own_holder() -> None:
+def test_a_share_keeps_off_gpus_without_room_or_memory() -> None:
     node = make_node(gpus=2)
     start(node, share(50, gpu_memory_mib=30_000), on=0, holder="a")
     assert choose_gpu_for_share(node, share(50), HALF_MIX) == 0
-    assert choose_gpu_for_share(node, share(50), HALF_MIX, "a") == 1
     assert choose_gpu_for_share(node, share(50, gpu_memory_mib=20_000), HALF_MIX) == 1
     assert choose_gpu_for_share(node, share(50, gpu_memory_mib=90_000), HALF_MIX) is None
     assert choose_gpu_for_share(node, whole(1), HALF_MIX) is None
@@ -260,7 +278,7 @@ def test_one_gpu_is_taken_where_no_pair_is_broken() -> None:
     nodes = make_pool(make_node("n0", gpus=2), make_node("n1", gpus=4), make_node("n2", gpus=4))
     start(nodes[2], whole(1))
     mix = mix_of((whole(2), 1))
-    assert least_fragmenting(iter(nodes), whole(1), mix) is nodes[2]
+    assert least_fragmenting(iter(nodes), whole(1), mix) is nodes[1]
 
 
 def test_a_task_with_much_cpu_goes_where_no_gpu_is_left_to_starve() -> None:
@@ -277,22 +295,23 @@ def test_a_task_without_gpus_goes_where_its_cpu_is_missed_least() -> None:
     assert least_fragmenting(iter(nodes), plain, mix_of((whole(1, cpus=8), 1))) is nodes[1]
 
 
-def test_ties_go_to_the_fullest_then_to_the_least_cpu_then_by_id() -> None:
+def test_ties_go_by_id() -> None:
     mix = mix_of((whole(1), 1))
     nodes = make_pool(*(make_node(f"n{number}") for number in range(4)))
     assert least_fragmenting(reversed(nodes), whole(1), mix) is nodes[0]
     start(nodes[3], _group(None, 1, 0))
-    assert least_fragmenting(iter(nodes), whole(1), mix) is nodes[3]
     start(nodes[2], whole(1, cpus=0))
-    assert least_fragmenting(iter(nodes), whole(1), mix) is nodes[2]
+    assert least_fragmenting(iter(nodes), whole(1), mix) is nodes[0]
 
 
-def test_a_difference_below_a_step_gives_way_to_packing() -> None:
+def test_a_difference_below_a_step_is_a_tie() -> None:
     nodes = make_pool(make_node("n0", gpus=1), make_node("n1", gpus=1))
-    start(nodes[1], share(10), on=0)
-    picky = mix_of((share(20), 2), (share(19), 18))
-    assert least_fragmenting(iter(nodes), share(71), picky) is nodes[1]
-    assert least_fragmenting(iter(nodes), share(71), mix_of((share(20), 1))) is nodes[0]
+    start(nodes[0], share(10), on=0)
+    plain = _group(None, 1, 1)
+    seldom = mix_of((share(20), 2), (share(19), 18), (plain, 20))
+    assert least_fragmenting(iter(nodes), share(71), seldom) is nodes[0]
+    often = mix_of((share(20), 1), (plain, 1))
+    assert least_fragmenting(iter(nodes), share(71), often) is nodes[1]
 
 
 def test_a_node_is_judged_by_the_gpu_that_suits_the_share_best() -> None:
@@ -342,14 +361,14 @@ class World:
         self.nodes = make_pool(
             *(make_node(f"n{at}", gpus=g, cpus=c) for at, (g, c) in enumerate(sizes))
         )
-        self.index = FragmentationIndex(self.nodes, mix)
+        self.index = NodeIndex(self.nodes, Fragmentation(mix))
 
     def scan(self, group: TaskGroup) -> NodeState | None:
         roomy = [node for node in self.nodes if fits(node, group)]
         return least_fragmenting(iter(roomy), group, self.mix)
 
     def first(self, group: TaskGroup) -> NodeState | None:
-        return next((n for n in self.index.best_first(group) if fits(n, group)), None)
+        return next((n for n in self.index.nodes(group) if fits(n, group)), None)
 
     def take(self, node: NodeState, group: TaskGroup, holder: str) -> None:
         start(node, group, on=choose_gpu_for_share(node, group, self.mix), holder=holder)
@@ -380,39 +399,36 @@ def test_the_index_finds_what_a_look_at_every_node_finds(
 
 def test_the_index_follows_what_ends() -> None:
     world = World(mix_of((whole(1), 1)))
-    task = Task(group="main", node="n4", count=1, gpus=(0,))
-    assert world.first(whole(1)) is world.nodes[4]
-    world.nodes[4].occupy(task, "job")
-    world.index.note(world.nodes[4])
-    assert world.first(whole(1)) is world.nodes[2]
-    world.nodes[4].vacate(task, "job")
-    world.index.note(world.nodes[4])
-    assert world.first(whole(1)) is world.nodes[4]
+    task = Task(group="main", node="n0", count=1, gpus=(0, 1, 2, 3))
+    assert world.first(whole(1)) is world.nodes[0]
+    world.nodes[0].occupy(task, "job")
+    world.index.note(world.nodes[0])
+    assert world.first(whole(1)) is world.nodes[1]
+    world.nodes[0].vacate(task, "job")
+    world.index.note(world.nodes[0])
+    assert world.first(whole(1)) is world.nodes[0]
 
 
 def test_the_index_shows_open_nodes_only() -> None:
     world = World(mix_of((whole(1), 1)))
     world.nodes[4].up = False
     world.nodes[2].closed_for = "someone"
-    shown = [node.id for node in world.index.best_first(whole(1))]
-    assert shown == ["n0", "n1", "n5", "n3"]
+    shown = [node.id for node in world.index.nodes(whole(1))]
+    assert shown == ["n0", "n1", "n3", "n5"]
     world.nodes[2].closed_for, world.nodes[5].closed_for = None, "someone"
     world.index.note(world.nodes[2])
     world.index.note(world.nodes[5])
-    shown = [node.id for node in world.index.best_first(whole(1))]
-    assert shown == ["n2", "n0", "n1", "n3"]
+    shown = [node.id for node in world.index.nodes(whole(1))]
+    assert shown == ["n0", "n1", "n2", "n3"]
 
 
 def test_the_index_follows_the_mix() -> None:
     world = World(mix_of((whole(1), 1)))
     world.take(world.nodes[3], whole(1), "job")
-    assert world.first(whole(1)) is world.nodes[4]
-    world.nodes[4].closed_for = "someone"
-    world.index.note(world.nodes[4])
-    assert world.first(whole(1)) is world.nodes[2]
+    assert world.first(whole(1)) is world.nodes[0]
     world.mix.add(whole(2), 100)
     world.mix.add(whole(7), 1_000)
-    assert world.first(whole(1)) is world.scan(whole(1)) is not world.nodes[2]
+    assert world.first(whole(1)) is world.scan(whole(1)) is world.nodes[4]
 
 
 @given(st.lists(groups, min_size=1, max_size=12), st.integers(0, 1_000))

@@ -37,12 +37,6 @@ LIMITED = st.builds(
     minimum_run_ms=st.just(0),
     preemptions_per_job=st.integers(1, 3),
 )
-UNLIMITED = st.builds(
-    PreemptionLimits,
-    victim_order=VICTIM_ORDERS,
-    minimum_run_ms=st.just(0),
-    preemptions_per_job=st.just(10**9),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +95,6 @@ def must_be_bounded(count: Count, budget: int) -> None:
 @given(fights(LIMITED))
 def test_preemptions_are_within_the_budgets_and_then_there_is_quiet(fight: Fight) -> None:
     must_be_bounded(Count(fight).run(), fight.world.policies.preemption.preemptions_per_job)
-
-
-@settings(max_examples=FEW)
-@given(fights(UNLIMITED))
-def test_without_fair_sharing_there_is_quiet_even_without_a_budget(fight: Fight) -> None:
-    assert not any(Count(fight).run().moves[-QUIET:])
 
 
 def going_round(budget: int) -> Fight:

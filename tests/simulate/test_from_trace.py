@@ -22,7 +22,9 @@ from bursar.simulate.from_trace import (
     as_scenario,
 )
 from bursar.simulate.loop import Simulation
+from bursar.simulate.readers.nodes import NodeList, TraceNode
 from bursar.simulate.trace import Trace, TraceJob
+from bursar.simulate.trace_fleet import fleet_of_nodes
 from bursar.testing import fleet_of, pool, queue, tenant
 
 FLEET = fleet_of(pool("a100", nodes=4), pool("t4", nodes=2, gpus=4, model="t4"))
@@ -68,6 +70,24 @@ def test_what_a_row_asks_for(job: TraceJob, groups: tuple[TaskGroup, ...]) -> No
     assert spec_of(job).groups == groups
 
 
+def test_a_type_whose_model_is_hidden_runs_on_the_fleet_that_has_it() -> None:
+    machine = TraceNode(
+        node_id="n", cpu_milli=9_000, memory_mib=9, gpus=2, gpu_model="anonymous-g2"
+    )
+    other = replace(machine, node_id="o", gpu_model="t4-16gb")
+    fleet = fleet_of_nodes(NodeList(source="nodes.csv", nodes=(machine, other)))
+    assert [pool.gpu_model.name for pool in fleet.pools if pool.gpu_model is not None] == [
+        "anonymous-g2",
+        "t4-16gb",
+    ]
+    job = replace(ROW, gpu_models=("anonymous-g2", "t4"))
+    run = as_scenario(Trace(source="days.csv", jobs=(job,)), fleet, (), Policies())
+    (event,) = run.scenario.events
+    assert isinstance(event, JobSubmitted)
+    request = event.spec.groups[0].gpu
+    assert isinstance(request, WholeGpus) and request.models == ("anonymous-g2", "t4-16gb")
+
+
 def test_parts_can_become_slices() -> None:
     mapping = TraceMapping(slices={143: "1g.10gb"})
     seventh = replace(ROW, gpus=0, gpu_milli=143)
@@ -89,6 +109,7 @@ def test_parts_that_are_rounded_are_counted() -> None:
         (replace(ROW, gpus=64), "groups cannot run at once on any pool"),
         (replace(ROW, gpu_models=("z9",)), "'z9' is not a GPU model we know"),
         (replace(ROW, gpu_models=("h100",)), "groups cannot run on any pool"),
+        (replace(ROW, gpu_models=("anonymous-g2",)), "groups cannot run on any pool"),
         (replace(ROW, memory_mib=2**40), "groups cannot run on any pool"),
         (replace(ROW, submitted_ms=-5), "was submitted 5 ms before the trace begins"),
         (replace(ROW, run_ms=-5), "ran for -5 ms"),

@@ -14,13 +14,20 @@ from bursar.model.policy import (
     OrderTerm,
     PlacementPolicy,
     Policies,
+    PreemptionLimits,
     SharePolicy,
     VictimOrder,
     WithinQueue,
 )
 from bursar.model.tenant import Queueing, Tenant
 from bursar.simulate.loop import Simulation
-from bursar.simulate.policies import ORDERS, PLACEMENTS, Estimates, choose_policy
+from bursar.simulate.policies import (
+    ORDERS,
+    PLACEMENTS,
+    TURNS_PER_JOB,
+    Estimates,
+    choose_policy,
+)
 from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
 from bursar.testing import fleet_of, pool
 
@@ -49,8 +56,15 @@ def test_without_a_name_the_fleets_own_policies_stay(text: str) -> None:
     assert choice.estimates is Estimates.WRITTEN
 
 
-def test_ours_is_what_a_fleet_has_that_says_nothing() -> None:
-    assert choose_policy("bursar", Policies()).policies == Policies()
+def test_ours_is_what_a_fleet_has_that_says_nothing_and_jobs_take_turns() -> None:
+    choice = choose_policy("bursar", Policies())
+    turns = PreemptionLimits(
+        victim_order=VictimOrder.LATEST_FIRST, preemptions_per_job=TURNS_PER_JOB
+    )
+    assert choice.policies == Policies(preemption=turns)
+    assert {one.preemption.within_queue for one in choice.tenants(TENANTS)[1:]} == {
+        WithinQueue.LATER_IN_ORDER
+    }
 
 
 @pytest.mark.parametrize("name", sorted(ORDERS))
@@ -127,7 +141,11 @@ def test_placements(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "victims"),
-    [("newest", VictimOrder.NEWEST_FIRST), ("least-lost-work", VictimOrder.LEAST_LOST_WORK)],
+    [
+        ("newest", VictimOrder.NEWEST_FIRST),
+        ("least-lost-work", VictimOrder.LEAST_LOST_WORK),
+        ("latest-first", VictimOrder.LATEST_FIRST),
+    ],
 )
 def test_preemption_can_be_added_to_an_order_without(text: str, victims: VictimOrder) -> None:
     limits = choose_policy(f"fifo,preemption={text}", OWN).policies.preemption

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from bursar.model.fleet import Fleet
+from bursar.model.job import Checkpoint
 from bursar.model.policy import Policies
+from bursar.model.units import MINUTE_MS
 from bursar.simulate.measures import Summary
 from bursar.simulate.scenario import Delays
 from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
@@ -22,6 +24,9 @@ TRACES = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "trace
 PHILLY = TRACES / "bench" / "philly_5000_20171106.csv"
 HELIOS = TRACES / "helios_slice" / "helios_venus_2vc_sept.csv.xz"
 AT_ONCE = Delays(start_ms=0, stop_ms=0)
+
+
+SAVING = Checkpoint(interval_ms=10 * MINUTE_MS, restart_ms=MINUTE_MS)
 
 
 def summary_of(source: Path, fleet: Fleet, policy: str, options: WorkloadOptions) -> Summary:
@@ -78,3 +83,30 @@ def test_helios_slice_with_a_partition_for_each_team(policy: str, jct_s: float) 
     summary = summary_of(HELIOS, fleet, policy, options)
     assert summary.outcomes.succeeded == 1_867
     assert seconds(summary.times.jct_ms.mean) == jct_s
+
+
+def test_on_the_helios_slice_ours_beats_orders_that_know_as_much() -> None:
+    """Stops are paid for: work since the last checkpoint is done again, and a restart takes a minute."""
+    fleet = fleet_of(
+        pool("large", 20, model="v100-32gb", labels={"vc": "vcvGl"}),
+        pool("small", 2, model="v100-32gb", labels={"vc": "vcvlY"}),
+    )
+    options = WorkloadOptions(pin_label="vc", any_model=True, checkpoint=SAVING)
+    ours = summary_of(HELIOS, fleet, "bursar", options).times.jct_ms
+    for other in ("fifo-strict", "qssf", "las"):
+        theirs = summary_of(HELIOS, fleet, other, options).times.jct_ms
+        assert ours.mean < theirs.mean, other
+        assert ours.p99 < theirs.p99, other
+
+
+def test_on_a_part_of_philly_ours_is_sooner_done_than_fifo_and_learned_qssf() -> None:
+    """The first 2,000 jobs, before which nothing has been learned.
+
+    Only the mean is claimed, and only against these: on this part ``las`` has a mean 0.5 % lower and a
+    p99 5.8 % higher (docs/validity.md).
+    """
+    fleet = fleet_of(pool("a100", 24))
+    options = WorkloadOptions(teams_share_a_queue=True, checkpoint=SAVING, limit=2_000)
+    ours = summary_of(PHILLY, fleet, "bursar", options).times.jct_ms
+    for other in ("fifo-strict", "fifo", "qssf"):
+        assert ours.mean < summary_of(PHILLY, fleet, other, options).times.jct_ms.mean, other

@@ -12,14 +12,14 @@ SHELL = frozenset({"model", "core", "accounting", "catalog", "ports"})
 
 # part -> the other parts it may import. ARCHITECTURE.md draws the same picture.
 ARROWS: dict[str, frozenset[str]] = {
-    "": frozenset(),
+    "": frozenset({"client"}),
     "__main__": frozenset({"cli"}),
     "model": frozenset(),
     "core": frozenset({"model"}),
     "accounting": frozenset({"model"}),
     "catalog": frozenset({"model"}),
     "ports": frozenset({"model"}),
-    "config": frozenset({"model", "core", "catalog"}),
+    "config": frozenset({"model", "core", "catalog", "accounting"}),
     "control": SHELL | {"config"},
     "simulate": SHELL,
     "plan": SHELL | {"simulate"},

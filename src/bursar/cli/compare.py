@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.interrupts import noting_interrupts
 from bursar.cli.output import expect_writable, print_json, write_page
+from bursar.cli.parsers import new_parser
 from bursar.cli.progress import RunsBar
 from bursar.cli.run_options import JSON, add_output, add_run_options, someone_watches, study_options
 
 if TYPE_CHECKING:
-    from bursar.cli.output import Subparsers
+    from bursar.cli.parsers import Subparsers
 
 
 def add_parser(commands: Subparsers) -> None:
     """The command and its options."""
-    parser = commands.add_parser(
+    parser = new_parser(
+        commands,
         "compare",
-        help="run a trace under several policies or on several fleets; one table",
-        description="Runs every policy on every fleet, each in a process of its own, and puts the "
-        "numbers beside each other. The first run is the one the others are measured against.",
-        allow_abbrev=False,
+        (
+            "run a trace under several policies or on several fleets; one table",
+            "Runs every policy on every fleet, each in a process of its own, and puts the "
+            "numbers beside each other. The first run is the one the others are measured against.",
+        ),
+        ("bursar compare trace.csv --fleet fleet.yaml --policy fifo-strict --policy order=sjf",),
     )
     add_run_options(parser)
     parser.add_argument(

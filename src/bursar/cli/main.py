@@ -9,14 +9,35 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from bursar import __version__
-from bursar.cli import compare, simulate, trace, whatif
+from bursar.cli import (
+    cancel,
+    compare,
+    completion,
+    doctor,
+    fleet,
+    gpus,
+    logs,
+    plan,
+    queue,
+    shares,
+    simulate,
+    status,
+    submit,
+    tenant,
+    token,
+    top,
+    trace,
+    up,
+    whatif,
+    why,
+)
 from bursar.cli.colours import paint
-from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
-from bursar.cli.output import Subparsers
-from bursar.model.errors import UserError
+from bursar.cli.complaints import complain
+from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE, exit_code_of
+from bursar.cli.parsers import Parser, Subparsers, new_parser
+from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 
 DEMO_SEED = 7
 
@@ -31,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except UserError as error:
         complain(error.problem, error.fix)
+        return exit_code_of(error)
+    except EngineFault as fault:
+        complain(f"{fault}", f"Try again in {fault.retry_after_seconds:g} s.")
+        return FAILED
+    except BrokenInvariant as broken:
+        complain(f"Bursar itself is at fault: {broken}", "Report this, with what you typed.")
         return FAILED
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain again when it closes stdout.
@@ -42,12 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> int:
     """Find the command that the arguments name, and run it."""
+    arguments, words = _split(arguments)
     parser = build_parser()
     named = next((word for word in arguments if not word.startswith("-")), None)
     if named is not None and named not in COMMANDS:
         complain(f"'{named}' is not a command of bursar.", suggestion(named))
         return WRONG_USAGE
     parsed, unknown = parser.parse_known_args(arguments)
+    if words and not getattr(parsed, "takes_words", False):
+        unknown = unknown or ["--"]
     if unknown:
         of = f"bursar {parsed.command}" if parsed.command else "bursar"
         complain(f"'{unknown[0]}' means nothing to {of}.", f"'{of} --help' lists what it takes.")
@@ -55,7 +85,16 @@ def run(arguments: list[str]) -> int:
     if parsed.command is None:
         parser.print_help()
         return OK
+    parsed.words = words
     return COMMANDS[parsed.command](parsed)
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What is for us, and the words after ``--``, which are a user's own command."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
 
 
 def demo(parsed: argparse.Namespace) -> int:
@@ -69,37 +108,68 @@ def demo(parsed: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Command] = {
+    "cancel": cancel.run_cancel,
     "compare": compare.run,
+    "completion": completion.run,
     "demo": demo,
+    "doctor": doctor.run,
+    "fair": shares.run_fair,
+    "fleet": fleet.run,
+    "gpus": gpus.run,
+    "launch": submit.run,
+    "logs": logs.run,
+    "plan": plan.run,
+    "ps": queue.run,
+    "queue": queue.run,
+    "quota": shares.run_quota,
+    "retry": cancel.run_retry,
     "simulate": simulate.run,
+    "status": status.run,
+    "submit": submit.run,
+    "tenant": tenant.run,
+    "token": token.run,
+    "top": top.run,
     "trace": trace.run,
+    "up": up.run,
     "whatif": whatif.run,
+    "whoami": token.run_whoami,
+    "why": why.run,
 }
+ALIASES = {"launch": "submit", "ps": "queue"}
+
+FOR_JOBS = (up, submit, plan, queue, why, status, logs, cancel)
+FOR_THE_FLEET = (top, gpus, shares, fleet, tenant, token, doctor)
+FOR_STUDIES = (simulate, compare, whatif, trace)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Every command and every option, with what it is for."""
-    parser: argparse.ArgumentParser = _Parser(
+    parser: argparse.ArgumentParser = Parser(
         prog="bursar",
         description="Decides who runs where, when, and at whose cost, for teams that share GPUs.",
-        epilog="'bursar COMMAND --help' says more about a command.",
+        epilog="'bursar COMMAND --help' says more about a command and shows examples.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"bursar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in (*FOR_JOBS, *FOR_THE_FLEET):
+        command.add_parser(commands)
     _add_demo(commands)
-    for command in (simulate, compare, whatif, trace):
+    for command in (*FOR_STUDIES, completion):
         command.add_parser(commands)
     return parser
 
 
 def _add_demo(commands: Subparsers) -> None:
-    shows = commands.add_parser(
+    shows = new_parser(
+        commands,
         "demo",
-        help="run a demonstration fleet through the simulator; say what happened and why",
-        description="Simulates a day of one company with 80 GPUs and three teams, checks every "
-        "decision, and tells what happened and why. The same seed gives the same output.",
-        allow_abbrev=False,
+        (
+            "run a demonstration fleet through the simulator; say what happened and why",
+            "Simulates a day of one company with 80 GPUs and three teams, checks every "
+            "decision, and tells what happened and why. The same seed gives the same output.",
+        ),
+        ("bursar demo --seed 3",),
     )
     shows.add_argument("--verbose", action="store_true", help="tell every moment and every hold")
     shows.add_argument(
@@ -111,14 +181,6 @@ def _add_demo(commands: Subparsers) -> None:
     )
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong and what to write instead, as every other error does."""
-
-    def error(self, message: str) -> NoReturn:
-        complain(f"{message}.", f"'{self.prog} --help' lists what it takes.")
-        raise SystemExit(WRONG_USAGE)
-
-
 def suggestion(named: str) -> str:
     """The command that was probably meant, and all there are."""
     from difflib import get_close_matches
@@ -126,11 +188,6 @@ def suggestion(named: str) -> str:
     close = get_close_matches(named, sorted(COMMANDS), n=1)
     meant = f"did you mean '{close[0]}'? " if close else ""
     return f"{meant}The commands are: {', '.join(sorted(COMMANDS))}."
-
-
-def complain(problem: str, fix: str) -> None:
-    """Two lines on standard error: what is wrong, and how to put it right."""
-    print(f"error: {problem}\nfix: {fix}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 from bursar.wiring import cannot_write
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def print_json(plain: Mapping[str, object]) -> None:

@@ -5,26 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from bursar.cli.parsers import one_or_more, whole
 from bursar.wiring import StudyOptions
 
 TEXT = "text"
+TABLE = "table"
 JSON = "json"
 DEFAULTS = StudyOptions()
-
-
-def whole(text: str) -> int:
-    """A whole number of 0 or more, as argparse wants to hear of it."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
-
-
-def one_or_more(text: str) -> int:
-    """A whole number of 1 or more."""
-    number = whole(text)
-    if not number:
-        raise argparse.ArgumentTypeError("0 is too few")
-    return number
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +24,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--faults",
         default="",
         metavar="LIST",
-        help="what goes wrong: spot, node-loss=PER_MILLION_HOURS, failure=CHANCE, "
+        help="what goes wrong: spot, spot=POOL:FILE, node-loss=PER_MILLION_HOURS, failure=CHANCE, "
         "straggler=CHANCE, slow-start=SECONDS; several with commas",
     )
     _add_mapping_options(parser)
@@ -60,7 +47,11 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 def add_output(parser: argparse.ArgumentParser, *, html: bool = False) -> None:
     """How the result is shown."""
     parser.add_argument(
-        "-o", "--output", choices=(TEXT, JSON), default=TEXT, help="for people or for programs"
+        "-o",
+        "--output",
+        choices=(TEXT, TABLE, JSON),
+        default=TEXT,
+        help="for people (table means the same as text) or for programs",
     )
     if html:
         parser.add_argument("--html", metavar="FILE", help="also write a page with plots")

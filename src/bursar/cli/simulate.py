@@ -9,23 +9,27 @@ from typing import TYPE_CHECKING
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.interrupts import noting_interrupts
 from bursar.cli.output import expect_writable, print_json, write_page
+from bursar.cli.parsers import new_parser
 from bursar.cli.progress import RunBar
 from bursar.cli.run_options import JSON, add_output, add_run_options, someone_watches, study_options
 
 if TYPE_CHECKING:
-    from bursar.cli.output import Subparsers
+    from bursar.cli.parsers import Subparsers
 
 HELP = "run a trace on a fleet under a policy; say what waits, use, fairness and cost become"
 
 
 def add_parser(commands: Subparsers) -> None:
     """The command and its options."""
-    parser = commands.add_parser(
+    parser = new_parser(
+        commands,
         "simulate",
-        help=HELP,
-        description="Runs a trace on a fleet with the function that schedules for real, and measures "
-        "it. The same input and seed give the same numbers. Ctrl-C keeps what is done.",
-        allow_abbrev=False,
+        (
+            HELP,
+            "Runs a trace on a fleet with the function that schedules for real, and measures "
+            "it. The same input and seed give the same numbers. Ctrl-C keeps what is done.",
+        ),
+        ("bursar simulate synthetic:philly-like?jobs=2000 --fleet fleet.yaml --html run.html",),
     )
     add_run_options(parser)
     parser.add_argument(
@@ -37,6 +41,11 @@ def add_parser(commands: Subparsers) -> None:
         metavar="P",
         help="a name such as fifo-strict, or order=sjf,backfill=easy (default: the fleet file's)",
     )
+    parser.add_argument(
+        "--placement",
+        metavar="P",
+        help="which node of those that fit, such as best-fit (default: the policy's)",
+    )
     parser.add_argument("--log", metavar="FILE", help="also write every event of the run")
     add_output(parser, html=True)
 
@@ -47,7 +56,9 @@ def run(parsed: argparse.Namespace) -> int:
 
     expect_writable(parsed.html)
     options = study_options(parsed, parsed.log)
-    prepared = wiring.prepare_run(parsed.trace, parsed.fleet, parsed.policy, options)
+    placement = f"placement={parsed.placement}" if parsed.placement else ""
+    policy = ",".join(filter(None, (parsed.policy, placement)))
+    prepared = wiring.prepare_run(parsed.trace, parsed.fleet, policy, options)
     with noting_interrupts() as interrupt:
         bar = RunBar(interrupt, shown=someone_watches(parsed))
         outcome = prepared.carry_out(bar)

@@ -7,30 +7,40 @@ from typing import TYPE_CHECKING
 
 from bursar.cli.exit_codes import OK, WRONG_USAGE
 from bursar.cli.output import print_json
+from bursar.cli.parsers import new_parser
 from bursar.cli.run_options import JSON, add_output, add_trace
 
 if TYPE_CHECKING:
-    from bursar.cli.output import Subparsers
+    from bursar.cli.parsers import Subparsers
 
 
 def add_parser(commands: Subparsers) -> None:
     """The command, its two verbs and their options."""
-    parser = commands.add_parser(
+    parser = new_parser(
+        commands,
         "trace",
-        help="describe a trace, or convert it to our own form",
-        description="Reads any trace format that Bursar knows.",
-        allow_abbrev=False,
+        (
+            "describe a trace, or convert it to our own form",
+            "Reads any trace format that Bursar knows.",
+        ),
+        ("bursar trace describe trace.csv", "bursar trace convert sacct.txt trace.parquet"),
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-    describe = verbs.add_parser(
-        "describe", help="how many jobs, how large, how long, whose", allow_abbrev=False
+    describe = new_parser(
+        verbs,
+        "describe",
+        ("how many jobs, how large, how long, whose", ""),
+        ("bursar trace describe trace.csv --fleet fleet.yaml",),
     )
     add_trace(describe)
     describe.add_argument(
         "--fleet", metavar="FILE", help="also say how much of this fleet it fills"
     )
-    convert = verbs.add_parser(
-        "convert", help="write it as .csv, .csv.gz, .csv.xz or .parquet", allow_abbrev=False
+    convert = new_parser(
+        verbs,
+        "convert",
+        ("write it as .csv, .csv.gz, .csv.xz or .parquet", ""),
+        ("bursar trace convert sacct.txt trace.csv.xz",),
     )
     add_trace(convert)
     convert.add_argument("out", metavar="OUT", help="the file to write")

@@ -9,23 +9,27 @@ from typing import TYPE_CHECKING
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.interrupts import noting_interrupts
 from bursar.cli.output import expect_writable, print_json, write_page
+from bursar.cli.parsers import new_parser
 from bursar.cli.progress import RunBar
 from bursar.cli.run_options import JSON, add_output, someone_watches
 
 if TYPE_CHECKING:
-    from bursar.cli.output import Subparsers
+    from bursar.cli.parsers import Subparsers
 
 RUNS = 2
 
 
 def add_parser(commands: Subparsers) -> None:
     """The command and its options."""
-    parser = commands.add_parser(
+    parser = new_parser(
+        commands,
         "whatif",
-        help="run a recorded history again with a quota, a weight, nodes or a policy changed",
-        description="Runs what a log recorded twice: on the fleet as it was, and with the changes. "
-        "Jobs run as long as they did. 'bursar simulate --log FILE' writes such a log.",
-        allow_abbrev=False,
+        (
+            "run a recorded history again with a quota, a weight, nodes or a policy changed",
+            "Runs what a log recorded twice: on the fleet as it was, and with the changes. "
+            "Jobs run as long as they did. 'bursar simulate --log FILE' writes such a log.",
+        ),
+        ("bursar whatif run.jsonl --change nodes.a100=16 --change weight.vision=2",),
     )
     parser.add_argument("log", metavar="LOG", help="an event log")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What a platform team writes down: files of ours, read strictly, with the place of every mistake."""
+"""What people write down: files of ours, read strictly, with the place of every mistake."""
 
 from bursar.config.fleet_file import FleetFile, parse_fleet, read_fleet
 

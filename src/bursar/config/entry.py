@@ -11,10 +11,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
+from bursar.config.yaml_text import place_of_error
 from bursar.core.admission.problem import suggest
 from bursar.model.errors import UserError
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -29,7 +30,19 @@ UNITS_MS = {
     "d": DAY_MS,
     "w": 7 * DAY_MS,
 }
-_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)")
+MOST_DIGITS = 30
+"""No number of ours is longer; a longer one could cost any amount of time and memory to convert."""
+
+MOST_CHARACTERS = 1 << 23
+MOST_VALUES = 400_000
+DEEPEST = 200
+"""Tenants may be nested 32 deep, two levels of YAML each; nothing of ours is deeper."""
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_AMOUNT = re.compile(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]+)")
+HOW_TO_WRITE_A_TIME = (
+    f"Write a number and a unit ({', '.join(UNITS_MS)}), for example '1 h 30 min'."
+)
 _UNREADABLE = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -137,13 +150,16 @@ class Entry:
 
     def number(self) -> Decimal:
         """A number, exactly as written."""
-        plain = isinstance(self.node, yaml.ScalarNode) and self.node.style is None
+        plain = isinstance(self.node, yaml.ScalarNode) and not self.node.style
         try:
-            value = Decimal(self.node.value) if plain else None
+            value = Decimal(self.node.value[: 4 * MOST_DIGITS]) if plain else None
         except InvalidOperation:
             value = None
         if value is None or not value.is_finite():
             raise self.wrong(f"is {self._shown()}, not a number", "Write a number.", "wrong-type")
+        if len(self.node.value) > MOST_DIGITS or (value and abs(value.adjusted()) > MOST_DIGITS):
+            fix = f"Write a number of at most {MOST_DIGITS} digits."
+            raise self.wrong("is longer than any number here may be", fix, "out-of-range")
         return value
 
     def whole(self) -> int:
@@ -181,16 +197,10 @@ class Entry:
     def duration_ms(self) -> int:
         """A time with its unit: ``7 d``, ``1 h 30 min``, ``90s``."""
         text = self.text()
-        total, position = Decimal(0), 0
-        while found := _AMOUNT.match(text, position):
-            if found[2] not in UNITS_MS:
-                break
-            total += Decimal(found[1]) * UNITS_MS[found[2]]
-            position = found.end()
-        if not position or text[position:].strip():
-            fix = f"Write a number and a unit ({', '.join(UNITS_MS)}), for example '1 h 30 min'."
-            raise self.wrong(f"is {text!r}, not a time", fix, "wrong-type")
-        return round(total)
+        duration_ms = parse_duration(text)
+        if duration_ms is None:
+            raise self.wrong(f"is {text[:60]!r}, not a time", HOW_TO_WRITE_A_TIME, "wrong-type")
+        return duration_ms
 
     # -- small steps -----------------------------------------------------------------------------
 
@@ -207,6 +217,17 @@ class Entry:
         return "a mapping" if self.is_mapping else "a list"
 
 
+def parse_duration(text: str) -> int | None:
+    """The milliseconds that a time with its unit means, or None when it is no such time."""
+    total, position = Decimal(0), 0
+    while found := _AMOUNT.match(text, position):
+        if found[2] not in UNITS_MS:
+            break
+        total += Decimal(found[1]) * UNITS_MS[found[2]]
+        position = found.end()
+    return round(total) if position and not text[position:].strip() else None
+
+
 def place_of(file: str, mark: yaml.Mark) -> Place:
     """Marks count from 0, editors from 1."""
     return Place(file=file, line=mark.line + 1, column=mark.column + 1)
@@ -214,16 +235,36 @@ def place_of(file: str, mark: yaml.Mark) -> Place:
 
 def compose(text: str, file: str) -> Entry | None:
     """The whole of a YAML text, or None when there is nothing in it."""
+    if len(text) > MOST_CHARACTERS:
+        problem = f"{file} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are read."
+        raise UserError(problem, fix="Write nodes as a pattern or a number.", code="too-large")
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_what_would_cost_too_much(text, file)
+        node = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = str(place_of(file, mark)) if mark else file
-        raise _not_yaml(place, error.problem or error.context or "it cannot be read") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise _not_yaml(file, reason.splitlines()[0]) from error
+        line, column = place_of_error(error, text)
+        reason = error.problem or error.context or "it cannot be read"
+        raise _not_yaml(f"{file}:{line}:{column}", reason) from error
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        raise _not_yaml(file, str(error).splitlines()[0]) from error
     return Entry(file=file, name="the file", node=node) if node is not None else None
+
+
+def _refuse_what_would_cost_too_much(text: str, file: str) -> None:
+    """Composing recurses and keeps everything; going through the events first does neither."""
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST or count > MOST_VALUES:
+            what = f"is nested more than {DEEPEST} deep"
+            if count > MOST_VALUES:
+                what = f"has more than {MOST_VALUES:,} values"
+            place = place_of(file, event.start_mark)
+            fix = "Make the tree flatter, or write nodes as a pattern or a number."
+            raise UserError(f"{place}: the file {what} here.", fix=fix, code="too-large")
 
 
 def _not_yaml(place: str, reason: str) -> UserError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from bursar.config import keys
 from bursar.config.dataclass_entry import read_dataclass
 from bursar.config.entry import Entry, compose
-from bursar.config.pools import read_cluster, read_nodes, read_pool
+from bursar.config.pools import read_cluster, read_nodes, read_pool, read_short_pool
 from bursar.config.tenants import read_tenants
 from bursar.core.admission import check_fleet
 from bursar.core.admission.fleet_rules import fleet_problems
@@ -75,8 +75,9 @@ def parse_fleet(texts: Mapping[str, str]) -> FleetFile:
     """Read a fleet from the texts of one or more files, by file name."""
     sections = _sections(texts)
     places: Places = {}
-    clusters = tuple(_clusters(sections.get("clusters", ()), places))
-    pools, nodes = _pools(sections.get("pools", ()), clusters, places)
+    named = list(_named(sections.get("clusters", ()), "cluster"))
+    clusters = tuple(_clusters(named, places))
+    pools, nodes = _pools(named, sections.get("pools", ()), places)
     tenants = tuple(_tenants(sections.get("tenants", ()), places))
     read = FleetFile(
         fleet=Fleet(clusters=clusters, pools=pools, nodes=nodes),
@@ -119,21 +120,24 @@ def _named(entries: Iterable[Entry], what: str) -> Iterator[tuple[str, Entry]]:
             yield name, replace(entry, name=f"the {what} {name!r}")
 
 
-def _clusters(entries: Iterable[Entry], places: Places) -> Iterator[Cluster]:
-    for index, (name, entry) in enumerate(_named(entries, "cluster")):
+def _clusters(named: Iterable[tuple[str, Entry]], places: Places) -> Iterator[Cluster]:
+    for index, (name, entry) in enumerate(named):
         places[f"clusters[{index}]"] = entry
         yield read_cluster(name, entry)
 
 
 def _pools(
-    entries: Iterable[Entry], clusters: tuple[Cluster, ...], places: Places
+    clusters: list[tuple[str, Entry]], entries: Iterable[Entry], places: Places
 ) -> tuple[tuple[Pool, ...], tuple[Node, ...]]:
-    only_cluster = clusters[0].name if len(clusters) == 1 else None
+    """The pools that are written, and before them those of clusters in the short form."""
+    only_cluster = clusters[0][0] if len(clusters) == 1 else None
+    short = [(name, entry, read_short_pool(name, entry)) for name, entry in clusters]
+    written = [(name, entry, None) for name, entry in _named(entries, "pool")]
     pools: list[Pool] = []
     nodes: list[Node] = []
-    for index, (name, entry) in enumerate(_named(entries, "pool")):
-        _remember(places, f"pools[{index}]", entry)
-        pools.append(read_pool(name, entry, only_cluster))
+    for name, entry, made in [*(one for one in short if one[2]), *written]:
+        _remember(places, f"pools[{len(pools)}]", entry)
+        pools.append(made or read_pool(name, entry, only_cluster))
         for node, place in read_nodes(name, entry.named()["nodes"]):
             places[f"nodes[{len(nodes)}]"] = place
             nodes.append(node)

@@ -9,11 +9,23 @@ from itertools import chain
 from bursar.catalog.gpu_models import find_gpu_model
 from bursar.config import keys
 from bursar.config.entry import Entry
+from bursar.config.pools import require
 from bursar.model.errors import UserError
 from bursar.model.fleet import CPU_ONLY
 from bursar.model.policy import BorrowWhileReclaiming, PreemptionPolicy, Reclaim, WithinQueue
-from bursar.model.tenant import CPU, GPU, MEMORY, FlavorResource, Queueing, Quota, Tenant
-from bursar.model.units import GIB_MIB, MILLI
+from bursar.model.tenant import (
+    CPU,
+    GPU,
+    MEMORY,
+    Budget,
+    BudgetPeriod,
+    Enforcement,
+    FlavorResource,
+    Queueing,
+    Quota,
+    Tenant,
+)
+from bursar.model.units import GIB_MIB, MILLI, USD_MICRO
 
 DEEPEST = 32
 RESOURCE_OF = {
@@ -69,6 +81,7 @@ def _read_tenant(name: str, parent: str | None, said: dict[str, Entry]) -> Tenan
         weight=float(said["weight"].number()) if "weight" in said else 1.0,
         quotas=dict(_read_quotas(said["quotas"])) if "quotas" in said else {},
         is_queue=is_queue,
+        budget=_read_budget(said["budget"]) if "budget" in said else None,
         queueing=(
             said["queueing"].choice(Queueing) if "queueing" in said else Queueing.BEST_EFFORT
         ),
@@ -132,6 +145,22 @@ def _read_allowance(entry: Entry, per_one: int, unit: str) -> Quota:
         nominal=said["nominal"].in_units(per_one, unit) if "nominal" in said else 0,
         borrowing_limit=_limit(said.get("borrow"), per_one, unit),
         lending_limit=_limit(said.get("lend"), per_one, unit),
+    )
+
+
+def _read_budget(entry: Entry) -> Budget:
+    """A number alone is dollars a month."""
+    if not entry.is_mapping:
+        return Budget(amount_micro_usd=entry.in_units(USD_MICRO, "micro-dollar"))
+    said = entry.fields(keys.BUDGET)
+    require(entry, said, ("usd",))
+    usual = Budget(amount_micro_usd=0)
+    return Budget(
+        amount_micro_usd=said["usd"].in_units(USD_MICRO, "micro-dollar"),
+        period=said["period"].choice(BudgetPeriod) if "period" in said else usual.period,
+        enforcement=(
+            said["enforcement"].choice(Enforcement) if "enforcement" in said else usual.enforcement
+        ),
     )
 
 

@@ -85,7 +85,7 @@ def _play_turns(draft: Draft, ahead: Ahead, lines: list[KindLine], target: JobRe
     """Give everybody before the job its turn."""
     flavors = {fit.flavor for fit in target.line.plan.fits}
     heads = {id(line): head for line in lines if (head := line.head()) is not None}
-    weights = {id(line): _turn_weight(draft, line) for line in lines}
+    weights = {id(line): turn_weight(draft, line) for line in lines}
     before = Ahead()
     turns = own_turns = 0
     order = order_for(draft, lines)
@@ -96,7 +96,7 @@ def _play_turns(draft: Draft, ahead: Ahead, lines: list[KindLine], target: JobRe
         turns += 1
         own_turns += line.kind.queue == target.spec.queue
         draft.take(line, head)
-        _weigh(draft, line.kind.queue, weights[id(line)])
+        weigh(draft, line.kind.queue, weights[id(line)])
         order.started()
     else:
         before.is_exact = False
@@ -160,7 +160,7 @@ def _estimate_rest(before: Ahead, lines: list[KindLine], target: JobRecord, own_
         before.jobs = whole
 
 
-def _weigh(draft: Draft, queue: str, weight: int) -> None:
+def weigh(draft: Draft, queue: str, weight: int) -> None:
     """Let a turn count against its tenants as the start would."""
     tenant: str | None = queue
     while tenant is not None:
@@ -168,7 +168,7 @@ def _weigh(draft: Draft, queue: str, weight: int) -> None:
         tenant = draft.state.parents[tenant]
 
 
-def _turn_weight(draft: Draft, line: KindLine) -> int:
+def turn_weight(draft: Draft, line: KindLine) -> int:
     """What a job of a line would count in fair share on the pool it would run on first."""
     plan = line.plan
     if not plan.fits:

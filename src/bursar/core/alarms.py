@@ -9,11 +9,14 @@ is for the core to say. An alarm that is too many costs a cycle; one that is mis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from bursar.core.experience import STEPS, step_begins_ms, step_of
 from bursar.core.lifecycle import LIVE
-from bursar.core.line import JobRecord
+from bursar.core.line import FAR_FUTURE_MS, JobRecord
 from bursar.core.state import FleetState
 from bursar.model.event import (
     AttemptAssigned,
@@ -23,8 +26,12 @@ from bursar.model.event import (
     JobSubmitted,
 )
 from bursar.model.job import JobState
-from bursar.model.policy import OrderTerm
+from bursar.model.policy import OrderTerm, Policies, WithinQueue
 from bursar.model.units import MILLI
+
+NEVER_MS = 1 << 62
+_LEAST_ATTAINED = OrderTerm.LEAST_ATTAINED
+_LATER_IN_ORDER = WithinQueue.LATER_IN_ORDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,38 +47,102 @@ QUIET = frozenset({AttemptStarted, CheckpointSaved})
 """Events that give nobody room, quota or rank: no hold can end by them."""
 
 
-def calls_for_a_cycle(events: list[Event]) -> bool:
+def calls_for_a_cycle(events: Iterable[Event]) -> bool:
     """Whether any event could change an answer."""
-    return any(type(event) not in QUIET for event in events)
+    return not QUIET.issuperset(map(type, events))
 
 
-def wakes_after(state: FleetState, event: Event) -> Iterator[Wake]:
+def wakes_after(state: FleetState, event: Event) -> Iterable[Wake]:
     """The moments at which time alone may matter, now that an event has been applied."""
+    if isinstance(event, AttemptAssigned):
+        return _after_assignment(state, event)
+    return other_wakes_after(state, event)
+
+
+def other_wakes_after(state: FleetState, event: Event) -> Iterable[Wake]:
+    """The same without those that ``AttemptAlarms`` tells."""
     match event:
-        case AttemptAssigned(job_id=job_id, attempt=attempt, at_ms=at_ms):
-            record = state.jobs[job_id]
-            old_enough_ms = at_ms + state.policies.preemption.minimum_run_ms
-            yield Wake(at_ms=old_enough_ms, job_id=job_id, attempt=attempt)
-            yield Wake(at_ms=record.end_at_ms, job_id=job_id, attempt=attempt)
-        case AttemptStarted(job_id=job_id, attempt=attempt):
+        case AttemptStarted(job_id=job_id):
             started = state.jobs.get(job_id)
-            if started is not None and started.limit_at_ms is not None:
-                yield Wake(at_ms=started.limit_at_ms, job_id=job_id, attempt=attempt)
-            if started is not None and OrderTerm.LEAST_ATTAINED in state.policies.order.terms:
-                for falls_at_ms in _falls(state, started):
-                    yield Wake(at_ms=falls_at_ms, job_id=job_id, attempt=attempt)
-        case JobSubmitted(job_id=job_id, at_ms=at_ms):
+            return () if started is None else _after_start(state, started)
+        case JobSubmitted(job_id=job_id):
             record = state.jobs[job_id]
-            order = state.policies.order
-            if record.deadline_ms is not None:
-                slack_ms = record.deadline_ms - record.run_ms - at_ms
-                if slack_ms >= order.urgent_slack_ms:
-                    urgent_ms = at_ms + slack_ms - order.urgent_slack_ms + 1
-                    yield Wake(at_ms=urgent_ms, job_id=job_id, attempt=0)
-            if order.aging_step_ms:
-                yield Wake(at_ms=at_ms + order.aging_step_ms, job_id=job_id, attempt=0)
+            if record.deadline_ms is None and not state.policies.order.aging_step_ms:
+                return ()
+            return _after_submission(state, record)
         case _:
-            return
+            return ()
+
+
+def attempts_matter(policies: Policies) -> bool:
+    """Whether the age and the lateness of attempts make a difference to those who wait.
+
+    Where nothing is planned around expected ends and nobody is preempted, they do not.
+    """
+    return policies.backfill.reservations > 0 or policies.preemption.searches_per_cycle > 0
+
+
+def _after_assignment(state: FleetState, event: AttemptAssigned) -> Iterator[Wake]:
+    if attempts_matter(state.policies):
+        old_enough_ms = event.at_ms + state.policies.preemption.minimum_run_ms
+        end_at_ms = state.jobs[event.job_id].end_at_ms
+        yield Wake(at_ms=old_enough_ms, job_id=event.job_id, attempt=event.attempt)
+        yield Wake(at_ms=end_at_ms, job_id=event.job_id, attempt=event.attempt)
+
+
+def _after_start(state: FleetState, started: JobRecord) -> list[Wake]:
+    moments = [] if started.limit_at_ms is None else [started.limit_at_ms]
+    if _LEAST_ATTAINED in state.policies.order.terms:
+        moments += _falls(state, started)
+    if started.prospect is not None:
+        moments += _outlasts(state, started, started.started_at_ms or 0)
+    return [Wake(at_ms=at_ms, job_id=started.id, attempt=started.attempt) for at_ms in moments]
+
+
+def _outlasts(state: FleetState, record: JobRecord, after_ms: int) -> Iterator[int]:
+    """When a running job will next have run so long that more is expected of it, and may have to yield.
+
+    One moment at a time: ``wake_again`` sets the next when it has come.
+    """
+    rule = state.preemption_policies[record.spec.queue].within_queue
+    if rule is not _LATER_IN_ORDER or record.prospect is None:
+        return
+    gpu_milli = record.line.plan.gpu_milli
+    if record.started_at_ms is None or not gpu_milli:
+        return
+    limits = state.policies.preemption
+    settled_ms = limits.settled_after_ms
+    end_ms = FAR_FUTURE_MS if settled_ms is None else record.submitted_at_ms + settled_ms
+    had_ms = record.attained_gpu_ms * MILLI // gpu_milli
+    least_ms = max(limits.minimum_run_ms, after_ms - record.started_at_ms)
+    step = step_of(had_ms + least_ms) + 1
+    at_ms = record.started_at_ms + step_begins_ms(step) - had_ms
+    if step < STEPS and at_ms < end_ms:
+        yield at_ms
+
+
+def _outlasts_again(state: FleetState, record: JobRecord, wake: Wake) -> Wake | None:
+    """The next moment of ``_outlasts``, if this alarm was for one."""
+    gpu_milli, started_at_ms = record.line.plan.gpu_milli, record.started_at_ms
+    if record.attempt != wake.attempt or started_at_ms is None or not gpu_milli:
+        return None
+    ran_ms = record.attained_gpu_ms * MILLI // gpu_milli + wake.at_ms - started_at_ms
+    if ran_ms < 0 or ran_ms != step_begins_ms(step_of(ran_ms)):
+        return None
+    for at_ms in _outlasts(state, record, wake.at_ms):
+        return Wake(at_ms=at_ms, job_id=record.id, attempt=record.attempt)
+    return None
+
+
+def _after_submission(state: FleetState, record: JobRecord) -> Iterator[Wake]:
+    order, at_ms = state.policies.order, record.submitted_at_ms
+    if record.deadline_ms is not None:
+        slack_ms = record.deadline_ms - record.run_ms - at_ms
+        if slack_ms >= order.urgent_slack_ms:
+            urgent_ms = at_ms + slack_ms - order.urgent_slack_ms + 1
+            yield Wake(at_ms=urgent_ms, job_id=record.id, attempt=0)
+    if order.aging_step_ms:
+        yield Wake(at_ms=at_ms + order.aging_step_ms, job_id=record.id, attempt=0)
 
 
 def _falls(state: FleetState, record: JobRecord) -> Iterator[int]:
@@ -85,13 +156,71 @@ def _falls(state: FleetState, record: JobRecord) -> Iterator[int]:
             yield record.started_at_ms - (-left * MILLI // gpu_milli)
 
 
+class AttemptAlarms:
+    """The alarms of all attempts, for whoever plays time forward: asked for, instead of set one by one.
+
+    They matter only while somebody waits, and then the next one is read off what the state knows: ages
+    come in the order of the assignments, and expected ends stand sorted in their pools. So an attempt
+    that starts while nobody waits costs nothing. They ring when those of ``wakes_after`` would.
+    """
+
+    def __init__(self, state: FleetState) -> None:
+        self._state = state
+        self.are_set = attempts_matter(state.policies)
+        self._ages: deque[tuple[int, str, int]] = deque()
+        self._heard_ms = -1
+
+    def assigned(self, event: AttemptAssigned) -> None:
+        """An attempt will be old enough to be preempted one day."""
+        if self.are_set:
+            old_enough_ms = event.at_ms + self._state.policies.preemption.minimum_run_ms
+            self._ages.append((old_enough_ms, event.job_id, event.attempt))
+
+    def next_ms(self) -> int:
+        """When the next alarm rings that was not heard yet."""
+        if not self.are_set:
+            return NEVER_MS
+        ages = self._ages
+        while ages and not self._lives(ages[0][1], ages[0][2]):
+            ages.popleft()
+        found = ages[0][0] if ages else NEVER_MS
+        for pool in self._state.pools.values():
+            ends = pool.ends
+            place = bisect_left(ends, (self._heard_ms + 1, ""))
+            if place < len(ends):
+                found = min(found, ends[place][0])
+        return found
+
+    def hear(self, now_ms: int, someone_waits: bool) -> bool:
+        """Pass the alarms up to now; whether one rings now and somebody waits for it."""
+        ages, rings = self._ages, False
+        while ages and ages[0][0] <= now_ms:
+            at_ms, job_id, attempt = ages.popleft()
+            rings = rings or (at_ms == now_ms and someone_waits and self._lives(job_id, attempt))
+        if someone_waits and not rings and now_ms > self._heard_ms:
+            rings = any(self._ends_now(pool.ends, now_ms) for pool in self._state.pools.values())
+        self._heard_ms = now_ms
+        return rings
+
+    def _lives(self, job_id: str, attempt: int) -> bool:
+        record = self._state.jobs.get(job_id)
+        return record is not None and record.attempt == attempt and record.state in LIVE
+
+    @staticmethod
+    def _ends_now(ends: list[tuple[int, str]], now_ms: int) -> bool:
+        place = bisect_left(ends, (now_ms, ""))
+        return place < len(ends) and ends[place][0] == now_ms
+
+
 def wake_again(state: FleetState, wake: Wake) -> Wake | None:
-    """The next step of a job that ages, once the present one has come."""
-    step_ms = state.policies.order.aging_step_ms
+    """The next step of a job that ages or runs for long, once the present one has come."""
     record = state.jobs.get(wake.job_id)
-    if wake.attempt or not step_ms or record is None:
+    if record is None:
         return None
-    if (wake.at_ms - record.submitted_at_ms) % step_ms:
+    if wake.attempt:
+        return _outlasts_again(state, record, wake)
+    step_ms = state.policies.order.aging_step_ms
+    if not step_ms or (wake.at_ms - record.submitted_at_ms) % step_ms:
         return None
     return Wake(at_ms=wake.at_ms + step_ms, job_id=wake.job_id, attempt=0)
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from bursar.core.across import start_on_any
+from bursar.core.charge import run_time_of
 from bursar.core.claims import serve_claims
 from bursar.core.draft import Draft, PlannedStart, hold_for
 from bursar.core.levels import levels_of, order_for
@@ -21,6 +23,8 @@ from bursar.model.job import JobState
 from bursar.model.reason import BehindHead, NeverFits, Reason, WaitsForJobs
 from bursar.model.tenant import Queueing
 
+_STRICT = Queueing.STRICT
+
 
 def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
     """Cover every waiting job with one answer: start it here, or hold its kind because."""
@@ -28,10 +32,13 @@ def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
         return ()
     draft = Draft(state, now_ms)
     try:
-        stop_what_is_over(draft)
-        hold_the_dependent(draft)
-        serve_claims(draft)
-        blocked_queues: dict[str, str] = {}
+        if state.to_stop or state.limits:
+            stop_what_is_over(draft)
+        if state.blocked:
+            hold_the_dependent(draft)
+        if state.claims:
+            serve_claims(draft)
+        blocked_queues: dict[str, tuple[Reason, ...]] = {}
         for lines in levels_of(draft):
             walk(draft, lines, blocked_queues)
         return draft.decisions()
@@ -86,25 +93,35 @@ def holds_of_the_dependent(state: FleetState) -> tuple[Hold, ...]:
     return tuple(holds)
 
 
-def walk(draft: Draft, lines: list[KindLine], blocked_queues: dict[str, str]) -> None:
-    """Start what can start among lines of equal urgency, the most deserving first."""
+def walk(
+    draft: Draft, lines: list[KindLine], blocked_queues: dict[str, tuple[Reason, ...]]
+) -> None:
+    """Start what can start among lines of equal urgency, the most deserving first.
+
+    ``blocked_queues`` are strict queues with a blocked head, and why nobody passes it.
+    """
     order = order_for(draft, lines)
+    is_alone = len(draft.state.active) == 1
     while (line := order.next()) is not None:
         head = line.head()
         assert head is not None
         queue = line.kind.queue
         if queue in blocked_queues:
-            draft.hold(line, head, (BehindHead(queue=queue, head=blocked_queues[queue]),))
+            draft.hold(line, head, blocked_queues[queue])
             order.drop()
             continue
+        if is_alone:
+            draft.is_last = draft.waiting(line) == 1
         reasons = answer(draft, line, head)
         if not reasons:
+            if draft.is_last:
+                return
             draft.take(line, head)
             order.started()
             continue
         draft.hold(line, head, reasons)
-        if draft.state.tenants[queue].queueing is Queueing.STRICT:
-            blocked_queues[queue] = head.id
+        if draft.state.tenants[queue].queueing is _STRICT:
+            blocked_queues[queue] = (BehindHead(queue=queue, head=head.id),)
         order.drop()
 
 
@@ -114,7 +131,14 @@ def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
     if not plan.fits:
         return (NeverFits(problem=plan.problem),)
     reasons: list[Reason] = []
-    for fit in plan.fits:
+    for tier in plan.tiers:
+        if len(tier) > 1:
+            missing = start_on_any(draft, head, tier)
+            if missing is None:
+                return ()
+            reasons += missing
+            continue
+        fit = tier[0]
         reason = start_on(draft, head, fit, plan.counts)
         if reason is None:
             return ()
@@ -146,10 +170,14 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
     if known is not None:
         return known
     search = draft.search(head, fit.pool)
+    search.is_last = draft.is_last
     room = find_room(fit, counts, search)
     if room is not None:
-        draft.start(head, fit, room)
-        spend_slack(draft, head, request)
+        if draft.is_last:
+            draft.order_start(head, fit, room)
+        else:
+            draft.start(head, fit, room)
+            spend_slack(draft, head, request)
         return None
     if search.met_reservation:
         first = min(
@@ -185,8 +213,12 @@ def start_smaller(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
 
 def reserve(draft: Draft, head: JobRecord) -> PlannedStart | None:
     """Keep nodes for a blocked job while the policy has reservations left."""
-    if len(draft.planned) >= draft.state.policies.backfill.reservations:
+    backfill = draft.state.policies.backfill
+    if len(draft.planned) >= backfill.reservations:
         return None
+    if run_time_of(head.spec) is None:
+        if draft.now_ms - head.submitted_at_ms < backfill.patience_ms:
+            return None
     counts = head.line.plan.min_counts
     plans = [
         planned

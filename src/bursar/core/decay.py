@@ -57,10 +57,11 @@ class UsageAccount:
     exactly what it has contributed since. Any order of the same changes ends in the same usage.
     """
 
-    __slots__ = ("_decay", "at_ms", "rate_per_ms", "value")
+    __slots__ = ("_after", "_decay", "at_ms", "rate_per_ms", "value")
 
     def __init__(self, decay: Decay, at_ms: int = 0) -> None:
         self._decay = decay
+        self._after = decay.after
         self.value: float = 0
         self.rate_per_ms = 0
         self.at_ms = at_ms
@@ -72,11 +73,14 @@ class UsageAccount:
 
     def change_rate(self, delta_per_ms: int, now_ms: int) -> None:
         """Grow faster (or slower) from ``now_ms`` on; in whole numbers, so all stops end at 0."""
-        if now_ms >= self.at_ms:
-            self.value = self.value_at(now_ms)
+        elapsed_ms = now_ms - self.at_ms
+        if elapsed_ms > 0:
+            self.value = self._after(self.value, self.rate_per_ms, elapsed_ms)
             self.at_ms = now_ms
-        else:
-            self.value += self._decay.after(0, delta_per_ms, self.at_ms - now_ms)
+        elif elapsed_ms < 0:
+            self.value += self._decay.after(0, delta_per_ms, -elapsed_ms)
+        elif self._decay.half_life_ms == 0:
+            self.value = self.rate_per_ms
         self.rate_per_ms += delta_per_ms
 
     def add(self, amount: float, now_ms: int) -> None:

@@ -30,6 +30,9 @@ from bursar.model.units import MILLI
 WHOLE_PERCENT = 100
 MILLI_PER_PERCENT = MILLI // WHOLE_PERCENT
 
+# Members of an enum are looked up by a method of the enum; a name of this module costs nothing.
+_IDLE, _WHOLE = GpuMode.IDLE, GpuMode.WHOLE
+
 DeviceKey = tuple[str, int]
 """A node's id and the number of the GPU on it."""
 
@@ -72,7 +75,7 @@ class Device:
         self.model = model
         self.mps_client_limit = mps_client_limit
         self.healthy = True
-        self.mode = GpuMode.IDLE
+        self.mode: GpuMode = _IDLE
         self.whole_holder: str | None = None
         self.layout: Layout = ()
         self.held: dict[MigInstance, str] = {}
@@ -149,10 +152,17 @@ class Device:
         )
 
     def take_whole(self, holder: str) -> None:
-        if not self.is_free_whole:
+        if self.mode is not _IDLE or not self.healthy:
             raise self._misuse(f"{holder} cannot take it whole")
-        self.mode = GpuMode.WHOLE
+        self.mode = _WHOLE
         self.whole_holder = holder
+
+    def release_whole(self, holder: str) -> None:
+        """Undo ``take_whole``."""
+        if self.mode is not _WHOLE or self.whole_holder != holder:
+            raise self._misuse(f"{holder} does not hold it whole")
+        self.mode = _IDLE
+        self.whole_holder = None
 
     def take_slice(self, instance: MigInstance, holder: str) -> None:
         free = self._free.get(instance.profile)

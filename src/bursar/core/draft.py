@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from bursar.core.charge import placement_micro_usd, share_weight
 from bursar.core.eviction import Evictable
 from bursar.core.journal import Journal
 from bursar.core.line import JobRecord, KindLine
@@ -55,6 +54,9 @@ class Draft:
     Room only ever shrinks while a cycle is drafted, so a shape that found none once (``no_room``)
     finds none again, whichever queue asks, and however long it would run: what was kept from it by a
     reservation is another answer.
+
+    ``is_last`` says that the job being asked is the only one without an answer. Nobody comes after it,
+    so what it gets is ordered and not written into the state.
     """
 
     def __init__(self, state: FleetState, now_ms: int) -> None:
@@ -67,6 +69,7 @@ class Draft:
         self.planned: list[PlannedStart] = []
         self.slack: list[dict[FlavorResource, int]] = []
         self.no_room: dict[tuple[Hashable, str, Counts], NoRoom] = {}
+        self.is_last = False
         self.victim_searches = 0
         self.started_ends: dict[
             str, list[tuple[int, str, tuple[Task, ...], Mapping[FlavorResource, int]]]
@@ -83,6 +86,8 @@ class Draft:
 
     def decisions(self) -> tuple[Decision, ...]:
         """Orders in the order they were made, then holds by queue, priority and head."""
+        if not self.holds:
+            return tuple(self.orders)
         holds = sorted(self.holds, key=lambda h: (h.kind.queue, -h.kind.priority, h.head))
         return (*self.orders, *holds)
 
@@ -98,6 +103,7 @@ class Draft:
             reserved=self.reserved.get(pool.spec.name, {}),
             demand=self._demand_of(record) if record.line.plan.has_slices else NO_DEMAND,
             mix=self.state.mix,
+            seed=self.state.policies.placement_seed,
         )
 
     def _demand_of(self, record: JobRecord) -> Mapping[str, int]:
@@ -134,38 +140,34 @@ class Draft:
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def start(self, record: JobRecord, fit: PoolFit, room: Room) -> None:
-        """Order a job to start in room that is already occupied."""
+    def order_start(self, record: JobRecord, fit: PoolFit, room: Room) -> Placement:
+        """Order a job to start somewhere, and nothing else."""
         for cut in room.cuts:
             self.orders.append(PartitionGpu(node=cut.node, gpu=cut.gpu, layout=cut.layout))
-        placement = self.placement(fit.pool, room.tasks)
+        placement = fit.placement_in(room)
         self.orders.append(
             StartJob(job_id=record.id, attempt=record.attempt + 1, placement=placement)
         )
-        request = self.state.request_of(placement)
-        self.journal.charge(self.state.quota, record.spec.queue, request)
+        return placement
+
+    def start(self, record: JobRecord, fit: PoolFit, room: Room) -> None:
+        """Order a job to start in room that is already occupied, and count it."""
+        charge = self.state.charge_of(self.order_start(record, fit, room))
+        request = charge.request
+        if request:
+            self.journal.charge(self.state.quota, record.spec.queue, request)
         ends = self.started_ends.setdefault(fit.pool.spec.name, [])
         end_ms = self.now_ms + record.run_ms
         ends.append((end_ms, record.spec.queue, room.tasks, request))
-        self.count_share(record, placement, fit.pool)
+        self.count_share(record, charge.weight)
 
-    def placement(self, pool: PoolState, tasks: tuple[Task, ...]) -> Placement:
-        """Tasks with their pool and their price now."""
-        return Placement(
-            pool=pool.spec.name,
-            flavor=pool.spec.flavor,
-            tasks=tasks,
-            micro_usd_per_hour=placement_micro_usd(pool.spec, tasks),
-        )
-
-    def count_share(self, record: JobRecord, placement: Placement, pool: PoolState) -> None:
+    def count_share(self, record: JobRecord, weight: int) -> None:
         """Let what was just given count against the tenant and all above it at once."""
-        unit = self.state.policies.order.usage_unit
-        weight = share_weight(placement, pool.spec, unit)
+        added, parents = self.added_weight, self.state.parents
         tenant: str | None = record.spec.queue
         while tenant is not None:
-            self.added_weight[tenant] = self.added_weight.get(tenant, 0) + weight
-            tenant = self.state.parents[tenant]
+            added[tenant] = added.get(tenant, 0) + weight
+            tenant = parents[tenant]
 
     def exchange(
         self,

@@ -7,21 +7,25 @@ on those nodes instead of emptying the fleet in priority order until some node h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bursar.core.charge import lost_micro_usd
-from bursar.core.line import JobRecord, Rank, rank_of
+from bursar.core.line import JobRecord, Rank, expected_gpu_ms, rank_of
 from bursar.core.node import NodeState
 from bursar.core.preemption import may_preempt
 from bursar.core.shape import PoolFit
 from bursar.core.state import FleetState
 from bursar.model.attempt import Task
 from bursar.model.job import JobState, TaskGroup, WholeGpus
-from bursar.model.policy import Reclaim, WithinQueue
+from bursar.model.policy import OrderTerm, Reclaim, VictimOrder, WithinQueue
 from bursar.model.tenant import FlavorResource
+from bursar.model.units import MILLI
 
 SPARE_NODES = 4
 """How many more nodes than needed are offered to the search, for when rights differ among victims."""
+
+ONE = 10**18
+"""Large beside any GPU time, so that parts of it can be compared as whole numbers."""
 
 Request = Mapping[FlavorResource, int]
 
@@ -76,7 +80,37 @@ class Evictable:
             return False
         if rule is not WithinQueue.LATER_IN_ORDER or record.priority > candidate.priority:
             return True
+        if OrderTerm.LEAST_EXPECTED in self._state.policies.order.terms:
+            return self._takes_turns(candidate) and self._is_far_later(record, candidate)
         return self._standing(candidate) > record.rank[: len(self._state.policies.order.terms)]
+
+    def _takes_turns(self, candidate: JobRecord) -> bool:
+        """Whether a job may be stopped only because another is expected to need less.
+
+        It must save its work, be small enough to find room again, and not have been here for long.
+        """
+        limits = self._state.policies.preemption
+        age_ms = self._now_ms - candidate.submitted_at_ms
+        if limits.settled_after_ms is not None and age_ms >= limits.settled_after_ms:
+            return False
+        if candidate.spec.checkpoint.interval_ms is None:
+            return False
+        assert candidate.placement is not None
+        pool = self._state.pools[candidate.placement.pool]
+        gpus = len(pool.nodes) * pool.spec.gpus_per_node
+        most_milli = gpus * MILLI // limits.turn_part_of_pool
+        return candidate.line.plan.gpu_milli <= most_milli
+
+    def _is_far_later(self, record: JobRecord, candidate: JobRecord) -> bool:
+        """Whether the job comes before the other by other terms, or is expected to need far less."""
+        ratio = self._state.policies.preemption.turn_ratio
+        terms = self._state.policies.order.terms
+        for term, mine, theirs in zip(terms, record.rank, self._standing(candidate), strict=False):
+            if term is OrderTerm.LEAST_EXPECTED:
+                return int(theirs) > ratio * int(mine) > 0
+            if mine != theirs:
+                return (theirs,) > (mine,)
+        return False
 
     def _standing(self, candidate: JobRecord) -> Rank:
         """Where a running job would stand by the terms if it waited; ties go on running."""
@@ -135,16 +169,27 @@ def work_lost(record: JobRecord, now_ms: int) -> int:
     )
 
 
+def cost_of_stopping(record: JobRecord, order: VictimOrder, now_ms: int) -> int:
+    """What victims are compared by, and added up by on each node: the least cost is stopped first.
+
+    Where the latest goes first, it is one over what a job is expected to need: a job that needs most
+    costs least, and several cost more than one.
+    """
+    if order is VictimOrder.LATEST_FIRST and not is_leaving(record, now_ms):
+        return ONE // max(1, expected_gpu_ms(record, now_ms))
+    return work_lost(record, now_ms)
+
+
 def on_cheapest_nodes(
-    fit: PoolFit, legal: Iterable[JobRecord], count: int, now_ms: int
+    fit: PoolFit, legal: Iterable[JobRecord], count: int, cost_of: Callable[[JobRecord], int]
 ) -> set[str]:
-    """The jobs on the nodes where room for the gang costs least lost work; empty: nowhere enough."""
+    """The jobs on the nodes where room for the gang costs least; empty: nowhere enough."""
     group = fit.plan.groups[0]
     gpus = group.gpu.count if isinstance(group.gpu, WholeGpus) else 0
     by_node: dict[str, list[tuple[int, int, str, int]]] = {}
     for record in legal:
         assert record.placement is not None
-        lost = work_lost(record, now_ms)
+        lost = cost_of(record)
         for task in record.placement.tasks:
             entry = (record.priority, lost, record.id, _gpus_touched(task))
             by_node.setdefault(task.node, []).append(entry)

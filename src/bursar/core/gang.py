@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bursar.core.device import DeviceKey
-from bursar.core.fragmentation import choose_gpu_for_share
 from bursar.core.node import NodeState
 from bursar.core.pool import NODE_LEVEL
+from bursar.core.scores import best_gpu, scorer_for
 from bursar.core.search import Room, Search, fits_beside, occupy, settle, sliver_task, tasks_beside
 from bursar.core.shape import Counts, PoolFit
 from bursar.core.slices import choose_instance, layout_for
 from bursar.core.topology import LeafCounts, SliceLayer, TopologyMiss, TopologyRequest, place
 from bursar.model.attempt import ShareUse, SliceUse, Task
 from bursar.model.job import MigSlice, MpsShare, Spread, TaskGroup, WholeGpus
-from bursar.model.policy import PlacementPolicy
+from bursar.model.policy import LEARNING_PLACEMENTS
 
 
 class GangPlacer:
@@ -270,11 +270,12 @@ class GangPlacer:
 
     def _share_keys(self, group: TaskGroup, share: MpsShare) -> Iterator[DeviceKey]:
         """Devices for a share, as the placement policy prefers them."""
-        if self.search.policy is not PlacementPolicy.FRAGMENTATION_GRADIENT:
+        if self.search.policy not in LEARNING_PLACEMENTS:
             yield from self.pool.sliced().share_candidates(share.percent, share.memory_mib)
             return
-        for node in self.pool.fragments(self.search.mix).best_first(group):
-            gpu = choose_gpu_for_share(node, group, self.search.mix)
+        scorer = scorer_for(self.search.policy, self.search.mix)
+        for node in self.pool.index(scorer).nodes(group):
+            gpu = best_gpu(node, group, scorer)
             if gpu is not None:
                 yield node.id, gpu
 

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from math import inf
 
 from bursar.core.draft import Draft
 from bursar.core.line import JobRecord, KindLine
-from bursar.core.order import FlatOrder, Order, ShareOrder, Standing
+from bursar.core.order import FlatOrder, LoneOrder, Order, ShareOrder, Standing
 from bursar.core.shares import dominant_share
 from bursar.model.policy import OrderPolicy, SharePolicy
 
 Level = tuple[int, int]
 """Priority with aging, then whether the deadline presses; higher goes first."""
 
+_NONE, _DOMINANT_SHARE = SharePolicy.NONE, SharePolicy.DOMINANT_SHARE
 
-def levels_of(draft: Draft) -> Iterator[list[KindLine]]:
+
+def levels_of(draft: Draft) -> Iterable[list[KindLine]]:
     """The lines with waiting jobs, one list for each level."""
-    policy = draft.state.policies.order
+    active = draft.state.active
+    if len(active) < 2:
+        return [list(active.values())] if active else []
+    policy, now_ms = draft.state.policies.order, draft.now_ms
     found: dict[Level, list[KindLine]] = {}
-    for line in draft.state.active.values():
+    for line in active.values():
         head = line.head()
         assert head is not None
-        found.setdefault(_level(head, policy, draft.now_ms), []).append(line)
-    for level in sorted(found, reverse=True):
-        yield found[level]
+        level = _level(head, policy, now_ms)
+        there = found.get(level)
+        if there is None:
+            found[level] = [line]
+        else:
+            there.append(line)
+    return [found[level] for level in sorted(found, reverse=True)]
 
 
 def _level(head: JobRecord, policy: OrderPolicy, now_ms: int) -> Level:
@@ -40,13 +49,13 @@ def _level(head: JobRecord, policy: OrderPolicy, now_ms: int) -> Level:
 
 def order_for(draft: Draft, lines: list[KindLine]) -> Order:
     """The order of lines of one level, as the policy has it."""
-    match draft.state.policies.order.share:
-        case SharePolicy.NONE:
-            return FlatOrder(lines)
-        case SharePolicy.FAIR_TREE:
-            return ShareOrder(lines, draft.state.parents, _fair_tree(draft))
-        case SharePolicy.DOMINANT_SHARE:
-            return ShareOrder(lines, draft.state.parents, _dominant(draft))
+    if len(lines) == 1:
+        return LoneOrder(lines[0])
+    share = draft.state.policies.order.share
+    if share is _NONE:
+        return FlatOrder(lines)
+    standing = _dominant(draft) if share is _DOMINANT_SHARE else _fair_tree(draft)
+    return ShareOrder(lines, draft.state.parents, standing)
 
 
 def _fair_tree(draft: Draft) -> Callable[[str], Standing]:

@@ -85,7 +85,7 @@ OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 def next_state(state: JobState, event: type, retries_left: int, story: object) -> JobState:
     """Where an event takes a job; an impossible pair tells the job's story and stops us."""
-    if (state, event) in RETRIED and retries_left > 0:
+    if event is AttemptFailed and retries_left > 0 and (state, event) in RETRIED:
         return JobState.QUEUED
     try:
         return NEXT[state, event]

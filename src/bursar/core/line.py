@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping
+from heapq import heappop, heappush
+from types import MappingProxyType
 
+from bursar.core.experience import Prospect
 from bursar.core.shape import ShapePlan
 from bursar.model.attempt import Placement
 from bursar.model.job import JobSpec, JobState
@@ -20,6 +22,15 @@ LineKey = tuple[str, int, int]
 
 Rank = tuple[int | str, ...]
 """What a job is sorted by among those of its queue; ends with its id."""
+
+# Members of an enum are looked up by a method of the enum; names of this module cost nothing.
+_QUEUED = JobState.QUEUED
+_SUBMITTED, _DEADLINE = OrderTerm.SUBMITTED, OrderTerm.DEADLINE
+_SHORTEST, _SMALLEST = OrderTerm.SHORTEST, OrderTerm.SMALLEST
+_LEAST_WORK, _SHORTEST_REMAINING = OrderTerm.LEAST_WORK, OrderTerm.SHORTEST_REMAINING
+_LEAST_EXPECTED = OrderTerm.LEAST_EXPECTED
+_NOBODY: frozenset[str] = frozenset()
+_NOTHING: Mapping[FlavorResource, int] = MappingProxyType({})
 
 
 class Claim:
@@ -56,6 +67,7 @@ class JobRecord:
         "placement",
         "preemptions",
         "priority",
+        "prospect",
         "rank",
         "request",
         "run_ms",
@@ -76,15 +88,16 @@ class JobRecord:
         self.priority = priority
         self.submitted_at_ms = at_ms
         self.deadline_ms = deadline_of(spec, at_ms)
-        self.state = JobState.QUEUED
+        self.state: JobState = _QUEUED
         self.attempt = 0
         self.preemptions = 0
         self.failures = 0
         self.done_ms = 0
         self.has_run = False
         self.attained_gpu_ms = 0
-        self.unmet: frozenset[str] = frozenset()
+        self.unmet: frozenset[str] = _NOBODY
         self.rank: Rank = ()
+        self.prospect: Prospect | None = None
         self.run_ms = 0
         self.line: KindLine
         self.claim: Claim | None = None
@@ -99,12 +112,9 @@ class JobRecord:
     def forget_attempt(self) -> None:
         """Nothing is held any more."""
         self.placement: Placement | None = None
-        self.request: Mapping[FlavorResource, int] = {}
-        self.weight = 0
-        self.assigned_at_ms = 0
+        self.request: Mapping[FlavorResource, int] = _NOTHING
+        self.weight = self.assigned_at_ms = self.saved_at_ms = self.end_at_ms = 0
         self.started_at_ms: int | None = None
-        self.saved_at_ms = 0
-        self.end_at_ms = 0
         self.limit_at_ms: int | None = None
         self.told_to_stop = False
 
@@ -124,29 +134,29 @@ def rank_of(record: JobRecord, policy: OrderPolicy, now_ms: int) -> Rank:
 
     A job that runs has the place it would have if it waited now, with what it has done so far.
     """
-    run_ms = record.spec.expected_run_ms or record.spec.max_run_ms or FAR_FUTURE_MS
-    gpu_milli = record.line.plan.gpu_milli
+    spec = record.spec
+    run_ms = spec.expected_run_ms or spec.max_run_ms or FAR_FUTURE_MS
     values: list[int | str] = []
     for term in policy.terms:
-        match term:
-            case OrderTerm.DEADLINE:
-                values.append(FAR_FUTURE_MS if record.deadline_ms is None else record.deadline_ms)
-            case OrderTerm.SUBMITTED:
-                values.append(record.submitted_at_ms)
-            case OrderTerm.SHORTEST:
-                values.append(run_ms)
-            case OrderTerm.SMALLEST:
-                values.append(gpu_milli)
-            case OrderTerm.LEAST_WORK:
-                values.append(run_ms * max(1, gpu_milli))
-            case OrderTerm.SHORTEST_REMAINING:
-                running_ms = 0 if record.started_at_ms is None else now_ms - record.saved_at_ms
-                values.append(max(0, run_ms - record.done_ms - running_ms))
-            case OrderTerm.LEAST_ATTAINED:
-                attained = attained_gpu_ms(record, now_ms)
-                values.append(sum(attained >= level for level in policy.attained_levels_gpu_ms))
-    values.append(record.submitted_at_ms)
-    values.append(record.id)
+        if term is _SUBMITTED:
+            values.append(record.submitted_at_ms)
+        elif term is _DEADLINE:
+            values.append(FAR_FUTURE_MS if record.deadline_ms is None else record.deadline_ms)
+        elif term is _LEAST_EXPECTED:
+            values.append(expected_gpu_ms(record, now_ms))
+        elif term is _SHORTEST:
+            values.append(run_ms)
+        elif term is _LEAST_WORK:
+            values.append(run_ms * max(1, record.line.plan.gpu_milli))
+        elif term is _SMALLEST:
+            values.append(record.line.plan.gpu_milli)
+        elif term is _SHORTEST_REMAINING:
+            running_ms = 0 if record.started_at_ms is None else now_ms - record.saved_at_ms
+            values.append(max(0, run_ms - record.done_ms - running_ms))
+        else:
+            attained = attained_gpu_ms(record, now_ms)
+            values.append(sum(attained >= level for level in policy.attained_levels_gpu_ms))
+    values += (record.submitted_at_ms, record.id)
     return tuple(values)
 
 
@@ -158,6 +168,24 @@ def attained_gpu_ms(record: JobRecord, now_ms: int) -> int:
     return record.attained_gpu_ms + running_ms * record.line.plan.gpu_milli // MILLI
 
 
+def expected_gpu_ms(record: JobRecord, now_ms: int) -> int:
+    """The GPU time that a job is expected to take in all, seen from now; 0 when nothing is known.
+
+    What its user wrote is believed until the job has had it; then it is expected to take as much again.
+    A job that came when nothing had been learned is not compared by what it wrote: others wrote nothing.
+    """
+    if record.prospect is None:
+        return 0
+    gpu_milli = max(1, record.line.plan.gpu_milli)
+    had_ms = attained_gpu_ms(record, now_ms) * MILLI // gpu_milli
+    told_ms = record.spec.expected_run_ms
+    if told_ms is None:
+        total_ms = record.prospect.total_ms(had_ms)
+    else:
+        total_ms = told_ms if had_ms < told_ms else 2 * had_ms
+    return total_ms * gpu_milli // MILLI
+
+
 class KindLine:
     """Waiting jobs of one kind: a heap with lazy removal, so that a long backlog costs nothing.
 
@@ -165,25 +193,25 @@ class KindLine:
     waits, the line stands in ``active``, so that a cycle never meets an empty one.
     """
 
-    __slots__ = ("_active", "_heap", "count", "kind", "members", "plan")
+    __slots__ = ("_active", "_heap", "count", "key", "kind", "members", "plan")
 
     def __init__(self, kind: Kind, plan: ShapePlan, active: dict[LineKey, KindLine]) -> None:
         self._active = active
         self.kind = kind
         self.plan = plan
+        self.key: LineKey = (kind.queue, kind.priority, plan.id)
         self.count = 0
         self.members = 0
         self._heap: list[tuple[Rank, int, JobRecord]] = []
 
-    @property
-    def key(self) -> LineKey:
-        """What tells this line from others of the same fleet."""
-        return self.kind.queue, self.kind.priority, self.plan.id
+    def clear(self) -> None:
+        """Drop leftovers of jobs that are gone, once nobody waits here."""
+        self._heap.clear()
 
     def join(self, record: JobRecord) -> None:
         """A job starts waiting here, or waits again."""
         record.ticket += 1
-        heapq.heappush(self._heap, (record.rank, record.ticket, record))
+        heappush(self._heap, (record.rank, record.ticket, record))
         self.count += 1
         if self.count == 1:
             self._active[self.key] = self
@@ -204,16 +232,16 @@ class KindLine:
             _, ticket, record = heap[0]
             if record.ticket == ticket:
                 return record
-            heapq.heappop(heap)
+            heappop(heap)
         return None
 
     def take(self) -> None:
         """Set the head aside while a cycle is being drafted; ``give_back`` undoes it."""
-        heapq.heappop(self._heap)
+        heappop(self._heap)
 
     def give_back(self, record: JobRecord) -> None:
         """Undo ``take``."""
-        heapq.heappush(self._heap, (record.rank, record.ticket, record))
+        heappush(self._heap, (record.rank, record.ticket, record))
 
     def jobs(self) -> list[JobRecord]:
         """All waiting jobs in order; for explanations, never for a cycle."""

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from bursar.core.experience import Experience, Likeness
 from bursar.core.line import JobRecord, KindLine, LineKey, rank_of
 from bursar.core.pool import PoolState
-from bursar.core.shape import ShapePlan, planned_run_ms, shape_of
+from bursar.core.shape import Places, ShapePlan, planned_run_ms
 from bursar.model.fleet import Fleet
-from bursar.model.job import JobSpec
+from bursar.model.job import Checkpoint, Constraints, JobSpec, JobState, TaskGroup
 from bursar.model.kind import Kind, Shape
-from bursar.model.policy import Policies
+from bursar.model.policy import OrderTerm, Policies
 from bursar.model.tenant import FlavorResource
+from bursar.model.units import MILLI
 
 PLANS_KEPT = 4_096
 """Plans of shapes that may come back; more than this, and those without jobs are dropped."""
+
+LINES_PARKED = 1_024
+"""Lines without jobs whose kind may come back; more than this, and all of them are dropped."""
+
+ALIKE_KEPT = 4_096
+"""Sightings of the very same parts of a spec; more than this, and all of them are dropped."""
+
+Parts = tuple[tuple[TaskGroup, ...], Constraints, Checkpoint]
+"""What of a spec its shape is made of, beside numbers."""
 
 
 class LineBook:
@@ -29,7 +40,12 @@ class LineBook:
         self._limited: Collection[FlavorResource] = ()
         self._plans: dict[Shape, ShapePlan] = {}
         self._plans_made = 0
+        self._parked: dict[LineKey, KindLine] = {}
+        self._alike: dict[tuple[int, int, int, bool, int | None], tuple[ShapePlan, Parts]] = {}
         self._room_keys: dict[Shape, int] = {}
+        self._places: dict[int, Places] = {}
+        learns = OrderTerm.LEAST_EXPECTED in policies.order.terms
+        self._experience = Experience() if learns else None
         self._run_times_matter = policies.backfill.reservations > 0 or any(
             spec.interruptions_per_million_hours for spec in fleet.pools
         )
@@ -42,42 +58,99 @@ class LineBook:
 
     def enlist(self, record: JobRecord) -> None:
         """Find the job's line and its place in it."""
-        record.line = self._line_for(record.spec, record.priority)
-        record.line.members += 1
-        unknown_ms = self._policies.backfill.unknown_run_time_ms
-        record.run_ms = planned_run_ms(record.spec) or unknown_ms
+        spec = record.spec
+        run_ms = planned_run_ms(spec)
+        line = record.line = self._line_for(spec, record.priority, run_ms)
+        line.members += 1
+        record.run_ms = run_ms or self._policies.backfill.unknown_run_time_ms
+        if self._experience is not None:
+            record.prospect = self._experience.prospect(likenesses_of(record))
         record.rank = rank_of(record, self._policies.order, record.submitted_at_ms)
 
     def delist(self, record: JobRecord) -> None:
         """Undo ``enlist``: a line goes with its last job; plans are kept while they are few."""
         line = record.line
+        if self._experience is not None and record.state is JobState.SUCCEEDED:
+            gpu_milli = line.plan.gpu_milli
+            if gpu_milli:
+                run_ms = record.attained_gpu_ms * MILLI // gpu_milli
+                self._experience.add(likenesses_of(record), run_ms)
         line.members -= 1
         if not line.members:
             del self.lines[line.key]
-            line.plan.lines -= 1
-            if not line.plan.lines and len(self._plans) > PLANS_KEPT:
-                self._plans = {shape: plan for shape, plan in self._plans.items() if plan.lines}
-                used = {plan.room_key for plan in self._plans.values()}
-                self._room_keys = {s: key for s, key in self._room_keys.items() if key in used}
+            plan = line.plan
+            plan.lines -= 1
+            line.clear()
+            if len(self._parked) >= LINES_PARKED:
+                self._parked.clear()
+            self._parked[line.key] = line
+            if not plan.lines and len(self._plans) > PLANS_KEPT:
+                self._forget_plans()
+
+    def _forget_plans(self) -> None:
+        self._plans = {shape: plan for shape, plan in self._plans.items() if plan.lines}
+        used = {plan.room_key for plan in self._plans.values()}
+        self._room_keys = {s: key for s, key in self._room_keys.items() if key in used}
+        self._places = {key: places for key, places in self._places.items() if key in used}
+        self._parked.clear()
+        self._alike.clear()
 
     def _room_key(self, shape: Shape) -> int:
         """One number for shapes that differ in their run time alone: they need the same room."""
         return self._room_keys.setdefault(replace(shape, run_ms=None), self._plans_made)
 
-    def _line_for(self, spec: JobSpec, priority: int) -> KindLine:
+    def _line_for(self, spec: JobSpec, priority: int, run_ms: int | None) -> KindLine:
         """The line of a job's kind, made when the first such job arrives."""
-        shape = shape_of(spec, with_run_time=self._run_times_matter)
+        plan = self._plan_for(spec, run_ms if self._run_times_matter else None)
+        key = (spec.queue, priority, plan.id)
+        line = self.lines.get(key)
+        if line is None:
+            line = self._parked.pop(key, None)
+            if line is None:
+                kind = Kind(queue=spec.queue, priority=priority, shape=plan.shape)
+                line = KindLine(kind, plan, self.active)
+            self.lines[key] = line
+            plan.lines += 1
+        return line
+
+    def _plan_for(self, spec: JobSpec, run_ms: int | None) -> ShapePlan:
+        """The plan of a spec's shape.
+
+        Many specs share their parts (all jobs of a trace that ask for the same, all jobs of an array),
+        and to see that two parts are one object is far cheaper than to compare all that is in them.
+        The parts seen are kept beside the plan: while they are, no other object can have their place.
+        """
+        groups, constraints, checkpoint = spec.groups, spec.constraints, spec.checkpoint
+        sight = (id(groups), id(constraints), id(checkpoint), spec.preemptible, run_ms)
+        known = self._alike.get(sight)
+        if known is not None:
+            return known[0]
+        shape = Shape(
+            groups=groups,
+            constraints=constraints,
+            checkpoint=checkpoint,
+            preemptible=spec.preemptible,
+            run_ms=run_ms,
+        )
         plan = self._plans.get(shape)
         if plan is None:
             plan = ShapePlan(self._plans_made, shape, self._policies.backfill.unknown_run_time_ms)
             self._plans_made += 1
-            plan.room_key = self._room_key(shape)
+            plan.room_key = room_key = self._room_key(shape)
+            plan.places = self._places.setdefault(room_key, plan.places)
             plan.match(tuple(self._pools.values()), self._limited)
             self._plans[shape] = plan
-        key = (spec.queue, priority, plan.id)
-        line = self.lines.get(key)
-        if line is None:
-            kind = Kind(queue=spec.queue, priority=priority, shape=plan.shape)
-            line = self.lines[key] = KindLine(kind, plan, self.active)
-            plan.lines += 1
-        return line
+        if len(self._alike) >= ALIKE_KEPT:
+            self._alike.clear()
+        self._alike[sight] = plan, (groups, constraints, checkpoint)
+        return plan
+
+
+def likenesses_of(record: JobRecord) -> tuple[Likeness, ...]:
+    """Whom a job is like, widest first: anyone, its queue, those it names, those of its size too."""
+    spec = record.spec
+    found: list[Likeness] = [(), (spec.queue,)]
+    for part in spec.alike:
+        found.append((*found[-1], part))
+    found.append((*found[-1], record.line.plan.gpu_milli))
+    return tuple(found)

@@ -76,34 +76,49 @@ class NodeState:
 
     def occupy(self, task: Task, holder: str) -> None:
         """Give the devices and amounts of a task to a holder."""
-        for gpu in task.gpus:
-            self.devices[gpu].take_whole(holder)
-            self.blank &= ~(1 << gpu)
-        self.free_gpus -= len(task.gpus)
+        gpus = task.gpus
+        if gpus:
+            devices, blank = self.devices, self.blank
+            for gpu in gpus:
+                devices[gpu].take_whole(holder)
+                blank &= ~(1 << gpu)
+            self.blank = blank
+            self.free_gpus -= len(gpus)
+        if task.slices or task.shares:
+            self._occupy_parts(task, holder)
+        self.cpu_free_milli -= task.cpu_milli
+        self.memory_free_mib -= task.memory_mib
+        self.disk_free_mib -= task.disk_mib
+        holders = self.holders
+        holders[holder] = holders.get(holder, 0) + 1
+
+    def _occupy_parts(self, task: Task, holder: str) -> None:
         for use in task.slices:
             self.devices[use.gpu].take_slice(use.instance, holder)
             self.refresh(use.gpu)
         for share in task.shares:
             self.devices[share.gpu].take_share(holder, share.percent, share.memory_mib)
             self.refresh(share.gpu)
-        self.cpu_free_milli -= task.cpu_milli
-        self.memory_free_mib -= task.memory_mib
-        self.disk_free_mib -= task.disk_mib
-        self.holders[holder] = self.holders.get(holder, 0) + 1
 
-    def vacate(self, task: Task, holder: str) -> None:
-        """Undo ``occupy``."""
-        for gpu in task.gpus:
-            self.devices[gpu].release(holder)
-            if self.devices[gpu].healthy:
-                self.blank |= 1 << gpu
-                self.free_gpus += 1
+    def _vacate_parts(self, task: Task, holder: str) -> None:
         for use in task.slices:
             self.devices[use.gpu].release(holder, use.instance)
             self.refresh(use.gpu)
         for share in task.shares:
             self.devices[share.gpu].release_share(holder, share.percent, share.memory_mib)
             self.refresh(share.gpu)
+
+    def vacate(self, task: Task, holder: str) -> None:
+        """Undo ``occupy``."""
+        devices = self.devices
+        for gpu in task.gpus:
+            device = devices[gpu]
+            device.release_whole(holder)
+            if device.healthy:
+                self.blank |= 1 << gpu
+                self.free_gpus += 1
+        if task.slices or task.shares:
+            self._vacate_parts(task, holder)
         self.cpu_free_milli += task.cpu_milli
         self.memory_free_mib += task.memory_mib
         self.disk_free_mib += task.disk_mib

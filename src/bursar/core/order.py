@@ -33,6 +33,25 @@ class Order(Protocol):
         """Nothing more can start from the line last returned in this cycle."""
 
 
+class LoneOrder:
+    """One line alone has nobody to be compared with."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: KindLine) -> None:
+        self._line: KindLine | None = line
+
+    def next(self) -> KindLine | None:
+        return self._line
+
+    def started(self) -> None:
+        if self._line is not None and self._line.head() is None:
+            self._line = None
+
+    def drop(self) -> None:
+        self._line = None
+
+
 class LineHeap:
     """Lines by the rank of their heads."""
 

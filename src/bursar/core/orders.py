@@ -34,7 +34,15 @@ def events_for(decision: Decision, now_ms: int) -> tuple[Event, ...]:
                 AttemptAssigned(at_ms=now_ms, job_id=job_id, attempt=attempt, placement=placement),
             )
         case PreemptJob(job_id=job_id, attempt=attempt):
-            return (AttemptStopping(at_ms=now_ms, job_id=job_id, attempt=attempt),)
+            stopping = AttemptStopping(
+                at_ms=now_ms,
+                job_id=job_id,
+                attempt=attempt,
+                on_behalf_of=decision.on_behalf_of,
+                why=decision.reason.value,
+                lost_micro_usd=decision.lost_micro_usd,
+            )
+            return (stopping,)
         case StopJob(job_id=job_id, attempt=attempt, reason=reason):
             told = AttemptExpired if reason is StopReason.TIME_LIMIT else AttemptStopping
             return (told(at_ms=now_ms, job_id=job_id, attempt=attempt),)

@@ -11,8 +11,8 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from bursar.core.fragmentation import FragmentationIndex, WorkloadMix
 from bursar.core.node import NodeState
+from bursar.core.node_index import NodeIndex, Scorer
 from bursar.core.slices import SlicePool
 from bursar.core.topology import Leaf, TopologyTree
 from bursar.model.attempt import Task
@@ -27,19 +27,24 @@ OUT_OF_INDEX = -1
 
 
 class PoolState:
-    """A pool's nodes and the indexes over them."""
+    """A pool's nodes and the indexes over them.
+
+    ``position`` is where the log of freed nodes ends now, ``changes`` how often anything has changed.
+    """
 
     __slots__ = (
-        "_fragments",
+        "_index",
         "_tree",
         "buckets",
         "by_id",
+        "changes",
         "ends",
         "freed",
         "freed_before",
         "levels",
         "nodes",
         "place_of",
+        "position",
         "slices",
         "spec",
     )
@@ -48,13 +53,15 @@ class PoolState:
         self.spec = spec
         self.levels = (*topology_levels, NODE_LEVEL)
         self._tree: TopologyTree | None = None
-        self._fragments: FragmentationIndex | None = None
+        self._index: NodeIndex | None = None
+        self.changes = 0
         self.nodes: list[NodeState] = []
         self.by_id: dict[str, NodeState] = {}
         self.buckets: list[list[int]] = [[]]
         self.place_of: list[int] = []
         self.freed: list[int] = []
         self.freed_before = 0
+        self.position = 0
         self.ends: list[tuple[int, str]] = []
         self.slices: SlicePool | None = None
 
@@ -69,8 +76,9 @@ class PoolState:
         self.place_of = [OUT_OF_INDEX] * len(self.nodes)
         self.slices = None
         self._tree = None
-        self._fragments = None
+        self._index = None
         self.freed_before += len(self.freed) + len(self.nodes)
+        self.position = self.freed_before
         self.freed = []
         for rank, node in enumerate(self.nodes):
             node.rank = rank
@@ -82,8 +90,9 @@ class PoolState:
 
     def reindex(self, node: NodeState) -> None:
         """Move a node to the bucket of what is free on it now, or out of the index when closed."""
-        if self._fragments is not None:
-            self._fragments.note(node)
+        self.changes += 1
+        if self._index is not None:
+            self._index.note(node)
         place = self._bucket(node) if node.up and node.closed_for is None else OUT_OF_INDEX
         rank = node.rank
         old = self.place_of[rank]
@@ -146,6 +155,7 @@ class PoolState:
             self.freed_before += len(self.freed)
             self.freed = []
         self.freed.append(node.rank)
+        self.position += 1
 
     def _update_slices(self, task: Task) -> None:
         assert self.slices is not None
@@ -163,11 +173,11 @@ class PoolState:
                     self.slices.add((node.id, gpu), device)
         return self.slices
 
-    def fragments(self, mix: WorkloadMix) -> FragmentationIndex:
-        """Nodes by what each task spoils on them, kept when the placement policy asks for it."""
-        if self._fragments is None:
-            self._fragments = FragmentationIndex(self.nodes, mix)
-        return self._fragments
+    def index(self, scorer: Scorer) -> NodeIndex:
+        """Nodes as the placement policy ranks them, built when it is first asked."""
+        if self._index is None or self._index.scorer is not scorer:
+            self._index = NodeIndex(self.nodes, scorer)
+        return self._index
 
     def tree_of(self, node_ids: Collection[str]) -> TopologyTree:
         """These nodes as a tree of topology domains.
@@ -186,11 +196,6 @@ class PoolState:
         return Leaf(id=node.id, path=path)
 
     # -- questions -------------------------------------------------------------------------------
-
-    @property
-    def position(self) -> int:
-        """Where the freed log ends now."""
-        return self.freed_before + len(self.freed)
 
     def freed_since(self, position: int) -> list[int] | None:
         """Ranks of nodes that gained room since a position, or None when all must be looked at."""

@@ -173,7 +173,9 @@ class QuotaTree:
             while cell is not None and amount > 0:
                 held = cell.usage
                 cell.usage = held - amount
-                amount = min(amount, held - cell.local)
+                past_local = held - cell.local
+                if past_local < amount:
+                    amount = past_local
                 cell = cell.parent
 
     # -- amounts of one tenant -------------------------------------------------------------------

@@ -222,7 +222,7 @@ class Replay:
             search = self.draft.search(record, pool)
             room = find_room(fit, record.line.plan.min_counts, search)
             if room is not None:
-                placement = self.draft.placement(pool, room.tasks)
+                placement = fit.placement_in(room)
                 end_ms = self.draft.now_ms + record.run_ms
                 end = (end_ms, record.spec.queue, room.tasks, self.state.request_of(placement))
                 self.draft.started_ends.setdefault(pool.spec.name, []).append(end)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bursar.core.fragmentation import WorkloadMix, least_fragmenting
 from bursar.core.journal import Journal
+from bursar.core.mix import WorkloadMix
 from bursar.core.node import NodeState
 from bursar.core.pool import PoolState
 from bursar.model.attempt import ShareUse, SliceUse, Task
@@ -38,7 +38,9 @@ class Search:
 
     ``reserved`` maps nodes to the moment someone else is planned to start on them; a job that ends
     later may not use them, and ``met_reservation`` says whether that ever made a difference.
-    ``demand`` counts the waiting requests for MIG profiles, for cutting GPUs usefully.
+    ``demand`` counts the waiting requests for MIG profiles, for cutting GPUs usefully. ``seed`` is for
+    placement by chance. ``is_last`` says that nobody is asked after this one in the cycle: the room of a
+    plain task need not be written down.
     """
 
     journal: Journal
@@ -48,6 +50,8 @@ class Search:
     reserved: Mapping[str, int] = field(default_factory=dict)
     demand: Mapping[str, int] = field(default_factory=dict)
     mix: WorkloadMix
+    seed: int = 0
+    is_last: bool = False
     met_reservation: bool = False
     tasks_that_fit: int = 0
     cuts: list[Cut] = field(default_factory=list)
@@ -95,18 +99,6 @@ def first_allowed(nodes: Iterator[NodeState], group: TaskGroup, search: Search) 
     )
 
 
-def pick_node(nodes: Iterator[NodeState], group: TaskGroup, search: Search) -> NodeState | None:
-    """The node for one task: the first that fits in the given order, or as the policy says."""
-    roomy = (node for node in nodes if fits_beside(node, group, 1) and search.allows(node))
-    match search.policy:
-        case PlacementPolicy.BEST_FIT:
-            return next(roomy, None)
-        case PlacementPolicy.FIRST_FIT:
-            return min(roomy, key=lambda node: node.rank, default=None)
-        case PlacementPolicy.FRAGMENTATION_GRADIENT:
-            return least_fragmenting(roomy, group, search.mix)
-
-
 def settle(pool: PoolState, node: NodeState, group: TaskGroup, count: int, search: Search) -> Task:
     """Give whole GPUs, CPU, memory and disk of a node to so many tasks of a group."""
     wanted = group.gpu.count * count if isinstance(group.gpu, WholeGpus) else 0
@@ -115,7 +107,7 @@ def settle(pool: PoolState, node: NodeState, group: TaskGroup, count: int, searc
         for gpu in gpus:
             if node.devices[gpu].layout:
                 search.cut(pool, node, gpu, ())
-    return occupy(pool, _task(group, node, count, gpus), search)
+    return occupy(pool, task_on(group, node, count, gpus), search)
 
 
 def occupy(pool: PoolState, task: Task, search: Search) -> Task:
@@ -124,7 +116,8 @@ def occupy(pool: PoolState, task: Task, search: Search) -> Task:
     return task
 
 
-def _task(group: TaskGroup, node: NodeState, count: int, gpus: tuple[int, ...]) -> Task:
+def task_on(group: TaskGroup, node: NodeState, count: int, gpus: tuple[int, ...]) -> Task:
+    """So many tasks of a group on certain GPUs of a node."""
     return Task(
         group=group.name,
         node=node.id,

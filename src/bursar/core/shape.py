@@ -7,14 +7,25 @@ for it by reference however many jobs have the shape.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
-from bursar.core.charge import gpu_milli, hourly_micro_usd, run_time_of
+from bursar.core.charge import gpu_milli, hourly_micro_usd, placement_micro_usd, run_time_of
+from bursar.core.mix import TaskShape
+from bursar.core.node import NodeState
+from bursar.core.node_index import Scorer
 from bursar.core.pool import PoolState
+from bursar.core.search import Room, task_on
+from bursar.model.attempt import Placement, Task
 from bursar.model.fleet import Pool
 from bursar.model.job import FlavorChoice, JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.kind import Shape
+from bursar.model.reason import NoRoom
 from bursar.model.tenant import CPU, GPU, MEMORY, FlavorResource
 from bursar.model.units import HOUR_MS, MILLI, round_up_run_time_ms
+
+PLACES_KEPT = 4_096
+"""Places of one shape that may be given again; more than this, and all are dropped."""
 
 Counts = tuple[int, ...]
 """How many tasks of each group: the full size, or less for an elastic gang."""
@@ -22,11 +33,24 @@ Counts = tuple[int, ...]
 MILLION = 1_000_000
 
 
+class Place(NamedTuple):
+    """One task on certain GPUs of a certain node: the values that say so, made once and shared."""
+
+    room: Room
+    placement: Placement
+
+
+Places = dict[tuple[str, tuple[int, ...]], Place]
+"""By node and GPUs."""
+
+
 class PoolFit:
     """One pool that could run a shape when empty, and what the shape asks of it."""
 
     __slots__ = (
         "blocked_at",
+        "no_room",
+        "no_room_at",
         "expected_micro_usd",
         "flavor",
         "gpu_milli_per_task",
@@ -47,6 +71,8 @@ class PoolFit:
         self.limited = limited
         self.expected_micro_usd = expected_cost(plan, pool.spec)
         self.blocked_at = -1
+        self.no_room: NoRoom | None = None
+        self.no_room_at = -1
 
     def request(self, counts: Counts) -> dict[FlavorResource, int]:
         """What so many tasks take of the quota of this flavor."""
@@ -63,11 +89,50 @@ class PoolFit:
             self.request_of[counts] = found
         return found
 
+    def placement_in(self, room: Room) -> Placement:
+        """The tasks of a room with their pool and their price now."""
+        tasks = room.tasks
+        if len(tasks) == 1:
+            place = self.plan.places.get((tasks[0].node, tasks[0].gpus))
+            if place is not None and place.room is room:
+                return place.placement
+        return placement_of(self.pool.spec, tasks)
+
+    def place_on(self, node: NodeState) -> Place:
+        """The place that one plain task of the shape gets on a node now."""
+        wanted = self.plan.plain_gpus
+        gpus = node.lowest_free_gpus(wanted) if wanted else ()
+        place = self.plan.places.get((node.id, gpus))
+        if place is None:
+            place = self._make_place(node, gpus)
+        return place
+
+    def _make_place(self, node: NodeState, gpus: tuple[int, ...]) -> Place:
+        room = Room(tasks=(task_on(self.plan.groups[0], node, 1, gpus),))
+        place = Place(room, placement_of(self.pool.spec, room.tasks))
+        places = self.plan.places
+        if len(places) >= PLACES_KEPT:
+            places.clear()
+        places[node.id, gpus] = place
+        return place
+
+
+def placement_of(spec: Pool, tasks: tuple[Task, ...]) -> Placement:
+    """Tasks with their pool and their price now."""
+    return Placement(
+        pool=spec.name,
+        flavor=spec.flavor,
+        tasks=tasks,
+        micro_usd_per_hour=placement_micro_usd(spec, tasks),
+    )
+
 
 class ShapePlan:
     """A shape with everything derived from it.
 
     ``gpu_milli`` is how much GPU all its tasks take together, on the pool it would run on first.
+    ``places`` are the places that one plain task was given so far, shared by all shapes that need the
+    same room: the values that describe a place are always the same, so they are the same objects.
     """
 
     __slots__ = (
@@ -80,12 +145,16 @@ class ShapePlan:
         "lines",
         "min_counts",
         "is_plain",
+        "is_single",
+        "places",
         "plain_gpus",
         "problem",
+        "ranked_as",
         "room_key",
         "run_ms",
         "shape",
         "tasks",
+        "tiers",
     )
 
     def __init__(self, plan_id: int, shape: Shape, unknown_run_ms: int) -> None:
@@ -100,10 +169,14 @@ class ShapePlan:
         self.tasks = sum(self.counts)
         self.run_ms = unknown_run_ms if shape.run_ms is None else shape.run_ms
         self.room_key: Hashable = plan_id
-        self.is_plain = _is_plain(shape)
+        self.is_single = _is_single(shape)
+        self.is_plain = self.is_single and not isinstance(shape.groups[0].gpu, MpsShare)
         self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
         self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
+        self.places: Places = {}
         self.fits: tuple[PoolFit, ...] = ()
+        self.tiers: tuple[tuple[PoolFit, ...], ...] = ()
+        self.ranked_as: tuple[Scorer, TaskShape] | None = None
         self.gpu_milli = 0
         self.problem = ""
 
@@ -113,6 +186,7 @@ class ShapePlan:
 
     def match(self, pools: Sequence[PoolState], limited: Collection[FlavorResource]) -> None:
         """Find the pools that could run the shape, best first, and say why there are none."""
+        self.places.clear()
         problems: list[str] = []
         fits: list[PoolFit] = []
         for pool in pools:
@@ -123,8 +197,22 @@ class ShapePlan:
                 fits.append(PoolFit(self, pool, limited))
         fits.sort(key=lambda fit: self._preference(fit))
         self.fits = tuple(fits)
+        self.tiers = self._tiers()
         self.gpu_milli = _all_gpu_milli(self.fits[0], self.counts) if fits else 0
         self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
+
+    def _tiers(self) -> tuple[tuple[PoolFit, ...], ...]:
+        """Fits that are equally good but for the node they offer: one task looks at all of those at once.
+
+        Models that a job names in order are equally good to it where it chooses by cost and they cost
+        the same. A gang stays in one pool, so its pools are tried one by one.
+        """
+        if not self.is_single:
+            return tuple((fit,) for fit in self.fits)
+        in_order = self.shape.constraints.choose_by is FlavorChoice.ORDER
+        alike = 4 if in_order else 3
+        groups = groupby(self.fits, key=lambda fit: self._preference(fit)[:alike])
+        return tuple(tuple(fits) for _, fits in groups)
 
     def _preference(self, fit: PoolFit) -> tuple[int, int, int, int, str]:
         spec = fit.pool.spec
@@ -139,7 +227,7 @@ class ShapePlan:
 
 def planned_run_ms(spec: JobSpec) -> int | None:
     """How long a job is planned to run: its run time, rounded up to the grid."""
-    run_ms = run_time_of(spec)
+    run_ms = spec.max_run_ms or spec.expected_run_ms or run_time_of(spec)
     return None if run_ms is None else round_up_run_time_ms(run_ms)
 
 
@@ -162,14 +250,14 @@ def _all_gpu_milli(fit: PoolFit, counts: Counts) -> int:
     return sum(milli * n for milli, n in zip(fit.gpu_milli_per_task, counts, strict=True))
 
 
-def _is_plain(shape: Shape) -> bool:
-    """Whether a shape is one task, with whole GPUs or none, and no say about its node."""
+def _is_single(shape: Shape) -> bool:
+    """Whether a shape is one task, with no say about its node, that no MIG slice has to be found for."""
     constraints = shape.constraints
     if len(shape.groups) != 1 or shape.groups[0].count != 1:
         return False
     if constraints.apart or constraints.spread or constraints.topology or constraints.node_labels:
         return False
-    return not isinstance(shape.groups[0].gpu, MigSlice | MpsShare)
+    return not isinstance(shape.groups[0].gpu, MigSlice)
 
 
 def _whole_gpus(group: TaskGroup) -> int:

@@ -48,6 +48,11 @@ def standings_of(state: FleetState, queue: str, now_ms: int) -> tuple[ShareStand
     return tuple(found)
 
 
+def standing_of(state: FleetState, tenant: str, now_ms: int) -> ShareStanding:
+    """One tenant among its siblings; alone, it is the first of one."""
+    return _standing(state, tenant, _siblings(state, tenant), now_ms)
+
+
 def _siblings(state: FleetState, tenant: str) -> list[str]:
     parent = state.parents[tenant]
     return sorted(name for name, above in state.parents.items() if above == parent)

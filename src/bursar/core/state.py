@@ -6,13 +6,14 @@ Applying an event costs what changed. Nothing here decides anything; ``cycle.py`
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from bursar.core.charge import quota_request, share_weight
-from bursar.core.fragmentation import WorkloadMix
-from bursar.core.lifecycle import LIVE, OVER, next_state
+from bursar.core.charge_book import Charge, ChargeBook
+from bursar.core.finished import FinishedJobs
+from bursar.core.lifecycle import LIVE, NEXT, OVER, next_state
 from bursar.core.line import Claim, JobRecord, attained_gpu_ms, rank_of
 from bursar.core.line_book import LineBook
+from bursar.core.mix import WorkloadMix, empty_node
 from bursar.core.node import FOREIGN, NodeState
 from bursar.core.pool import PoolState
 from bursar.core.quota import QuotaNode, QuotaTree
@@ -23,7 +24,7 @@ from bursar.model.decision import Hold
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Cluster, Fleet, Node
 from bursar.model.job import JobState
-from bursar.model.policy import PlacementPolicy, Policies
+from bursar.model.policy import LEARNING_PLACEMENTS, Policies
 from bursar.model.tenant import FlavorResource, Tenant
 from bursar.model.units import SECOND_MS
 
@@ -41,12 +42,12 @@ class FleetState:
         }
         self.pool_of_node: dict[str, PoolState] = {}
         self.jobs: dict[str, JobRecord] = {}
-        self.finished: dict[str, JobState] = {}
+        self.dependents: dict[str, set[str]] = {}
+        self.finished = FinishedJobs(self.dependents)
         self.book = LineBook(self.pools, fleet, policies)
         self.lines = self.book.lines
         self.active = self.book.active
         self.blocked: dict[str, JobRecord] = {}
-        self.dependents: dict[str, set[str]] = {}
         self.dependent_holds: tuple[Hold, ...] | None = ()
         self.claims: dict[str, JobRecord] = {}
         self.running_in: dict[str, dict[str, JobRecord]] = {}
@@ -57,7 +58,10 @@ class FleetState:
         self.parents: dict[str, str | None] = {t.name: t.parent for t in self.tenants.values()}
         self.preemption_policies = {t.name: t.preemption for t in self.tenants.values()}
         self.usage = TenantUsage(self.parents, policies.order.half_life_ms)
-        self.mix = WorkloadMix()
+        pools = self.pools.values()
+        self.mix = WorkloadMix(lambda: [(empty_node(one.spec), len(one.nodes)) for one in pools])
+        self._learns_mix = policies.placement in LEARNING_PLACEMENTS
+        self._charges = ChargeBook(self.pools, policies.order.usage_unit)
         self._place_nodes(fleet.nodes)
         self._build_quota()
 
@@ -85,6 +89,7 @@ class FleetState:
             for t in self.tenants.values()
         )
         self.limited = frozenset(fr for t in self.tenants.values() for fr in t.quotas)
+        self._charges.limit(self.limited)
         self.book.match_again(self.limited)
 
     # -- looking things up -----------------------------------------------------------------------
@@ -103,25 +108,34 @@ class FleetState:
         """Bring the state up to an event."""
         self._apply[type(event)](event)
 
+    def applier_of(self, kind: type[ev.Event]) -> Callable[..., None]:
+        """What ``apply`` does with events of a kind, for a shell that applies very many."""
+        return self._apply[kind]
+
     def submitted(self, event: ev.JobSubmitted) -> None:
         if event.job_id in self.jobs or event.job_id in self.finished:
             raise BrokenInvariant(f"job {event.job_id} was submitted twice")
         record = JobRecord(event.job_id, event.spec, event.priority, event.at_ms)
         self.jobs[event.job_id] = record
         self.book.enlist(record)
-        if self.policies.placement is PlacementPolicy.FRAGMENTATION_GRADIENT:
+        if self._learns_mix:
             for group in event.spec.groups:
                 self.mix.add(group, group.count, event.at_ms)
-        unmet = {d for d in event.spec.depends_on if self.finished.get(d) != JobState.SUCCEEDED}
-        if unmet:
-            record.state = JobState.BLOCKED
-            record.unmet = frozenset(unmet)
-            self.blocked[record.id] = record
-            self.dependent_holds = None
-            for dependency in unmet:
-                self.dependents.setdefault(dependency, set()).add(record.id)
-        else:
-            record.line.join(record)
+        if event.spec.depends_on:
+            unmet = {d for d in event.spec.depends_on if self.finished.get(d) != JobState.SUCCEEDED}
+            if unmet:
+                self.block(record, frozenset(unmet))
+                return
+        record.line.join(record)
+
+    def block(self, record: JobRecord, unmet: frozenset[str]) -> None:
+        """The job waits for others before it may wait for room."""
+        record.state = JobState.BLOCKED
+        record.unmet = unmet
+        self.blocked[record.id] = record
+        self.dependent_holds = None
+        for dependency in unmet:
+            self.dependents.setdefault(dependency, set()).add(record.id)
 
     def cancelled(self, event: ev.JobCancelled) -> None:
         record = self.jobs.get(event.job_id)
@@ -147,12 +161,16 @@ class FleetState:
         self.hold_room(record, event.placement)
         record.assigned_at_ms = record.saved_at_ms = event.at_ms
         record.end_at_ms = event.at_ms + _remaining_ms(record)
-        pool = self.pools[event.placement.pool]
-        record.weight = share_weight(event.placement, pool.spec, self.policies.order.usage_unit)
-        insort(pool.ends, (record.end_at_ms, record.id))
-        self.usage.start(record.spec.queue, record.weight, event.at_ms)
-        self.running_in.setdefault(record.spec.queue, {})[record.id] = record
-        priorities = self.running_priorities.setdefault(record.spec.queue, {})
+        record.weight = self.charge_of(event.placement).weight
+        insort(self.pools[event.placement.pool].ends, (record.end_at_ms, record.id))
+        queue = record.spec.queue
+        self.usage.start(queue, record.weight, event.at_ms)
+        running = self.running_in.get(queue)
+        if running is None:
+            running = self.running_in[queue] = {}
+            self.running_priorities[queue] = {}
+        running[record.id] = record
+        priorities = self.running_priorities[queue]
         priorities[record.priority] = priorities.get(record.priority, 0) + 1
 
     def hold_room(self, record: JobRecord, placement: Placement) -> None:
@@ -183,10 +201,13 @@ class FleetState:
                 tags[apart] -= 1
         self.quota.remove_usage(record.spec.queue, record.request)
 
-    def request_of(self, placement: Placement) -> dict[FlavorResource, int]:
+    def request_of(self, placement: Placement) -> Mapping[FlavorResource, int]:
         """What a placement takes of the limited quotas of its flavor."""
-        model = self.pools[placement.pool].spec.gpu_model
-        return quota_request(placement, model, self.limited)
+        return self.charge_of(placement).request
+
+    def charge_of(self, placement: Placement) -> Charge:
+        """What a placement takes of quotas and counts in fair share."""
+        return self._charges.of(placement)
 
     def started(self, event: ev.AttemptStarted) -> None:
         record = self._fenced(event.job_id, event.attempt)
@@ -245,11 +266,13 @@ class FleetState:
         priorities[record.priority] -= 1
         if not priorities[record.priority]:
             del priorities[record.priority]
+        if record.state in OVER:
+            self._finish_if_over(record)
+            return
         record.forget_attempt()
         if record.state is JobState.QUEUED:
             record.rank = rank_of(record, self.policies.order, at_ms)
             record.line.join(record)
-        self._finish_if_over(record)
 
     # -- claims ----------------------------------------------------------------------------------
 
@@ -287,8 +310,12 @@ class FleetState:
             record.line.leave(record)
 
     def _move(self, record: JobRecord, why: type) -> None:
-        retries_left = record.spec.retries - record.failures + 1
-        record.state = next_state(record.state, why, retries_left, record)
+        if why is ev.AttemptFailed:
+            retries_left = record.spec.retries - record.failures + 1
+            record.state = next_state(record.state, why, retries_left, record)
+            return
+        moved = NEXT.get((record.state, why))
+        record.state = next_state(record.state, why, 0, record) if moved is None else moved
 
     def _fenced(self, job_id: str, attempt: int) -> JobRecord | None:
         """The job, if the event speaks of its live attempt; a stale one changes nothing."""
@@ -320,11 +347,13 @@ class FleetState:
         self.finished[record.id] = record.state
         if record.id in self.dependents:
             self.dependent_holds = None
-        if record.state is not JobState.SUCCEEDED:
-            return
-        for job_id in sorted(self.dependents.pop(record.id, ())):
+            if record.state is JobState.SUCCEEDED:
+                self._let_dependents_go_on(record.id)
+
+    def _let_dependents_go_on(self, succeeded: str) -> None:
+        for job_id in sorted(self.dependents.pop(succeeded)):
             dependent = self.jobs[job_id]
-            dependent.unmet -= {record.id}
+            dependent.unmet -= {succeeded}
             if not dependent.unmet:
                 del self.blocked[job_id]
                 dependent.state = JobState.QUEUED

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bursar.core.draft import Draft
-from bursar.core.eviction import has_a_right, is_leaving, on_cheapest_nodes, work_lost
+from bursar.core.eviction import (
+    cost_of_stopping,
+    has_a_right,
+    is_leaving,
+    on_cheapest_nodes,
+    work_lost,
+)
 from bursar.core.line import JobRecord
 from bursar.core.placement import find_room
 from bursar.core.preemption import (
@@ -99,7 +105,10 @@ def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> 
     only_quota = bool(short) and trial.has_room()
     if not only_quota:
         everyone = [one for records in legal.values() for one in records]
-        near = on_cheapest_nodes(fit, everyone, sum(counts), draft.now_ms)
+        victims_by, now_ms = draft.state.policies.preemption.victim_order, draft.now_ms
+        near = on_cheapest_nodes(
+            fit, everyone, sum(counts), lambda one: cost_of_stopping(one, victims_by, now_ms)
+        )
         legal = {queue: [r for r in found if r.id in near] for queue, found in legal.items()}
     preemptor = Preemptor(
         id=record.id,
@@ -125,7 +134,12 @@ def _search(
     limits = draft.state.policies.preemption
     running = {
         queue: [
-            _candidate(one, preemptor.contested, draft.now_ms)
+            _candidate(
+                one,
+                preemptor.contested,
+                draft.now_ms,
+                cost_of_stopping(one, limits.victim_order, draft.now_ms),
+            )
             for one in found
             if one.id not in draft.victims
         ]
@@ -142,7 +156,9 @@ def _search(
     )
 
 
-def _candidate(record: JobRecord, contested: frozenset[FlavorResource], now_ms: int) -> Candidate:
+def _candidate(
+    record: JobRecord, contested: frozenset[FlavorResource], now_ms: int, cost: int
+) -> Candidate:
     """A running job as the search sees it.
 
     It stands where the preemptor wants to be, so it uses what is contested, even where nobody limits
@@ -156,7 +172,7 @@ def _candidate(record: JobRecord, contested: frozenset[FlavorResource], now_ms: 
         started_at_ms=record.assigned_at_ms,
         usage={**dict.fromkeys(contested, 0), **record.request},
         stopping=is_leaving(record, now_ms),
-        lost_micro_usd=work_lost(record, now_ms),
+        lost_micro_usd=cost,
     )
 
 
@@ -173,7 +189,7 @@ def _claim(
     journal.roll_back(mark)
     for victim in reversed(victims):
         trial.put_back(victim.id)
-    placement = draft.placement(fit.pool, room.tasks)
+    placement = fit.placement_in(room)
     for victim in sorted(victims, key=lambda one: one.id):
         loser = state.jobs[victim.id]
         draft.victims.add(victim.id)
@@ -192,4 +208,4 @@ def _claim(
     draft.exchange(record, state.request_of(placement), [state.jobs[name] for name in names])
     for node_id in sorted({task.node for task in room.tasks}):
         journal.close(fit.pool, fit.pool.by_id[node_id], record.id)
-    draft.count_share(record, placement, fit.pool)
+    draft.count_share(record, state.charge_of(placement).weight)

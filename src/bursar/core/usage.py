@@ -65,6 +65,15 @@ class TenantUsage:
         """Decayed usage of the tenant and everything below it."""
         return self._accounts[tenant].value_at(now_ms)
 
+    def snapshot(self) -> list[tuple[str, float, int]]:
+        """Each tenant's value and the moment it was true at, exactly as it is kept."""
+        return [(name, one.value, one.at_ms) for name, one in sorted(self._accounts.items())]
+
+    def set_value(self, tenant: str, value: float, at_ms: int) -> None:
+        """Put a value from a ``snapshot`` back; the rate stays what the live jobs make it."""
+        account = self._accounts[tenant]
+        account.value, account.at_ms = value, at_ms
+
     def rate(self, tenant: str) -> int:
         """What the tenant and everything below it is using per millisecond."""
         return self._accounts[tenant].rate_per_ms

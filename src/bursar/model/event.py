@@ -60,11 +60,18 @@ class CheckpointSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStopping:
-    """It was told to stop and still holds what it held."""
+    """It was told to stop and still holds what it held.
+
+    ``on_behalf_of`` is the job that gets its room, ``why`` by what right, and ``lost_micro_usd`` the
+    work that is lost; all three are empty when its own user cancelled it.
+    """
 
     at_ms: int
     job_id: str
     attempt: int
+    on_behalf_of: str = ""
+    why: str = ""
+    lost_micro_usd: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

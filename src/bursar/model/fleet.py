@@ -68,12 +68,22 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+class EngineKind(StrEnum):
+    """What runs the jobs of a cluster."""
+
+    LOCAL = "local"
+    SLURM = "slurm"
+    KUBERNETES = "kubernetes"
+    SIMULATED = "simulated"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """One engine in one place. ``topology_levels`` are label keys, widest first (zone, block, rack)."""
 
     name: str
     topology_levels: tuple[str, ...] = ()
+    engine: EngineKind = EngineKind.SIMULATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

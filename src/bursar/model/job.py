@@ -137,6 +137,8 @@ class JobSpec:
     depends_on: tuple[str, ...] = ()
     retries: int = 0
     array_size: int = 1
+    alike: tuple[str, ...] = ()
+    """What earlier jobs must share with it to tell how long it runs, widest first: a user, a name."""
 
 
 class JobState(StrEnum):

@@ -74,14 +74,29 @@ class OrderTerm(StrEnum):
     SHORTEST_REMAINING = "shortest-remaining"
     LEAST_ATTAINED = "least-attained"
     """By level of GPU time already had (``attained_levels_gpu_ms``), fewest first."""
+    LEAST_EXPECTED = "least-expected"
+    """By the GPU time expected in all: from what jobs like it took, and from what it has had itself.
+    While hardly any job has ended, all are equal."""
 
 
 class PlacementPolicy(StrEnum):
     """Which of the nodes that fit is taken."""
 
+    ROOM_FOR_ALL = "room-for-all"
+    """Where it takes least from the room of all kinds of tasks that usually come."""
     BEST_FIT = "best-fit"
     FIRST_FIT = "first-fit"
+    PACKING = "packing"
+    DOT_PRODUCT = "dot-product"
     FRAGMENTATION_GRADIENT = "fragmentation-gradient"
+    RANDOM = "random"
+    """Any, as drawn from ``placement_seed``, the job and the nodes: the same state, the same choice."""
+
+
+LEARNING_PLACEMENTS = frozenset(
+    {PlacementPolicy.ROOM_FOR_ALL, PlacementPolicy.FRAGMENTATION_GRADIENT}
+)
+"""Those that look at what usually comes."""
 
 
 class VictimOrder(StrEnum):
@@ -89,6 +104,8 @@ class VictimOrder(StrEnum):
 
     NEWEST_FIRST = "newest-first"
     LEAST_LOST_WORK = "least-lost-work"
+    LATEST_FIRST = "latest-first"
+    """The one expected to need most: few are stopped, and those for whom it matters least."""
 
 
 class FairStrategy(StrEnum):
@@ -105,7 +122,7 @@ class OrderPolicy:
     """Who is next: priority class first, then share between tenants, then the terms inside a queue."""
 
     share: SharePolicy = SharePolicy.FAIR_TREE
-    terms: tuple[OrderTerm, ...] = (OrderTerm.DEADLINE, OrderTerm.SUBMITTED)
+    terms: tuple[OrderTerm, ...] = (OrderTerm.DEADLINE, OrderTerm.LEAST_EXPECTED)
     half_life_ms: int | None = 7 * DAY_MS
     usage_unit: UsageUnit = UsageUnit.DOLLARS
     entry_horizon_ms: int = 30 * MINUTE_MS
@@ -116,21 +133,35 @@ class OrderPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillPolicy:
-    """How many blocked kinds get a reservation: 0 turns backfill protection off, 1 is EASY."""
+    """How many blocked kinds get a reservation: 0 turns backfill protection off, 1 is EASY.
+
+    Where run times are not known, a planned start is a guess that keeps others out for nothing. So a
+    job that says nothing of its run time must have waited for ``patience_ms`` before it gets one.
+    """
 
     reservations: int = 1
     unknown_run_time_ms: int = DAY_MS
+    patience_ms: int = DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionLimits:
-    """What keeps preemption from eating the work it is meant to speed up."""
+    """What keeps preemption from eating the work it is meant to speed up.
+
+    The last three are about jobs that are stopped only because another is expected to need less: it
+    must need ``turn_ratio`` times less, and they must save their work, hold no more than one part in
+    ``turn_part_of_pool`` of their pool's GPUs, so that they find room again, and be younger than
+    ``settled_after_ms``, so that nobody starves.
+    """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOST_WORK
     fair_strategies: tuple[FairStrategy, ...] = ()
     minimum_run_ms: int = 5 * MINUTE_MS
     preemptions_per_job: int = 3
     searches_per_cycle: int = 8
+    turn_ratio: int = 4
+    turn_part_of_pool: int = 12
+    settled_after_ms: int | None = DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +169,8 @@ class Policies:
     """All the named choices of one fleet."""
 
     order: OrderPolicy = field(default_factory=OrderPolicy)
-    placement: PlacementPolicy = PlacementPolicy.BEST_FIT
+    placement: PlacementPolicy = PlacementPolicy.ROOM_FOR_ALL
+    placement_seed: int = 0
     backfill: BackfillPolicy = field(default_factory=BackfillPolicy)
     preemption: PreemptionLimits = field(default_factory=PreemptionLimits)
     priority_classes: Mapping[str, int] = field(

@@ -28,11 +28,36 @@ class TasksEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReported:
-    """The job says that its work up to now is safe."""
+    """The job says that its work up to ``at_ms`` is safe; the rest only when it said so."""
 
     job_id: str
     attempt: int
     at_ms: int
+    step: int | None = None
+    save_ms: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """The job says that it goes on from what an earlier attempt saved."""
+
+    job_id: str
+    attempt: int
+    at_ms: int
+    step: int | None = None
+    load_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progressed:
+    """The job says how far it has come. Nothing of it need be saved."""
+
+    job_id: str
+    attempt: int
+    at_ms: int
+    step: int
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,4 +77,4 @@ class NodeBack:
     at_ms: int
 
 
-Report = TasksStarted | TasksEnded | CheckpointReported | NodeGone | NodeBack
+Report = TasksStarted | TasksEnded | CheckpointReported | Resumed | Progressed | NodeGone | NodeBack

@@ -27,6 +27,32 @@ class Quota:
     lending_limit: int | None = None
 
 
+class BudgetPeriod(StrEnum):
+    """When a budget begins anew."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
+
+
+class Enforcement(StrEnum):
+    """What a spent budget does: warn, or stop what would spend more."""
+
+    SOFT = "soft"
+    HARD = "hard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a tenant, with all below it, means to spend in each period."""
+
+    amount_micro_usd: int
+    period: BudgetPeriod = BudgetPeriod.MONTH
+    enforcement: Enforcement = Enforcement.SOFT
+
+
 class Queueing(StrEnum):
     """What a blocked head does to the jobs behind it in its queue."""
 
@@ -43,6 +69,7 @@ class Tenant:
     weight: float = 1.0
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     is_queue: bool = False
+    budget: Budget | None = None
     queueing: Queueing = Queueing.BEST_EFFORT
     preemption: PreemptionPolicy = field(
         default_factory=lambda: PreemptionPolicy(

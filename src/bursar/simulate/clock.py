@@ -6,25 +6,21 @@ runs, byte for byte.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from typing import Any
 
-from bursar.core.alarms import Wake
+from bursar.core.alarms import NEVER_MS, Wake
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import Event
 from bursar.simulate.faults import Outage
 
-NEVER_MS = 1 << 62
+AT_MS, NUMBER, WHAT = range(3)
+Entry = list[Any]
+"""One thing to come: when, the how-manieth it is, and what; None once it has happened or been dropped.
 
-
-class Entry:
-    """One thing to come, until it is ``gone``: it has happened, or will not happen after all."""
-
-    __slots__ = ("gone", "what")
-
-    def __init__(self, what: Event | Wake) -> None:
-        self.what = what
-        self.gone = False
+A list and no object of its own: heaps compare and free lists faster, and a run makes a few for each job.
+"""
 
 
 class Clock:
@@ -38,6 +34,7 @@ class Clock:
     __slots__ = (
         "_events_ahead",
         "_given",
+        "_given_ms",
         "_heap",
         "_next_given",
         "_next_outage",
@@ -48,39 +45,58 @@ class Clock:
 
     def __init__(self, given: Iterable[Event], outages: Iterable[Outage] = ()) -> None:
         self.now_ms = 0
-        self._heap: list[tuple[int, int, Entry]] = []
+        self._heap: list[Entry] = []
         self._pushed = 0
         self._events_ahead = 0
         self._given: Iterator[Event] = iter(given)
-        self._next_given = next(self._given, None)
+        self._next_given: Event | None = None
+        self._given_ms = NEVER_MS
+        self._draw_given()
         self._outages: Iterator[Outage] = iter(outages)
         self._next_outage = next(self._outages, None)
 
-    def push(self, what: Event | Wake) -> Entry:
-        """Let something happen at its time, which must not have passed."""
-        if what.at_ms < self.now_ms:
-            raise BrokenInvariant(f"{what} lies before the present, {self.now_ms} ms")
-        entry = Entry(what)
+    def push(self, event: Event) -> Entry:
+        """Let an event happen at its time, which must not have passed."""
+        at_ms = event.at_ms
+        if at_ms < self.now_ms:
+            raise BrokenInvariant(f"{event} lies before the present, {self.now_ms} ms")
+        self._events_ahead += 1
         self._pushed += 1
-        self._events_ahead += not isinstance(what, Wake)
-        heapq.heappush(self._heap, (what.at_ms, self._pushed, entry))
+        entry: Entry = [at_ms, self._pushed, event]
+        heappush(self._heap, entry)
         return entry
 
+    def set_alarm(self, wake: Wake) -> None:
+        """Wake whoever waits at a time; nobody drops an alarm, it is found to be idle."""
+        if wake.at_ms < self.now_ms:
+            raise BrokenInvariant(f"{wake} lies before the present, {self.now_ms} ms")
+        self._pushed += 1
+        heappush(self._heap, [wake.at_ms, self._pushed, wake])
+
     def drop(self, entry: Entry) -> None:
-        """It will not happen after all, if it has not happened yet."""
-        if not entry.gone:
-            entry.gone = True
-            self._events_ahead -= not isinstance(entry.what, Wake)
+        """The event will not happen after all, if it has not happened yet."""
+        if entry[WHAT] is not None:
+            entry[WHAT] = None
+            self._events_ahead -= 1
 
     @property
     def has_events(self) -> bool:
         """Whether anything but alarms is to come."""
         return self._next_given is not None or self._events_ahead > 0
 
-    def advance(self) -> bool:
-        """Go to the next instant at which there is anything; false when nothing is left."""
-        at_ms = self._next_ms()
-        if at_ms is None:
+    def advance(self, alarm_ms: int = NEVER_MS) -> bool:
+        """Go to the next instant at which there is anything, the alarm included; false: nothing is left."""
+        heap = self._heap
+        while heap and heap[0][WHAT] is None:
+            heappop(heap)
+        at_ms = self._given_ms
+        if alarm_ms < at_ms:
+            at_ms = alarm_ms
+        if heap and heap[0][AT_MS] < at_ms:
+            at_ms = heap[0][AT_MS]
+        if self._next_outage is not None and self.has_events:
+            at_ms = min(at_ms, self._outage_ms(self._next_outage))
+        if at_ms == NEVER_MS:
             return False
         if at_ms < self.now_ms:
             raise BrokenInvariant(f"given events are not in order of time: {at_ms} ms comes late")
@@ -93,29 +109,28 @@ class Clock:
         One at a time: what one event drops or adds within the instant is already respected when the
         next is drawn.
         """
-        while self._next_given is not None and self._next_given.at_ms == self.now_ms:
-            given, self._next_given = self._next_given, next(self._given, None)
+        now_ms = self.now_ms
+        while self._given_ms == now_ms:
+            given = self._next_given
+            assert given is not None
+            self._draw_given()
             yield given
-        while self._next_outage is not None and self._next_outage.at_ms == self.now_ms:
+        while self._next_outage is not None and self._next_outage.at_ms == now_ms:
             outage, self._next_outage = self._next_outage, next(self._outages, None)
             yield outage
         heap = self._heap
-        while heap and heap[0][0] == self.now_ms:
-            entry = heapq.heappop(heap)[2]
-            if not entry.gone:
-                self.drop(entry)
-                yield entry.what
+        while heap and heap[0][AT_MS] == now_ms:
+            entry = heappop(heap)
+            what = entry[WHAT]
+            if what is not None:
+                if type(what) is not Wake:
+                    entry[WHAT] = None
+                    self._events_ahead -= 1
+                yield what
 
-    def _next_ms(self) -> int | None:
-        heap = self._heap
-        while heap and heap[0][2].gone:
-            heapq.heappop(heap)
-        times = [heap[0][0]] if heap else []
-        if self._next_given is not None:
-            times.append(self._next_given.at_ms)
-        if self._next_outage is not None and self.has_events:
-            times.append(self._outage_ms(self._next_outage))
-        return min(times, default=None)
+    def _draw_given(self) -> None:
+        given = self._next_given = next(self._given, None)
+        self._given_ms = NEVER_MS if given is None else given.at_ms
 
     def _outage_ms(self, outage: Outage | None) -> int:
         """When the next outage begins; those that nobody was there to see are passed over."""

@@ -15,9 +15,9 @@ from typing import Any, TextIO
 from bursar.model.errors import UserError
 from bursar.model.event import Event
 from bursar.model.fleet import Fleet
+from bursar.model.plain_values import TAG, NotThatValue, from_plain, to_plain
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
-from bursar.model.plain_values import TAG, NotThatValue, from_plain, to_plain
 
 VERSION = 1
 VERSION_KEY = "bursar_event_log"

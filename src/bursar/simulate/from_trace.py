@@ -32,6 +32,7 @@ from bursar.model.job import (
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 from bursar.model.units import MILLI
+from bursar.simulate.readers.gpu_names import ANONYMOUS
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.trace import Trace, TraceJob
 
@@ -265,6 +266,7 @@ class _Submissions:
             constraints=mapping.constraints,
             checkpoint=mapping.checkpoint,
             retries=mapping.retries,
+            alike=tuple(filter(None, (job.team, job.user, job.name))),
         )
 
     def _note(self, job: TraceJob) -> None:
@@ -293,7 +295,7 @@ class _Submissions:
 
     def _work_out(self, ask: _Ask) -> tuple[TaskGroup, ...] | str:
         try:
-            models = tuple(sorted({find_gpu_model(name).name for name in ask.gpu_models}))
+            models = tuple(sorted({_catalog_name(name) for name in ask.gpu_models}))
             groups = _task_groups(ask, models, self._gpus_per_node(models), self._mapping.slices)
             spec = JobSpec(
                 name="job",
@@ -304,7 +306,11 @@ class _Submissions:
             )
             check_job(
                 Arrival(
-                    spec=spec, job_id="job", at_ms=0, state=self._state, known_models=KNOWN_MODELS
+                    spec=spec,
+                    job_id="job",
+                    at_ms=0,
+                    state=self._state,
+                    known_models=KNOWN_MODELS.union(models),
                 )
             )
         except UserError as error:
@@ -320,6 +326,11 @@ class _Submissions:
             if not models or (spec.gpu_model and spec.gpu_model.name in models)
         ]
         return max(fitting, default=0) or max((spec.gpus_per_node for spec in specs), default=0)
+
+
+def _catalog_name(name: str) -> str:
+    """The catalog's name of a GPU model. A type whose model its publisher hides keeps its own."""
+    return name if name.startswith(ANONYMOUS) else find_gpu_model(name).name
 
 
 def _wrong_times(job: TraceJob) -> str:

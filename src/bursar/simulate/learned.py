@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from bursar.model.event import AttemptSucceeded, Event, JobCancelled
-from bursar.model.units import HOUR_MS
+from bursar.model.event import AttemptSucceeded, Event, JobCancelled, JobSubmitted
+from bursar.model.job import JobSpec, MpsShare, WholeGpus
+from bursar.model.units import HOUR_MS, MILLI
 from bursar.simulate.trace import TraceJob
 
 FIRST_GUESS_MS = HOUR_MS
@@ -61,9 +62,20 @@ class Predictor:
         job before was submitted.
         """
         for job in jobs:
-            likenesses = _likenesses(job)
-            self._alive[job.job_id] = likenesses, job.run_ms
-            yield replace(job, expected_ms=self._guess_ms(likenesses))
+            guess_ms = self.guess_ms(job.job_id, _likenesses(job), job.run_ms)
+            yield replace(job, expected_ms=guess_ms)
+
+    def guess_submitted(self, event: JobSubmitted, run_ms: int) -> JobSubmitted:
+        """The same for a job of a recorded history, which its queue, name and size make alike."""
+        spec = event.spec
+        likenesses = _likenesses_of(spec)
+        guess_ms = self.guess_ms(event.job_id, likenesses, run_ms)
+        return replace(event, spec=replace(spec, expected_run_ms=guess_ms))
+
+    def guess_ms(self, job_id: str, likenesses: tuple[Likeness, ...], run_ms: int) -> int:
+        """A guess from what has ended. The true run time is only kept for when the job has ended."""
+        self._alive[job_id] = likenesses, run_ms
+        return self._guess_ms(likenesses)
 
     def follow_all(self, events: Iterable[Event]) -> None:
         """Learn from jobs that have ended well; forget those that were given up."""
@@ -97,3 +109,24 @@ def _likenesses(job: TraceJob) -> tuple[Likeness, ...]:
         (team, user, size),
         (team, user, size, job.name),
     )
+
+
+def _likenesses_of(spec: JobSpec) -> tuple[Likeness, ...]:
+    """The same of a job as it was submitted; its user and name are in what it says it is like."""
+    size = sum(group.count * _gpu_milli(group.gpu) for group in spec.groups)
+    return (
+        (),
+        (spec.queue,),
+        (spec.queue, *spec.alike, size),
+        (spec.queue, *spec.alike, size, spec.name),
+    )
+
+
+def _gpu_milli(request: object) -> int:
+    match request:
+        case WholeGpus(count=count):
+            return count * MILLI
+        case MpsShare(percent=percent):
+            return percent * MILLI // 100
+        case _:
+            return 0

@@ -6,16 +6,31 @@ orders into facts are those of the live system.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Protocol, get_args
 
-from bursar.core.alarms import Wake, calls_for_a_cycle, still_matters, wake_again, wakes_after
+from bursar.core.alarms import (
+    NEVER_MS,
+    QUIET,
+    AttemptAlarms,
+    Wake,
+    other_wakes_after,
+    still_matters,
+    wake_again,
+)
 from bursar.core.cycle import decide
 from bursar.core.orders import events_for
 from bursar.core.state import FleetState
-from bursar.model.decision import Decision, Hold
-from bursar.model.event import AttemptFailed, Event, RoomReleased
+from bursar.model.decision import Decision, Hold, ReleaseRoom
+from bursar.model.event import (
+    AttemptAssigned,
+    AttemptFailed,
+    AttemptStarted,
+    Event,
+    JobSubmitted,
+)
 from bursar.simulate.clock import Clock
 from bursar.simulate.faults import Outage
 from bursar.simulate.scenario import Scenario
@@ -25,12 +40,27 @@ Check = Callable[[FleetState, tuple[Decision, ...], int], None]
 """Raises when decisions are not sound."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarms(Protocol):
+    """Whoever knows when the age or the lateness of an attempt may matter to those who wait."""
+
+    are_set: bool
+
+    def assigned(self, event: AttemptAssigned) -> None:
+        """An attempt was given its place."""
+
+    def next_ms(self) -> int:
+        """When the next alarm rings."""
+
+    def hear(self, now_ms: int, someone_waits: bool) -> bool:
+        """Pass the alarms up to now; whether one rings that somebody waits for."""
+
+
+@dataclass(slots=True)
 class Step:
     """One instant: what happened, what was decided, and the facts that the orders became.
 
     ``cycle_ns`` is the real time that deciding took, None when no cycle ran. It is the only number
-    that differs from run to run.
+    that differs from run to run. (Nobody changes a step, but to freeze it takes longer than to make it.)
     """
 
     now_ms: int
@@ -51,13 +81,21 @@ class Simulation:
         self._world = World(self._clock, scenario.run_ms, scenario.delays, faults)
         self._check = check
         self._someone_waits = False
+        self._room_released = False
+        self.use_alarms(AttemptAlarms(self.state))
+
+    def use_alarms(self, alarms: Alarms) -> None:
+        """Be woken for attempts by these; before the first step."""
+        self._alarms = alarms
+        self._bring_in = self._bringers()
 
     def steps(self) -> Iterator[Step]:
         """Run until nothing is left to happen."""
-        while self._clock.advance():
+        clock, alarms = self._clock, self._alarms
+        while clock.advance(alarms.next_ms() if self._someone_waits else NEVER_MS):
+            woken = alarms.are_set and alarms.hear(clock.now_ms, self._someone_waits)
             events: list[Event] = []
-            woken = False
-            for what in self._clock.due():
+            for what in clock.due():
                 if isinstance(what, Wake):
                     woken = self._hear(what) or woken
                 elif isinstance(what, Outage):
@@ -65,58 +103,63 @@ class Simulation:
                 else:
                     self._apply(what)
                     events.append(what)
-            if calls_for_a_cycle(events) or woken:
-                yield from self._cycles(events)
+            if woken or not QUIET.issuperset(map(type, events)):
+                yield self._cycle(tuple(events))
+                while self._room_released:
+                    yield self._cycle(())
             elif events:
-                yield self._step(events, (), (), None)
+                yield Step(clock.now_ms, tuple(events), (), (), None)
 
-    def _cycles(self, events: list[Event]) -> Iterator[Step]:
-        """A cycle, and another for as long as its own orders open room that it had kept."""
-        step = self._cycle(events)
-        yield step
-        while any(isinstance(event, RoomReleased) for event in step.committed):
-            step = self._cycle([])
-            yield step
-
-    def _cycle(self, events: list[Event]) -> Step:
+    def _cycle(self, events: tuple[Event, ...]) -> Step:
+        """Decide and carry out. Orders that open kept room call for another cycle at once."""
         now_ms = self._clock.now_ms
         began_ns = perf_counter_ns()
         decisions = decide(self.state, now_ms)
         cycle_ns = perf_counter_ns() - began_ns
         if self._check is not None:
             self._check(self.state, decisions, now_ms)
-        self._someone_waits = any(isinstance(decision, Hold) for decision in decisions)
+        self._someone_waits = self._room_released = False
         committed: list[Event] = []
         for decision in decisions:
-            if not isinstance(decision, Hold):
-                for fact in events_for(decision, now_ms):
-                    self._apply(fact)
-                    committed.append(fact)
-                self._world.carry_out(decision)
-        return self._step(events, decisions, committed, cycle_ns)
-
-    def _step(
-        self,
-        events: Iterable[Event],
-        decisions: tuple[Decision, ...],
-        committed: Iterable[Event],
-        cycle_ns: int | None,
-    ) -> Step:
-        return Step(
-            now_ms=self._clock.now_ms,
-            events=tuple(events),
-            decisions=decisions,
-            committed=tuple(committed),
-            cycle_ns=cycle_ns,
-        )
+            if isinstance(decision, Hold):
+                # Holds stand behind all orders: nothing after this one is to be carried out.
+                self._someone_waits = True
+                break
+            for fact in events_for(decision, now_ms):
+                self._apply(fact)
+                committed.append(fact)
+            if isinstance(decision, ReleaseRoom):
+                self._room_released = True
+            self._world.carry_out(decision)
+        return Step(now_ms, events, decisions, tuple(committed), cycle_ns)
 
     def _apply(self, event: Event) -> None:
-        self.state.apply(event)
-        self._world.follow(event)
-        if isinstance(event, AttemptFailed) and event.job_id in self.state.finished:
+        """Bring the state up to an event, then the world, then set the alarms that it calls for."""
+        for bring in self._bring_in[type(event)]:
+            bring(event)
+
+    def _bringers(self) -> dict[type, tuple[Callable[..., None], ...]]:
+        """Who hears of which kind of event, found once: there are several events to a job."""
+        after: dict[type, Callable[..., None]] = {
+            AttemptAssigned: self._alarms.assigned,
+            AttemptStarted: self._set_alarms,
+            JobSubmitted: self._set_alarms,
+            AttemptFailed: self._forget_if_over,
+        }
+        found = {}
+        for kind in get_args(Event):
+            world = self._world.follower_of(kind)
+            hearing = (self.state.applier_of(kind), world, after.get(kind))
+            found[kind] = tuple(one for one in hearing if one is not None)
+        return found
+
+    def _set_alarms(self, event: AttemptStarted | JobSubmitted) -> None:
+        for wake in other_wakes_after(self.state, event):
+            self._clock.set_alarm(wake)
+
+    def _forget_if_over(self, event: AttemptFailed) -> None:
+        if event.job_id not in self.state.jobs:
             self._world.forget(event.job_id)
-        for wake in wakes_after(self.state, event):
-            self._clock.push(wake)
 
     def _begin(self, outage: Outage) -> None:
         """What the outage looks like is put on the clock, unless its node is gone already."""
@@ -132,5 +175,5 @@ class Simulation:
         # start would keep the clock running for ever.
         again = wake_again(self.state, wake)
         if again is not None and self._clock.has_events:
-            self._clock.push(again)
+            self._clock.set_alarm(again)
         return still_matters(self.state, wake, someone_waits=self._someone_waits)

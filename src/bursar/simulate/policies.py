@@ -84,12 +84,17 @@ def _sorted_by(*terms: OrderTerm) -> OrderPolicy:
 TIME_SHARING = PreemptionLimits(preemptions_per_job=1_000_000, searches_per_cycle=64)
 """Where jobs take turns, how often one is stopped says nothing; how long it runs at least does."""
 
+TURNS_PER_JOB = 16
+"""Enough for the few jobs that yield again and again to those that need little; still an end to it."""
+
 ORDERS: Mapping[str, Recipe] = {
     "bursar": Recipe(
-        title="our default: fair tree, deadlines, EASY backfill, least lost work preempted",
+        title="our default: fair tree, deadlines, least expected work by what was learned, EASY",
         order=OrderPolicy(),
+        within_queue=WithinQueue.LATER_IN_ORDER,
         backfill="easy",
-        preemption="least-lost-work",
+        preemption="latest-first",
+        limits=PreemptionLimits(preemptions_per_job=TURNS_PER_JOB),
     ),
     "fifo-strict": Recipe(
         title="first come, first served; nobody passes a blocked job",
@@ -165,6 +170,7 @@ PREEMPTIONS: Mapping[str, VictimOrder | None] = {
     "none": None,
     "newest": VictimOrder.NEWEST_FIRST,
     "least-lost-work": VictimOrder.LEAST_LOST_WORK,
+    "latest-first": VictimOrder.LATEST_FIRST,
 }
 
 
@@ -238,6 +244,16 @@ def _with_placement(choice: PolicyChoice, value: str) -> PolicyChoice:
     return replace(choice, policies=replace(choice.policies, placement=PLACEMENTS[value]))
 
 
+def _with_placement_seed(choice: PolicyChoice, value: str) -> PolicyChoice:
+    if not (value.isascii() and value.isdigit()):
+        raise UserError(
+            f"placement-seed={value!r} is not a whole number of 0 or more.",
+            fix="Write one, for example 'placement-seed=7'.",
+            code="unknown-policy",
+        )
+    return replace(choice, policies=replace(choice.policies, placement_seed=int(value)))
+
+
 def _with_backfill(choice: PolicyChoice, value: str) -> PolicyChoice:
     policies = choice.policies
     changed = replace(policies.backfill, reservations=_reservations(value))
@@ -293,6 +309,7 @@ def _with_minimum_run(choice: PolicyChoice, value: str) -> PolicyChoice:
 
 CHANGES: Mapping[str, Callable[[PolicyChoice, str], PolicyChoice]] = {
     "placement": _with_placement,
+    "placement-seed": _with_placement_seed,
     "backfill": _with_backfill,
     "preemption": _with_preemption,
     "estimates": _with_estimates,

@@ -7,7 +7,7 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import assert_never
 
 from bursar.core.charge import run_time_of
@@ -35,7 +35,7 @@ from bursar.model.event import (
 )
 from bursar.model.job import JobSpec
 from bursar.model.units import MILLI
-from bursar.simulate.clock import Clock, Entry
+from bursar.simulate.clock import AT_MS, Clock, Entry
 from bursar.simulate.faults import Fate, Faults
 from bursar.simulate.scenario import Delays
 
@@ -70,11 +70,17 @@ class _Run:
     )
 
     def __init__(self, attempt: int, spec: JobSpec, placement: Placement, fate: Fate) -> None:
+        tasks, groups = placement.tasks, spec.groups
         self.attempt = attempt
         self.fate = fate
-        self.nodes = {task.node for task in placement.tasks}
-        self.wanted = sum(group.count for group in spec.groups) * fate.slow_milli
-        self.granted = sum(task.count for task in placement.tasks) * MILLI
+        if len(tasks) == 1 == len(groups):
+            self.nodes: Collection[str] = (tasks[0].node,)
+            self.wanted = groups[0].count * fate.slow_milli
+            self.granted = tasks[0].count * MILLI
+        else:
+            self.nodes = {task.node for task in tasks}
+            self.wanted = sum(group.count for group in groups) * fate.slow_milli
+            self.granted = sum(task.count for task in tasks) * MILLI
         self.since_ms: int | None = None
         self.fails_at_ms: int | None = None
         self.leaves_at_ms: int | None = None
@@ -108,20 +114,24 @@ class World:
         self._untroubled = Fate(start_ms=delays.start_ms)
         self._works: dict[str, _Work] = {}
         self._on_node: dict[str, set[str]] = {}
+        self._follow: dict[type, Callable[..., None]] = {
+            JobSubmitted: self._submitted,
+            JobCancelled: self._cancelled,
+            AttemptStarted: self._started,
+            CheckpointSaved: self._saved,
+            AttemptSucceeded: self._succeeded,
+            AttemptPreempted: self._cut_short,
+            AttemptFailed: self._cut_short,
+            NodeLost: self._lose,
+        }
 
     # -- orders ----------------------------------------------------------------------------------
 
     def carry_out(self, order: Order) -> None:
         """Begin what an order asks for; its outcome is reported when it comes true."""
         match order:
-            case StartJob(job_id=job_id, attempt=attempt, placement=placement):
-                work = self._works[job_id]
-                if work.run is not None:
-                    raise BrokenInvariant(f"{job_id}: attempt {attempt} beside a live one")
-                work.run = _Run(attempt, work.spec, placement, self._fate(job_id, attempt))
-                for node in work.run.nodes:
-                    self._on_node.setdefault(node, set()).add(job_id)
-                self._plan(job_id, work, work.run)
+            case StartJob():
+                self._start(order)
             case PreemptJob(job_id=job_id):
                 self._stop(job_id)
             case StopJob(job_id=job_id):
@@ -134,37 +144,40 @@ class World:
 
     # -- events ----------------------------------------------------------------------------------
 
-    def follow(self, event: Event) -> None:
-        """Let an event that has just come true have its consequences."""
-        match event:
-            case JobSubmitted(job_id=job_id, spec=spec):
-                self._works[job_id] = _Work(spec, self._true_run_ms(job_id, spec))
-            case AttemptStarted(job_id=job_id):
-                work, run = self._live(job_id)
-                restart_ms = work.spec.checkpoint.restart_ms if work.has_run else 0
-                work.has_run = True
-                run.begin(event.at_ms + restart_ms, work.run_ms - work.saved_ms)
-                self._plan(job_id, work, run)
-            case CheckpointSaved(job_id=job_id):
-                work, run = self._live(job_id)
-                assert run.since_ms is not None
-                work.saved_ms += run.progress_ms(event.at_ms - run.since_ms)
-                run.since_ms = event.at_ms
-                self._plan(job_id, work, run)
-            case AttemptPreempted(job_id=job_id) | AttemptFailed(job_id=job_id):
-                self._leave(job_id)
-                self._forget_if_over(job_id)
-            case AttemptSucceeded(job_id=job_id):
-                self._leave(job_id)
-                del self._works[job_id]
-            case JobCancelled(job_id=job_id):
-                if job_id in self._works:
-                    self._works[job_id].over = True
-                    self._forget_if_over(job_id)
-            case NodeLost(node=node):
-                self._lose(node)
-            case _:
-                pass
+    def follower_of(self, kind: type[Event]) -> Callable[..., None] | None:
+        """What lets events of a kind have their consequences once they have come true."""
+        return self._follow.get(kind)
+
+    def _submitted(self, event: JobSubmitted) -> None:
+        job_id, spec = event.job_id, event.spec
+        self._works[job_id] = _Work(spec, self._true_run_ms(job_id, spec))
+
+    def _started(self, event: AttemptStarted) -> None:
+        work, run = self._live(event.job_id)
+        restart_ms = work.spec.checkpoint.restart_ms if work.has_run else 0
+        work.has_run = True
+        run.begin(event.at_ms + restart_ms, work.run_ms - work.saved_ms)
+        self._plan(event.job_id, work, run)
+
+    def _saved(self, event: CheckpointSaved) -> None:
+        work, run = self._live(event.job_id)
+        assert run.since_ms is not None
+        work.saved_ms += run.progress_ms(event.at_ms - run.since_ms)
+        run.since_ms = event.at_ms
+        self._plan(event.job_id, work, run)
+
+    def _succeeded(self, event: AttemptSucceeded) -> None:
+        self._leave(event.job_id)
+        del self._works[event.job_id]
+
+    def _cut_short(self, event: AttemptPreempted | AttemptFailed) -> None:
+        self._leave(event.job_id)
+        self._forget_if_over(event.job_id)
+
+    def _cancelled(self, event: JobCancelled) -> None:
+        if event.job_id in self._works:
+            self._works[event.job_id].over = True
+            self._forget_if_over(event.job_id)
 
     def forget(self, job_id: str) -> None:
         """The job is over and will not be tried again."""
@@ -178,7 +191,9 @@ class World:
             saves = work.spec.checkpoint.interval_ms is not None
             if saves and run.since_ms is not None and run.since_ms < now_ms:
                 saved = CheckpointSaved(at_ms=now_ms, job_id=job_id, attempt=run.attempt)
-                self._put(run, saved)
+                if run.entry is not None:
+                    self._clock.drop(run.entry)
+                run.entry = self._clock.push(saved)
 
     # -- small steps -----------------------------------------------------------------------------
 
@@ -187,13 +202,25 @@ class World:
             return self._untroubled
         return self._faults.fate(job_id, attempt, self._delays.start_ms)
 
+    def _start(self, order: StartJob) -> None:
+        job_id, attempt = order.job_id, order.attempt
+        work = self._works[job_id]
+        if work.run is not None:
+            raise BrokenInvariant(f"{job_id}: attempt {attempt} beside a live one")
+        run = work.run = _Run(attempt, work.spec, order.placement, self._fate(job_id, attempt))
+        on_node = self._on_node
+        for node in run.nodes:
+            holders = on_node.get(node)
+            if holders is None:
+                on_node[node] = {job_id}
+            else:
+                holders.add(job_id)
+        self._plan(job_id, work, run)
+
     def _leave(self, job_id: str) -> None:
         work, run = self._live(job_id)
         for node in run.nodes:
-            holders = self._on_node[node]
-            holders.discard(job_id)
-            if not holders:
-                del self._on_node[node]
+            self._on_node[node].discard(job_id)
         work.run = None
 
     def _stop(self, job_id: str) -> None:
@@ -209,29 +236,24 @@ class World:
 
     def _plan(self, job_id: str, work: _Work, run: _Run) -> None:
         """Put the attempt's next thing on the clock, in place of what was there."""
-        self._put(run, self._next_event(job_id, work, run))
-
-    def _put(self, run: _Run, event: Event) -> None:
-        if run.entry is not None:
-            self._clock.drop(run.entry)
-        run.entry = self._clock.push(event)
-
-    def _next_event(self, job_id: str, work: _Work, run: _Run) -> Event:
         event = self._undisturbed(job_id, work, run)
         leaves_at_ms = run.leaves_at_ms
         if leaves_at_ms is not None and leaves_at_ms <= event.at_ms:
-            return AttemptPreempted(at_ms=leaves_at_ms, job_id=job_id, attempt=run.attempt)
-        return event
+            event = AttemptPreempted(at_ms=leaves_at_ms, job_id=job_id, attempt=run.attempt)
+        if run.entry is not None:
+            self._clock.drop(run.entry)
+        run.entry = self._clock.push(event)
 
     def _undisturbed(self, job_id: str, work: _Work, run: _Run) -> Event:
         """What comes next if nobody intervenes."""
         attempt = run.attempt
         if run.since_ms is None:
-            at_ms = run.entry.what.at_ms if run.entry else self._clock.now_ms + run.fate.start_ms
+            at_ms = run.entry[AT_MS] if run.entry else self._clock.now_ms + run.fate.start_ms
             return AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
         end_ms = run.since_ms + run.time_for(work.run_ms - work.saved_ms)
-        fails = run.fails_at_ms is not None and run.fails_at_ms < end_ms
-        if run.fails_at_ms is not None and fails:
+        fails = False
+        if run.fails_at_ms is not None and run.fails_at_ms < end_ms:
+            fails = True
             end_ms = max(self._clock.now_ms, run.fails_at_ms)
         interval_ms = work.spec.checkpoint.interval_ms
         if interval_ms is not None and run.since_ms + interval_ms < end_ms:
@@ -246,13 +268,14 @@ class World:
         assert work.run is not None
         return work, work.run
 
-    def _lose(self, node: str) -> None:
-        for job_id in sorted(self._on_node.get(node, ())):
+    def _lose(self, event: NodeLost) -> None:
+        for job_id in sorted(self._on_node.get(event.node, ())):
             _, run = self._live(job_id)
             assert run.entry is not None
             self._clock.drop(run.entry)
             self._leave(job_id)
             self._forget_if_over(job_id)
+        self._on_node.pop(event.node, None)
 
     def _true_run_ms(self, job_id: str, spec: JobSpec) -> int:
         run_ms = self._run_ms.get(job_id, spec.expected_run_ms or run_time_of(spec))

@@ -15,6 +15,7 @@ from bursar.core.admission.partition_rules import partition_problems
 from bursar.core.admission.place_rules import PLACE_RULES
 from bursar.core.admission.problem import refuse_if_any
 from bursar.core.admission.room_rules import room_problems
+from bursar.core.admission.soundness import is_sound
 from bursar.core.admission.tenant_rules import policy_problems, tenant_problems
 from bursar.core.admission.values import value_problems
 from bursar.core.state import FleetState
@@ -80,7 +81,8 @@ def check_job(arrival: Arrival) -> None:
     about pools.
     """
     subject = f"job {str(arrival.spec.name)[:60]!r}"
-    refuse_if_any(subject, value_problems(arrival.spec))
+    if not is_sound(arrival.spec):
+        refuse_if_any(subject, value_problems(arrival.spec))
     rules = (*JOB_RULES, *PLACE_RULES)
     refuse_if_any(subject, (problem for rule in rules for problem in rule(arrival)))
     refuse_if_any(subject, room_problems(arrival))

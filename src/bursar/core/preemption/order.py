@@ -16,7 +16,7 @@ def victim_key(candidate: Candidate, own_queue: str, order: VictimOrder) -> Orde
 
     The order alone is never a licence: legality has been decided before anything is sorted.
     """
-    lost = candidate.lost_micro_usd if order is VictimOrder.LEAST_LOST_WORK else 0
+    lost = 0 if order is VictimOrder.NEWEST_FIRST else candidate.lost_micro_usd
     return (
         not candidate.stopping,
         candidate.queue == own_queue,

@@ -24,8 +24,8 @@ from bursar.model.event import (
     JobSubmitted,
 )
 from bursar.model.job import JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
-from bursar.simulate.event_log import VERSION_KEY
 from bursar.model.plain_values import NotThatValue, from_plain
+from bursar.simulate.event_log import VERSION_KEY
 from bursar.simulate.readers.draft import TraceDraft
 from bursar.simulate.readers.roles import Role, as_one, remarks_on
 from bursar.simulate.readers.source import TraceText

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bursar.model.event import Event, JobSubmitted
+from bursar.simulate.collector import seldom_collecting
 from bursar.simulate.loop import Simulation
 from bursar.simulate.measures import Measures
 from bursar.simulate.scenario import Scenario
@@ -49,6 +50,16 @@ def follow(
     listeners: Sequence[Listener] = (),
 ) -> Followed:
     """Take every step, measure it, and tell those who listen what happened in it."""
+    with seldom_collecting():
+        return _follow(scenario, jobs_in_all, watch, listeners)
+
+
+def _follow(
+    scenario: Scenario,
+    jobs_in_all: int | None,
+    watch: Watch | None,
+    listeners: Sequence[Listener],
+) -> Followed:
     simulation = Simulation(scenario)
     measures = Measures(simulation.state)
     submitted = 0

@@ -66,7 +66,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     """Read, choose and put together what the request names; whatever is wrong is a ``UserError``."""
     fleet = request.fleet
     choice = choose_policy(request.policy, fleet.policies)
-    faults = choose_faults(request.faults, request.seed)
+    faults = choose_faults(request.faults, request.seed, fleet.fleet)
     workload = open_workload(request.jobs())
     predictor = Predictor() if choice.estimates is Estimates.LEARNED else None
     run = as_scenario(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bursar.core.admission import check_fleet
-from bursar.model.errors import UserError
 from bursar.model.event import (
     Event,
     ForeignUsageSeen,
@@ -20,6 +19,7 @@ from bursar.model.event import (
 )
 from bursar.model.tenant import Tenant
 from bursar.simulate.event_log import read_run
+from bursar.simulate.learned import Predictor
 from bursar.simulate.policies import Estimates
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.study.changes import Setting, change
@@ -53,15 +53,18 @@ class WhatIf:
     ) -> RunOutcome:
         history = self.history
         removed = _nodes(self.before) - _nodes(setting)
+        predictor = Predictor()
         scenario = Scenario(
             fleet=setting.fleet,
             tenants=setting.tenants,
             policies=setting.policies,
-            events=_as_changed(history, setting, removed, changes),
+            events=_as_changed(
+                history, setting, _Change(texts=changes, removed=removed, predictor=predictor)
+            ),
             run_ms=history.run_ms,
             delays=history.delays,
         )
-        followed = follow(scenario, history.jobs, watch)
+        followed = follow(scenario, history.jobs, watch, (predictor.follow_all,))
         return RunOutcome(
             summary=followed.measures.summary(name),
             series=followed.measures.series(),
@@ -83,12 +86,6 @@ def prepare_whatif(path: Path, changes: Sequence[str]) -> WhatIf:
     after = before
     for text in changes:
         after = change(after, text)
-    if after.choice is not None and after.choice.estimates is Estimates.LEARNED:
-        raise UserError(
-            "--change policy: run times cannot be learned from a log while it is run again.",
-            fix="Leave estimates=learned and qssf to 'bursar simulate'.",
-            code="bad-change",
-        )
     check_fleet(after.fleet, after.tenants, after.policies)
     return WhatIf(
         source=str(path),
@@ -99,20 +96,29 @@ def prepare_whatif(path: Path, changes: Sequence[str]) -> WhatIf:
     )
 
 
-def _as_changed(
-    history: History, setting: Setting, removed: frozenset[str], changes: Sequence[str]
-) -> Iterator[Event]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What makes the second run another one, and who guesses run times in it."""
+
+    texts: tuple[str, ...]
+    removed: frozenset[str]
+    predictor: Predictor
+
+
+def _as_changed(history: History, setting: Setting, made: _Change) -> Iterator[Event]:
     """The events from outside as they meet the changed fleet."""
     estimates = Estimates.WRITTEN if setting.choice is None else setting.choice.estimates
     for event in history.events:
         match event:
-            case NodeAdded(node=node) if node.id in removed:
+            case NodeAdded(node=node) if node.id in made.removed:
                 continue
             case NodeDrained() | NodeRestored() | NodeLost() | ForeignUsageSeen():
-                if event.node not in removed:
+                if event.node not in made.removed:
                     yield event
             case TenantChanged(tenant=tenant):
-                yield replace(event, tenant=_changed_tenant(tenant, setting, changes))
+                yield replace(event, tenant=_changed_tenant(tenant, setting, made.texts))
+            case JobSubmitted() if estimates is Estimates.LEARNED:
+                yield made.predictor.guess_submitted(event, history.run_ms[event.job_id])
             case JobSubmitted():
                 yield _told(event, estimates, history.run_ms)
             case _:

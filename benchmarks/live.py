@@ -1,0 +1,132 @@
+"""(g) Short real jobs through everything: API, log, decisions, processes, reports. Wall-clock time.
+
+Beside it, bare ``sbatch`` where a Slurm is installed and up on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figure import Figure
+from bursar.client import Client
+from bursar.model.event import AttemptAssigned, AttemptStarted, AttemptSucceeded
+from bursar.model.job import JobState
+from bursar.ports import Recorded
+from bursar.store import open_store
+
+JOBS = int(os.environ.get("BURSAR_BENCH_JOBS", "10000"))
+BULK = 500
+MOST_SECONDS = 600.0
+FLEET = """
+clusters: {here: {engine: local}}
+pools:
+  t4: {cluster: here, market: owned, gpu_model: t4, gpus_per_node: 8, cpus: 256, memory_gib: 512,
+       usd_per_node_hour: 1.6, nodes: 4}
+tenants:
+  acme: {children: {left: {}, right: {}}}
+"""
+
+
+def figures() -> list[Figure]:
+    """Completed jobs a second, and how long a freed GPU waits for the next process."""
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder) / "state"
+        (Path(folder) / "fleet.yaml").write_text(FLEET, encoding="utf-8")
+        words = ["up", "--port", "0", "--state", str(state), "--fleet", f"{folder}/fleet.yaml"]
+        server = subprocess.Popen(
+            [sys.executable, "-m", "bursar", *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            seconds = _run_jobs(state)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(30)
+        waits = _waits(state)
+    return [
+        Figure(
+            scenario="(g) live",
+            what=f"{JOBS:,} real 'true' jobs end to end, completed a second",
+            measured=f"{JOBS / seconds:,.0f}/s",
+            reference="Slurm 35-42/s",
+        ),
+        Figure(
+            scenario="(g) live",
+            what="free GPU to process start, p50 / p99",
+            measured=f"{_percentile(waits, 50):.2f} / {_percentile(waits, 99):.2f} s",
+            reference="p50 under 0.3 s",
+        ),
+    ]
+
+
+def _run_jobs(state: Path) -> float:
+    deadline = time.monotonic() + 60
+    while not (state / "server.json").exists() or not (state / "admin-token").exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the server did not come up")
+        time.sleep(0.05)
+    os.environ["BURSAR_STATE"] = str(state)
+    with Client() as client:
+        began = time.monotonic()
+        document: dict[str, Any] = {"name": "true", "run": "true", "resources": {"cpus": 1}}
+        document["resources"]["accelerators"] = "T4:1"
+        for first in range(0, JOBS, BULK):
+            queue = "left" if first // BULK % 2 else "right"
+            client.submit_many([{**document, "queue": queue}] * min(BULK, JOBS - first))
+        while time.monotonic() - began < MOST_SECONDS:
+            if counted(state) >= JOBS:
+                return time.monotonic() - began
+            time.sleep(0.5)
+    raise TimeoutError(f"the jobs took more than {MOST_SECONDS:.0f} s")
+
+
+def counted(state: Path) -> int:
+    """Jobs that have succeeded, read beside the server."""
+    store = open_store(state / "bursar.db", read_only=True)
+    try:
+        return store.count_jobs(None).get(JobState.SUCCEEDED, 0)
+    finally:
+        store.close()
+
+
+def _waits(state: Path) -> list[float]:
+    """For each process that got a used GPU: seconds between the end before it and its own start."""
+    freed: dict[tuple[str, int], int] = {}
+    devices: dict[str, list[tuple[str, int]]] = {}
+    waits: list[float] = []
+    store = open_store(state / "bursar.db", read_only=True)
+    try:
+        for recorded in store.events():
+            _follow(recorded, devices, freed, waits)
+    finally:
+        store.close()
+    return waits
+
+
+def _follow(
+    recorded: Recorded,
+    devices: dict[str, list[tuple[str, int]]],
+    freed: dict[tuple[str, int], int],
+    waits: list[float],
+) -> None:
+    match recorded.event:
+        case AttemptAssigned(job_id=job_id, placement=placement):
+            devices[job_id] = [(task.node, gpu) for task in placement.tasks for gpu in task.gpus]
+        case AttemptStarted(job_id=job_id, at_ms=at_ms):
+            ends = [freed[one] for one in devices[job_id] if one in freed]
+            waits += [(at_ms - max(ends)) / 1000] if ends else []
+        case AttemptSucceeded(job_id=job_id, at_ms=at_ms):
+            freed |= dict.fromkeys(devices.pop(job_id), at_ms)
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100)[percent - 1] if len(values) > 1 else 0.0

@@ -1,0 +1,90 @@
+"""(o) Orders side by side on public traces: how long jobs take from submission to their end.
+
+Nobody is told run times but ``sjf`` and ``srtf``, which know the truth; ``qssf`` and ours learn from jobs
+that have ended. Jobs save their work every 10 minutes, and going on after a stop costs a minute.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from benchmarks.figure import Figure
+from bursar.model.fleet import Fleet
+from bursar.model.job import Checkpoint
+from bursar.model.policy import Policies
+from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS, SECOND_MS
+from bursar.simulate.measures import Summary
+from bursar.simulate.scenario import Delays
+from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.testing import fleet_of, pool
+
+TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
+PHILLY = TRACES / "bench" / "philly_5000_20171106.csv"
+HELIOS = TRACES / "helios_slice" / "helios_venus_2vc_sept.csv.xz"
+ORDERS = ("fifo-strict", "fifo", "sjf", "srtf", "las", "qssf", "bursar")
+SAVING = Checkpoint(interval_ms=10 * MINUTE_MS, restart_ms=MINUTE_MS)
+PUBLISHED = {
+    ("Philly", "fifo-strict"): "66,471.7 (Helios' simulator), 66,464 (Tiresias)",
+    ("Philly", "sjf"): "12,719.3 (Helios' simulator)",
+    ("Philly", "srtf"): "11,190.5 (Helios' simulator)",
+    ("Philly", "las"): "11,431 (Tiresias, stops for free)",
+    ("Helios", "fifo-strict"): "16,534.3 (Helios' simulator)",
+    ("Helios", "sjf"): "6,272.8 (Helios' simulator)",
+    ("Helios", "srtf"): "6,080.9 (Helios' simulator)",
+}
+
+
+def figures() -> list[Figure]:
+    """Every order on 5,000 jobs of Philly in one queue, and on two partitions of Helios."""
+    philly = fleet_of(pool("a100", 48))
+    helios = fleet_of(
+        pool("large", 20, model="v100-32gb", labels={"vc": "vcvGl"}),
+        pool("small", 2, model="v100-32gb", labels={"vc": "vcvlY"}),
+    )
+    in_one = WorkloadOptions(teams_share_a_queue=True, checkpoint=SAVING)
+    apart = WorkloadOptions(pin_label="vc", any_model=True, checkpoint=SAVING)
+    return [
+        *_compare("Philly", PHILLY, philly, in_one),
+        *_compare("Helios", HELIOS, helios, apart),
+    ]
+
+
+def _compare(name: str, source: Path, fleet: Fleet, options: WorkloadOptions) -> list[Figure]:
+    if not source.exists():
+        return [
+            Figure(
+                scenario=f"(o) {name}",
+                what="not run",
+                measured="-",
+                reference=f"no trace at {source}; set BURSAR_TRACES",
+            )
+        ]
+    choice = FleetChoice(name=name, fleet=fleet, tenants=(), policies=Policies())
+    found: list[Figure] = []
+    for order in ORDERS:
+        request = RunRequest(
+            name=order,
+            source=str(source),
+            fleet=choice,
+            policy=order,
+            workload=options,
+            delays=Delays(start_ms=0, stop_ms=0),
+        )
+        summary = prepare(request).carry_out().summary
+        found.append(
+            Figure(
+                scenario=f"(o) {name}, {order}",
+                what="JCT s: mean, p50, p99; stops; GPU-h lost",
+                measured=_told(summary),
+                reference=PUBLISHED.get((name, order), "-"),
+            )
+        )
+    return found
+
+
+def _told(summary: Summary) -> str:
+    jct, losses = summary.times.jct_ms, summary.losses
+    lost_hours = (losses.lost_gpu_milli_ms + losses.restart_gpu_milli_ms) / MILLI / HOUR_MS
+    times = [f"{value / SECOND_MS:,.1f}" for value in (jct.mean, jct.p50, jct.p99)]
+    return "; ".join([", ".join(times), f"{losses.preemptions:,}", f"{lost_hours:,.0f}"])

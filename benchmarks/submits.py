@@ -1,0 +1,238 @@
+"""(f) Durable submits over HTTP: each is acknowledged only after it is on the disk.
+
+Three processes on one machine: the server with its writer and SQLite, the clients, and this one. All on
+loopback, in a folder that is deleted afterwards, with a bounded number of requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from benchmarks.figure import Figure
+from bursar.api.server import ServeOptions, address_of, open_socket, serve
+from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.config.fleet_file import parse_fleet
+from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.token_book import admin_terms, mint
+from bursar.model.fleet import EngineKind
+from bursar.store import open_store
+from bursar.testing.memory_engine import MemoryEngine
+
+CLIENTS = 64
+SINGLE = 8_000
+BULK_CLIENTS, BULK_SIZE, BULK = 4, 500, 40
+MOST_SECONDS = 120.0
+SEVERAL_KINDS = 8
+FLEET = """
+clusters: {here: {engine: local}}
+pools:
+  t4: {cluster: here, market: owned, gpu_model: t4, gpus_per_node: 4, cpus: 64, memory_gib: 256,
+       usd_per_node_hour: 1.6, nodes: 5}
+tenants:
+  acme: {children: {retraining: {quotas: {t4/owned: 10}}, experiments: {quotas: {t4/owned: 10}}}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """So many requests from so many clients, each with its body."""
+
+    port: int
+    token: str
+    path: str
+    clients: int
+    requests: int
+    jobs_each: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Server:
+    port: int
+    token: str
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """What it has used so far: on a busy machine the only figure that means something."""
+        stat = Path(f"/proc/{self.pid}/stat")
+        if not stat.exists():
+            return float("nan")
+        fields = stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def figures() -> list[Figure]:
+    """Single submits and bulk submits, beside what the same was measured to be elsewhere."""
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="bursar-bench-") as folder:
+        ours, theirs = spawn.Pipe()
+        server = spawn.Process(target=_serve, args=(folder, theirs), daemon=True)
+        server.start()
+        try:
+            if not ours.poll(MOST_SECONDS):
+                raise RuntimeError("the server did not come up")
+            port, token = ours.recv()
+            ours_of = _Server(port=port, token=token, pid=server.pid or 0)
+            found = [_single(ours_of), _bulk(ours_of)]
+        finally:
+            server.terminate()
+            server.join(30)
+    return found
+
+
+def _single(server: _Server) -> Figure:
+    load = Load(
+        port=server.port,
+        token=server.token,
+        path="/v1/jobs",
+        clients=CLIENTS,
+        requests=SINGLE,
+        jobs_each=1,
+    )
+    before = server.cpu_seconds()
+    seconds, latencies = _measure(load)
+    cpu = (server.cpu_seconds() - before) / SINGLE
+    return Figure(
+        scenario=f"(f) {SINGLE:,} submits over HTTP, {CLIENTS} clients, acknowledged after fsync",
+        what="submits a second; p50 / p99, ms; server CPU each, ms",
+        measured=(
+            f"{SINGLE / seconds:,.0f}; {_part(latencies, 50):.0f} / {_part(latencies, 99):.0f}; "
+            f"{cpu * 1_000:.2f}"
+        ),
+        reference="1,500 and p99 150; Slurm's sbatch 65; bare Starlette 2,672, p99 58",
+    )
+
+
+def _bulk(server: _Server) -> Figure:
+    load = Load(
+        port=server.port,
+        token=server.token,
+        path="/v1/jobs:bulk",
+        clients=BULK_CLIENTS,
+        requests=BULK,
+        jobs_each=BULK_SIZE,
+    )
+    before = server.cpu_seconds()
+    seconds, latencies = _measure(load)
+    cpu = (server.cpu_seconds() - before) / (BULK * BULK_SIZE)
+    return Figure(
+        scenario=f"(f) {BULK * BULK_SIZE:,} jobs in requests of {BULK_SIZE}, {BULK_CLIENTS} clients",
+        what="jobs a second; p99 of a request, ms; server CPU a job, ms",
+        measured=f"{BULK * BULK_SIZE / seconds:,.0f}; {_part(latencies, 99):,.0f}; {cpu * 1_000:.2f}",
+        reference="5,000",
+    )
+
+
+def _part(latencies: list[float], percent: int) -> float:
+    return 1_000 * latencies[min(len(latencies) - 1, len(latencies) * percent // 100)]
+
+
+def _measure(load: Load) -> tuple[float, list[float]]:
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    clients = spawn.Process(target=_send_all, args=(load, theirs), daemon=True)
+    clients.start()
+    try:
+        if not ours.poll(MOST_SECONDS):
+            raise RuntimeError(f"{load.path}: not done within {MOST_SECONDS:g} s")
+        seconds, latencies = ours.recv()
+    finally:
+        clients.terminate()
+        clients.join(30)
+    return seconds, latencies
+
+
+# -- the server --------------------------------------------------------------------------------------
+
+
+def _serve(folder: str, told: Connection) -> None:
+    state = Path(folder)
+    options = ServeOptions(state_folder=state)
+    listening = open_socket(options)
+    store = open_store(state / "bursar.db")
+    plane = ControlPlane(
+        store,
+        {EngineKind.LOCAL: MemoryEngine()},
+        PlaneOptions(
+            address=address_of(listening),
+            known_models=frozenset(model.name for model in GPU_MODELS),
+            initial=parse_fleet({"fleet.yaml": FLEET}),
+        ),
+    )
+    plane.start()
+    token, text = mint(admin_terms("bench"), time.time_ns() // 1_000_000)
+    plane.put_tokens(THE_OPERATOR, [token]).result(30)
+    told.send((listening.getsockname()[1], text))
+    try:
+        serve(plane, options, listening)
+    finally:
+        plane.close()
+        store.close()
+
+
+# -- the clients -------------------------------------------------------------------------------------
+
+
+def _send_all(load: Load, told: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    told.send(asyncio.run(_clients(load)))
+
+
+async def _clients(load: Load) -> tuple[float, list[float]]:
+    numbers = iter(range(load.requests))
+    latencies: list[float] = []
+
+    async def one() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", load.port)
+        for number in numbers:
+            began = time.perf_counter()
+            writer.write(_request(load, number))
+            await _answered(reader)
+            latencies.append(time.perf_counter() - began)
+        writer.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(load.clients)))
+    return time.perf_counter() - began, sorted(latencies)
+
+
+def _request(load: Load, number: int) -> bytes:
+    document = {
+        "name": f"train-{number}",
+        "queue": ("retraining", "experiments")[number % 2],
+        "run": "python train.py --seed 1",
+        "resources": {"accelerators": f"T4:{1 + number % 4}", "cpus": 2, "memory": 8},
+        "max_hours": 1 + number % SEVERAL_KINDS,
+        "envs": {"SEED": str(number)},
+    }
+    plain = document if load.jobs_each == 1 else {"jobs": [document] * load.jobs_each}
+    body = json.dumps(plain).encode()
+    head = (
+        f"POST {load.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {load.token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def _answered(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 201"):
+        raise RuntimeError((head + await reader.read(1_000)).decode(errors="replace"))
+    lower = head.lower()
+    at = lower.index(b"content-length:") + len(b"content-length:")
+    await reader.readexactly(int(lower[at : lower.index(b"\r\n", at)]))
+
+
+if __name__ == "__main__":
+    from benchmarks.figure import write_table
+
+    sys.stdout.write(f"{write_table(figures())}\n")

@@ -1,0 +1,1 @@
+"""Pure. Events become usage, usage a ledger, the ledger statements, savings, budgets and estimates."""

@@ -1,0 +1,52 @@
+"""What the ledger must know of a job that is not over: who pays, what it holds, and when it is over."""
+
+from __future__ import annotations
+
+from bursar.accounting.entry import AccountKind, account_of
+from bursar.accounting.holding import Unsaved
+from bursar.accounting.node_meter import NodeMeter
+
+
+class LiveAttempt:
+    """The attempt that holds room now."""
+
+    __slots__ = ("attempt", "flavor", "nodes", "pool", "unsaved")
+
+    def __init__(self, attempt: int, pool: str, flavor: str, from_ms: int) -> None:
+        self.attempt = attempt
+        self.pool = pool
+        self.flavor = flavor
+        self.nodes: list[NodeMeter] = []
+        self.unsaved = Unsaved(from_ms)
+
+
+class JobTerms:
+    """One job from its submission until nothing can happen to it any more.
+
+    A job whose user cancelled it, or whose own time limit ended it, loses nothing by being stopped.
+    """
+
+    __slots__ = (
+        *("id", "queue", "usage", "waste", "retries", "failures"),
+        *("is_cancelled", "is_expired", "attempt", "live", "claimed"),
+    )
+
+    def __init__(self, job_id: str, queue: str, retries: int) -> None:
+        self.id = job_id
+        self.queue = queue
+        self.usage = account_of(AccountKind.USAGE, queue)
+        self.waste = account_of(AccountKind.WASTE, queue)
+        self.retries = retries
+        self.failures = self.attempt = 0
+        self.is_cancelled = self.is_expired = False
+        self.live: LiveAttempt | None = None
+        self.claimed: tuple[NodeMeter, ...] = ()
+
+    def fenced(self, attempt: int) -> LiveAttempt | None:
+        """The live attempt, if this is its number; who speaks of another changes nothing."""
+        live = self.live
+        return live if live is not None and live.attempt == attempt else None
+
+    @property
+    def was_stopped_on_purpose(self) -> bool:
+        return self.is_cancelled or self.is_expired

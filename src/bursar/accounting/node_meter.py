@@ -1,0 +1,285 @@
+"""The fold of one node: what it costs, divided among those who hold it, to the micro-dollar.
+
+Each holder has a part of the node; what nobody holds is idle, so the parts are always the whole node. A
+posting costs price x part x time. What is less than a micro-dollar of it is carried to the next posting
+of the node: so each is right to a micro-dollar, and together they are what the node cost, rounded down
+once. Time only goes forward: what is told late happens now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bursar.accounting.entry import NOTHING, AccountKind, Volume, account_of
+from bursar.accounting.holding import Holding
+from bursar.accounting.parts import (
+    PARTS,
+    Free,
+    SliceRule,
+    TaskPart,
+    kept_of,
+    part_of,
+    squeezed_part,
+)
+from bursar.model.attempt import Task
+from bursar.model.errors import BrokenInvariant
+from bursar.model.event import ForeignUsageSeen
+from bursar.model.fleet import Pool
+from bursar.model.units import HOUR_MS, MILLI
+
+FOREIGN = "(foreign)"
+MICRO_USD = PARTS * HOUR_MS
+"""One micro-dollar, in micro-dollars an hour x billionths of a node x milliseconds."""
+
+Post = Callable[["NodeMeter", Holding, int, tuple[int, Volume]], None]
+"""Told of a posting: the node, the holder, when it began, money and volume. It ends now."""
+
+
+class NodeMeter:
+    """One node for as long as it exists."""
+
+    __slots__ = (
+        *("id", "shape", "price", "rule", "clock_ms", "carry", "capacity", "flavor"),
+        *("held", "kept", "idle", "_post", "_hour_end_ms"),
+        *("_gpu_milli", "_cpu_milli", "_memory_mib", "_taken", "_crowded", "_squeezed"),
+    )
+
+    def __init__(self, node_id: str, shape: Pool, rule: SliceRule, post: Post) -> None:
+        self.id = node_id
+        self.rule = rule
+        self._post = post
+        self.clock_ms = self._hour_end_ms = 0
+        self.carry = 0
+        self.held: dict[str, Holding] = {}
+        self.kept: dict[str, Holding] = {}
+        self._begin_shape(shape)
+
+    def _begin_shape(self, shape: Pool) -> None:
+        self.shape = shape
+        self.price = shape.node_micro_usd_per_hour
+        self.capacity = account_of(AccountKind.CAPACITY, shape.name)
+        self.flavor = shape.flavor
+        self.idle = Holding(account_of(AccountKind.IDLE, shape.name), (), self.clock_ms)
+        self._gpu_milli = [0] * shape.gpus_per_node
+        self._cpu_milli = self._memory_mib = self._taken = self._crowded = 0
+        self._squeezed = False
+        for holding in self.held.values():
+            self._measure(holding)
+        for holding in self.kept.values():
+            holding.parts = self._parts(holding.tasks)
+        self._share_out()
+
+    def begin(self, now_ms: int) -> None:
+        """The node is there from now on."""
+        self.clock_ms = self.idle.since_ms = self.idle.from_ms = now_ms
+        self._hour_end_ms = now_ms // HOUR_MS * HOUR_MS + HOUR_MS
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def settle(self, at_ms: int) -> None:
+        """Bring the node up to a moment, posting each full hour on the way."""
+        while at_ms >= self._hour_end_ms:
+            self.clock_ms = self._hour_end_ms
+            self.post_all()
+            self._hour_end_ms += HOUR_MS
+        if at_ms > self.clock_ms:
+            self.clock_ms = at_ms
+
+    def post_all(self) -> None:
+        """Post what every holder has come to."""
+        for holding in self.held.values():
+            self._posted(holding)
+        for holding in self.kept.values():
+            self._posted(holding)
+        self._posted(self.idle)
+
+    def _posted(self, holding: Holding) -> None:
+        """Post what a holder has come to; what could be lost of it is noted with its attempt."""
+        from_ms = holding.from_ms
+        if from_ms >= self.clock_ms:
+            return
+        found = self._gather(holding)
+        if holding.unsaved is not None:
+            holding.unsaved.add(from_ms, *found)
+            if holding.banked is not NOTHING:
+                found = holding.with_banked(*found)
+        self._post(self, holding, from_ms, found)
+        holding.from_ms = self.clock_ms
+
+    def _gather(self, holding: Holding) -> tuple[int, Volume]:
+        """What a holder's part cost since the last time, and what it was."""
+        part_ms, volume = holding.gather(self.clock_ms)
+        micro_usd, self.carry = divmod(self.carry + self.price * part_ms, MICRO_USD)
+        return micro_usd, volume
+
+    # -- changes; the caller settles first -------------------------------------------------------
+
+    def hold(self, key: str, holding: Holding) -> None:
+        """A holder comes."""
+        if key in self.held:
+            raise BrokenInvariant(f"{key} holds node {self.id} twice")
+        holding.since_ms = holding.from_ms = self.clock_ms
+        self.held[key] = holding
+        self._measure(holding)
+        self._share_out()
+
+    def leave(self, key: str) -> None:
+        """A holder goes; what it has come to is posted."""
+        holding = self.held.pop(key)
+        self._posted(holding)
+        self._forget(holding)
+        self._share_out()
+
+    def keep(self, key: str, holding: Holding) -> None:
+        """A place is kept for a job until others have left it."""
+        holding.since_ms = holding.from_ms = self.clock_ms
+        holding.parts = self._parts(holding.tasks)
+        self.kept[key] = holding
+        self._share_out()
+
+    def release(self, key: str) -> None:
+        """The place is open to all again, or the job has come."""
+        self._posted(self.kept.pop(key))
+        self._share_out()
+
+    def bank(self, key: str) -> None:
+        """What a job has done here up to now is safe."""
+        holding = self.held[key]
+        holding.bank(*self._gather(holding))
+
+    def see_foreign(self, event: ForeignUsageSeen) -> None:
+        """What others hold here from now on. A GPU we have promised ourselves stays with its holder."""
+        before = self.held.get(FOREIGN)
+        theirs = {gpu for part in before.parts for gpu, _ in part.gpus} if before else set()
+        free = [
+            gpu
+            for gpu in sorted(set(event.gpus))
+            if gpu < len(self._gpu_milli) and (gpu in theirs or not self._gpu_milli[gpu])
+        ]
+        task = Task(
+            group=FOREIGN,
+            node=self.id,
+            count=1,
+            gpus=tuple(free),
+            cpu_milli=event.cpu_milli,
+            memory_mib=event.memory_mib,
+        )
+        if before is not None and before.tasks == (task,):
+            return
+        self.settle(event.at_ms)
+        if before is not None:
+            self.leave(FOREIGN)
+        if task.gpus or task.cpu_milli or task.memory_mib:
+            account = account_of(AccountKind.FOREIGN, self.shape.name)
+            self.hold(FOREIGN, Holding(account, (task,)))
+
+    def reprice(self, shape: Pool) -> None:
+        """The same shape at another price from now on; postings never span two."""
+        if shape.node_micro_usd_per_hour != self.price:
+            self.post_all()
+            self.price = shape.node_micro_usd_per_hour
+        self.shape = shape
+
+    def reshape(self, shape: Pool) -> None:
+        """It is a node of this pool, of this shape and price, from now on."""
+        self.post_all()
+        self._begin_shape(shape)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _parts(self, tasks: tuple[Task, ...]) -> tuple[TaskPart, ...]:
+        return tuple([part_of(task, self.shape, self.rule) for task in tasks])
+
+    def _measure(self, holding: Holding) -> None:
+        holding.measure(self._parts(holding.tasks))
+        held = self._gpu_milli
+        for part in holding.parts:
+            for gpu, milli in part.gpus:
+                before = held[gpu]
+                held[gpu] = before + milli
+                self._crowded += before <= MILLI < before + milli
+        self._taken += holding.full
+        self._cpu_milli += holding.cpu_milli
+        self._memory_mib += holding.memory_mib
+
+    def _forget(self, holding: Holding) -> None:
+        held = self._gpu_milli
+        for part in holding.parts:
+            for gpu, milli in part.gpus:
+                before = held[gpu]
+                held[gpu] = before - milli
+                self._crowded -= before - milli <= MILLI < before
+        self._taken -= holding.full
+        self._cpu_milli -= holding.cpu_milli
+        self._memory_mib -= holding.memory_mib
+
+    def _share_out(self) -> None:
+        """Work out anew what is left and, where holders are in each other's way, everybody's part."""
+        taken = self._taken
+        if self._crowded or taken > PARTS or self._squeezed:
+            taken = self._squeeze()
+        left = PARTS - taken
+        cpu_milli = max(0, self.shape.cpu_milli - self._cpu_milli)
+        memory_mib = max(0, self.shape.memory_mib - self._memory_mib)
+        idle = self.idle
+        idle.turn(self.clock_ms)
+        if self.kept or self._crowded:
+            gpus = tuple([MILLI - milli if milli < MILLI else 0 for milli in self._gpu_milli])
+            free = Free(gpus, cpu_milli, memory_mib)
+            for _, holding in sorted(self.kept.items()):
+                left, free = self._keep_of(holding, left, free)
+            idle.gpu_milli = sum(free.gpus)
+            cpu_milli, memory_mib = free.cpu_milli, free.memory_mib
+        else:
+            idle.gpu_milli = self.shape.gpus_per_node * MILLI - sum(self._gpu_milli)
+        idle.part = idle.unshared = left
+        idle.cpu_milli, idle.memory_mib = cpu_milli, memory_mib
+
+    def _squeeze(self) -> int:
+        """Scale down who shares a GPU that is given out more than once, then all if they exceed the node."""
+        held = list(self.held.values())
+        gpus = self.shape.gpus_per_node
+        parts = [
+            sum(squeezed_part(task, self._gpu_milli, gpus) for task in holding.parts)
+            if self._crowded
+            else holding.full
+            for holding in held
+        ]
+        total = sum(parts)
+        if total > PARTS:
+            parts = [part * PARTS // total for part in parts]
+        for holding, part in zip(held, parts, strict=True):
+            if part != holding.part:
+                holding.turn(self.clock_ms)
+                holding.part = part
+        self._squeezed = bool(self._crowded) or total > PARTS
+        return sum(parts)
+
+    def _keep_of(self, holding: Holding, left: int, free: Free) -> tuple[int, Free]:
+        """What a kept place has of what is free, and what is free beside it."""
+        holding.turn(self.clock_ms)
+        parts = []
+        for task in holding.parts:
+            kept = kept_of(task, free, self.shape)
+            gpus = list(free.gpus)
+            for gpu, milli in kept.gpus:
+                gpus[gpu] = max(0, gpus[gpu] - milli)
+            free = Free(
+                tuple(gpus), free.cpu_milli - kept.cpu_milli, free.memory_mib - kept.memory_mib
+            )
+            parts.append(kept)
+        asked = holding.parts
+        holding.measure(tuple(parts))
+        holding.parts = asked
+        holding.part = holding.unshared = min(left, holding.full)
+        return left - holding.part, free
+
+    def twin(self, post: Post) -> NodeMeter:
+        """The same, for looking ahead without changing anything."""
+        other = NodeMeter(self.id, self.shape, self.rule, post)
+        other.begin(self.clock_ms)
+        other.price, other.carry = self.price, self.carry
+        other.held = {key: holding.twin() for key, holding in self.held.items()}
+        other.kept = {key: holding.twin() for key, holding in self.kept.items()}
+        other.idle = self.idle.twin()
+        return other

@@ -1,0 +1,201 @@
+"""Who waits and in which order, and what would become of a job that is not submitted yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from starlette.responses import Response
+
+from bursar.api import views, wire
+from bursar.api.call import Call, answer
+from bursar.api.endpoints.cursors import read_cursor, write_cursor
+from bursar.api.endpoints.submissions import keep_to_tenant, read_document
+from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.core.admission.arrival import Arrival
+from bursar.core.preview import THIS_JOB, Preview, preview
+from bursar.core.state import FleetState
+from bursar.core.turns import turns
+from bursar.model.attempt import Placement
+from bursar.model.explanation import Basis, Explanation
+from bursar.model.job import JobSpec
+from bursar.model.reason import Reason
+from bursar.model.units import HOUR_MS
+from bursar.ports import StoreReader
+
+KNOWN_MODELS = frozenset(model.name for model in GPU_MODELS)
+PAGE = 100
+
+
+# -- the queue ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One waiting job, as it is remembered for everybody who asks in the same moment."""
+
+    id: str
+    name: str
+    queue: str
+    state: str
+    priority: int
+    submitted_at_ms: int
+    gpus: int
+    position: int
+    is_exact: bool
+    reasons: tuple[Reason, ...]
+    queues: dict[str, str]
+    """The queue of every job that a reason names."""
+
+
+def line_up(state: FleetState, now_ms: int) -> list[Place]:
+    """Everybody who waits, asked once for all readers."""
+    queues = {job_id: record.spec.queue for job_id, record in state.jobs.items()}
+    return [
+        Place(
+            id=turn.record.id,
+            name=turn.record.spec.name,
+            queue=turn.record.spec.queue,
+            state=turn.record.state.value,
+            priority=turn.record.priority,
+            submitted_at_ms=turn.record.submitted_at_ms,
+            gpus=views.gpus_wanted(turn.record.spec),
+            position=turn.number,
+            is_exact=turn.is_exact,
+            reasons=turn.reasons,
+            queues=queues,
+        )
+        for turn in turns(state, now_ms)
+    ]
+
+
+async def list_waiting(call: Call) -> Response:
+    """Waiting jobs in the order in which they come."""
+    desk = call.desk
+    line: list[Place] = await desk.remembered("line", lambda: desk.ask(line_up)).get()
+    seen = await call.seen()
+    limit = call.query.get("limit", PAGE)
+    after = read_cursor(call.query["cursor"], int)[0] if "cursor" in call.query else 0
+    visible = [one for one in line if seen is None or one.queue in seen]
+    rest = [one for one in visible if one.position > after]
+    owners = await desk.read(_owners, desk.plane.reader, [one.id for one in rest[:limit]])
+    page: wire.WaitingPage = {
+        "items": [_waiting(one, owners.get(one.id, ""), seen) for one in rest[:limit]],
+        "next_cursor": write_cursor(rest[limit - 1].position) if len(rest) > limit else None,
+        "waiting": len(visible),
+    }
+    return answer(page)
+
+
+def _owners(reader: StoreReader, job_ids: list[str]) -> dict[str, str]:
+    rows = (reader.job(job_id) for job_id in job_ids)
+    return {row.id: row.owner for row in rows if row is not None}
+
+
+def _waiting(place: Place, owner: str, seen: frozenset[str] | None) -> wire.Waiting:
+    def sees(job_id: str) -> bool:
+        return seen is None or place.queues.get(job_id, "") in seen
+
+    reasons = [views.reason(views.redacted_reason(one, sees)) for one in place.reasons]
+    return {
+        "id": place.id,
+        "name": place.name,
+        "queue": place.queue,
+        "owner": owner,
+        "state": cast(wire.State, place.state),
+        "priority": place.priority,
+        "submitted_at_ms": place.submitted_at_ms,
+        "position": place.position,
+        "is_exact": place.is_exact,
+        "gpus": place.gpus,
+        "reasons": reasons,
+        "reason": reasons[0]["text"] if reasons else "starts in the next cycle",
+    }
+
+
+# -- the plan ----------------------------------------------------------------------------------------
+
+
+async def plan(call: Call) -> Response:
+    """Feasibility, place, start and cost of a job, without submitting it."""
+    document = await read_document(call, *await call.body())
+    await keep_to_tenant(call, [document.spec])
+    seen = await call.seen()
+
+    def question(state: FleetState, now_ms: int) -> tuple[Preview, int]:
+        arrival = Arrival(
+            spec=document.spec,
+            job_id=THIS_JOB,
+            at_ms=now_ms,
+            state=state,
+            known_models=KNOWN_MODELS,
+        )
+        found = preview(arrival)
+        if found.explanation is None:
+            return found, now_ms
+        hidden = views.redacted(found.explanation, seen, views.who_sees(state, seen, THIS_JOB))
+        return Preview(problems=(), explanation=hidden), now_ms
+
+    found, now_ms = await call.desk.ask(question)
+    return answer(_plan(found, document.spec, now_ms))
+
+
+def _plan(found: Preview, spec: JobSpec, now_ms: int) -> wire.Plan:
+    told = found.explanation
+    place = told.starts_on if told is not None else None
+    is_never = told is not None and told.forecast is not None and told.forecast.basis is Basis.NEVER
+    return {
+        "feasible": not found.problems and not is_never,
+        "problems": [
+            {"code": one.code, "field": one.field, "text": one.text, "fix": one.fix}
+            for one in found.problems
+        ],
+        "starts": _starts(told, now_ms) if told is not None else None,
+        "placement": _placement(place) if place is not None else None,
+        "reasons": [views.reason(one) for one in told.reasons] if told is not None else [],
+        "alternatives": (
+            [views.alternative(one) for one in told.alternatives] if told is not None else []
+        ),
+        "cost": _cost(place, spec),
+        "text": list(told.lines()) if told is not None else [],
+    }
+
+
+def _starts(told: Explanation, now_ms: int) -> wire.PlannedStart | None:
+    found = told.forecast
+    if found is None:
+        return None
+    now = told.starts_on is not None
+    return {
+        "now": now,
+        "low_ms": now_ms if found.p50_start_ms is not None else None,
+        "likely_ms": found.p50_start_ms,
+        "high_ms": found.p90_start_ms,
+        "basis": found.basis.value,
+        "text": found.line(now_ms),
+    }
+
+
+def _placement(place: Placement) -> wire.PlannedPlace:
+    return {
+        "pool": place.pool,
+        "flavor": place.flavor,
+        "nodes": views.nodes_of(place),
+        "tasks": [
+            {"group": one.group, "node": one.node, "count": one.count, "gpus": list(one.gpus)}
+            for one in place.tasks
+        ],
+    }
+
+
+def _cost(place: Placement | None, spec: JobSpec) -> wire.Cost:
+    if place is None:
+        return {"micro_usd_per_hour": None, "expected_micro_usd": None, "max_micro_usd": None}
+    hourly = place.micro_usd_per_hour
+    members = spec.array_size
+    expected, most = spec.expected_run_ms, spec.max_run_ms
+    return {
+        "micro_usd_per_hour": hourly * members,
+        "expected_micro_usd": hourly * members * expected // HOUR_MS if expected else None,
+        "max_micro_usd": hourly * members * most // HOUR_MS if most else None,
+    }

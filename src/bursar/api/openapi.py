@@ -1,0 +1,140 @@
+"""OpenAPI 3.1, made from the route table: what is described is what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bursar import __version__
+from bursar.api import wire
+from bursar.api.problems import CODES
+from bursar.api.route import Open, Parameter, Reply, Route
+from bursar.api.schemas import components, reference
+
+OPENAPI_PATH = "/v1/openapi.json"
+PATH_SCHEMAS: dict[str, dict[str, Any]] = {
+    "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+}
+ALWAYS = (400, 421, 422, 500, 503)
+WITH_TOKEN = (401, 403, 429)
+WITH_PATH = (404,)
+WITH_BODY = (408, 413, 415)
+
+
+def openapi(routes: Sequence[Route], job_document: dict[str, Any]) -> dict[str, Any]:
+    """The whole description."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    kinds = {reply.kind for route in routes for reply in route.replies.values() if reply.kind}
+    kinds |= {wire.Problem, wire.FleetFiles, wire.TokenRequest}
+    schemas = components(tuple(sorted(kinds, key=lambda kind: str(kind.__name__))))
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bursar",
+            "version": __version__,
+            "description": "Decides who runs where, when, and at whose cost.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {**_bounded(schemas), "JobDocument": job_document},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _bounded(schemas: dict[str, Any]) -> dict[str, Any]:
+    """What requests may hold, as narrowly as it is checked."""
+    token = schemas["TokenRequest"]["properties"]
+    name = {"type": "string", "maxLength": 128, "pattern": r"^\S(?:[ -~]*\S)?$"}
+    token["user"] = name
+    token["tenant"] = {"type": "string", "maxLength": 128}
+    token["expires_in_seconds"] = {
+        "anyOf": [{"type": "integer", "minimum": 1, "maximum": 316_224_000}, {"type": "null"}]
+    }
+    files = schemas["FleetFiles"]["properties"]
+    files["files"] = {**files["files"], "minProperties": 1, "maxProperties": 200}
+    files["expected_sequence"] = {
+        "anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**63 - 1}, {"type": "null"}]
+    }
+    return schemas
+
+
+def statuses(route: Route) -> tuple[int, ...]:
+    """Every status that a route may answer with when it says no."""
+    found = {*ALWAYS, *route.problems}
+    if route.needs is not Open.TO_ALL:
+        found |= {*WITH_TOKEN}
+    if route.path_parameters or route.writes:
+        found |= {*WITH_PATH}
+    if route.body is not None:
+        found |= {*WITH_BODY}
+    return tuple(sorted(found))
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": _operation_id(route),
+        "summary": route.about,
+        "parameters": [
+            *(_path_parameter(name) for name in route.path_parameters),
+            *(_parameter(one, "query") for one in route.query),
+            *(_parameter(one, "header") for one in route.headers),
+        ],
+        "responses": {
+            **{str(status): _reply(reply) for status, reply in route.replies.items()},
+            **{str(status): _problem(status) for status in statuses(route)},
+        },
+    }
+    if route.needs is not Open.TO_ALL:
+        described["security"] = [{"token": []}]
+        needs = route.needs
+        described["x-bursar-permission"] = needs.value if needs is not None else ""
+    if route.body is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {media: {"schema": one} for media, one in route.body.media.items()},
+        }
+    return described
+
+
+def _operation_id(route: Route) -> str:
+    words = route.path.replace("{", "").replace("}", "").replace(":", "/").strip("/").split("/")
+    return "_".join([route.method.lower(), *(word.replace(".", "_") for word in words)])
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    schema = PATH_SCHEMAS.get(name, {"type": "string", "minLength": 1})
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _parameter(one: Parameter, place: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "maxLength": one.max_length}
+    if one.is_number:
+        schema = {"type": "integer", "minimum": one.least, "maximum": one.most}
+    elif one.choices:
+        schema = {"type": "string", "enum": list(one.choices)}
+    elif one.pattern:
+        schema = {**schema, "minLength": 1, "pattern": f"^{one.pattern}$"}
+    if one.is_repeated:
+        schema = {"type": "array", "items": schema}
+    return {"name": one.name, "in": place, "description": one.about, "schema": schema}
+
+
+def _reply(reply: Reply) -> dict[str, Any]:
+    schema = reference(reply.kind) if reply.kind is not None else {}
+    if reply.media != (wire.JSON,):
+        schema = {"type": "string"}
+    return {
+        "description": reply.about,
+        "content": {media: {"schema": schema} for media in reply.media},
+    }
+
+
+def _problem(status: int) -> dict[str, Any]:
+    codes = sorted(code for code, kind in CODES.items() if kind.status == status)
+    return {
+        "description": f"Codes: {', '.join(codes)}.",
+        "content": {wire.PROBLEM: {"schema": reference(wire.Problem)}},
+    }

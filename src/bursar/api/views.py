@@ -1,0 +1,284 @@
+"""Our values as wire values. What belongs to another tenant is left out or named as such here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, is_dataclass, replace
+from typing import Any, cast
+
+from bursar.api import wire
+from bursar.core.state import FleetState
+from bursar.model.attempt import Placement
+from bursar.model.event import AttemptAssigned, JobSubmitted, LoggedEvent, RoomClaimed
+from bursar.model.explanation import (
+    Alternative,
+    Explanation,
+    Forecast,
+    QuotaHolding,
+    RoomHolding,
+)
+from bursar.model.identity import Token
+from bursar.model.job import JobSpec, WholeGpus
+from bursar.model.reason import Reason, WaitsForVictims, WouldDelay
+from bursar.ports import AttemptRow, JobRow, Recorded
+
+ANOTHERS_JOB = "another tenant's job"
+
+Seen = Callable[[str], bool]
+"""Whether a job id is one that the reader may know."""
+
+
+# -- jobs --------------------------------------------------------------------------------------------
+
+
+def nodes_of(placement: Placement | None) -> list[str]:
+    """The nodes of a placement, each once, in order."""
+    return sorted({task.node for task in placement.tasks}) if placement is not None else []
+
+
+def gpus_held(placement: Placement | None) -> int:
+    """Distinct GPUs that a placement touches."""
+    if placement is None:
+        return 0
+    touched = set()
+    for task in placement.tasks:
+        touched |= {(task.node, gpu) for gpu in task.gpus}
+        touched |= {(task.node, use.gpu) for use in task.slices}
+        touched |= {(task.node, use.gpu) for use in task.shares}
+    return len(touched)
+
+
+def gpus_wanted(spec: JobSpec) -> int:
+    """GPUs a job asks for; a slice or a share of one counts as one."""
+    return sum(
+        group.count * (group.gpu.count if isinstance(group.gpu, WholeGpus) else 1)
+        for group in spec.groups
+        if group.gpu is not None
+    )
+
+
+def job(row: JobRow) -> wire.Job:
+    """A job as lists show it."""
+    placement = row.placement
+    return {
+        "id": row.id,
+        "name": row.name,
+        "queue": row.queue,
+        "owner": row.owner,
+        "state": row.state.value,
+        "priority": row.priority,
+        "attempt": row.attempt,
+        "failures": row.failures,
+        "preemptions": row.preemptions,
+        "submitted_at_ms": row.submitted_at_ms,
+        "started_at_ms": row.started_at_ms,
+        "ended_at_ms": row.ended_at_ms,
+        "exit_code": row.exit_code,
+        "exit_signal": row.exit_signal,
+        "exit_detail": row.exit_detail,
+        "nodes": nodes_of(placement),
+        "gpus": gpus_held(placement) if placement is not None else gpus_wanted(row.spec),
+        "pool": placement.pool if placement is not None else None,
+        "micro_usd_per_hour": placement.micro_usd_per_hour if placement is not None else None,
+        "labels": dict(row.labels),
+    }
+
+
+def attempt(row: AttemptRow) -> wire.Attempt:
+    return {
+        "attempt": row.attempt,
+        "pool": row.placement.pool,
+        "flavor": row.placement.flavor,
+        "nodes": nodes_of(row.placement),
+        "micro_usd_per_hour": row.placement.micro_usd_per_hour,
+        "assigned_at_ms": row.assigned_at_ms,
+        "started_at_ms": row.started_at_ms,
+        "ended_at_ms": row.ended_at_ms,
+        "saved_at_ms": row.saved_at_ms,
+        "outcome": row.outcome,
+        "exit_code": row.exit_code,
+        "exit_signal": row.exit_signal,
+        "exit_detail": row.exit_detail,
+    }
+
+
+def job_event(recorded: Recorded, queue: str | None = None) -> wire.JobEvent | None:
+    """An event of a job; None for one that is about something else."""
+    event = recorded.event
+    job_id = getattr(event, "job_id", None)
+    if job_id is None:
+        return None
+    found: wire.JobEvent = {
+        "sequence": recorded.sequence,
+        "at_ms": event.at_ms,
+        "type": type(event).__name__,
+        "job_id": job_id,
+        "detail": _detail(event),
+    }
+    if queue is not None:
+        found["queue"] = queue
+    number = getattr(event, "attempt", None)
+    if number is not None:
+        found["attempt"] = number
+    return found
+
+
+def _detail(event: LoggedEvent) -> dict[str, Any]:
+    """What else an event says, without what belongs to others and without the whole job."""
+    if isinstance(event, JobSubmitted):
+        spec = event.spec
+        return {"name": spec.name, "queue": spec.queue, "priority": event.priority}
+    if isinstance(event, AttemptAssigned):
+        return _place(event.placement)
+    if isinstance(event, RoomClaimed):
+        return {**_place(event.placement), "victims": len(event.victims)}
+    ended = getattr(event, "exit", None)
+    if ended is not None:
+        return {"exit_code": ended.code, "exit_signal": ended.signal, "exit_detail": ended.detail}
+    return {}
+
+
+def _place(placement: Placement) -> dict[str, Any]:
+    return {
+        "pool": placement.pool,
+        "nodes": nodes_of(placement),
+        "micro_usd_per_hour": placement.micro_usd_per_hour,
+    }
+
+
+# -- why ---------------------------------------------------------------------------------------------
+
+
+def redacted(explanation: Explanation, seen: frozenset[str] | None, sees: Seen) -> Explanation:
+    """An explanation in which other tenants' jobs and queues have no names."""
+    if seen is None:
+        return explanation
+    return replace(
+        explanation,
+        being_cleared=tuple(_job(one, sees) for one in explanation.being_cleared),
+        reasons=tuple(redacted_reason(one, sees) for one in explanation.reasons),
+        holdings=tuple(_holding(one, seen) for one in explanation.holdings),
+        alternatives=tuple(one for one in explanation.alternatives if one.spec.queue in seen),
+    )
+
+
+def redacted_reason(reason: Reason, sees: Seen) -> Reason:
+    """A reason in which other tenants' jobs have no names. Those it depends on its user has named himself."""
+    match reason:
+        case WouldDelay():
+            return replace(reason, job_id=_job(reason.job_id, sees))
+        case WaitsForVictims():
+            return replace(reason, victims=tuple(_job(one, sees) for one in reason.victims))
+        case _:
+            return reason
+
+
+def _job(job_id: str, sees: Seen) -> str:
+    return job_id if sees(job_id) else ANOTHERS_JOB
+
+
+def _holding(
+    holding: QuotaHolding | RoomHolding, seen: frozenset[str]
+) -> QuotaHolding | RoomHolding:
+    if isinstance(holding, QuotaHolding):
+        return replace(
+            holding,
+            holders=tuple(
+                one if one.queue in seen else replace(one, queue=wire.ANOTHER_TENANT)
+                for one in holding.holders
+            ),
+        )
+    return replace(
+        holding,
+        holders=tuple(
+            one if one.queue in seen else replace(one, job_id="a job", queue=wire.ANOTHER_TENANT)
+            for one in holding.holders
+        ),
+    )
+
+
+def who_sees(state: FleetState, seen: frozenset[str] | None, own_id: str = "") -> Seen:
+    """Whether a job may be named to somebody; one that is over and gone may not."""
+
+    def sees(job_id: str) -> bool:
+        if seen is None or job_id == own_id:
+            return True
+        record = state.jobs.get(job_id)
+        return record is not None and record.spec.queue in seen
+
+    return sees
+
+
+def explanation(found: Explanation) -> wire.Explanation:
+    return {
+        "id": found.job_id,
+        "state": found.state.value,
+        "queue": found.queue,
+        "reasons": [reason(one) for one in found.reasons],
+        "position": cast(wire.PositionInLine, asdict(found.position)) if found.position else None,
+        "forecast": forecast(found.forecast, found.now_ms) if found.forecast else None,
+        "holders": [
+            {"type": type(one).__name__, "text": str(one), "numbers": plain(one)}
+            for one in found.holdings
+        ],
+        "standings": [
+            cast(wire.Standing, {**plain(one), "text": str(one)}) for one in found.standings
+        ],
+        "alternatives": [alternative(one) for one in found.alternatives],
+        "expected_end_ms": found.expected_end_ms,
+        "text": list(found.lines()),
+    }
+
+
+def reason(found: Reason) -> wire.Reason:
+    return {"type": type(found).__name__, "text": str(found), "numbers": plain(found)}
+
+
+def forecast(found: Forecast, now_ms: int) -> wire.StartForecast:
+    return {
+        "p50_start_ms": found.p50_start_ms,
+        "p90_start_ms": found.p90_start_ms,
+        "basis": found.basis.value,
+        "note": found.note,
+        "text": found.line(now_ms),
+    }
+
+
+def alternative(found: Alternative) -> wire.Alternative:
+    return {
+        "change": found.change,
+        "pool": found.pool,
+        "micro_usd_per_hour": found.micro_usd_per_hour,
+        "expected_micro_usd": found.expected_micro_usd,
+        "text": str(found),
+    }
+
+
+# -- the rest ----------------------------------------------------------------------------------------
+
+
+def token(found: Token) -> wire.TokenRow:
+    """A token without anything that would help to make it."""
+    return {
+        "id": found.id,
+        "user": found.user,
+        "role": found.role.value,
+        "tenant": found.tenant,
+        "scopes": [one.value for one in found.scopes],
+        "created_at_ms": found.created_at_ms,
+        "created_by": found.created_by,
+        "expires_at_ms": found.expires_at_ms,
+        "revoked_at_ms": found.revoked_at_ms,
+        "last_used_at_ms": found.last_used_at_ms,
+    }
+
+
+def plain(value: Any) -> Any:
+    """A frozen value as plain ones."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    return value

@@ -1,0 +1,401 @@
+"""What goes over the wire. The client reads these, the server writes them, OpenAPI is made from them.
+
+Imports nothing but the standard library and its other half, ``wire_fleet.py``, so that a command
+line that only asks does not load a server. Money is in micro-dollars, time in milliseconds, GPUs in
+whole ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NotRequired, TypedDict
+
+from bursar.api.wire_fleet import (
+    AuditPage as AuditPage,
+)
+from bursar.api.wire_fleet import (
+    AuditRow as AuditRow,
+)
+from bursar.api.wire_fleet import (
+    Change as Change,
+)
+from bursar.api.wire_fleet import (
+    Device as Device,
+)
+from bursar.api.wire_fleet import (
+    FairPage as FairPage,
+)
+from bursar.api.wire_fleet import (
+    FairRow as FairRow,
+)
+from bursar.api.wire_fleet import (
+    Fleet as Fleet,
+)
+from bursar.api.wire_fleet import (
+    FleetFiles as FleetFiles,
+)
+from bursar.api.wire_fleet import (
+    FleetNode as FleetNode,
+)
+from bursar.api.wire_fleet import (
+    FleetPlan as FleetPlan,
+)
+from bursar.api.wire_fleet import (
+    FleetPool as FleetPool,
+)
+from bursar.api.wire_fleet import (
+    Holder as Holder,
+)
+from bursar.api.wire_fleet import (
+    NewToken as NewToken,
+)
+from bursar.api.wire_fleet import (
+    NodeChanged as NodeChanged,
+)
+from bursar.api.wire_fleet import (
+    QuotaPage as QuotaPage,
+)
+from bursar.api.wire_fleet import (
+    QuotaRow as QuotaRow,
+)
+from bursar.api.wire_fleet import (
+    RoleName as RoleName,
+)
+from bursar.api.wire_fleet import (
+    Scope as Scope,
+)
+from bursar.api.wire_fleet import (
+    StoredBundle as StoredBundle,
+)
+from bursar.api.wire_fleet import (
+    TenantPage as TenantPage,
+)
+from bursar.api.wire_fleet import (
+    TenantRow as TenantRow,
+)
+from bursar.api.wire_fleet import (
+    TokenPage as TokenPage,
+)
+from bursar.api.wire_fleet import (
+    TokenRequest as TokenRequest,
+)
+from bursar.api.wire_fleet import (
+    TokenRow as TokenRow,
+)
+from bursar.api.wire_fleet import (
+    WhoAmI as WhoAmI,
+)
+
+PREFIX: Final = "/v1"
+IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
+REQUEST_ID_HEADER: Final = "Bursar-Request-Id"
+LAST_EVENT_HEADER: Final = "Last-Event-ID"
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROBLEM: Final = "application/problem+json"
+TEXT: Final = "text/plain"
+EVENT_STREAM: Final = "text/event-stream"
+BUNDLE: Final = "application/gzip"
+
+ANOTHER_TENANT: Final = "another tenant"
+"""Whoever is not yours to see."""
+
+State = Literal[
+    "blocked",
+    "queued",
+    "starting",
+    "running",
+    "stopping",
+    "cancelling",
+    "expiring",
+    "succeeded",
+    "failed",
+    "cancelled",
+]
+Stream = Literal["stdout", "stderr"]
+
+
+class Problem(TypedDict):
+    """Every error, whatever went wrong."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    fix: str
+    request_id: str
+    leader: NotRequired[str | None]
+
+
+class Alive(TypedDict):
+    """Whether the process answers, and whether it is the one that writes."""
+
+    status: Literal["ok"]
+    leader: bool
+    version: str
+
+
+class Submitted(TypedDict):
+    """A job was accepted: durable, and never lost from now on. ``ids`` has one for each array member."""
+
+    id: str
+    ids: list[str]
+    state: State
+    replayed: bool
+
+
+class BulkSubmitted(TypedDict):
+    """Many jobs were accepted, all of them."""
+
+    ids: list[str]
+    replayed: bool
+
+
+class Job(TypedDict):
+    """A job in a list."""
+
+    id: str
+    name: str
+    queue: str
+    owner: str
+    state: State
+    priority: int
+    attempt: int
+    failures: int
+    preemptions: int
+    submitted_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    exit_code: int | None
+    exit_signal: int | None
+    exit_detail: str
+    nodes: list[str]
+    gpus: int
+    pool: str | None
+    micro_usd_per_hour: int | None
+    labels: dict[str, str]
+
+
+class Attempt(TypedDict):
+    """One try of a job. ``outcome`` is the event that ended it, empty while it lives."""
+
+    attempt: int
+    pool: str
+    flavor: str
+    nodes: list[str]
+    micro_usd_per_hour: int
+    assigned_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    saved_at_ms: int | None
+    outcome: str
+    exit_code: int | None
+    exit_signal: int | None
+    exit_detail: str
+
+
+class JobDetail(Job):
+    """A job with everything known about it. ``document`` is as it was written, without its secrets."""
+
+    attempts: list[Attempt]
+    document: str
+
+
+class JobPage(TypedDict):
+    """Some jobs, newest first."""
+
+    items: list[Job]
+    next_cursor: str | None
+
+
+class JobEvent(TypedDict):
+    """Something that happened to a job; ``detail`` has what else the event says."""
+
+    sequence: int
+    at_ms: int
+    type: str
+    job_id: str
+    queue: NotRequired[str]
+    attempt: NotRequired[int]
+    detail: dict[str, Any]
+
+
+class JobEvents(TypedDict):
+    """All that happened to a job, in order."""
+
+    items: list[JobEvent]
+
+
+class Reason(TypedDict):
+    """Why a job does not start: a kind, the sentence, and the numbers in it."""
+
+    type: str
+    text: str
+    numbers: dict[str, Any]
+
+
+class PositionInLine(TypedDict):
+    """Where a job stands; the first is number 1."""
+
+    in_queue: int
+    queue_length: int
+    overall: int
+    waiting: int
+    is_exact: bool
+
+
+class StartForecast(TypedDict):
+    """When a job should start: even odds, and nine in ten."""
+
+    p50_start_ms: int | None
+    p90_start_ms: int | None
+    basis: str
+    note: str
+    text: str
+
+
+class Holding(TypedDict):
+    """Who has what a job is missing."""
+
+    type: str
+    text: str
+    numbers: dict[str, Any]
+
+
+class Alternative(TypedDict):
+    """A change that would start the job now."""
+
+    change: str
+    pool: str
+    micro_usd_per_hour: int
+    expected_micro_usd: int
+    text: str
+
+
+class Standing(TypedDict):
+    """A tenant among its siblings."""
+
+    tenant: str
+    used_permille: int
+    promised_permille: int
+    rank: int
+    siblings: int
+    text: str
+
+
+class Explanation(TypedDict):
+    """Everything there is to say about one job now. ``text`` says it in sentences."""
+
+    id: str
+    state: State
+    queue: str
+    reasons: list[Reason]
+    position: PositionInLine | None
+    forecast: StartForecast | None
+    holders: list[Holding]
+    standings: list[Standing]
+    alternatives: list[Alternative]
+    expected_end_ms: int | None
+    text: list[str]
+
+
+class PlanProblem(TypedDict):
+    """One thing to put right before a job is accepted."""
+
+    code: str
+    field: str
+    text: str
+    fix: str
+
+
+class PlannedStart(TypedDict):
+    """When a job would start if it were submitted now."""
+
+    now: bool
+    low_ms: int | None
+    likely_ms: int | None
+    high_ms: int | None
+    basis: str
+    text: str
+
+
+class PlannedTask(TypedDict):
+    """What would run on one node."""
+
+    group: str
+    node: str
+    count: int
+    gpus: list[int]
+
+
+class PlannedPlace(TypedDict):
+    """Where a job would run."""
+
+    pool: str
+    flavor: str
+    nodes: list[str]
+    tasks: list[PlannedTask]
+
+
+class Cost(TypedDict):
+    """What a job would cost. The most is known only with a maximum run time."""
+
+    micro_usd_per_hour: int | None
+    expected_micro_usd: int | None
+    max_micro_usd: int | None
+
+
+class Plan(TypedDict):
+    """What would become of a job, before it is submitted."""
+
+    feasible: bool
+    problems: list[PlanProblem]
+    starts: PlannedStart | None
+    placement: PlannedPlace | None
+    reasons: list[Reason]
+    alternatives: list[Alternative]
+    cost: Cost
+    text: list[str]
+
+
+class Waiting(TypedDict):
+    """A waiting job. ``position`` counts everybody, also those you do not see."""
+
+    id: str
+    name: str
+    queue: str
+    owner: str
+    state: State
+    priority: int
+    submitted_at_ms: int
+    position: int
+    is_exact: bool
+    gpus: int
+    reasons: list[Reason]
+    reason: str
+
+
+class WaitingPage(TypedDict):
+    """Waiting jobs in the order in which they come."""
+
+    items: list[Waiting]
+    next_cursor: str | None
+    waiting: int
+
+
+class LogPiece(TypedDict):
+    """Some output of one task, as server-sent events carry it."""
+
+    task: int
+    node: str
+    stream: Stream
+    text: str
+
+
+class LogEnd(TypedDict):
+    """The attempt is over and all its output was sent."""
+
+    state: State
+    attempt: int
+    exit_code: int | None

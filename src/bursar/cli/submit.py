@@ -1,0 +1,77 @@
+"""``bursar submit``: hand in a job; at a terminal its price is shown before."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from bursar.cli.complaints import agreed, say, someone_answers
+from bursar.cli.exit_codes import FAILED, OK
+from bursar.cli.job_options import add_job, document_of, with_queue
+from bursar.cli.listing import print_one
+from bursar.cli.parsers import add_connection, add_format, add_yes, new_parser
+from bursar.cli.session import connect, still_at
+from bursar.cli.waiting import add_wait, stay, stays
+
+if TYPE_CHECKING:
+    from bursar.cli.parsers import Subparsers
+    from bursar.client import Client
+    from bursar.client.document import Document
+
+EXAMPLES = (
+    "bursar submit job.yaml",
+    "bursar submit job.yaml --queue vision --env EPOCHS=3 --follow",
+    "bursar submit --queue vision --gpus 2 -- python train.py",
+    "bursar submit --from-slurm train.sbatch --wait --exit-code",
+)
+
+
+def add_parser(commands: Subparsers) -> None:
+    """The command and its options."""
+    parser = new_parser(
+        commands,
+        "submit",
+        (
+            "submit a job: a file, an sbatch script, or a command",
+            "Submits a job. Once the id is printed the job is safe: it is never lost and never run "
+            "twice at once. At a terminal the price and the expected start are shown first.",
+        ),
+        EXAMPLES,
+        aliases=("launch",),
+    )
+    add_job(parser)
+    add_wait(parser)
+    add_yes(parser)
+    add_format(parser)
+    add_connection(parser)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Submit, say the id, and stay if asked to."""
+    document, changes = document_of(parsed)
+    with connect(parsed) as client:
+        changes = with_queue(client, document, changes)
+        if not parsed.yes and someone_answers() and not _wanted(client, document, changes):
+            say("not submitted.")
+            return FAILED
+        with still_at("sending the job"):
+            job = client.submit_document(client.prepare(document, changes))
+        made = {"id": job.id, "ids": list(job.ids)}
+        print_one(parsed, made, lambda: print("\n".join(job.ids)))
+        sys.stdout.flush()
+        if stays(parsed):
+            return stay(parsed, client, job)
+    say(f"'bursar logs -f {job.id}' follows it, 'bursar why {job.id}' says what it waits for.")
+    return OK
+
+
+def _wanted(client: Client, document: Document, changes: dict[str, object]) -> bool:
+    """The price before the question."""
+    from bursar.cli.plan import short_lines
+
+    with still_at("asking what it would cost"):
+        found = client.plan(document, **changes)
+    for line in short_lines(found):
+        say(line)
+    return agreed("submit it?", default=found["feasible"])

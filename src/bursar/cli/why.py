@@ -1,0 +1,39 @@
+"""``bursar why``: why a job does not run, when it will, and what would start it now."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from bursar.cli.exit_codes import OK
+from bursar.cli.listing import print_one
+from bursar.cli.parsers import add_connection, add_format, new_parser
+from bursar.cli.safe_text import lines
+from bursar.cli.session import ask
+
+if TYPE_CHECKING:
+    from bursar.cli.parsers import Subparsers
+
+
+def add_parser(commands: Subparsers) -> None:
+    """The command and its options."""
+    parser = new_parser(
+        commands,
+        "why",
+        (
+            "say why a job waits, until when, and what would start it now",
+            "Tells every reason, in numbers: what is missing, who has it, when it should be back, where "
+            "the job stands, and which smaller change would start it now at what cost.",
+        ),
+        ("bursar why j-abcdefghij",),
+    )
+    parser.add_argument("job", metavar="JOB", help="the id of a job")
+    add_format(parser)
+    add_connection(parser)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Ask and tell."""
+    found = ask(parsed, lambda client: client.why(parsed.job))
+    print_one(parsed, found, lambda: print(lines("\n".join(found["text"]))))
+    return OK

@@ -1,0 +1,136 @@
+"""A submitted job, held by the one who waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from bursar.client.errors import Denied, JobFailed, TimedOut
+from bursar.client.outcome import ResultFilter, has_result, read_result, without_results
+
+if TYPE_CHECKING:
+    from bursar.api import wire
+    from bursar.client.client import Client
+
+OVER: Final = frozenset({"succeeded", "failed", "cancelled"})
+FIRST_LOOK_SECONDS: Final = 0.05
+LONGEST_LOOK_SECONDS: Final = 2.0
+
+
+class Job:
+    """One job, or an array: then ``members`` are its jobs and it is over when all of them are."""
+
+    def __init__(self, client: Client, job_id: str, ids: tuple[str, ...] = ()) -> None:
+        self.id = job_id
+        self.ids = ids or (job_id,)
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r})"
+
+    @property
+    def members(self) -> tuple[Job, ...]:
+        """The jobs of an array; of a single job, itself."""
+        if len(self.ids) == 1:
+            return (self,)
+        return tuple(Job(self._client, one) for one in self.ids)
+
+    @property
+    def state(self) -> str:
+        """Where it is now. An array has failed when one member has, and is over when all are."""
+        states = [self._client.show(one)["state"] for one in self.ids]
+        return combined_state(states)
+
+    def show(self) -> wire.JobDetail:
+        """Everything the server knows about it."""
+        return self._client.show(self.ids[0])
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Until it is over, and what became of it. The job goes on when the time is up."""
+        give_up_at = None if timeout is None else time.monotonic() + timeout
+        return combined_state([self._wait_for(one, give_up_at) for one in self.ids])
+
+    def _wait_for(self, job_id: str, give_up_at: float | None) -> str:
+        pause = FIRST_LOOK_SECONDS
+        while True:
+            state = self._client.show(job_id)["state"]
+            if state in OVER:
+                return state
+            if give_up_at is not None and time.monotonic() + pause > give_up_at:
+                raise TimedOut(
+                    f"{job_id} is still {state}; it goes on without you.",
+                    fix=f"'bursar why {job_id}' says when it should start or be done.",
+                    code="still-going",
+                )
+            time.sleep(pause)
+            pause = min(LONGEST_LOOK_SECONDS, pause * 1.5)
+
+    def logs(self, *, follow: bool = False, **chosen: str | int) -> str | Iterator[str]:
+        """All output so far; or with ``follow`` line by line until the job is over.
+
+        ``task``, ``stream``, ``tail`` and ``attempt`` choose.
+        """
+        if follow:
+            return self._following(chosen)
+        return without_results(self._client.log_text(self.ids[0], **chosen))
+
+    def _following(self, chosen: dict[str, str | int]) -> Iterator[str]:
+        """Whole lines, of each task and stream by itself, until the attempt is over."""
+        filters: dict[tuple[int, str], ResultFilter] = {}
+        begun: dict[tuple[int, str], str] = {}
+        for piece in self._client.follow_logs(self.ids[0], **chosen):
+            source = (piece["task"], piece["stream"])
+            text = filters.setdefault(source, ResultFilter()).feed(piece["text"])
+            *lines, begun[source] = (begun.get(source, "") + text).split("\n")
+            yield from lines
+        yield from (rest for _, rest in sorted(begun.items()) if rest)
+
+    def cancel(self) -> str:
+        """Ask for its end, and give the state it is in then."""
+        return combined_state([self._client.cancel(one)["state"] for one in self.ids])
+
+    def retry(self) -> Job:
+        """The same once more, as a new job."""
+        return self._client.retry(self.ids[0])
+
+    def why(self) -> str:
+        """Why it is where it is, when it will start, and what could be done, in sentences."""
+        return "\n".join(self._client.why(self.ids[0])["text"])
+
+    def result(self, timeout: float | None = None) -> object:
+        """What the function returned; what it raised is raised here too.
+
+        Reading a result runs code from it, so only the owner of a job may: another's is refused.
+        """
+        state = self.wait(timeout)
+        shown = self.show()
+        asking = self._client.whoami()["user"]
+        if shown["owner"] != asking:
+            raise Denied(
+                f"{self.id} belongs to {shown['owner']}, and you are {asking}: reading a result runs "
+                "code from it, which is done for one's own jobs only.",
+                fix="Have its owner write the result to storage that you can read.",
+                code="not-your-result",
+            )
+        output = self._client.log_text(self.ids[0], task=0, stream="stdout")
+        if state != "succeeded" and not has_result(output):
+            raise _ended_without(self.id, state, shown)
+        return read_result(output, self.id)
+
+
+def combined_state(states: Sequence[str]) -> str:
+    """One state for several jobs: what still goes on counts before what is over."""
+    going = [state for state in states if state not in OVER]
+    if going:
+        return going[0]
+    return next((state for state in ("failed", "cancelled") if state in states), "succeeded")
+
+
+def _ended_without(job_id: str, state: str, shown: wire.JobDetail) -> JobFailed:
+    how = shown["exit_detail"] or f"exit code {shown['exit_code']}"
+    return JobFailed(
+        f"{job_id} is {state} and left no result: {how}.",
+        fix=f"'bursar logs {job_id}' shows what it wrote.",
+        code="job-not-succeeded",
+    )

@@ -1,0 +1,1 @@
+"""The live shell: real time, a durable log, real engines. It decides nothing; ``core`` does."""

@@ -1,0 +1,183 @@
+"""Carries out committed orders. Everything here may be repeated: engines take an order twice as once."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from bursar.model.attempt import Exit, Placement
+from bursar.model.errors import EngineFault
+from bursar.model.fleet import EngineKind
+from bursar.model.gpu import Layout
+from bursar.model.job import JobSpec
+from bursar.model.report import Report, TasksEnded
+from bursar.ports import AttemptRef, Engine, StartOrder, StoreReader
+
+TRIES = 5
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAct:
+    """Run an attempt."""
+
+    ref: AttemptRef
+    engine: EngineKind
+    spec: JobSpec
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopAct:
+    """End an attempt. ``grace_seconds`` None: as its recipe says."""
+
+    ref: AttemptRef
+    engine: EngineKind
+    grace_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionAct:
+    """Cut a GPU."""
+
+    node: str
+    gpu: int
+    layout: Layout
+    engine: EngineKind
+
+
+Act = StartAct | StopAct | PartitionAct
+
+
+class Actor:
+    """A thread that hands orders to engines, in the order in which they were committed."""
+
+    def __init__(
+        self,
+        engines: Mapping[EngineKind, Engine],
+        reader: StoreReader,
+        report: Callable[[Iterable[Report]], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._engines = engines
+        self._reader = reader
+        self._report = report
+        self._now_ms = now_ms
+        self._acts: queue.SimpleQueue[Act | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="bursar-act", daemon=True)
+        self._closing = threading.Event()
+        self.faults: dict[str, str] = {}
+        """The last thing that each engine could not do, by kind; gone when it can again."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, acts: Iterable[Act]) -> None:
+        for act in acts:
+            self._acts.put(act)
+
+    def close(self) -> None:
+        """Finish the order at hand, leave the others: they are found again at the next start."""
+        self._closing.set()
+        self._acts.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while True:
+            act = self._acts.get()
+            if act is None or self._closing.is_set():
+                return
+            self._carry_out(act)
+
+    def _carry_out(self, act: Act) -> None:
+        """Try, and try again after a while.
+
+        What could not be started may be there all the same (an answer was lost), so it is stopped, and
+        the engine's word that it has ended is what counts. A stop is never given up.
+        """
+        for number in range(TRIES):
+            try:
+                self._once(act)
+            except EngineFault as fault:
+                self.faults[act.engine] = str(fault)
+                if self._pause(min(fault.retry_after_seconds * 2**number, LONGEST_PAUSE_SECONDS)):
+                    return
+            else:
+                self.faults.pop(act.engine, None)
+                return
+        if isinstance(act, StartAct):
+            self._acts.put(StopAct(ref=act.ref, engine=act.engine, grace_seconds=0))
+        elif isinstance(act, StopAct):
+            self._acts.put(act)
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait; whether we are to close meanwhile."""
+        return self._closing.wait(seconds)
+
+    def _once(self, act: Act) -> None:
+        engine = self._engines.get(act.engine)
+        if engine is None:
+            raise EngineFault(f"no {act.engine} engine is here", retry_after_seconds=1)
+        match act:
+            case StartAct(ref=ref, spec=spec, placement=placement):
+                origin = self._reader.origin(ref.job_id)
+                if origin is None:
+                    self._report([self._ended(ref, "what it should run is not in the store")])
+                    return
+                engine.start(
+                    StartOrder(
+                        ref=ref,
+                        name=spec.name,
+                        queue=spec.queue,
+                        placement=placement,
+                        recipe=origin.recipe,
+                        spec=spec,
+                    )
+                )
+            case StopAct(ref=ref, grace_seconds=grace):
+                if grace is None:
+                    origin = self._reader.origin(ref.job_id)
+                    grace = origin.recipe.grace_seconds if origin is not None else 0
+                engine.stop(ref, grace)
+            case PartitionAct(node=node, gpu=gpu, layout=layout):
+                engine.partition(node, gpu, layout)
+
+    def _ended(self, ref: AttemptRef, detail: str) -> TasksEnded:
+        return TasksEnded(
+            job_id=ref.job_id,
+            attempt=ref.attempt,
+            at_ms=self._now_ms(),
+            exit=Exit(detail=detail),
+        )
+
+
+class Listener:
+    """A thread that waits for an engine's reports and passes them on."""
+
+    def __init__(self, engine: Engine, report: Callable[[Iterable[Report]], None]) -> None:
+        self._engine = engine
+        self._report = report
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="bursar-listen", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                reports = self._engine.reports(timeout_seconds=0.5)
+            except EngineFault as fault:
+                time.sleep(min(fault.retry_after_seconds, LONGEST_PAUSE_SECONDS))
+                continue
+            if reports:
+                self._report(reports)

@@ -1,0 +1,350 @@
+"""The writer: one thread that commits, and the only one that touches the state.
+
+    requests, reports -> one batch -> commit -> apply -> answer
+    something changed -> decide -> check -> commit -> apply -> act
+
+Commit comes before apply and apply before act, so a crash between any two steps loses nothing: what was
+committed is found in the log, and what was not was never promised to anybody.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any
+
+from bursar.control.act import Act, PartitionAct, StartAct, StopAct
+from bursar.control.group import Group
+from bursar.control.live_state import LiveState
+from bursar.control.requests import Request, TakeReports
+from bursar.control.subscription import Board
+from bursar.core.check import require_sound
+from bursar.core.cycle import decide
+from bursar.core.orders import events_for
+from bursar.core.state import FleetState
+from bursar.model.decision import Hold, Order, PartitionGpu, PreemptJob, StartJob, StopJob
+from bursar.model.errors import BrokenInvariant, EngineFault, UserError
+from bursar.model.event import LoggedEvent, NodeLost, RoomReleased
+from bursar.model.fleet import EngineKind
+from bursar.ports import AttemptRef, Batch, Clock, Lead, Recorded, StaleLead, Store
+
+CYCLE_GAP_SECONDS = 0.2
+IDLE_SECONDS = 0.5
+MOST_IN_A_GROUP = 2_000
+MOST_EVENTS_IN_A_GROUP = 10_000
+SNAPSHOT_EVERY = 50_000
+STORE_PAUSE_SECONDS = 0.25
+
+
+class Question:
+    """Something to be worked out on the state as it is."""
+
+    def __init__(self, ask: Callable[[FleetState, int], Any]) -> None:
+        self.ask = ask
+        self.future: Future[Any] = Future()
+
+
+class Writer:
+    """The state of a leader's work. ``turn`` is called again and again by one thread."""
+
+    def __init__(self, store: Store, live: LiveState, clock: Clock, board: Board) -> None:
+        self.store = store
+        self.live = live
+        self.clock = clock
+        self.board = board
+        self.lead: Lead | None = None
+        self.act: Callable[[Iterable[Act]], None] = _nobody_acts
+        self.recover: Callable[[], None] = _nothing
+        """Hand the engines again what was committed while nobody saw that it was."""
+        self.broke: Callable[[str], None] = _nobody_hears
+        self.inbox: queue.SimpleQueue[Request | Question | None] = queue.SimpleQueue()
+        self.cycles = 0
+        self.last_cycle_ms = 0.0
+        self.stale_reports = 0
+        self.halted = ""
+        self.store_fault = ""
+        self._dirty = True
+        self._unsure = False
+        self._last_cycle = 0.0
+        self._snapshot_at = live.sequence
+
+    # -- one turn --------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Serve what has come, then decide if anything changed and the last cycle is long enough ago."""
+        requests, questions = self.take(self._patience())
+        for group in _groups(requests):
+            if self._is_sure():
+                self._commit_together(group)
+            else:
+                self._not_now(group, EngineFault(self.store_fault, retry_after_seconds=0))
+        for question in questions:
+            self.answer(question)
+        if self.live.is_declared and self.live.wake(self.clock.now_ms()):
+            self._dirty = True
+        is_time = time.monotonic() - self._last_cycle >= CYCLE_GAP_SECONDS
+        if self._is_sure() and self._dirty and is_time:
+            try:
+                self._cycle()
+            except BrokenInvariant as error:
+                self._halt(error)
+        self._keep_snapshot_now_and_then()
+
+    def _patience(self) -> float:
+        if self._unsure:
+            return 0.0
+        if self._dirty:
+            return max(0.0, self._last_cycle + CYCLE_GAP_SECONDS - time.monotonic())
+        wake_ms = self.live.next_wake_ms()
+        if wake_ms is None:
+            return IDLE_SECONDS
+        return min(IDLE_SECONDS, max(0.0, (wake_ms - self.clock.now_ms()) / 1000))
+
+    def take(self, patience: float) -> tuple[list[Request], list[Question]]:
+        requests: list[Request] = []
+        questions: list[Question] = []
+        try:
+            item = self.inbox.get(timeout=patience) if patience > 0 else self.inbox.get_nowait()
+            while True:
+                if isinstance(item, Question):
+                    questions.append(item)
+                elif item is not None:
+                    requests.append(item)
+                if len(requests) >= MOST_IN_A_GROUP:
+                    break
+                item = self.inbox.get_nowait()
+        except queue.Empty:
+            pass
+        return requests, questions
+
+    def answer(self, question: Question) -> None:
+        """Work out a question; whoever asked gets the error if it cannot be."""
+        if not question.future.set_running_or_notify_cancel():
+            return
+        try:
+            question.future.set_result(question.ask(self.live.state, self.clock.now_ms()))
+        except Exception as error:
+            question.future.set_exception(error)
+
+    # -- committing ------------------------------------------------------------------------------
+
+    def _commit_together(self, requests: list[Request]) -> None:
+        group = Group(self.live, self.store, self.clock.now_ms())
+        answers: list[tuple[Request, Callable[[], Any]]] = []
+        for request in requests:
+            try:
+                answers.append((request, request.prepare(group)))
+            except (UserError, EngineFault, BrokenInvariant) as error:
+                _fail(request, error)
+        if not group.is_empty:
+            try:
+                self._commit(group.batch())
+            except StaleLead as error:
+                for request, _ in answers:
+                    _fail(request, error)
+                raise
+            except EngineFault as error:
+                self._not_now([request for request, _ in answers], error)
+                return
+        for request, answer in answers:
+            if isinstance(request, TakeReports):
+                self.stale_reports += request.stale
+            _succeed(request, answer)
+
+    def _not_now(self, requests: list[Request], fault: EngineFault) -> None:
+        """Callers are told and may ask again; what engines reported must not be forgotten."""
+        for request in requests:
+            if isinstance(request, TakeReports):
+                request.stale = 0
+                self.inbox.put(request)
+            else:
+                _fail(request, fault)
+        time.sleep(min(fault.retry_after_seconds, STORE_PAUSE_SECONDS))
+
+    def _commit(self, batch: Batch) -> None:
+        """Write a batch, then let everything that follows from it follow."""
+        assert self.lead is not None
+        try:
+            last = self.store.append(batch, self.lead)
+        except EngineFault as fault:
+            self.store_fault = str(fault)
+            self._unsure = True
+            raise
+        self.store_fault = ""
+        first = self.live.sequence + 1
+        if batch.events and last != self.live.sequence + len(batch.events):
+            raise BrokenInvariant(
+                f"the log ends at {last}; after {self.live.sequence} and "
+                f"{len(batch.events)} more it should end at {first + len(batch.events) - 1}"
+            )
+        lost = self._lost_with(batch.events)
+        if self.live.apply(batch.events):
+            self._dirty = True
+        self.board.publish(
+            [Recorded(sequence=first + n, event=event) for n, event in enumerate(batch.events)]
+        )
+        if lost:
+            self.act(lost)
+
+    def _is_sure(self) -> bool:
+        """Whether the state is up to the log. After a fault only the log knows what was written."""
+        return not self._unsure or self._find_out_what_was_written()
+
+    def _find_out_what_was_written(self) -> bool:
+        known = self.live.sequence
+        assert self.lead is not None
+        try:
+            self.store.settle(self.lead)
+            missed = self.live.catch_up(self.store)
+        except EngineFault as fault:
+            self.store_fault = str(fault)
+            time.sleep(STORE_PAUSE_SECONDS)
+            return False
+        self._unsure = False
+        if missed:
+            self.board.publish(
+                [Recorded(sequence=known + 1 + n, event=one) for n, one in enumerate(missed)]
+            )
+            self._dirty = True
+            self.recover()
+        return True
+
+    def _lost_with(self, events: Iterable[LoggedEvent]) -> list[Act]:
+        """Attempts on nodes that are given up: if they still run somewhere, they must not."""
+        acts: list[Act] = []
+        for event in events:
+            if isinstance(event, NodeLost) and event.node in self.live.state.pool_of_node:
+                pool = self.live.state.pool_of_node[event.node]
+                for holder in sorted(pool.by_id[event.node].holders):
+                    record = self.live.state.jobs.get(holder)
+                    if record is not None:
+                        ref = AttemptRef(job_id=holder, attempt=record.attempt)
+                        engine = engine_of(self.live.state, pool.spec.name)
+                        acts.append(StopAct(ref=ref, engine=engine, grace_seconds=0))
+        return acts
+
+    # -- deciding --------------------------------------------------------------------------------
+
+    def _cycle(self) -> None:
+        if self.halted or not self.live.is_declared:
+            self._dirty = False
+            return
+        began = time.monotonic()
+        self._last_cycle = began
+        now_ms = self.clock.now_ms()
+        decisions = decide(self.live.state, now_ms)
+        require_sound(self.live.state, decisions, now_ms)
+        self.live.someone_waits = any(isinstance(one, Hold) for one in decisions)
+        orders = [one for one in decisions if not isinstance(one, Hold)]
+        events = tuple(event for order in orders for event in events_for(order, now_ms))
+        self._dirty = False
+        if events:
+            try:
+                acts = [act for order in orders for act in self._acts_for(order)]
+                self._commit(Batch(events=events))
+            except EngineFault:
+                self._dirty = True
+                return
+            self._dirty = any(isinstance(event, RoomReleased) for event in events)
+            self.act(acts)
+        self.cycles += 1
+        self.last_cycle_ms = (time.monotonic() - began) * 1000
+
+    def _acts_for(self, order: Order) -> list[Act]:
+        state = self.live.state
+        match order:
+            case StartJob(job_id=job_id, attempt=attempt, placement=placement):
+                return [
+                    StartAct(
+                        ref=AttemptRef(job_id=job_id, attempt=attempt),
+                        engine=engine_of(state, placement.pool),
+                        spec=state.jobs[job_id].spec,
+                        placement=placement,
+                    )
+                ]
+            case PreemptJob(job_id=job_id) | StopJob(job_id=job_id):
+                return [stop_act(state, job_id)]
+            case PartitionGpu(node=node, gpu=gpu, layout=layout):
+                engine = engine_of(state, state.pool_of_node[node].spec.name)
+                return [PartitionAct(node=node, gpu=gpu, layout=layout, engine=engine)]
+            case _:
+                return []
+
+    def _halt(self, error: BrokenInvariant) -> None:
+        """We are wrong: decide nothing more, keep the picture, and let reads and reports go on."""
+        self.halted = f"{error} (after event {self.live.sequence})"
+        self._dirty = False
+        self.broke(self.halted)
+
+    def decide_soon(self) -> None:
+        """Something outside the log changed: look again."""
+        self._dirty = True
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _keep_snapshot_now_and_then(self) -> None:
+        if self.live.sequence - self._snapshot_at >= SNAPSHOT_EVERY:
+            self.keep_snapshot()
+
+    def keep_snapshot(self) -> None:
+        """So that the next start need not read the whole log."""
+        if self.lead is None or not self.live.is_declared:
+            return
+        if self.live.sequence == self._snapshot_at:
+            return
+        self.store.keep_snapshot(self.live.snapshot(self.clock.now_ms()), self.lead)
+        self._snapshot_at = self.live.sequence
+
+
+def engine_of(state: FleetState, pool: str) -> EngineKind:
+    """What runs the jobs of a pool."""
+    return state.clusters[state.pools[pool].spec.cluster].engine
+
+
+def stop_act(state: FleetState, job_id: str) -> StopAct:
+    """Stop a job's live attempt, as its recipe wants to be stopped."""
+    record = state.jobs[job_id]
+    assert record.placement is not None
+    return StopAct(
+        ref=AttemptRef(job_id=job_id, attempt=record.attempt),
+        engine=engine_of(state, record.placement.pool),
+    )
+
+
+def _groups(requests: list[Request]) -> Iterable[list[Request]]:
+    """Requests in order, together where they may be."""
+    group: list[Request] = []
+    for request in requests:
+        if request.alone:
+            if group:
+                yield group
+            yield [request]
+            group = []
+        else:
+            group.append(request)
+    if group:
+        yield group
+
+
+def _succeed(request: Request, answer: Callable[[], Any]) -> None:
+    if request.future.set_running_or_notify_cancel():
+        request.future.set_result(answer())
+
+
+def _fail(request: Request, error: Exception) -> None:
+    if request.future.set_running_or_notify_cancel():
+        request.future.set_exception(error)
+
+
+def _nobody_acts(_acts: Iterable[Act]) -> None:
+    """Until there are engines."""
+
+
+def _nobody_hears(_problem: str) -> None:
+    """Until somebody wants to know."""
+
+
+def _nothing() -> None:
+    """Until there is something to recover."""

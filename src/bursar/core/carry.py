@@ -1,0 +1,295 @@
+"""The state in a few values, and the state again from them: for starting without the whole log.
+
+Also how a new declaration takes effect: what is live is carried over into a state built from it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bursar.core.lifecycle import LIVE
+from bursar.core.line import Claim, JobRecord, rank_of
+from bursar.core.state import FleetState
+from bursar.model import event as ev
+from bursar.model.carried import (
+    Carried,
+    CarriedAttempt,
+    CarriedClaim,
+    CarriedJob,
+    CarriedUsage,
+)
+from bursar.model.errors import BrokenInvariant
+from bursar.model.fleet import Node, Pool
+from bursar.model.job import JobState
+
+# -- out -------------------------------------------------------------------------------------------
+
+
+def carry(state: FleetState, declared: ev.FleetDeclared, now_ms: int) -> Carried:
+    """Everything that ``bring_in`` needs to build an equal state.
+
+    ``declared`` is what was declared last; what changed since is taken from the state.
+    """
+    fleet = replace(declared.fleet, pools=tuple(pool.spec for pool in state.pools.values()))
+    known = {node.id for node in declared.fleet.nodes}
+    return Carried(
+        declared=replace(
+            declared,
+            at_ms=now_ms,
+            fleet=fleet,
+            tenants=tuple(state.tenants[name] for name in sorted(state.tenants)),
+        ),
+        added=tuple(_added(state, known)),
+        absent=tuple(sorted(known - state.pool_of_node.keys())),
+        drained=tuple(
+            sorted(name for name in state.pool_of_node if not state.node(name).up),
+        ),
+        layouts=tuple(_layouts(state, now_ms)),
+        foreign=tuple(_foreign(state, now_ms)),
+        jobs=tuple(_carry_job(record) for _, record in sorted(state.jobs.items())),
+        usage=tuple(
+            CarriedUsage(tenant=name, value=value, at_ms=at_ms)
+            for name, value, at_ms in state.usage.snapshot()
+        ),
+        failed=tuple(
+            sorted((name, over) for name in state.dependents if (over := state.finished.get(name)))
+        ),
+    )
+
+
+def _added(state: FleetState, known: set[str]) -> Iterator[Node]:
+    for name in sorted(state.pool_of_node.keys() - known):
+        pool = state.pool_of_node[name]
+        yield Node(id=name, pool=pool.spec.name, labels=dict(pool.by_id[name].labels))
+
+
+def _layouts(state: FleetState, now_ms: int) -> Iterator[ev.GpuPartitioned]:
+    for name in sorted(state.pool_of_node):
+        for gpu, device in enumerate(state.node(name).devices):
+            if device.layout:
+                yield ev.GpuPartitioned(at_ms=now_ms, node=name, gpu=gpu, layout=device.layout)
+
+
+def _foreign(state: FleetState, now_ms: int) -> Iterator[ev.ForeignUsageSeen]:
+    for name in sorted(state.pool_of_node):
+        task = state.node(name).foreign
+        if task is not None:
+            yield ev.ForeignUsageSeen(
+                at_ms=now_ms,
+                node=name,
+                gpus=task.gpus,
+                cpu_milli=task.cpu_milli,
+                memory_mib=task.memory_mib,
+                disk_mib=task.disk_mib,
+            )
+
+
+def _carry_job(record: JobRecord) -> CarriedJob:
+    claim = record.claim
+    return CarriedJob(
+        id=record.id,
+        spec=record.spec,
+        priority=record.priority,
+        submitted_at_ms=record.submitted_at_ms,
+        state=record.state,
+        attempt=record.attempt,
+        failures=record.failures,
+        preemptions=record.preemptions,
+        done_ms=record.done_ms,
+        has_run=record.has_run,
+        attained_gpu_ms=record.attained_gpu_ms,
+        unmet=tuple(sorted(record.unmet)),
+        live=_carry_attempt(record) if record.state in LIVE else None,
+        claim=None
+        if claim is None
+        else CarriedClaim(placement=claim.placement, attempts=dict(claim.attempts)),
+    )
+
+
+def _carry_attempt(record: JobRecord) -> CarriedAttempt:
+    assert record.placement is not None
+    return CarriedAttempt(
+        placement=record.placement,
+        weight=record.weight,
+        assigned_at_ms=record.assigned_at_ms,
+        started_at_ms=record.started_at_ms,
+        saved_at_ms=record.saved_at_ms,
+        end_at_ms=record.end_at_ms,
+        told_to_stop=record.told_to_stop,
+    )
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def bring_in(carried: Carried) -> FleetState:
+    """The state that was carried."""
+    declared = carried.declared
+    state = FleetState(declared.fleet, declared.tenants, declared.policies)
+    now_ms = declared.at_ms
+    for node in carried.added:
+        state.apply(ev.NodeAdded(at_ms=now_ms, node=node))
+    for name in carried.absent:
+        state.apply(ev.NodeLost(at_ms=now_ms, node=name))
+    for name in carried.drained:
+        state.apply(ev.NodeDrained(at_ms=now_ms, node=name))
+    for cut in carried.layouts:
+        state.apply(cut)
+    for seen in carried.foreign:
+        state.apply(seen)
+    for name, over in carried.failed:
+        state.finished[name] = over
+    for job in carried.jobs:
+        _bring_job(state, job)
+    for job in carried.jobs:
+        if job.claim is not None:
+            _bring_claim(state, job.id, job.claim)
+    for one in carried.usage:
+        state.usage.set_value(one.tenant, one.value, one.at_ms)
+    return state
+
+
+def redeclare(state: FleetState, before: ev.FleetDeclared, after: ev.FleetDeclared) -> FleetState:
+    """What is live, under a new declaration.
+
+    The nodes that go must be empty by then (their ``NodeLost`` comes first), and so must the queues.
+    Usage goes on where the tenant goes on; a new one starts with none.
+    """
+    old = carry(state, before, after.at_ms)
+    nodes = {node.id for node in after.fleet.nodes}
+    pools = {pool.name for pool in after.fleet.pools}
+    tenants = {tenant.name for tenant in after.tenants}
+    goes_on = {node.id for node in after.fleet.nodes} - reshaped(before, after)
+    was_declared = {node.id for node in before.fleet.nodes}
+    added = tuple(n for n in old.added if n.id not in nodes and n.pool in pools)
+    there = nodes | {node.id for node in added}
+    return bring_in(
+        replace(
+            old,
+            declared=after,
+            added=added,
+            absent=tuple(name for name in old.absent if name in goes_on & was_declared),
+            drained=tuple(name for name in old.drained if name in there),
+            layouts=tuple(one for one in old.layouts if one.node in there),
+            foreign=tuple(one for one in old.foreign if one.node in there),
+            usage=tuple(one for one in old.usage if one.tenant in tenants),
+        )
+    )
+
+
+def reshaped(before: ev.FleetDeclared, after: ev.FleetDeclared) -> set[str]:
+    """Nodes that are not what they were: gone, moved, of another kind of GPU, or with less of something."""
+    old_pools = {pool.name: pool for pool in before.fleet.pools}
+    new_pools = {pool.name: pool for pool in after.fleet.pools}
+    new_nodes = {node.id: node for node in after.fleet.nodes}
+    found = set()
+    for node in before.fleet.nodes:
+        same = new_nodes.get(node.id)
+        if (
+            same is None
+            or same.pool != node.pool
+            or not _still_holds(old_pools[node.pool], new_pools[node.pool])
+        ):
+            found.add(node.id)
+    return found
+
+
+def _still_holds(old: Pool, new: Pool) -> bool:
+    return (
+        (old.cluster, old.market, old.gpu_model) == (new.cluster, new.market, new.gpu_model)
+        and old.gpus_per_node <= new.gpus_per_node
+        and old.cpu_milli <= new.cpu_milli
+        and old.memory_mib <= new.memory_mib
+        and old.disk_mib <= new.disk_mib
+        and (new.mig_allowed or not old.mig_allowed)
+        and old.mps_client_limit <= new.mps_client_limit
+    )
+
+
+def _bring_job(state: FleetState, job: CarriedJob) -> None:
+    state.apply(
+        ev.JobSubmitted(
+            at_ms=job.submitted_at_ms,
+            job_id=job.id,
+            spec=replace(job.spec, depends_on=()),
+            priority=job.priority,
+        )
+    )
+    record = state.jobs[job.id]
+    record.line.leave(record)
+    record.spec = job.spec
+    record.failures = job.failures
+    record.preemptions = job.preemptions
+    record.has_run = job.has_run
+    record.attained_gpu_ms = job.attained_gpu_ms
+    record.done_ms = job.done_ms
+    record.attempt = job.attempt
+    if job.state is JobState.BLOCKED:
+        state.block(record, frozenset(job.unmet))
+        return
+    record.rank = rank_of(record, state.policies.order, job.submitted_at_ms)
+    record.line.join(record)
+    if job.live is not None:
+        _bring_attempt(state, record, job.state, job.live)
+
+
+def _bring_attempt(
+    state: FleetState, record: JobRecord, was: JobState, live: CarriedAttempt
+) -> None:
+    if live.placement.pool not in state.pools:
+        raise BrokenInvariant(f"{record!r} runs in pool {live.placement.pool}, which is gone")
+    attempt, done_ms = record.attempt, record.done_ms
+    record.attempt = attempt - 1
+    state.apply(
+        ev.AttemptAssigned(
+            at_ms=live.assigned_at_ms,
+            job_id=record.id,
+            attempt=attempt,
+            placement=live.placement,
+        )
+    )
+    if live.started_at_ms is not None:
+        state.apply(ev.AttemptStarted(at_ms=live.started_at_ms, job_id=record.id, attempt=attempt))
+    record.done_ms, record.saved_at_ms = done_ms, live.saved_at_ms
+    _set_end(state, record, live)
+    _set_weight(state, record, live)
+    told: type[ev.AttemptExpired] | type[ev.AttemptStopping] = ev.AttemptStopping
+    if was is JobState.CANCELLING:
+        state.apply(ev.JobCancelled(at_ms=live.assigned_at_ms, job_id=record.id))
+    elif was is JobState.EXPIRING:
+        told = ev.AttemptExpired
+    if live.told_to_stop:
+        state.apply(told(at_ms=live.assigned_at_ms, job_id=record.id, attempt=attempt))
+    if record.state is not was:
+        raise BrokenInvariant(f"{record!r} was carried as {was}")
+
+
+def _set_end(state: FleetState, record: JobRecord, live: CarriedAttempt) -> None:
+    """When it was expected to end was worked out from what was saved then, not now."""
+    ends = state.pools[live.placement.pool].ends
+    del ends[bisect_left(ends, (record.end_at_ms, record.id))]
+    record.end_at_ms = live.end_at_ms
+    insort(ends, (record.end_at_ms, record.id))
+
+
+def _set_weight(state: FleetState, record: JobRecord, live: CarriedAttempt) -> None:
+    """What a second of it counts was frozen at its start; prices may have changed since."""
+    queue = record.spec.queue
+    state.usage.stop(queue, record.weight, live.assigned_at_ms)
+    record.weight = live.weight
+    state.usage.start(queue, record.weight, live.assigned_at_ms)
+
+
+def _bring_claim(state: FleetState, job_id: str, claim: CarriedClaim) -> None:
+    victims = tuple(sorted(claim.attempts))
+    state.apply(
+        ev.RoomClaimed(
+            at_ms=0,
+            job_id=job_id,
+            placement=claim.placement,
+            victims=tuple(name for name in victims if name in state.jobs),
+        )
+    )
+    state.jobs[job_id].claim = Claim(claim.placement, claim.attempts)

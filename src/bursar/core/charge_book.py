@@ -1,0 +1,55 @@
+"""What placements take, worked out once for each: plans give the same place to one job after another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from bursar.core.charge import quota_request, share_weight
+from bursar.core.pool import PoolState
+from bursar.model.attempt import Placement
+from bursar.model.policy import UsageUnit
+from bursar.model.tenant import FlavorResource
+
+KEPT = 8_192
+"""Charges of placements that may be given again; more than this, and all are dropped."""
+
+
+class Charge(NamedTuple):
+    """What a placement takes of the limited quotas, and its weight in fair share."""
+
+    placement: Placement
+    request: Mapping[FlavorResource, int]
+    weight: int
+
+
+class ChargeBook:
+    """Charges by placement object.
+
+    The object is kept with its charge, so no other can stand at its address meanwhile.
+    """
+
+    __slots__ = ("_known", "_limited", "_pools", "_unit")
+
+    def __init__(self, pools: Mapping[str, PoolState], unit: UsageUnit) -> None:
+        self._pools = pools
+        self._unit = unit
+        self._limited: Collection[FlavorResource] = ()
+        self._known: dict[int, Charge] = {}
+
+    def limit(self, limited: Collection[FlavorResource]) -> None:
+        """Other resources are limited from now on."""
+        self._limited = limited
+        self._known.clear()
+
+    def of(self, placement: Placement) -> Charge:
+        known = self._known.get(id(placement))
+        if known is not None:
+            return known
+        spec = self._pools[placement.pool].spec
+        request = quota_request(placement, spec.gpu_model, self._limited)
+        charge = Charge(placement, request, share_weight(placement, spec, self._unit))
+        if len(self._known) >= KEPT:
+            self._known.clear()
+        self._known[id(placement)] = charge
+        return charge

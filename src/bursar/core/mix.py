@@ -1,0 +1,257 @@
+"""What kinds of tasks a fleet sees, how often, and what is free for them on a node.
+
+Placement that looks ahead asks these counts what is likely to come. They follow from the jobs that were
+submitted alone, so that a state rebuilt from its events decides as the one that lived through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from bursar.core.node import NodeState
+from bursar.model.fleet import Pool
+from bursar.model.gpu import GpuMode
+from bursar.model.job import MpsShare, TaskGroup, WholeGpus
+from bursar.model.policy import PlacementPolicy
+from bursar.model.units import MILLI
+
+MILLI_PER_PERCENT = MILLI // 100
+
+MOST_SHAPES = 128
+"""More shapes cost time in proportion and hardly change a choice."""
+COVERED_PERCENT = 95
+"""The popular shapes are those that make up this part of all tasks; rare ones only add noise."""
+RENEW_AFTER_PERCENT = 100
+"""The shapes in use are renewed when so many tasks have come since, of those they were made from."""
+REMEMBERED_TASKS = 1 << 16
+"""At so many tasks all counts are halved: what was seen long ago fades, and the mix follows its fleet."""
+MOST_GROUPS = 4_096
+"""Groups whose shape is remembered; more than this, and all are worked out anew."""
+
+
+class TaskShape(NamedTuple):
+    """What of a task matters here. Amounts are rounded down, so that few shapes stand for all tasks.
+
+    ``each_milli`` is what it takes of each of ``gpus`` GPUs: all of it, or part of one.
+    """
+
+    gpus: int
+    each_milli: int
+    cpu_milli: int
+    memory_mib: int
+    models: tuple[str, ...]
+
+    @property
+    def gpu_milli(self) -> int:
+        return self.gpus * self.each_milli
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it takes part of one GPU."""
+        return 0 < self.each_milli < MILLI
+
+
+class Free(NamedTuple):
+    """What is free on a node: whole GPUs, the parts left of shared ones (ascending), the rest.
+
+    ``gpus`` is how many there are, in use or not.
+    """
+
+    model: str
+    gpus: int
+    whole: int
+    parts: tuple[int, ...]
+    cpu_milli: int
+    memory_mib: int
+
+    @property
+    def gpu_milli(self) -> int:
+        return self.whole * MILLI + sum(self.parts)
+
+    def has_room_for(self, shape: TaskShape) -> bool:
+        """Whether CPU and GPUs are enough for one task; memory and disk are the caller's to check."""
+        if self.cpu_milli < shape.cpu_milli:
+            return False
+        if shape.is_share:
+            return self.whole > 0 or (bool(self.parts) and self.parts[-1] >= shape.each_milli)
+        return self.whole >= shape.gpus
+
+
+def exact_shape_of(group: TaskGroup) -> TaskShape:
+    """The shape of one task of a group, nothing rounded.
+
+    A MIG slice needs a GPU that nobody shares: to those who share GPUs it is like a whole one.
+    """
+    cpu_milli, memory_mib = group.cpu_milli, group.memory_mib
+    match group.gpu:
+        case None:
+            return TaskShape(0, 0, cpu_milli, memory_mib, ())
+        case WholeGpus(count=count, models=models):
+            return TaskShape(count, MILLI, cpu_milli, memory_mib, models)
+        case MpsShare(percent=percent, models=models):
+            return TaskShape(1, percent * MILLI_PER_PERCENT, cpu_milli, memory_mib, models)
+        case slice_request:
+            return TaskShape(1, MILLI, cpu_milli, memory_mib, slice_request.models)
+
+
+def shape_of(group: TaskGroup) -> TaskShape:
+    """The shape of one task of a group, rounded."""
+    shape = exact_shape_of(group)
+    return shape._replace(
+        cpu_milli=_round_down(shape.cpu_milli), memory_mib=_round_down(shape.memory_mib)
+    )
+
+
+def _round_down(amount: int) -> int:
+    """The last point of a grid whose steps are at most an eighth.
+
+    Not the next: a task that wants all the CPU of a node must not look as if it never fitted there.
+    """
+    step = 1 << max(0, amount.bit_length() - 4)
+    return amount // step * step
+
+
+def free_on(node: NodeState) -> Free:
+    """What is free on a node. What is left of a GPU cut by MIG is for slices, which have an index."""
+    parts = [
+        device.free_percent * MILLI_PER_PERCENT
+        for device in node.devices
+        if device.mode is GpuMode.MPS and device.healthy and device.has_client_room
+    ]
+    if parts:
+        parts = sorted(part for part in parts if part)
+    devices = node.devices
+    return Free(
+        devices[0].model.name if devices else "",
+        len(devices),
+        node.free_gpus,
+        tuple(parts),
+        node.cpu_free_milli,
+        node.memory_free_mib,
+    )
+
+
+def empty_node(spec: Pool) -> Free:
+    """What is free on a node of a pool when nobody is there."""
+    model = spec.gpu_model.name if spec.gpu_model is not None else ""
+    gpus = spec.gpus_per_node if model else 0
+    return Free(model, gpus, gpus, (), spec.cpu_milli, spec.memory_mib)
+
+
+Rooms = Callable[[], Iterable[tuple[Free, int]]]
+"""An empty node of each pool, and how many the pool has."""
+
+
+def _no_rooms() -> Iterable[tuple[Free, int]]:
+    return ()
+
+
+class WorkloadMix:
+    """What kinds of tasks this fleet sees, and how often.
+
+    Counts change with every job; the ``shapes`` in use change only now and then, because every score
+    depends on them. They follow from the calls of ``add`` alone, never from who asks; and with the time
+    of each, they change only between instants, so that the order of equals leaves no trace. ``rooms`` is
+    what the fleet has, as it was when the shapes in use were chosen. ``scorer`` is what the placement
+    policy keeps beside the mix (``scores.py``).
+    """
+
+    __slots__ = (
+        "_at_ms",
+        "_counts",
+        "_crowded",
+        "_now_rooms",
+        "_renew_at",
+        "_shape_of",
+        "_total",
+        "rooms",
+        "scorer",
+        "shapes",
+        "version",
+        "weight",
+    )
+
+    def __init__(self, rooms: Rooms = _no_rooms) -> None:
+        self._counts: dict[TaskShape, int] = {}
+        self._total = 0
+        self._renew_at = 1
+        self._at_ms: int | None = None
+        self._now_rooms = rooms
+        self._crowded: dict[str, bool] = {}
+        self._shape_of: dict[int, tuple[TaskGroup, TaskShape]] = {}
+        self.rooms: tuple[tuple[Free, int], ...] = ()
+        self.shapes: tuple[tuple[TaskShape, int], ...] = ()
+        self.weight = 0
+        self.version = 0
+        self.scorer: tuple[PlacementPolicy, Any] | None = None
+
+    def add(self, group: TaskGroup, tasks: int, at_ms: int | None = None) -> None:
+        """Count the tasks of one group of a submitted job."""
+        if at_ms != self._at_ms and self._total >= self._renew_at:
+            self._renew()
+        self._at_ms = at_ms
+        known = self._shape_of.get(id(group))
+        shape = known[1] if known is not None else self._learn(group)
+        self._counts[shape] = self._counts.get(shape, 0) + tasks
+        self._total += tasks
+        if at_ms is None and self._total >= self._renew_at:
+            self._renew()
+
+    def current_rooms(self) -> tuple[tuple[Free, int], ...]:
+        """What the fleet has now."""
+        return tuple(self._now_rooms())
+
+    def _learn(self, group: TaskGroup) -> TaskShape:
+        """Jobs of one kind share their groups, so each is looked at once."""
+        shape = shape_of(group)
+        if not shape.gpus:
+            shape = NO_GPU
+        if len(self._shape_of) >= MOST_GROUPS:
+            self._shape_of.clear()
+        self._shape_of[id(group)] = (group, shape)
+        return shape
+
+    def crowds(self, spec: Pool) -> bool:
+        """Whether tasks of the mix get into each other's way on nodes of a pool in more than GPUs.
+
+        They do where GPUs are shared, and where CPU may run out before GPUs do.
+        """
+        found = self._crowded.get(spec.name)
+        if found is None:
+            found = self._crowded[spec.name] = bool(spec.gpus_per_node) and any(
+                _crowds(shape, spec) for shape, _ in self.shapes
+            )
+        return found
+
+    def _renew(self) -> None:
+        """Take the most popular shapes into use and let every score be worked out anew."""
+        ranked = sorted(self._counts.items(), key=lambda one: (-one[1], one[0]))
+        covered = 0
+        popular: list[tuple[TaskShape, int]] = []
+        for shape, count in ranked[:MOST_SHAPES]:
+            popular.append((shape, count))
+            covered += count
+            if covered * 100 >= self._total * COVERED_PERCENT:
+                break
+        self.shapes = tuple(popular)
+        self.weight = covered
+        self.rooms = self.current_rooms()
+        self._crowded = {}
+        self.version += 1
+        if self._total >= REMEMBERED_TASKS:
+            self._counts = {shape: n // 2 for shape, n in self._counts.items() if n > 1}
+            self._total = sum(self._counts.values())
+        self._renew_at = self._total + max(1, self._total * RENEW_AFTER_PERCENT // 100)
+
+
+NO_GPU = TaskShape(0, 0, 0, 0, ())
+"""Tasks without a GPU spoil none and can use none, whatever else they need."""
+
+
+def _crowds(shape: TaskShape, spec: Pool) -> bool:
+    if not shape.gpus:
+        return spec.cpu_milli > 0
+    if shape.is_share:
+        return True
+    return shape.cpu_milli * spec.gpus_per_node > spec.cpu_milli * shape.gpus

@@ -1,0 +1,306 @@
+"""The local engine: ``ports.Engine`` over a warden, its keepers and the folders of attempts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from bursar.engines.local.note_box import NoteBox
+from bursar.engines.local.order_plan import plan_of
+from bursar.engines.local.settings import LocalSettings
+from bursar.engines.local.told import ToldFile
+from bursar.engines.local.warden import folder as names
+from bursar.engines.local.warden.folder import AttemptFolder, BadJobId
+from bursar.engines.local.warden.streams import parts_of
+from bursar.engines.local.warden_link import WardenLink
+from bursar.model.attempt import Exit
+from bursar.model.errors import BrokenInvariant, EngineFault
+from bursar.model.gpu import Layout
+from bursar.model.report import NodeBack, NodeGone, Report
+from bursar.model.report import TasksEnded as Ended
+from bursar.model.report import TasksStarted as Started
+from bursar.model.units import SECOND_MS
+from bursar.ports import AttemptRef, LogFile, StartOrder
+
+LOOK_AGAIN_SECONDS = 2.0
+"""Notes of keepers are only hints; so often the folders of live attempts are read as well."""
+GONE_AFTER_SECONDS = 60.0
+"""How long no warden can be started before its nodes count as gone."""
+
+
+class LocalEngine:
+    """Runs attempts as processes of this machine, as one or more declared nodes."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._state = os.path.abspath(settings.state)
+        self._around = settings.surroundings()
+        self._lock = threading.Lock()
+        self._queue: deque[Report] = deque()
+        self._told: dict[AttemptRef, set[str]] = {}
+        """Unsettled attempts, and what was reported of each."""
+        self._files: dict[AttemptRef, ToldFile] = {}
+        """What they say of themselves."""
+        self._next_look = 0.0
+        self._silent_since: float | None = None
+        self._nodes_gone = False
+        self._link: WardenLink | None = None
+        self._box: NoteBox | None = None
+
+    # -- coming and going --------------------------------------------------------------------------
+
+    def open(self, live: Sequence[AttemptRef]) -> None:
+        """Listen first, then look: what happens in between is told twice rather than not at all."""
+        names.make_folders(self._state)
+        self._box = NoteBox(names.engine_folder(self._state))
+        self._link = WardenLink(self._state, self._settings.warden_linger_seconds)
+        self._link.keep_up()
+        wanted = set(live)
+        for folder in names.indexed(self._state):
+            ref = AttemptRef(job_id=folder.job_id, attempt=folder.attempt)
+            if ref not in wanted:
+                self._let_go(ref, folder)
+        for ref in sorted(wanted, key=lambda ref: (ref.job_id, ref.attempt)):
+            if self._folder(ref).is_taken:
+                self._follow(ref)
+
+    def _let_go(self, ref: AttemptRef, folder: AttemptFolder) -> None:
+        """An attempt that the control plane does not count as live must not run: its room is given away."""
+        if not folder.has(names.ENDED):
+            grace_ms = (folder.read(names.TAKEN) or {}).get("grace_ms", 0)
+            self._ask_to_stop(ref, int(grace_ms))
+        else:
+            _unlink(folder.entry)
+
+    def close(self) -> None:
+        """Let go. What runs goes on running."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._box is not None:
+            self._box.close()
+            self._box = None
+
+    def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
+        """Nothing that was sent before ``open`` can still be taken: the warden reads the newest only."""
+        return tuple(ref for ref in live if not self._folder(ref).is_taken)
+
+    # -- orders ------------------------------------------------------------------------------------
+
+    def start(self, order: StartOrder) -> None:
+        """Returns when the attempt is durably taken; from then on it can end but not start again."""
+        ref = order.ref
+        self._folder(ref)
+        plan = plan_of(order, self._around)
+        if not plan.tasks:
+            raise BrokenInvariant(f"attempt {ref.attempt} of {ref.job_id} is placed nowhere")
+        with self._lock:
+            self._told.setdefault(ref, set())
+        answer = self._warden.request({"do": "start", "plan": plan.as_message()})
+        if not answer["new"]:
+            self._follow(ref)
+
+    def stop(self, ref: AttemptRef, grace_seconds: int) -> None:
+        """Also what was never started: it is marked so that it cannot start any more."""
+        if self._ask_to_stop(ref, grace_seconds * SECOND_MS):
+            with self._lock:
+                self._told.setdefault(ref, set()).discard("ended")
+            self._follow(ref)
+        else:
+            with self._lock:
+                self._told.setdefault(ref, set())
+
+    def _ask_to_stop(self, ref: AttemptRef, grace_ms: int) -> bool:
+        """Whether it has ended already."""
+        message = {"do": "stop", "job_id": ref.job_id, "attempt": ref.attempt, "grace_ms": grace_ms}
+        return bool(self._warden.request(message)["ended"])
+
+    def partition(self, node: str, gpu: int, layout: Layout) -> None:
+        """Virtual GPUs are cut by counting. Real ones must be cut so already: we never change a driver."""
+        real = self._settings.gpus.get(node, ())
+        if gpu >= len(real):
+            return
+        cut = tuple(found.instance for found in real[gpu].slices)
+        if cut != tuple(layout):
+            wanted = ", ".join(map(str, layout)) or "not cut"
+            raise EngineFault(
+                f"local engine: GPU {gpu} of {node} must be {wanted}; cut it with nvidia-smi mig",
+                retry_after_seconds=GONE_AFTER_SECONDS,
+            )
+
+    # -- reports -----------------------------------------------------------------------------------
+
+    def reports(self, timeout_seconds: float) -> Sequence[Report]:
+        """What keepers told; every now and then also what can be read in the folders."""
+        box = self._opened_box
+        until = time.monotonic() + timeout_seconds
+        while True:
+            self._take_notes(box)
+            if time.monotonic() >= self._next_look:
+                self._look_again()
+            found = self._drain()
+            left = until - time.monotonic()
+            if found or left <= 0:
+                return found
+            wait_seconds = min(left, max(0.0, self._next_look - time.monotonic()))
+            if box.wait(wait_seconds, self._warden.fileno):
+                self._keep_up()
+
+    def _take_notes(self, box: NoteBox) -> None:
+        for note in box.notes():
+            ref = AttemptRef(job_id=note["job_id"], attempt=note["attempt"])
+            if ref in self._told:
+                self._follow(ref)
+
+    def _look_again(self) -> None:
+        self._next_look = time.monotonic() + LOOK_AGAIN_SECONDS
+        self._keep_up()
+        with self._lock:
+            unfinished = [ref for ref, told in self._told.items() if "ended" not in told]
+        for ref in unfinished:
+            self._follow(ref)
+
+    def _keep_up(self) -> None:
+        """A killed warden is replaced. Only when that fails for long are the nodes gone."""
+        try:
+            self._warden.keep_up()
+        except EngineFault as fault:
+            problem = str(fault)
+            now = time.monotonic()
+            self._silent_since = self._silent_since or now
+            if now - self._silent_since > GONE_AFTER_SECONDS and not self._nodes_gone:
+                self._nodes_gone = True
+                self._tell_of_nodes(
+                    lambda node: NodeGone(node=node, at_ms=_now_ms(), detail=problem)
+                )
+            return
+        self._silent_since = None
+        if self._nodes_gone:
+            self._nodes_gone = False
+            self._tell_of_nodes(lambda node: NodeBack(node=node, at_ms=_now_ms()))
+
+    def _tell_of_nodes(self, report: Callable[[str], Report]) -> None:
+        for node in self._settings.nodes:
+            self._tell(report(node))
+
+    def _follow(self, ref: AttemptRef) -> None:
+        """Report of an attempt what its folder says and was not reported yet."""
+        folder = self._folder(ref)
+        ended = folder.read(names.ENDED)
+        began = folder.read(names.BEGAN)
+        with self._lock:
+            told = self._told.setdefault(ref, set())
+            if began is not None and "began" not in told:
+                told.add("began")
+                self._queue.append(Started(at_ms=int(began.get("at_ms", 0)), **_named(ref)))
+            if "ended" not in told:
+                path = folder.file(names.SAVED)
+                self._queue += self._files.setdefault(ref, ToldFile(path, ref)).news()
+            if ended is not None and "ended" not in told:
+                told.add("ended")
+                self._queue.append(
+                    Ended(exit=_exit(ended), at_ms=int(ended.get("at_ms", 0)), **_named(ref))
+                )
+        self._opened_box.ring()
+
+    def _tell(self, report: Report) -> None:
+        with self._lock:
+            self._queue.append(report)
+
+    def _drain(self) -> list[Report]:
+        with self._lock:
+            found = list(self._queue)
+            self._queue.clear()
+        return found
+
+    def settled(self, refs: Iterable[AttemptRef]) -> None:
+        """Their marks stay, so that they can never run again; the index forgets them."""
+        for ref in refs:
+            _unlink(self._folder(ref).entry)
+            with self._lock:
+                self._told.pop(ref, None)
+                self._files.pop(ref, None)
+
+    # -- what is kept ------------------------------------------------------------------------------
+
+    def logs(self, ref: AttemptRef) -> Sequence[LogFile]:
+        """Two streams for each task that wrote something."""
+        folder = self._folder(ref)
+        mark = folder.read(names.TAKEN) or {}
+        files = int(mark.get("log_files", self._around.log_files))
+        found = []
+        for task, node in enumerate(mark.get("nodes", ())):
+            for stream, ending in (("stdout", "out"), ("stderr", "err")):
+                paths = parts_of(folder.file(f"task-{task}.{ending}"), files)
+                if paths:
+                    found.append(LogFile(task=task, node=node, stream=stream, paths=paths))
+        return found
+
+    def forget(self, job_ids: Iterable[str]) -> tuple[str, ...]:
+        """Remove everything that is kept of these jobs; gives those that are not over and stay."""
+        kept = []
+        for job_id in job_ids:
+            attempts = os.path.dirname(self._folder(AttemptRef(job_id=job_id, attempt=0)).path)
+            numbers = [name for name in _listed(attempts) if name.isdecimal()]
+            folders = [AttemptFolder(self._state, job_id, int(number)) for number in numbers]
+            if any(os.path.exists(folder.entry) for folder in folders):
+                kept.append(job_id)
+            else:
+                shutil.rmtree(attempts, ignore_errors=True)
+        return tuple(kept)
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _folder(self, ref: AttemptRef) -> AttemptFolder:
+        try:
+            return AttemptFolder(self._state, ref.job_id, ref.attempt)
+        except BadJobId as problem:
+            raise BrokenInvariant(str(problem)) from None
+
+    @property
+    def _warden(self) -> WardenLink:
+        if self._link is None:
+            raise EngineFault("local engine: it is not open", retry_after_seconds=1.0)
+        return self._link
+
+    @property
+    def _opened_box(self) -> NoteBox:
+        if self._box is None:
+            raise EngineFault("local engine: it is not open", retry_after_seconds=1.0)
+        return self._box
+
+
+def _named(ref: AttemptRef) -> dict[str, Any]:
+    return {"job_id": ref.job_id, "attempt": ref.attempt}
+
+
+def _exit(record: dict[str, object]) -> Exit:
+    code, signal, detail = record.get("code"), record.get("signal"), record.get("detail", "")
+    return Exit(
+        code=code if isinstance(code, int) else None,
+        signal=signal if isinstance(signal, int) else None,
+        detail=str(detail),
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []

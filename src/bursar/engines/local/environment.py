@@ -1,0 +1,45 @@
+"""What a task finds in its environment, and what a user may not put there.
+
+The control plane's own environment is not passed on: it may hold what is nobody else's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+OURS = frozenset(
+    {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
+    | {"NODE_RANK", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"}
+    | {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "NVIDIA_VISIBLE_DEVICES", "TMPDIR"}
+    | {"SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", "SKYPILOT_NODE_IPS"}
+    | {"SKYPILOT_NUM_GPUS_PER_NODE"}
+)
+"""Names whose values the engine sets."""
+
+OBEYED = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4"})
+OBEYED_PREFIXES = ("LD_", "BASH_FUNC_")
+"""Names that the loader or a shell obeys before the job's own command runs. A job that needs one, say
+``LD_LIBRARY_PATH``, exports it in its script, where it reaches nothing else."""
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def refusal(names: Iterable[str]) -> str:
+    """Why these variables cannot be set, or nothing. Admission says it first; this is the last gate."""
+    for name in sorted(names):
+        if name in OURS or name.startswith("BURSAR_"):
+            return f"not started: the variable {name} is set by Bursar; remove it from envs"
+        if name in OBEYED or name.startswith(OBEYED_PREFIXES):
+            return f"not started: the variable {name} may not be in envs; export it in run"
+        if not NAME.fullmatch(name):
+            return f"not started: {name[:60]!r} is no name of a variable; use letters, digits and _"
+    return ""
+
+
+def bad_value(values: Mapping[str, str]) -> str:
+    """Values that no process can be given."""
+    for name, value in sorted(values.items()):
+        if "\0" in value:
+            return f"not started: the value of {name} contains a NUL character; remove it"
+    return ""

@@ -1,0 +1,77 @@
+"""The present of a fleet in a few values: what a start needs instead of all that ever happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bursar.model.attempt import Placement
+from bursar.model.event import FleetDeclared, ForeignUsageSeen, GpuPartitioned
+from bursar.model.fleet import Node
+from bursar.model.job import JobSpec, JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedAttempt:
+    """A live attempt and what it holds; ``micro_usd_weight`` is what it counts for in fair share."""
+
+    placement: Placement
+    weight: int
+    assigned_at_ms: int
+    started_at_ms: int | None
+    saved_at_ms: int
+    end_at_ms: int
+    told_to_stop: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedClaim:
+    """A place kept for a waiting job, and the attempts that must leave it."""
+
+    placement: Placement
+    attempts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedJob:
+    """A job that is not over. ``attempt`` counts the tries so far, the live one included."""
+
+    id: str
+    spec: JobSpec
+    priority: int
+    submitted_at_ms: int
+    state: JobState
+    attempt: int
+    failures: int
+    preemptions: int
+    done_ms: int
+    has_run: bool
+    attained_gpu_ms: int
+    unmet: tuple[str, ...]
+    live: CarriedAttempt | None = None
+    claim: CarriedClaim | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedUsage:
+    """What a tenant had used at a moment, everything below it included."""
+
+    tenant: str
+    value: float
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """All of it. ``declared`` holds tenants and prices as they are now, not as they were declared first."""
+
+    declared: FleetDeclared
+    added: tuple[Node, ...]
+    absent: tuple[str, ...]
+    drained: tuple[str, ...]
+    layouts: tuple[GpuPartitioned, ...]
+    foreign: tuple[ForeignUsageSeen, ...]
+    jobs: tuple[CarriedJob, ...]
+    usage: tuple[CarriedUsage, ...]
+    failed: tuple[tuple[str, JobState], ...]
+    """Jobs that are over without success and that others still wait for."""

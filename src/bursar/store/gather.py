@@ -1,0 +1,94 @@
+"""Which rows a batch of events can touch, read before the events are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
+
+from bursar.model import event as ev
+from bursar.model.job import JobState
+from bursar.store.encoding import node_mark
+from bursar.store.projection import LIVE, AttemptFacts, JobFacts, Rows
+from bursar.store.schema import attempts, jobs, waits
+
+AT_ONCE = 500
+"""How many ids one question names: SQLite allows 999 in the versions that allow least."""
+
+ALIVE = attempts.c.outcome == ""
+
+
+def gather(connection: Connection, events: Sequence[ev.LoggedEvent]) -> Rows:
+    """Everything that folding these events can look at. New jobs alone need nothing read."""
+    named: set[str] = set()
+    for event in events:
+        if isinstance(event, ev.JobSubmitted):
+            named.update(event.spec.depends_on)
+        elif isinstance(event, ev.JobEvent):
+            named.add(event.job_id)
+    lost = sorted({event.node for event in events if isinstance(event, ev.NodeLost)})
+    named |= _holders(connection, lost)
+    rows = Rows()
+    if named:
+        named |= _dependents(connection, named)
+        rows.load(
+            _jobs(connection, named), _live_attempts(connection, named), _waits(connection, named)
+        )
+    return rows
+
+
+def job_facts(row: Row[tuple[object, ...]]) -> JobFacts:
+    """A row of ``jobs`` as the fold knows it."""
+    facts = JobFacts._make(row)
+    return facts._replace(state=JobState(facts.state))
+
+
+def _holders(connection: Connection, nodes: Sequence[str]) -> set[str]:
+    """Jobs whose live attempt is on one of these nodes; some more do no harm."""
+    found: set[str] = set()
+    for some in _in_parts(nodes):
+        marked = [attempts.c.placement.contains(node_mark(node), autoescape=True) for node in some]
+        wanted = select(attempts.c.job_id).where(ALIVE, or_(*marked))
+        found.update(connection.scalars(wanted))
+    return found
+
+
+def _dependents(connection: Connection, ids: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    for some in _in_parts(sorted(ids)):
+        found.update(connection.scalars(select(waits.c.job_id).where(waits.c.dependency.in_(some))))
+    return found
+
+
+def _jobs(connection: Connection, ids: Collection[str]) -> Iterator[JobFacts]:
+    for some in _in_parts(sorted(ids)):
+        for row in connection.execute(select(jobs).where(jobs.c.id.in_(some))):
+            yield job_facts(row)
+
+
+def _live_attempts(connection: Connection, ids: Collection[str]) -> Iterator[AttemptFacts]:
+    for some in _in_parts(sorted(ids)):
+        wanted = select(attempts).where(ALIVE, attempts.c.job_id.in_(some))
+        yield from map(AttemptFacts._make, connection.execute(wanted))
+
+
+def _waits(connection: Connection, ids: Collection[str]) -> Iterator[tuple[str, str]]:
+    for some in _in_parts(sorted(ids)):
+        found = connection.execute(select(waits).where(waits.c.job_id.in_(some)))
+        yield from ((dependency, job_id) for dependency, job_id in found)
+
+
+def _in_parts(ids: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some
+
+
+def of_live_attempt() -> ColumnElement[bool]:
+    """Joins a job to the attempt it has now, if it has one."""
+    return and_(
+        attempts.c.job_id == jobs.c.id,
+        attempts.c.attempt == jobs.c.attempt,
+        jobs.c.state.in_(sorted(LIVE)),
+    )

@@ -1,0 +1,1 @@
+"""One module for each step, named after the version that it leads to."""

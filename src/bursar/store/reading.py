@@ -1,0 +1,255 @@
+"""Reads: each call is one short transaction on a connection that cannot write.
+
+A long read would keep SQLite from emptying its log of changes, so the event log is read in pages; it
+only grows, so that pages are as consistent as one read up to where it ended when reading began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, func, or_, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from bursar.model.identity import Token
+from bursar.model.job import JobState
+from bursar.ports import (
+    Acknowledgement,
+    AttemptRow,
+    AuditEntry,
+    JobFilter,
+    JobOrigin,
+    JobRow,
+    Recorded,
+    Snapshot,
+)
+from bursar.store.audit_chain import broken_links
+from bursar.store.encoding import (
+    event_of,
+    origin_of,
+    placement_of,
+    spec_of,
+    token_of,
+    words_of,
+)
+from bursar.store.gather import of_live_attempt
+from bursar.store.listing import NEWEST_FIRST, sequences_of
+from bursar.store.projection import OVER, AttemptFacts
+from bursar.store.schema import (
+    acknowledgements,
+    attempts,
+    audit,
+    events,
+    job_counts,
+    jobs,
+    meta,
+    origins,
+    secrets,
+    snapshots,
+    tokens,
+)
+
+PAGE = 1_000
+
+_JOB_ROWS = (
+    select(
+        jobs,
+        events.c.body.label("submission"),
+        origins.c.labels,
+        attempts.c.placement,
+    )
+    .join(events, events.c.sequence == jobs.c.sequence)
+    .outerjoin(origins, origins.c.id == jobs.c.origin)
+    .outerjoin(attempts, of_live_attempt())
+)
+
+
+class SqlReader:
+    """``ports.StoreReader`` on a SQL database."""
+
+    def __init__(self, engine: Engine, fault: Callable[[SQLAlchemyError], Exception]) -> None:
+        self.engine = engine
+        self._fault = fault
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent moment of the database."""
+        try:
+            with self.engine.connect() as connection, connection.begin():
+                yield connection
+        except SQLAlchemyError as error:
+            raise self._fault(error) from error
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def last_sequence(self) -> int:
+        """The newest event's number; 0 in an empty log."""
+        with self.reading() as connection:
+            return int(connection.execute(select(meta.c.last_sequence)).scalar_one())
+
+    def events(self, after: int = 0, limit: int | None = None) -> Iterator[Recorded]:
+        """The log in order, from behind ``after``."""
+        last = self.last_sequence()
+        if limit is not None:
+            last = min(last, after + limit)
+        while after < last:
+            until = min(after + PAGE, last)
+            wanted = select(events.c.sequence, events.c.body).where(
+                events.c.sequence > after, events.c.sequence <= until
+            )
+            with self.reading() as connection:
+                page = connection.execute(wanted.order_by(events.c.sequence)).all()
+            yield from (Recorded(sequence=number, event=event_of(body)) for number, body in page)
+            after = until
+
+    def events_of(self, job_id: str) -> Sequence[Recorded]:
+        """One job's events, in order, and the losses of nodes that ended its attempts."""
+        lost = select(attempts.c.ended_by).where(
+            attempts.c.job_id == job_id, attempts.c.outcome == "NodeLost"
+        )
+        wanted = select(events.c.sequence, events.c.body).where(
+            or_(events.c.job_id == job_id, events.c.sequence.in_(lost))
+        )
+        with self.reading() as connection:
+            found = connection.execute(wanted.order_by(events.c.sequence)).all()
+        return [Recorded(sequence=number, event=event_of(body)) for number, body in found]
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest one."""
+        wanted = select(snapshots).order_by(snapshots.c.sequence.desc()).limit(1)
+        with self.reading() as connection:
+            found = connection.execute(wanted).first()
+        return Snapshot(sequence=found.sequence, body=found.body) if found else None
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> JobRow | None:
+        """One job by its id."""
+        with self.reading() as connection:
+            found = connection.execute(_JOB_ROWS.where(jobs.c.id == job_id)).first()
+        return _job_row(found) if found else None
+
+    def jobs(self, wanted: JobFilter) -> Sequence[JobRow]:
+        """Newest first."""
+        chosen = _JOB_ROWS.where(jobs.c.sequence.in_(sequences_of(wanted)))
+        with self.reading() as connection:
+            found = connection.execute(chosen.order_by(*NEWEST_FIRST)).all()
+        return [_job_row(one) for one in found]
+
+    def count_jobs(self, queues: frozenset[str] | None) -> Mapping[JobState, int]:
+        """How many jobs are in each state that any job is in."""
+        wanted = select(job_counts.c.state, func.sum(job_counts.c.jobs))
+        if queues is not None:
+            wanted = wanted.where(job_counts.c.queue.in_(sorted(queues)))
+        with self.reading() as connection:
+            found = connection.execute(wanted.group_by(job_counts.c.state)).all()
+        counts = {state: int(count) for state, count in found}
+        return {state: counts[state] for state in JobState if counts.get(state)}
+
+    def attempts(self, job_id: str) -> Sequence[AttemptRow]:
+        """Every try of a job, in order."""
+        wanted = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
+        with self.reading() as connection:
+            found = connection.execute(wanted).all()
+        return [_attempt_row(AttemptFacts._make(one)) for one in found]
+
+    def origin(self, job_id: str) -> JobOrigin | None:
+        """With its secrets while the job lives, without them afterwards."""
+        wanted = (
+            select(jobs.c.state, origins, secrets.c.body.label("secrets"))
+            .join(origins, origins.c.id == jobs.c.origin)
+            .outerjoin(secrets, secrets.c.origin == origins.c.id)
+            .where(jobs.c.id == job_id)
+        )
+        with self.reading() as connection:
+            found = connection.execute(wanted).first()
+        if found is None:
+            return None
+        kept_secrets = None if JobState(found.state) in OVER else found.secrets
+        return origin_of(found.owner, found.labels, found.body, kept_secrets)
+
+    # -- the rest --------------------------------------------------------------------------------
+
+    def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None:
+        """The answer that a key got."""
+        wanted = select(acknowledgements).where(
+            acknowledgements.c.tenant == tenant, acknowledgements.c.key == key
+        )
+        with self.reading() as connection:
+            found = connection.execute(wanted).first()
+        return Acknowledgement(**found._mapping) if found else None
+
+    def tokens(self) -> Sequence[Token]:
+        """Every token there is, by id."""
+        with self.reading() as connection:
+            found = connection.scalars(select(tokens.c.body).order_by(tokens.c.id)).all()
+        return [token_of(body) for body in found]
+
+    def audit(self, limit: int, before: int | None = None) -> Sequence[tuple[int, AuditEntry]]:
+        """Newest first, each with its number."""
+        wanted = select(audit).order_by(audit.c.number.desc()).limit(limit)
+        if before is not None:
+            wanted = wanted.where(audit.c.number < before)
+        with self.reading() as connection:
+            found = connection.execute(wanted).all()
+        return [(one.number, audit_entry(one)) for one in found]
+
+    def verify_audit(self) -> Sequence[str]:
+        """What is wrong with the chain of the audit log; empty when it holds."""
+        with self.reading() as connection:
+            head = connection.execute(select(meta.c.audit_number, meta.c.audit_hash)).one()
+            whole = select(audit).order_by(audit.c.number).execution_options(yield_per=PAGE)
+            with connection.execute(whole) as found:
+                rows = ((one.number, audit_entry(one), one.hash) for one in found)
+                return broken_links(rows, (head.audit_number, head.audit_hash))
+
+    def leader(self) -> tuple[int, str] | None:
+        """The epoch and the address that the present or last leader gave."""
+        with self.reading() as connection:
+            epoch, address = connection.execute(select(meta.c.epoch, meta.c.leader_address)).one()
+        return (epoch, address) if epoch else None
+
+
+def _job_row(found: Any) -> JobRow:
+    spec = spec_of(found.submission)
+    return JobRow(
+        id=found.id,
+        name=spec.name,
+        queue=spec.queue,
+        owner=found.owner,
+        state=JobState(found.state),
+        priority=found.priority,
+        attempt=found.attempt,
+        failures=found.failures,
+        preemptions=found.preemptions,
+        submitted_at_ms=found.submitted_at_ms,
+        started_at_ms=found.started_at_ms,
+        ended_at_ms=found.ended_at_ms,
+        exit_code=found.exit_code,
+        exit_signal=found.exit_signal,
+        exit_detail=found.exit_detail,
+        placement=placement_of(found.placement) if found.placement else None,
+        spec=spec,
+        labels=words_of(found.labels) if found.labels else {},
+    )
+
+
+def _attempt_row(facts: AttemptFacts) -> AttemptRow:
+    shown = facts._asdict()
+    del shown["ended_by"]
+    return AttemptRow(**shown | {"placement": placement_of(facts.placement)})
+
+
+def audit_entry(found: Any) -> AuditEntry:
+    """A row of ``audit`` without its number and hash."""
+    return AuditEntry(
+        at_ms=found.at_ms,
+        user=found.user,
+        token_id=found.token_id,
+        action=found.action,
+        subject=found.subject,
+        outcome=found.outcome,
+        detail=found.detail,
+    )

@@ -1,0 +1,75 @@
+"""The balances, and what becomes of them when they grow old."""
+
+from __future__ import annotations
+
+from bursar.accounting.books import Books
+from bursar.accounting.entry import OF_QUEUES, AccountKind
+from bursar.model import event as ev
+from bursar.model.fleet import Market
+from bursar.model.units import DAY_MS
+from bursar.testing import pool
+from tests.accounting.scene import Scene, gpus, ms
+
+USD = 1_000_000
+
+
+def two_days() -> Scene:
+    scene = Scene(
+        pool("a100", usd_per_node_hour=16.0),
+        pool("t4", model="t4", gpus=1, market=Market.SPOT, usd_per_node_hour=1.0),
+    )
+    scene.run("a", gpus(*range(8))).run("b", gpus(0, node="t4-0001"), queue="blue")
+    return scene.succeed("a", 30).end(ev.AttemptFailed, "b", at=48)
+
+
+def test_views_by_pool_model_market_queue_job_day_and_owner() -> None:
+    books = two_days().books(48)
+    assert books.by_pool(OF_QUEUES) == {"a100": 480 * USD, "t4": 48 * USD}
+    assert books.by_gpu_model(OF_QUEUES) == {"a100-80gb": 480 * USD, "t4-16gb": 48 * USD}
+    assert books.by_market(OF_QUEUES) == {"owned": 480 * USD, "spot": 48 * USD}
+    assert books.by_queue() == {"blue": 48 * USD, "red": 480 * USD}
+    assert books.by_job() == {"a": 480 * USD, "b": 48 * USD}
+    assert books.by_day(OF_QUEUES) == {0: 408 * USD, DAY_MS: 120 * USD}
+    assert books.by_owner({"a": "ann", "b": "bob"}.__getitem__) == {
+        "ann": 480 * USD,
+        "bob": 48 * USD,
+    }
+    assert books.by_kind() == {
+        AccountKind.CAPACITY: -816 * USD,
+        AccountKind.IDLE: 288 * USD,
+        AccountKind.USAGE: 480 * USD,
+        AccountKind.WASTE: 48 * USD,
+    }
+    assert books.by_hour({AccountKind.IDLE})[ms(30)] == 16 * USD
+
+
+def test_folding_keeps_days_and_queues_and_every_sum() -> None:
+    books = two_days().books(48)
+    before = (books.balances(), books.by_day(OF_QUEUES), books.by_queue(), books.fleet_micro_usd())
+    hours, jobs = len(books.hour_rows()), len(books.job_rows())
+    books.fold(DAY_MS + ms(5))
+    after = (books.balances(), books.by_day(OF_QUEUES), books.by_queue(), books.fleet_micro_usd())
+    assert after == before and books.trial_balance() == 0
+    assert len(books.hour_rows()) < hours and len(books.job_rows()) <= jobs
+    assert {row.hour_ms for row in books.hour_rows() if row.hour_ms < DAY_MS} == {0}
+    assert {row.job_id for row in books.job_rows() if row.day_ms == 0} == {""}
+    assert {row.job_id for row in books.job_rows() if row.day_ms == DAY_MS} == {"a", "b"}
+
+
+def test_restored_books_are_the_same_and_go_on() -> None:
+    books = two_days().books(48)
+    again = Books().restore(books.hour_rows(), books.job_rows())
+    assert again.hour_rows() == books.hour_rows() and again.job_rows() == books.job_rows()
+
+
+def test_books_as_of_now_have_what_has_come_together() -> None:
+    scene = Scene().run("a", gpus(*range(8)))
+    ledger, _ = scene.ledger(0)
+    assert ledger.books.balances() == {}
+    assert ledger.at(ms(0.5)).balances() == {
+        "capacity:a100": -8 * USD,
+        "usage:red": 8 * USD,
+        "idle:a100": 0,
+    }
+    assert ledger.at(ms(1.5)).by_job() == {"a": 24 * USD}
+    assert ledger.books.balances() == {}

@@ -1,0 +1,175 @@
+"""Who may do what: the rules alone, without a server."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from bursar.control.access import (
+    INSTALLATION_WIDE,
+    RANK,
+    ROLE_PERMISSIONS,
+    Grant,
+    TenantTree,
+    grant_scopes,
+    may,
+    may_change_job,
+    may_revoke,
+    permissions_of,
+    queues_seen,
+    role_permissions,
+)
+from bursar.control.token_book import TokenTerms, mint
+from bursar.model.errors import UserError
+from bursar.model.identity import MEMBER_OF_ALL, Identity, Permission, Role
+
+TREE = TenantTree(
+    parents={
+        "acme": None,
+        "team-a": "acme",
+        "a-train": "team-a",
+        "team-b": "acme",
+        "b-train": "team-b",
+    },
+    queues=frozenset({"a-train", "b-train"}),
+)
+EVERYTHING = frozenset(Permission)
+
+
+def identity(role: Role, tenant: str, scopes: frozenset[Permission] = EVERYTHING) -> Identity:
+    return Identity(user="ann", role=role, tenant=tenant, scopes=scopes, token_id="t")
+
+
+def test_more_rank_never_means_fewer_rights() -> None:
+    for lower, higher in itertools.pairwise(Role):
+        assert ROLE_PERMISSIONS[lower] < ROLE_PERMISSIONS[higher]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_what_touches_everybody_needs_the_whole_installation(role: Role) -> None:
+    assert not permissions_of(identity(role, "team-a")) & INSTALLATION_WIDE
+    whole = permissions_of(identity(role, MEMBER_OF_ALL)) & INSTALLATION_WIDE
+    assert whole == (INSTALLATION_WIDE if role is Role.ADMIN else frozenset())
+
+
+def test_scopes_only_ever_take_away() -> None:
+    only_read = frozenset({Permission.READ_JOBS, Permission.OPERATE})
+    assert permissions_of(identity(Role.VIEWER, "", only_read)) == {Permission.READ_JOBS}
+
+
+@pytest.mark.parametrize(
+    ("tenant", "seen"),
+    [
+        ("acme", {"a-train", "b-train"}),
+        ("team-a", {"a-train"}),
+        ("a-train", {"a-train"}),
+        ("no-such-team", set()),
+        ("team", set()),
+    ],
+)
+def test_queues_are_seen_from_above_only(tenant: str, seen: set[str]) -> None:
+    assert queues_seen(identity(Role.ADMIN, tenant), TREE) == seen
+
+
+def test_the_whole_installation_sees_all() -> None:
+    assert queues_seen(identity(Role.VIEWER, MEMBER_OF_ALL), TREE) is None
+
+
+def test_members_change_their_own_jobs_and_leads_all() -> None:
+    assert may_change_job(identity(Role.MEMBER, "team-a"), "ann")
+    assert not may_change_job(identity(Role.MEMBER, "team-a"), "abe")
+    assert may_change_job(identity(Role.LEAD, "team-a"), "abe")
+
+
+ALL_TENANTS = ("", "acme", "team-a", "a-train", "team-b", "b-train", "no-such-team")
+
+
+@pytest.mark.parametrize("giver_tenant", ALL_TENANTS)
+@pytest.mark.parametrize("giver_role", Role)
+def test_nobody_grants_more_than_he_has(giver_role: Role, giver_tenant: str) -> None:
+    """Every role at every tenant, granting every role at every tenant: what is granted he has too."""
+    giver = identity(giver_role, giver_tenant)
+    for role, tenant in itertools.product(Role, ALL_TENANTS):
+        try:
+            scopes = grant_scopes(giver, Grant(user="x", role=role, tenant=tenant), TREE)
+        except UserError:
+            continue
+        assert may(giver, Permission.WRITE_TOKENS)
+        assert RANK[role] <= RANK[giver_role]
+        granted = permissions_of(identity(role, tenant, frozenset(scopes)))
+        assert granted <= permissions_of(giver)
+        reached = {tenant} if tenant else set(ALL_TENANTS)
+        assert not giver_tenant or reached <= TREE.reach(giver_tenant)
+
+
+def test_each_grant_that_should_work_does() -> None:
+    lead = identity(Role.LEAD, "team-a")
+    scopes = grant_scopes(lead, Grant(user="x", role=Role.MEMBER, tenant="a-train"), TREE)
+    assert frozenset(scopes) == role_permissions(Role.MEMBER, "a-train")
+
+
+@pytest.mark.parametrize(
+    ("giver", "grant", "code"),
+    [
+        (
+            identity(Role.MEMBER, "team-a"),
+            Grant(user="x", role=Role.VIEWER, tenant="team-a"),
+            "forbidden",
+        ),
+        (
+            identity(Role.LEAD, "team-a"),
+            Grant(user="x", role=Role.ADMIN, tenant="team-a"),
+            "forbidden",
+        ),
+        (
+            identity(Role.LEAD, "team-a"),
+            Grant(user="x", role=Role.VIEWER, tenant="team-b"),
+            "no-such-tenant",
+        ),
+        (
+            identity(Role.LEAD, "team-a"),
+            Grant(user="x", role=Role.VIEWER, tenant="acme"),
+            "no-such-tenant",
+        ),
+        (
+            identity(Role.ADMIN, "team-a"),
+            Grant(user="x", role=Role.VIEWER, tenant=""),
+            "no-such-tenant",
+        ),
+        (
+            identity(Role.ADMIN, "", frozenset({Permission.WRITE_TOKENS})),
+            Grant(user="x", role=Role.ADMIN, tenant="", scopes=[Permission.OPERATE]),
+            "forbidden",
+        ),
+        (
+            identity(Role.ADMIN, ""),
+            Grant(user="x", role=Role.VIEWER, tenant="", scopes=[Permission.OPERATE]),
+            "scope-beyond-role",
+        ),
+        (
+            identity(Role.ADMIN, ""),
+            Grant(user="x", role=Role.ADMIN, tenant="acme", scopes=[Permission.WRITE_FLEET]),
+            "scope-beyond-role",
+        ),
+    ],
+)
+def test_a_grant_beyond_the_giver_is_refused(giver: Identity, grant: Grant, code: str) -> None:
+    with pytest.raises(UserError) as refused:
+        grant_scopes(giver, grant, TREE)
+    assert refused.value.code == code
+
+
+def test_a_narrowed_token_grants_only_what_is_left_of_it() -> None:
+    narrowed = identity(
+        Role.LEAD, "team-a", frozenset({Permission.WRITE_TOKENS, Permission.READ_JOBS})
+    )
+    scopes = grant_scopes(narrowed, Grant(user="x", role=Role.LEAD, tenant="team-a"), TREE)
+    assert set(scopes) == {Permission.WRITE_TOKENS, Permission.READ_JOBS}
+
+
+def test_nobody_revokes_the_token_of_somebody_above_him() -> None:
+    terms = TokenTerms(user="x", role=Role.ADMIN, tenant="team-a", scopes=(), created_by="y")
+    token, _ = mint(terms, 0)
+    assert not may_revoke(identity(Role.LEAD, "team-a"), token)
+    assert may_revoke(identity(Role.ADMIN, "team-a"), token)

@@ -1,0 +1,165 @@
+"""The table of prices: whole, dated, and never silent about what is guessed or old."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.catalog.prices.book import PriceBook, PriceQuery, find, middle_row, packaged
+from bursar.catalog.prices.table import APRIL_28_2025_MS, AUGUST_22_2026_MS
+from bursar.model.errors import UserError
+from bursar.model.fleet import Market
+from bursar.model.price import PriceRow, PriceSource, micro_usd_of
+from bursar.model.units import DAY_MS
+
+NOW_MS = AUGUST_22_2026_MS + 10 * DAY_MS
+
+
+def row(micro_usd: int, zone: str = "", **changed: object) -> PriceRow:
+    facts: dict[str, object] = {
+        "cloud": "aws",
+        "region": "us-east-1",
+        "instance_type": "p5.48xlarge",
+        "market": Market.SPOT,
+        "node_micro_usd_per_hour": micro_usd,
+        "source": PriceSource.OBSERVED,
+        "as_of_ms": NOW_MS,
+        "zone": zone,
+    }
+    return PriceRow(**{**facts, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("query", "micro_usd", "source"),
+    [
+        (("us-east-1", "p5.48xlarge", Market.ON_DEMAND, 0), 55_040_000, PriceSource.QUOTED),
+        (("us-east-1", "p5.48xlarge", Market.SPOT, 0), 20_738_700, PriceSource.OBSERVED),
+        (("us-east-1", "p5.48xlarge", Market.RESERVED, 3), 24_430_000, PriceSource.PUBLISHED),
+        (("us-west-2", "p5.48xlarge", Market.RESERVED, 3), 23_667_200, PriceSource.ESTIMATED),
+        (("us-central1", "a2-highgpu-8g", Market.RESERVED, 1), 18_513_873, PriceSource.ESTIMATED),
+        (("eastus", "Standard_NC40ads_H100_v5", Market.SPOT, 0), 1_291_300, PriceSource.ESTIMATED),
+        (
+            ("eastus", "Standard_ND96isr_H100_v5", Market.RESERVED, 1),
+            63_440_000,
+            PriceSource.PUBLISHED,
+        ),
+        (("us-central1", "a4-highgpu-8g", Market.SPOT, 0), 39_633_600, PriceSource.OBSERVED),
+    ],
+)
+def test_prices_are_found_and_say_how_they_are_known(
+    query: tuple[str, str, Market, int], micro_usd: int, source: PriceSource
+) -> None:
+    region, kind, market, years = query
+    wanted = PriceQuery(region=region, instance_type=kind, market=market, term_years=years)
+    quote = find(wanted, NOW_MS)
+    assert (quote.node_micro_usd_per_hour, quote.row.source) == (micro_usd, source)
+    assert quote.is_estimated is (source is PriceSource.ESTIMATED)
+
+
+def test_the_table_is_whole() -> None:
+    rows = list(packaged().rows())
+    assert Counter(row.cloud for row in rows) == {"aws": 203, "gcp": 143, "azure": 124}
+    known = {model.name for model in GPU_MODELS}
+    for one in rows:
+        shape = packaged().shape(one.instance_type)
+        assert shape is not None and shape.gpu_model in known and shape.gpu_milli > 0
+        assert one.node_micro_usd_per_hour > 0 and one.currency == "USD"
+        assert one.as_of_ms >= APRIL_28_2025_MS
+        assert (one.term_years > 0) is (one.market is Market.RESERVED)
+        if one.low_micro_usd is not None and one.high_micro_usd is not None:
+            assert one.low_micro_usd <= one.node_micro_usd_per_hour <= one.high_micro_usd
+
+
+def test_nothing_guessed_or_old_is_without_a_warning() -> None:
+    guessed = old = 0
+    for one in packaged().rows():
+        wanted = PriceQuery(
+            region=one.region,
+            instance_type=one.instance_type,
+            market=one.market,
+            term_years=one.term_years,
+        )
+        quote = find(wanted, NOW_MS)
+        guessed += quote.is_estimated
+        old += quote.is_stale
+        assert any("estimated" in said for said in quote.warnings) is quote.is_estimated
+        assert any("days ago" in said for said in quote.warnings) is quote.is_stale
+    assert guessed > 200 and old > 100
+
+
+def test_spot_prices_are_of_today_or_old() -> None:
+    wanted = PriceQuery(region="us-east-1", instance_type="p5.48xlarge", market=Market.SPOT)
+    assert not find(wanted, AUGUST_22_2026_MS).is_stale
+    later = find(wanted, NOW_MS)
+    assert later.warnings == (
+        "p5.48xlarge spot in us-east-1 was read 10 days ago; spot prices count as fresh for 1 day."
+        " Fetch prices.",
+    )
+    assert later.gpu_micro_usd_per_hour == 20_738_700 // 8
+
+
+def test_zones_that_differ_are_told() -> None:
+    wanted = PriceQuery(region="us-east-1", instance_type="g6.48xlarge", market=Market.SPOT)
+    quote = find(wanted, AUGUST_22_2026_MS)
+    assert quote.warnings == (
+        "g6.48xlarge spot in us-east-1 costs $3.58 to $13.35 an hour by zone; this is the middle one.",
+    )
+
+
+def test_fetched_prices_stand_in_front() -> None:
+    wanted = PriceQuery(region="us-east-1", instance_type="p5.48xlarge", market=Market.SPOT)
+    book = packaged().with_rows([row(21_000_000)])
+    quote = book.find(wanted, NOW_MS)
+    assert (quote.node_micro_usd_per_hour, quote.warnings) == (21_000_000, ())
+    assert packaged().find(wanted, NOW_MS).node_micro_usd_per_hour == 20_738_700
+
+
+def test_the_middle_zone_counts_unless_one_is_named() -> None:
+    zones = [row(3, "a"), row(1, "b"), row(2, "c"), row(9, "d")]
+    book = PriceBook(zones)
+    wanted = PriceQuery(region="us-east-1", instance_type="p5.48xlarge", market=Market.SPOT)
+    assert book.find(wanted, NOW_MS).node_micro_usd_per_hour == 3
+    named = PriceQuery(
+        region="us-east-1", instance_type="p5.48xlarge", market=Market.SPOT, zone="b"
+    )
+    assert book.find(named, NOW_MS).node_micro_usd_per_hour == 1
+    assert middle_row(zones, "e") is None
+
+
+def test_machines_with_a_gpu_by_price_with_guesses_last() -> None:
+    quotes = packaged().of_gpu_model("h100-80gb", Market.SPOT, NOW_MS)
+    assert [quote.is_estimated for quote in quotes] == sorted(q.is_estimated for q in quotes)
+    prices = [q.gpu_micro_usd_per_hour or 0 for q in quotes if not q.is_estimated]
+    assert prices == sorted(prices) and len(prices) > 8
+    assert (quotes[0].row.instance_type, quotes[0].row.region) == ("p5.48xlarge", "eu-north-1")
+
+
+@pytest.mark.parametrize(
+    ("region", "kind", "market", "fix"),
+    [
+        ("us-east-1", "p5.48xlarg", Market.SPOT, "did you mean 'p5.48xlarge'"),
+        ("mars-1", "p4de.24xlarge", Market.SPOT, "It is known in us-east-1."),
+        ("us-east-2", "p5e.48xlarge", Market.ON_DEMAND, "There it is known spot."),
+        ("us-east-1", "qqqq", Market.SPOT, "Import or fetch prices"),
+    ],
+)
+def test_an_unknown_price_is_an_error_with_a_way_out(
+    region: str, kind: str, market: Market, fix: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        find(PriceQuery(region=region, instance_type=kind, market=market), NOW_MS)
+    assert caught.value.code == "unknown-price" and caught.value.fix.startswith(fix)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "NaN", "Infinity", "1" * 31, "1e99999"])
+def test_what_is_no_price_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a price"):
+        micro_usd_of(text)
+
+
+def test_prices_are_read_to_the_micro_dollar() -> None:
+    assert micro_usd_of("55.0400000000") == 55_040_000
+    assert micro_usd_of("0.0000004") == 0
+    assert micro_usd_of("-1") == -1_000_000

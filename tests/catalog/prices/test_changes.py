@@ -1,0 +1,109 @@
+"""Prices become events, unless they cannot be believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bursar.catalog.prices.changes import (
+    INSTANCE_TYPE,
+    REGION,
+    TERM_YEARS,
+    ZONE,
+    price_changes,
+    price_update,
+)
+from bursar.model.event import PriceChanged
+from bursar.model.fleet import Market, Pool
+from bursar.model.price import PriceSource
+from bursar.model.units import DAY_MS, HOUR_MS
+from bursar.testing import fleet_of, pool
+from tests.catalog.prices.test_book import NOW_MS, row
+
+LABELS = {INSTANCE_TYPE: "p5.48xlarge", REGION: "us-east-1"}
+
+
+def spot(**labels: str) -> Pool:
+    plan = pool("spot", market=Market.SPOT, usd_per_node_hour=20.0, labels={**LABELS, **labels})
+    return fleet_of(plan).pools[0]
+
+
+def test_a_new_price_is_an_event() -> None:
+    changes = price_changes([spot()], [row(21_000_000)], NOW_MS)
+    assert changes == (PriceChanged(at_ms=NOW_MS, pool="spot", node_micro_usd_per_hour=21_000_000),)
+
+
+def test_the_same_price_is_none() -> None:
+    found = price_update([spot()], [row(20_000_000)], NOW_MS)
+    assert (found.changes, found.refused) == ((), ())
+
+
+def test_pools_that_name_no_machine_or_are_owned_are_left_alone() -> None:
+    owned = replace(spot(), market=Market.OWNED)
+    nameless = replace(spot(), labels={})
+    found = price_update([owned, nameless], [row(1), row(2, market=Market.OWNED)], NOW_MS)
+    assert (found.changes, found.refused) == ((), ())
+
+
+def test_a_zone_has_its_own_price_and_no_zone_the_middle() -> None:
+    rows = [row(18_000_000, "a"), row(21_000_000, "b"), row(40_000_000, "c")]
+    (change,) = price_changes([spot(**{ZONE: "a"})], rows, NOW_MS)
+    assert change.node_micro_usd_per_hour == 18_000_000
+    (change,) = price_changes([spot()], rows, NOW_MS)
+    assert change.node_micro_usd_per_hour == 21_000_000
+
+
+def test_a_commitment_follows_the_price_of_its_term() -> None:
+    held = replace(spot(**{TERM_YEARS: "3"}), market=Market.RESERVED)
+    rows = [
+        row(n * 10_000_000, market=Market.RESERVED, term_years=n, source=PriceSource.QUOTED)
+        for n in (1, 3)
+    ]
+    (change,) = price_changes([held], rows, NOW_MS)
+    assert change.node_micro_usd_per_hour == 30_000_000
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (row(21_000_000, as_of_ms=NOW_MS - DAY_MS - HOUR_MS), "was read 1 d 1 h ago"),
+        (row(21_000_000, as_of_ms=NOW_MS + 2 * HOUR_MS), "is dated 2 h from now"),
+        (row(2_100_000_000), "$20.00 to $2,100.00 an hour, more than 100 times"),
+        (row(100_000), "$20.00 to $0.10 an hour, more than 100 times"),
+        (row(-21_000_000), "is said to cost -$21.00 an hour"),
+        (row(0), "is said to cost $0.00 an hour"),
+        (row(21_000_000, currency="CNY"), "is priced in CNY; only US dollars"),
+        (row(21_000_000, source=PriceSource.ESTIMATED), "is only estimated"),
+        (
+            row(21_000_000, instance_type="p4d.24xlarge"),
+            "no price of p5.48xlarge spot in us-east-1",
+        ),
+        (row(21_000_000, region="eu-west-1"), "no price of p5.48xlarge spot in us-east-1"),
+        (row(21_000_000, market=Market.ON_DEMAND), "no price of p5.48xlarge spot in us-east-1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_not_believed_is_refused_with_a_reason(found: object, reason: str) -> None:
+    update = price_update([spot()], [found], NOW_MS)  # type: ignore[list-item]
+    assert update.changes == ()
+    (refused,) = update.refused
+    assert refused.pool == "spot" and reason in refused.reason
+    assert str(refused).startswith("spot: ")
+
+
+def test_a_machine_without_a_region_is_refused() -> None:
+    lost = replace(spot(), labels={INSTANCE_TYPE: "p5.48xlarge"})
+    (refused,) = price_update([lost], [row(21_000_000)], NOW_MS).refused
+    assert "but no topology.kubernetes.io/region" in refused.reason
+
+
+def test_a_pool_without_a_price_takes_any() -> None:
+    free = replace(spot(), node_micro_usd_per_hour=0)
+    assert len(price_changes([free], [row(21_000_000)], NOW_MS)) == 1
+
+
+def test_dollars_are_preferred_where_both_are_read() -> None:
+    rows = [row(150_000_000, currency="CNY"), row(21_000_000)]
+    (change,) = price_changes([spot()], rows, NOW_MS)
+    assert change.node_micro_usd_per_hour == 21_000_000

@@ -1,0 +1,281 @@
+"""Jobs on a real control plane, from the command line: in, followed, explained, ended, repeated."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.commands import BURSAR, environment
+from tests.cli.live import Live, Person, live
+
+JOB_ID = re.compile(r"j-[a-z2-7]{10}")
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("live")) as one:
+        yield one
+
+
+@pytest.fixture
+def ada(here: Live) -> Person:
+    return here.ada
+
+
+@pytest.fixture
+def blocker(here: Live) -> Iterator[str]:
+    """A job that holds every GPU, so that others wait."""
+    job = here.bob.submit("--gpus", "4", "--nodes", "2", "--name", "blocker", "--", "sleep", "600")
+    assert here.bob.run("status", job, "--wait", "--wait-seconds", "0.1").code == 101
+    yield job
+    assert here.bob.run("cancel", job).code == 0
+    assert here.bob.run("status", job, "--wait").code == 103
+
+
+def test_a_command_is_a_job_and_its_output_follows(ada: Person) -> None:
+    ran = ada.run(
+        "submit", "--gpus", "2", "--follow", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"
+    )
+    assert ran.code == 0
+    job, output = ran.out.splitlines()
+    assert JOB_ID.fullmatch(job)
+    assert output == "0,1"
+    assert f"{job} is succeeded." in ran.err
+
+
+def test_a_file_is_a_job_and_options_change_it(ada: Person, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "say.py").write_text(
+        "import os; print(os.environ['WORD'], open('a.txt').read())"
+    )
+    (tmp_path / "a.txt").write_text("file")
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "name: say\nqueue: vision\nworkdir: src\nfile_mounts: {a.txt: a.txt}\n"
+        "envs: {WORD: no}\nrun: python3 say.py\n"
+    )
+    ran = ada.run("launch", path, "--name", "other", "--env", "WORD=yes", "--follow")
+    assert (ran.code, ran.out.splitlines()[1]) == (0, "yes file"), ran.err
+    job = ran.out.splitlines()[0]
+    assert ada.run("status", job, "--json").json()["name"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "code"),
+    [
+        ("exit 0", ["--wait"], 0),
+        ("exit 7", ["--wait"], 100),
+        ("exit 7", ["--exit-code"], 7),
+        ("kill -KILL $$", ["--exit-code"], 137),
+        ("sleep 60", ["--wait-seconds", "0.2"], 101),
+    ],
+)
+def test_what_became_of_a_job_is_the_exit_code(
+    ada: Person, command: str, options: list[str], code: int
+) -> None:
+    ran = ada.run("submit", *options, "--", "sh", "-c", command)
+    assert ran.code == code, ran.err
+    if code == 101:
+        assert "it goes on without you" in ran.err
+        assert ada.run("cancel", ran.out.strip(), "--json").code == 0
+
+
+def test_an_array_is_several_jobs(ada: Person, tmp_path: Path) -> None:
+    path = tmp_path / "array.yaml"
+    path.write_text("array: 3\nrun: exit $BURSAR_ARRAY_INDEX\n")
+    ran = ada.run("submit", path, "--exit-code")
+    assert ran.code == 1, ran.err
+    ids = ran.out.splitlines()
+    assert [one.partition("[")[2] for one in ids] == ["0]", "1]", "2]"]
+    assert f"{ids[1]} is failed (3 jobs). Exit 1:0." in ran.err
+    short = ids[2].replace("[", "_").rstrip("]")
+    assert ada.run("status", short, "--json").json()["id"] == ids[2]
+
+
+def test_a_cancelled_job_says_so(ada: Person) -> None:
+    job = ada.submit("--", "sleep", "600")
+    ran = ada.run("cancel", job)
+    assert ran.code == 0 and job in ran.out
+    assert ada.run("status", job, "--wait").code == 103
+    assert ada.run("cancel", job).code in (0, 1)
+
+
+def test_a_job_is_repeated(ada: Person) -> None:
+    first = ada.submit("--wait", "--", "echo", "again")
+    ran = ada.run("retry", first, "--follow")
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] != first and ran.out.splitlines()[1:] == ["again"]
+
+
+def test_an_sbatch_script_is_a_job(ada: Person, tmp_path: Path) -> None:
+    script = tmp_path / "x.sbatch"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --job-name=slurmy\n#SBATCH --gres=gpu:1\n#SBATCH --mail-type=END\n"
+        "echo from $SLURM_JOB_NAME\n"
+    )
+    ran = ada.run("submit", "--from-slurm", script, "--follow")
+    assert (ran.code, ran.out.splitlines()[1]) == (0, "from slurmy"), ran.err
+    assert "x.sbatch:4: --mail-type=END is not carried over" in ran.err
+
+
+def test_who_waits_learns_why(ada: Person, blocker: str) -> None:
+    job = ada.submit("--gpus", "2", "--", "true")
+    queue = ada.run("queue", "--waiting", "--json").json()
+    [waiting] = [row for row in queue if row["id"] == job]
+    assert waiting["position"] >= 1 and "2 GPUs" in waiting["reason"]
+    table = ada.run("ps").out
+    assert re.search(rf"^{job} +vision .* queued +\d+ .*\(t4: needs room", table, re.M), table
+    why = ada.run("why", job)
+    assert f"{job} " in why.out and "Why: " in why.out and "When: " in why.out
+    assert blocker not in why.out
+    assert ada.run("why", job, "--json").json()["state"] == "queued"
+    planned = ada.run("plan", "--gpus", "T4:2", "--max-hours", "6", "--", "true")
+    assert planned.code == 0
+    assert "waits     t4: needs room for 1 task with 2 GPUs each" in planned.out
+    assert re.search(r"^starts +(between|about|no start)", planned.out, re.M), planned.out
+    assert ada.run("cancel", job).code == 0
+
+
+def test_a_plan_says_where_when_and_at_what_cost(ada: Person) -> None:
+    ran = ada.run("plan", "--gpus", "T4:2", "--max-hours", "6", "--", "true")
+    assert ran.code == 0
+    assert ran.out.splitlines()[:2] == ["feasible  yes", "starts    now"]
+    assert re.search(r"^runs on   t4 \(t4-16gb/owned\): n[12]$", ran.out, re.M)
+    assert "costs     $0.70/h x <= 6 h = <= $4.20" in ran.out
+    endless = ada.run("plan", "--gpus", "1", "--", "true").out
+    assert "costs     $0.35/h, without end: it has no maximum run time (max_hours)" in endless
+    assert ada.run("plan", "--gpus", "1", "--json", "--", "true").json()["feasible"] is True
+
+
+def test_a_plan_says_what_is_wrong_before_anybody_waits(ada: Person) -> None:
+    ran = ada.run("plan", "--gpus", "9", "--", "true")
+    assert (ran.code, ran.out.splitlines()[0]) == (6, "feasible  no")
+    assert "nodes have 4 GPUs, a task wants 9" in ran.out
+    assert ada.run("submit", "--gpus", "9", "--", "true").code == 6
+    assert ada.run("plan", "--queue", "visoin", "--", "true").code == 2
+
+
+def test_a_mistake_is_told_with_file_line_and_column(ada: Person, tmp_path: Path) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_text("run: x\nresources:\n  accelerator: T4:1\n")
+    ran = ada.run("submit", path, "--queue", "vision")
+    assert (ran.code, ran.out) == (2, "")
+    error, fix = ran.err.splitlines()
+    assert error.startswith(f"error: {path}:3:3: ") and "'accelerator'" in error
+    assert "'accelerators'" in fix
+
+
+def test_lists_have_every_form(ada: Person) -> None:
+    job = ada.submit("--name", "formal", "--wait", "--", "true")
+    formal = ("status", "--name", "formal")
+    plain = ada.run(*formal, "-o", "json").json()
+    assert [row["id"] for row in plain] == [job]
+    assert yaml.safe_load(ada.run(*formal, "-o", "yaml").out) == plain
+    [row] = csv.DictReader(io.StringIO(ada.run(*formal, "-o", "csv").out))
+    assert (row["id"], row["exit_code"], row["labels"]) == (job, "0", "{}")
+    assert "TRIES" in ada.run(*formal, "-o", "wide").out
+    assert "TRIES" not in ada.run(*formal).out
+    assert len(ada.run("status", "--limit", "1", "--json").json()) == 1
+    assert ada.run("submit", "--wait", "--", "false").code == 100
+    only = ada.run("status", "--state", "failed", "--mine", "--json").json()
+    assert {row["state"] for row in only} == {"failed"}
+
+
+def test_output_cannot_fool_the_terminal(ada: Person) -> None:
+    nasty = r"printf '\033[31mred\033[0m \033]52;c;YQ==\007 \033]0;title\007 bar\rdone\n'"
+    job = ada.submit("--wait", "--", "sh", "-c", nasty)
+    shown = ada.run("logs", job).out
+    assert "\x1b" not in shown and "\x07" not in shown
+    assert shown.splitlines()[0].startswith("red \\x1b]52;c;YQ==\\x07")
+    assert "\x1b]52" in ada.run("logs", "--raw", job).out
+    assert ada.run("logs", "-f", job).out == shown
+
+
+def test_parts_of_the_output(ada: Person) -> None:
+    job = ada.submit("--wait", "--", "sh", "-c", "echo a; echo b; echo c; echo bad >&2")
+    assert ada.run("logs", job, "--stream", "stdout", "--tail", "1").out == "c\n"
+    assert ada.run("logs", job, "--stream", "stderr").out == "bad\n"
+
+
+def test_another_tenants_job_is_not_there(here: Live) -> None:
+    job = here.bob.submit("--wait", "--", "true")
+    for command in ("status", "why", "logs", "cancel", "retry"):
+        hidden = here.ada.run(command, job)
+        missing = here.ada.run(command, "j-aaaaaaaaaa")
+        assert hidden.code == missing.code == 3, command
+        assert hidden.err.replace(job, "X") == missing.err.replace("j-aaaaaaaaaa", "X")
+    assert here.ada.run("status", job, "--wait").code == 102
+    assert job not in here.ada.run("status", "--json").out
+
+
+def test_several_jobs_are_ended_only_when_it_is_meant(ada: Person) -> None:
+    jobs = [ada.submit("--", "sleep", "600") for _ in range(2)]
+    refused = ada.run("cancel", "--mine")
+    assert refused.code == 2 and "nobody to ask" in refused.err
+    kept = ada.run("cancel", *jobs, types="n\n")
+    assert kept.code == 1 and "nothing was ended" in kept.err
+    assert ada.run("cancel", *jobs, types="y\n").code == 0
+    assert ada.run("cancel", "--mine", "-y").code == 0
+    assert all(ada.run("status", job, "--wait").code == 103 for job in jobs)
+    assert ada.run("cancel").code == 2
+
+
+def test_at_a_terminal_the_price_comes_before_the_question(ada: Person) -> None:
+    no = ada.run("submit", "--gpus", "1", "--max-hours", "2", "--", "true", types="n\n")
+    assert (no.code, no.out) == (1, "")
+    assert "costs     $0.35/h x <= 2 h = <= $0.70" in no.err and "submit it? [Y/n]" in no.err
+    yes = ada.run("submit", "--gpus", "1", "--", "true", types="\n")
+    assert yes.code == 0 and JOB_ID.match(yes.out)
+
+
+def test_colours_are_for_terminals_that_want_them(ada: Person) -> None:
+    ada.submit("--", "true")
+    assert "\x1b[" not in ada.run("status").out
+    assert "\x1b[" in ada.run("status", types="").out
+    assert "\x1b[" not in ada.run("status", "--no-color", types="").out
+    quiet = Person(ada.server, ada.token, ada.state, ada.folder, {"NO_COLOR": "1"})
+    assert "\x1b[" not in quiet.run("status", types="").out
+
+
+def test_ids_are_never_cut(ada: Person) -> None:
+    job = ada.submit("--name", "n" * 100, "--wait", "--", "true")
+    narrow = Person(ada.server, ada.token, ada.state, ada.folder, {"COLUMNS": "40"})
+    assert job in narrow.run("status", "--limit", "1", types="").out
+
+
+def test_secrets_come_from_the_environment_and_are_not_shown(ada: Person) -> None:
+    rich = Person(ada.server, ada.token, ada.state, ada.folder, {"API_KEY": "hush-hush"})
+    job = rich.submit("--secret", "API_KEY", "--wait", "--", "sh", "-c", "echo ${#API_KEY}")
+    assert ada.run("logs", job).out == "9\n"
+    assert "hush-hush" not in ada.run("status", job, "--json").out
+    missing = ada.run("submit", "--secret", "NO_SUCH", "--", "true")
+    assert missing.code == 1 and "NO_SUCH has no value here" in missing.err
+
+
+def test_ctrl_c_leaves_the_job_alone(ada: Person, here: Live) -> None:
+    process = subprocess.Popen(
+        [*BURSAR, "submit", "-y", "--follow", "--", "sh", "-c", "echo ready; sleep 600"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment(), "BURSAR_SERVER": here.server, "BURSAR_TOKEN": ada.token},
+    )
+    assert process.stdout is not None
+    job = process.stdout.readline().strip()
+    assert process.stdout.readline() == "ready\n"
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert f"{job} goes on without you" in said
+    assert json.loads(ada.run("status", job, "--json").out)["state"] == "running"
+    assert ada.run("cancel", job).code == 0

@@ -1,0 +1,224 @@
+"""What the client does when the wire, or what is at its end, is not well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bursar.client import Client
+from bursar.client.connection import Connection
+from bursar.client.errors import (
+    Conflict,
+    Denied,
+    Infeasible,
+    Invalid,
+    NotFound,
+    OverQuota,
+    Refused,
+    ServerFailed,
+    TimedOut,
+    Unreachable,
+)
+from tests.client.fake_server import FakeServer, Says, problem, running
+
+MADE = {"id": "j-a", "ids": ["j-a"], "state": "queued", "replayed": False}
+HANG_UP = Says(hang_up=True)
+BUSY = Says({}, 503, {"Retry-After": "0"})
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with running() as one:
+        yield one
+
+
+def client_of(server: FakeServer, patience: float = 10.0) -> Client:
+    return Client(server.address, "bur_token", patience_seconds=patience)
+
+
+def test_one_connection_serves_many_questions(server: FakeServer) -> None:
+    server.on("GET", "/v1/whoami", Says({"user": "ada"}))
+    with client_of(server) as client:
+        for _ in range(5):
+            client.whoami()
+    assert server.connections == 1
+    assert server.asked[0].headers["authorization"] == "Bearer bur_token"
+
+
+@pytest.mark.parametrize("trouble", [HANG_UP, BUSY], ids=["hangs up", "503"])
+def test_a_submission_is_sent_again_under_the_same_key(server: FakeServer, trouble: Says) -> None:
+    server.on("POST", "/v1/jobs", trouble, trouble, Says(MADE, 201))
+    job = client_of(server).submit({"run": "true"})
+    assert job.id == "j-a"
+    keys = {one.headers["idempotency-key"] for one in server.asked}
+    assert len(server.asked) == 3 and len(keys) == 1
+    assert len({one.body for one in server.asked}) == 1
+
+
+def test_two_submissions_have_two_keys(server: FakeServer) -> None:
+    server.on("POST", "/v1/jobs", Says(MADE, 201))
+    client = client_of(server)
+    client.submit({"run": "true"})
+    client.submit({"run": "true"})
+    assert len({one.headers["idempotency-key"] for one in server.asked}) == 2
+
+
+@pytest.mark.parametrize("trouble", [HANG_UP, BUSY], ids=["hangs up", "503"])
+def test_what_must_not_be_done_twice_is_not_sent_twice(server: FakeServer, trouble: Says) -> None:
+    server.on("POST", "/v1/tokens", trouble, Says({}))
+    with pytest.raises(Refused):
+        client_of(server).create_token({"user": "ada", "role": "member", "tenant": "vision"})
+    assert len(server.asked) == 1
+
+
+def test_patience_has_an_end(server: FakeServer) -> None:
+    server.on("GET", "/v1/whoami", problem(503, "too-busy", "no answer in time."))
+    with pytest.raises(ServerFailed, match="no answer in time"):
+        client_of(server, patience=0.3).whoami()
+    assert len(server.asked) > 1
+
+
+def test_the_server_says_when_to_come_back(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    server.on("GET", "/v1/whoami", Says({}, 503, {"Retry-After": "3"}), Says({"user": "ada"}))
+    client = client_of(server)
+    monkeypatch.setattr(client._connection, "_sleep", waits.append)
+    client.whoami()
+    assert waits == [3.0]
+
+
+def test_a_follower_names_the_leader_and_the_client_goes_there(server: FakeServer) -> None:
+    with running() as leader:
+        leader.on("POST", "/v1/jobs", Says(MADE, 201))
+        server.on("POST", "/v1/jobs", problem(503, "not-leader", leader=leader.address))
+        client = client_of(server)
+        assert client.submit({"run": "true"}).id == "j-a"
+        assert client.server == leader.address
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("here", "leader", "goes"),
+    [
+        ("http://10.0.0.1:1", "http://10.0.0.2:1", True),
+        ("https://a:1", "https://b:1", True),
+        ("https://a:1", "http://b:1", False),
+        ("http://10.0.0.1:1", "http://127.0.0.1:1", False),
+        ("http://127.0.0.1:1", "http://127.0.0.1:2", True),
+        ("http://a:1", "nonsense://x", False),
+        ("http://a:1", "", False),
+    ],
+)
+def test_the_token_goes_with_us_only_where_it_is_safe(here: str, leader: str, goes: bool) -> None:
+    from bursar.client.address import read_address
+
+    moved = Connection(read_address(here), "t")._leader(leader)
+    assert (str(moved) == leader) is goes
+
+
+def test_nobody_there() -> None:
+    with running() as gone:
+        address = gone.address
+    with pytest.raises(Unreachable, match="no server answers at") as refused:
+        Client(address, "t", patience_seconds=0.2).whoami()
+    assert "bursar up" in refused.value.fix
+
+
+def test_an_answer_that_takes_too_long(server: FakeServer) -> None:
+    import time
+
+    def late(_: object) -> Says:
+        time.sleep(0.4)
+        return Says({})
+
+    server.on("GET", "/v1/whoami", late)
+    client = Client(server.address, "t", timeout_seconds=0.1)
+    with pytest.raises(TimedOut, match=r"took longer than 0\.1 s"):
+        client.whoami()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "bad-request", Invalid),
+        (401, "bad-token", Denied),
+        (403, "forbidden", Denied),
+        (404, "no-such-job", NotFound),
+        (409, "fleet-changed", Conflict),
+        (422, "unknown-key", Invalid),
+        (422, "no-pool-fits", Infeasible),
+        (422, "over-potential-quota", OverQuota),
+        (422, "budget-spent", OverQuota),
+        (429, "too-many-bad-tokens", ServerFailed),
+        (500, "internal-error", ServerFailed),
+    ],
+)
+def test_a_problem_becomes_an_error_of_its_kind(
+    server: FakeServer, status: int, code: str, kind: type[Refused]
+) -> None:
+    server.on("GET", "/v1/whoami", problem(status, code, "that is wrong."))
+    with pytest.raises(Refused) as refused:
+        client_of(server).whoami()
+    assert type(refused.value) is kind
+    assert (refused.value.code, refused.value.fix, refused.value.status) == (
+        code,
+        "write yes.",
+        status,
+    )
+    assert refused.value.request_id == "r-1"
+    assert refused.value.problem.startswith("that is wrong.")
+
+
+def test_something_else_answers(server: FakeServer) -> None:
+    server.on("GET", "/v1/whoami", Says(b"<html>", headers={"Content-Type": "text/html"}))
+    with pytest.raises(ServerFailed, match="not JSON"):
+        client_of(server).whoami()
+    server.on("GET", "/v1/whoami", Says(b"<html>", 502))
+    with pytest.raises(ServerFailed, match="answered 502"):
+        client_of(server).whoami()
+
+
+def test_a_prefix_in_the_address_is_kept(server: FakeServer) -> None:
+    server.on("GET", "/gpus/v1/whoami", Says({"user": "ada"}))
+    assert Client(f"{server.address}/gpus/", "t").whoami()["user"] == "ada"
+
+
+def test_pages_are_read_as_far_as_they_are_wanted(server: FakeServer) -> None:
+    def page(asked: object) -> Says:
+        start = int(getattr(asked, "query", {}).get("cursor", ["0"])[0])
+        size = int(getattr(asked, "query", {})["limit"][0])
+        items = [{"id": f"j-{number}"} for number in range(start, min(450, start + size))]
+        more = str(start + size) if start + size < 450 else None
+        return Says({"items": items, "next_cursor": more})
+
+    server.on("GET", "/v1/jobs", page)
+    client = client_of(server)
+    assert len(list(client.jobs())) == 450
+    assert [one["id"] for one in client.jobs(limit=3)] == ["j-0", "j-1", "j-2"]
+    assert len(list(client.jobs(limit=201, state=["running", "queued"]))) == 201
+    assert server.asked[-1].query["state"] == ["running", "queued"]
+
+
+def test_importing_the_client_loads_no_server_and_no_third_party() -> None:
+    import subprocess
+    import sys
+
+    ask = (
+        "import sys; before = set(sys.modules); import bursar.client; "
+        "print(sorted({name.split('.')[0] for name in set(sys.modules) - before}"
+        " - set(sys.stdlib_module_names)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['bursar']"
+
+
+def test_a_connection_without_a_token_shows_none(server: FakeServer) -> None:
+    from bursar.client.address import read_address
+    from bursar.client.connection import Request
+
+    server.on("GET", "/healthz", Says({}))
+    Connection(read_address(server.address), "").ask(Request(method="GET", path="/healthz"))
+    assert "authorization" not in server.asked[0].headers

@@ -1,0 +1,1 @@
+"""Clouds, against recorded answers."""

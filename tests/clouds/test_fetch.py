@@ -1,0 +1,96 @@
+"""GET with patience and limits, against a network of our own."""
+
+from __future__ import annotations
+
+import io
+import urllib.error
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from bursar.clouds import fetch
+from bursar.clouds.fetch import HttpFetch
+from bursar.model.errors import EngineFault
+
+URL = "https://prices.example/list"
+
+
+def error(code: int, **headers: str) -> urllib.error.HTTPError:
+    told = Message()
+    for name, value in headers.items():
+        told[name.replace("_", "-")] = value
+    return urllib.error.HTTPError(URL, code, "no", told, io.BytesIO())
+
+
+class Network:
+    """Gives one of these for each try: bytes, or an error to raise."""
+
+    def __init__(self, *outcomes: bytes | Exception) -> None:
+        self.outcomes = list(outcomes)
+        self.requests: list[Any] = []
+        self.timeouts: list[float] = []
+        self.pauses: list[float] = []
+
+    def open(self, request: Any, timeout: float) -> io.BytesIO:
+        self.requests.append(request)
+        self.timeouts.append(timeout)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return io.BytesIO(outcome)
+
+    def fetch(self, **terms: Any) -> HttpFetch:
+        return HttpFetch(open_url=self.open, sleep=self.pauses.append, **terms)
+
+
+def test_a_body_comes_with_headers_and_a_time_limit() -> None:
+    network = Network(b"body")
+    assert network.fetch(headers={"X-Goog-Api-Key": "secret"}, timeout_seconds=3)(URL) == b"body"
+    assert network.requests[0].get_header("X-goog-api-key") == "secret"
+    assert network.timeouts == [3] and network.pauses == []
+
+
+def test_what_may_pass_is_tried_again_with_growing_pauses() -> None:
+    network = Network(error(503), TimeoutError("slow"), error(429, Retry_After="7"), b"body")
+    assert network.fetch()(URL) == b"body"
+    assert network.pauses == [1, 2, 7]
+
+
+def test_no_pause_is_longer_than_half_a_minute() -> None:
+    network = Network(error(429, Retry_After="86400"), b"body")
+    assert network.fetch()(URL) == b"body"
+    assert network.pauses == [30]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "problem"),
+    [
+        ([error(404)], "prices.example answered 404 no (asked once)"),
+        ([error(403)], "prices.example answered 403 no (asked once)"),
+        ([error(503)] * 4, "prices.example answered 503 no (asked 4 times)"),
+        ([ConnectionResetError("reset")] * 4, "prices.example cannot be reached: reset"),
+        ([urllib.error.URLError("no route")] * 4, "cannot be reached"),
+    ],
+)
+def test_what_does_not_pass_is_a_fault(outcomes: list[Exception], problem: str) -> None:
+    network = Network(*outcomes)
+    with pytest.raises(EngineFault) as caught:
+        network.fetch(headers={"X-Goog-Api-Key": "secret"})(URL)
+    assert problem in str(caught.value) and "Old prices stand" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert caught.value.retry_after_seconds == 900 and network.outcomes == []
+
+
+@pytest.mark.parametrize("url", ["http://prices.example/", "file:/etc/passwd", "nothing"])
+def test_only_https_is_asked(url: str) -> None:
+    network = Network()
+    with pytest.raises(EngineFault, match="only https"):
+        network.fetch()(url)
+    assert network.requests == []
+
+
+def test_a_body_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "MOST_BYTES", 10)
+    with pytest.raises(EngineFault, match="sent more than"):
+        Network(b"x" * 11).fetch()(URL)

@@ -1,0 +1,44 @@
+"""Orders for any engine, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bursar.model.attempt import Placement, Task
+from bursar.model.job import JobSpec, TaskGroup
+from bursar.model.recipe import Recipe
+from bursar.ports import AttemptRef, StartOrder
+
+QUEUE = "research"
+
+
+def ref(job_id: str, attempt: int = 1) -> AttemptRef:
+    return AttemptRef(job_id=job_id, attempt=attempt)
+
+
+def tasks_on(*nodes: str) -> tuple[Task, ...]:
+    """One task on each node."""
+    return tuple(Task(group="main", node=node, count=1) for node in nodes)
+
+
+def order(
+    job_id: str,
+    recipe: Recipe | str,
+    *,
+    tasks: Sequence[Task] = (),
+    attempt: int = 1,
+) -> StartOrder:
+    """A text is a run script; without tasks there is one, on ``node-0``."""
+    placed = tuple(tasks) or tasks_on("node-0")
+    groups = tuple(
+        TaskGroup(name=name, count=sum(task.count for task in placed if task.group == name))
+        for name in dict.fromkeys(task.group for task in placed)
+    )
+    return StartOrder(
+        ref=ref(job_id, attempt),
+        name=job_id,
+        queue=QUEUE,
+        placement=Placement(pool="pool", flavor="cpu/owned", tasks=placed, micro_usd_per_hour=0),
+        recipe=Recipe(run=recipe) if isinstance(recipe, str) else recipe,
+        spec=JobSpec(name=job_id, queue=QUEUE, groups=groups),
+    )

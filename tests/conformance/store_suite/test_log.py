@@ -1,0 +1,114 @@
+"""The log is gapless, in order, and written all or nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from bursar.model import event as ev
+from bursar.model.errors import BrokenInvariant
+from bursar.model.fleet import Fleet, Node
+from bursar.model.policy import Policies
+from bursar.ports import Batch, Lead, Snapshot
+from bursar.store.database import SqlStore
+from bursar.store.integrity import integrity
+from bursar.store.rebuild import differences
+from tests.conformance.store_suite.conftest import Open
+from tests.store import facts
+
+
+def test_an_empty_log_has_nothing(store: SqlStore) -> None:
+    assert store.last_sequence() == 0
+    assert list(store.events()) == []
+    assert store.snapshot() is None
+    assert store.job("j-1") is None
+    assert store.origin("j-1") is None
+    assert store.count_jobs(None) == {}
+    assert integrity(store) == []
+
+
+def test_what_was_appended_is_read_back_in_order(store: SqlStore, lead: Lead) -> None:
+    first = [facts.submitted("j-1"), ev.NodeAdded(at_ms=1, node=Node(id="n1", pool="a100"))]
+    second = [facts.assigned("j-1"), facts.started("j-1"), facts.succeeded("j-1")]
+    assert store.append(facts.batch(*first), lead) == 2
+    assert store.append(facts.batch(*second), lead) == 5
+    recorded = list(store.events())
+    assert [one.sequence for one in recorded] == [1, 2, 3, 4, 5]
+    assert [one.event for one in recorded] == first + second
+    assert [one.sequence for one in store.events(after=1, limit=2)] == [2, 3]
+    assert list(store.events(after=5)) == []
+    assert store.last_sequence() == 5
+
+
+def test_a_declared_fleet_is_kept(store: SqlStore, lead: Lead) -> None:
+    fleet = Fleet(clusters=(), pools=(), nodes=())
+    declared = ev.FleetDeclared(at_ms=1, fleet=fleet, tenants=(), policies=Policies())
+    store.append(facts.batch(declared), lead)
+    assert [one.event for one in store.events()] == [declared]
+
+
+def test_a_long_log_is_read_over_pages(store: SqlStore, lead: Lead) -> None:
+    store.append(facts.new_jobs(2_500), lead)
+    assert [one.sequence for one in store.events()] == list(range(1, 2_501))
+    assert integrity(store) == []
+
+
+def test_a_batch_that_contradicts_the_log_leaves_nothing(store: SqlStore, lead: Lead) -> None:
+    store.append(facts.batch(facts.submitted("j-1")), lead)
+    for bad in (
+        facts.batch(facts.submitted("j-2"), facts.submitted("j-1")),
+        facts.batch(facts.submitted("j-2"), facts.assigned("j-2", attempt=4)),
+        facts.batch(facts.submitted("j-2"), facts.assigned("j-9")),
+    ):
+        with pytest.raises(BrokenInvariant):
+            store.append(bad, lead)
+        assert store.last_sequence() == 1
+        assert store.job("j-2") is None
+    assert store.append(facts.batch(facts.submitted("j-3")), lead) == 2
+    assert differences(store) == []
+
+
+def test_an_empty_batch_changes_nothing(store: SqlStore, lead: Lead) -> None:
+    assert store.append(Batch(), lead) == 0
+
+
+def test_a_second_store_sees_what_is_committed(open_again: Open, lead: Lead) -> None:
+    store, other = open_again(), open_again(read_only=True)
+    store.append(facts.batch(facts.submitted("j-1")), lead)
+    assert other.last_sequence() == 1
+    found = other.job("j-1")
+    assert found is not None and found.name == "j-1"
+
+
+def test_everything_is_there_after_closing(open_again: Open) -> None:
+    store = open_again()
+    lead = store.try_lead("a")
+    assert lead is not None
+    store.append(facts.batch(facts.submitted("j-1")), lead)
+    store.close()
+    assert [one.event for one in open_again().events()] == [facts.submitted("j-1")]
+
+
+def test_the_two_newest_snapshots_are_kept(store: SqlStore, lead: Lead) -> None:
+    for sequence in (3, 5, 9):
+        store.keep_snapshot(Snapshot(sequence=sequence, body=f"at {sequence}"), lead)
+    assert store.snapshot() == Snapshot(sequence=9, body="at 9")
+    store.keep_snapshot(Snapshot(sequence=9, body="again"), lead)
+    assert store.snapshot() == Snapshot(sequence=9, body="again")
+    with store.reading() as connection:
+        count = connection.exec_driver_sql("SELECT count(*) FROM snapshots").scalar_one()
+    assert count == 2
+
+
+def test_odd_texts_come_back_as_they_were(store: SqlStore, lead: Lead) -> None:
+    """One user's odd character must not keep a batch of other people's jobs from being written."""
+    odd = 'quote " priority ,"priority":9} backslash \\ nul \0 half \ud800 snowman ☃ ,"spec":{"name":"x"'
+    job = facts.submitted("j-1", name=odd)
+    kept = facts.origin(owner=odd, labels={odd: odd}, secrets={odd: odd})
+    store.append(facts.batch(job, origins={"j-1": kept}), lead)
+    assert next(store.events()).event == job
+    row = store.job("j-1")
+    assert row is not None and row.name == odd and row.labels == {odd: odd}
+    assert row.spec == job.spec
+    found = store.origin("j-1")
+    assert found is not None and found.recipe.secrets == {odd: odd}
+    assert differences(store) == []

@@ -1,0 +1,83 @@
+"""Acknowledgements, tokens and the audit log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bursar.model.errors import BrokenInvariant
+from bursar.model.identity import Permission, Role, Token
+from bursar.ports import Acknowledgement, Batch, Lead
+from bursar.store.database import SqlStore
+from bursar.store.integrity import integrity
+from tests.store import facts
+
+TOKEN = Token(
+    id="t1",
+    secret_sha256="ab" * 32,
+    user="ann",
+    role=Role.MEMBER,
+    tenant="research",
+    scopes=(Permission.READ_JOBS, Permission.WRITE_JOBS),
+    created_at_ms=5,
+    created_by="root",
+)
+ANSWER = Acknowledgement(tenant="a", key="k", request_sha256="00", answer='{"id":"j-1"}', at_ms=5)
+
+
+def test_an_answer_is_given_again(store: SqlStore, lead: Lead) -> None:
+    store.append(Batch(acknowledgements=(ANSWER,)), lead)
+    assert store.acknowledgement("a", "k") == ANSWER
+    assert store.acknowledgement("b", "k") is None
+    with pytest.raises(BrokenInvariant):
+        store.append(Batch(events=facts.new_jobs(1).events, acknowledgements=(ANSWER,)), lead)
+    assert store.last_sequence() == 0
+
+
+def test_tokens_are_written_as_they_are_now(store: SqlStore, lead: Lead) -> None:
+    other = replace(TOKEN, id="t0")
+    store.append(Batch(tokens=(TOKEN, other)), lead)
+    assert store.tokens() == [other, TOKEN]
+    revoked = replace(TOKEN, revoked_at_ms=9)
+    store.append(Batch(tokens=(revoked,)), lead)
+    assert store.tokens() == [other, revoked]
+
+
+def test_the_audit_log_is_read_from_its_end(store: SqlStore, lead: Lead) -> None:
+    entries = [facts.audit_entry(f"act {number}", "odd \0 \ud800") for number in range(5)]
+    store.append(Batch(audit=tuple(entries[:2])), lead)
+    store.append(Batch(audit=tuple(entries[2:])), lead)
+    newest = store.audit(2)
+    assert [(number, entry.action) for number, entry in newest] == [(5, "act 4"), (4, "act 3")]
+    assert [number for number, _ in store.audit(10, before=4)] == [3, 2, 1]
+    assert store.verify_audit() == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        ("UPDATE audit SET outcome = 'denied' WHERE number = 3", "row 3 was changed"),
+        ("DELETE FROM audit WHERE number = 3", "row 3 is missing"),
+        ("DELETE FROM audit WHERE number = 5", "ends at row 4, but 5 rows were written"),
+        ("DELETE FROM audit", "ends at row 0"),
+    ],
+)
+def test_a_spoiled_audit_log_is_noticed(store: SqlStore, lead: Lead, spoil: str, said: str) -> None:
+    store.append(Batch(audit=tuple(facts.audit_entry(str(one)) for one in range(5))), lead)
+    store.write(lambda connection: connection.exec_driver_sql(spoil), lead)
+    (problem,) = store.verify_audit()
+    assert said in problem
+    assert integrity(store) == [problem]
+
+
+def test_a_log_with_gaps_is_noticed(store: SqlStore, lead: Lead) -> None:
+    store.append(facts.new_jobs(5), lead)
+    store.write(
+        lambda connection: connection.exec_driver_sql("DELETE FROM events WHERE sequence = 3"), lead
+    )
+    assert integrity(store) == ["the log has gaps: 4 events are numbered from 1 to 5"]
+    store.write(
+        lambda connection: connection.exec_driver_sql("DELETE FROM events WHERE sequence > 3"), lead
+    )
+    assert "the log ends at event 2, but 5 were written" in integrity(store)

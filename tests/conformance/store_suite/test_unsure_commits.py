@@ -1,0 +1,118 @@
+"""The database breaks off while it commits: the batch is written once, whatever it did last."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bursar.model.errors import BrokenInvariant, EngineFault
+from bursar.ports import Lead, StaleLead
+from bursar.store.database import SqlStore
+from bursar.store.leading import SqlLead
+from bursar.store.rebuild import differences
+from bursar.store.schema import meta
+from tests.store import facts
+
+Break = Callable[..., None]
+
+
+@pytest.fixture
+def break_commit(lead: Lead, monkeypatch: pytest.MonkeyPatch) -> Break:
+    """The next commit fails, after or before it was done; ``reachable`` again at once, or not yet."""
+    assert isinstance(lead, SqlLead)
+    hold: Any = lead._hold
+    dialect = hold._engine.dialect
+
+    def arrange(*, is_done: bool, is_reachable: bool = True) -> None:
+        def commit(connection: Any) -> None:
+            monkeypatch.undo()
+            if is_done:
+                connection.commit()
+            if not is_reachable:
+                monkeypatch.setattr(hold, "connection", unreachable)
+            raise _broken(dialect.name)
+
+        monkeypatch.setattr(dialect, "do_commit", commit)
+
+    def unreachable() -> None:
+        monkeypatch.undo()
+        raise EngineFault("still gone", retry_after_seconds=1)
+
+    return arrange
+
+
+def _broken(dialect: str) -> Exception:
+    if dialect == "sqlite":
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR  # type: ignore[misc]
+        return error
+    import psycopg
+
+    return psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+def test_a_commit_that_was_done_is_found(store: SqlStore, lead: Lead, break_commit: Break) -> None:
+    break_commit(is_done=True)
+    assert store.append(facts.new_jobs(3), lead) == 3
+    assert store.append(facts.new_jobs(3), lead) == 6
+    assert differences(store) == []
+
+
+def test_a_commit_that_was_not_done_is_a_fault(
+    store: SqlStore, lead: Lead, break_commit: Break
+) -> None:
+    break_commit(is_done=False)
+    batch = facts.new_jobs(3)
+    with pytest.raises(EngineFault, match="nothing was written"):
+        store.append(batch, lead)
+    assert store.last_sequence() == 0
+    assert store.append(batch, lead) == 3
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_the_same_batch_may_be_given_again(
+    store: SqlStore, lead: Lead, break_commit: Break, is_done: bool
+) -> None:
+    break_commit(is_done=is_done, is_reachable=False)
+    batch = facts.new_jobs(3)
+    with pytest.raises(EngineFault, match="cannot be asked yet whether they are there"):
+        store.append(batch, lead)
+    assert store.append(batch, lead) == 3
+    assert store.append(facts.new_jobs(1), lead) == 4
+    assert differences(store) == []
+
+
+def test_another_batch_cannot_pass_one_that_is_there(
+    store: SqlStore, lead: Lead, break_commit: Break
+) -> None:
+    break_commit(is_done=True, is_reachable=False)
+    with pytest.raises(EngineFault):
+        store.append(facts.new_jobs(3), lead)
+    with pytest.raises(BrokenInvariant, match="load the state from the log again"):
+        store.append(facts.new_jobs(1), lead)
+    assert store.last_sequence() == 3
+
+
+def test_another_batch_may_follow_one_that_is_not_there(
+    store: SqlStore, lead: Lead, break_commit: Break
+) -> None:
+    break_commit(is_done=False, is_reachable=False)
+    with pytest.raises(EngineFault):
+        store.append(facts.new_jobs(3), lead)
+    assert store.append(facts.new_jobs(1), lead) == 1
+
+
+def test_a_new_leader_meanwhile_ends_the_doubt(
+    store: SqlStore, lead: Lead, break_commit: Break
+) -> None:
+    break_commit(is_done=False, is_reachable=False)
+    batch = facts.new_jobs(3)
+    with pytest.raises(EngineFault):
+        store.append(batch, lead)
+    store.write(lambda connection: connection.execute(meta.update().values(epoch=5)), lead)
+    with pytest.raises(StaleLead):
+        store.append(batch, lead)
+    assert store.last_sequence() == 0

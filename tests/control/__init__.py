@@ -1,0 +1,1 @@
+"""The live shell, with a real store and an engine whose processes tests move."""

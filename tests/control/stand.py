@@ -1,0 +1,108 @@
+"""A control plane on a real SQLite file, with an engine whose attempts end when a test says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.config import FleetFile, parse_fleet
+from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.submission import Submission
+from bursar.model.fleet import EngineKind
+from bursar.model.job import JobSpec, JobState, TaskGroup, WholeGpus
+from bursar.model.recipe import Recipe
+from bursar.ports import Clock, JobRow
+from bursar.store import open_store
+from bursar.testing.memory_engine import MemoryEngine
+
+PATIENCE_SECONDS = 20.0
+
+FLEET = """
+clusters:
+  here: {engine: local}
+pools:
+  t4:
+    cluster: here
+    market: owned
+    gpu_model: t4
+    gpus_per_node: 4
+    cpus: 16
+    memory_gib: 64
+    usd_per_node_hour: 1.60
+    nodes: %d
+tenants:
+  acme:
+    children:
+      retraining: {quotas: {t4/owned: 4}}
+      experiments: {quotas: {t4/owned: 4}}
+"""
+
+
+def small_fleet(nodes: int = 2) -> FleetFile:
+    return parse_fleet({"fleet.yaml": FLEET % nodes})
+
+
+def gpu_job(gpus: int = 1, queue: str = "retraining", **more: object) -> Submission:
+    spec = JobSpec(
+        name="train",
+        queue=queue,
+        groups=(TaskGroup(gpu=WholeGpus(count=gpus), cpu_milli=1000, memory_mib=1024),),
+        **more,  # type: ignore[arg-type]
+    )
+    return Submission(spec=spec, recipe=Recipe(run="true"))
+
+
+@dataclass
+class Stand:
+    """One folder, one engine, and planes that come and go."""
+
+    folder: Path
+    engine: MemoryEngine = field(default_factory=MemoryEngine)
+    fleet: FleetFile = field(default_factory=small_fleet)
+    clock: Clock | None = None
+    told: list[str] = field(default_factory=list)
+    database: str | None = None
+
+    @contextmanager
+    def plane(self, address: str = "first") -> Iterator[ControlPlane]:
+        store = open_store(self.database or self.folder / "bursar.db")
+        options = PlaneOptions(
+            address=address,
+            known_models=frozenset(model.name for model in GPU_MODELS),
+            initial=self.fleet,
+            tell=self.told.append,
+        )
+        made = ControlPlane(store, {EngineKind.LOCAL: self.engine}, options, self.clock)
+        made.start()
+        try:
+            yield made
+        finally:
+            made.close()
+            store.close()
+
+
+def submit(plane: ControlPlane, *jobs: Submission) -> tuple[str, ...]:
+    return plane.submit(THE_OPERATOR, jobs).result(PATIENCE_SECONDS).job_ids
+
+
+def until(what: Callable[[], bool], told: str) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not what():
+        assert time.monotonic() < deadline, f"never came true: {told}"
+        time.sleep(0.01)
+
+
+def row_of(plane: ControlPlane, job_id: str) -> JobRow:
+    row = plane.reader.job(job_id)
+    assert row is not None
+    return row
+
+
+def until_state(plane: ControlPlane, job_id: str, state: JobState) -> JobRow:
+    until(lambda: row_of(plane, job_id).state is state, f"{job_id} is {state}")
+    return row_of(plane, job_id)

@@ -1,0 +1,170 @@
+"""The store fails, answers get lost, clocks are set: nothing is lost and nothing is done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.steady_clock import SteadyClock
+from bursar.control.submission import IdempotencyKey, NotLeader
+from bursar.model.errors import EngineFault
+from bursar.model.fleet import EngineKind
+from bursar.model.job import JobState
+from bursar.model.units import HOUR_MS
+from bursar.ports import Batch, Lead, StaleLead
+from bursar.store import open_store
+from bursar.testing.memory_engine import MemoryEngine
+from tests.control.stand import (
+    Stand,
+    gpu_job,
+    row_of,
+    small_fleet,
+    submit,
+    until,
+    until_state,
+)
+
+
+class TroubledStore:
+    """A real store that refuses, or forgets to answer, when told to."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.refuses = False
+        self.answers_get_lost = False
+        self.lead_is_lost = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def append(self, batch: Batch, lead: Lead) -> int:
+        if self.refuses:
+            raise EngineFault("the disk is full", retry_after_seconds=0.05)
+        if self.lead_is_lost:
+            raise StaleLead
+        last: int = self._inner.append(batch, lead)
+        if self.answers_get_lost:
+            raise EngineFault("the connection was lost", retry_after_seconds=0.05)
+        return last
+
+
+@contextmanager
+def troubled_plane(
+    folder: Path, engine: MemoryEngine
+) -> Iterator[tuple[ControlPlane, TroubledStore]]:
+    store = TroubledStore(open_store(folder / "bursar.db"))
+    options = PlaneOptions(
+        address="here",
+        known_models=frozenset(model.name for model in GPU_MODELS),
+        initial=small_fleet(),
+    )
+    plane = ControlPlane(store, {EngineKind.LOCAL: engine}, options)  # type: ignore[arg-type]
+    plane.start()
+    try:
+        until(lambda: plane.declaration() is not None, "a fleet is declared")
+        yield plane, store
+    finally:
+        plane.close()
+        store.close()
+
+
+def test_a_full_disk_refuses_and_heals(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    with troubled_plane(tmp_path, engine) as (plane, store):
+        (before,) = submit(plane, gpu_job())
+        until_state(plane, before, JobState.RUNNING)
+        store.refuses = True
+        engine.end(before)
+        with pytest.raises(EngineFault, match="disk is full"):
+            submit(plane, gpu_job())
+        until(lambda: plane.health().store_fault != "", "the fault is shown")
+        store.refuses = False
+        (after,) = submit(plane, gpu_job())
+        until_state(plane, after, JobState.RUNNING)
+        until_state(plane, before, JobState.SUCCEEDED)
+
+
+def test_a_commit_whose_answer_was_lost_counts_once(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    key = IdempotencyKey(tenant="acme", key="k", request_sha256="1")
+    with troubled_plane(tmp_path, engine) as (plane, store):
+        store.answers_get_lost = True
+        with pytest.raises(EngineFault, match="connection was lost"):
+            plane.submit(THE_OPERATOR, [gpu_job()], key).result(5)
+        store.answers_get_lost = False
+        again = plane.submit(THE_OPERATOR, [gpu_job()], key).result(5)
+        assert again.replayed
+        until_state(plane, again.job_ids[0], JobState.RUNNING)
+    assert len(engine.started) == 1
+
+
+def test_an_order_whose_commit_was_not_seen_is_carried_out_once(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    with troubled_plane(tmp_path, engine) as (plane, store):
+        (blocker,) = submit(plane, gpu_job(4))
+        until_state(plane, blocker, JobState.RUNNING)
+        (other,) = submit(plane, gpu_job(4))
+        until_state(plane, other, JobState.RUNNING)
+        (job,) = submit(plane, gpu_job(4))
+        store.answers_get_lost = True
+        engine.end(blocker)
+        until(lambda: row_of(plane, blocker).state is JobState.SUCCEEDED, "the end is in the log")
+        store.answers_get_lost = False
+        until_state(plane, job, JobState.RUNNING)
+        assert row_of(plane, job).attempt == 1
+    assert len(engine.started) == 3
+
+
+def test_a_leader_who_lost_the_lead_steps_down_and_says_so(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    with troubled_plane(tmp_path, engine) as (plane, store):
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        store.lead_is_lost = True
+        with pytest.raises((StaleLead, NotLeader)):
+            submit(plane, gpu_job())
+        store.lead_is_lost = False
+        until(lambda: plane.is_leader, "it leads again once it may")
+        engine.end(job)
+        until_state(plane, job, JobState.SUCCEEDED)
+    assert len(engine.started) == 1
+
+
+@pytest.mark.parametrize("step_ms", [HOUR_MS, -HOUR_MS], ids=["forward", "back"])
+def test_a_clock_that_is_set_does_not_end_a_job(tmp_path: Path, step_ms: int) -> None:
+    """The wall clock steps by an hour under a running job of at most ten minutes."""
+    wall = {"offset": 0}
+    real = SteadyClock()
+
+    def wall_ms() -> int:
+        return real.now_ms() + wall["offset"]
+
+    stand = Stand(tmp_path, clock=SteadyClock(wall_ms=wall_ms))
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job(max_run_ms=10 * 60_000))
+        until_state(plane, job, JobState.RUNNING)
+        wall["offset"] = step_ms
+        (other,) = submit(plane, gpu_job())
+        until_state(plane, other, JobState.RUNNING)
+        assert row_of(plane, job).state is JobState.RUNNING
+    assert stand.engine.stopped == []
+
+
+def test_time_goes_on_from_the_log_after_the_clock_was_set_back() -> None:
+    clock = SteadyClock(not_before_ms=5_000, wall_ms=lambda: 1_000, passed_ms=lambda: 70)
+    assert clock.now_ms() == 5_000
+
+
+def test_a_job_over_its_time_is_stopped_and_failed(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job(max_run_ms=300))
+        row = until_state(plane, job, JobState.FAILED)
+    assert row.exit_signal == 15
+    assert [ref.job_id for ref in stand.engine.stopped] == [job]

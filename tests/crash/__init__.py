@@ -1,0 +1,1 @@
+"""The control plane killed at every boundary: nothing is lost, doubled or given twice."""

@@ -1,0 +1,212 @@
+"""A control plane that is killed again and again, and a look at what its jobs really did.
+
+Run as a program: ``python -m tests.crash.lives FOLDER SEED LIVES``. It imports everything once and forks
+a process for each life, so that a hundred lives take seconds each rather than start-ups each. Every life
+submits jobs, writes down what was acknowledged, and dies by SIGKILL at a boundary that the seed chooses:
+before or after a commit, before or after an order reaches the engine. The last life lives until all is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.config import parse_fleet
+from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.submission import IdempotencyKey, Submission
+from bursar.core.lifecycle import OVER
+from bursar.engines.local.engine import LocalEngine
+from bursar.engines.local.settings import LocalSettings
+from bursar.model.fleet import EngineKind
+from bursar.model.job import JobSpec, TaskGroup, WholeGpus
+from bursar.model.recipe import Recipe
+from bursar.ports import AttemptRef, Batch, Lead, StartOrder
+from bursar.store import open_store
+
+JOBS_A_LIFE = 6
+LAST_BOUNDARY = 36
+LIFE_SECONDS = 6.0
+LAST_LIFE_SECONDS = 90.0
+TOUCH_SECONDS = 0.05
+
+FLEET = """
+clusters:
+  here: {engine: local}
+pools:
+  t4: {cluster: here, market: owned, gpu_model: t4, gpus_per_node: 4, cpus: 64, memory_gib: 64,
+       usd_per_node_hour: 1.6, nodes: 2}
+tenants:
+  acme:
+    children:
+      left: {quotas: {t4/owned: 4}}
+      right: {quotas: {t4/owned: 4}}
+"""
+
+SCRIPT = """
+say() {
+  echo "$1 $BURSAR_JOB_ID $BURSAR_ATTEMPT $BURSAR_NODE $CUDA_VISIBLE_DEVICES $(date +%s%N)" >> "$EFFECTS"
+}
+say begin
+sleep "$NAP"
+say end
+"""
+
+
+class Doom:
+    """Counts boundaries and ends the process at one of them."""
+
+    def __init__(self, at: int | None) -> None:
+        self._at = at
+        self._seen = 0
+
+    def pass_by(self) -> None:
+        self._seen += 1
+        if self._seen == self._at:
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)
+
+
+class DoomedStore:
+    """A real store whose every commit is a boundary on both sides."""
+
+    def __init__(self, inner: Any, doom: Doom) -> None:
+        self._inner = inner
+        self._doom = doom
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def append(self, batch: Batch, lead: Lead) -> int:
+        self._doom.pass_by()
+        last: int = self._inner.append(batch, lead)
+        self._doom.pass_by()
+        return last
+
+
+class DoomedEngine(LocalEngine):
+    """The real engine; its orders and its settling are boundaries too."""
+
+    doom: Doom
+
+    def start(self, order: StartOrder) -> None:
+        self.doom.pass_by()
+        super().start(order)
+        self.doom.pass_by()
+
+    def settled(self, refs: Iterable[AttemptRef]) -> None:
+        self.doom.pass_by()
+        super().settled(refs)
+        self.doom.pass_by()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One process's share."""
+
+    folder: Path
+    number: int
+    seed: int
+    boundary: int | None
+
+    def live(self) -> None:
+        doom = Doom(self.boundary)
+        engine = DoomedEngine(LocalSettings(state=self.folder / "state", nodes=("t4-1", "t4-2")))
+        engine.doom = doom
+        store = DoomedStore(open_store(self.folder / "bursar.db"), doom)
+        options = PlaneOptions(
+            address=f"life {self.number}",
+            known_models=frozenset(model.name for model in GPU_MODELS),
+            initial=parse_fleet({"fleet.yaml": FLEET}),
+        )
+        plane = ControlPlane(store, {EngineKind.LOCAL: engine}, options)  # type: ignore[arg-type]
+        plane.start()
+        _until(lambda: plane.is_leader, 30)
+        self._submit(plane)
+        if self.boundary is None:
+            _until(lambda: _all_over(plane), LAST_LIFE_SECONDS)
+        else:
+            time.sleep(LIFE_SECONDS)
+        plane.close()
+        store.close()
+
+    def _submit(self, plane: ControlPlane) -> None:
+        chance = random.Random(f"{self.seed} {self.number}")
+        for index in range(JOBS_A_LIFE):
+            key = IdempotencyKey(tenant="acme", key=f"{self.number}-{index}", request_sha256="x")
+            job = self._job(chance)
+            ids = plane.submit(THE_OPERATOR, [job], key).result(60).job_ids
+            _append(self.folder / "acknowledged", " ".join(ids))
+            time.sleep(chance.random() * 0.02)
+
+    def _job(self, chance: random.Random) -> Submission:
+        group = TaskGroup(gpu=WholeGpus(count=chance.choice((1, 1, 2, 4))), cpu_milli=1000)
+        spec = JobSpec(name="touch", queue=chance.choice(("left", "right")), groups=(group,))
+        envs = {
+            "EFFECTS": str(self.folder / "effects"),
+            "NAP": f"{chance.random() * TOUCH_SECONDS:.3f}",
+        }
+        return Submission(spec=spec, recipe=Recipe(run=SCRIPT, envs=envs))
+
+
+def _append(path: Path, line: str) -> None:
+    """Durably, as an acknowledgement is something that somebody relies on."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(descriptor, f"{line}\n".encode())
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def _all_over(plane: ControlPlane) -> bool:
+    counted = plane.reader.count_jobs(None)
+    return all(state in OVER for state, number in counted.items() if number)
+
+
+def _until(what: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.02)
+
+
+def run_lives(folder: Path, seed: int, lives: int) -> dict[str, int]:
+    """All lives one after the other; how each ended."""
+    chance = random.Random(seed)
+    ended = {"killed": 0, "lived": 0}
+    for number in range(lives + 1):
+        is_last = number == lives
+        boundary = None if is_last else chance.randint(1, LAST_BOUNDARY)
+        child = os.fork()
+        if not child:
+            try:
+                Life(folder=folder, number=number, seed=seed, boundary=boundary).live()
+            except BaseException as error:
+                print(f"life {number}, boundary {boundary}: {error!r}", file=sys.stderr)
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            ended["killed"] += 1
+        elif os.WEXITSTATUS(status) == 0:
+            ended["lived"] += 1
+        else:
+            raise SystemExit(f"life {number} at boundary {boundary} of seed {seed} broke")
+    return ended
+
+
+def main(arguments: Sequence[str]) -> None:
+    folder, seed, lives = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    print(json.dumps(run_lives(folder, seed, lives)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

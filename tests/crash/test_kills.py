@@ -1,0 +1,91 @@
+"""kill -9 at a hundred boundaries, under load, with real processes and a real database."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bursar.control.live_state import LiveState
+from bursar.core.carry import carry
+from bursar.core.check import state_faults
+from bursar.model.job import JobState
+from bursar.store import open_store
+from bursar.store.rebuild import differences
+from tests.crash.effects import read_stays, run_more_than_once, shared_devices
+
+ROOT = Path(__file__).parents[2]
+SEEDS = (1, 2, 3, 4)
+LIVES = 26
+"""Each of four seeds; together more than a hundred kills."""
+
+
+@pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed {seed}")
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is left after all lives of a seed."""
+    folder = tmp_path_factory.mktemp("lives")
+    command = [sys.executable, "-m", "tests.crash.lives", str(folder), str(request.param)]
+    run = subprocess.run(
+        [*command, str(LIVES)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    again = f"to repeat: python -m tests.crash.lives FOLDER {request.param} {LIVES}"
+    assert run.returncode == 0, f"{run.stderr}\n{again}"
+    ended = json.loads(run.stdout)
+    assert ended["killed"] >= LIVES - 2, f"too few were killed: {ended}"
+    return folder
+
+
+def acknowledged(folder: Path) -> set[str]:
+    return set((folder / "acknowledged").read_text(encoding="utf-8").split())
+
+
+def test_no_acknowledged_job_is_lost(folder: Path) -> None:
+    store = open_store(folder / "bursar.db", read_only=True)
+    try:
+        jobs = acknowledged(folder)
+        assert len(jobs) > LIVES
+        states = {job: row.state if (row := store.job(job)) else None for job in jobs}
+    finally:
+        store.close()
+    assert set(states.values()) == {JobState.SUCCEEDED}, states
+
+
+def test_no_job_ran_twice_and_none_of_them_half(folder: Path) -> None:
+    stays = read_stays(folder / "effects")
+    assert run_more_than_once(stays) == []
+    assert [stay.job_id for stay in stays if stay.to_ns is None] == []
+    assert acknowledged(folder) <= {stay.job_id for stay in stays}
+
+
+def test_no_device_was_given_twice(folder: Path) -> None:
+    assert list(shared_devices(read_stays(folder / "effects"))) == []
+
+
+def test_the_tables_are_what_the_log_says(folder: Path) -> None:
+    store = open_store(folder / "bursar.db", read_only=True)
+    try:
+        assert list(differences(store)) == []
+        sequences = [recorded.sequence for recorded in store.events()]
+    finally:
+        store.close()
+    assert sequences == list(range(1, len(sequences) + 1))
+
+
+def test_a_snapshot_and_the_whole_log_lead_to_one_state(folder: Path) -> None:
+    store = open_store(folder / "bursar.db", read_only=True)
+    try:
+        short, long = LiveState(), LiveState()
+        assert store.snapshot() is not None, "the last life ended well and kept one"
+        short.catch_up(store)
+        for recorded in store.events():
+            long.apply([recorded.event])
+    finally:
+        store.close()
+    assert short.sequence == long.sequence
+    assert short.declared is not None and long.declared is not None
+    now_ms = long.last_event_ms
+    assert carry(short.state, short.declared, now_ms) == carry(long.state, long.declared, now_ms)
+    assert not state_faults(long.state)

@@ -1,0 +1,179 @@
+"""Ranks, devices and variables of tasks, worked out from an order alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bursar.engines.local.devices import FoundGpu, FoundSlice
+from bursar.engines.local.order_plan import Surroundings, plan_of
+from bursar.engines.local.warden.plan import AttemptPlan, read_plan
+from bursar.model.attempt import ShareUse, SliceUse, Task
+from bursar.model.gpu import MigInstance
+from bursar.model.recipe import Recipe
+from tests.conformance.engine_orders import order, tasks_on
+from tests.conformance.engine_stands import LocalStand, until
+from tests.conformance.engine_suite import output
+
+AROUND = Surroundings(
+    path="/bin", language="C.UTF-8", log_bytes=1 << 20, log_files=3, cgroup="", gpus={}
+)
+HALF = MigInstance(profile="3g.40gb", start=4)
+
+
+def plan(*tasks: Task, around: Surroundings = AROUND, job_id: str = "j-1") -> AttemptPlan:
+    return plan_of(order(job_id, "true", tasks=tasks), around)
+
+
+def devices(planned: AttemptPlan) -> list[str]:
+    return [task.env["CUDA_VISIBLE_DEVICES"] for task in planned.tasks]
+
+
+DEVICES = {
+    "a task without GPUs sees none": (Task(group="main", node="a", count=1), [""]),
+    "a task sees the GPUs it holds": (
+        Task(group="main", node="a", count=1, gpus=(1, 3)),
+        ["1,3"],
+    ),
+    "tasks of a node share its GPUs evenly and in order": (
+        Task(group="main", node="a", count=2, gpus=(0, 2, 5, 7)),
+        ["0,2", "5,7"],
+    ),
+    "a slice that is only counted has a name that CUDA will not find": (
+        Task(group="main", node="a", count=1, slices=(SliceUse(gpu=2, instance=HALF),)),
+        ["MIG-virtual-2-3g.40gb-4"],
+    ),
+    "each task has its own share": (
+        Task(
+            group="main",
+            node="a",
+            count=2,
+            shares=(
+                ShareUse(gpu=1, percent=25, memory_mib=4096),
+                ShareUse(gpu=2, percent=50, memory_mib=0),
+            ),
+        ),
+        ["1", "2"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEVICES)
+def test_devices(case: str) -> None:
+    task, expected = DEVICES[case]
+    assert devices(plan(task)) == expected
+
+
+def test_shares_are_bounded_in_compute_and_memory() -> None:
+    shares = (
+        ShareUse(gpu=1, percent=25, memory_mib=4096),
+        ShareUse(gpu=2, percent=50, memory_mib=0),
+    )
+    first, second = plan(Task(group="main", node="a", count=2, shares=shares)).tasks
+    assert first.env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
+    assert first.env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=4096M"
+    assert second.env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "50"
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in second.env
+
+
+def test_real_devices_go_by_their_uuid() -> None:
+    cut = FoundSlice(uuid="MIG-7", instance=HALF, memory_mib=40_192)
+    gpus = (
+        FoundGpu(index=0, uuid="GPU-0", model="A100", memory_mib=81_920),
+        FoundGpu(index=1, uuid="GPU-1", model="A100", memory_mib=81_920, slices=(cut,)),
+    )
+    around = replace(AROUND, gpus={"a": gpus})
+    whole = Task(group="main", node="a", count=1, gpus=(0,))
+    sliced = Task(group="main", node="a", count=1, slices=(SliceUse(gpu=1, instance=HALF),))
+    assert devices(plan(whole, around=around)) == ["GPU-0"]
+    assert devices(plan(sliced, around=around)) == ["MIG-7"]
+
+
+def test_ranks_follow_the_groups_of_the_job_then_the_placement() -> None:
+    tasks = (
+        Task(group="worker", node="a", count=2, gpus=(0, 1)),
+        Task(group="worker", node="b", count=1, gpus=(0,)),
+        Task(group="launcher", node="b", count=1),
+    )
+    wanted = order("j-1", "true", tasks=tasks)
+    groups = tuple(reversed(wanted.spec.groups))
+    planned = plan_of(replace(wanted, spec=replace(wanted.spec, groups=groups)), AROUND)
+    told = [
+        (task.env["BURSAR_GROUP"], task.node, task.env["LOCAL_RANK"], task.env["NODE_RANK"])
+        for task in planned.tasks
+    ]
+    assert told == [
+        ("launcher", "b", "0", "0"),
+        ("worker", "a", "0", "1"),
+        ("worker", "a", "1", "1"),
+        ("worker", "b", "1", "0"),
+    ]
+    assert [task.env["SKYPILOT_NODE_RANK"] for task in planned.tasks] == ["0", "1", "2", "3"]
+    assert planned.tasks[0].env["SKYPILOT_NODE_IPS"].split() == ["127.0.0.1"] * 4
+    assert [task.env["SKYPILOT_NUM_GPUS_PER_NODE"] for task in planned.tasks] == list("0111")
+
+
+def test_a_member_of_an_array_knows_its_index() -> None:
+    assert plan(*tasks_on("a"), job_id="j-7[12]").tasks[0].env["BURSAR_ARRAY_INDEX"] == "12"
+
+
+def test_limits_are_those_of_all_tasks_on_a_node_and_none_when_one_has_none() -> None:
+    one = Task(group="main", node="a", count=1, memory_mib=100, cpu_milli=500)
+    two = Task(group="other", node="a", count=1, memory_mib=50, cpu_milli=500)
+    assert {(t.memory_mib, t.cpu_milli) for t in plan(one, two).tasks} == {(150, 1000)}
+    assert {t.memory_mib for t in plan(one, replace(two, memory_mib=0)).tasks} == {0}
+
+
+def test_a_plan_survives_the_way_to_the_warden() -> None:
+    wanted = plan(Task(group="main", node="a", count=2, gpus=(0, 1)))
+    assert read_plan(wanted.as_message()) == wanted
+
+
+REFUSED = {
+    "a preloaded library": (Recipe(run="true", envs={"LD_PRELOAD": "x.so"}), "LD_PRELOAD"),
+    "a library path": (Recipe(run="true", envs={"LD_LIBRARY_PATH": "x"}), "export it in run"),
+    "a start file of the shell": (Recipe(run="true", envs={"BASH_ENV": "x"}), "BASH_ENV"),
+    "a function for the shell": (Recipe(run="true", envs={"BASH_FUNC_x%%": "() {"}), "BASH_FUNC_"),
+    "GPUs of others": (Recipe(run="true", envs={"CUDA_VISIBLE_DEVICES": "0"}), "set by Bursar"),
+    "a name of ours": (Recipe(run="true", envs={"BURSAR_JOB_ID": "j-2"}), "set by Bursar"),
+    "a rank": (Recipe(run="true", secrets={"RANK": "0"}), "set by Bursar"),
+    "no name of a variable": (Recipe(run="true", envs={"A=B": "x"}), "no name of a variable"),
+    "a NUL in a value": (Recipe(run="true", secrets={"A": "x\0y"}), "NUL"),
+    "a NUL in a word": (Recipe(argv=("echo", "a\0b")), "NUL"),
+    "nothing to run": (Recipe(), "nothing to run"),
+    "a shell that is looked for": (Recipe(run="true", shell="bash"), "absolute path"),
+    "a signal that cannot be caught": (Recipe(run="true", stop_signal="SIGKILL"), "SIGTERM"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    recipe, said = REFUSED[case]
+    assert said in plan_of(order("j-1", recipe), AROUND).refused
+
+
+def test_a_refused_attempt_ends_without_having_run(stand: LocalStand) -> None:
+    listener = stand.open()
+    recipe = Recipe(run="echo ran", envs={"LD_PRELOAD": "x.so"})
+    wanted = order("j-1", recipe)
+    listener.engine.start(wanted)
+    ended = listener.ended(wanted.ref)
+    assert ended.code is None and "LD_PRELOAD" in ended.detail
+    assert output(listener, wanted.ref) == ""
+
+
+def test_tasks_find_a_clean_environment_and_private_folders(
+    stand: LocalStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_THE_CONTROL_PLANE", "secret")
+    listener = stand.open()
+    wanted = order("j-1", 'env; stat -c "mode=%a" . "$TMPDIR"; pwd; echo "here=$HOME"')
+    listener.engine.start(wanted)
+    listener.ended(wanted.ref)
+    text = output(listener, wanted.ref)
+    lines = text.splitlines()
+    assert "OF_THE_CONTROL_PLANE" not in text
+    assert lines.count("mode=700") == 2
+    assert f"here={lines[-2]}" == lines[-1]
+    until("scratch is removed", lambda: not list(stand.state.rglob("scratch")))

@@ -1,0 +1,190 @@
+"""Archives that try to leave the folder they are laid into, or to fill the disk."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bursar.engines.local.warden.unpack import BadArchive, UnpackLimits, inner_path, unpack
+from bursar.model.recipe import Mount, Recipe
+from tests.conformance.engine_orders import order, ref
+from tests.conformance.engine_stands import LocalStand
+from tests.conformance.engine_suite import output
+
+SMALL = UnpackLimits(total_bytes=1 << 20, members=20, depth=5)
+Fill = Callable[[tarfile.TarFile], None]
+
+
+def member(name: str, text: bytes = b"x", mode: int = 0o644) -> Fill:
+    def fill(archive: tarfile.TarFile) -> None:
+        entry = tarfile.TarInfo(name)
+        entry.size, entry.mode = len(text), mode
+        archive.addfile(entry, io.BytesIO(text))
+
+    return fill
+
+
+def special(name: str, kind: bytes, target: str = "") -> Fill:
+    def fill(archive: tarfile.TarFile) -> None:
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.linkname = kind, target
+        archive.addfile(entry)
+
+    return fill
+
+
+def bundle(folder: Path, *fills: Fill) -> Path:
+    """An archive stored under the sum of its bytes."""
+    text = io.BytesIO()
+    with tarfile.open(fileobj=text, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for fill in fills:
+            fill(archive)
+    return stored(folder, text.getvalue())
+
+
+def stored(folder: Path, text: bytes) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / hashlib.sha256(text).hexdigest()
+    path.write_bytes(text)
+    return path
+
+
+def lay(path: Path, target: Path, limits: UnpackLimits = SMALL) -> None:
+    target.mkdir(exist_ok=True)
+    unpack(str(path), str(target), limits, lambda: True)
+
+
+def everything_under(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+LEAVES = ["../x", "a/../../x", "..", "a/..", "/etc/x", "//proc/self/root/x", "..\\x", "a\\..\\x"]
+LEAVES += ["\\x", "file:" + "///x", "http:///#/../../etc/x", "C:/x", "a\nb", "a\x7fb", "./../x"]
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadArchive):
+        lay(bundle(tmp_path / "bundles", member("ok"), member(name)), tmp_path / "work")
+    assert everything_under(tmp_path / "work") <= {"ok"}
+    with pytest.raises(BadArchive):
+        inner_path(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["%2e%2e%2fx", "....//x", "a..b", ".hidden", "-rf", "$(id)", "~/x"]
+)
+def test_a_strange_name_that_stays_inside_is_a_name(tmp_path: Path, name: str) -> None:
+    lay(bundle(tmp_path / "bundles", member(name)), tmp_path / "work")
+    assert os.path.exists(tmp_path / "work" / name)
+
+
+SPECIAL = {
+    "a link to a file": special("x", tarfile.SYMTYPE, "/etc/passwd"),
+    "a link inside": special("x", tarfile.SYMTYPE, "ok"),
+    "a link upwards": special("x", tarfile.SYMTYPE, ".."),
+    "a second name": special("x", tarfile.LNKTYPE, "ok"),
+    "a second name outside": special("x", tarfile.LNKTYPE, "/etc/passwd"),
+    "a device": special("x", tarfile.CHRTYPE),
+    "a disk": special("x", tarfile.BLKTYPE),
+    "a pipe": special("x", tarfile.FIFOTYPE),
+}
+
+
+@pytest.mark.parametrize("case", SPECIAL)
+def test_only_files_and_folders_are_taken(tmp_path: Path, case: str) -> None:
+    path = bundle(tmp_path / "bundles", member("ok"), SPECIAL[case], member("x/inside"))
+    with pytest.raises(BadArchive, match="only files and folders"):
+        lay(path, tmp_path / "work")
+    assert everything_under(tmp_path / "work") == {"ok"}
+
+
+def test_a_small_archive_cannot_become_large(tmp_path: Path) -> None:
+    zeros = member("zeros", b"\0" * (4 << 20))
+    with pytest.raises(BadArchive, match="more than is allowed"):
+        lay(bundle(tmp_path / "bundles", zeros), tmp_path / "work")
+
+
+def test_many_small_members_are_too_many(tmp_path: Path) -> None:
+    many = [member(f"f{number}") for number in range(21)]
+    with pytest.raises(BadArchive, match="more than 20 members"):
+        lay(bundle(tmp_path / "bundles", *many), tmp_path / "work")
+
+
+def test_a_deep_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadArchive, match="5 folders deep"):
+        lay(bundle(tmp_path / "bundles", member("a/b/c/d/e/f")), tmp_path / "work")
+
+
+def test_a_header_cannot_fill_the_memory(tmp_path: Path) -> None:
+    """An extended header of 64 MiB of nothing, which compresses to a few kilobytes."""
+    entry = tarfile.TarInfo("././@PaxHeader")
+    entry.type, entry.size = tarfile.XHDTYPE, 64 << 20
+    text = gzip.compress(entry.tobuf(tarfile.PAX_FORMAT) + b"\0" * (64 << 20))
+    with pytest.raises(BadArchive, match="header of the archive is larger"):
+        lay(stored(tmp_path / "bundles", text), tmp_path / "work")
+
+
+def test_the_same_name_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadArchive, match="twice"):
+        lay(bundle(tmp_path / "bundles", member("x"), member("./x", b"y")), tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"no archive", gzip.compress(b"x" * 2000, mtime=0)[:-20]],
+    ids=["empty", "plain text", "cut off"],
+)
+def test_what_is_no_archive_is_called_so(tmp_path: Path, text: bytes) -> None:
+    with pytest.raises(BadArchive, match=r"no readable tar\.gz"):
+        lay(stored(tmp_path / "bundles", text), tmp_path / "work")
+
+
+def test_a_damaged_bundle_is_noticed(tmp_path: Path) -> None:
+    path = bundle(tmp_path / "bundles", member("x"))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(BadArchive, match="damaged"):
+        lay(path, tmp_path / "work")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "x" * 64, "A" * 64, "0" * 63])
+def test_only_sums_name_bundles(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadArchive):
+        unpack(str(tmp_path / name), str(tmp_path), SMALL, lambda: True)
+
+
+def test_a_job_finds_its_files_on_every_node(stand: LocalStand) -> None:
+    bundles = stand.state / "bundles"
+    code = bundle(bundles, member("tool.sh", b"echo tool\n", 0o755), member("sub/a", b"A"))
+    inputs = bundle(bundles, member("b", b"B"))
+    listener = stand.open()
+    mounts = (Mount(target="~/inputs", bundle=inputs.name),)
+    recipe = Recipe(run="./tool.sh; cat sub/a inputs/b", workdir=code.name, mounts=mounts)
+    listener.engine.start(order("j-1", recipe))
+    assert listener.ended(ref("j-1")).code == 0
+    assert output(listener, ref("j-1")) == "tool\nAB"
+
+
+@pytest.mark.parametrize("target", ["/data", "../data", "a/../../b"])
+def test_a_mount_stays_in_the_working_directory(stand: LocalStand, target: str) -> None:
+    inputs = bundle(stand.state / "bundles", member("b", b"B"))
+    listener = stand.open()
+    recipe = Recipe(run="echo ran", mounts=(Mount(target=target, bundle=inputs.name),))
+    listener.engine.start(order("j-1", recipe))
+    assert "working directory" in listener.ended(ref("j-1")).detail
+    assert output(listener, ref("j-1")) == ""
+
+
+@pytest.mark.parametrize("name", ["0" * 64, "../bundles/x"])
+def test_a_bundle_that_is_not_there_ends_the_attempt(stand: LocalStand, name: str) -> None:
+    listener = stand.open()
+    listener.engine.start(order("j-1", Recipe(run="echo ran", workdir=name)))
+    ended = listener.ended(ref("j-1"))
+    assert ended.code is None and "could not be laid out" in ended.detail

@@ -1,0 +1,57 @@
+"""What is carried is all that matters: a state built from it knows what the old one knew."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+
+from bursar.core.carry import bring_in, carry, redeclare
+from bursar.core.check import state_faults
+from bursar.core.cycle import decide
+from bursar.core.state import FleetState
+from bursar.model.carried import Carried
+from bursar.model.event import FleetDeclared
+from bursar.model.plain_values import from_plain, to_plain
+from tests.properties.dump import dump
+from tests.properties.plays import ANY_SCRIPT, Play, Script
+
+CACHES = ("mix", "finished")
+"""What is not carried: the recent mix of shapes fades within minutes; of what is over, only failures
+that someone still waits for matter."""
+
+
+def declared_by(play: Play) -> FleetDeclared:
+    world = play.world
+    return FleetDeclared(
+        at_ms=0, fleet=world.fleet, tenants=tuple(world.tenants), policies=world.policies
+    )
+
+
+def knowledge(state: FleetState) -> dict[str, Any]:
+    known = dump(state)
+    for part in CACHES:
+        del known[part]
+    return known
+
+
+@given(ANY_SCRIPT)
+def test_a_carried_state_knows_and_decides_the_same(script: Script) -> None:
+    play = Play(script.world).run(script)
+    carried = carry(play.state, declared_by(play), play.now_ms)
+    through_text = from_plain(Carried)(json.loads(json.dumps(to_plain(Carried)(carried))))
+    assert through_text == carried
+    again = bring_in(through_text)
+    assert knowledge(again) == knowledge(play.state)
+    assert not state_faults(again)
+    assert set(decide(again, play.now_ms)) == set(decide(play.state, play.now_ms))
+
+
+@given(ANY_SCRIPT)
+def test_the_same_declaration_again_changes_nothing(script: Script) -> None:
+    play = Play(script.world).run(script)
+    before = declared_by(play)
+    now = carry(play.state, before, play.now_ms).declared
+    again = redeclare(play.state, before, now)
+    assert knowledge(again) == knowledge(play.state)

@@ -1,0 +1,56 @@
+"""What is remembered from cycle to cycle, and what is left out of one, changes no decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+
+from bursar.core import cycle
+from bursar.core.cycle import decide
+from bursar.core.draft import Draft
+from bursar.core.state import FleetState
+from bursar.model.decision import Decision
+from bursar.model.event import Event
+from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state
+
+
+class NobodyIsLast(Draft):
+    """Writes every start into the state, also that of the only job that waits."""
+
+    @property
+    def is_last(self) -> bool:
+        return False
+
+    @is_last.setter
+    def is_last(self, value: bool) -> None:
+        pass
+
+
+def rebuilt(play: Play, log: Sequence[Event]) -> FleetState:
+    """The same events applied to a state that has never decided anything."""
+    state = fresh_state(play.world)
+    for event in log:
+        state.apply(event)
+    return state
+
+
+@given(ANY_SCRIPT)
+def test_a_state_that_has_decided_before_decides_like_a_new_one(script: Script) -> None:
+    """Places, charges, lines and plans that are kept say what would be worked out anew."""
+
+    def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
+        assert decide(rebuilt(play, play.stage.log), play.now_ms) == decisions
+
+    Play(script.world, compare).run(script)
+
+
+@given(ANY_SCRIPT)
+def test_the_last_job_of_a_cycle_gets_what_it_would_get_among_others(script: Script) -> None:
+    def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cycle, "Draft", NobodyIsLast)
+            assert decide(play.state, play.now_ms) == decisions
+
+    Play(script.world, compare).run(script)

@@ -1,0 +1,14 @@
+"""The job file of the example is one that Bursar takes."""
+
+from __future__ import annotations
+
+from bursar.config.job_file import JobTerms, parse_job
+from tests.sdk.writing import ROOT
+
+
+def test_its_job_file_is_read() -> None:
+    text = (ROOT / "examples" / "spot-training" / "job.yaml").read_text(encoding="utf-8")
+    job = parse_job(text, "job.yaml", JobTerms(default_queue="research", now_ms=0))
+    assert job.recipe.run == "exec python train.py\n"
+    assert (job.recipe.stop_signal, job.recipe.grace_seconds) == ("SIGTERM", 20)
+    assert set(job.recipe.envs) == {"CHECKPOINT_DIR", "STEPS", "SAVE_EVERY"}

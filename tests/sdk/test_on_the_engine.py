@@ -1,0 +1,68 @@
+"""A job on the local engine uses the package, and the engine reports what it said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bursar.model.recipe import Recipe
+from bursar.model.report import CheckpointReported, Progressed, Resumed
+from bursar.sdk import PREEMPTED_EXIT
+from tests.conformance.engine_orders import order, ref
+from tests.conformance.engine_stands import Listener, LocalStand, local_stand, until
+from tests.sdk.writing import ROOT
+
+JOB = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from bursar.sdk import checkpointing
+assert os.environ["BURSAR_GRACE_SECONDS"] == "20"
+with checkpointing(sys.argv[2]) as run:
+    found = run.resume()
+    step = found.step if found else 0
+    while True:
+        step += 1
+        time.sleep(0.01)
+        run.progress(step, 1_000_000)
+        if step == 5 or run.should_stop:
+            run.save(step, lambda folder: (folder / "w").write_text("x" * 100))
+"""
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[LocalStand]:
+    with local_stand(tmp_path) as stand:
+        yield stand
+
+
+def heard(listener: Listener, kind: type, attempt: int) -> list[CheckpointReported | Resumed]:
+    listener.listen(0.1)
+    return [
+        report
+        for report in listener.heard
+        if isinstance(report, kind) and report.attempt == attempt
+    ]
+
+
+def test_saves_resumes_and_progress_are_reported(stand: LocalStand, tmp_path: Path) -> None:
+    listener = stand.open()
+    words = (sys.executable, "-c", JOB, str(ROOT / "src"), str(tmp_path / "c"))
+    recipe = Recipe(argv=words, grace_seconds=20)
+    steps = []
+    for attempt in (1, 2):
+        listener.engine.start(order("j", recipe, attempt=attempt))
+        first = Resumed if attempt == 2 else CheckpointReported
+        until(f"{first.__name__} is heard", partial(heard, listener, first, attempt))
+        listener.engine.stop(ref("j", attempt), 20)
+        assert listener.ended(ref("j", attempt)).code == PREEMPTED_EXIT
+        saved = heard(listener, CheckpointReported, attempt)[-1]
+        assert isinstance(saved, CheckpointReported)
+        assert saved.size_bytes == 100 and saved.save_ms is not None
+        steps.append(saved.step)
+        assert heard(listener, Progressed, attempt)
+    resumed = heard(listener, Resumed, 2)
+    assert [report.step for report in resumed] == steps[:1]

@@ -1,0 +1,197 @@
+"""Checkpoints in object storage: files first, manifest last."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bursar.sdk import CheckpointProblem, checkpointing
+from bursar.sdk.manifest import MANIFEST
+from bursar.sdk.remote import RemoteShelf
+from bursar.sdk.target import FolderTarget, Target, Unreachable, UrlTarget, target_at
+from tests.sdk.writing import is_exact, writer
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    """moto's S3 on loopback. Nothing leaves this machine."""
+    pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    reason = "moto's server is not installed: pip install 'moto[server]'"
+    server_of = pytest.importorskip("moto.server", reason=reason).ThreadedMotoServer
+    server = server_of(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    known = {
+        "AWS_ENDPOINT_URL": s3_server,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "HOME": str(tmp_path),
+    }
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    system: Any = importlib.import_module("s3fs").S3FileSystem
+    system.clear_instance_cache()
+    bucket = f"bucket-{os.urandom(4).hex()}"
+    system().mkdir(bucket)
+    yield f"s3://{bucket}/runs/one"
+    system.clear_instance_cache()
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    fsspec: Any = pytest.importorskip(
+        "fsspec", reason="fsspec is not installed: pip install fsspec"
+    )
+    yield f"memory://{os.urandom(4).hex()}/runs"
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    if request.param == "folder":
+        return FolderTarget(tmp_path / "target")
+    return target_at(request.getfixturevalue(request.param))
+
+
+def test_six_verbs(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "here").write_bytes(b"content")
+    assert target.names() == []
+    target.put(tmp_path / "here", "a/b")
+    target.write("a/c", b"more")
+    target.write("d", b"")
+    assert target.names() == ["a/b", "a/c", "d"]
+    assert target.names("a") == ["a/b", "a/c"]
+    assert target.names("nothing") == []
+    target.get("a/b", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == b"content"
+    assert target.read("a/c") == b"more"
+    target.remove("a/b")
+    target.remove("a/b")
+    assert target.names() == ["a/c", "d"]
+    with pytest.raises(FileNotFoundError):
+        target.read("a/b")
+    with pytest.raises(FileNotFoundError):
+        target.get("a/b", tmp_path / "gone")
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_saved_here_and_resumed_there(kind: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue(kind)
+    with checkpointing(url, keep=2) as run:
+        assert run.resume() is None
+        for step in (1, 2, 3):
+            run.save(step, writer(step))
+    with checkpointing(url, keep=2) as run:
+        assert run.steps() == [3, 2]
+        found = run.resume()
+        assert found is not None and found.step == 3 and is_exact(found)
+    assert not found.path.exists()
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_an_upload_that_was_cut_off_is_never_resumed_from(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(kind)
+    with checkpointing(url) as run:
+        run.save(1, writer(1))
+        run.save(2, writer(2))
+    target = target_at(url)
+    target.remove(f"00000002-step-2/{MANIFEST}")
+    with checkpointing(url) as run:
+        found = run.resume()
+        assert found is not None and found.step == 1
+        assert run.skipped[0].why == "it has no manifest: its upload was cut off"
+        run.save(3, writer(3))
+        assert run.steps() == [3, 1]
+        newest = run.resume()
+        assert newest is not None and newest.step == 3 and is_exact(newest)
+
+
+def test_what_was_damaged_there_is_skipped(memory: str) -> None:
+    with checkpointing(memory) as run:
+        run.save(1, writer(1))
+        run.save(2, writer(2))
+        target_at(memory).write("00000002-step-2/model.bin", b"other")
+        found = run.resume()
+        assert found is not None and found.step == 1 and is_exact(found)
+
+
+class BreaksAfter(FolderTarget):
+    """A connection that goes away after so many writes."""
+
+    left = 1_000
+
+    def put(self, path: Path, name: str) -> None:
+        self._use()
+        super().put(path, name)
+
+    def write(self, name: str, content: bytes) -> None:
+        self._use()
+        super().write(name, content)
+
+    def _use(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Unreachable("the connection went away")
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_connection_that_goes_away_is_raised_and_the_older_stays(
+    writes: int, tmp_path: Path
+) -> None:
+    from bursar.sdk.shelf import Origin
+
+    target = BreaksAfter(tmp_path)
+    shelf = RemoteShelf(target)
+    for step in (1, 2):
+        draft = shelf.begin(step, 0)
+        writer(step)(draft.path)
+        if step == 1:
+            shelf.commit(draft, Origin("", 0))
+            target.left = writes
+        else:
+            with pytest.raises(Unreachable):
+                shelf.commit(draft, Origin("", 0))
+    older = [entry for entry in shelf.entries() if entry.step == 1]
+    assert shelf.fetch(older[0])[0].step == 1
+    shelf.close()
+
+
+def test_a_library_of_errors_becomes_one() -> None:
+    class Odd:
+        def cat_file(self, path: str) -> bytes:
+            raise RuntimeError("EndpointConnectionError")
+
+    with pytest.raises(Unreachable, match="s3://b: RuntimeError: EndpointConnectionError"):
+        UrlTarget(Odd(), "b", "s3://b").read("x")
+
+
+@pytest.mark.parametrize(("url", "package"), [("s3://b/x", "s3fs"), ("gs://b/x", "gcsfs")])
+def test_a_missing_package_is_named(
+    url: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("fsspec.core", "fsspec"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(CheckpointProblem, match=f"pip install {package}"), checkpointing(url):
+        pass
+
+
+def test_a_scheme_nobody_knows_is_refused_kindly() -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed: pip install fsspec")
+    with pytest.raises(CheckpointProblem, match="use a folder or a URL"), checkpointing("no://x"):
+        pass

@@ -1,0 +1,205 @@
+"""The outside world fails: nothing is half-written, the text says what to do, and it heals."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from bursar.model.errors import EngineFault
+from bursar.ports import Batch, StaleLead
+from bursar.store import open_store, sqlite, sqlite_warning
+from bursar.store.database import SqlStore
+from bursar.store.integrity import integrity
+from bursar.store.leading import SqlLead
+from bursar.store.rebuild import differences
+from bursar.store.sqlite_version import warning
+from tests.store import facts
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    found = open_store(tmp_path / "bursar.db")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def lead(store: SqlStore) -> SqlLead:
+    found = store.try_lead("here")
+    assert isinstance(found, SqlLead)
+    store.append(facts.new_jobs(10), found)
+    return found
+
+
+def set_writer(lead: SqlLead, pragma: str) -> None:
+    def tell(connection: Connection) -> None:
+        connection.exec_driver_sql(f"PRAGMA {pragma}")
+
+    lead.write(tell)
+
+
+def fault_of(store: SqlStore, lead: SqlLead, batch: Batch) -> EngineFault:
+    before = list(store.events())
+    with pytest.raises(EngineFault) as caught:
+        store.append(batch, lead)
+    assert list(store.events()) == before
+    assert differences(store) == []
+    assert caught.value.retry_after_seconds > 0
+    return caught.value
+
+
+def assert_heals(store: SqlStore, lead: SqlLead, batch: Batch) -> None:
+    last = store.last_sequence()
+    assert store.append(batch, lead) == last + len(batch.events)
+    assert differences(store) == []
+    assert integrity(store) == []
+
+
+def test_a_full_disk(store: SqlStore, lead: SqlLead) -> None:
+    """The new connection after the fault has no limit: as if somebody had made room."""
+    with store.reading() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    set_writer(lead, f"max_page_count = {pages + 2}")
+    batch = facts.new_jobs(200)
+    fault = fault_of(store, lead, batch)
+    assert "is full" in str(fault) and "MiB are free there" in str(fault)
+    assert_heals(store, lead, batch)
+
+
+def test_a_database_that_cannot_be_written(store: SqlStore, lead: SqlLead) -> None:
+    set_writer(lead, "query_only = ON")
+    batch = facts.new_jobs(3)
+    assert "cannot be opened or written" in str(fault_of(store, lead, batch))
+    assert_heals(store, lead, batch)
+
+
+def test_a_database_that_another_program_has_locked(
+    store: SqlStore, lead: SqlLead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_writer(lead, "busy_timeout = 20")
+    other = sqlite3.connect(tmp_path / "bursar.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    batch = facts.new_jobs(3)
+    assert "another program has locked" in str(fault_of(store, lead, batch))
+    other.execute("ROLLBACK")
+    other.close()
+    assert_heals(store, lead, batch)
+
+
+LIMITED = """
+import resource, signal, sys
+from bursar.model.errors import EngineFault
+from bursar.store import open_store
+from tests.store import facts
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = open_store(sys.argv[1])
+lead = store.try_lead("child")
+most = 400_000
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+last = 0
+while True:
+    batch = facts.new_jobs(20)
+    try:
+        last = store.append(batch, lead)
+    except EngineFault as fault:
+        print(last, store.last_sequence(), fault, sep="\\n")
+        break
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(store.append(batch, lead))
+"""
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """A limit of the kernel, met while SQLite writes: it fails like a disk does."""
+    path = tmp_path / "bursar.db"
+    argv = [sys.executable, "-c", LIMITED, str(path)]
+    said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    acknowledged, stored, text, healed = int(said[0]), int(said[1]), said[2], int(said[3])
+    assert acknowledged == stored > 0
+    assert "nothing was written" in text
+    assert healed == stored + 20
+    store = open_store(path)
+    assert store.last_sequence() == healed
+    assert differences(store) == []
+    assert integrity(store) == []
+    store.close()
+
+
+def test_damage_is_told_apart_from_a_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "bursar.db"
+    store = open_store(path)
+    lead = store.try_lead("here")
+    assert lead is not None
+    store.append(facts.new_jobs(500), lead)
+    store.close()
+    with path.open("r+b") as file:
+        file.seek(3 * 4_096)
+        file.write(b"\xff" * 40 * 4_096)
+    with pytest.raises(EngineFault, match=r"is damaged .*bursar doctor"):
+        open_store(path)
+
+
+def test_a_lock_file_that_somebody_deleted(store: SqlStore, lead: SqlLead, tmp_path: Path) -> None:
+    """Two hold a lock then; the epoch says which of them leads."""
+    (tmp_path / "bursar.db.lead").unlink()
+    other = open_store(tmp_path / "bursar.db")
+    second = other.try_lead("there")
+    assert second is not None and second.epoch == 2
+    with pytest.raises(StaleLead):
+        store.append(facts.new_jobs(1), lead)
+    assert other.append(facts.new_jobs(1), second) == 11
+    other.close()
+
+
+def test_exactly_one_connection_writes_and_checkpoints(store: SqlStore, lead: SqlLead) -> None:
+    with store.reading() as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "query_only", "wal_autocheckpoint")
+        }
+        assert settings == {"journal_mode": "wal", "query_only": 1, "wal_autocheckpoint": 0}
+        with pytest.raises(Exception, match="readonly"):
+            connection.exec_driver_sql("DELETE FROM events")
+
+    def look(connection: Connection) -> tuple[int, int]:
+        full = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+        return full, connection.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar_one()
+
+    assert lead.write(look) == (2, sqlite.CHECKPOINT_PAGES)
+
+
+def test_secrets_do_not_stay_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bursar.db"
+    store = open_store(path)
+    lead = store.try_lead("here")
+    assert lead is not None
+    hush = facts.origin(secrets={"TOKEN": "s3cret-of-ann"})
+    store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": hush}), lead)
+    store.append(facts.batch(facts.cancelled("j-1")), lead)
+    lead.release()
+    assert b"s3cret-of-ann" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "is_warned"),
+    [
+        ((3, 6, 23), False),
+        ((3, 7, 0), True),
+        ((3, 40, 1), True),
+        ((3, 51, 2), True),
+        ((3, 51, 3), False),
+        ((3, 54, 1), False),
+    ],
+)
+def test_versions_with_the_fault_are_warned_about(
+    version: tuple[int, ...], is_warned: bool
+) -> None:
+    assert (warning(version) is not None) == is_warned
+    assert sqlite_warning() == warning(sqlite3.sqlite_version_info)

@@ -1,0 +1,34 @@
+"""Opening a store costs what is used of it, and every store is one to the type check too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from bursar.ports import Lead, Store
+from bursar.store import open_store
+
+LOADED = """
+import sys
+import bursar.store
+print([name for name in ("sqlalchemy", "alembic", "psycopg") if name in sys.modules])
+store = bursar.store.open_store(sys.argv[1])
+print([name for name in ("alembic", "psycopg") if name in sys.modules])
+store.close()
+"""
+
+
+def test_nothing_is_imported_before_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "bursar.db"
+    open_store(path).close()
+    argv = [sys.executable, "-c", LOADED, str(path)]
+    said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    assert said.splitlines() == ["[]", "[]"]
+
+
+def test_it_is_a_store(tmp_path: Path) -> None:
+    store: Store = open_store(tmp_path / "bursar.db")
+    lead: Lead | None = store.try_lead("here")
+    assert lead is not None and lead.epoch == 1
+    store.close()
