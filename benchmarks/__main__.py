@@ -16,6 +16,7 @@ from benchmarks import (
     orders,
     replay,
     slivers,
+    spot,
     store,
     submits,
 )
@@ -33,6 +34,7 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "engine": engine.figures,
     "submits": submits.figures,
     "ledger": ledger.figures,
+    "spot": spot.figures,
 }
 
 

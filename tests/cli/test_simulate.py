@@ -241,7 +241,7 @@ def test_wrong_input_is_two_lines(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ((), "arguments are required: TRACE, --fleet"),
+        ((), "arguments are required: TRACE"),
         (("trace.csv", "--fleet", "fleet.yaml", "--limit", "0"), "argument --limit: 0 is too few"),
         (("trace.csv", "--fleet", "fleet.yaml", "--seed", "-1"), "argument --seed"),
         (("trace.csv", "--fleet", "fleet.yaml", "-o", "yaml"), "invalid choice: 'yaml'"),

@@ -43,8 +43,13 @@ PURE_MODULES = frozenset(
     | {"decimal", "difflib", "enum", "fractions", "functools", "graphlib", "heapq", "itertools"}
     | {"math", "numbers", "operator", "re", "string", "textwrap", "types", "typing"}
 )
-# (part, third-party package) -> the measurement that argues for it. A decisions page says more.
-PURE_EXCEPTIONS: dict[tuple[str, str], str] = {}
+# (file, third-party package) -> the measurement that argues for it. A decisions page says more.
+PURE_EXCEPTIONS: dict[tuple[str, str], str] = {
+    (
+        "src/bursar/core/deadline/value_table.py",
+        "numpy",
+    ): "a table in 0.08 s instead of 2.5 s (0017)",
+}
 
 IMPURE_BUILTINS = frozenset({"__import__", "breakpoint", "eval", "exec", "input", "open"})
 
@@ -103,7 +108,7 @@ def pure_parts_stay_pure(source: Source) -> list[Finding]:
         package = module.split(".")[0]
         if package == "bursar" or package in PURE_MODULES:
             continue
-        if (source.part, package) in PURE_EXCEPTIONS:
+        if (source.path.as_posix(), package) in PURE_EXCEPTIONS:
             continue
         rule = f"{source.part} is pure and must not import {package}"
         findings.append(source.finding(line, rule, "take the value as an argument from the shell"))

@@ -6,12 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from bursar.cli.exit_codes import INTERRUPTED, OK
+from bursar.cli.complaints import complain
+from bursar.cli.exit_codes import INTERRUPTED, OK, WRONG_USAGE
 from bursar.cli.interrupts import noting_interrupts
 from bursar.cli.output import expect_writable, print_json, write_page
 from bursar.cli.parsers import new_parser
 from bursar.cli.progress import RunBar
 from bursar.cli.run_options import JSON, add_output, add_run_options, someone_watches, study_options
+from bursar.cli.spot import SPOT, add_spot_options, run_spot
 
 if TYPE_CHECKING:
     from bursar.cli.parsers import Subparsers
@@ -29,11 +31,16 @@ def add_parser(commands: Subparsers) -> None:
             "Runs a trace on a fleet with the function that schedules for real, and measures "
             "it. The same input and seed give the same numbers. Ctrl-C keeps what is done.",
         ),
-        ("bursar simulate synthetic:philly-like?jobs=2000 --fleet fleet.yaml --html run.html",),
+        (
+            "bursar simulate synthetic:philly-like?jobs=2000 --fleet fleet.yaml --html run.html",
+            "bursar simulate spot --deadline-hours 52 -o json",
+        ),
     )
     add_run_options(parser)
     parser.add_argument(
-        "--fleet", required=True, metavar="FILE", help="a fleet file, or a folder of them"
+        "--fleet",
+        metavar="FILE",
+        help="a fleet file, or a folder of them; needed unless TRACE is 'spot'",
     )
     parser.add_argument(
         "--policy",
@@ -48,12 +55,18 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument("--log", metavar="FILE", help="also write every event of the run")
     add_output(parser, html=True)
+    add_spot_options(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Run it and show what came of it."""
     from bursar import wiring
 
+    if parsed.trace == SPOT:
+        return run_spot(parsed, watched=someone_watches(parsed))
+    if parsed.fleet is None:
+        complain("a simulated trace needs a fleet.", "Name its file with --fleet FILE.")
+        return WRONG_USAGE
     expect_writable(parsed.html)
     options = study_options(parsed, parsed.log)
     placement = f"placement={parsed.placement}" if parsed.placement else ""

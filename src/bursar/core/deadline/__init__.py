@@ -1,0 +1,45 @@
+"""Jobs with a deadline: spot, on demand, or wait; and how often to save.
+
+Words: a *spell* is a time during which a pool has room, or has none; a *change-over* is what a start or
+a move costs in time; an *outlook* is what the past says about a pool; a *place* is where a job runs.
+"""
+
+from bursar.core.deadline.expected_cost import expected_cost
+from bursar.core.deadline.published import greedy, on_demand_only, uniform_progress
+from bursar.core.deadline.spells import Outlook, SpellBook
+from bursar.core.deadline.terms import (
+    ON_DEMAND,
+    WAIT,
+    DeadlineTerms,
+    Market,
+    Offer,
+    Place,
+    Policy,
+    Standing,
+)
+
+POLICIES: dict[str, Policy] = {
+    "on-demand": on_demand_only,
+    "greedy": greedy,
+    "uniform-progress": uniform_progress,
+    "expected-cost": expected_cost,
+}
+"""By name, ours last."""
+
+__all__ = [
+    "ON_DEMAND",
+    "POLICIES",
+    "WAIT",
+    "DeadlineTerms",
+    "Market",
+    "Offer",
+    "Outlook",
+    "Place",
+    "Policy",
+    "SpellBook",
+    "Standing",
+    "expected_cost",
+    "greedy",
+    "on_demand_only",
+    "uniform_progress",
+]

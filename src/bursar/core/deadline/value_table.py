@@ -1,0 +1,178 @@
+"""What to do at each point of work and time left, when spells come and go as learned.
+
+A dynamic programme from the deadline backwards. A point is: steps left, work left, where the job runs
+(nowhere, on spot, on demand), and the age of the pool's spell. From each it takes the action with the
+least expected cost; a point from which the deadline cannot be met costs more than anything else.
+
+numpy carries it: 360 steps of 40 rows of 583 points take 0.08 s with it and 2.5 s in plain Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bursar.core.deadline.spells import (
+    AGE_EDGES_MS,
+    AGES,
+    DOWN_ENDS_PER_HOUR,
+    UP_ENDS_PER_HOUR,
+    Outlook,
+    times_usual,
+)
+from bursar.model.units import HOUR_MS, MINUTE_MS
+
+Values = NDArray[np.float64]
+
+ACT_WAIT: Final = 0
+ACT_SPOT: Final = 1
+ACT_ON_DEMAND: Final = 2
+
+STEP_CHOICES_MS: Final = tuple(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 20, 30, 60, 120))
+MOST_STEPS: Final = 480
+STEPS_IN_A_BLOCK: Final = 120
+UNITS_PER_STEP: Final = 2
+PRICE_GRID: Final = 50
+
+IMPOSSIBLE: Final = 1e6
+SPELLS: Final = 2 * AGES
+SPOT_ROWS: Final = SPELLS
+ON_DEMAND_ROWS: Final = SPELLS + AGES
+ROWS: Final = ON_DEMAND_ROWS + SPELLS
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """What a table depends on. Prices are a spot hour in fiftieths of an on-demand hour."""
+
+    step_ms: int
+    steps: int
+    units: int
+    change_over_ms: int
+    price: int
+    up_step: int
+    down_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTable:
+    """The best action at each point, one byte each."""
+
+    key: TableKey
+    actions: bytes
+
+    def action(self, row: int, left_ms: int, work_ms: int) -> int:
+        """Time left is rounded down and work up, so that rounding never promises too much."""
+        key = self.key
+        steps = min(left_ms // key.step_ms, key.steps)
+        units = min(-(-work_ms * UNITS_PER_STEP // key.step_ms), key.units)
+        return self.actions[(steps * ROWS + row) * (key.units + 1) + units]
+
+
+def row_of(outlook: Outlook, *, on_spot: bool, on_demand: bool) -> int:
+    """The row for where the job runs and how old the spell is."""
+    if on_spot:
+        return SPOT_ROWS + outlook.age
+    spell = outlook.age if outlook.up else AGES + outlook.age
+    return ON_DEMAND_ROWS + spell if on_demand else spell
+
+
+def step_for(deadline_ms: int) -> int:
+    """The shortest step that keeps a table small."""
+    for step_ms in STEP_CHOICES_MS:
+        if deadline_ms <= MOST_STEPS * step_ms:
+            return step_ms
+    return -(-deadline_ms // (MOST_STEPS * HOUR_MS)) * HOUR_MS
+
+
+@lru_cache(maxsize=32)
+def value_table(key: TableKey) -> ValueTable:
+    """Solve it. The same key always gives the same table, so it is kept."""
+    moves = spell_moves(key)
+    waiting = np.full((SPELLS, key.units + 1), IMPOSSIBLE)
+    waiting[:, 0] = 0.0
+    values = (waiting, waiting[:AGES].copy(), waiting.copy())
+    actions = np.full((key.steps + 1, ROWS, key.units + 1), ACT_ON_DEMAND, np.uint8)
+    for step in range(1, key.steps + 1):
+        values = _one_step_back(key, moves, values, actions[step])
+    return ValueTable(key, actions.tobytes())
+
+
+def spell_moves(key: TableKey) -> Values:
+    """The chance that one step leads from a spell's age to another; ages of room first."""
+    moves = np.zeros((SPELLS, SPELLS))
+    sides = ((UP_ENDS_PER_HOUR, key.up_step), (DOWN_ENDS_PER_HOUR, key.down_step))
+    for side, (rates, times) in enumerate(sides):
+        for age, rate in enumerate(rates):
+            row = side * AGES + age
+            ends = 1 - np.exp(-rate * times_usual(times) * key.step_ms / HOUR_MS)
+            ages = 0.0
+            if age + 1 < AGES:
+                ages = min(1.0, key.step_ms / (AGE_EDGES_MS[age + 1] - AGE_EDGES_MS[age]))
+                moves[row, row + 1] = (1 - ends) * ages
+            moves[row, (1 - side) * AGES] += ends
+            moves[row, row] += (1 - ends) * (1 - ages)
+    return moves
+
+
+def _one_step_back(
+    key: TableKey, moves: Values, values: tuple[Values, Values, Values], actions: NDArray[np.uint8]
+) -> tuple[Values, Values, Values]:
+    """The values with one step more to go, and in ``actions`` what gives them."""
+    waiting, on_spot, on_demand = values
+    lost_or_kept = waiting.copy()
+    lost_or_kept[:AGES] = on_spot
+    after_wait = moves @ waiting
+    after_spot = moves[:AGES] @ lost_or_kept
+    after_on_demand = moves @ on_demand
+
+    start_units = key.change_over_ms * UNITS_PER_STEP / key.step_ms
+    price = key.price / PRICE_GRID
+    start_spot = price + _further(after_spot, start_units - UNITS_PER_STEP)
+    stay_spot = price + _further(after_spot, -float(UNITS_PER_STEP))
+    start_on_demand = 1 + _further(after_on_demand, start_units - UNITS_PER_STEP)
+    stay_on_demand = 1 + _further(after_on_demand, -float(UNITS_PER_STEP))
+    return (
+        _best(after_wait, start_spot, start_on_demand, actions[:SPOT_ROWS]),
+        _best(
+            after_wait[:AGES], stay_spot, start_on_demand[:AGES], actions[SPOT_ROWS:ON_DEMAND_ROWS]
+        ),
+        _best(after_wait, start_spot, stay_on_demand, actions[ON_DEMAND_ROWS:]),
+    )
+
+
+def _best(wait: Values, spot: Values, on_demand: Values, actions: NDArray[np.uint8]) -> Values:
+    """The least of three, on demand when all is lost. Spot has rows only where there is room."""
+    least = np.minimum(on_demand, IMPOSSIBLE)
+    actions[:] = ACT_ON_DEMAND
+    for action, value in ((ACT_SPOT, spot), (ACT_WAIT, wait)):
+        part = least[: len(value)]
+        better = value < part
+        part[better] = value[better]
+        actions[: len(value)][better] = action
+    least[:, 0] = 0.0
+    return least
+
+
+def _further(values: Values, units: float) -> Values:
+    """Values at that much more work (less if negative), between points in proportion."""
+    whole = int(np.floor(units))
+    part = units - whole
+    near = _shifted(values, whole)
+    return near if part < 1e-9 else (1 - part) * near + part * _shifted(values, whole + 1)
+
+
+def _shifted(values: Values, units: int) -> Values:
+    """No more work is ever left than all of it and one change-over, which is the last point."""
+    if units <= 0:
+        shifted = np.zeros_like(values)
+        shifted[:, -units:] = values[:, : values.shape[1] + units]
+        return shifted
+    shifted = np.empty_like(values)
+    shifted[:, :-units] = values[:, units:]
+    shifted[:, -units:] = values[:, -1:]
+    return shifted

@@ -1,0 +1,158 @@
+"""One job size on one series under every rule, and the same against what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bursar.core.deadline import POLICIES, DeadlineTerms
+from bursar.model.units import HOUR_MS
+from bursar.simulate.spot_study.market import markets, one_price
+from bursar.simulate.spot_study.optimum import optimum_of_one_pool
+from bursar.simulate.spot_study.replay import SpotRun, replay
+from bursar.simulate.spot_study.sources import SpotCase
+
+ON_DEMAND_MICRO_USD = 3_060_000
+SPOT_MICRO_USD = 973_100
+OURS = "expected-cost"
+OPTIMUM = "optimum"
+SHORT_SERIES_PART = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSize:
+    """What is run, in hours, as people say it."""
+
+    job_hours: float = 48.0
+    deadline_hours: float = 60.0
+    change_over_hours: float = 0.2
+
+    def terms(self, tick_ms: int, on_demand_micro_usd: int = ON_DEMAND_MICRO_USD) -> DeadlineTerms:
+        """The same in whole milliseconds."""
+        return DeadlineTerms(
+            work_ms=round(self.job_hours * HOUR_MS),
+            deadline_ms=round(self.deadline_hours * HOUR_MS),
+            change_over_ms=round(self.change_over_hours * HOUR_MS),
+            tick_ms=tick_ms,
+            on_demand_micro_usd=on_demand_micro_usd,
+        )
+
+    def shortened(self, span_ms: int) -> JobSize:
+        """For a series that is too short: the deadline at four fifths of it, the job as tight."""
+        if span_ms >= self.deadline_hours * HOUR_MS:
+            return self
+        deadline = int(SHORT_SERIES_PART * span_ms / HOUR_MS)
+        job = round(deadline * self.job_hours / self.deadline_hours, 1)
+        return JobSize(
+            job_hours=job, deadline_hours=deadline, change_over_hours=self.change_over_hours
+        )
+
+
+@dataclass(slots=True)
+class Tally:
+    """Runs under one rule, added up."""
+
+    runs: int = 0
+    cost_micro_usd: int = 0
+    on_demand_ms: int = 0
+    spot_ms: int = 0
+    wall_ms: int = 0
+    lost_ms: int = 0
+    change_overs: int = 0
+    missed: int = 0
+
+    def add(self, run: SpotRun) -> None:
+        """One more run."""
+        self.runs += 1
+        self.cost_micro_usd += run.cost_micro_usd
+        self.on_demand_ms += run.on_demand_ms
+        self.spot_ms += run.spot_ms
+        self.lost_ms += run.lost_ms
+        self.change_overs += run.change_overs
+        self.wall_ms += run.finished_ms or 0
+        self.missed += run.finished_ms is None
+
+    def merge(self, other: Tally) -> None:
+        """Those of another tally too."""
+        self.runs += other.runs
+        self.cost_micro_usd += other.cost_micro_usd
+        self.on_demand_ms += other.on_demand_ms
+        self.spot_ms += other.spot_ms
+        self.lost_ms += other.lost_ms
+        self.change_overs += other.change_overs
+        self.wall_ms += other.wall_ms
+        self.missed += other.missed
+
+    @property
+    def mean_usd(self) -> float:
+        """Dollars per job."""
+        return self.cost_micro_usd / self.runs / 1e6 if self.runs else 0.0
+
+    def mean_hours(self, total_ms: int) -> float:
+        """Hours per job of something that was added up."""
+        return total_ms / self.runs / HOUR_MS if self.runs else 0.0
+
+
+@dataclass(slots=True)
+class Cell:
+    """One row: a group or series, a job size, and a tally for each rule."""
+
+    part: str
+    group: str
+    name: str
+    size: JobSize
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def tally(self, rule: str) -> Tally:
+        """The tally of one rule, begun if need be."""
+        return self.tallies.setdefault(rule, Tally())
+
+    def merge(self, other: Cell) -> None:
+        """Add what another row counted."""
+        for rule, tally in other.tallies.items():
+            self.tally(rule).merge(tally)
+
+    def above_optimum(self, rule: str) -> float | None:
+        """By which part a rule costs more than the least possible."""
+        best, this = self.tallies.get(OPTIMUM), self.tallies.get(rule)
+        if not best or not this or not best.cost_micro_usd or best.runs != this.runs:
+            return None
+        return this.cost_micro_usd / best.cost_micro_usd - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesTask:
+    """One series, one job size, some rules; ``limit`` keeps that many starts, evenly chosen."""
+
+    part: str
+    case: SpotCase
+    size: JobSize
+    rules: Sequence[str]
+    limit: int | None = None
+    with_optimum: bool = True
+
+    def run(self) -> list[Cell]:
+        """Every start under every rule."""
+        case = self.case
+        size = self.size.shortened(case.span_ms)
+        terms = size.terms(case.tick_ms)
+        seen = markets([one_price(case.name, case.room, SPOT_MICRO_USD)], case.tick_ms)
+        cell = Cell(part=self.part, group=case.group, name=case.name, size=size)
+        fitting = [one for one in case.starts if one + terms.ticks <= len(case.room)] or [0]
+        for start in chosen(fitting, self.limit):
+            window = seen[start : start + terms.ticks]
+            for rule in self.rules:
+                cell.tally(rule).add(replay(terms, window, POLICIES[rule]))
+            if self.with_optimum:
+                room = case.room[start : start + terms.ticks]
+                best = cell.tally(OPTIMUM)
+                best.runs += 1
+                best.cost_micro_usd += optimum_of_one_pool(terms, room, SPOT_MICRO_USD)
+        return [cell]
+
+
+def chosen(starts: Sequence[int], limit: int | None) -> Sequence[int]:
+    """All of them, or every so manyth."""
+    if limit is None or limit >= len(starts):
+        return starts
+    return [starts[one * len(starts) // limit] for one in range(limit)]
