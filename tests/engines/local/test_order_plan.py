@@ -176,4 +176,6 @@ def test_tasks_find_a_clean_environment_and_private_folders(
     assert "OF_THE_CONTROL_PLANE" not in text
     assert lines.count("mode=700") == 2
     assert f"here={lines[-2]}" == lines[-1]
-    until("scratch is removed", lambda: not list(stand.state.rglob("scratch")))
+    scratch = stand.state / "jobs" / "j-1" / "1" / "scratch"
+    assert scratch.parent.is_dir()
+    until("scratch is removed", lambda: not scratch.exists())

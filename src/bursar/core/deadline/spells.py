@@ -18,7 +18,7 @@ AGE_EDGES_MS: Final = tuple(minutes * MINUTE_MS for minutes in (0, 10, 20, 40, 8
 AGES: Final = len(AGE_EDGES_MS)
 
 # Ends per hour at each age: the likeliest shape of the four us-west-2a series of the two-week traces of
-# 2022 when each series has a height of its own. No other series was used; docs/spot.md says more.
+# 2022 when each series has a height of its own. docs/spot.md says what else was looked at.
 UP_ENDS_PER_HOUR: Final = (1.75, 1.22, 0.85, 0.52, 0.30, 0.18, 0.17, 0.07)
 DOWN_ENDS_PER_HOUR: Final = (2.33, 1.36, 1.08, 0.92, 0.44, 0.31, 0.20, 0.09)
 
