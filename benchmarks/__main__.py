@@ -12,6 +12,7 @@ from benchmarks import (
     gangs,
     kueue,
     ledger,
+    live,
     openb,
     orders,
     replay,
@@ -33,6 +34,7 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "store": store.figures,
     "engine": engine.figures,
     "submits": submits.figures,
+    "live": live.figures,
     "ledger": ledger.figures,
     "spot": spot.figures,
 }
