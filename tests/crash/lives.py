@@ -23,11 +23,10 @@ from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import parse_fleet
 from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.submission import IdempotencyKey, Submission
-from bursar.core.lifecycle import OVER
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
 from bursar.model.fleet import EngineKind
-from bursar.model.job import JobSpec, TaskGroup, WholeGpus
+from bursar.model.job import OVER, JobSpec, TaskGroup, WholeGpus
 from bursar.model.recipe import Recipe
 from bursar.ports import AttemptRef, Batch, Lead, StartOrder
 from bursar.store import open_store

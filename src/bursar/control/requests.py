@@ -19,7 +19,6 @@ from bursar.control.submission import (
     new_job_id,
 )
 from bursar.core.admission import submissions
-from bursar.core.carry import reshaped
 from bursar.model.errors import UserError
 from bursar.model.event import (
     FleetDeclared,
@@ -33,6 +32,7 @@ from bursar.model.fleet import EngineKind
 from bursar.model.identity import MEMBER_OF_ALL, Identity, Token
 from bursar.model.job import JobSpec, JobState
 from bursar.model.report import NodeBack, NodeGone, Report, TasksEnded
+from bursar.model.reshape import reshaped
 from bursar.ports import Acknowledgement, AttemptRef, AuditEntry, JobOrigin
 
 Answer = Callable[[], Any]
@@ -263,7 +263,9 @@ class DeclareFleet:
             policies=self.declared.policies,
         )
         if live.declared is not None:
-            for node in sorted(reshaped(live.declared, after) & live.state.pool_of_node.keys()):
+            for node in sorted(
+                reshaped(live.declared.fleet, after.fleet) & live.state.pool_of_node.keys()
+            ):
                 group.events.append(NodeLost(at_ms=group.now_ms, node=node))
             _refuse_lost_queues(group, after)
         group.events.append(after)

@@ -21,8 +21,9 @@ from bursar.model.carried import (
     CarriedUsage,
 )
 from bursar.model.errors import BrokenInvariant
-from bursar.model.fleet import Node, Pool
+from bursar.model.fleet import Node
 from bursar.model.job import JobState
+from bursar.model.reshape import reshaped
 
 # -- out -------------------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ def redeclare(state: FleetState, before: ev.FleetDeclared, after: ev.FleetDeclar
     nodes = {node.id for node in after.fleet.nodes}
     pools = {pool.name for pool in after.fleet.pools}
     tenants = {tenant.name for tenant in after.tenants}
-    goes_on = {node.id for node in after.fleet.nodes} - reshaped(before, after)
+    goes_on = {node.id for node in after.fleet.nodes} - reshaped(before.fleet, after.fleet)
     was_declared = {node.id for node in before.fleet.nodes}
     added = tuple(n for n in old.added if n.id not in nodes and n.pool in pools)
     there = nodes | {node.id for node in added}
@@ -176,35 +177,6 @@ def redeclare(state: FleetState, before: ev.FleetDeclared, after: ev.FleetDeclar
             foreign=tuple(one for one in old.foreign if one.node in there),
             usage=tuple(one for one in old.usage if one.tenant in tenants),
         )
-    )
-
-
-def reshaped(before: ev.FleetDeclared, after: ev.FleetDeclared) -> set[str]:
-    """Nodes that are not what they were: gone, moved, of another kind of GPU, or with less of something."""
-    old_pools = {pool.name: pool for pool in before.fleet.pools}
-    new_pools = {pool.name: pool for pool in after.fleet.pools}
-    new_nodes = {node.id: node for node in after.fleet.nodes}
-    found = set()
-    for node in before.fleet.nodes:
-        same = new_nodes.get(node.id)
-        if (
-            same is None
-            or same.pool != node.pool
-            or not _still_holds(old_pools[node.pool], new_pools[node.pool])
-        ):
-            found.add(node.id)
-    return found
-
-
-def _still_holds(old: Pool, new: Pool) -> bool:
-    return (
-        (old.cluster, old.market, old.gpu_model) == (new.cluster, new.market, new.gpu_model)
-        and old.gpus_per_node <= new.gpus_per_node
-        and old.cpu_milli <= new.cpu_milli
-        and old.memory_mib <= new.memory_mib
-        and old.disk_mib <= new.disk_mib
-        and (new.mig_allowed or not old.mig_allowed)
-        and old.mps_client_limit <= new.mps_client_limit
     )
 
 

@@ -10,15 +10,14 @@ from bursar.core.admission.arrival import Arrival
 from bursar.core.admission.job_rules import mig_profiles_exist
 from bursar.core.admission.place_rules import PLACE_RULES
 from bursar.core.admission.room_rules import room_problems
-from bursar.core.carry import reshaped
 from bursar.core.charge import quota_request
 from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.state import FleetState
-from bursar.model.event import FleetDeclared
 from bursar.model.fleet import Fleet
 from bursar.model.policy import Policies
 from bursar.model.reason import write_amount
+from bursar.model.reshape import reshaped
 from bursar.model.tenant import FlavorResource, Tenant
 
 
@@ -88,19 +87,13 @@ def _jobs(count: int) -> str:
 def _jobs_losing_their_place(
     old: Declaration, new: Declaration, state: FleetState
 ) -> dict[str, frozenset[str]]:
-    gone = reshaped(_event(old), _event(new))
+    gone = reshaped(old.fleet, new.fleet)
     found: dict[str, set[str]] = {}
     for record in state.live():
         for task in record.placement.tasks if record.placement else ():
             if task.node in gone:
                 found.setdefault(task.node, set()).add(record.id)
     return {node: frozenset(jobs) for node, jobs in sorted(found.items())}
-
-
-def _event(declared: Declaration) -> FleetDeclared:
-    return FleetDeclared(
-        at_ms=0, fleet=declared.fleet, tenants=declared.tenants, policies=declared.policies
-    )
 
 
 # -- kinds that could never run any more -----------------------------------------------------------

@@ -80,8 +80,6 @@ LIVE = frozenset(
 )
 """States in which an attempt holds room."""
 
-OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
-
 
 def next_state(state: JobState, event: type, retries_left: int, story: object) -> JobState:
     """Where an event takes a job; an impossible pair tells the job's story and stops us."""

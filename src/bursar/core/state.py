@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from bursar.core.charge_book import Charge, ChargeBook
 from bursar.core.finished import FinishedJobs
-from bursar.core.lifecycle import LIVE, NEXT, OVER, next_state
+from bursar.core.lifecycle import LIVE, NEXT, next_state
 from bursar.core.line import Claim, JobRecord, attained_gpu_ms, rank_of
 from bursar.core.line_book import LineBook
 from bursar.core.mix import WorkloadMix, empty_node
@@ -23,7 +23,7 @@ from bursar.model.attempt import Placement, Task
 from bursar.model.decision import Hold
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Cluster, Fleet, Node
-from bursar.model.job import JobState
+from bursar.model.job import OVER, JobState
 from bursar.model.policy import LEARNING_PLACEMENTS, Policies
 from bursar.model.tenant import FlavorResource, Tenant
 from bursar.model.units import SECOND_MS

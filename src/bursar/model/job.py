@@ -154,3 +154,7 @@ class JobState(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+"""States that a job never leaves."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 from bursar.model import event as ev
 from bursar.model.attempt import Exit
 from bursar.model.errors import BrokenInvariant
-from bursar.model.job import JobState
+from bursar.model.job import OVER, JobState
 from bursar.store.encoding import node_mark, placement_text, storable
 
 LIVE = frozenset(
@@ -27,7 +27,6 @@ LIVE = frozenset(
     }
 )
 """States in which an attempt holds room."""
-OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 MOVES: dict[tuple[JobState, type], JobState] = {
     (JobState.BLOCKED, ev.JobCancelled): JobState.CANCELLED,

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from bursar.model.identity import Token
-from bursar.model.job import JobState
+from bursar.model.job import OVER, JobState
 from bursar.ports import (
     Acknowledgement,
     AttemptRow,
@@ -36,7 +36,7 @@ from bursar.store.encoding import (
 )
 from bursar.store.gather import of_live_attempt
 from bursar.store.listing import NEWEST_FIRST, sequences_of
-from bursar.store.projection import OVER, AttemptFacts
+from bursar.store.projection import AttemptFacts
 from bursar.store.schema import (
     acknowledgements,
     attempts,

@@ -13,11 +13,12 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
+from bursar.model.job import OVER
 from bursar.ports import Lead
 from bursar.store.database import SqlStore
 from bursar.store.encoding import event_of
 from bursar.store.gather import job_facts
-from bursar.store.projection import NO_ORIGIN, OVER, AttemptFacts, OriginRef, Rows, fold
+from bursar.store.projection import NO_ORIGIN, AttemptFacts, OriginRef, Rows, fold
 from bursar.store.reading import PAGE
 from bursar.store.schema import (
     attempts,

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import JobSubmitted
-from bursar.model.job import JobState
+from bursar.model.job import OVER, JobState
 from bursar.ports import Batch, JobOrigin, Snapshot, StaleLead
 from bursar.store.audit_chain import audit_rows
 from bursar.store.encoding import (
@@ -27,7 +27,6 @@ from bursar.store.encoding import (
 from bursar.store.gather import gather
 from bursar.store.projection import (
     NO_ORIGIN,
-    OVER,
     AttemptFacts,
     JobFacts,
     OriginRef,

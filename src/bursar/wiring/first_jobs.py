@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bursar.model.errors import UserError
-from bursar.model.job import JobState
+from bursar.model.job import OVER
 
 if TYPE_CHECKING:
     from bursar.control.plane import ControlPlane
@@ -59,13 +59,10 @@ def _files(plane: ControlPlane, folder: Path | None, tell: Callable[[str], None]
         return []
     known = plane.reader.count_jobs(None)
     if any(known.values()):
-        over = sum(n for state, n in known.items() if state in _OVER)
+        over = sum(n for state, n in known.items() if state in OVER)
         tell(f"{sum(known.values()):,} jobs are known from before, {over:,} of them over")
         return []
     return sorted(folder.glob("*.yaml"))
-
-
-_OVER = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
 
 
 def _submit(plane: ControlPlane, path: Path, tell: Callable[[str], None]) -> None:

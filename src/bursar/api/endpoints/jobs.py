@@ -11,10 +11,9 @@ from bursar.api.call import Call, answer
 from bursar.api.endpoints.cursors import read_cursor, write_cursor
 from bursar.api.endpoints.found import find_job, own_job
 from bursar.core.explain import explain
-from bursar.core.lifecycle import OVER
 from bursar.core.state import FleetState
 from bursar.model.explanation import Explanation
-from bursar.model.job import JobState
+from bursar.model.job import OVER, JobState
 from bursar.ports import JobFilter, StoreReader
 
 PAGE = 100

@@ -18,7 +18,7 @@ from bursar.api.endpoints.found import find_job
 from bursar.api.event_stream import Sent, stream
 from bursar.api.log_files import Position, Reading, chosen
 from bursar.api.problems import Refused
-from bursar.core.lifecycle import OVER
+from bursar.model.job import OVER
 from bursar.ports import AttemptRef, AttemptRow, Engine, JobRow, LogFile
 
 POLL_SECONDS = 0.25

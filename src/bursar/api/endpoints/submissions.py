@@ -20,9 +20,8 @@ from bursar.config.job_file import JobDocument, JobTerms, parse_job, read_job
 from bursar.control.access import queues_seen
 from bursar.control.submission import IdempotencyKey, Submission, Submitted
 from bursar.core.admission.problem import suggest
-from bursar.core.lifecycle import OVER
 from bursar.model.errors import UserError
-from bursar.model.job import JobSpec, JobState
+from bursar.model.job import OVER, JobSpec, JobState
 from bursar.model.recipe import Recipe
 from bursar.ports import JobOrigin, JobRow
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from bursar.core.admission.arrival import Arrival, Rule
 from bursar.core.admission.problem import Problem, listed, repeated, suggest
-from bursar.core.lifecycle import OVER
 from bursar.model.gpu import GpuModel
-from bursar.model.job import JobState, MigSlice, WholeGpus
+from bursar.model.job import OVER, JobState, MigSlice, WholeGpus
 from bursar.model.units import write_duration
 
 MOST_DEPENDENCIES = 100_000
