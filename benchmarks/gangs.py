@@ -17,11 +17,10 @@ def figures() -> list[Figure]:
     """The cycle that places the gang, with and without a required block."""
     found = []
     for name, topology in (
-        ("preferred rack, then block", None),
+        ("preferred rack, then block", Topology()),
         ("required block", Topology(required="block")),
     ):
-        terms = {} if topology is None else {"topology": topology}
-        watch = _cycles(terms)
+        watch = _cycles(topology)
         found.append(
             Figure(
                 scenario=f"(c) one gang of {TASKS * 8:,} GPUs on {NODES:,} nodes, {name}",
@@ -33,7 +32,7 @@ def figures() -> list[Figure]:
     return found
 
 
-def _cycles(terms: dict[str, Topology]) -> Stopwatch:
+def _cycles(topology: Topology) -> Stopwatch:
     fleet = fleet_of(pool("a100", NODES), topology={"block": 1_000, "rack": 50})
     state = state_of(fleet)
     for number in range(NODES // 4):
@@ -41,7 +40,7 @@ def _cycles(terms: dict[str, Topology]) -> Stopwatch:
     for decision in decide(state, 0):
         for event in events_for(decision, 0):
             state.apply(event)
-    submit(state, job("gang", gpus=8, tasks=TASKS, **terms))
+    submit(state, job("gang", gpus=8, tasks=TASKS, topology=topology))
     watch = Stopwatch()
     for _ in range(ROUNDS):
         with watch.lap():
