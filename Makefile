@@ -1,10 +1,12 @@
 # Needs make and Python 3.11 or newer. Everything else is kept in .venv, which the first target that
-# needs it creates, and which is renewed only when pyproject.toml changes.
+# needs it creates, and which is renewed only when pyproject.toml changes. To run takes few packages and
+# to test takes many, so each has a stamp of its own.
 
-VENV  := .venv
-BIN   := $(VENV)/bin
-READY := $(VENV)/.ready
-LOG   := $(VENV)/install.log
+VENV      := .venv
+BIN       := $(VENV)/bin
+READY_RUN := $(VENV)/.ready-run
+READY     := $(VENV)/.ready
+LOG       := $(VENV)/install.log
 
 # Say `make PYTHON=/path/to/python3.12 test` to choose an interpreter yourself.
 PYTHON ?=
@@ -22,13 +24,14 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
 .DEFAULT_GOAL := help
 # The steps share the processors already; running them side by side would only mix their output.
 .NOTPARALLEL:
-.PHONY: help run test test-full check bench format clean \
-        check-format check-lint check-types check-tidy check-pure beside real-parts real-postgres real-torch
+.PHONY: help run test test-full check bench format clean slurm-lab \
+        check-format check-lint check-types check-tidy check-pure beside \
+        real-parts real-postgres real-torch real-slurm real-focus
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-run: $(READY) ## start everything here: server, local engine, three teams, a handful of real jobs
+run: $(READY_RUN) ## start everything here: server, local engine, three teams, a handful of real jobs
 	@echo "make: state is kept in .bursar; in another terminal first say:"
 	@echo "      export BURSAR_STATE=$(CURDIR)/.bursar PATH=$(CURDIR)/$(BIN):\$$PATH"
 	@$(BIN)/bursar up --state .bursar --fleet examples/three-projects/fleet.yaml \
@@ -36,6 +39,7 @@ run: $(READY) ## start everything here: server, local engine, three teams, a han
 
 test: $(READY) beside ## run the tests that need pip packages only
 	@$(PYTEST) -m "not real"
+	@echo "left out: tests against a real PostgreSQL, PyTorch, Slurm and FOCUS validator; 'make test-full' installs and runs them"
 
 test-full: $(READY) real-parts beside ## run every test, real parts included
 	@$(PYTEST)
@@ -81,7 +85,7 @@ beside:
 	  echo "traces: $(BURSAR_TRACES) ($$state; set BURSAR_TRACES to look elsewhere)"
 
 # Each real part gets a target of its own that installs it, and is named here.
-real-parts: real-postgres real-torch
+real-parts: real-postgres real-torch real-slurm real-focus
 
 real-postgres:
 	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then \
@@ -106,7 +110,68 @@ real-torch: $(READY)
 	    { echo "make: pip could not install $(TORCH); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
 	fi
 
-$(READY): pyproject.toml
+SLURM := slurm-wlm slurmdbd slurmrestd munge mariadb-server libnss-wrapper
+
+# Debian starts what it installs. Ours start by themselves, in folders of their own.
+real-slurm:
+	@if (for one in slurmctld slurmd slurmdbd slurmrestd munged mariadbd; do command -v $$one || exit 1; done) >/dev/null; then \
+	  echo "Slurm: found; the tests start clusters of their own"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Slurm: installing it with apt-get (about half a minute)"; \
+	  policy=/usr/sbin/policy-rc.d; \
+	  if [ ! -e $$policy ]; then \
+	    trap 'rm -f /usr/sbin/policy-rc.d' EXIT; \
+	    printf '#!/bin/sh\nexit 101\n' >$$policy && chmod 755 $$policy; \
+	  fi; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -y -qq --no-install-recommends $(SLURM); } >/dev/null || \
+	    { echo "make: apt-get could not install $(SLURM); what it said is above" >&2; exit 1; }; \
+	else \
+	  echo "Slurm: absent, its tests are skipped. As root on Debian or Ubuntu:" >&2; \
+	  echo "       apt install $(SLURM)" >&2; \
+	fi
+
+# The FinOps Foundation's validator wants Python 3.12 and older packages than ours, so it has a place of its own.
+FOCUS := focus-validator==2.2.1 pyarrow<22
+FOCUS_BIN := $(VENV)/focus/bin
+FOCUS_PYTHONS := python3.12 python3.13 python3.14 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python)
+
+real-focus: $(READY)
+	@if $(FOCUS_BIN)/python -c "import focus_validator" >/dev/null 2>&1; then \
+	  echo "FOCUS validator: found"; exit 0; \
+	fi; \
+	for candidate in $(FOCUS_PYTHONS); do \
+	  "$$candidate" -c "import sys; sys.exit(sys.version_info < (3, 12))" >/dev/null 2>&1 || continue; \
+	  echo "FOCUS validator: installing it with pip into $(VENV)/focus"; \
+	  { "$$candidate" -m venv --clear $(VENV)/focus && \
+	    $(FOCUS_BIN)/python -m pip install --disable-pip-version-check --no-input -q $(FOCUS:%='%'); } >>$(LOG) 2>&1 || \
+	    { echo "make: pip could not install $(FOCUS); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
+	  exit 0; \
+	done; \
+	echo "FOCUS validator: needs Python 3.12 or newer, its test is skipped" >&2
+
+# DO is install, start, stop or status.
+DO ?= start
+
+slurm-lab: $(READY_RUN) $(if $(filter install start,$(DO)),real-slurm) ## a real Slurm with pretended GPUs here; DO=stop ends it, DO=status shows it
+	@$(if $(filter install,$(DO)),true,$(BIN)/python -m bursar.testing.slurm_lab $(DO))
+
+# $(1) is what pip is asked for.
+define install
+if ! $(BIN)/python -m pip install --disable-pip-version-check --no-input -e '$(1)' >$(LOG) 2>&1; then \
+	  echo "make: installing the packages failed; the end of $(LOG):" >&2; \
+	  tail -n 15 $(LOG) >&2; \
+	  echo "make: check the network or pip's configuration, then run make again" >&2; \
+	  exit 1; \
+	fi
+endef
+
+$(READY): $(READY_RUN)
+	@echo "make: adding the packages for tests to $(VENV) (once; about a minute)"
+	@$(call install,.[dev])
+	@touch $(READY)
+
+$(READY_RUN): pyproject.toml
 	@python=""; old=""; bare=""; \
 	for candidate in $(CANDIDATES); do \
 	  "$$candidate" -c "" >/dev/null 2>&1 || continue; \
@@ -128,13 +193,8 @@ $(READY): pyproject.toml
 	  exit 1; \
 	fi; \
 	if ! $(BIN)/python -c "import pip, sys; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1; then \
-	  echo "make: creating $(VENV) with $$("$$python" -V) (once; about a minute)"; \
+	  echo "make: creating $(VENV) with $$("$$python" -V) (once; about 20 seconds)"; \
 	  "$$python" -m venv --clear $(VENV) || exit 1; \
 	fi; \
-	if ! $(BIN)/python -m pip install --disable-pip-version-check --no-input -e '.[dev]' >$(LOG) 2>&1; then \
-	  echo "make: installing the packages failed; the end of $(LOG):" >&2; \
-	  tail -n 15 $(LOG) >&2; \
-	  echo "make: check the network or pip's configuration, then run make again" >&2; \
-	  exit 1; \
-	fi; \
-	touch $(READY)
+	$(call install,.); \
+	touch $(READY_RUN)

@@ -17,6 +17,7 @@ from benchmarks import (
     orders,
     replay,
     slivers,
+    slurm,
     spot,
     store,
     submits,
@@ -35,6 +36,7 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "engine": engine.figures,
     "submits": submits.figures,
     "live": live.figures,
+    "slurm": slurm.figures,
     "ledger": ledger.figures,
     "spot": spot.figures,
 }

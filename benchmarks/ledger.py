@@ -8,15 +8,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.figure import Figure, Stopwatch, peak_memory_gb
+from bursar.accounting.axis import Naming, read_axes
 from bursar.accounting.books import Books
 from bursar.accounting.entry import AccountKind, Entry, kind_of
+from bursar.accounting.focus import Issuer
 from bursar.accounting.ledger import Ledger
+from bursar.accounting.line_item import line_items
+from bursar.accounting.report import report
 from bursar.accounting.savings import savings
 from bursar.accounting.statement import IdlePolicy, Style, Terms, statements
+from bursar.api.cost_files import write_focus
 from bursar.model import event as ev
 from bursar.model.attempt import Placement, ShareUse, Task
 from bursar.model.fleet import Fleet, Market
 from bursar.model.job import JobSpec, TaskGroup
+from bursar.model.job_tag import JobTag
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 from bursar.model.units import DAY_MS, GIB_MIB, HOUR_MS, MILLI, MINUTE_MS
@@ -134,7 +140,7 @@ class Counter:
 
 
 def figures() -> list[Figure]:
-    """Bill a month, then write everybody's statement and the savings."""
+    """Bill a month, then write everybody's statement, reports, the savings, and a file of it all."""
     plans = [
         pool(name, nodes, model="h100-80gb", market=market, usd_per_node_hour=usd)
         for name, (nodes, market, usd) in POOLS.items()
@@ -156,6 +162,9 @@ def figures() -> list[Figure]:
     billed = watch.total
     with watch.lap():
         lines = _report(ledger.books, tenants)
+    exported = Stopwatch()
+    with exported.lap():
+        rows = _export(ledger.books, tenants)
     name = f"(g) {DAYS} days of 1,000 GPUs, {counter.usage:,} usage intervals, {events:,} events"
     return [
         Figure(
@@ -169,6 +178,12 @@ def figures() -> list[Figure]:
             what="usage intervals a second; lines of statements",
             measured=f"{counter.usage / watch.total:,.0f}; {lines:,}",
             reference="33,333",
+        ),
+        Figure(
+            scenario=name,
+            what="CPU seconds to write FOCUS as CSV; rows",
+            measured=f"{exported.total:.1f}; {rows:,}",
+            reference="none",
         ),
         Figure(
             scenario=name,
@@ -196,4 +211,21 @@ def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
         view({AccountKind.USAGE, AccountKind.WASTE, AccountKind.IDLE})
     books.by_queue()
     books.by_job()
+    naming = _naming(books, tenants)
+    copied = books.between(0, DAYS * DAY_MS)
+    for by in ("team", "user"):
+        found_rows = report(copied, read_axes(by), naming)
+        if found_rows.total.total_micro_usd != books.fleet_micro_usd():
+            raise RuntimeError(f"the report by {by} is not what the fleet cost")
     return sum(len(statement.lines) for statement in found.all)
+
+
+def _export(books: Books, tenants: tuple[Tenant, ...]) -> int:
+    """As ``bursar cost export`` writes it."""
+    lines = line_items(books.between(0, DAYS * DAY_MS), _naming(books, tenants))
+    return write_focus(lines, Issuer(organisation="acme")).count(b"\n") - 1
+
+
+def _naming(books: Books, tenants: tuple[Tenant, ...]) -> Naming:
+    jobs = books.by_job()
+    return Naming(tenants, {name: JobTag(owner=f"user{name[-2:]}", name="train") for name in jobs})

@@ -1,6 +1,6 @@
 """(g) Short real jobs through everything: API, log, decisions, processes, reports. Wall-clock time.
 
-Beside it, bare ``sbatch`` where a Slurm is installed and up on this machine.
+Beside it Slurm's ``sbatch`` on the same machine, where it is installed (``sbatch.py``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks import sbatch
 from benchmarks.figure import Figure
 from bursar.client import Client
 from bursar.model.event import AttemptAssigned, AttemptStarted, AttemptSucceeded
@@ -65,6 +66,7 @@ def figures() -> list[Figure]:
             measured=f"{_percentile(waits, 50):.2f} / {_percentile(waits, 99):.2f} s",
             reference="p50 under 0.3 s",
         ),
+        *sbatch.figures(),
     ]
 
 

@@ -131,7 +131,8 @@ def _replay(ground: Ground, name: str, reference: str) -> Figure:
     watch = Stopwatch()
     ended = 0
     with watch.lap():
-        scenario, predictor = _scenario(ground, choice)
+        with seldom_collecting():
+            scenario, predictor = _scenario(ground, choice)
         with seldom_collecting():
             for step in Simulation(scenario).steps():
                 if predictor is not None:

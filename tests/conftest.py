@@ -5,6 +5,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 from tests.oracle.conftest import pytest_terminal_summary
+from tests.slurm_labs import SHARED_LAB
 
 __all__ = ["pytest_terminal_summary"]
 
@@ -23,3 +24,8 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_sessionfinish() -> None:
+    """Who is the last to have used the Slurm cluster of this run stops it."""
+    SHARED_LAB.release()

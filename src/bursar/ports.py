@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from bursar.model.attempt import Placement
 from bursar.model.event import LoggedEvent
 from bursar.model.gpu import Layout
 from bursar.model.identity import Token
 from bursar.model.job import JobSpec, JobState
+from bursar.model.job_tag import JobTag
+from bursar.model.message import Message
 from bursar.model.price import PriceReading
 from bursar.model.recipe import Recipe
-from bursar.model.report import Report
+from bursar.model.report import NoticeReport, Report
 
 # -- time --------------------------------------------------------------------------------------------
 
@@ -95,6 +97,21 @@ class Engine(Protocol):
         """Let go. What runs goes on running."""
 
 
+@runtime_checkable
+class Interruptible(Protocol):
+    """An engine that can take nodes away as a provider of spot capacity does, to see what happens."""
+
+    def interrupt(self, node: str, notice_ms: int, absence_ms: int) -> None:
+        """Announce it, if there is to be a notice, lose the node at its end, and have it back later."""
+
+
+class InterruptionSource(Protocol):
+    """Where a provider says that machines will be taken away."""
+
+    def poll(self) -> Sequence[NoticeReport]:
+        """What it says now, also what it said before; ``EngineFault`` when it cannot be asked."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
     """One stream of one task. Rotated files are parts of one stream: ``paths`` are oldest first."""
@@ -103,6 +120,16 @@ class LogFile:
     node: str
     stream: str
     paths: tuple[str, ...]
+
+
+# -- telling people ----------------------------------------------------------------------------------
+
+
+class Notifier(Protocol):
+    """Says a message to people somewhere."""
+
+    def send(self, message: Message) -> None:
+        """Say it, or raise ``EngineFault``; one that waits 0 s says that trying again is of no use."""
 
 
 # -- the store ---------------------------------------------------------------------------------------
@@ -187,6 +214,22 @@ class JobRow:
     """Where the live attempt runs; None when there is none."""
     spec: JobSpec
     labels: Mapping[str, str]
+    saved_at_ms: int | None = None
+    """Of the live attempt, as are the next three: what it saved, and from what it went on."""
+    saved_step: int | None = None
+    resumed_at_ms: int | None = None
+    resumed_step: int | None = None
+
+    @property
+    def is_recovered(self) -> bool | None:
+        """Whether a job that was started again is really back; None while there is nothing to recover.
+
+        That its processes run says little: it is back when it has told from where it goes on, or has
+        saved something since its restart.
+        """
+        if self.attempt < 2 or self.placement is None:
+            return None
+        return self.saved_at_ms is not None or self.resumed_step is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +247,9 @@ class AttemptRow:
     exit_signal: int | None
     exit_detail: str
     saved_at_ms: int | None
+    saved_step: int | None = None
+    resumed_at_ms: int | None = None
+    resumed_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,12 +311,18 @@ class StoreReader(Protocol):
     def jobs(self, wanted: JobFilter) -> Sequence[JobRow]:
         """Newest first."""
 
+    def members(self, array_id: str) -> Sequence[tuple[str, JobState]]:
+        """The jobs of an array and where each is, in order; none when there is no such array."""
+
     def count_jobs(self, queues: frozenset[str] | None) -> Mapping[JobState, int]: ...
 
     def attempts(self, job_id: str) -> Sequence[AttemptRow]: ...
 
     def origin(self, job_id: str) -> JobOrigin | None:
         """With its secrets while the job lives, without them afterwards."""
+
+    def tags(self, job_ids: Collection[str]) -> Mapping[str, JobTag]:
+        """Whose these jobs are and what they are called; those that are not known are left out."""
 
     def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None: ...
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from bursar.accounting.entry import AccountKind
-from bursar.accounting.ledger import Bill
 from bursar.accounting.savings import Baseline, savings
 from bursar.accounting.statement import (
     PLATFORM,
@@ -106,7 +105,7 @@ def test_what_others_run_is_borne_by_the_platform_under_every_policy() -> None:
 def test_a_real_bill_is_a_new_entry_that_everybody_bears_in_proportion() -> None:
     ledger, entries = a_day().ledger(24)
     before = ledger.books.balances()
-    bill = Bill(
+    bill = ev.BillReceived(
         at_ms=3 * DAY_MS,
         pool="a100",
         flavor=FLAVOR,
@@ -129,7 +128,7 @@ def test_a_real_bill_is_a_new_entry_that_everybody_bears_in_proportion() -> None
 
 def test_a_lower_bill_gives_back() -> None:
     ledger, _ = a_day().ledger(24)
-    bill = Bill(
+    bill = ev.BillReceived(
         at_ms=DAY_MS, pool="a100", flavor=FLAVOR, from_ms=0, to_ms=DAY_MS, billed_micro_usd=0
     )
     posted = ledger.rerate(bill)

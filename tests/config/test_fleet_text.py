@@ -11,7 +11,7 @@ from bursar.config import FleetFile, parse_fleet, read_fleet
 from bursar.config.fleet_text import exact_duration, write_fleet
 from bursar.model.errors import UserError
 from bursar.model.fleet import Cluster, EngineKind, Market, Node
-from bursar.model.tenant import Budget, BudgetPeriod, Enforcement
+from bursar.model.tenant import Budget, BudgetAction, BudgetPeriod, BudgetStep, Enforcement
 from bursar.model.units import DAY_MS, GIB_MIB, HOUR_MS, MINUTE_MS
 from bursar.testing import gpu_model
 from tests.tidy.source import ROOT
@@ -198,3 +198,44 @@ def test_a_mistake_is_told_with_its_place(mistake: str) -> None:
 
 def test_hours_are_a_day_apart() -> None:
     assert exact_duration(25 * HOUR_MS) == "1 d 1 h"
+
+
+def test_the_steps_of_a_budget_are_written_and_read_again() -> None:
+    told = """
+clusters: {here: {engine: local, nodes: 1, cpus: 8, memory_gib: 8, usd_per_node_hour: 1}}
+tenants:
+  lab:
+    budget:
+      usd: 250.5
+      period: week
+      enforcement: hard
+      steps: [{at_percent: 75, action: notify}, {at_percent: 120, action: stop-preemptible}]
+"""
+    first = parse_fleet({"fleet.yaml": told})
+    (lab,) = first.tenants
+    assert lab.budget == Budget(
+        amount_micro_usd=250_500_000,
+        period=BudgetPeriod.WEEK,
+        enforcement=Enforcement.HARD,
+        steps=(
+            BudgetStep(at_percent=75, action=BudgetAction.NOTIFY),
+            BudgetStep(at_percent=120, action=BudgetAction.STOP_PREEMPTIBLE),
+        ),
+    )
+    assert parse_fleet({"again.yaml": write_fleet(first)}) == first
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ("{at_percent: 0, action: notify}", "out-of-range"),
+        ("{at_percent: 50, action: shout}", "unknown-choice"),
+        ("{at_percent: 50}", "missing-key"),
+    ],
+)
+def test_a_wrong_step_is_refused(step: str, code: str) -> None:
+    told = "clusters: {here: {engine: local, nodes: 1, cpus: 8, memory_gib: 8, usd_per_node_hour: 1}}\n"
+    told += f"tenants: {{lab: {{budget: {{usd: 1, steps: [{step}]}}}}}}\n"
+    with pytest.raises(UserError) as refused:
+        parse_fleet({"fleet.yaml": told})
+    assert refused.value.code == code

@@ -105,6 +105,7 @@ def test_every_key_reaches_its_place() -> None:
         depends_on=("j-a", "j-b"),
         retries=3,
         array_size=5,
+        max_cost_micro_usd=14_400_000,
     )
     assert read.recipe == Recipe(
         run="python train.py\n",
@@ -117,7 +118,6 @@ def test_every_key_reaches_its_place() -> None:
         stop_signal="SIGUSR1",
     )
     assert read.labels == {"team": "nlp", "run": "7"}
-    assert read.max_cost_micro_usd == 14_400_000
     assert read.local_files == ()
 
 

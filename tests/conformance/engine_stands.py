@@ -10,11 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
+from bursar.engines.slurm.commands import Commands
+from bursar.engines.slurm.engine import SlurmEngine
+from bursar.engines.slurm.settings import SlurmSettings
 from bursar.model.attempt import Exit
 from bursar.model.report import Report, TasksEnded, TasksStarted
 from bursar.ports import AttemptRef, Engine
+from bursar.testing.slurm_lab import Lab
+from tests.slurm_labs import SHARED_LAB, needs_slurm
 
 PATIENCE_SECONDS = 20.0
 
@@ -121,4 +128,58 @@ def local_stand(folder: Path) -> Iterator[LocalStand]:
         stand.clear()
 
 
-ENGINES = {"local": local_stand}
+class SlurmStand:
+    """The Slurm engine in a folder of its own, on the cluster that all tests of a run share."""
+
+    def __init__(self, state: Path, lab: Lab) -> None:
+        self.state = state
+        self.lab = lab
+        self.engines: list[SlurmEngine] = []
+
+    def settings(self) -> SlurmSettings:
+        return SlurmSettings(
+            state=self.state,
+            commands=Commands(environment=self.lab.environment()),
+            rest_socket=self.lab.rest_socket,
+            nodes=(),
+            poll_seconds=0.5,
+        )
+
+    def open(self, live: Sequence[AttemptRef] = ()) -> Listener:
+        return self.open_with(self.settings(), live)
+
+    def open_with(self, settings: SlurmSettings, live: Sequence[AttemptRef] = ()) -> Listener:
+        engine = SlurmEngine(settings)
+        self.engines.append(engine)
+        engine.open(live)
+        return Listener(engine)
+
+    def clear(self) -> None:
+        """End what a test left running: the newest engine knows of no live attempt, so all must go."""
+        for engine in self.engines:
+            engine.close()
+        last = self.open()
+        live = self.state / "slurm" / "live"
+        for entry in sorted(live.iterdir()):
+            job_id, _, attempt = entry.name.rpartition("@")
+            last.engine.stop(AttemptRef(job_id=job_id, attempt=int(attempt)), 0)
+
+        def all_gone() -> bool:
+            last.listen(0.1)
+            return not list(live.iterdir())
+
+        until("what a test left running is gone", all_gone)
+        last.engine.close()
+
+
+@contextmanager
+def slurm_stand(folder: Path) -> Iterator[SlurmStand]:
+    stand = SlurmStand(folder / "state", SHARED_LAB.hold())
+    try:
+        yield stand
+    finally:
+        stand.clear()
+
+
+ENGINES = {"local": local_stand, "slurm": slurm_stand}
+NEED_A_REAL_PART = {"slurm": (pytest.mark.real, needs_slurm)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.engine_stands import ENGINES, Stand
+from tests.conformance.engine_stands import ENGINES, NEED_A_REAL_PART, Stand
 from tests.conformance.engine_suite import EngineSuite, trail
 
 __all__ = ["trail"]
@@ -16,7 +16,11 @@ __all__ = ["trail"]
 class TestEveryEngine(EngineSuite):
     """Parametrised over the stands."""
 
-    @pytest.fixture(params=sorted(ENGINES))
+    @pytest.fixture(
+        params=[
+            pytest.param(name, marks=NEED_A_REAL_PART.get(name, ())) for name in sorted(ENGINES)
+        ]
+    )
     def stand(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stand]:
         with ENGINES[request.param](tmp_path) as stand:
             yield stand

@@ -15,7 +15,7 @@ from bursar.control.submission import Submission
 from bursar.model.fleet import EngineKind
 from bursar.model.job import JobSpec, JobState, TaskGroup, WholeGpus
 from bursar.model.recipe import Recipe
-from bursar.ports import Clock, JobRow
+from bursar.ports import Clock, InterruptionSource, JobRow
 from bursar.store import open_store
 from bursar.testing.memory_engine import MemoryEngine
 
@@ -66,6 +66,7 @@ class Stand:
     clock: Clock | None = None
     told: list[str] = field(default_factory=list)
     database: str | None = None
+    notices: tuple[InterruptionSource, ...] = ()
 
     @contextmanager
     def plane(self, address: str = "first") -> Iterator[ControlPlane]:
@@ -75,6 +76,7 @@ class Stand:
             known_models=frozenset(model.name for model in GPU_MODELS),
             initial=self.fleet,
             tell=self.told.append,
+            notices=self.notices,
         )
         made = ControlPlane(store, {EngineKind.LOCAL: self.engine}, options, self.clock)
         made.start()

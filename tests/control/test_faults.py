@@ -161,6 +161,18 @@ def test_time_goes_on_from_the_log_after_the_clock_was_set_back() -> None:
     assert clock.now_ms() == 5_000
 
 
+def test_a_limit_is_kept_over_a_restart(tmp_path: Path) -> None:
+    """The second plane starts from a snapshot and hears of nothing: time alone must make it look."""
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job(max_run_ms=2_000))
+        until_state(plane, job, JobState.RUNNING)
+    with stand.plane() as plane:
+        assert plane.reader.snapshot() is not None
+        row = until_state(plane, job, JobState.FAILED)
+    assert row.exit_detail == "reached its maximum run time (max_hours) of 2 s"
+
+
 def test_a_job_over_its_time_is_stopped_and_failed(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:

@@ -10,7 +10,7 @@ from bursar.control.plane import THE_OPERATOR
 from bursar.control.submission import IdempotencyKey
 from bursar.model.attempt import Exit
 from bursar.model.errors import UserError
-from bursar.model.event import FleetDeclared, JobSubmitted
+from bursar.model.event import FleetDeclared, JobCancelled, JobSubmitted
 from bursar.model.job import JobState
 from bursar.model.report import TasksEnded
 from tests.control.stand import Stand, gpu_job, row_of, small_fleet, submit, until, until_state
@@ -97,6 +97,18 @@ def test_cancelling_stops_what_runs_and_forgets_what_waits(tmp_path: Path) -> No
     assert [ref.job_id for ref in stand.engine.stopped] == [running]
 
 
+def test_a_job_is_cancelled_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    stand.engine.ignores_stops = True
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        for _ in range(3):
+            assert plane.cancel(THE_OPERATOR, [job, job]).result(5) == {job: JobState.CANCELLING}
+        events = [one.event for one in plane.reader.events_of(job)]
+        assert sum(isinstance(one, JobCancelled) for one in events) == 1
+
+
 def test_the_same_key_gets_the_same_answer(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     key = IdempotencyKey(tenant="acme", key="nightly", request_sha256="1")
@@ -164,6 +176,7 @@ def test_a_second_plane_follows_and_takes_over(tmp_path: Path) -> None:
             until_state(second, job, JobState.SUCCEEDED)
             (more,) = submit(second, gpu_job())
             until_state(second, more, JobState.RUNNING)
+    assert stand.told == ["this process has taken the lead"]
 
 
 def test_an_engine_that_refuses_is_asked_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from bursar.core.admission import check_job, submissions
 from bursar.core.admission.arrival import Arrival
 from bursar.core.state import FleetState
 from bursar.model.errors import UserError
-from bursar.model.event import JobCancelled
+from bursar.model.event import JobCancelled, NodeLost
 from bursar.model.fleet import Market
 from bursar.model.job import (
     Constraints,
@@ -495,6 +495,20 @@ def test_a_single_job_keeps_its_id_and_spec() -> None:
     spec = job("train")
     (event,) = submissions(spec, "train-1", NOW_MS, world(), KNOWN_MODELS)
     assert (event.job_id, event.spec, event.priority) == ("train-1", spec, 0)
+
+
+def test_a_spot_pool_whose_nodes_were_all_taken_away_still_takes_jobs_in() -> None:
+    """They may be back at any time; an owned pool without nodes could never run anything."""
+    for market, let_in in ((Market.SPOT, True), (Market.OWNED, False)):
+        state = state_of(fleet_of(pool("only", 1, market=market)))
+        (node,) = state.pool_of_node
+        state.apply(NodeLost(at_ms=0, node=node))
+        spec = job("train", markets=(market,))
+        if let_in:
+            assert submissions(spec, "train", 1, state, KNOWN_MODELS)
+        else:
+            with pytest.raises(UserError, match="has no nodes"):
+                submissions(spec, "train", 1, state, KNOWN_MODELS)
 
 
 def test_admission_leaves_no_trace_in_the_state() -> None:

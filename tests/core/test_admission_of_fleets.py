@@ -10,6 +10,7 @@ import pytest
 from bursar.core.admission import check_fleet, check_node, check_tenant
 from bursar.model.errors import UserError
 from bursar.model.fleet import Fleet, Market, Node
+from bursar.model.governance import Governance, ModelRestriction, SpotMandatory
 from bursar.model.policy import (
     BorrowWhileReclaiming,
     FairStrategy,
@@ -243,6 +244,20 @@ POLICY_CASES: dict[str, tuple[Policies, str, tuple[str, ...]]] = {
         Policies(priority_classes={}),
         "no-priority-class",
         ("priority_classes is empty", "normal: 0"),
+    ),
+    "a house rule is about a label": (
+        Policies(
+            governance=Governance(
+                restricted_models=(ModelRestriction(models=("t4",), label="interactive"),)
+            )
+        ),
+        "not-a-label",
+        ("governance.restricted_models", "kind=interactive"),
+    ),
+    "a house rule exempts priority classes that exist": (
+        Policies(governance=Governance(spot_mandatory=SpotMandatory(exempt_priorities=("hi",)))),
+        "unknown-priority-class",
+        ("governance.spot_mandatory.exempt_priorities", "high"),
     ),
     "fair strategies are in order": (
         Policies(preemption=PreemptionLimits(fair_strategies=(INITIAL, FINAL))),

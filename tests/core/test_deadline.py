@@ -25,7 +25,8 @@ from bursar.core.deadline import (
 from bursar.core.deadline.expected_cost import best_offer
 from bursar.core.deadline.safety import may_spend_the_tick
 from bursar.core.deadline.spells import AGES, HIGHEST_STEP, LOWEST_STEP, expected_life_ms
-from bursar.core.deadline.value_table import TableKey, spell_moves
+from bursar.core.deadline.table_key import TableKey
+from bursar.core.deadline.value_table import spell_moves
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS, MINUTE_MS
 

@@ -28,7 +28,7 @@ NODES = 12
 
 
 def expect(experience: Experience, likenesses: tuple[Likeness, ...], had_ms: int = 0) -> int:
-    prospect = experience.prospect(likenesses)
+    prospect = experience.prospect(experience.peers(likenesses))
     assert prospect is not None
     return prospect.total_ms(had_ms)
 
@@ -45,17 +45,17 @@ def test_the_scale_has_a_step_for_each_doubling() -> None:
 def test_nothing_is_expected_before_enough_has_ended() -> None:
     experience = Experience()
     for _ in range(LEAST_ENDED - 1):
-        experience.add(ANYONE, HOUR_MS)
-        assert experience.prospect(ANYONE) is None
-    experience.add(ANYONE, HOUR_MS)
-    assert experience.prospect(ANYONE) is not None
+        experience.add(experience.peers(ANYONE), HOUR_MS)
+        assert experience.prospect(experience.peers(ANYONE)) is None
+    experience.add(experience.peers(ANYONE), HOUR_MS)
+    assert experience.prospect(experience.peers(ANYONE)) is not None
 
 
 def test_a_user_of_short_jobs_is_expected_to_bring_another() -> None:
     experience = Experience()
     for _ in range(200):
-        experience.add(ANN, MINUTE_MS)
-        experience.add(BOB, 10 * HOUR_MS)
+        experience.add(experience.peers(ANN), MINUTE_MS)
+        experience.add(experience.peers(BOB), 10 * HOUR_MS)
     assert expect(experience, ANN) < 3 * MINUTE_MS
     assert expect(experience, BOB) > 20 * MINUTE_MS
     assert expect(experience, ANN) < expect(experience, ANYONE) < expect(experience, BOB)
@@ -64,9 +64,9 @@ def test_a_user_of_short_jobs_is_expected_to_bring_another() -> None:
 def test_who_outlives_the_short_ones_is_expected_to_be_long() -> None:
     experience = Experience()
     for _ in range(300):
-        experience.add(ANYONE, MINUTE_MS)
+        experience.add(experience.peers(ANYONE), MINUTE_MS)
     for _ in range(300):
-        experience.add(ANYONE, DAY_MS)
+        experience.add(experience.peers(ANYONE), DAY_MS)
     fresh, old = expect(experience, ANYONE), expect(experience, ANYONE, 10 * MINUTE_MS)
     assert fresh < 5 * MINUTE_MS
     assert old > 6 * HOUR_MS
@@ -76,17 +76,17 @@ def test_who_outlives_the_short_ones_is_expected_to_be_long() -> None:
 def test_more_is_expected_than_was_had(had_ms: int) -> None:
     experience = Experience()
     for seconds in range(1, 2_000):
-        experience.add(ANYONE, seconds * SECOND_MS)
+        experience.add(experience.peers(ANYONE), seconds * SECOND_MS)
     assert expect(experience, ANYONE, had_ms) > had_ms
 
 
 def test_little_seen_is_drawn_to_what_is_seen_of_all() -> None:
     experience = Experience()
     for _ in range(100):
-        experience.add(BOB, 10 * HOUR_MS)
+        experience.add(experience.peers(BOB), 10 * HOUR_MS)
     guesses = []
     for _ in range(64):
-        experience.add(ANN, MINUTE_MS)
+        experience.add(experience.peers(ANN), MINUTE_MS)
         guesses.append(expect(experience, ANN))
     assert guesses[0] > 3 * guesses[-1]
     assert guesses[-1] < MINUTE_MS + MINUTE_MS // 2
@@ -95,13 +95,13 @@ def test_little_seen_is_drawn_to_what_is_seen_of_all() -> None:
 def test_what_is_kept_is_worked_out_again_when_enough_is_new() -> None:
     experience = Experience()
     for _ in range(64):
-        experience.add(ANYONE, MINUTE_MS)
-    first = experience.prospect(ANYONE)
-    experience.add(ANYONE, DAY_MS)
-    assert experience.prospect(ANYONE) is first
+        experience.add(experience.peers(ANYONE), MINUTE_MS)
+    first = experience.prospect(experience.peers(ANYONE))
+    experience.add(experience.peers(ANYONE), DAY_MS)
+    assert experience.prospect(experience.peers(ANYONE)) is first
     for _ in range(4):
-        experience.add(ANYONE, DAY_MS)
-    again = experience.prospect(ANYONE)
+        experience.add(experience.peers(ANYONE), DAY_MS)
+    again = experience.prospect(experience.peers(ANYONE))
     assert isinstance(again, Prospect) and isinstance(first, Prospect) and again is not first
 
 

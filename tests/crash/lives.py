@@ -28,6 +28,7 @@ from bursar.engines.local.settings import LocalSettings
 from bursar.model.fleet import EngineKind
 from bursar.model.job import OVER, JobSpec, TaskGroup, WholeGpus
 from bursar.model.recipe import Recipe
+from bursar.model.units import HOUR_MS
 from bursar.ports import AttemptRef, Batch, Lead, StartOrder
 from bursar.store import open_store
 
@@ -45,6 +46,7 @@ pools:
        usd_per_node_hour: 1.6, nodes: 2}
 tenants:
   acme:
+    budget: {usd: 1000, enforcement: hard}
     children:
       left: {quotas: {t4/owned: 4}}
       right: {quotas: {t4/owned: 4}}
@@ -148,7 +150,8 @@ class Life:
 
     def _job(self, chance: random.Random) -> Submission:
         group = TaskGroup(gpu=WholeGpus(count=chance.choice((1, 1, 2, 4))), cpu_milli=1000)
-        spec = JobSpec(name="touch", queue=chance.choice(("left", "right")), groups=(group,))
+        queue = chance.choice(("left", "right"))
+        spec = JobSpec(name="touch", queue=queue, groups=(group,), max_run_ms=HOUR_MS)
         envs = {
             "EFFECTS": str(self.folder / "effects"),
             "NAP": f"{chance.random() * TOUCH_SECONDS:.3f}",
@@ -177,7 +180,9 @@ def _until(what: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.02)
 
 
-def run_lives(folder: Path, seed: int, lives: int) -> dict[str, int]:
+def run_lives(
+    folder: Path, seed: int, lives: int, kind: type[Life] | None = None
+) -> dict[str, int]:
     """All lives one after the other; how each ended."""
     chance = random.Random(seed)
     ended = {"killed": 0, "lived": 0}
@@ -187,7 +192,8 @@ def run_lives(folder: Path, seed: int, lives: int) -> dict[str, int]:
         child = os.fork()
         if not child:
             try:
-                Life(folder=folder, number=number, seed=seed, boundary=boundary).live()
+                make = kind or Life
+                make(folder=folder, number=number, seed=seed, boundary=boundary).live()
             except BaseException as error:
                 print(f"life {number}, boundary {boundary}: {error!r}", file=sys.stderr)
                 os._exit(1)

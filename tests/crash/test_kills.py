@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bursar.accounting.entry import AccountKind
+from bursar.control.live_books import unlike_books
 from bursar.control.live_state import LiveState
 from bursar.core.carry import carry
 from bursar.core.check import state_faults
@@ -88,4 +90,7 @@ def test_a_snapshot_and_the_whole_log_lead_to_one_state(folder: Path) -> None:
     assert short.declared is not None and long.declared is not None
     now_ms = long.last_event_ms
     assert carry(short.state, short.declared, now_ms) == carry(long.state, long.declared, now_ms)
+    assert list(unlike_books(short.books, long.books, now_ms)) == []
+    assert long.books.books_at(now_ms).by_kind()[AccountKind.USAGE] > 0
+    assert not long.books.spending.holds, "all jobs are over: nothing is held of the budget"
     assert not state_faults(long.state)

@@ -26,6 +26,14 @@ class Installation:
     log: Path
 
     def bursar(self, *words: str, code: int = 0) -> str:
+        """A command and its output."""
+        return self._run(words, code).stdout
+
+    def complaint(self, *words: str, code: int) -> str:
+        """A command that is refused, and what it says of that, in one line."""
+        return " ".join(self._run(words, code).stderr.split())
+
+    def _run(self, words: tuple[str, ...], code: int) -> subprocess.CompletedProcess[str]:
         ran = subprocess.run(
             [sys.executable, "-m", "bursar", *words],
             env={**os.environ, "BURSAR_STATE": str(self.state), "COLUMNS": "200"},
@@ -35,7 +43,7 @@ class Installation:
             check=False,
         )
         assert ran.returncode == code, f"{words}: {ran.stdout}\n{ran.stderr}"
-        return ran.stdout
+        return ran
 
     def jobs(self, *words: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.bursar("status", *words, "-o", "json"))

@@ -8,6 +8,7 @@ from bursar.model.attempt import Placement, Task
 from bursar.model.decision import (
     ClaimRoom,
     Decision,
+    EvacuateJob,
     Hold,
     PartitionGpu,
     PreemptJob,
@@ -90,6 +91,8 @@ def written(decision: Decision) -> str:
             return f"preempt {job_id} for {winner}, {reason}, {write_usd(lost)} lost"
         case StopJob(job_id=job_id, reason=reason):
             return f"stop {job_id}, {reason}"
+        case EvacuateJob(job_id=job_id, node=node, lost_micro_usd=lost):
+            return f"evacuate {job_id} from {node}, {write_usd(lost)} lost"
         case ClaimRoom(job_id=job_id, placement=placement, victims=victims):
             return f"claim for {job_id} {_where(placement)} from {' '.join(victims)}"
         case ReleaseRoom(job_id=job_id):

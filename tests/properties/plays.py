@@ -40,7 +40,8 @@ from tests.properties.worlds import (
 Thing = TypeVar("Thing")
 PASSES_MS = (0, 1, MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 7 * HOUR_MS)
 OF_JOBS = ("start", "start all", "finish", "fail", "save", "cancel", "stopped", "taken", "stale")
-OF_NODES = ("lose", "drain", "restore", "add", "foreign", "no foreign")
+OF_JOBS = (*OF_JOBS, "resume", "warned")
+OF_NODES = ("lose", "drain", "restore", "add", "foreign", "no foreign", "notice", "rebalance")
 OF_TERMS = ("quota", "weight", "move", "price")
 CALM = ("submit", "cycle", "submit", "cycle", "advance", "stopped", "finish", "start all")
 
@@ -97,6 +98,7 @@ def scripts(
 
 
 TROUBLE = ("submit", "cycle", "stopped", "foreign", "cycle", "quota", "drain", "lose", "restore")
+TROUBLE = (*TROUBLE, "notice")
 ANY_SCRIPT = st.one_of(
     scripts(), scripts(contested_worlds(PREEMPTION_LIMITS), (*CALM, *TROUBLE, *TROUBLE))
 )
@@ -204,6 +206,13 @@ class Play:
                 self.stage.save(job_id)
             case "stopped" | "taken":
                 self.stage.preempted(job_id)
+            case "resume":
+                attempt = self.state.jobs[job_id].attempt
+                self.stage.apply(
+                    ev.AttemptResumed(at_ms=self.now_ms, job_id=job_id, attempt=attempt, step=7)
+                )
+            case "warned":
+                self.stage.apply(self._notice("", 3, job_id))
             case "stale":
                 attempt = self.state.jobs[job_id].attempt - 1
                 late = ev.AttemptSucceeded(at_ms=self.now_ms, job_id=job_id, attempt=attempt)
@@ -226,6 +235,11 @@ class Play:
                 self.stage.apply(ev.NodeDrained(at_ms=at_ms, node=node))
             case "restore":
                 self.stage.apply(ev.NodeRestored(at_ms=at_ms, node=node))
+            case "notice":
+                self.stage.apply(self._notice(node, step.number))
+            case "rebalance":
+                notice = self._notice(node, step.number)
+                self.stage.apply(replace(notice, kind=ev.NoticeKind.REBALANCE, ends_at_ms=None))
             case "foreign":
                 gpus = len(self.state.node(node).devices)
                 held = tuple(gpu for gpu in range(gpus) if step.number >> gpu & 1)
@@ -235,6 +249,18 @@ class Play:
                 )
             case _:
                 self.stage.apply(ev.ForeignUsageSeen(at_ms=at_ms, node=node))
+
+    def _notice(self, node: str, number: int, job_id: str | None = None) -> ev.SpotNotice:
+        attempt = None if job_id is None else self.state.jobs[job_id].attempt
+        return ev.SpotNotice(
+            at_ms=self.now_ms,
+            node=node,
+            source="play",
+            kind=ev.NoticeKind.TERMINATE,
+            ends_at_ms=None if number == 11 else self.now_ms + number * 10_000,
+            job_id=job_id,
+            attempt=attempt,
+        )
 
     def _add_node(self, number: int) -> None:
         like = _nth(self.world.fleet.nodes, number)

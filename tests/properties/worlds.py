@@ -47,7 +47,7 @@ from bursar.model.policy import (
     WithinQueue,
 )
 from bursar.model.tenant import CPU, GPU, FlavorResource, Queueing, Quota, Tenant
-from bursar.model.units import GIB_MIB, HOUR_MS, MILLI, MINUTE_MS
+from bursar.model.units import GIB_MIB, HOUR_MS, MILLI, MINUTE_MS, USD_MICRO
 from bursar.testing import fleet_of, gang, gpu_model, pool
 from bursar.testing.worlds import PoolPlan
 
@@ -345,6 +345,7 @@ EXTRAS = (
     "market",
     "firm",
     "limit",
+    "ceiling",
 )
 
 
@@ -376,6 +377,9 @@ def extra_terms(draw: st.DrawFn, extra: str, levels: Sequence[str]) -> dict[str,
             return {"markets": tuple(order), "choose_by": choice}
         case "firm":
             return {"preemptible": False}
+        case "ceiling":
+            dollars = draw(st.sampled_from((0.5, 4, 40)))
+            return {"max_cost_micro_usd": round(dollars * USD_MICRO)}
         case _:
             return {"max_hours": draw(st.sampled_from((1.0, 6.0)))}
 

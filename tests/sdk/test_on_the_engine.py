@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bursar.model.recipe import Recipe
-from bursar.model.report import CheckpointReported, Progressed, Resumed
+from bursar.model.report import CheckpointReported, Progressed, Resumed, StopHeard
 from bursar.sdk import PREEMPTED_EXIT
 from tests.conformance.engine_orders import order, ref
 from tests.conformance.engine_stands import Listener, LocalStand, local_stand, until
@@ -39,13 +40,17 @@ def stand(tmp_path: Path) -> Iterator[LocalStand]:
         yield stand
 
 
-def heard(listener: Listener, kind: type, attempt: int) -> list[CheckpointReported | Resumed]:
+def heard(listener: Listener, kind: type, attempt: int) -> list[Any]:
     listener.listen(0.1)
     return [
         report
         for report in listener.heard
-        if isinstance(report, kind) and report.attempt == attempt
+        if isinstance(report, kind) and getattr(report, "attempt", None) == attempt
     ]
+
+
+def is_heard(listener: Listener, kind: type, attempt: int) -> bool:
+    return bool(heard(listener, kind, attempt))
 
 
 def test_saves_resumes_and_progress_are_reported(stand: LocalStand, tmp_path: Path) -> None:
@@ -56,7 +61,7 @@ def test_saves_resumes_and_progress_are_reported(stand: LocalStand, tmp_path: Pa
     for attempt in (1, 2):
         listener.engine.start(order("j", recipe, attempt=attempt))
         first = Resumed if attempt == 2 else CheckpointReported
-        until(f"{first.__name__} is heard", partial(heard, listener, first, attempt))
+        until(f"{first.__name__} is heard", partial(is_heard, listener, first, attempt))
         listener.engine.stop(ref("j", attempt), 20)
         assert listener.ended(ref("j", attempt)).code == PREEMPTED_EXIT
         saved = heard(listener, CheckpointReported, attempt)[-1]
@@ -64,5 +69,8 @@ def test_saves_resumes_and_progress_are_reported(stand: LocalStand, tmp_path: Pa
         assert saved.size_bytes == 100 and saved.save_ms is not None
         steps.append(saved.step)
         assert heard(listener, Progressed, attempt)
+        stopped = heard(listener, StopHeard, attempt)[-1]
+        assert isinstance(stopped, StopHeard)
+        assert stopped.source == "signal" and stopped.ends_at_ms == stopped.at_ms + 20_000
     resumed = heard(listener, Resumed, 2)
     assert [report.step for report in resumed] == steps[:1]

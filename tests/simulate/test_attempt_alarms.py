@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.core.alarms import NEVER_MS, Wake, still_matters, wakes_after
+from bursar.core.alarms import NEVER_MS, Wake, still_matters, wake_again, wakes_after
+from bursar.core.line import JobRecord
 from bursar.core.state import FleetState
-from bursar.model.event import AttemptAssigned
+from bursar.model.event import AttemptAssigned, AttemptStarted
 from bursar.simulate.loop import Simulation, Step
 from bursar.simulate.scenario import Scenario
 from tests.simulate.fault_days import fault_day
@@ -26,19 +27,37 @@ class SetOneByOne:
         self._wakes: list[tuple[int, str, int]] = []
 
     def assigned(self, event: AttemptAssigned) -> None:
+        self._set_after(event)
+
+    def started(self, record: JobRecord) -> None:
+        started_ms = record.started_at_ms
+        assert started_ms is not None
+        event = AttemptStarted(at_ms=started_ms, job_id=record.id, attempt=record.attempt)
+        self._set_after(event)
+
+    def _set_after(self, event: AttemptAssigned | AttemptStarted) -> None:
         for wake in wakes_after(self._state, event):
             heapq.heappush(self._wakes, (wake.at_ms, wake.job_id, wake.attempt))
 
     def next_ms(self) -> int:
         return self._wakes[0][0] if self._wakes else NEVER_MS
 
-    def hear(self, now_ms: int, someone_waits: bool) -> bool:
+    def pass_by(self, now_ms: int) -> None:
+        self._pass(now_ms)
+
+    def hear(self, now_ms: int) -> bool:
+        return self._pass(now_ms)
+
+    def _pass(self, now_ms: int) -> bool:
         rings = False
         while self._wakes and self._wakes[0][0] <= now_ms:
             at_ms, job_id, attempt = heapq.heappop(self._wakes)
             wake = Wake(at_ms=at_ms, job_id=job_id, attempt=attempt)
-            matters = still_matters(self._state, wake, someone_waits=someone_waits)
-            rings = rings or (matters and at_ms == now_ms and someone_waits)
+            again = wake_again(self._state, wake)
+            if again is not None:
+                heapq.heappush(self._wakes, (again.at_ms, again.job_id, again.attempt))
+            matters = still_matters(self._state, wake, someone_waits=True)
+            rings = rings or (matters and at_ms == now_ms)
         return rings
 
 

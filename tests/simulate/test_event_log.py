@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
@@ -51,9 +51,9 @@ def test_every_event_is_meant() -> None:
     classes = {
         value
         for name, value in vars(ev).items()
-        if isinstance(value, type) and value.__module__ == ev.__name__
+        if isinstance(value, type) and value.__module__ == ev.__name__ and is_dataclass(value)
     }
-    assert set(EVENT_TYPES) == classes - {ev.FleetDeclared}
+    assert set(EVENT_TYPES) == classes - {ev.FleetDeclared, ev.BillReceived}
     assert len(classes) >= 20
 
 

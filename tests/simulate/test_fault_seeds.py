@@ -65,7 +65,7 @@ def test_the_days_are_rough_enough() -> None:
     for seed in range(0, SEEDS, 10):
         for step in steps_of(seed):
             seen.update(type(event).__name__ for event in (*step.events, *step.committed))
-    wanted = ("NodeLost", "NodeAdded", "NodeDrained", "AttemptFailed", "AttemptPreempted")
+    wanted = ("NodeLost", "NodeAdded", "SpotNotice", "AttemptFailed", "AttemptPreempted")
     assert all(seen[name] >= 20 for name in wanted), seen
     assert seen["AttemptSucceeded"] > 100 and seen["CheckpointSaved"] > 100
 

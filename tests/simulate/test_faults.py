@@ -17,8 +17,9 @@ from bursar.model.event import (
     Event,
     JobSubmitted,
     NodeAdded,
-    NodeDrained,
     NodeLost,
+    NoticeKind,
+    SpotNotice,
 )
 from bursar.model.fleet import Fleet, Market, Node
 from bursar.model.job import Checkpoint, JobSpec, JobState
@@ -152,7 +153,7 @@ def test_a_reclaim_is_announced_then_happens_then_ends() -> None:
     node = Node(id="n", pool="s")
     outage = Outage(at_ms=1, node=node, lost_at_ms=5, back_at_ms=9)
     assert list(outage.events()) == [
-        NodeDrained(at_ms=1, node="n"),
+        SpotNotice(at_ms=1, node="n", source="simulated", kind=NoticeKind.TERMINATE, ends_at_ms=5),
         NodeLost(at_ms=5, node="n"),
         NodeAdded(at_ms=9, node=node),
     ]

@@ -51,7 +51,7 @@ def test_the_newest_step_is_the_programs_version() -> None:
 def test_a_database_from_the_future_is_refused(where: str) -> None:
     spoil(where, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9'")
     for read_only in (False, True):
-        with pytest.raises(UserError, match=r"version 9; .* up to version 1") as refusal:
+        with pytest.raises(UserError, match=r"version 9; .* up to version 2") as refusal:
             open_store(where, read_only)
         assert refusal.value.code == "store-too-new"
         assert "newer Bursar" in refusal.value.fix
@@ -91,7 +91,7 @@ def test_an_older_leader_must_stop_first(where: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(database, "MIGRATION_PATIENCE_SECONDS", 0.1)
     store = open_store(where)
     assert store.try_lead("old") is not None
-    monkeypatch.setattr(database, "VERSION", 2)
+    monkeypatch.setattr(database, "VERSION", schema.VERSION + 1)
     with pytest.raises(UserError, match="Stop the older Bursar") as refusal:
         open_store(where)
     assert refusal.value.code == "store-led-by-older"

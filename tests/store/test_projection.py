@@ -39,6 +39,7 @@ HAPPENS: tuple[ev.LoggedEvent, ...] = (
     facts.cancelled("j"),
     facts.started("j"),
     facts.saved("j"),
+    ev.AttemptResumed(at_ms=1, job_id="j", attempt=1, step=3),
     ev.AttemptStopping(at_ms=1, job_id="j", attempt=1),
     ev.AttemptExpired(at_ms=1, job_id="j", attempt=1),
     facts.succeeded("j"),
@@ -144,6 +145,7 @@ def test_every_kind_of_event_is_known_to_the_fold() -> None:
     handled = {type(event) for event in (*HAPPENS, *REACHED_BY[JobState.STARTING])}
     quiet = {"RoomClaimed", "RoomReleased", "FleetDeclared", "NodeAdded", "NodeDrained"}
     quiet |= {"NodeRestored", "ForeignUsageSeen", "GpuPartitioned", "TenantChanged", "PriceChanged"}
+    quiet |= {"BudgetLevelChanged", "SpotNotice", "BillReceived"}
     assert {kind.__name__ for kind in get_args(ev.LoggedEvent)} == (
         {kind.__name__ for kind in handled} | quiet
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bursar.accounting.entry import OF_QUEUES, AccountKind, Entry, Volume, kind_of, name_of
 from bursar.model.units import DAY_MS, HOUR_MS
@@ -26,6 +26,8 @@ Accounts = dict[str, list[int]]
 Jobs = dict[str, list[int]]
 JobPlace = tuple[str, str, str, str]
 """Account, job, pool, flavor."""
+Carried = dict[str, list[list[Any]]]
+"""The rows of both tables: keys, and then cells by account or by job."""
 Key = TypeVar("Key", HourKey, JobKey)
 Name = TypeVar("Name", str, int, AccountKind)
 
@@ -150,6 +152,19 @@ class Books:
             self._add_job((one.day_ms, one.job_id, one.account, one.pool, one.flavor), amounts)
         return self
 
+    def carry(self) -> Carried:
+        """Everything in plain values, for ``bring_in``: to be written down before the next posting."""
+        hours = [[*place, accounts] for place, accounts in self._hours.items()]
+        return {"hours": hours, "jobs": [[*key, jobs] for key, jobs in self._jobs.items()]}
+
+    def bring_in(self, carried: Carried) -> Books:
+        """Put what was carried into books that are empty."""
+        for hour_ms, pool, flavor, accounts in carried["hours"]:
+            self._hours[hour_ms, pool, flavor] = accounts
+        for day_ms, account, pool, flavor, jobs in carried["jobs"]:
+            self._jobs[day_ms, account, pool, flavor] = jobs
+        return self
+
     def _add_hour(self, key: HourKey, amounts: Iterable[int]) -> None:
         hour_ms, pool, flavor, account = key
         accounts = self._hours.setdefault((hour_ms, pool, flavor), {})
@@ -168,6 +183,33 @@ class Books:
         for entry in self.accrue(now_ms) if self.accrue is not None else ():
             ahead.post(entry)
         return ahead
+
+    def between(self, from_ms: int, to_ms: int, queues: Collection[str] | None = None) -> Books:
+        """A copy of what is of these days, to be read elsewhere; with ``queues``, of theirs alone.
+
+        What is of some queues has no other side: such a copy does not balance.
+        """
+        copied = Books()
+        for place, accounts in self._hour_groups():
+            if from_ms <= place[0] < to_ms:
+                wanted = {name: cell for name, cell in accounts.items() if _is_of(name, queues)}
+                _add_copies(copied._hours.setdefault(place, {}), wanted)
+        for key, jobs in self.job_groups():
+            if from_ms <= key[0] < to_ms and _is_of(key[1], queues):
+                _add_copies(copied._jobs.setdefault(key, {}), jobs)
+        return copied
+
+    def _hour_groups(self) -> Iterator[tuple[Place, Accounts]]:
+        if self._beneath is not None:
+            yield from self._beneath._hour_groups()
+        yield from self._hours.items()
+
+    def job_groups(self) -> Iterator[tuple[Account, Jobs]]:
+        """Jobs by day, account, pool and flavor, without order and without copying: hundreds of
+        thousands pass here. A group of the books beneath and one of these may have the same key."""
+        if self._beneath is not None:
+            yield from self._beneath.job_groups()
+        yield from self._jobs.items()
 
     def hour_rows(self) -> list[HourRow]:
         """Everything by hour, pool and account, in order."""
@@ -227,6 +269,16 @@ class Books:
             cell[USD] for key, cell in self._hour_cells() if kind_of(key[3]) is AccountKind.CAPACITY
         )
 
+    def capacity_micro_usd(self, place: tuple[str, str], from_ms: int, to_ms: int) -> int:
+        """What a pool, as one flavor, cost in whole hours."""
+        return -sum(
+            cell[USD]
+            for (hour_ms, pool, flavor, account), cell in self._hour_cells()
+            if from_ms <= hour_ms < to_ms
+            and (pool, flavor) == place
+            and kind_of(account) is AccountKind.CAPACITY
+        )
+
     def by_kind(self) -> dict[AccountKind, int]:
         """Usage, waste, idle and so on, over everything."""
         found = _summed((kind_of(key[3]), cell[USD]) for key, cell in self._hour_cells())
@@ -252,6 +304,19 @@ class Books:
         """What each queue used and wasted."""
         return _summed((name_of(key[3]), cell[USD]) for key, cell in self._of(OF_QUEUES))
 
+    def queue_days(self, from_ms: int) -> dict[tuple[int, str], int]:
+        """What each queue used and wasted, on each day from a moment on."""
+        found: dict[tuple[int, str], int] = {}
+        for key, cell in self._of(OF_QUEUES):
+            if key[0] >= from_ms:
+                name = (key[0] // DAY_MS * DAY_MS, name_of(key[3]))
+                found[name] = found.get(name, 0) + cell[USD]
+        return found
+
+    def first_hour_ms(self) -> int | None:
+        """When these books begin."""
+        return min((key[0] for key, _ in self._hour_cells()), default=None)
+
     def by_job(self) -> dict[str, int]:
         """What each job used and wasted."""
         return _summed((key[1], cell[USD]) for key, cell in self._job_cells())
@@ -267,16 +332,12 @@ class Books:
 
     def _hour_cells(self) -> Iterator[tuple[HourKey, list[int]]]:
         """All cells; those of the books beneath and of these may have the same key."""
-        if self._beneath is not None:
-            yield from self._beneath._hour_cells()
-        for place, accounts in self._hours.items():
+        for place, accounts in self._hour_groups():
             for account, cell in accounts.items():
                 yield (*place, account), cell
 
     def _job_cells(self) -> Iterator[tuple[JobKey, list[int]]]:
-        if self._beneath is not None:
-            yield from self._beneath._job_cells()
-        for (day_ms, account, pool, flavor), jobs in self._jobs.items():
+        for (day_ms, account, pool, flavor), jobs in self.job_groups():
             for job_id, cell in jobs.items():
                 yield (day_ms, job_id, account, pool, flavor), cell
 
@@ -291,9 +352,25 @@ def market_of(flavor: str) -> str:
     return flavor.rpartition("/")[2]
 
 
+def _is_of(account: str, queues: Collection[str] | None) -> bool:
+    return queues is None or (kind_of(account) in OF_QUEUES and name_of(account) in queues)
+
+
 def _add(cell: list[int], amounts: Iterable[int]) -> None:
     for index, amount in enumerate(amounts):
         cell[index] += amount
+
+
+def _add_copies(into: dict[str, list[int]], cells: dict[str, list[int]]) -> None:
+    """Cells of one group, copied; only where there are some already are they added up."""
+    if not into:
+        into.update({name: cell.copy() for name, cell in cells.items()})
+        return
+    for name, cell in cells.items():
+        known = into.get(name)
+        into[name] = (
+            cell.copy() if known is None else [a + b for a, b in zip(known, cell, strict=True)]
+        )
 
 
 def _merged(cells: Iterable[tuple[Key, list[int]]]) -> list[tuple[Key, list[int]]]:

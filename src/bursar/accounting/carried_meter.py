@@ -14,6 +14,7 @@ from bursar.accounting.node_meter import NodeMeter
 from bursar.accounting.parts import SliceRule
 from bursar.model.attempt import Task
 from bursar.model.fleet import Fleet, Pool
+from bursar.model.price import SpotPoint
 
 Numbers = tuple[int, ...]
 Thing = TypeVar("Thing")
@@ -41,6 +42,7 @@ class CarriedNode:
     held: tuple[CarriedHolding, ...]
     kept: tuple[CarriedHolding, ...]
     idle: CarriedHolding
+    empty_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class CarriedMeter:
     nodes: tuple[CarriedNode, ...]
     jobs: tuple[CarriedTerms, ...]
     gone: Mapping[str, int]
+    prices: tuple[tuple[str, tuple[SpotPoint, ...]], ...] = ()
 
 
 # -- out -------------------------------------------------------------------------------------------
@@ -97,6 +100,7 @@ def carry_meter(meter: Meter) -> CarriedMeter:
         nodes=tuple(_carry_node(node) for node in meter.nodes.values()),
         jobs=tuple(_carry_terms(job) for job in meter.jobs.values()),
         gone=dict(meter.gone),
+        prices=meter.prices.carry(),
     )
 
 
@@ -109,6 +113,7 @@ def _carry_node(node: NodeMeter) -> CarriedNode:
         held=tuple(_carry_holding(key, one, node) for key, one in node.held.items()),
         kept=tuple(_carry_holding(key, one, node) for key, one in node.kept.items()),
         idle=_carry_holding("", node.idle, node),
+        empty_since_ms=node.empty_since_ms,
     )
 
 
@@ -156,6 +161,7 @@ def resume_meter(carried: CarriedMeter, sink: Sink) -> Meter:
     meter = Meter(sink, carried.rule)
     meter.sequence, meter.now_ms, meter.due_ms = carried.sequence, carried.now_ms, carried.due_ms
     meter.fleet, meter.gone = carried.fleet, dict(carried.gone)
+    meter.prices.bring_in(carried.prices)
     meter.pools = {pool.name: pool for pool in carried.pools}
     for one in carried.nodes:
         meter.nodes[one.id] = NodeMeter(one.id, meter.pools[one.pool], meter.rule, meter.post)
@@ -183,6 +189,7 @@ def _bring_terms(terms: CarriedTerms, meter: Meter) -> JobTerms:
 
 def _bring_holdings(node: NodeMeter, carried: CarriedNode, meter: Meter) -> None:
     node.carry = carried.carry
+    node.empty_since_ms = carried.empty_since_ms or carried.clock_ms
     for one in carried.held:
         holding = _holding(one)
         job = meter.jobs.get(one.key)

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from bursar.accounting.books import Books
+from bursar.accounting.books import Books, Carried
+from bursar.accounting.carried_meter import CarriedMeter, carry_meter, resume_meter
 from bursar.accounting.entry import AccountKind, Entry, account_of
 from bursar.accounting.meter import Meter, Sink
 from bursar.accounting.parts import SliceRule
-from bursar.model.event import LoggedEvent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
-    """What a provider says a pool cost in a period of whole hours, and when it said so."""
-
-    at_ms: int
-    pool: str
-    flavor: str
-    from_ms: int
-    to_ms: int
-    billed_micro_usd: int
+from bursar.model.event import BillReceived, LoggedEvent
 
 
 class Ledger:
@@ -44,21 +32,32 @@ class Ledger:
 
     def apply(self, event: LoggedEvent) -> None:
         self.meter.apply(event)
+        if isinstance(event, BillReceived):
+            self.rerate(event)
+
+    def carry(self) -> tuple[CarriedMeter, Carried]:
+        """What ``resume`` goes on from: the meter, and the balances in plain values."""
+        return carry_meter(self.meter), self.books.carry()
+
+    @staticmethod
+    def resume(meter: CarriedMeter, books: Carried, also: Sink | None = None) -> Ledger:
+        """The ledger that was carried."""
+        ledger = Ledger(meter.rule, also)
+        ledger.books.bring_in(books)
+        ledger.meter = resume_meter(meter, ledger.meter.sink)
+        ledger.books.accrue = ledger.meter.accrued
+        return ledger
 
     def at(self, now_ms: int) -> Books:
         """The books as of now; nothing is changed."""
         return self.books.at(now_ms)
 
-    def rerate(self, bill: Bill) -> Entry | None:
+    def rerate(self, bill: BillReceived) -> Entry | None:
         """Post what brings the books of a closed period to a real bill; what was posted stays."""
-        metered = sum(
-            -row.micro_usd
-            for row in self.books.hour_rows()
-            if row.kind is AccountKind.CAPACITY
-            and (row.pool, row.flavor) == (bill.pool, bill.flavor)
-            and bill.from_ms <= row.hour_ms < bill.to_ms
+        place = (bill.pool, bill.flavor)
+        more = bill.billed_micro_usd - self.books.capacity_micro_usd(
+            place, bill.from_ms, bill.to_ms
         )
-        more = bill.billed_micro_usd - metered
         if not more:
             return None
         into = account_of(AccountKind.ADJUSTMENT, bill.pool)

@@ -16,6 +16,7 @@ from bursar.accounting.holding import Holding
 from bursar.accounting.job_terms import JobTerms, LiveAttempt
 from bursar.accounting.node_meter import NodeMeter
 from bursar.accounting.parts import SliceRule
+from bursar.accounting.past_prices import PastPrices
 from bursar.model import event as ev
 from bursar.model.attempt import Placement, Task
 from bursar.model.errors import BrokenInvariant
@@ -43,6 +44,9 @@ class Meter:
         self.jobs: dict[str, JobTerms] = {}
         self.gone: dict[str, int] = {}
         """Nodes that went lately, and until when they were paid for: one may be told late to be back."""
+        self.over: Callable[[JobTerms], None] = _nobody_asks
+        """Told of each job to which nothing can happen any more, when its last entry is posted."""
+        self.prices = PastPrices()
         self._apply = _appliers(self)
 
     def apply(self, event: ev.LoggedEvent) -> None:
@@ -122,7 +126,7 @@ class Meter:
         job.is_cancelled = True
         if job.live is None:
             self._drop_claim(job, event.at_ms)
-            del self.jobs[job.id]
+            self._forget(job)
 
     def assigned(self, event: ev.AttemptAssigned) -> None:
         job, placement = self.jobs.get(event.job_id), event.placement
@@ -166,7 +170,11 @@ class Meter:
             job.failures += 1
             is_over = is_over or job.failures > job.retries
         if is_over:
-            del self.jobs[job.id]
+            self._forget(job)
+
+    def _forget(self, job: JobTerms) -> None:
+        del self.jobs[job.id]
+        self.over(job)
 
     def _end(self, job: JobTerms, at_ms: int, *, lost: bool) -> None:
         """Nothing is held any more; what was not saved is waste unless the job ended as it was meant to."""
@@ -243,6 +251,8 @@ class Meter:
             self._remove(self.nodes[name], event.at_ms)
         self.fleet = event.fleet
         self.pools = {pool.name: pool for pool in event.fleet.pools}
+        for declared in event.fleet.pools:
+            self.prices.note(declared, event.at_ms)
         for name, pool in homes.items():
             node, shape = self.nodes.get(name), self.pools[pool]
             if node is None:
@@ -270,6 +280,7 @@ class Meter:
         price = event.node_micro_usd_per_hour
         shape = replace(self.pools[event.pool], node_micro_usd_per_hour=price)
         self.pools[event.pool] = shape
+        self.prices.note(shape, event.at_ms)
         for node in self.nodes.values():
             if node.shape.name == event.pool:
                 node.settle(event.at_ms)
@@ -288,7 +299,7 @@ class Meter:
             job = self.jobs[job_id]
             self._end(job, at_ms, lost=True)
             if job.was_stopped_on_purpose:
-                del self.jobs[job_id]
+                self._forget(job)
         node.settle(at_ms)
         node.post_all()
         self.gone[node.id] = node.clock_ms
@@ -312,6 +323,10 @@ def _by_node(placement: Placement) -> list[tuple[str, tuple[Task, ...]]]:
     return [(node, tuple(theirs)) for node, theirs in found.items()]
 
 
+def _nobody_asks(_job: JobTerms) -> None:
+    """Until somebody wants to know."""
+
+
 def _nothing_changes(event: ev.LoggedEvent) -> None:
     """What it says is of no account: nobody comes to hold more or less by it, and no price changes."""
 
@@ -324,6 +339,7 @@ def _appliers(meter: Meter) -> dict[type, Callable[..., None]]:
         ev.AttemptAssigned: meter.assigned,
         ev.AttemptStarted: _nothing_changes,
         ev.CheckpointSaved: meter.saved,
+        ev.AttemptResumed: _nothing_changes,
         ev.AttemptStopping: _nothing_changes,
         ev.AttemptExpired: meter.expired,
         ev.AttemptPreempted: meter.ended,
@@ -336,8 +352,11 @@ def _appliers(meter: Meter) -> dict[type, Callable[..., None]]:
         ev.NodeDrained: _nothing_changes,
         ev.NodeRestored: _nothing_changes,
         ev.NodeLost: meter.node_lost,
+        ev.SpotNotice: _nothing_changes,
         ev.ForeignUsageSeen: meter.foreign_seen,
         ev.TenantChanged: _nothing_changes,
         ev.PriceChanged: meter.price_changed,
+        ev.BudgetLevelChanged: _nothing_changes,
         ev.FleetDeclared: meter.declared,
+        ev.BillReceived: _nothing_changes,
     }

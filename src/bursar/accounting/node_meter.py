@@ -40,7 +40,7 @@ class NodeMeter:
 
     __slots__ = (
         *("id", "shape", "price", "rule", "clock_ms", "carry", "capacity", "flavor"),
-        *("held", "kept", "idle", "_post", "_hour_end_ms"),
+        *("held", "kept", "idle", "empty_since_ms", "_post", "_hour_end_ms"),
         *("_gpu_milli", "_cpu_milli", "_memory_mib", "_taken", "_crowded", "_squeezed"),
     )
 
@@ -48,7 +48,7 @@ class NodeMeter:
         self.id = node_id
         self.rule = rule
         self._post = post
-        self.clock_ms = self._hour_end_ms = 0
+        self.clock_ms = self.empty_since_ms = self._hour_end_ms = 0
         self.carry = 0
         self.held: dict[str, Holding] = {}
         self.kept: dict[str, Holding] = {}
@@ -71,8 +71,13 @@ class NodeMeter:
 
     def begin(self, now_ms: int) -> None:
         """The node is there from now on."""
-        self.clock_ms = self.idle.since_ms = self.idle.from_ms = now_ms
+        self.clock_ms = self.empty_since_ms = self.idle.since_ms = self.idle.from_ms = now_ms
         self._hour_end_ms = now_ms // HOUR_MS * HOUR_MS + HOUR_MS
+
+    @property
+    def idle_micro_usd_per_hour(self) -> int:
+        """What of it nobody uses, at its price of now."""
+        return self.price * self.idle.part // PARTS
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -129,6 +134,7 @@ class NodeMeter:
         self._posted(holding)
         self._forget(holding)
         self._share_out()
+        self.empty_since_ms = self.clock_ms
 
     def keep(self, key: str, holding: Holding) -> None:
         """A place is kept for a job until others have left it."""

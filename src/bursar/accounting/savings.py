@@ -67,11 +67,17 @@ def savings(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> tuple[Savi
             baseline_micro_usd=_at_on_demand(used, on_demand),
             cost_micro_usd=paid,
         ),
-        Saving(
-            baseline=Baseline.NO_SHARING,
-            baseline_micro_usd=sum(_unshared(row) for row in used),
-            cost_micro_usd=sum(row.micro_usd for row in used),
-        ),
+        sharing_saving(used),
+    )
+
+
+def sharing_saving(rows: Iterable[HourRow]) -> Saving:
+    """What slices and shares of GPUs saved those who used them; no other price is needed for it."""
+    used = [row for row in rows if row.kind in OF_QUEUES]
+    return Saving(
+        baseline=Baseline.NO_SHARING,
+        baseline_micro_usd=sum(_unshared(row) for row in used),
+        cost_micro_usd=sum(row.micro_usd for row in used),
     )
 
 
@@ -86,7 +92,7 @@ def _at_on_demand(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> int:
         else:
             raise UserError(
                 f"what a node of the pool {row.pool!r} ({row.flavor}) costs on-demand is not known.",
-                fix=f"Give an on-demand price for {row.pool!r}.",
+                fix=f"Say what a node costs an hour on demand: --price {row.pool}=DOLLARS.",
                 code="no-on-demand-price",
             )
     return paid + sum(

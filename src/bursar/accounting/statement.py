@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -288,6 +288,31 @@ def _line(row: Row, cents: int) -> Line:
         gpu_milli_ms=gpu_milli_ms,
         cents=cents,
     )
+
+
+def without_jobs(statement: Statement) -> Statement:
+    """The same with one line for all jobs of a queue: cents are rounded anew, the sum is the same."""
+    found: dict[tuple[AccountKind, str, str, str], list[int]] = {}
+    for line in statement.lines:
+        cell = found.setdefault((line.kind, line.gpu_model, line.market, line.queue), [0, 0])
+        cell[0] += line.micro_usd
+        cell[1] += line.gpu_milli_ms
+    cents = cents_of([micro_usd for micro_usd, _ in found.values()], statement.cents)
+    lines = tuple(
+        Line(
+            kind=kind,
+            gpu_model=gpu_model,
+            market=market,
+            queue=queue,
+            micro_usd=micro_usd,
+            gpu_milli_ms=gpu_milli_ms,
+            cents=some,
+        )
+        for ((kind, gpu_model, market, queue), (micro_usd, gpu_milli_ms)), some in zip(
+            found.items(), cents, strict=True
+        )
+    )
+    return replace(statement, lines=lines)
 
 
 def round_to_cents(micro_usd: int) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive
 
+from bursar.accounting.ledger import Ledger
 from bursar.api.body import media_type_of, parse_json, read_body
 from bursar.api.problems import Refused, no_fleet
 from bursar.api.route import Route
@@ -191,6 +192,12 @@ class Desk:
         if self.plane.declaration() is None:
             raise no_fleet()
         return await self.wait(self.plane.ask(question))
+
+    async def ask_books(self, question: Callable[[Ledger, FleetState, int], T]) -> T:
+        """A question to the ledger, with the state beside it."""
+        if self.plane.declaration() is None:
+            raise no_fleet()
+        return await self.wait(self.plane.ask_books(question))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bursar import __version__
-from bursar.api import wire
+from bursar.api import wire, wire_cost
 from bursar.api.problems import CODES
 from bursar.api.route import Open, Parameter, Reply, Route
 from bursar.api.schemas import components, reference
@@ -27,7 +27,7 @@ def openapi(routes: Sequence[Route], job_document: dict[str, Any]) -> dict[str, 
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     kinds = {reply.kind for route in routes for reply in route.replies.values() if reply.kind}
-    kinds |= {wire.Problem, wire.FleetFiles, wire.TokenRequest}
+    kinds |= {wire.Problem, wire.FleetFiles, wire.TokenRequest, wire_cost.BillRequest}
     schemas = components(tuple(sorted(kinds, key=lambda kind: str(kind.__name__))))
     return {
         "openapi": "3.1.0",
@@ -124,11 +124,12 @@ def _parameter(one: Parameter, place: str) -> dict[str, Any]:
 
 def _reply(reply: Reply) -> dict[str, Any]:
     schema = reference(reply.kind) if reply.kind is not None else {}
-    if reply.media != (wire.JSON,):
-        schema = {"type": "string"}
+    text: dict[str, Any] = {"type": "string"}
     return {
         "description": reply.about,
-        "content": {media: {"schema": schema} for media in reply.media},
+        "content": {
+            media: {"schema": schema if media == wire.JSON else text} for media in reply.media
+        },
     }
 
 

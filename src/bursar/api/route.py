@@ -110,6 +110,8 @@ class Route:
     headers: tuple[Parameter, ...] = ()
     writes: bool = False
     """Only the leader answers it."""
+    takes_head: bool = False
+    """A GET that is also answered when only its headers are wanted."""
     is_audited: bool = False
     """A success is written to the audit log here; other changes write their own entry with themselves."""
 
@@ -202,8 +204,9 @@ class RouteTable:
         for pattern, others in self._patterns:
             found = pattern.fullmatch(path)
             if found is not None:
-                if method in others:
-                    return others[method], found.groupdict()
+                route = _taking(others, method)
+                if route is not None:
+                    return route, found.groupdict()
                 allowed |= others
         if allowed:
             return _by_method(allowed, method), {}
@@ -214,9 +217,17 @@ class RouteTable:
         )
 
 
+def _taking(methods: Mapping[str, Route], method: str) -> Route | None:
+    """The route for a method. HEAD goes to a GET that takes it; the server leaves the body out."""
+    if method == "HEAD" and (got := methods.get("GET")) is not None and got.takes_head:
+        return got
+    return methods.get(method)
+
+
 def _by_method(methods: Mapping[str, Route], method: str) -> Route:
-    if method in methods:
-        return methods[method]
+    route = _taking(methods, method)
+    if route is not None:
+        return route
     allowed = ", ".join(sorted(methods))
     raise Refused(
         f"this path does not take {method[:20]!r}.",

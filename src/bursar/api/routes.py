@@ -5,20 +5,26 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from bursar.api import wire
+from bursar.api import wire, wire_fleet
 from bursar.api.endpoints import (
     bundles,
     events,
     fleet,
+    interruption_stories,
+    interruptions,
     jobs,
     logs,
+    metrics,
     operate,
+    rules,
     submissions,
     tenants,
     tokens,
     waiting,
 )
+from bursar.api.metrics import MEDIA_TYPE
 from bursar.api.route import Body, Open, Parameter, Reply, Route
+from bursar.api.routes_cost import COST
 from bursar.api.schemas import reference
 from bursar.config.job_schema import job_schema
 from bursar.model.identity import Permission
@@ -167,6 +173,15 @@ JOBS = (
     ),
     Route(
         method="GET",
+        path="/v1/jobs/{job_id}/interruptions",
+        needs=Permission.READ_JOBS,
+        endpoint=interruption_stories.why_preempted,
+        about="What interrupted a job, what that cost, and what would help.",
+        replies={200: Reply(about="The story.", kind=wire.InterruptionStory)},
+        problems=(404,),
+    ),
+    Route(
+        method="GET",
         path="/v1/jobs/{job_id}/events",
         needs=Permission.READ_JOBS,
         endpoint=jobs.job_events,
@@ -239,6 +254,15 @@ JOBS = (
         headers=(LAST_EVENT,),
     ),
     Route(
+        method="GET",
+        path="/v1/bundles/{sha256}",
+        needs=Permission.WRITE_JOBS,
+        endpoint=bundles.get_bundle,
+        about="Whether your tenant has uploaded an archive already. HEAD asks the same.",
+        replies={200: Reply(about="It is here.", kind=wire.StoredBundle)},
+        takes_head=True,
+    ),
+    Route(
         method="PUT",
         path="/v1/bundles/{sha256}",
         needs=Permission.WRITE_JOBS,
@@ -294,6 +318,14 @@ FLEET = (
         endpoint=tenants.quota,
         about="What each tenant may hold, holds and borrows.",
         replies={200: Reply(about="One row for each tenant and resource.", kind=wire.QuotaPage)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/rules",
+        needs=Permission.READ_TENANTS,
+        endpoint=rules.list_findings,
+        about="What the house rules have to say about the fleet and its jobs as they are.",
+        replies={200: Reply(about="One row for each finding.", kind=wire.FindingPage)},
     ),
     Route(
         method="GET",
@@ -356,6 +388,14 @@ PEOPLE = (
 OPERATION = (
     Route(
         method="GET",
+        path="/metrics",
+        needs=Permission.READ_TENANTS,
+        endpoint=metrics.scrape,
+        about="Figures for Prometheus: of the tenants within reach, and of the fleet for those who see it.",
+        replies={200: Reply(about="Text, one figure a line.", media=(MEDIA_TYPE,))},
+    ),
+    Route(
+        method="GET",
         path="/v1/health",
         needs=Permission.OPERATE,
         endpoint=operate.health,
@@ -370,6 +410,17 @@ OPERATION = (
         about="Who did or tried what, newest first.",
         replies={200: Reply(about="A page of entries.", kind=wire.AuditPage)},
         query=(LIMIT, CURSOR),
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/{job_id}:interrupt",
+        needs=Permission.OPERATE,
+        endpoint=interruptions.interrupt,
+        about="Take a running job's virtual node away, announced or not, to see what becomes of the job.",
+        replies={200: Reply(about="The node, and when it goes.", kind=wire_fleet.Interrupted)},
+        problems=(409,),
+        body=_json_body(reference(wire_fleet.InterruptionRequest), 4 * KIB),
+        writes=True,
     ),
     Route(
         method="POST",
@@ -391,7 +442,7 @@ OPERATION = (
     ),
 )
 
-ROUTES: tuple[Route, ...] = (*PUBLIC, *JOBS, *FLEET, *PEOPLE, *OPERATION)
+ROUTES: tuple[Route, ...] = (*PUBLIC, *JOBS, *FLEET, *COST, *PEOPLE, *OPERATION)
 
 
 def job_document_schema() -> dict[str, Any]:

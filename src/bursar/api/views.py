@@ -9,7 +9,18 @@ from typing import Any, cast
 from bursar.api import wire
 from bursar.core.state import FleetState
 from bursar.model.attempt import Placement
-from bursar.model.event import AttemptAssigned, JobSubmitted, LoggedEvent, RoomClaimed
+from bursar.model.event import (
+    AttemptAssigned,
+    AttemptExpired,
+    AttemptPreempted,
+    AttemptResumed,
+    AttemptStopping,
+    CheckpointSaved,
+    JobSubmitted,
+    LoggedEvent,
+    RoomClaimed,
+    SpotNotice,
+)
 from bursar.model.explanation import (
     Alternative,
     Explanation,
@@ -19,7 +30,8 @@ from bursar.model.explanation import (
 )
 from bursar.model.identity import Token
 from bursar.model.job import JobSpec, WholeGpus
-from bursar.model.reason import Reason, WaitsForVictims, WouldDelay
+from bursar.model.past import GaveWay, PastEvent, line_of
+from bursar.model.reason import OverBudget, Reason, WaitsForVictims, WouldDelay
 from bursar.ports import AttemptRow, JobRow, Recorded
 
 ANOTHERS_JOB = "another tenant's job"
@@ -80,6 +92,9 @@ def job(row: JobRow) -> wire.Job:
         "gpus": gpus_held(placement) if placement is not None else gpus_wanted(row.spec),
         "pool": placement.pool if placement is not None else None,
         "micro_usd_per_hour": placement.micro_usd_per_hour if placement is not None else None,
+        "saved_step": row.saved_step,
+        "resumed_step": row.resumed_step,
+        "recovered": row.is_recovered,
         "labels": dict(row.labels),
     }
 
@@ -95,6 +110,9 @@ def attempt(row: AttemptRow) -> wire.Attempt:
         "started_at_ms": row.started_at_ms,
         "ended_at_ms": row.ended_at_ms,
         "saved_at_ms": row.saved_at_ms,
+        "saved_step": row.saved_step,
+        "resumed_at_ms": row.resumed_at_ms,
+        "resumed_step": row.resumed_step,
         "outcome": row.outcome,
         "exit_code": row.exit_code,
         "exit_signal": row.exit_signal,
@@ -132,10 +150,23 @@ def _detail(event: LoggedEvent) -> dict[str, Any]:
         return _place(event.placement)
     if isinstance(event, RoomClaimed):
         return {**_place(event.placement), "victims": len(event.victims)}
+    if isinstance(event, AttemptStopping) and event.why:
+        return {"why": event.why, "lost_micro_usd": event.lost_micro_usd}
+    if isinstance(event, AttemptExpired):
+        return {"why": event.why, "charged_micro_usd": event.charged_micro_usd}
+    if isinstance(event, CheckpointSaved | AttemptResumed | SpotNotice):
+        told = {name: getattr(event, name, None) for name in TOLD}
+        return {name: value for name, value in told.items() if value is not None}
     ended = getattr(event, "exit", None)
     if ended is not None:
-        return {"exit_code": ended.code, "exit_signal": ended.signal, "exit_detail": ended.detail}
+        cause = {"cause": event.cause.value} if isinstance(event, AttemptPreempted) else {}
+        how = {"exit_code": ended.code, "exit_signal": ended.signal, "exit_detail": ended.detail}
+        return how | cause
     return {}
+
+
+TOLD = ("step", "save_ms", "size_bytes", "source", "kind", "ends_at_ms")
+"""What is told of events on the way."""
 
 
 def _place(placement: Placement) -> dict[str, Any]:
@@ -156,7 +187,9 @@ def redacted(explanation: Explanation, seen: frozenset[str] | None, sees: Seen) 
     return replace(
         explanation,
         being_cleared=tuple(_job(one, sees) for one in explanation.being_cleared),
-        reasons=tuple(redacted_reason(one, sees) for one in explanation.reasons),
+        reasons=tuple(
+            redacted_reason(hide_spending(one, seen), sees) for one in explanation.reasons
+        ),
         holdings=tuple(_holding(one, seen) for one in explanation.holdings),
         alternatives=tuple(one for one in explanation.alternatives if one.spec.queue in seen),
     )
@@ -171,6 +204,13 @@ def redacted_reason(reason: Reason, sees: Seen) -> Reason:
             return replace(reason, victims=tuple(_job(one, sees) for one in reason.victims))
         case _:
             return reason
+
+
+def hide_spending(reason: Reason, seen: frozenset[str] | None) -> Reason:
+    """A reason without what tenants have spent together whom the caller does not all see."""
+    if not isinstance(reason, OverBudget) or seen is None or seen.issuperset(reason.queues):
+        return reason
+    return replace(reason, spent_micro_usd=0, amount_micro_usd=0, queues=(), is_hidden=True)
 
 
 def _job(job_id: str, sees: Seen) -> str:
@@ -226,8 +266,46 @@ def explanation(found: Explanation) -> wire.Explanation:
         ],
         "alternatives": [alternative(one) for one in found.alternatives],
         "expected_end_ms": found.expected_end_ms,
+        "micro_usd_per_hour": _price(found),
+        "past": [past(one, found.now_ms) for one in found.past],
         "text": list(found.lines()),
     }
+
+
+def _price(found: Explanation) -> int | None:
+    place = found.runs_on or found.starts_on
+    return found.cheapest_micro_usd_per_hour if place is None else place.micro_usd_per_hour
+
+
+def past(found: PastEvent, now_ms: int) -> wire.Past:
+    numbers = plain(found)
+    at_ms, attempt_number = numbers.pop("at_ms"), numbers.pop("attempt")
+    return {
+        "type": type(found).__name__,
+        "at_ms": at_ms,
+        "attempt": attempt_number,
+        "text": line_of(found, now_ms),
+        "numbers": numbers,
+    }
+
+
+def named_past(
+    events: tuple[PastEvent, ...], queues: Mapping[str, str], seen: frozenset[str] | None
+) -> tuple[PastEvent, ...]:
+    """What befell a job, with the queue of whoever took its place, or without his name.
+
+    ``queues`` has the queue of each job that is known; of the others nobody may be told.
+    """
+    return tuple(_named(one, queues, seen) if isinstance(one, GaveWay) else one for one in events)
+
+
+def _named(one: GaveWay, queues: Mapping[str, str], seen: frozenset[str] | None) -> GaveWay:
+    queue = queues.get(one.on_behalf_of)
+    if seen is None:
+        return replace(one, queue=queue or "")
+    if queue is None or queue not in seen:
+        return replace(one, on_behalf_of="a job", queue=wire.ANOTHER_TENANT)
+    return replace(one, queue=queue)
 
 
 def reason(found: Reason) -> wire.Reason:

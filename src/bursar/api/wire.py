@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
+from bursar.api.wire_cost import (
+    PlanEstimate as PlanEstimate,
+)
 from bursar.api.wire_fleet import (
     AuditPage as AuditPage,
 )
@@ -26,6 +29,12 @@ from bursar.api.wire_fleet import (
 )
 from bursar.api.wire_fleet import (
     FairRow as FairRow,
+)
+from bursar.api.wire_fleet import (
+    FindingPage as FindingPage,
+)
+from bursar.api.wire_fleet import (
+    FindingRow as FindingRow,
 )
 from bursar.api.wire_fleet import (
     Fleet as Fleet,
@@ -137,12 +146,51 @@ class Alive(TypedDict):
 
 
 class Submitted(TypedDict):
-    """A job was accepted: durable, and never lost from now on. ``ids`` has one for each array member."""
+    """A job was accepted: durable, and never lost from now on.
+
+    Of an array ``id`` is the id of all of it, which can be asked for like that of a job, and ``ids`` has
+    one for each member.
+    """
 
     id: str
     ids: list[str]
     state: State
     replayed: bool
+    findings: list[FindingRow]
+    """What house rules in dry-run would forbid of it; nothing was forbidden."""
+
+
+class Interruption(TypedDict):
+    """One interruption of a job. ``back_after_ms`` counts from the start of the next attempt."""
+
+    at_ms: int
+    attempt: int
+    cause: str
+    pool: str
+    ran_ms: int
+    lost_ms: int
+    lost_micro_usd: int
+    back_after_ms: int | None
+    waited_ms: int | None
+
+
+class InterruptionStory(TypedDict):
+    """A job's interruptions in numbers, what would help, and all of it in ``text``."""
+
+    id: str
+    interruptions: list[Interruption]
+    life_ms: int | None
+    saves: int
+    saves_every_ms: int | None
+    save_ms: int | None
+    advised_every_ms: int | None
+    back_ms: int | None
+    waited_ms: int
+    lost_ms: int
+    lost_micro_usd: int
+    spent_micro_usd: int
+    advice: list[str]
+    text: list[str]
 
 
 class BulkSubmitted(TypedDict):
@@ -150,10 +198,26 @@ class BulkSubmitted(TypedDict):
 
     ids: list[str]
     replayed: bool
+    findings: list[FindingRow]
+
+
+class ArrayMember(TypedDict):
+    """One job of an array."""
+
+    id: str
+    state: State
+
+
+class Array(TypedDict):
+    """Jobs that came in together under one id, and how many of them are in which state."""
+
+    size: int
+    states: dict[str, int]
+    members: list[ArrayMember]
 
 
 class Job(TypedDict):
-    """A job in a list."""
+    """A job in a list. An array has an id too and is shown as a job, with its members under ``array``."""
 
     id: str
     name: str
@@ -174,7 +238,12 @@ class Job(TypedDict):
     gpus: int
     pool: str | None
     micro_usd_per_hour: int | None
+    saved_step: int | None
+    resumed_step: int | None
+    recovered: bool | None
+    """Of a job that was started again: whether it has gone on from a known step, or saved since."""
     labels: dict[str, str]
+    array: NotRequired[Array]
 
 
 class Attempt(TypedDict):
@@ -189,6 +258,9 @@ class Attempt(TypedDict):
     started_at_ms: int | None
     ended_at_ms: int | None
     saved_at_ms: int | None
+    saved_step: int | None
+    resumed_at_ms: int | None
+    resumed_step: int | None
     outcome: str
     exit_code: int | None
     exit_signal: int | None
@@ -284,8 +356,21 @@ class Standing(TypedDict):
     text: str
 
 
+class Past(TypedDict):
+    """What stopped a job before: who took its place, which limit it came to, how it failed."""
+
+    type: str
+    at_ms: int
+    attempt: int
+    text: str
+    numbers: dict[str, Any]
+
+
 class Explanation(TypedDict):
-    """Everything there is to say about one job now. ``text`` says it in sentences."""
+    """Everything there is to say about one job now. ``text`` says it in sentences.
+
+    ``micro_usd_per_hour`` is what it costs where it runs, or would cost where that is cheapest.
+    """
 
     id: str
     state: State
@@ -297,6 +382,8 @@ class Explanation(TypedDict):
     standings: list[Standing]
     alternatives: list[Alternative]
     expected_end_ms: int | None
+    micro_usd_per_hour: int | None
+    past: list[Past]
     text: list[str]
 
 
@@ -339,11 +426,16 @@ class PlannedPlace(TypedDict):
 
 
 class Cost(TypedDict):
-    """What a job would cost. The most is known only with a maximum run time."""
+    """What a job would cost, all members of an array together.
+
+    The price is that of its place, or without one that of the cheapest pool that could run it. The most is
+    known only with a maximum run time or a ceiling. ``ceiling_micro_usd`` is what its user allows it to cost.
+    """
 
     micro_usd_per_hour: int | None
     expected_micro_usd: int | None
     max_micro_usd: int | None
+    ceiling_micro_usd: int | None
 
 
 class Plan(TypedDict):
@@ -356,11 +448,17 @@ class Plan(TypedDict):
     reasons: list[Reason]
     alternatives: list[Alternative]
     cost: Cost
+    warnings: list[str]
+    estimates: list[PlanEstimate]
+    estimates_note: str
     text: list[str]
 
 
 class Waiting(TypedDict):
-    """A waiting job. ``position`` counts everybody, also those you do not see."""
+    """A waiting job. ``position`` counts everybody, also those you do not see.
+
+    The price is that of the cheapest pool that could run it.
+    """
 
     id: str
     name: str
@@ -372,6 +470,7 @@ class Waiting(TypedDict):
     position: int
     is_exact: bool
     gpus: int
+    micro_usd_per_hour: int | None
     reasons: list[Reason]
     reason: str
 

@@ -193,6 +193,22 @@ class StoredBundle(TypedDict):
     size_bytes: int
 
 
+class InterruptionRequest(TypedDict):
+    """How a node is taken away: announced so long before (0: not at all), and for so long."""
+
+    notice_seconds: NotRequired[int]
+    absence_seconds: NotRequired[int]
+
+
+class Interrupted(TypedDict):
+    """Which node is taken away from under a job, and when it is back."""
+
+    job_id: str
+    node: str
+    lost_at_ms: int
+    back_at_ms: int
+
+
 class NodeChanged(TypedDict):
     node: str
     action: Literal["drained", "restored"]
@@ -212,3 +228,19 @@ class AuditRow(TypedDict):
 class AuditPage(TypedDict):
     items: list[AuditRow]
     next_cursor: str | None
+
+
+class FindingRow(TypedDict):
+    """What a house rule has to say about a job or a node. In ``dry-run`` it forbids nothing."""
+
+    rule: str
+    mode: str
+    owner: str
+    subject: str
+    text: str
+    fix: str
+    micro_usd_per_hour: int
+
+
+class FindingPage(TypedDict):
+    items: list[FindingRow]

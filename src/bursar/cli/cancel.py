@@ -109,7 +109,7 @@ def run_retry(parsed: argparse.Namespace) -> int:
         with still_at("submitting it again"):
             job = client.retry(parsed.job)
         if parsed.output in ("table", "wide"):
-            print("\n".join(job.ids), flush=True)
+            print(job.id, flush=True)
         else:
             made = {"id": job.id, "ids": list(job.ids), "retry_of": parsed.job}
             print_rows(parsed, RETRIED, [made])

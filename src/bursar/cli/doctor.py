@@ -10,9 +10,12 @@ from bursar.cli.listing import Column, Listing, Row, print_rows
 from bursar.cli.parsers import add_connection, add_format, new_parser
 from bursar.cli.session import still_at
 from bursar.model.errors import UserError
+from bursar.model.units import write_usd
 
 if TYPE_CHECKING:
+    from bursar.cli.checks import Check
     from bursar.cli.parsers import Subparsers
+    from bursar.wiring.proof import Proof
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -23,7 +26,8 @@ def add_parser(commands: Subparsers) -> None:
         (
             "check this machine, the state folder and the server; say what to do",
             "Exit code 0 when nothing failed; warnings do not count. --rebuild also proves, on the state "
-            "folder or database of a server, that replaying the log of events gives its tables.",
+            "folder or database of a server, that replaying the log of events gives its tables and its "
+            "ledger.",
         ),
         ("bursar doctor", "bursar doctor --rebuild --state ./state"),
     )
@@ -67,7 +71,18 @@ def _rebuild(parsed: argparse.Namespace) -> list[Row]:
     if proof.audit_breaks:
         told = f"{len(proof.audit_breaks):,} breaks; {proof.audit_breaks[0]}"
         audited = Check("audit", "fail", told, f"{keep}: somebody changed the audit log.")
-    return [replayed.row(), audited.row()]
+    return [replayed.row(), _books(proof, keep).row(), audited.row()]
+
+
+def _books(proof: Proof, keep: str) -> Check:
+    from bursar.cli.checks import Check
+
+    if proof.book_faults:
+        told = f"{len(proof.book_faults):,} differences; {proof.book_faults[0]}"
+        return Check("books", "fail", told, f"{keep}: the log is the truth.")
+    cost = write_usd(proof.micro_usd)
+    told = f"replaying the log gives the ledger to the micro-dollar; the fleet cost {cost}"
+    return Check("books", "ok", told, "")
 
 
 TONES: Final = {"ok": "green", "warn": "yellow", "fail": "red"}

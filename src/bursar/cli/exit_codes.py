@@ -35,8 +35,14 @@ BY_KIND: Final = {
 }
 
 
+WRONG_WORDS: Final = frozenset({"no-job-given", "two-jobs-given", "no-such-variable"})
+"""Codes of what is wrong in the words typed, found here before a server is asked."""
+
+
 def exit_code_of(error: UserError) -> int:
     """What an error is to a shell. The client's kinds count only where the client was in use."""
+    if error.code in WRONG_WORDS:
+        return WRONG_USAGE
     if sys.modules.get("bursar.client.errors") is None:
         return FAILED
     from bursar.client import errors

@@ -35,6 +35,9 @@ def add_job(parser: argparse.ArgumentParser) -> None:
     )
     changes.add_argument("--nodes", type=one_or_more, metavar="N", help="on so many nodes at once")
     changes.add_argument("--max-hours", type=float, metavar="H", help="stop it after so many hours")
+    changes.add_argument(
+        "--max-cost", metavar="USD", help="stop it when it has cost so many dollars"
+    )
     changes.add_argument("--workdir", metavar="DIR", help="a folder whose files go with the job")
     changes.add_argument(
         "--env",
@@ -92,6 +95,7 @@ def changes_of(parsed: argparse.Namespace) -> dict[str, object]:
         "gpus": _gpus(parsed.gpus),
         "num_nodes": parsed.nodes,
         "max_hours": parsed.max_hours,
+        "max_cost": parsed.max_cost,
         "workdir": os.path.abspath(parsed.workdir) if parsed.workdir else None,
         "envs": _variables(parsed.env) or None,
         "secrets": _variables(parsed.secret) or None,

@@ -144,8 +144,14 @@ def table_of(listing: Listing, rows: Sequence[Row], *, wide: bool) -> Table:
     cells = [[one_line(_shown(column.cell(row))) for column in columns] for row in rows]
     for number, column in enumerate(columns):
         longest = max(len(line[number]) for line in cells)
+        heading = column.heading
+        if column.whole and column.right:
+            longest = max(longest, len(heading))
+            heading = heading.rjust(longest)
+            for line in cells:
+                line[number] = line[number].rjust(longest)
         table.add_column(
-            column.heading,
+            heading,
             no_wrap=True,
             justify="right" if column.right else "left",
             overflow="ignore" if column.whole else "ellipsis",

@@ -13,16 +13,22 @@ from collections.abc import Callable, Sequence
 from bursar import __version__
 from bursar.cli import (
     cancel,
+    chaos,
     compare,
     completion,
+    cost,
     doctor,
     fleet,
     gpus,
     logs,
+    notify,
     plan,
     queue,
+    render,
+    rules,
     shares,
     simulate,
+    slurm,
     status,
     submit,
     tenant,
@@ -32,6 +38,7 @@ from bursar.cli import (
     up,
     whatif,
     why,
+    why_preempted,
 )
 from bursar.cli.colours import paint
 from bursar.cli.complaints import complain
@@ -108,9 +115,12 @@ def demo(parsed: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Command] = {
+    "budget": shares.run_budget,
     "cancel": cancel.run_cancel,
+    "chaos": chaos.run,
     "compare": compare.run,
     "completion": completion.run,
+    "cost": cost.run,
     "demo": demo,
     "doctor": doctor.run,
     "fair": shares.run_fair,
@@ -118,12 +128,16 @@ COMMANDS: dict[str, Command] = {
     "gpus": gpus.run,
     "launch": submit.run,
     "logs": logs.run,
+    "notify": notify.run,
     "plan": plan.run,
     "ps": queue.run,
     "queue": queue.run,
     "quota": shares.run_quota,
+    "render": render.run,
     "retry": cancel.run_retry,
+    "rules": rules.run,
     "simulate": simulate.run,
+    "slurm": slurm.run,
     "status": status.run,
     "submit": submit.run,
     "tenant": tenant.run,
@@ -134,11 +148,26 @@ COMMANDS: dict[str, Command] = {
     "whatif": whatif.run,
     "whoami": token.run_whoami,
     "why": why.run,
+    "why-preempted": why_preempted.run,
 }
 ALIASES = {"launch": "submit", "ps": "queue"}
 
-FOR_JOBS = (up, submit, plan, queue, why, status, logs, cancel)
-FOR_THE_FLEET = (top, gpus, shares, fleet, tenant, token, doctor)
+FOR_JOBS = (up, submit, plan, queue, why, why_preempted, status, logs, cancel)
+FOR_THE_FLEET = (
+    top,
+    gpus,
+    shares,
+    cost,
+    rules,
+    fleet,
+    tenant,
+    token,
+    notify,
+    chaos,
+    doctor,
+    render,
+    slurm,
+)
 FOR_STUDIES = (simulate, compare, whatif, trace)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from bursar.cli.amounts import at_most, moment, per_hour, until
-from bursar.cli.exit_codes import INFEASIBLE, OK, exit_code_of
+from bursar.cli.estimates import estimate_lines
+from bursar.cli.exit_codes import FAILED, INFEASIBLE, OK, exit_code_of
 from bursar.cli.job_options import add_job, document_of, with_queue
 from bursar.cli.listing import print_one
 from bursar.cli.parsers import add_connection, add_format, new_parser
@@ -35,6 +36,11 @@ def add_parser(commands: Subparsers) -> None:
         ("bursar plan job.yaml", "bursar plan --queue vision --gpus T4:4 --max-hours 6 -- ./train"),
     )
     add_job(parser)
+    parser.add_argument(
+        "--detailed-exitcode",
+        action="store_true",
+        help="exit with 0 only if it would start now, and with 1 if it would wait",
+    )
     add_format(parser)
     add_connection(parser)
 
@@ -52,6 +58,8 @@ def run(parsed: argparse.Namespace) -> int:
             print(line)
 
     print_one(parsed, found, tell)
+    if parsed.detailed_exitcode and found["feasible"]:
+        return OK if found["starts"] is not None and found["starts"]["now"] else FAILED
     return exit_code(found)
 
 
@@ -80,11 +88,14 @@ def short_lines(found: wire.Plan) -> Iterator[str]:
     if place is not None:
         yield f"runs on   {place_line(place)}"
     yield f"costs     {cost_line(found['cost'])}"
+    for warning in found["warnings"]:
+        yield f"warning   {one_line(warning)}"
 
 
 def long_lines(found: wire.Plan) -> Iterator[str]:
-    """Also why not now, and what would start it now."""
+    """Also what it would cost elsewhere, why it does not start now, and what would start it now."""
     yield from short_lines(found)
+    yield from estimate_lines(found)
     for reason in found["reasons"]:
         yield f"waits     {one_line(reason['text'])}"
     for other in found["alternatives"]:
@@ -124,7 +135,7 @@ def cost_line(cost: wire.Cost) -> str:
         cost["expected_micro_usd"],
     )
     if price is None:
-        return "unknown until it has a place"
+        return "unknown: no pool could run it"
     told = per_hour(price) if most is None else at_most(price, most)
     if most is None:
         told += ", without end: it has no maximum run time (max_hours)"

@@ -89,9 +89,7 @@ LISTING: Final = Listing(
         Column("POS", lambda row: row["position"], right=True),
         Column("PRIORITY", lambda row: row["priority"], right=True, only_wide=True),
         Column("GPUS", lambda row: row["gpus"], right=True),
-        Column(
-            "PRICE", lambda row: per_hour(row["micro_usd_per_hour"]), right=True, only_wide=True
-        ),
+        Column("PRICE", lambda row: per_hour(row["micro_usd_per_hour"]), right=True),
         Column("TIME", _time, right=True),
         Column("WHERE (WHY NOT)", _where_or_why),
     ),

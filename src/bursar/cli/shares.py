@@ -1,4 +1,4 @@
-"""``bursar quota`` and ``bursar fair``: what tenants may hold, and who is served next."""
+"""``bursar quota``, ``fair`` and ``budget``: what tenants may hold and spend, and who is served next."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 from bursar.cli.listing import Column, Listing, Row, show_list
 from bursar.cli.parsers import add_list, new_parser
 from bursar.cli.session import ask
+from bursar.model.calendar import write_moment
 from bursar.model.reason import write_amount
+from bursar.model.units import write_usd
 
 if TYPE_CHECKING:
     from bursar.cli.parsers import Subparsers
 
 
 def add_parser(commands: Subparsers) -> None:
-    """Both commands and their options."""
+    """The commands and their options."""
     quota = new_parser(
         commands,
         "quota",
@@ -36,7 +38,17 @@ def add_parser(commands: Subparsers) -> None:
         ),
         ("bursar fair", "bursar fair --watch 5"),
     )
-    for parser in (quota, fair):
+    budget = new_parser(
+        commands,
+        "budget",
+        (
+            "list what is spent, held and left of each budget, and when it is used up",
+            "Held is what open jobs may still cost: under a hard budget a job is let in only if so much is "
+            "left. Level is the last step that was reached, and what follows from it.",
+        ),
+        ("bursar budget", "bursar budget --tenant research -o json"),
+    )
+    for parser in (quota, fair, budget):
         parser.add_argument("--tenant", metavar="TENANT", help="only this tenant")
         add_list(parser, limit=500)
 
@@ -55,12 +67,27 @@ def run_fair(parsed: argparse.Namespace) -> int:
     )
 
 
+def run_budget(parsed: argparse.Namespace) -> int:
+    """Ask and show."""
+    return show_list(
+        parsed, BUDGET, lambda: _of(parsed, [*ask(parsed, lambda client: client.cost.budgets())])
+    )
+
+
 def _of(parsed: argparse.Namespace, rows: list[Row]) -> list[Row]:
     return [row for row in rows if parsed.tenant in (None, row["tenant"])][: parsed.limit]
 
 
 def _amount(row: Row, key: str, without: str = "-") -> str:
     return without if row[key] is None else write_amount(row["resource"], row[key])
+
+
+def _usd(row: Row, what: str) -> str:
+    return write_usd(row[f"{what}_micro_usd"])
+
+
+def _moment(at_ms: int | None, without: str) -> str:
+    return without if at_ms is None else write_moment(at_ms).removesuffix(" UTC")
 
 
 def _percent(permille: int) -> str:
@@ -84,6 +111,27 @@ QUOTA: Final = Listing(
         "limited_by",
     ),
     nothing="no tenant has a quota: everyone may hold what is free.",
+)
+BUDGET: Final = Listing(
+    columns=(
+        Column("TENANT", lambda row: row["tenant"], whole=True),
+        Column("BUDGET", lambda row: f"{_usd(row, 'amount')} a {row['period']}", right=True),
+        Column("KIND", lambda row: row["enforcement"], only_wide=True),
+        Column("SPENT", lambda row: _usd(row, "spent"), right=True),
+        Column("%", lambda row: str(row["percent"]), right=True),
+        Column("HELD", lambda row: _usd(row, "held"), right=True),
+        Column("LEFT", lambda row: _usd(row, "left"), right=True),
+        Column("LEVEL", lambda row: f"{row['level']} % {row['action']}" if row["level"] else "-"),
+        Column("$/H", lambda row: write_usd(row["micro_usd_per_hour"]), right=True),
+        Column("USED UP", lambda row: _moment(row["exhausted_ms"], "not in this period")),
+        Column("ENDS", lambda row: _moment(row["period_end_ms"], "-")),
+    ),
+    keys=(
+        *("tenant", "enforcement", "period", "period_start_ms", "period_end_ms"),
+        *("amount_micro_usd", "spent_micro_usd", "held_micro_usd", "left_micro_usd", "percent"),
+        *("level", "action", "micro_usd_per_hour", "exhausted_ms"),
+    ),
+    nothing="no tenant has a budget; they stand in the fleet file.",
 )
 FAIR: Final = Listing(
     columns=(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bursar.cli.parsers import Subparsers
     from bursar.client import Client
 
+SHOWN_MEMBERS: Final = 20
 STATES: Final = (
     *("blocked", "queued", "starting", "running", "stopping", "cancelling", "expiring"),
     *("succeeded", "failed", "cancelled"),
@@ -103,11 +104,15 @@ def about(job: Any) -> Iterator[str]:
         yield f"started     {moment(job['started_at_ms'])}, ran {run_time(job)}"
     if job["ended_at_ms"] is not None:
         yield f"ended       {moment(job['ended_at_ms'])}, exit {one_line(how_it_ended(job))}"
+    if "array" in job:
+        yield from _members(job["array"])
     if job["nodes"]:
         where = one_line(", ".join(job["nodes"]))
         yield f"runs on     {one_line(job['pool'])}: {where}, {per_hour(job['micro_usd_per_hour'])}"
     if job["failures"] or job["preemptions"]:
         yield f"so far      {job['failures']} failures, {job['preemptions']} preemptions"
+    if job["recovered"] is not None:
+        yield f"recovered   {recovery(job)}"
     if job["labels"]:
         told = ", ".join(f"{key}={value}" for key, value in sorted(job["labels"].items()))
         yield f"labels      {one_line(told)}"
@@ -115,6 +120,26 @@ def about(job: Any) -> Iterator[str]:
         yield f"attempt {attempt['attempt']:<3} {attempt_line(attempt)}"
     if job["state"] in ("blocked", "queued"):
         yield f"'bursar why {one_line(job['id'])}' says what it waits for."
+
+
+def recovery(job: Any) -> str:
+    """Whether a job that was started again is back, and from where it went on."""
+    told = [] if job["resumed_step"] is None else [f"went on from step {job['resumed_step']:,}"]
+    if job["saved_step"] is not None:
+        told.append(f"has saved step {job['saved_step']:,}")
+    if job["recovered"]:
+        return "yes: " + (", ".join(told) or "has saved since its restart")
+    return "not yet: it runs again, but has neither told from where it goes on nor saved anything"
+
+
+def _members(array: Any) -> Iterator[str]:
+    counts = ", ".join(f"{count} {state}" for state, count in array["states"].items())
+    yield f"array       {array['size']} jobs: {counts}"
+    shown = array["members"][:SHOWN_MEMBERS]
+    for member in shown:
+        yield f"member      {one_line(member['id'])} is {member['state']}"
+    if len(shown) < array["size"]:
+        yield f"            and {array['size'] - len(shown)} more; -o json lists all"
 
 
 def attempt_line(attempt: Any) -> str:
@@ -158,7 +183,8 @@ LISTING: Final = Listing(
             "preemptions",
         ),
         *("submitted_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "exit_signal"),
-        *("exit_detail", "nodes", "gpus", "pool", "micro_usd_per_hour", "labels"),
+        *("exit_detail", "nodes", "gpus", "pool", "micro_usd_per_hour"),
+        *("saved_step", "resumed_step", "recovered", "labels"),
     ),
     nothing="there is no such job; 'bursar submit job.yaml' makes one.",
 )

@@ -41,6 +41,11 @@ def add_parser(commands: Subparsers) -> None:
         aliases=("launch",),
     )
     add_job(parser)
+    parser.add_argument(
+        "--governed",
+        metavar="FLEET",
+        help="hand it to the Slurm that is here, which decides when; this fleet file says where",
+    )
     add_wait(parser)
     add_yes(parser)
     add_format(parser)
@@ -49,6 +54,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Submit, say the id, and stay if asked to."""
+    if parsed.governed:
+        return _to_slurm(parsed)
     document, changes = document_of(parsed)
     with connect(parsed) as client:
         changes = with_queue(client, document, changes)
@@ -58,12 +65,27 @@ def run(parsed: argparse.Namespace) -> int:
         with still_at("sending the job"):
             job = client.submit_document(client.prepare(document, changes))
         made = {"id": job.id, "ids": list(job.ids)}
-        print_one(parsed, made, lambda: print("\n".join(job.ids)))
+        print_one(parsed, made, lambda: print(job.id))
         sys.stdout.flush()
+        if len(job.ids) > 1:
+            say(f"an array of {len(job.ids):,} jobs: {job.ids[0]} to {job.ids[-1]}.")
+        for one in job.findings:
+            say(
+                f"{one['mode']} of rule {one['rule']} ({one['owner']}): {one['text']}. {one['fix']}"
+            )
         if stays(parsed):
             return stay(parsed, client, job)
     say(f"'bursar logs -f {job.id}' follows it, 'bursar why {job.id}' says what it waits for.")
     return OK
+
+
+def _to_slurm(parsed: argparse.Namespace) -> int:
+    """Past the server: what decides there is Slurm."""
+    from bursar.cli.slurm import hand_over
+    from bursar.wiring.slurm import SlurmOptions
+    from bursar.wiring.slurm_submit import Submitting
+
+    return hand_over(parsed, SlurmOptions(fleet=parsed.governed), Submitting())
 
 
 def _wanted(client: Client, document: Document, changes: dict[str, object]) -> bool:

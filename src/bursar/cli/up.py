@@ -41,6 +41,27 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--database", metavar="URL", help="postgresql://... instead of the embedded database"
     )
+    _add_address(parser)
+    parser.add_argument(
+        "--notify",
+        metavar="FILE",
+        help="a file with channels (Slack, webhooks, e-mail) through which people are told",
+    )
+    parser.add_argument(
+        "--submit", metavar="DIR", help="submit the jobs of this folder if none ever was"
+    )
+    parser.add_argument(
+        "--spot-notices",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="ask aws, gcp or azure whether this machine's spot nodes will be taken away, or "
+        "NODE=aws@http://host:port for one node; may be given several times",
+    )
+
+
+def _add_address(parser: argparse.ArgumentParser) -> None:
+    """Where it answers, and to whom."""
     parser.add_argument(
         "--host",
         default="127.0.0.1",
@@ -66,9 +87,6 @@ def add_parser(commands: Subparsers) -> None:
         metavar="NAME",
         help="a name that clients may call this server by; may be given several times",
     )
-    parser.add_argument(
-        "--submit", metavar="DIR", help="submit the jobs of this folder if none ever was"
-    )
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -84,7 +102,9 @@ def run(parsed: argparse.Namespace) -> int:
             port=parsed.port,
             allow_remote=parsed.allow_remote,
             allowed_hosts=tuple(parsed.allowed_host),
+            notify=Path(parsed.notify) if parsed.notify else None,
             submit=Path(parsed.submit) if parsed.submit else None,
+            spot_notices=tuple(parsed.spot_notices),
         ),
         say,
     )

@@ -52,7 +52,7 @@ def stay(parsed: argparse.Namespace, client: Client, job: Job) -> int:
 
     try:
         if parsed.follow:
-            follow(client, job.ids[0], {})
+            follow(client, job.id, {})
         with still_at(f"waiting for {job.id}"):
             state = job.wait(parsed.wait_seconds)
     except NotFound as gone:
@@ -65,21 +65,22 @@ def stay(parsed: argparse.Namespace, client: Client, job: Job) -> int:
         return exit_codes.JOB_NOT_FINISHED
     except KeyboardInterrupt:
         return left_alone(job.id)
-    shown = _decisive(job, state)
-    several = f" ({len(job.ids)} jobs)" if len(job.ids) > 1 else ""
+    members = job.members
+    shown = _decisive(members, state)
+    several = f" (one of {len(members):,} jobs)" if len(members) > 1 else ""
     say(f"{shown['id']} is {state}{several}.{_how(shown)}")
     if parsed.exit_code and state == "failed":
         return own_code(shown["exit_code"], shown["exit_signal"])
     return BY_STATE[state]
 
 
-def _decisive(job: Job, state: str) -> wire.JobDetail:
+def _decisive(members: tuple[Job, ...], state: str) -> wire.JobDetail:
     """Of an array, the first member that made it what it is."""
-    for member in job.members:
+    for member in members:
         shown = member.show()
         if shown["state"] == state:
-            return shown
-    return job.show()
+            break
+    return shown
 
 
 def left_alone(job_id: str) -> int:
@@ -92,7 +93,18 @@ def left_alone(job_id: str) -> int:
 
 
 def follow(client: Client, job_id: str, chosen: dict[str, str | int], *, raw: bool = False) -> None:
-    """Output as it comes, through every attempt, until the job is over."""
+    """Output as it comes, through every attempt, until the job is over; of an array, job by job."""
+    shown = client.show(job_id)
+    for member in shown["array"]["members"] if "array" in shown else ():
+        say(f"==> {member['id']} <==")
+        _follow_one(client, member["id"], chosen, raw=raw)
+    if "array" not in shown:
+        _follow_one(client, shown["id"], chosen, raw=raw)
+
+
+def _follow_one(
+    client: Client, job_id: str, chosen: dict[str, str | int], *, raw: bool = False
+) -> None:
     from bursar.client.outcome import ResultFilter
 
     state = client.show(job_id)["state"]

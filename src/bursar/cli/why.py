@@ -25,15 +25,24 @@ def add_parser(commands: Subparsers) -> None:
             "Tells every reason, in numbers: what is missing, who has it, when it should be back, where "
             "the job stands, and which smaller change would start it now at what cost.",
         ),
-        ("bursar why j-abcdefghij",),
+        ("bursar why j-abcdefghij", "bursar why 1234"),
     )
-    parser.add_argument("job", metavar="JOB", help="the id of a job")
+    parser.add_argument(
+        "job", metavar="JOB", help="the id of a job, or the number of one of the Slurm that is here"
+    )
     add_format(parser)
     add_connection(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Ask and tell."""
+    """Ask and tell: our server, or Slurm about a number of its own."""
+    if parsed.job[:1].isdigit():
+        from bursar.wiring.slurm import explain_slurm_job, slurm_story_json
+
+        story = explain_slurm_job(parsed.job)
+        told = "\n".join(story.lines())
+        print_one(parsed, slurm_story_json(story), lambda: print(lines(told)))
+        return OK
     found = ask(parsed, lambda client: client.why(parsed.job))
     print_one(parsed, found, lambda: print(lines("\n".join(found["text"]))))
     return OK

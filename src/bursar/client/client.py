@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 
-from bursar.api import wire
+from bursar.api import wire, wire_fleet
 from bursar.client.address import find_address, find_token
 from bursar.client.connection import Answer, Connection, Request
+from bursar.client.costs import Costs
 from bursar.client.document import SENT, Document, changes_for, naming, read_document
 from bursar.client.errors import Refused, Unreachable, refusal
 from bursar.client.job import Job
@@ -119,7 +120,9 @@ class Client:
         with naming(document):
             told = self._send("POST", "/v1/jobs", document.text.encode(), headers)
         made = cast(wire.Submitted, told)
-        return Job(self, made["id"], tuple(made["ids"]))
+        job = Job(self, made["id"], tuple(made["ids"]))
+        job.findings = tuple(made.get("findings", ()))
+        return job
 
     def submit_many(self, documents: Sequence[Mapping[str, object]]) -> list[str]:
         """Up to 1,000 documents, all or none."""
@@ -155,6 +158,10 @@ class Client:
 
     def why(self, job_id: str) -> wire.Explanation:
         return cast(wire.Explanation, self._get(f"{_job(job_id)}/why"))
+
+    def why_preempted(self, job_id: str) -> wire.InterruptionStory:
+        """What interrupted a job, what that cost, and what would help."""
+        return cast(wire.InterruptionStory, self._get(f"{_job(job_id)}/interruptions"))
 
     def events_of(self, job_id: str) -> list[wire.JobEvent]:
         return cast(wire.JobEvents, self._get(f"{_job(job_id)}/events"))["items"]
@@ -192,8 +199,21 @@ class Client:
     def quota(self) -> list[wire.QuotaRow]:
         return cast(wire.QuotaPage, self._get("/v1/quota"))["items"]
 
+    def findings(self) -> list[wire.FindingRow]:
+        """What the house rules have to say."""
+        return cast(wire.FindingPage, self._get("/v1/rules"))["items"]
+
+    def metrics(self) -> str:
+        """Figures for Prometheus."""
+        return self._ask("GET", "/metrics").body.decode("utf-8")
+
     def fair(self) -> list[wire.FairRow]:
         return cast(wire.FairPage, self._get("/v1/fair"))["items"]
+
+    @property
+    def cost(self) -> Costs:
+        """What things cost."""
+        return Costs(self)
 
     def tenants(self) -> list[wire.TenantRow]:
         return cast(wire.TenantPage, self._get("/v1/tenants"))["items"]
@@ -252,6 +272,14 @@ class Client:
     def restore(self, node: str) -> wire.NodeChanged:
         return cast(wire.NodeChanged, self._post(f"/v1/nodes/{quote(node, safe='')}:restore"))
 
+    def interrupt(
+        self, job_id: str, *, notice_seconds: int = 30, absence_seconds: int = 60
+    ) -> wire_fleet.Interrupted:
+        """Take a running job's virtual node away; without a notice it is killed at once."""
+        body = {"notice_seconds": notice_seconds, "absence_seconds": absence_seconds}
+        path = f"{_job(job_id)}:interrupt"
+        return cast(wire_fleet.Interrupted, self._post(path, body, repeatable=False))
+
     def openapi(self) -> dict[str, Any]:
         return cast(dict[str, Any], self._get("/v1/openapi.json"))
 
@@ -267,6 +295,10 @@ class Client:
         if bundle.sha256 not in self._uploaded and not self._has(path):
             self._ask("PUT", path, bundle.content, {"Content-Type": wire.BUNDLE})
         self._uploaded.add(bundle.sha256)
+
+    def stored_bundle(self, sha256: str) -> wire.StoredBundle:
+        """A bundle that somebody of your tenant has uploaded; ``NotFound`` when nobody has."""
+        return cast(wire.StoredBundle, self._get(f"/v1/bundles/{quote(sha256, safe='')}"))
 
     def _has(self, path: str) -> bool:
         try:

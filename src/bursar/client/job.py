@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bursar.client.errors import Denied, JobFailed, TimedOut
+from bursar.client.errors import Denied, JobFailed, Refused, TimedOut
 from bursar.client.outcome import ResultFilter, has_result, read_result, without_results
 
 if TYPE_CHECKING:
     from bursar.api import wire
     from bursar.client.client import Client
 
+IS_AN_ARRAY: Final = "is-an-array"
+"""The server's answer when one job is asked for and an array is named."""
 OVER: Final = frozenset({"succeeded", "failed", "cancelled"})
 FIRST_LOOK_SECONDS: Final = 0.05
 LONGEST_LOOK_SECONDS: Final = 2.0
@@ -24,6 +26,8 @@ class Job:
     def __init__(self, client: Client, job_id: str, ids: tuple[str, ...] = ()) -> None:
         self.id = job_id
         self.ids = ids or (job_id,)
+        self.findings: tuple[wire.FindingRow, ...] = ()
+        """What house rules in dry-run would forbid of it, as told when it was submitted."""
         self._client = client
 
     def __repr__(self) -> str:
@@ -31,36 +35,35 @@ class Job:
 
     @property
     def members(self) -> tuple[Job, ...]:
-        """The jobs of an array; of a single job, itself."""
-        if len(self.ids) == 1:
+        """The jobs of an array; of a single job, itself. The server is asked when only an id is known."""
+        if len(self.ids) > 1:
+            return tuple(Job(self._client, one) for one in self.ids)
+        array = self.show().get("array")
+        if array is None:
             return (self,)
-        return tuple(Job(self._client, one) for one in self.ids)
+        return tuple(Job(self._client, one["id"]) for one in array["members"])
 
     @property
     def state(self) -> str:
         """Where it is now. An array has failed when one member has, and is over when all are."""
-        states = [self._client.show(one)["state"] for one in self.ids]
-        return combined_state(states)
+        return self.show()["state"]
 
     def show(self) -> wire.JobDetail:
         """Everything the server knows about it."""
-        return self._client.show(self.ids[0])
+        return self._client.show(self.id)
 
     def wait(self, timeout: float | None = None) -> str:
         """Until it is over, and what became of it. The job goes on when the time is up."""
         give_up_at = None if timeout is None else time.monotonic() + timeout
-        return combined_state([self._wait_for(one, give_up_at) for one in self.ids])
-
-    def _wait_for(self, job_id: str, give_up_at: float | None) -> str:
         pause = FIRST_LOOK_SECONDS
         while True:
-            state = self._client.show(job_id)["state"]
+            state = self.state
             if state in OVER:
                 return state
             if give_up_at is not None and time.monotonic() + pause > give_up_at:
                 raise TimedOut(
-                    f"{job_id} is still {state}; it goes on without you.",
-                    fix=f"'bursar why {job_id}' says when it should start or be done.",
+                    f"{self.id} is still {state}; it goes on without you.",
+                    fix=f"'bursar why {self.id}' says when it should start or be done.",
                     code="still-going",
                 )
             time.sleep(pause)
@@ -69,17 +72,26 @@ class Job:
     def logs(self, *, follow: bool = False, **chosen: str | int) -> str | Iterator[str]:
         """All output so far; or with ``follow`` line by line until the job is over.
 
-        ``task``, ``stream``, ``tail`` and ``attempt`` choose.
+        ``task``, ``stream``, ``tail`` and ``attempt`` choose. The jobs of an array come one after the other.
         """
         if follow:
-            return self._following(chosen)
-        return without_results(self._client.log_text(self.ids[0], **chosen))
+            return self._following_all(chosen)
+        return without_results(self._client.log_text(self.id, **chosen))
+
+    def _following_all(self, chosen: dict[str, str | int]) -> Iterator[str]:
+        try:
+            yield from self._following(chosen)
+        except Refused as refused:
+            if refused.code != IS_AN_ARRAY:
+                raise
+            for member in self.members:
+                yield from member._following(chosen)
 
     def _following(self, chosen: dict[str, str | int]) -> Iterator[str]:
         """Whole lines, of each task and stream by itself, until the attempt is over."""
         filters: dict[tuple[int, str], ResultFilter] = {}
         begun: dict[tuple[int, str], str] = {}
-        for piece in self._client.follow_logs(self.ids[0], **chosen):
+        for piece in self._client.follow_logs(self.id, **chosen):
             source = (piece["task"], piece["stream"])
             text = filters.setdefault(source, ResultFilter()).feed(piece["text"])
             *lines, begun[source] = (begun.get(source, "") + text).split("\n")
@@ -88,15 +100,15 @@ class Job:
 
     def cancel(self) -> str:
         """Ask for its end, and give the state it is in then."""
-        return combined_state([self._client.cancel(one)["state"] for one in self.ids])
+        return self._client.cancel(self.id)["state"]
 
     def retry(self) -> Job:
         """The same once more, as a new job."""
-        return self._client.retry(self.ids[0])
+        return self._client.retry(self.id)
 
     def why(self) -> str:
         """Why it is where it is, when it will start, and what could be done, in sentences."""
-        return "\n".join(self._client.why(self.ids[0])["text"])
+        return "\n".join(self._client.why(self.id)["text"])
 
     def result(self, timeout: float | None = None) -> object:
         """What the function returned; what it raised is raised here too.
@@ -117,14 +129,6 @@ class Job:
         if state != "succeeded" and not has_result(output):
             raise _ended_without(self.id, state, shown)
         return read_result(output, self.id)
-
-
-def combined_state(states: Sequence[str]) -> str:
-    """One state for several jobs: what still goes on counts before what is over."""
-    going = [state for state in states if state not in OVER]
-    if going:
-        return going[0]
-    return next((state for state in ("failed", "cancelled") if state in states), "succeeded")
 
 
 def _ended_without(job_id: str, state: str, shown: wire.JobDetail) -> JobFailed:

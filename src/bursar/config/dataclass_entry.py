@@ -1,29 +1,36 @@
 """Reads any of our policy dataclasses from a mapping: its fields are the keys.
 
 A field added to the model can be written in the file from that day on. Times lose their unit in the
-key and carry it in the value: ``half_life: 7 d`` is ``half_life_ms``.
+key and carry it in the value: ``half_life: 7 d`` is ``half_life_ms``. Dollars are written as dollars:
+``usd_per_hour: 40`` is ``micro_usd_per_hour``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from bursar.config.entry import Entry
+from bursar.model.units import USD_MICRO
 
 Made = TypeVar("Made")
 TIME_SUFFIX = "_ms"
+MONEY = "micro_usd"
 
 
 @cache
 def keys_of(kind: Any) -> dict[str, str]:
     """The keys of a dataclass as they are written, and the fields they fill."""
-    names = [one.name for one in fields(kind) if one.init]
-    return {name.removesuffix(TIME_SUFFIX): name for name in names}
+    return {key_of(one.name): one.name for one in fields(kind) if one.init}
+
+
+def key_of(field: str) -> str:
+    """How a field is written: durations and dollars carry their unit in the value."""
+    return field.removesuffix(TIME_SUFFIX).replace(MONEY, "usd")
 
 
 def all_keys(kind: type) -> Iterator[str]:
@@ -32,6 +39,8 @@ def all_keys(kind: type) -> Iterator[str]:
     for key, field in keys_of(kind).items():
         yield key
         inner = _without_none(hints[field])
+        if get_origin(inner) is tuple:
+            inner = get_args(inner)[0]
         if is_dataclass(inner) and isinstance(inner, type):
             yield from all_keys(inner)
 
@@ -44,8 +53,20 @@ def read_dataclass(entry: Entry, kind: type[Made], leave_out: frozenset[str] = f
     said: dict[str, Any] = {}
     for key, value in entry.fields(fields_by_key).items():
         field = fields_by_key[key]
-        said[field] = _read(value, hints[field], is_time=field.endswith(TIME_SUFFIX))
+        if MONEY in field:
+            said[field] = value.in_units(USD_MICRO, "micro-dollar")
+        else:
+            said[field] = _read(value, hints[field], is_time=field.endswith(TIME_SUFFIX))
+    _refuse_what_is_missing(entry, described, said)
     return kind(**said)
+
+
+def _refuse_what_is_missing(entry: Entry, kind: Any, said: dict[str, Any]) -> None:
+    for one in fields(kind):
+        has_default = one.default is not MISSING or one.default_factory is not MISSING
+        if one.init and not has_default and one.name not in said:
+            fix = f"Write '{key_of(one.name)}: ...' below it."
+            raise entry.wrong(f"does not say {key_of(one.name)!r}", fix, "missing-key")
 
 
 def _read(entry: Entry, declared: Any, *, is_time: bool) -> Any:

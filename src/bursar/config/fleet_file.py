@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bursar.catalog.gpu_models import find_gpu_model
 from bursar.config import keys
-from bursar.config.dataclass_entry import read_dataclass
+from bursar.config.dataclass_entry import key_of, read_dataclass
 from bursar.config.entry import Entry, compose
 from bursar.config.pools import read_cluster, read_nodes, read_pool, read_short_pool
 from bursar.config.tenants import read_tenants
@@ -22,6 +23,7 @@ from bursar.core.admission.tenant_rules import policy_problems, tenant_problems
 from bursar.core.admission.values import value_problems
 from bursar.model.errors import UserError
 from bursar.model.fleet import Cluster, Fleet, Node, Pool
+from bursar.model.governance import Governance
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 
@@ -161,12 +163,26 @@ def _policies(sections: Mapping[str, list[Entry]], places: Places) -> Policies:
         entry = sections["policies"][0]
         places |= entry.named()
         policies = read_dataclass(entry, Policies, leave_out=frozenset({PRIORITY_CLASSES}))
+        policies = replace(policies, governance=_with_known_models(policies.governance, entry))
     if PRIORITY_CLASSES in sections:
         entry = sections[PRIORITY_CLASSES][0]
         places[PRIORITY_CLASSES] = entry
         classes = {name: one.whole() for name, one in entry.named().items()}
         policies = replace(policies, priority_classes=classes)
     return policies
+
+
+def _with_known_models(rules: Governance, entry: Entry) -> Governance:
+    """Rules name GPU models as people do; from here on each has one name."""
+    try:
+        restricted = tuple(
+            replace(rule, models=tuple(find_gpu_model(name).name for name in rule.models))
+            for rule in rules.restricted_models
+        )
+    except UserError as error:
+        where = entry.named()["governance"].named()["restricted_models"]
+        raise where.wrong(f"names a model: {error.problem}", error.fix, error.code) from error
+    return replace(rules, restricted_models=restricted)
 
 
 # -- what could not work -----------------------------------------------------------------------------
@@ -210,6 +226,6 @@ def _located(problem: Problem, places: Places, file: str) -> str:
     field = problem.field
     while field and field not in places:
         field = field[: max(field.rfind("."), field.rfind("["), 0)]
-    shown = problem.field.rpartition(".")[2] if field else problem.field
+    shown = key_of(problem.field.rpartition(".")[2]) if field else problem.field
     where = str(places[field].place) if field else file
     return f"{where}: {shown} {problem.text}."

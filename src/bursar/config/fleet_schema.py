@@ -9,10 +9,10 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from bursar.config import keys
-from bursar.config.dataclass_entry import TIME_SUFFIX, keys_of
+from bursar.config.dataclass_entry import MONEY, TIME_SUFFIX, keys_of
 from bursar.model.fleet import EngineKind, Market
 from bursar.model.policy import Policies, Reclaim, WithinQueue
-from bursar.model.tenant import BudgetPeriod, Enforcement, Queueing
+from bursar.model.tenant import BudgetAction, BudgetPeriod, Enforcement, Queueing
 
 Schema = dict[str, Any]
 
@@ -113,7 +113,16 @@ TENANT: Mapping[str, Schema] = {
         NUMBER,
         _mapping(
             keys.BUDGET,
-            {"usd": NUMBER, "period": _choice(BudgetPeriod), "enforcement": _choice(Enforcement)},
+            {
+                "usd": NUMBER,
+                "period": _choice(BudgetPeriod),
+                "enforcement": _choice(Enforcement),
+                "steps": _list_of(
+                    _mapping(
+                        keys.BUDGET_STEP, {"at_percent": WHOLE, "action": _choice(BudgetAction)}
+                    )
+                ),
+            },
         ),
     ),
     "queueing": _choice(Queueing),
@@ -142,7 +151,9 @@ def _policies() -> Schema:
 def _of_dataclass(kind: Any) -> Schema:
     hints = get_type_hints(kind)
     properties = {
-        key: _of_type(hints[field], is_time=field.endswith(TIME_SUFFIX))
+        key: NUMBER
+        if MONEY in field
+        else _of_type(hints[field], is_time=field.endswith(TIME_SUFFIX))
         for key, field in keys_of(kind).items()
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -15,13 +15,13 @@ from typing import Any
 
 import yaml
 
-from bursar.config.dataclass_entry import TIME_SUFFIX
+from bursar.config.dataclass_entry import MONEY, TIME_SUFFIX, key_of
 from bursar.config.entry import UNITS_MS
 from bursar.config.fleet_file import FleetFile
 from bursar.model.fleet import Cluster, Node, Pool
 from bursar.model.gpu import DEFAULT_MPS_CLIENT_LIMIT
 from bursar.model.policy import Policies, PreemptionPolicy
-from bursar.model.tenant import CPU, GPU, MEMORY, FlavorResource, Queueing, Quota, Tenant
+from bursar.model.tenant import CPU, GPU, MEMORY, Budget, FlavorResource, Queueing, Quota, Tenant
 from bursar.model.units import GIB_MIB, MILLI, USD_MICRO
 
 Plain = dict[str, Any]
@@ -146,16 +146,25 @@ def _tenant(tenant: Tenant, everyone: tuple[Tenant, ...]) -> Plain:
     if tenant.quotas:
         found["quotas"] = _quotas(tenant.quotas)
     if tenant.budget is not None:
-        found["budget"] = {
-            "usd": _amount(tenant.budget.amount_micro_usd, USD_MICRO),
-            "period": tenant.budget.period.value,
-            "enforcement": tenant.budget.enforcement.value,
-        }
+        found["budget"] = _budget(tenant.budget)
     if tenant.queueing is not Queueing.BEST_EFFORT:
         found["queueing"] = tenant.queueing.value
     if tenant.preemption != usual.preemption:
         found["preemption"] = _preemption(tenant.preemption)
     return found | ({"children": below} if below else {})
+
+
+def _budget(budget: Budget) -> Plain:
+    found: Plain = {
+        "usd": _amount(budget.amount_micro_usd, USD_MICRO),
+        "period": budget.period.value,
+        "enforcement": budget.enforcement.value,
+    }
+    if budget.steps:
+        found["steps"] = [
+            {"at_percent": one.at_percent, "action": one.action.value} for one in budget.steps
+        ]
+    return found
 
 
 def _quotas(quotas: Mapping[FlavorResource, Quota]) -> Plain:
@@ -203,19 +212,25 @@ def _changed(value: Any, usual: Any, leave_out: str = "") -> Plain:
         now, was = getattr(value, one.name), getattr(usual, one.name)
         if now == was or one.name == leave_out:
             continue
-        if is_dataclass(now):
+        if is_dataclass(now) and was is not None:
             found[one.name] = _changed(now, was)
         else:
-            found[one.name.removesuffix(TIME_SUFFIX)] = _plain(now, one.name.endswith(TIME_SUFFIX))
+            found[key_of(one.name)] = _plain(now, one.name)
     return found
 
 
-def _plain(value: Any, is_time: bool) -> Any:
+def _plain(value: Any, field: str) -> Any:
     if isinstance(value, tuple):
-        return [_plain(one, is_time) for one in value]
+        return [_plain(one, field) for one in value]
+    if is_dataclass(value):
+        return {
+            key_of(one.name): _plain(getattr(value, one.name), one.name) for one in fields(value)
+        }
+    if MONEY in field and value is not None:
+        return _amount(value, USD_MICRO)
     if isinstance(value, Enum):
         return value.value
-    return exact_duration(value) if is_time and value is not None else value
+    return exact_duration(value) if field.endswith(TIME_SUFFIX) and value is not None else value
 
 
 def exact_duration(duration_ms: int) -> str:

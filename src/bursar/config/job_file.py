@@ -29,10 +29,11 @@ NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTerms:
-    """What a document may leave to its surroundings: the queue, and when "now" is."""
+    """What a document may leave to its surroundings: the queue, when "now" is, and whose job it is."""
 
     default_queue: str | None = None
     now_ms: int | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,6 @@ class JobDocument:
     labels: Mapping[str, str] = field(default_factory=dict)
     document: str
     local_files: tuple[LocalFile, ...] = ()
-    max_cost_micro_usd: int | None = None
 
 
 _PLAIN_TERMS = JobTerms()
@@ -92,7 +92,6 @@ def _read(plain: Any, terms: JobTerms) -> JobDocument:
         labels=labels,
         document=_document(plain, spec, recipe, labels),
         local_files=local_files,
-        max_cost_micro_usd=said.get("max_cost"),
     )
 
 
@@ -110,9 +109,11 @@ def _spec(said: dict[str, Any], terms: JobTerms) -> JobSpec:
     if expected is not None and most is not None and expected > most:
         fix = "Lower expected_hours or raise max_hours."
         raise Wrong("is more than max_hours", fix, "expected-over-max").inside("expected_hours")
+    name = said.get("name", DEFAULT_NAME)
     return JobSpec(
-        name=said.get("name", DEFAULT_NAME),
+        name=name,
         queue=queue,
+        alike=(queue, terms.user, name) if terms.user is not None else (),
         groups=(_group(said, resources, wanted),),
         priority_class=said.get("priority", "normal"),
         preemptible=said.get("preemptible", True),
@@ -124,6 +125,7 @@ def _spec(said: dict[str, Any], terms: JobTerms) -> JobSpec:
         depends_on=said.get("depends_on", ()),
         retries=said.get("retries", 0),
         array_size=said.get("array", 1),
+        max_cost_micro_usd=said.get("max_cost"),
     )
 
 

@@ -413,7 +413,7 @@ JOB = KeyTable(
             schema=_either({"type": "number", "exclusiveMinimum": 0}, TIME),
         ),
         "max_cost": Key(
-            meaning="dollars that the job may cost at most",
+            meaning="dollars that all its tries may cost together; then it is stopped",
             read=_max_cost,
             schema={"type": ["number", "string"], "minimum": 0},
         ),

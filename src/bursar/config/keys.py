@@ -73,7 +73,12 @@ TENANT = {
 BUDGET = {
     "usd": "dollars for each period",
     "period": "day, week, month, quarter or year",
-    "enforcement": "soft: warn. hard: stop what would spend more",
+    "enforcement": "soft: warn. hard: let in only what the rest of the budget can pay for",
+    "steps": "what happens at which percentage; left out: what is usual for the enforcement",
+}
+BUDGET_STEP = {
+    "at_percent": "from so many percent of the amount on",
+    "action": "notify, block-borrowing, block-new, stop-preemptible or stop-all; includes those before",
 }
 QUOTA = {"gpus": "GPUs, parts allowed", "cpus": "CPUs", "memory_gib": "GiB of memory"}
 ALLOWANCE = {

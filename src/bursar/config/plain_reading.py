@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
@@ -119,8 +120,16 @@ def unknown_key(name: object, table: KeyTable) -> Wrong:
         return Wrong(problem, table.refused[plain], "not-supported", at_key=True)
     problem = f"{text!r} is not a key of {table.name}"
     meant = plain if plain in table.keys else table.meant.get(plain)
+    if meant is None:
+        meant = _nearly(plain, table)
     fix = f"Did you mean {meant!r}?" if meant else suggest(plain, table.keys, "key")
     return Wrong(problem, fix, "unknown-key", at_key=True)
+
+
+def _nearly(plain: str, table: KeyTable) -> str | None:
+    """A misspelt word for which there is a key of another name, or in another place."""
+    close = get_close_matches(plain, sorted({*table.keys, *table.meant}), n=1, cutoff=0.75)
+    return table.meant.get(close[0]) if close else None
 
 
 def members(value: Any, read: Read, most: int) -> list[Any]:

@@ -18,7 +18,9 @@ from bursar.model.tenant import (
     GPU,
     MEMORY,
     Budget,
+    BudgetAction,
     BudgetPeriod,
+    BudgetStep,
     Enforcement,
     FlavorResource,
     Queueing,
@@ -161,6 +163,15 @@ def _read_budget(entry: Entry) -> Budget:
         enforcement=(
             said["enforcement"].choice(Enforcement) if "enforcement" in said else usual.enforcement
         ),
+        steps=tuple(map(_read_step, said["steps"].members())) if "steps" in said else (),
+    )
+
+
+def _read_step(entry: Entry) -> BudgetStep:
+    said = entry.fields(keys.BUDGET_STEP)
+    require(entry, said, ("at_percent", "action"))
+    return BudgetStep(
+        at_percent=said["at_percent"].whole(), action=said["action"].choice(BudgetAction)
     )
 
 

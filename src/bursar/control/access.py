@@ -163,6 +163,6 @@ def no_such_tenant(name: str) -> UserError:
     """The same answer for a tenant that does not exist and one that is not yours to see."""
     return UserError(
         f"there is no tenant {name[:80]!r} within your reach.",
-        fix="List the tenants you may name with GET /v1/tenants.",
+        fix="'bursar tenant list' (GET /v1/tenants) lists those you may name.",
         code="no-such-tenant",
     )

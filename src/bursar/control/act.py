@@ -32,11 +32,12 @@ class StartAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopAct:
-    """End an attempt. ``grace_seconds`` None: as its recipe says."""
+    """End an attempt. ``grace_seconds`` None: as its recipe says, but ``at_most_seconds`` if given."""
 
     ref: AttemptRef
     engine: EngineKind
     grace_seconds: int | None = None
+    at_most_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,8 @@ class Actor:
                 if grace is None:
                     origin = self._reader.origin(ref.job_id)
                     grace = origin.recipe.grace_seconds if origin is not None else 0
+                if act.at_most_seconds is not None:
+                    grace = min(grace, act.at_most_seconds)
                 engine.stop(ref, grace)
             case PartitionAct(node=node, gpu=gpu, layout=layout):
                 engine.partition(node, gpu, layout)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from bursar.control.budget_door import BudgetDoor
 from bursar.control.live_state import LiveState
+from bursar.core.admission import AlikeJobs
 from bursar.core.state import FleetState
 from bursar.model.event import LoggedEvent
 from bursar.model.identity import Token
@@ -21,12 +25,19 @@ class Group:
         self.acknowledgements: dict[tuple[str, str], Acknowledgement] = {}
         self.tokens: dict[str, Token] = {}
         self.audit: list[AuditEntry] = []
+        self.alike_jobs = AlikeJobs()
+        """Jobs of this group that were found in order."""
         self.touched: set[tuple[str, type]] = set()
         """Which facts about which job are already among the events."""
 
     @property
     def state(self) -> FleetState:
         return self.live.state
+
+    @cached_property
+    def door(self) -> BudgetDoor:
+        """Hard budgets, and what this group has let in so far."""
+        return BudgetDoor(self.live.books.budgets, self.state, self.now_ms)
 
     @property
     def is_empty(self) -> bool:

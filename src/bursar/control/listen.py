@@ -2,42 +2,103 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
+from bursar.core.attempt_limits import write_limit
 from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
+from bursar.core.notices import MOST_UNPROMPTED, Ending, is_newer, is_news, why_it_stopped
 from bursar.core.state import FleetState
 from bursar.model import event as ev
+from bursar.model.attempt import PREEMPTED_EXIT, Exit
+from bursar.model.fleet import Fleet
 from bursar.model.job import JobState
 from bursar.model.report import (
     CheckpointReported,
+    ForeignSeen,
     NodeBack,
     NodeGone,
-    Progressed,
+    NoticeReport,
+    OfAttempt,
     Report,
     Resumed,
+    StopHeard,
     TasksEnded,
     TasksStarted,
 )
 
 
-def event_for(report: Report, state: FleetState, now_ms: int) -> ev.Event | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What must be known beside the state to understand a report."""
+
+    fleet: Fleet | None = None
+    """As it was declared: a node that comes back is what it was declared to be."""
+    saved: Mapping[str, int | None] = field(default_factory=dict)
+    """Jobs that told in the same breath that they saved something, and up to which step."""
+    warned: Collection[str] = ()
+    """Jobs that told in the same breath that somebody asked them to stop."""
+
+
+def event_for(
+    report: Report, state: FleetState, now_ms: int, beside: Beside | None = None
+) -> ev.Event | None:
     """The event that a report becomes. None: it is stale, or says what is known already."""
+    beside = beside or Beside()
     match report:
-        case TasksStarted() | TasksEnded() | CheckpointReported():
-            record = _fenced(report.job_id, report.attempt, state)
-            return None if record is None else _of_attempt(report, record, now_ms)
-        case Resumed() | Progressed():
-            return None
         case NodeGone(node=node):
             return ev.NodeLost(at_ms=now_ms, node=node) if node in state.pool_of_node else None
         case NodeBack(node=node):
-            known = state.pool_of_node.get(node)
-            if known is not None and not known.by_id[node].up:
-                return ev.NodeRestored(at_ms=now_ms, node=node)
-            return None
+            return _back(node, state, now_ms, beside.fleet)
+        case NoticeReport(node=node, source=source, kind=kind, ends_at_ms=ends_at_ms):
+            notice = ev.SpotNotice(
+                at_ms=now_ms, node=node, source=source, kind=kind, ends_at_ms=ends_at_ms
+            )
+            is_known = node not in state.pool_of_node or not is_news(
+                state.notices.get(node), notice
+            )
+            return None if is_known else notice
+        case ForeignSeen():
+            return _foreign(report, state, now_ms)
         case _:
-            assert_never(report)
+            record = _fenced(report.job_id, report.attempt, state)
+            if record is None:
+                return None
+            at_ms = _believable(report.at_ms, record, now_ms)
+            if isinstance(report, TasksEnded):
+                return _end(report.exit, record, at_ms, (state, beside))
+            return _on_the_way(report, record, at_ms)
+
+
+def _foreign(report: ForeignSeen, state: FleetState, now_ms: int) -> ev.Event | None:
+    """What others run there, when it is not what is known already."""
+    pool = state.pool_of_node.get(report.node)
+    if pool is None:
+        return None
+    known = pool.by_id[report.node].foreign
+    seen = (report.gpus, report.cpu_milli, report.memory_mib)
+    if seen == ((known.gpus, known.cpu_milli, known.memory_mib) if known else ((), 0, 0)):
+        return None
+    return ev.ForeignUsageSeen(
+        at_ms=now_ms,
+        node=report.node,
+        gpus=report.gpus,
+        cpu_milli=report.cpu_milli,
+        memory_mib=report.memory_mib,
+    )
+
+
+def _back(node: str, state: FleetState, now_ms: int, fleet: Fleet | None) -> ev.Event | None:
+    """A node that was closed or announced to go opens again; one that was lost joins anew."""
+    pool = state.pool_of_node.get(node)
+    if pool is not None:
+        is_as_ever = pool.by_id[node].up and node not in state.notices
+        return None if is_as_ever else ev.NodeRestored(at_ms=now_ms, node=node)
+    declared = next((one for one in fleet.nodes if one.id == node), None) if fleet else None
+    if declared is None or declared.pool not in state.pools:
+        return None
+    return ev.NodeAdded(at_ms=now_ms, node=declared)
 
 
 def _fenced(job_id: str, attempt: int, state: FleetState) -> JobRecord | None:
@@ -48,26 +109,81 @@ def _fenced(job_id: str, attempt: int, state: FleetState) -> JobRecord | None:
     return record
 
 
-def _of_attempt(
-    report: TasksStarted | TasksEnded | CheckpointReported, record: JobRecord, now_ms: int
-) -> ev.Event | None:
-    at_ms = _believable(report.at_ms, record, now_ms)
+def _on_the_way(report: OfAttempt, record: JobRecord, at_ms: int) -> ev.Event | None:
     job_id, attempt = record.id, record.attempt
     match report:
         case TasksStarted():
             if record.started_at_ms is not None:
                 return None
             return ev.AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
-        case CheckpointReported():
-            return ev.CheckpointSaved(at_ms=at_ms, job_id=job_id, attempt=attempt)
-        case TasksEnded(exit=how):
-            if how.code == 0:
-                return ev.AttemptSucceeded(at_ms=at_ms, job_id=job_id, attempt=attempt)
-            if record.told_to_stop:
-                return ev.AttemptPreempted(at_ms=at_ms, job_id=job_id, attempt=attempt, exit=how)
-            if record.state is JobState.CANCELLING:
-                return ev.AttemptPreempted(at_ms=at_ms, job_id=job_id, attempt=attempt, exit=how)
-            return ev.AttemptFailed(at_ms=at_ms, job_id=job_id, attempt=attempt, exit=how)
+        case CheckpointReported(step=step, save_ms=save_ms, size_bytes=size_bytes):
+            return ev.CheckpointSaved(
+                at_ms=at_ms,
+                job_id=job_id,
+                attempt=attempt,
+                step=step,
+                save_ms=save_ms,
+                size_bytes=size_bytes,
+            )
+        case Resumed(step=step):
+            return ev.AttemptResumed(at_ms=at_ms, job_id=job_id, attempt=attempt, step=step)
+        case StopHeard(source=source, ends_at_ms=ends_at_ms):
+            if record.told_to_stop or record.noticed or record.state is JobState.CANCELLING:
+                return None
+            assert record.placement is not None
+            return ev.SpotNotice(
+                at_ms=at_ms,
+                node=record.placement.tasks[0].node,
+                source=source,
+                kind=ev.NoticeKind.TERMINATE,
+                ends_at_ms=ends_at_ms,
+                job_id=job_id,
+                attempt=attempt,
+            )
+        case _:
+            return None
+
+
+def _end(
+    how: Exit,
+    record: JobRecord,
+    at_ms: int,
+    known: tuple[FleetState, Beside],
+) -> ev.Event:
+    """How an attempt ended: well, because something made it stop, or by its own fault."""
+    state, beside = known
+    saved = beside.saved
+    job_id, attempt = record.id, record.attempt
+    if how.code == 0:
+        return ev.AttemptSucceeded(at_ms=at_ms, job_id=job_id, attempt=attempt)
+    if record.state is JobState.EXPIRING:
+        how = _with_limit(how, record, at_ms)
+    end = Ending(
+        asks_again=how.code == PREEMPTED_EXIT,
+        was_killed=how.signal is not None,
+        has_saved=job_id in saved and is_newer(record, saved[job_id]),
+        was_warned=job_id in beside.warned,
+    )
+    cause = why_it_stopped(record, state.notices, end)
+    if cause is None:
+        if end.asks_again:
+            how = replace(how, detail=_in_vain(how.detail))
+        return ev.AttemptFailed(at_ms=at_ms, job_id=job_id, attempt=attempt, exit=how)
+    return ev.AttemptPreempted(at_ms=at_ms, job_id=job_id, attempt=attempt, exit=how, cause=cause)
+
+
+def _in_vain(detail: str) -> str:
+    told = (
+        f"it asked to be run again (exit code {PREEMPTED_EXIT}) more than {MOST_UNPROMPTED} times in a "
+        "row though nobody stopped it, and saved nothing newer"
+    )
+    return f"{told}; {detail}" if detail else told
+
+
+def _with_limit(how: Exit, record: JobRecord, at_ms: int) -> Exit:
+    """What ended a job at its limit stands with how it ended, so that nobody takes it for a fault."""
+    limit = write_limit(record, at_ms)
+    return replace(how, detail=f"{limit}; {how.detail}" if how.detail else limit)
 
 
 def _believable(at_ms: int, record: JobRecord, now_ms: int) -> int:

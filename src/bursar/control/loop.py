@@ -20,14 +20,25 @@ from bursar.control.group import Group
 from bursar.control.live_state import LiveState
 from bursar.control.requests import Request, TakeReports
 from bursar.control.subscription import Board
+from bursar.core.attempt_limits import paid_grace_ms
 from bursar.core.check import require_sound
 from bursar.core.cycle import decide
+from bursar.core.notices import notice_on, time_left_ms
 from bursar.core.orders import events_for
 from bursar.core.state import FleetState
-from bursar.model.decision import Hold, Order, PartitionGpu, PreemptJob, StartJob, StopJob
+from bursar.model.decision import (
+    EvacuateJob,
+    Hold,
+    Order,
+    PartitionGpu,
+    PreemptJob,
+    StartJob,
+    StopJob,
+)
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 from bursar.model.event import LoggedEvent, NodeLost, RoomReleased
 from bursar.model.fleet import EngineKind
+from bursar.model.units import SECOND_MS
 from bursar.ports import AttemptRef, Batch, Clock, Lead, Recorded, StaleLead, Store
 
 CYCLE_GAP_SECONDS = 0.2
@@ -39,9 +50,9 @@ STORE_PAUSE_SECONDS = 0.25
 
 
 class Question:
-    """Something to be worked out on the state as it is."""
+    """Something to be worked out on the state and the books as they are."""
 
-    def __init__(self, ask: Callable[[FleetState, int], Any]) -> None:
+    def __init__(self, ask: Callable[[LiveState, int], Any]) -> None:
         self.ask = ask
         self.future: Future[Any] = Future()
 
@@ -84,6 +95,8 @@ class Writer:
             self.answer(question)
         if self.live.is_declared and self.live.wake(self.clock.now_ms()):
             self._dirty = True
+        if self.live.is_declared and self._is_sure():
+            self._look_at_budgets()
         is_time = time.monotonic() - self._last_cycle >= CYCLE_GAP_SECONDS
         if self._is_sure() and self._dirty and is_time:
             try:
@@ -124,7 +137,7 @@ class Writer:
         if not question.future.set_running_or_notify_cancel():
             return
         try:
-            question.future.set_result(question.ask(self.live.state, self.clock.now_ms()))
+            question.future.set_result(question.ask(self.live, self.clock.now_ms()))
         except Exception as error:
             question.future.set_exception(error)
 
@@ -225,6 +238,17 @@ class Writer:
                         acts.append(StopAct(ref=ref, engine=engine, grace_seconds=0))
         return acts
 
+    def _look_at_budgets(self) -> None:
+        """Write down which budgets have passed a step or begun a new period; mostly it is too early."""
+        budgets, now_ms = self.live.books.budgets, self.clock.now_ms()
+        changes = budgets.look(self.live.state.budgets.levels, now_ms)
+        if not changes:
+            return
+        try:
+            self._commit(Batch(events=tuple(changes)))
+        except EngineFault:
+            budgets.look_again()
+
     # -- deciding --------------------------------------------------------------------------------
 
     def _cycle(self) -> None:
@@ -264,8 +288,8 @@ class Writer:
                         placement=placement,
                     )
                 ]
-            case PreemptJob(job_id=job_id) | StopJob(job_id=job_id):
-                return [stop_act(state, job_id)]
+            case PreemptJob(job_id=job_id) | StopJob(job_id=job_id) | EvacuateJob(job_id=job_id):
+                return [stop_act(state, job_id, self.clock.now_ms())]
             case PartitionGpu(node=node, gpu=gpu, layout=layout):
                 engine = engine_of(state, state.pool_of_node[node].spec.name)
                 return [PartitionAct(node=node, gpu=gpu, layout=layout, engine=engine)]
@@ -303,13 +327,18 @@ def engine_of(state: FleetState, pool: str) -> EngineKind:
     return state.clusters[state.pools[pool].spec.cluster].engine
 
 
-def stop_act(state: FleetState, job_id: str) -> StopAct:
-    """Stop a job's live attempt, as its recipe wants to be stopped."""
+def stop_act(state: FleetState, job_id: str, now_ms: int) -> StopAct:
+    """Stop a job's live attempt as its recipe wants, before its node goes and while it can be paid for."""
     record = state.jobs[job_id]
     assert record.placement is not None
+    notice = notice_on(state, record)
+    ends = [] if notice is None else [time_left_ms(notice, now_ms)]
+    if (paid_ms := paid_grace_ms(record, now_ms)) is not None:
+        ends.append(paid_ms)
     return StopAct(
         ref=AttemptRef(job_id=job_id, attempt=record.attempt),
         engine=engine_of(state, record.placement.pool),
+        at_most_seconds=min(ends) // SECOND_MS if ends else None,
     )
 
 

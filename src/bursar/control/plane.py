@@ -13,11 +13,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from bursar.accounting.ledger import Ledger
 from bursar.config.fleet_file import FleetFile
 from bursar.control.act import Act, Actor, Listener, StartAct
 from bursar.control.health import Health
+from bursar.control.interruption import Interrupted, Interruption, InterruptJob, NoticeWatch
 from bursar.control.live_state import LiveState
 from bursar.control.loop import Question, Writer, engine_of, stop_act
+from bursar.control.price_requests import Bill, Billed, ChangePrices, TakeBill
 from bursar.control.requests import (
     CancelJobs,
     DeclareFleet,
@@ -34,6 +37,7 @@ from bursar.control.subscription import Board, Subscription
 from bursar.core.state import FleetState
 from bursar.model.attempt import Exit
 from bursar.model.errors import EngineFault
+from bursar.model.event import PriceChanged
 from bursar.model.fleet import EngineKind
 from bursar.model.identity import MEMBER_OF_ALL, Identity, Permission, Role, Token
 from bursar.model.job import JobState
@@ -43,6 +47,7 @@ from bursar.ports import (
     AuditEntry,
     Clock,
     Engine,
+    InterruptionSource,
     Recorded,
     StaleLead,
     Store,
@@ -91,6 +96,8 @@ class PlaneOptions:
     """Keeps a text that explains a fault of ours, and says where."""
     on_lead: Callable[[], None] = field(default=_nothing)
     """Called when this process has begun to lead."""
+    notices: Sequence[InterruptionSource] = ()
+    """Where providers announce that nodes will be taken away."""
     on_end: Callable[[], None] = field(default=_nothing)
     """Called when the writer has died: this process is of no use any more and should end."""
 
@@ -113,7 +120,7 @@ class ControlPlane:
         self._board = Board()
         self._writer = Writer(store, LiveState(), clock or SteadyClock(), self._board)
         self._actor: Actor | None = None
-        self._listeners: list[Listener] = []
+        self._listeners: list[Listener | NoticeWatch] = []
         self._closing = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bursar-writer", daemon=True)
@@ -196,6 +203,14 @@ class ControlPlane:
         """Remember that somebody did or tried something."""
         return self._put(NoteAudit(entry=entry))
 
+    def take_bill(self, who: Identity, bill: Bill) -> Future[Billed]:
+        """Bring the books of a period that is over to what a provider billed."""
+        return self._put(TakeBill(who=who, bill=bill))
+
+    def change_prices(self, changes: Sequence[PriceChanged]) -> Future[tuple[PriceChanged, ...]]:
+        """Let pools cost what a cloud asks from now on; the answer is what changed."""
+        return self._put(ChangePrices(changes=changes))
+
     def drain(self, who: Identity, node: str) -> Future[None]:
         """Nothing new starts there."""
         return self._put(SetNodeUp(who=who, node=node, up=False))
@@ -203,6 +218,10 @@ class ControlPlane:
     def restore(self, who: Identity, node: str) -> Future[None]:
         """It takes jobs again."""
         return self._put(SetNodeUp(who=who, node=node, up=True))
+
+    def interrupt(self, who: Identity, job_id: str, terms: Interruption) -> Future[Interrupted]:
+        """Take a running job's node away, as a provider would, to see what becomes of the job."""
+        return self._put(InterruptJob(who=who, job_id=job_id, terms=terms, engines=self._engines))
 
     def _put(self, request: Request) -> Future[Any]:
         if not self.is_leader:
@@ -215,6 +234,14 @@ class ControlPlane:
 
     def ask(self, question: Callable[[FleetState, int], T]) -> Future[T]:
         """Work something out on the state as it is now, in between two turns of the writer."""
+        return self.ask_live(lambda live, now_ms: question(live.state, now_ms))
+
+    def ask_books(self, question: Callable[[Ledger, FleetState, int], T]) -> Future[T]:
+        """Read the ledger as it is now: copy out plain rows, and work on them in a thread of your own."""
+        return self.ask_live(lambda live, now_ms: question(live.books.ledger, live.state, now_ms))
+
+    def ask_live(self, question: Callable[[LiveState, int], T]) -> Future[T]:
+        """Read state and books together, as they are now; copy what is given away."""
         asked = Question(question)
         self._writer.inbox.put(asked)
         return asked.future
@@ -280,6 +307,8 @@ class ControlPlane:
             try:
                 self._begin_to_lead()
                 self._options.on_lead()
+                if self._ready.is_set():
+                    self._options.tell("this process has taken the lead")
                 self._ready.set()
                 while not self._closing.is_set():
                     self._writer.turn()
@@ -333,8 +362,9 @@ class ControlPlane:
         self._recover()
         actor.start()
         for engine in self._distinct_engines():
-            listener = Listener(engine, self._hear_of(engine))
-            self._listeners.append(listener)
+            self._listeners.append(Listener(engine, self._hear_of(engine)))
+        self._listeners += [NoticeWatch(one, self._hear) for one in self._options.notices]
+        for listener in self._listeners:
             listener.start()
         writer.decide_soon()
 
@@ -358,7 +388,7 @@ class ControlPlane:
                 continue
             known = not engine.unknown([ref])
             if known and record.told_to_stop:
-                acts.append(stop_act(state, ref.job_id))
+                acts.append(stop_act(state, ref.job_id, self._writer.clock.now_ms()))
             elif not known and record.state is JobState.STARTING and not record.told_to_stop:
                 acts.append(
                     StartAct(ref=ref, engine=kind, spec=record.spec, placement=record.placement)

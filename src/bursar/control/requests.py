@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from bursar.config.fleet_file import FleetFile
 from bursar.control.group import Group
-from bursar.control.listen import event_for
+from bursar.control.house_rules import governed
+from bursar.control.listen import Beside, event_for
 from bursar.control.submission import (
     IdempotencyKey,
     Submission,
@@ -18,20 +19,30 @@ from bursar.control.submission import (
     key_used_otherwise,
     new_job_id,
 )
-from bursar.core.admission import submissions
+from bursar.core.admission import Arrival, submissions_beside
+from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.event import (
+    CheckpointSaved,
     FleetDeclared,
     JobCancelled,
     JobSubmitted,
     NodeDrained,
     NodeLost,
     NodeRestored,
+    SpotNotice,
 )
 from bursar.model.fleet import EngineKind
 from bursar.model.identity import MEMBER_OF_ALL, Identity, Token
 from bursar.model.job import JobSpec, JobState
-from bursar.model.report import NodeBack, NodeGone, Report, TasksEnded
+from bursar.model.report import (
+    ForeignSeen,
+    NodeBack,
+    NodeGone,
+    NoticeReport,
+    Report,
+    TasksEnded,
+)
 from bursar.model.reshape import reshaped
 from bursar.ports import Acknowledgement, AttemptRef, AuditEntry, JobOrigin
 
@@ -85,12 +96,12 @@ class SubmitJobs:
         ids: list[str] = []
         events: list[JobSubmitted] = []
         origins: dict[str, JobOrigin] = {}
+        findings: list[Finding] = []
         for one in self.submissions:
-            spec = replace(
-                without_what_is_met(one.spec, self.who, group),
-                alike=(one.spec.queue, self.who.user, one.spec.name),
-            )
-            made = submissions(spec, new_job_id(), group.now_ms, group.state, self.known_models)
+            made = submissions_beside(self._arrival(one.spec, group), group.alike_jobs)
+            made, said = governed(made, one.labels, group.state)
+            made = group.door.with_holds(made, one.recipe.grace_seconds)
+            findings += said
             origin = JobOrigin(
                 owner=self.who.user, recipe=one.recipe, labels=one.labels, document=one.document
             )
@@ -98,11 +109,25 @@ class SubmitJobs:
                 origins[event.job_id] = origin
                 ids.append(event.job_id)
             events += made
+        group.door.let_in(events, lambda tenant: _sees(self.who, tenant, group))
         group.events += events
         group.origins |= origins
         self._acknowledge(group, ids)
-        answer = Submitted(job_ids=tuple(ids))
+        answer = Submitted(job_ids=tuple(ids), findings=tuple(findings))
         return lambda: answer
+
+    def _arrival(self, spec: JobSpec, group: Group) -> Arrival:
+        """A job at the door, as it is kept: with what it waits for, and whom its run time is learned from."""
+        if spec.depends_on:
+            spec = without_what_is_met(spec, self.who, group)
+        alike = (spec.queue, self.who.user, spec.name)
+        return Arrival(
+            spec=spec if spec.alike == alike else replace(spec, alike=alike),
+            job_id=new_job_id(),
+            at_ms=group.now_ms,
+            state=group.state,
+            known_models=self.known_models,
+        )
 
     def _acknowledge(self, group: Group, ids: list[str]) -> None:
         if self.key is not None:
@@ -126,25 +151,35 @@ def without_what_is_met(spec: JobSpec, who: Identity, group: Group) -> JobSpec:
 
     A job that the caller may not see is answered exactly as one that does not exist.
     """
-    unmet = []
-    for name in spec.depends_on:
-        first = f"{name}[0]"
-        known = name if name in group.state.jobs else first if first in group.state.jobs else None
+    unmet = [name for named in spec.depends_on for name in _unmet_members(named, who, group)]
+    return spec if unmet == list(spec.depends_on) else replace(spec, depends_on=tuple(unmet))
+
+
+def _unmet_members(named: str, who: Identity, group: Group) -> Iterator[str]:
+    """What is not over yet of a job, or of the members of an array that is named as a whole."""
+    for name in _members(named, group):
+        known = group.state.jobs.get(name)
         if known is not None:
-            if not _sees(who, group.state.jobs[known].spec.queue, group):
-                raise _no_such_dependency(name)
-            unmet.append(name)
+            if not _sees(who, known.spec.queue, group):
+                raise _no_such_dependency(named)
+            yield name
             continue
         row = group.reader.job(name)
         if row is None or not _sees(who, row.queue, group):
-            raise _no_such_dependency(name)
+            raise _no_such_dependency(named)
         if row.state is not JobState.SUCCEEDED:
             raise UserError(
                 f"depends_on: {name} is {row.state}; this job would wait for ever.",
                 fix=f"'bursar retry {name}' and depend on the new job, or leave it out.",
                 code="dependency-failed",
             )
-    return spec if len(unmet) == len(spec.depends_on) else replace(spec, depends_on=tuple(unmet))
+
+
+def _members(name: str, group: Group) -> Sequence[str]:
+    """The jobs of an array that is named as a whole; else what is named."""
+    if name in group.state.jobs:
+        return (name,)
+    return [member for member, _ in group.reader.members(name)] or (name,)
 
 
 def _sees(who: Identity, queue: str, group: Group) -> bool:
@@ -163,7 +198,7 @@ def _no_such_dependency(name: str) -> UserError:
 
 @dataclass(slots=True, kw_only=True)
 class CancelJobs:
-    """Each that is not over yet."""
+    """Each that is not over yet and was not cancelled before."""
 
     who: Identity
     job_ids: Sequence[str]
@@ -172,7 +207,8 @@ class CancelJobs:
 
     def prepare(self, group: Group) -> Answer:
         for job_id in self.job_ids:
-            if job_id in group.state.jobs:
+            record = group.state.jobs.get(job_id)
+            if record is not None and record.state is not JobState.CANCELLING:
                 group.note(JobCancelled(at_ms=group.now_ms, job_id=job_id), job_id)
         return lambda: {job_id: self._state_of(group, job_id) for job_id in self.job_ids}
 
@@ -311,8 +347,17 @@ class TakeReports:
 
     def prepare(self, group: Group) -> Answer:
         ended: list[AttemptRef] = []
+        before = group.events
+        saved = {one.job_id: one.step for one in before if isinstance(one, CheckpointSaved)}
+        warned = {one.job_id or "" for one in before if isinstance(one, SpotNotice)}
+        declared = group.live.declared.fleet if group.live.declared else None
+        beside = Beside(fleet=declared, saved=saved, warned=warned)
         for report in self.reports:
-            event = event_for(report, group.state, group.now_ms)
+            event = event_for(report, group.state, group.now_ms, beside)
+            if isinstance(event, CheckpointSaved):
+                saved[event.job_id] = event.step
+            elif isinstance(event, SpotNotice):
+                warned.add(event.job_id or "")
             if isinstance(report, TasksEnded):
                 ended.append(AttemptRef(job_id=report.job_id, attempt=report.attempt))
             if event is None or not group.note(event, _subject(report)):
@@ -322,7 +367,7 @@ class TakeReports:
 
 def _subject(report: Report) -> str:
     match report:
-        case NodeGone(node=node) | NodeBack(node=node):
-            return node
+        case NodeGone() | NodeBack() | NoticeReport() | ForeignSeen():
+            return report.node
         case _:
             return report.job_id

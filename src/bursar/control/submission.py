@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.job import JobSpec
 from bursar.model.recipe import Recipe
@@ -41,6 +42,8 @@ class Submitted:
 
     job_ids: tuple[str, ...]
     replayed: bool = False
+    findings: tuple[Finding, ...] = ()
+    """What the house rules had to say, and did not forbid."""
 
 
 class NotLeader(Exception):

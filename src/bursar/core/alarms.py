@@ -13,23 +13,29 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
+from bursar.core.attempt_limits import with_ceiling
 from bursar.core.experience import STEPS, step_begins_ms, step_of
 from bursar.core.lifecycle import LIVE
 from bursar.core.line import FAR_FUTURE_MS, JobRecord
 from bursar.core.state import FleetState
 from bursar.model.event import (
     AttemptAssigned,
+    AttemptResumed,
     AttemptStarted,
     CheckpointSaved,
     Event,
     JobSubmitted,
+    PriceChanged,
 )
 from bursar.model.job import JobState
 from bursar.model.policy import OrderTerm, Policies, WithinQueue
 from bursar.model.units import MILLI
 
 NEVER_MS = 1 << 62
+PILED_UP = 4_096
+"""Alarms that nobody has asked for; when there are more, those of attempts that are over are dropped."""
 _LEAST_ATTAINED = OrderTerm.LEAST_ATTAINED
 _LATER_IN_ORDER = WithinQueue.LATER_IN_ORDER
 
@@ -43,7 +49,7 @@ class Wake:
     attempt: int
 
 
-QUIET = frozenset({AttemptStarted, CheckpointSaved})
+QUIET = frozenset({AttemptStarted, CheckpointSaved, AttemptResumed})
 """Events that give nobody room, quota or rank: no hold can end by them."""
 
 
@@ -54,22 +60,16 @@ def calls_for_a_cycle(events: Iterable[Event]) -> bool:
 
 def wakes_after(state: FleetState, event: Event) -> Iterable[Wake]:
     """The moments at which time alone may matter, now that an event has been applied."""
-    if isinstance(event, AttemptAssigned):
-        return _after_assignment(state, event)
-    return other_wakes_after(state, event)
-
-
-def other_wakes_after(state: FleetState, event: Event) -> Iterable[Wake]:
-    """The same without those that ``AttemptAlarms`` tells."""
     match event:
-        case AttemptStarted(job_id=job_id):
-            started = state.jobs.get(job_id)
-            return () if started is None else _after_start(state, started)
+        case AttemptAssigned():
+            return _after_assignment(state, event)
+        case AttemptStarted(job_id=job_id) if (started := state.jobs.get(job_id)) is not None:
+            return [*wakes_after_start(state, started), *_first_outlasting(state, started)]
         case JobSubmitted(job_id=job_id):
-            record = state.jobs[job_id]
-            if record.deadline_ms is None and not state.policies.order.aging_step_ms:
-                return ()
-            return _after_submission(state, record)
+            return wakes_after_submission(state, state.jobs[job_id])
+        case PriceChanged(pool=pool):
+            repriced = with_ceiling(state, pool)
+            return [wake for one in repriced for wake in wakes_after_start(state, one)]
         case _:
             return ()
 
@@ -90,26 +90,31 @@ def _after_assignment(state: FleetState, event: AttemptAssigned) -> Iterator[Wak
         yield Wake(at_ms=end_at_ms, job_id=event.job_id, attempt=event.attempt)
 
 
-def _after_start(state: FleetState, started: JobRecord) -> list[Wake]:
+def wakes_after_start(state: FleetState, started: JobRecord) -> Iterable[Wake]:
+    """When an attempt will be over its limit, or fall behind others by what it has had."""
+    falls = _LEAST_ATTAINED in state.policies.order.terms
+    if started.limit_at_ms is None and not falls:
+        return ()
     moments = [] if started.limit_at_ms is None else [started.limit_at_ms]
-    if _LEAST_ATTAINED in state.policies.order.terms:
+    if falls:
         moments += _falls(state, started)
-    if started.prospect is not None:
-        moments += _outlasts(state, started, started.started_at_ms or 0)
     return [Wake(at_ms=at_ms, job_id=started.id, attempt=started.attempt) for at_ms in moments]
 
 
-def _outlasts(state: FleetState, record: JobRecord, after_ms: int) -> Iterator[int]:
-    """When a running job will next have run so long that more is expected of it, and may have to yield.
+def _first_outlasting(state: FleetState, started: JobRecord) -> Iterator[Wake]:
+    at_ms = next_outlasting_ms(state, started, started.started_at_ms or 0)
+    if at_ms != NEVER_MS:
+        yield Wake(at_ms=at_ms, job_id=started.id, attempt=started.attempt)
 
-    One moment at a time: ``wake_again`` sets the next when it has come.
-    """
+
+def next_outlasting_ms(state: FleetState, record: JobRecord, after_ms: int) -> int:
+    """When a running job will next have run so long that more is expected of it, and may have to yield."""
     rule = state.preemption_policies[record.spec.queue].within_queue
     if rule is not _LATER_IN_ORDER or record.prospect is None:
-        return
+        return NEVER_MS
     gpu_milli = record.line.plan.gpu_milli
     if record.started_at_ms is None or not gpu_milli:
-        return
+        return NEVER_MS
     limits = state.policies.preemption
     settled_ms = limits.settled_after_ms
     end_ms = FAR_FUTURE_MS if settled_ms is None else record.submitted_at_ms + settled_ms
@@ -117,24 +122,25 @@ def _outlasts(state: FleetState, record: JobRecord, after_ms: int) -> Iterator[i
     least_ms = max(limits.minimum_run_ms, after_ms - record.started_at_ms)
     step = step_of(had_ms + least_ms) + 1
     at_ms = record.started_at_ms + step_begins_ms(step) - had_ms
-    if step < STEPS and at_ms < end_ms:
-        yield at_ms
+    return at_ms if step < STEPS and at_ms < end_ms else NEVER_MS
 
 
 def _outlasts_again(state: FleetState, record: JobRecord, wake: Wake) -> Wake | None:
-    """The next moment of ``_outlasts``, if this alarm was for one."""
+    """The next moment at which it outlasts what was expected, if this alarm was for one."""
     gpu_milli, started_at_ms = record.line.plan.gpu_milli, record.started_at_ms
     if record.attempt != wake.attempt or started_at_ms is None or not gpu_milli:
         return None
     ran_ms = record.attained_gpu_ms * MILLI // gpu_milli + wake.at_ms - started_at_ms
     if ran_ms < 0 or ran_ms != step_begins_ms(step_of(ran_ms)):
         return None
-    for at_ms in _outlasts(state, record, wake.at_ms):
-        return Wake(at_ms=at_ms, job_id=record.id, attempt=record.attempt)
-    return None
+    at_ms = next_outlasting_ms(state, record, wake.at_ms)
+    if at_ms == NEVER_MS:
+        return None
+    return Wake(at_ms=at_ms, job_id=record.id, attempt=record.attempt)
 
 
-def _after_submission(state: FleetState, record: JobRecord) -> Iterator[Wake]:
+def wakes_after_submission(state: FleetState, record: JobRecord) -> Iterator[Wake]:
+    """When a waiting job will be urgent, and when it will have aged by a step."""
     order, at_ms = state.policies.order, record.submitted_at_ms
     if record.deadline_ms is not None:
         slack_ms = record.deadline_ms - record.run_ms - at_ms
@@ -160,14 +166,17 @@ class AttemptAlarms:
     """The alarms of all attempts, for whoever plays time forward: asked for, instead of set one by one.
 
     They matter only while somebody waits, and then the next one is read off what the state knows: ages
-    come in the order of the assignments, and expected ends stand sorted in their pools. So an attempt
-    that starts while nobody waits costs nothing. They ring when those of ``wakes_after`` would.
+    come in the order of the assignments, expected ends stand sorted in their pools, and when an attempt
+    outlasts what was expected of it is worked out when somebody first asks. So an attempt that starts
+    while nobody waits costs nothing. They ring when those of ``wakes_after`` would.
     """
 
     def __init__(self, state: FleetState) -> None:
         self._state = state
         self.are_set = attempts_matter(state.policies)
         self._ages: deque[tuple[int, str, int]] = deque()
+        self._started: list[tuple[str, int]] = []
+        self._outlasting: list[tuple[int, str, int]] = []
         self._heard_ms = -1
 
     def assigned(self, event: AttemptAssigned) -> None:
@@ -175,6 +184,19 @@ class AttemptAlarms:
         if self.are_set:
             old_enough_ms = event.at_ms + self._state.policies.preemption.minimum_run_ms
             self._ages.append((old_enough_ms, event.job_id, event.attempt))
+            if len(self._ages) > PILED_UP and self._are_mostly_over(len(self._ages)):
+                self._ages = deque(age for age in self._ages if self._lives(age[1], age[2]))
+
+    def started(self, record: JobRecord) -> None:
+        """An attempt may come to outlast what is expected of it."""
+        if self.are_set and record.prospect is not None:
+            self._started.append((record.id, record.attempt))
+            if len(self._started) > PILED_UP and self._are_mostly_over(len(self._started)):
+                self._started = [one for one in self._started if self._lives(*one)]
+
+    def _are_mostly_over(self, alarms: int) -> bool:
+        """Whether most alarms must be of attempts that ended while nobody asked."""
+        return alarms > 2 * len(self._state.jobs)
 
     def next_ms(self) -> int:
         """When the next alarm rings that was not heard yet."""
@@ -183,7 +205,7 @@ class AttemptAlarms:
         ages = self._ages
         while ages and not self._lives(ages[0][1], ages[0][2]):
             ages.popleft()
-        found = ages[0][0] if ages else NEVER_MS
+        found = min(ages[0][0] if ages else NEVER_MS, self._next_outlasting_ms())
         for pool in self._state.pools.values():
             ends = pool.ends
             place = bisect_left(ends, (self._heard_ms + 1, ""))
@@ -191,14 +213,41 @@ class AttemptAlarms:
                 found = min(found, ends[place][0])
         return found
 
-    def hear(self, now_ms: int, someone_waits: bool) -> bool:
-        """Pass the alarms up to now; whether one rings now and somebody waits for it."""
+    def _next_outlasting_ms(self) -> int:
+        """Work out what was put off: for attempts started since, and those whose moment has passed."""
+        for job_id, attempt in self._started:
+            self._await_outlasting(job_id, attempt)
+        self._started.clear()
+        coming = self._outlasting
+        while coming and (coming[0][0] <= self._heard_ms or not self._lives(*coming[0][1:])):
+            _, job_id, attempt = heappop(coming)
+            self._await_outlasting(job_id, attempt)
+        return coming[0][0] if coming else NEVER_MS
+
+    def _await_outlasting(self, job_id: str, attempt: int) -> None:
+        if self._lives(job_id, attempt):
+            record = self._state.jobs[job_id]
+            at_ms = next_outlasting_ms(self._state, record, self._heard_ms)
+            if at_ms != NEVER_MS:
+                heappush(self._outlasting, (at_ms, job_id, attempt))
+
+    def pass_by(self, now_ms: int) -> None:
+        """Nobody has waited up to now: whatever would have rung is over."""
+        ages = self._ages
+        while ages and ages[0][0] <= now_ms:
+            ages.popleft()
+        self._heard_ms = now_ms
+
+    def hear(self, now_ms: int) -> bool:
+        """Pass the alarms up to now, while somebody waits; whether one rings now."""
         ages, rings = self._ages, False
         while ages and ages[0][0] <= now_ms:
             at_ms, job_id, attempt = ages.popleft()
-            rings = rings or (at_ms == now_ms and someone_waits and self._lives(job_id, attempt))
-        if someone_waits and not rings and now_ms > self._heard_ms:
-            rings = any(self._ends_now(pool.ends, now_ms) for pool in self._state.pools.values())
+            rings = rings or (at_ms == now_ms and self._lives(job_id, attempt))
+        if not rings and now_ms > self._heard_ms:
+            rings = self._next_outlasting_ms() == now_ms or any(
+                self._ends_now(pool.ends, now_ms) for pool in self._state.pools.values()
+            )
         self._heard_ms = now_ms
         return rings
 
@@ -214,13 +263,18 @@ class AttemptAlarms:
 
 def wake_again(state: FleetState, wake: Wake) -> Wake | None:
     """The next step of a job that ages or runs for long, once the present one has come."""
+    if not wake.attempt:
+        return ages_again(state, wake)
     record = state.jobs.get(wake.job_id)
-    if record is None:
+    return None if record is None else _outlasts_again(state, record, wake)
+
+
+def ages_again(state: FleetState, wake: Wake) -> Wake | None:
+    """The next step of a waiting job that ages, once the present one has come."""
+    record, step_ms = state.jobs.get(wake.job_id), state.policies.order.aging_step_ms
+    if record is None or wake.attempt or not step_ms:
         return None
-    if wake.attempt:
-        return _outlasts_again(state, record, wake)
-    step_ms = state.policies.order.aging_step_ms
-    if not step_ms or (wake.at_ms - record.submitted_at_ms) % step_ms:
+    if (wake.at_ms - record.submitted_at_ms) % step_ms:
         return None
     return Wake(at_ms=wake.at_ms + step_ms, job_id=wake.job_id, attempt=0)
 
@@ -228,11 +282,12 @@ def wake_again(state: FleetState, wake: Wake) -> Wake | None:
 def still_matters(state: FleetState, wake: Wake, *, someone_waits: bool) -> bool:
     """Whether what an alarm was set for is still so.
 
-    An attempt's age and lateness matter only to those who wait; its time limit matters always.
+    An attempt's age and lateness matter only to those who wait; its time limit matters always. An alarm
+    of no job is for all who are steered by their deadlines.
     """
     record = state.jobs.get(wake.job_id)
     if record is None:
-        return False
+        return not wake.job_id and bool(state.book.steered)
     if not wake.attempt:
         return record.state is JobState.QUEUED
     if record.attempt != wake.attempt or record.state not in LIVE:

@@ -8,7 +8,7 @@ Tries cost a cycle each and are counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bursar.core.changes import (
     OTHER_MARKET,
@@ -29,7 +29,6 @@ from bursar.core.changes import (
 from bursar.core.cycle import decide
 from bursar.core.expected_ends import Odds, expected_run_ms
 from bursar.core.line import JobRecord
-from bursar.core.shape import expected_cost
 from bursar.core.state import FleetState
 from bursar.core.swap import swapped
 from bursar.model.decision import StartJob
@@ -139,7 +138,7 @@ def _priced(change: Change, record: JobRecord, order: StartJob) -> Alternative:
     """What the alternative costs for as long as the job should run, rework included."""
     placement, plan = order.placement, record.line.plan
     fit = next(fit for fit in plan.fits if fit.pool.spec.name == placement.pool)
-    undisturbed = expected_cost(plan, replace(fit.pool.spec, interruptions_per_million_hours=0))
+    undisturbed = fit.expected_cost(0)
     run_ms = expected_run_ms(record, Odds.EVEN)
     plain_micro_usd = placement.micro_usd_per_hour * run_ms // HOUR_MS
     return Alternative(

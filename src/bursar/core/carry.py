@@ -47,6 +47,8 @@ def carry(state: FleetState, declared: ev.FleetDeclared, now_ms: int) -> Carried
         drained=tuple(
             sorted(name for name in state.pool_of_node if not state.node(name).up),
         ),
+        notices=tuple(state.notices[name] for name in sorted(state.notices)),
+        spot=state.spot.carry(),
         layouts=tuple(_layouts(state, now_ms)),
         foreign=tuple(_foreign(state, now_ms)),
         jobs=tuple(_carry_job(record) for _, record in sorted(state.jobs.items())),
@@ -57,6 +59,7 @@ def carry(state: FleetState, declared: ev.FleetDeclared, now_ms: int) -> Carried
         failed=tuple(
             sorted((name, over) for name in state.dependents if (over := state.finished.get(name)))
         ),
+        budget_levels=tuple(one for _, one in sorted(state.budgets.levels.items())),
     )
 
 
@@ -101,6 +104,10 @@ def _carry_job(record: JobRecord) -> CarriedJob:
         done_ms=record.done_ms,
         has_run=record.has_run,
         attained_gpu_ms=record.attained_gpu_ms,
+        charged_micro_usd=record.charged_micro_usd,
+        saved_step=record.saved_step,
+        save_ms=record.save_ms,
+        unprompted=record.unprompted,
         unmet=tuple(sorted(record.unmet)),
         live=_carry_attempt(record) if record.state in LIVE else None,
         claim=None
@@ -115,10 +122,13 @@ def _carry_attempt(record: JobRecord) -> CarriedAttempt:
         placement=record.placement,
         weight=record.weight,
         assigned_at_ms=record.assigned_at_ms,
+        repriced_micro_usd=record.repriced_micro_usd,
         started_at_ms=record.started_at_ms,
         saved_at_ms=record.saved_at_ms,
         end_at_ms=record.end_at_ms,
         told_to_stop=record.told_to_stop,
+        noticed=record.noticed,
+        moving=record.moving,
     )
 
 
@@ -136,6 +146,9 @@ def bring_in(carried: Carried) -> FleetState:
         state.apply(ev.NodeLost(at_ms=now_ms, node=name))
     for name in carried.drained:
         state.apply(ev.NodeDrained(at_ms=now_ms, node=name))
+    for notice in carried.notices:
+        state.apply(notice)
+    state.spot.bring_in(carried.spot, now_ms)
     for cut in carried.layouts:
         state.apply(cut)
     for seen in carried.foreign:
@@ -149,6 +162,8 @@ def bring_in(carried: Carried) -> FleetState:
             _bring_claim(state, job.id, job.claim)
     for one in carried.usage:
         state.usage.set_value(one.tenant, one.value, one.at_ms)
+    for level in carried.budget_levels:
+        state.apply(level)
     return state
 
 
@@ -173,9 +188,11 @@ def redeclare(state: FleetState, before: ev.FleetDeclared, after: ev.FleetDeclar
             added=added,
             absent=tuple(name for name in old.absent if name in goes_on & was_declared),
             drained=tuple(name for name in old.drained if name in there),
+            notices=tuple(one for one in old.notices if one.node in there),
             layouts=tuple(one for one in old.layouts if one.node in there),
             foreign=tuple(one for one in old.foreign if one.node in there),
             usage=tuple(one for one in old.usage if one.tenant in tenants),
+            budget_levels=tuple(one for one in old.budget_levels if one.tenant in tenants),
         )
     )
 
@@ -196,7 +213,10 @@ def _bring_job(state: FleetState, job: CarriedJob) -> None:
     record.preemptions = job.preemptions
     record.has_run = job.has_run
     record.attained_gpu_ms = job.attained_gpu_ms
+    record.charged_micro_usd = job.charged_micro_usd
     record.done_ms = job.done_ms
+    record.saved_step, record.unprompted = job.saved_step, job.unprompted
+    record.save_ms = job.save_ms
     record.attempt = job.attempt
     if job.state is JobState.BLOCKED:
         state.block(record, frozenset(job.unmet))
@@ -222,9 +242,11 @@ def _bring_attempt(
             placement=live.placement,
         )
     )
+    record.repriced_micro_usd = live.repriced_micro_usd
     if live.started_at_ms is not None:
         state.apply(ev.AttemptStarted(at_ms=live.started_at_ms, job_id=record.id, attempt=attempt))
     record.done_ms, record.saved_at_ms = done_ms, live.saved_at_ms
+    record.noticed = live.noticed
     _set_end(state, record, live)
     _set_weight(state, record, live)
     told: type[ev.AttemptExpired] | type[ev.AttemptStopping] = ev.AttemptStopping
@@ -234,6 +256,7 @@ def _bring_attempt(
         told = ev.AttemptExpired
     if live.told_to_stop:
         state.apply(told(at_ms=live.assigned_at_ms, job_id=record.id, attempt=attempt))
+    record.moving = live.moving
     if record.state is not was:
         raise BrokenInvariant(f"{record!r} was carried as {was}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bursar.core.draft import Draft
 from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
+from bursar.core.over_budget import give_up_places
 from bursar.core.placement import find_room
 from bursar.core.why import over_quota
 from bursar.model.decision import ReleaseRoom
@@ -14,7 +15,10 @@ from bursar.model.reason import PlaceLost, Reason, WaitsForVictims
 def serve_claims(draft: Draft) -> None:
     """Start claimants whose victims have left; keep the quota of the others for them."""
     waiting: list[tuple[JobRecord, tuple[str, ...]]] = []
-    for _, record in sorted(draft.state.claims.items()):
+    held = give_up_places(draft) if draft.state.budgets.holds else set()
+    for job_id, record in sorted(draft.state.claims.items()):
+        if job_id in held:
+            continue
         assert record.claim is not None
         left = tuple(
             victim
@@ -26,7 +30,7 @@ def serve_claims(draft: Draft) -> None:
             waiting.append((record, left))
     for record, left in waiting:
         draft.hold_jobs([record], (WaitsForVictims(victims=left),))
-    held = {record.id for record, _ in waiting}
+    held |= {record.id for record, _ in waiting}
     for job_id, record in sorted(draft.state.claims.items()):
         if job_id not in held:
             _start(draft, record)

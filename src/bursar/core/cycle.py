@@ -6,21 +6,27 @@
 from __future__ import annotations
 
 from bursar.core.across import start_on_any
+from bursar.core.attempt_limits import stop_at_limit
 from bursar.core.charge import run_time_of
 from bursar.core.claims import serve_claims
 from bursar.core.draft import Draft, PlannedStart, hold_for
+from bursar.core.evacuation import evacuate, reopen_the_avoided
 from bursar.core.levels import levels_of, order_for
 from bursar.core.line import JobRecord, KindLine
+from bursar.core.moves import steer
+from bursar.core.notices import who_must_leave
+from bursar.core.over_budget import stop_what_is_over_budget, who_must_stop
 from bursar.core.partial import TaskGroupRange, largest_fitting_counts
 from bursar.core.placement import find_room
 from bursar.core.reserve import keep, plan_start, spend_slack, takes_kept_quota
 from bursar.core.shape import Counts, PoolFit
+from bursar.core.spot_course import Tiers, course_of
 from bursar.core.state import FleetState
 from bursar.core.takeover import may_ever, take_over
 from bursar.core.why import no_room, over_quota, with_plan, would_delay
 from bursar.model.decision import Decision, Hold, StopJob, StopReason
 from bursar.model.job import JobState
-from bursar.model.reason import BehindHead, NeverFits, Reason, WaitsForJobs
+from bursar.model.reason import BehindHead, NeverFits, Reason, WaitsForJobs, WaitsForSpot
 from bursar.model.tenant import Queueing
 
 _STRICT = Queueing.STRICT
@@ -34,11 +40,17 @@ def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
     try:
         if state.to_stop or state.limits:
             stop_what_is_over(draft)
+        if state.notices:
+            evacuate(draft)
+        if state.budgets.stops:
+            stop_what_is_over_budget(draft)
         if state.blocked:
             hold_the_dependent(draft)
         if state.claims:
             serve_claims(draft)
-        blocked_queues: dict[str, tuple[Reason, ...]] = {}
+        if state.book.steered:
+            steer(draft)
+        blocked_queues: dict[str, tuple[Reason, ...]] = {**state.budgets.holds}
         for lines in levels_of(draft):
             walk(draft, lines, blocked_queues)
         return draft.decisions()
@@ -48,25 +60,29 @@ def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
 
 def nothing_to_answer(state: FleetState, now_ms: int) -> bool:
     """Whether nobody waits, is to be stopped, or has run for too long: an empty cycle is free."""
-    if state.active or state.claims or state.blocked or state.to_stop:
+    if state.active or state.claims or state.blocked or state.to_stop or state.book.steered:
+        return False
+    if state.notices and who_must_leave(state):
+        return False
+    if state.budgets.stops and who_must_stop(state):
         return False
     return not state.limits or state.limits[0][0] > now_ms
 
 
 def stop_what_is_over(draft: Draft) -> None:
-    """Stop what its user cancelled and what has reached its maximum run time."""
+    """Stop what its user cancelled and what has reached its maximum run time or cost."""
     for job_id, record in sorted(draft.state.to_stop.items()):
         draft.orders.append(
             StopJob(job_id=job_id, attempt=record.attempt, reason=StopReason.CANCELLED)
         )
+        draft.over.add(job_id)
     for limit_ms, job_id in draft.state.limits:
         if limit_ms > draft.now_ms:
             break
         record = draft.state.jobs[job_id]
         if record.state is JobState.RUNNING:
-            draft.orders.append(
-                StopJob(job_id=job_id, attempt=record.attempt, reason=StopReason.TIME_LIMIT)
-            )
+            draft.orders.append(stop_at_limit(record, draft.now_ms))
+            draft.over.add(job_id)
 
 
 def hold_the_dependent(draft: Draft) -> None:
@@ -98,7 +114,8 @@ def walk(
 ) -> None:
     """Start what can start among lines of equal urgency, the most deserving first.
 
-    ``blocked_queues`` are strict queues with a blocked head, and why nobody passes it.
+    ``blocked_queues`` are queues in which nothing starts, and why: a budget is spent, or the queue is
+    strict and nobody passes its blocked head.
     """
     order = order_for(draft, lines)
     is_alone = len(draft.state.active) == 1
@@ -120,9 +137,14 @@ def walk(
             order.started()
             continue
         draft.hold(line, head, reasons)
-        if draft.state.tenants[queue].queueing is _STRICT:
+        if draft.state.tenants[queue].queueing is _STRICT and not waits_by_choice(reasons):
             blocked_queues[queue] = (BehindHead(queue=queue, head=head.id),)
         order.drop()
+
+
+def waits_by_choice(reasons: tuple[Reason, ...]) -> bool:
+    """Whether a job could start and would rather wait: then it is in nobody's way."""
+    return isinstance(reasons[0], WaitsForSpot)
 
 
 def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
@@ -130,23 +152,21 @@ def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
     plan = line.plan
     if not plan.fits:
         return (NeverFits(problem=plan.problem),)
-    reasons: list[Reason] = []
-    for tier in plan.tiers:
-        if len(tier) > 1:
-            missing = start_on_any(draft, head, tier)
-            if missing is None:
+    tiers, fits = plan.tiers, plan.fits
+    if plan.minds_spot:
+        course = course_of(draft, head)
+        if course.waits is not None:
+            return (course.waits,)
+        tiers, fits = course.tiers, course.fits
+    reasons = start_somewhere(draft, head, tiers)
+    if reasons is None:
+        return ()
+    if draft.state.notices:
+        with reopen_the_avoided(draft, plan) as there_are_some:
+            if there_are_some and start_somewhere(draft, head, tiers) is None:
                 return ()
-            reasons += missing
-            continue
-        fit = tier[0]
-        reason = start_on(draft, head, fit, plan.counts)
-        if reason is None:
-            return ()
-        if plan.is_elastic and start_smaller(draft, head, fit):
-            return ()
-        reasons.append(reason)
     limits = draft.state.policies.preemption
-    for fit in plan.fits:
+    for fit in fits:
         if draft.victim_searches >= limits.searches_per_cycle:
             break
         if take_over(draft, head, fit, plan.min_counts):
@@ -155,6 +175,27 @@ def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
     if planned is None:
         return tuple(reasons)
     return tuple(with_plan(reason, planned) for reason in reasons)
+
+
+def start_somewhere(draft: Draft, head: JobRecord, tiers: Tiers) -> list[Reason] | None:
+    """Start a job on the first pool that can take it, or say what stands in its way on each."""
+    plan = head.line.plan
+    reasons: list[Reason] = []
+    for tier in tiers:
+        if len(tier) > 1:
+            missing = start_on_any(draft, head, tier)
+            if missing is None:
+                return None
+            reasons += missing
+            continue
+        fit = tier[0]
+        reason = start_on(draft, head, fit, plan.counts)
+        if reason is None:
+            return None
+        if plan.is_elastic and start_smaller(draft, head, fit):
+            return None
+        reasons.append(reason)
+    return reasons
 
 
 def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Reason | None:
@@ -166,9 +207,10 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
     planned = takes_kept_quota(draft, head, request) if draft.planned else None
     if planned is not None:
         return would_delay(draft, head, planned)
-    known = draft.no_room.get((fit.plan.room_key, fit.pool.spec.name, counts))
-    if known is not None:
-        return known
+    if draft.no_room:
+        known = draft.no_room.get((fit.plan.room_key, fit.pool.spec.name, counts))
+        if known is not None:
+            return known
     search = draft.search(head, fit.pool)
     search.is_last = draft.is_last
     room = find_room(fit, counts, search)

@@ -27,7 +27,7 @@ class Decay:
     order of tenants that the formula has in the limit.)
     """
 
-    __slots__ = ("_fade_per_ms", "_mean_life_ms", "half_life_ms")
+    __slots__ = ("fade_per_ms", "half_life_ms", "mean_life_ms")
 
     def __init__(self, half_life_ms: int | None) -> None:
         if half_life_ms is not None and half_life_ms < 0:
@@ -35,15 +35,15 @@ class Decay:
                 f"half_life_ms is {half_life_ms}; write 0 (no history) or more, or None"
             )
         self.half_life_ms = half_life_ms
-        self._mean_life_ms = half_life_ms / log(2) if half_life_ms else 0.0
-        self._fade_per_ms = log(2) / half_life_ms if half_life_ms else 0.0
+        self.mean_life_ms = half_life_ms / log(2) if half_life_ms else 0.0
+        self.fade_per_ms = log(2) / half_life_ms if half_life_ms else 0.0
 
     def after(self, value: float, rate_per_ms: int, elapsed_ms: int) -> float:
         """What ``value``, growing at a constant rate, has become ``elapsed_ms`` later."""
         if self.half_life_ms:
-            faded = -elapsed_ms * self._fade_per_ms
+            faded = -elapsed_ms * self.fade_per_ms
             if rate_per_ms:
-                return value * exp(faded) - rate_per_ms * self._mean_life_ms * expm1(faded)
+                return value * exp(faded) - rate_per_ms * self.mean_life_ms * expm1(faded)
             return value * exp(faded)
         if self.half_life_ms is None:
             return value + rate_per_ms * elapsed_ms
@@ -57,11 +57,12 @@ class UsageAccount:
     exactly what it has contributed since. Any order of the same changes ends in the same usage.
     """
 
-    __slots__ = ("_after", "_decay", "at_ms", "rate_per_ms", "value")
+    __slots__ = ("_decay", "_fade_per_ms", "_mean_life_ms", "at_ms", "rate_per_ms", "value")
 
     def __init__(self, decay: Decay, at_ms: int = 0) -> None:
         self._decay = decay
-        self._after = decay.after
+        self._fade_per_ms = decay.fade_per_ms
+        self._mean_life_ms = decay.mean_life_ms
         self.value: float = 0
         self.rate_per_ms = 0
         self.at_ms = at_ms
@@ -72,10 +73,20 @@ class UsageAccount:
         return self._decay.after(self.value, self.rate_per_ms, elapsed_ms if elapsed_ms > 0 else 0)
 
     def change_rate(self, delta_per_ms: int, now_ms: int) -> None:
-        """Grow faster (or slower) from ``now_ms`` on; in whole numbers, so all stops end at 0."""
+        """Grow faster (or slower) from ``now_ms`` on; in whole numbers, so all stops end at 0.
+
+        Every start and every end comes here for each tenant above it, so the law of :meth:`Decay.after`
+        is written out for the usual case.
+        """
         elapsed_ms = now_ms - self.at_ms
         if elapsed_ms > 0:
-            self.value = self._after(self.value, self.rate_per_ms, elapsed_ms)
+            rate_per_ms = self.rate_per_ms
+            if self._fade_per_ms and rate_per_ms:
+                faded = -elapsed_ms * self._fade_per_ms
+                grown = rate_per_ms * self._mean_life_ms * expm1(faded)
+                self.value = self.value * exp(faded) - grown
+            else:
+                self.value = self._decay.after(self.value, rate_per_ms, elapsed_ms)
             self.at_ms = now_ms
         elif elapsed_ms < 0:
             self.value += self._decay.after(0, delta_per_ms, -elapsed_ms)

@@ -46,6 +46,7 @@ def credits_of(
 
 
 NO_DEMAND: Mapping[str, int] = {}
+NOTHING_KEPT: Mapping[str, int] = {}
 
 
 class Draft:
@@ -54,6 +55,9 @@ class Draft:
     Room only ever shrinks while a cycle is drafted, so a shape that found none once (``no_room``)
     finds none again, whichever queue asks, and however long it would run: what was kept from it by a
     reservation is another answer.
+
+    ``over`` are those told to stop because they are cancelled or have come to a limit: nobody needs to
+    tell them again.
 
     ``is_last`` says that the job being asked is the only one without an answer. Nobody comes after it,
     so what it gets is ordered and not written into the state.
@@ -77,6 +81,7 @@ class Draft:
         self.taken: dict[int, int] = {}
         self.added_weight: dict[str, int] = {}
         self.victims: set[str] = set()
+        self.over: set[str] = set()
         self._demand: dict[str, int] | None = None
         self._evictable: dict[str, Evictable] = {}
 
@@ -95,15 +100,17 @@ class Draft:
 
     def search(self, record: JobRecord, pool: PoolState) -> Search:
         """A try at placing a job that respects the reservations made so far."""
+        state = self.state
+        policies = state.policies
         return Search(
-            journal=self.journal,
-            holder=record.id,
-            end_ms=self.now_ms + record.run_ms,
-            policy=self.state.policies.placement,
-            reserved=self.reserved.get(pool.spec.name, {}),
-            demand=self._demand_of(record) if record.line.plan.has_slices else NO_DEMAND,
-            mix=self.state.mix,
-            seed=self.state.policies.placement_seed,
+            self.journal,
+            record.id,
+            self.now_ms + record.run_ms,
+            policies.placement,
+            state.mix,
+            self.reserved.get(pool.spec.name, NOTHING_KEPT) if self.reserved else NOTHING_KEPT,
+            self._demand_of(record) if record.line.plan.has_slices else NO_DEMAND,
+            policies.placement_seed,
         )
 
     def _demand_of(self, record: JobRecord) -> Mapping[str, int]:
@@ -156,10 +163,17 @@ class Draft:
         request = charge.request
         if request:
             self.journal.charge(self.state.quota, record.spec.queue, request)
+        if fit.plan.alike_in is not None:
+            self._count_alike(fit.plan.alike_in, fit.pool.spec.name)
         ends = self.started_ends.setdefault(fit.pool.spec.name, [])
         end_ms = self.now_ms + record.run_ms
         ends.append((end_ms, record.spec.queue, room.tasks, request))
         self.count_share(record, charge.weight)
+
+    def _count_alike(self, alike_in: dict[str, int], pool: str) -> None:
+        """One more of its like stands in this pool: the next may go to another."""
+        alike_in[pool] = alike_in.get(pool, 0) + 1
+        self.journal.remember(alike_in.__setitem__, pool, alike_in[pool] - 1)
 
     def count_share(self, record: JobRecord, weight: int) -> None:
         """Let what was just given count against the tenant and all above it at once."""

@@ -7,7 +7,7 @@ on those nodes instead of emptying the fleet in priority order until some node h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bursar.core.charge import lost_micro_usd
 from bursar.core.line import JobRecord, Rank, expected_gpu_ms, rank_of
@@ -29,33 +29,48 @@ ONE = 10**18
 
 Request = Mapping[FlavorResource, int]
 
+# Members of an enum are looked up by a method of the enum; names of this module cost nothing.
+_LATER_IN_ORDER = WithinQueue.LATER_IN_ORDER
+_LEAST_EXPECTED = OrderTerm.LEAST_EXPECTED
+_LEAVING = frozenset({JobState.CANCELLING, JobState.EXPIRING})
+_AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
+
 
 class Evictable:
-    """The running jobs of one flavor that may be stopped at all, gathered once per cycle."""
+    """The running jobs of one flavor that may be stopped at all, gathered once per cycle and queue."""
 
     def __init__(self, state: FleetState, flavor: str, now_ms: int) -> None:
         self._state = state
+        self._flavor = flavor
         self._now_ms = now_ms
         self._standings: dict[str, Rank] = {}
-        self.by_queue: dict[str, list[JobRecord]] = {}
-        for queue, records in state.running_in.items():
-            found = [r for r in records.values() if self._may_be_stopped(r, flavor)]
-            if found:
-                self.by_queue[queue] = found
+        self._turn_takers: dict[str, list[JobRecord]] = {}
+        self._learned = _LEAST_EXPECTED in state.policies.order.terms
+        limits = state.policies.preemption
+        self._most_preemptions = limits.preemptions_per_job
+        self._old_enough_ms = now_ms - limits.minimum_run_ms
+        self._by_queue: dict[str, list[JobRecord]] = {}
 
-    def _may_be_stopped(self, record: JobRecord, flavor: str) -> bool:
+    def _of_queue(self, queue: str) -> list[JobRecord]:
+        """Everybody in a queue who may be stopped."""
+        found = self._by_queue.get(queue)
+        if found is None:
+            running = self._state.running_in.get(queue, {}).values()
+            found = self._by_queue[queue] = [one for one in running if self._may_be_stopped(one)]
+        return found
+
+    def _may_be_stopped(self, record: JobRecord) -> bool:
         placement = record.placement
-        if placement is None or placement.flavor != flavor:
+        if placement is None or placement.flavor != self._flavor:
             return False
-        if is_leaving(record, self._now_ms):
+        if (
+            record.assigned_at_ms <= self._old_enough_ms
+            and record.state in _AT_WORK
+            and record.preemptions < self._most_preemptions
+            and record.spec.preemptible
+        ):
             return True
-        limits = self._state.policies.preemption
-        return (
-            record.spec.preemptible
-            and record.state in (JobState.STARTING, JobState.RUNNING)
-            and record.preemptions < limits.preemptions_per_job
-            and self._now_ms - record.assigned_at_ms >= limits.minimum_run_ms
-        )
+        return is_leaving(record, self._now_ms)
 
     def legal(self, record: JobRecord, request: Request) -> dict[str, list[JobRecord]]:
         """Those whom this job has a right to displace, by queue."""
@@ -66,21 +81,54 @@ class Evictable:
             rule = policy.within_queue if other == queue else policy.reclaim
             legal = [
                 candidate
-                for candidate in self.by_queue.get(other, ())
+                for candidate in self._asked(rule, record, other)
                 if is_leaving(candidate, self._now_ms) or self._has_right(rule, record, candidate)
             ]
             if legal:
                 found[other] = legal
         return found
 
+    def _asked(
+        self, rule: WithinQueue | Reclaim, record: JobRecord, queue: str
+    ) -> Sequence[JobRecord]:
+        """Those of a queue who may come into question.
+
+        Where jobs of one priority take turns by what is expected of them, only those that take turns
+        at all do, whoever asks: they are found once for all who ask in a cycle.
+        """
+        if rule is not _LATER_IN_ORDER or not self._learned:
+            return self._of_queue(queue)
+        lowest = min(self._state.running_priorities.get(queue, ()), default=record.priority)
+        if lowest < record.priority:
+            return self._of_queue(queue)
+        found = self._turn_takers.get(queue)
+        if found is None:
+            found = self._turn_takers[queue] = self._find_turn_takers(queue)
+        return found
+
+    def _find_turn_takers(self, queue: str) -> list[JobRecord]:
+        """Most jobs save nothing and are not about to leave, which is seen without asking further."""
+        now_ms = self._now_ms
+        return [
+            one
+            for one in self._state.running_in.get(queue, {}).values()
+            if (
+                one.spec.checkpoint.interval_ms is not None
+                or one.limit_at_ms is not None
+                or one.state in _LEAVING
+            )
+            and self._may_be_stopped(one)
+            and (is_leaving(one, now_ms) or self._takes_turns(one))
+        ]
+
     def _has_right(
         self, rule: WithinQueue | Reclaim, record: JobRecord, candidate: JobRecord
     ) -> bool:
         if not may_preempt(rule, record, candidate):
             return False
-        if rule is not WithinQueue.LATER_IN_ORDER or record.priority > candidate.priority:
+        if rule is not _LATER_IN_ORDER or record.priority > candidate.priority:
             return True
-        if OrderTerm.LEAST_EXPECTED in self._state.policies.order.terms:
+        if self._learned:
             return self._takes_turns(candidate) and self._is_far_later(record, candidate)
         return self._standing(candidate) > record.rank[: len(self._state.policies.order.terms)]
 
@@ -106,7 +154,7 @@ class Evictable:
         ratio = self._state.policies.preemption.turn_ratio
         terms = self._state.policies.order.terms
         for term, mine, theirs in zip(terms, record.rank, self._standing(candidate), strict=False):
-            if term is OrderTerm.LEAST_EXPECTED:
+            if term is _LEAST_EXPECTED:
                 return int(theirs) > ratio * int(mine) > 0
             if mine != theirs:
                 return (theirs,) > (mine,)
@@ -124,7 +172,7 @@ class Evictable:
 
 def is_leaving(record: JobRecord, now_ms: int) -> bool:
     """On its way out anyway: the first to count on, and nothing is lost by it."""
-    if record.state in (JobState.CANCELLING, JobState.EXPIRING):
+    if record.state in _LEAVING:
         return True
     return record.limit_at_ms is not None and record.limit_at_ms <= now_ms
 

@@ -65,38 +65,60 @@ class Prospect:
         return total_ms + had_ms - step_begins_ms(step)
 
 
+class Peers:
+    """The jobs that are like one another: counts of their run times for each likeness, widest first.
+
+    Jobs of one user, name and size look for the same peers again and again; what was found is kept, with
+    what is expected of them until enough of their jobs are new.
+    """
+
+    __slots__ = ("levels", "prospect", "stale_above")
+
+    def __init__(self, levels: list[list[int]]) -> None:
+        self.levels = levels
+        self.prospect: Prospect | None = None
+        self.stale_above = [-1] * len(levels)
+
+    def look_again(self) -> Prospect:
+        """What is expected by what is known now; levels that have seen nothing have no say."""
+        seen = [counts[STEPS] for counts in self.levels]
+        self.stale_above = [ended + ended // STALE_PART for ended in seen]
+        self.prospect = Prospect([counts.copy() for counts in self.levels if counts[STEPS]])
+        return self.prospect
+
+
 class Experience:
     """The run times of jobs that have ended."""
 
     def __init__(self) -> None:
         self._ended: dict[Likeness, list[int]] = {}
-        self._kept: dict[tuple[Likeness, ...], tuple[tuple[int, ...], Prospect]] = {}
+        self._peers: dict[tuple[Likeness, ...], Peers] = {}
         self.jobs = 0
 
-    def add(self, likenesses: Sequence[Likeness], run_ms: int) -> None:
-        """A job has ended that was like these."""
+    def peers(self, likenesses: tuple[Likeness, ...]) -> Peers:
+        """Those who share these likenesses, widest first."""
+        found = self._peers.get(likenesses)
+        if found is None:
+            levels = [self._ended.setdefault(one, [0] * (STEPS + 1)) for one in likenesses]
+            found = self._peers[likenesses] = Peers(levels)
+        return found
+
+    def add(self, peers: Peers, run_ms: int) -> None:
+        """A job has ended that was one of these."""
         self.jobs += 1
         step = step_of(run_ms)
-        for likeness in likenesses:
-            self._ended.setdefault(likeness, [0] * (STEPS + 1))[step] += 1
-            self._ended[likeness][STEPS] += 1
+        for counts in peers.levels:
+            counts[step] += 1
+            counts[STEPS] += 1
 
-    def prospect(self, likenesses: tuple[Likeness, ...]) -> Prospect | None:
-        """What is expected of a job like these, widest first; None while hardly anything has ended."""
+    def prospect(self, peers: Peers) -> Prospect | None:
+        """What is expected of one of these; None while hardly anything has ended."""
         if self.jobs < LEAST_ENDED:
             return None
-        seen = tuple(self._count(one) for one in likenesses)
-        kept = self._kept.get(likenesses)
-        if kept is not None and not _is_stale(kept[0], seen):
-            return kept[1]
-        counts = [self._ended[one].copy() for one in likenesses if one in self._ended]
-        made = Prospect(counts)
-        self._kept[likenesses] = seen, made
-        return made
-
-    def _count(self, likeness: Likeness) -> int:
-        counts = self._ended.get(likeness)
-        return 0 if counts is None else counts[STEPS]
+        for counts, most in zip(peers.levels, peers.stale_above, strict=True):
+            if counts[STEPS] > most:
+                return peers.look_again()
+        return peers.prospect
 
 
 def _chances(levels: Sequence[list[int]]) -> list[float]:
@@ -109,10 +131,6 @@ def _chances(levels: Sequence[list[int]]) -> list[float]:
             for count, wider in zip(counts[:STEPS], chances, strict=True)
         ]
     return chances
-
-
-def _is_stale(then: tuple[int, ...], now: tuple[int, ...]) -> bool:
-    return any(new > old + old // STALE_PART for old, new in zip(then, now, strict=True))
 
 
 def _total_ms(chances: Sequence[float], first: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bursar.core.ahead import stands_before
 from bursar.core.alternatives import find_alternatives
+from bursar.core.cheapest import cheapest_micro_usd_per_hour
 from bursar.core.cycle import decide
 from bursar.core.expected_ends import Odds, expected_end_ms
 from bursar.core.forecast import forecast_record
@@ -15,13 +16,15 @@ from bursar.core.holders import who_holds
 from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.lookup import find_record
+from bursar.core.notices import notice_on
+from bursar.core.spot_explain import spot_view
 from bursar.core.standing import position_of, standings_of
 from bursar.core.state import FleetState
 from bursar.core.swap import can_be_swapped
 from bursar.model.decision import ClaimRoom, Decision, Hold, StartJob
-from bursar.model.explanation import Explanation
+from bursar.model.explanation import Basis, Explanation, Forecast
 from bursar.model.job import GpuRequest, JobSpec, MigSlice, MpsShare, WholeGpus
-from bursar.model.reason import Reason
+from bursar.model.reason import Reason, WaitsForSpot
 from bursar.model.units import MILLI, write_gpus
 
 
@@ -39,6 +42,8 @@ def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
             asks_for=asks_for(record.spec),
             runs_on=record.placement,
             expected_end_ms=expected_end_ms(record, Odds.EVEN, now_ms),
+            spot=spot_view(state, record, now_ms),
+            notice=notice_on(state, record),
         )
     return _explain_waiting(state, record, now_ms)
 
@@ -67,10 +72,23 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
         holdings=who_holds(state, reasons, now_ms),
         position=position,
         standings=standings_of(state, record.spec.queue, now_ms) if held else (),
-        forecast=forecast_record(state, record, now_ms, held=held),
+        forecast=_by_choice(reasons, now_ms) or forecast_record(state, record, now_ms, held=held),
         alternatives=alternatives,
         changes_considered=considered,
+        spot=spot_view(state, record, now_ms),
+        cheapest_micro_usd_per_hour=cheapest_micro_usd_per_hour(record.line.plan),
     )
+
+
+def _by_choice(reasons: tuple[Reason, ...], now_ms: int) -> Forecast | None:
+    """A job that waits for spot of its own accord starts when its deadline says so, at the latest."""
+    for reason in reasons:
+        if isinstance(reason, WaitsForSpot):
+            latest_ms = now_ms + reason.wait_ms
+            return Forecast(
+                p50_start_ms=latest_ms, p90_start_ms=latest_ms, basis=Basis.WAITS_FOR_SPOT
+            )
+    return None
 
 
 def _order_for(

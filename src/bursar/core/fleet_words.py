@@ -42,7 +42,7 @@ def say_value(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={one}" for key, one in sorted(value.items())) or "none"
     if isinstance(value, Budget):
-        return f"{write_usd(value.amount_micro_usd)} a {value.period}, {value.enforcement}"
+        return f"{write_usd(value.amount_micro_usd)} a {value.period}, {_say_steps(value)}"
     if isinstance(value, Taint):
         return f"{value.key}={value.value}" if value.value else value.key
     if isinstance(value, GpuModel):
@@ -50,6 +50,12 @@ def say_value(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return _with_unit(name, value)
+
+
+def _say_steps(budget: Budget) -> str:
+    """``hard``, or with steps of its own ``hard (80 % notify, 100 % block-new)``."""
+    steps = ", ".join(f"{one.at_percent} % {one.action}" for one in budget.steps)
+    return f"{budget.enforcement} ({steps})" if steps else str(budget.enforcement)
 
 
 def _with_unit(name: str, value: Any) -> str:

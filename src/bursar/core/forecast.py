@@ -24,6 +24,7 @@ from bursar.core.state import FleetState
 from bursar.model.decision import ClaimRoom, StartJob
 from bursar.model.explanation import Basis, Forecast
 from bursar.model.job import JobState
+from bursar.model.reason import OverBudget
 
 LONGEST_CHAIN = 2
 MOST_DEPENDENCIES = 4
@@ -44,6 +45,9 @@ def forecast_record(
         return _not_waiting()
     if record.claim is not None:
         return _victims_leave(now_ms)
+    over = state.budgets.holds.get(record.spec.queue)
+    if over is not None:
+        return _next_period(over[0])
     problem = never(state, record)
     if problem:
         return _never(problem)
@@ -205,6 +209,16 @@ def _not_waiting() -> Forecast:
 
 def _never(note: str) -> Forecast:
     return Forecast(p50_start_ms=None, p90_start_ms=None, basis=Basis.NEVER, note=note)
+
+
+def _next_period(over: OverBudget) -> Forecast:
+    """What stands before it then is not known yet: not before, is all that can be said."""
+    return Forecast(
+        p50_start_ms=over.period_ends_ms,
+        p90_start_ms=over.period_ends_ms,
+        basis=Basis.NEXT_PERIOD,
+        note=f"at the earliest: the budget of {over.tenant} begins anew then",
+    )
 
 
 def _victims_leave(now_ms: int) -> Forecast:

@@ -13,7 +13,7 @@ from bursar.model.job import JobSpec, JobState
 from bursar.model.kind import Kind
 from bursar.model.policy import OrderPolicy, OrderTerm
 from bursar.model.tenant import FlavorResource
-from bursar.model.units import MILLI
+from bursar.model.units import MILLI, SECOND_MS
 
 FAR_FUTURE_MS = 1 << 62
 
@@ -55,6 +55,7 @@ class JobRecord:
         "assigned_at_ms",
         "attained_gpu_ms",
         "attempt",
+        "charged_micro_usd",
         "claim",
         "deadline_ms",
         "done_ms",
@@ -64,14 +65,19 @@ class JobRecord:
         "id",
         "limit_at_ms",
         "line",
+        "moving",
+        "noticed",
         "placement",
         "preemptions",
         "priority",
         "prospect",
         "rank",
+        "repriced_micro_usd",
         "request",
         "run_ms",
+        "save_ms",
         "saved_at_ms",
+        "saved_step",
         "spec",
         "started_at_ms",
         "state",
@@ -79,6 +85,7 @@ class JobRecord:
         "ticket",
         "told_to_stop",
         "unmet",
+        "unprompted",
         "weight",
     )
 
@@ -93,8 +100,12 @@ class JobRecord:
         self.preemptions = 0
         self.failures = 0
         self.done_ms = 0
+        self.save_ms: int | None = None
+        self.saved_step: int | None = None
+        self.unprompted = 0
         self.has_run = False
         self.attained_gpu_ms = 0
+        self.charged_micro_usd = 0
         self.unmet: frozenset[str] = _NOBODY
         self.rank: Rank = ()
         self.prospect: Prospect | None = None
@@ -116,7 +127,8 @@ class JobRecord:
         self.weight = self.assigned_at_ms = self.saved_at_ms = self.end_at_ms = 0
         self.started_at_ms: int | None = None
         self.limit_at_ms: int | None = None
-        self.told_to_stop = False
+        self.repriced_micro_usd: int | None = None
+        self.told_to_stop = self.noticed = self.moving = False
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.state} attempt {self.attempt}>"
@@ -166,6 +178,21 @@ def attained_gpu_ms(record: JobRecord, now_ms: int) -> int:
         return record.attained_gpu_ms
     running_ms = now_ms - record.started_at_ms
     return record.attained_gpu_ms + running_ms * record.line.plan.gpu_milli // MILLI
+
+
+def work_ms(record: JobRecord, elapsed_ms: int) -> int:
+    """Work done in a stretch of time: an elastic gang with half its tasks is half as fast."""
+    if elapsed_ms <= 0 or record.placement is None:
+        return 0
+    granted = sum(task.count for task in record.placement.tasks)
+    return elapsed_ms * granted // record.line.plan.tasks
+
+
+def remaining_ms(record: JobRecord) -> int:
+    """What is left to run: a job that resumes from a checkpoint has the saved part behind it."""
+    if not record.done_ms:
+        return record.run_ms
+    return max(SECOND_MS, record.run_ms - record.done_ms) + record.spec.checkpoint.restart_ms
 
 
 def expected_gpu_ms(record: JobRecord, now_ms: int) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from bursar.core.experience import Experience, Likeness
+from bursar.core.experience import Experience, Likeness, Peers
 from bursar.core.line import JobRecord, KindLine, LineKey, rank_of
 from bursar.core.pool import PoolState
 from bursar.core.shape import Places, ShapePlan, planned_run_ms
-from bursar.model.fleet import Fleet
+from bursar.core.steered import is_steered
+from bursar.model.fleet import Fleet, Market
 from bursar.model.job import Checkpoint, Constraints, JobSpec, JobState, TaskGroup
 from bursar.model.kind import Kind, Shape
 from bursar.model.policy import OrderTerm, Policies
@@ -30,7 +31,10 @@ Parts = tuple[tuple[TaskGroup, ...], Constraints, Checkpoint]
 
 
 class LineBook:
-    """Lines by kind, and plans by shape. ``active`` holds the lines in which somebody waits."""
+    """Lines by kind, and plans by shape. ``active`` holds the lines in which somebody waits.
+
+    ``steered`` holds the jobs, waiting or running, whose deadlines say where they run.
+    """
 
     def __init__(self, pools: Mapping[str, PoolState], fleet: Fleet, policies: Policies) -> None:
         self.lines: dict[LineKey, KindLine] = {}
@@ -41,14 +45,19 @@ class LineBook:
         self._plans: dict[Shape, ShapePlan] = {}
         self._plans_made = 0
         self._parked: dict[LineKey, KindLine] = {}
-        self._alike: dict[tuple[int, int, int, bool, int | None], tuple[ShapePlan, Parts]] = {}
+        self._alike: dict[tuple[int, int, int, bool, int | None, str], tuple[ShapePlan, Parts]] = {}
         self._room_keys: dict[Shape, int] = {}
         self._places: dict[int, Places] = {}
         learns = OrderTerm.LEAST_EXPECTED in policies.order.terms
         self._experience = Experience() if learns else None
+        self._peers: dict[tuple[str, tuple[str, ...], int], Peers] = {}
+        self._spot_pools = sum(spec.market is Market.SPOT for spec in fleet.pools)
         self._run_times_matter = policies.backfill.reservations > 0 or any(
-            spec.interruptions_per_million_hours for spec in fleet.pools
+            spec.market is Market.SPOT or spec.interruptions_per_million_hours
+            for spec in fleet.pools
         )
+        self._alike_in: dict[int, dict[str, int]] = {}
+        self.steered: dict[str, JobRecord] = {}
 
     def match_again(self, limited: Collection[FlavorResource]) -> None:
         """Pools, prices or quotas changed: what shapes can run on must be worked out again."""
@@ -60,11 +69,15 @@ class LineBook:
         """Find the job's line and its place in it."""
         spec = record.spec
         run_ms = planned_run_ms(spec)
-        line = record.line = self._line_for(spec, record.priority, run_ms)
+        steered = self._spot_pools and is_steered(spec)
+        if steered:
+            self.steered[record.id] = record
+        line = record.line = self._line_for(record, run_ms, record.id if steered else "")
         line.members += 1
         record.run_ms = run_ms or self._policies.backfill.unknown_run_time_ms
         if self._experience is not None:
-            record.prospect = self._experience.prospect(likenesses_of(record))
+            peers = self._peers_of(record, self._experience)
+            record.prospect = self._experience.prospect(peers)
         record.rank = rank_of(record, self._policies.order, record.submitted_at_ms)
 
     def delist(self, record: JobRecord) -> None:
@@ -74,8 +87,9 @@ class LineBook:
             gpu_milli = line.plan.gpu_milli
             if gpu_milli:
                 run_ms = record.attained_gpu_ms * MILLI // gpu_milli
-                self._experience.add(likenesses_of(record), run_ms)
+                self._experience.add(self._peers_of(record, self._experience), run_ms)
         line.members -= 1
+        self.steered.pop(record.id, None)
         if not line.members:
             del self.lines[line.key]
             plan = line.plan
@@ -87,21 +101,32 @@ class LineBook:
             if not plan.lines and len(self._plans) > PLANS_KEPT:
                 self._forget_plans()
 
+    def _peers_of(self, record: JobRecord, experience: Experience) -> Peers:
+        """Those who are like a job, found by the three things that make them so."""
+        spec = record.spec
+        key = (spec.queue, spec.alike, record.line.plan.gpu_milli)
+        peers = self._peers.get(key)
+        if peers is None:
+            peers = self._peers[key] = experience.peers(likenesses_of(record))
+        return peers
+
     def _forget_plans(self) -> None:
         self._plans = {shape: plan for shape, plan in self._plans.items() if plan.lines}
         used = {plan.room_key for plan in self._plans.values()}
         self._room_keys = {s: key for s, key in self._room_keys.items() if key in used}
         self._places = {key: places for key, places in self._places.items() if key in used}
+        self._alike_in = {key: alike for key, alike in self._alike_in.items() if key in used}
         self._parked.clear()
         self._alike.clear()
 
     def _room_key(self, shape: Shape) -> int:
-        """One number for shapes that differ in their run time alone: they need the same room."""
-        return self._room_keys.setdefault(replace(shape, run_ms=None), self._plans_made)
+        """One number for shapes that differ in run time or deadline alone: they need the same room."""
+        return self._room_keys.setdefault(replace(shape, run_ms=None, own=""), self._plans_made)
 
-    def _line_for(self, spec: JobSpec, priority: int, run_ms: int | None) -> KindLine:
+    def _line_for(self, record: JobRecord, run_ms: int | None, own: str) -> KindLine:
         """The line of a job's kind, made when the first such job arrives."""
-        plan = self._plan_for(spec, run_ms if self._run_times_matter else None)
+        spec, priority = record.spec, record.priority
+        plan = self._plan_for(spec, run_ms if self._run_times_matter else None, own)
         key = (spec.queue, priority, plan.id)
         line = self.lines.get(key)
         if line is None:
@@ -113,7 +138,11 @@ class LineBook:
             plan.lines += 1
         return line
 
-    def _plan_for(self, spec: JobSpec, run_ms: int | None) -> ShapePlan:
+    def plan_of(self, spec: JobSpec) -> ShapePlan:
+        """What a job could run on, before anybody submits it."""
+        return self._plan_for(spec, planned_run_ms(spec) if self._run_times_matter else None, "")
+
+    def _plan_for(self, spec: JobSpec, run_ms: int | None, own: str) -> ShapePlan:
         """The plan of a spec's shape.
 
         Many specs share their parts (all jobs of a trace that ask for the same, all jobs of an array),
@@ -121,7 +150,7 @@ class LineBook:
         The parts seen are kept beside the plan: while they are, no other object can have their place.
         """
         groups, constraints, checkpoint = spec.groups, spec.constraints, spec.checkpoint
-        sight = (id(groups), id(constraints), id(checkpoint), spec.preemptible, run_ms)
+        sight = (id(groups), id(constraints), id(checkpoint), spec.preemptible, run_ms, own)
         known = self._alike.get(sight)
         if known is not None:
             return known[0]
@@ -131,6 +160,7 @@ class LineBook:
             checkpoint=checkpoint,
             preemptible=spec.preemptible,
             run_ms=run_ms,
+            own=own,
         )
         plan = self._plans.get(shape)
         if plan is None:
@@ -138,6 +168,8 @@ class LineBook:
             self._plans_made += 1
             plan.room_key = room_key = self._room_key(shape)
             plan.places = self._places.setdefault(room_key, plan.places)
+            if self._spot_pools > 1 and self._policies.spot.spread_percent:
+                plan.alike_in = self._alike_in.setdefault(room_key, {})
             plan.match(tuple(self._pools.values()), self._limited)
             self._plans[shape] = plan
         if len(self._alike) >= ALIKE_KEPT:

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from bursar.core.device import Device
 from bursar.model.attempt import Task
+from bursar.model.event import ForeignUsageSeen
 from bursar.model.fleet import Node, Pool
 from bursar.model.gpu import GpuMode
 
 FOREIGN = "(foreign)"
 """The holder of what others run on a node of ours."""
+
+
+# Members of an enum are looked up by a method of the enum; a name of this module costs nothing.
+_IDLE, _WHOLE = GpuMode.IDLE, GpuMode.WHOLE
+
+MASKS_KEPT = 4_096
+
+
+@lru_cache(MASKS_KEPT)
+def _lowest(blank: int, emptied: int, count: int) -> tuple[int, ...]:
+    """The lowest GPUs of the first mask, then of the second; nodes of a few GPUs ask for few of these."""
+    found: list[int] = []
+    for mask in (blank, emptied):
+        while mask and len(found) < count:
+            lowest = mask & -mask
+            found.append(lowest.bit_length() - 1)
+            mask ^= lowest
+    return tuple(found)
 
 
 class NodeState:
@@ -21,6 +41,7 @@ class NodeState:
     """
 
     __slots__ = (
+        "avoided",
         "blank",
         "closed_for",
         "cpu_free_milli",
@@ -57,32 +78,35 @@ class NodeState:
         self.tags: dict[str, int] = {}
         self.foreign: Task | None = None
         self.up = True
+        self.avoided = False
         self.closed_for: str | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether something new may start here."""
-        return self.up and self.closed_for is None
+        """Whether something new may start here. An avoided node opens only when all else is full."""
+        return self.up and not self.avoided and self.closed_for is None
 
     def lowest_free_gpus(self, count: int) -> tuple[int, ...]:
         """The GPUs to take: blank ones first, because the others need a repartition."""
-        found: list[int] = []
-        for mask in (self.blank, self.emptied):
-            while mask and len(found) < count:
-                lowest = mask & -mask
-                found.append(lowest.bit_length() - 1)
-                mask ^= lowest
-        return tuple(found)
+        return _lowest(self.blank, self.emptied, count)
 
     def occupy(self, task: Task, holder: str) -> None:
-        """Give the devices and amounts of a task to a holder."""
+        """Give the devices and amounts of a task to a holder.
+
+        Whole GPUs are taken and given back as the device itself would, without asking each: whoever
+        misuses one is told by the device.
+        """
         gpus = task.gpus
         if gpus:
-            devices, blank = self.devices, self.blank
+            devices, taken = self.devices, 0
             for gpu in gpus:
-                devices[gpu].take_whole(holder)
-                blank &= ~(1 << gpu)
-            self.blank = blank
+                device = devices[gpu]
+                if device.mode is not _IDLE or not device.healthy:
+                    device.take_whole(holder)
+                device.mode = _WHOLE
+                device.whole_holder = holder
+                taken |= 1 << gpu
+            self.blank &= ~taken
             self.free_gpus -= len(gpus)
         if task.slices or task.shares:
             self._occupy_parts(task, holder)
@@ -110,13 +134,17 @@ class NodeState:
 
     def vacate(self, task: Task, holder: str) -> None:
         """Undo ``occupy``."""
-        devices = self.devices
+        devices, given = self.devices, 0
         for gpu in task.gpus:
             device = devices[gpu]
-            device.release_whole(holder)
+            if device.mode is not _WHOLE or device.whole_holder != holder:
+                device.release_whole(holder)
+            device.mode = _IDLE
+            device.whole_holder = None
             if device.healthy:
-                self.blank |= 1 << gpu
+                given |= 1 << gpu
                 self.free_gpus += 1
+        self.blank |= given
         if task.slices or task.shares:
             self._vacate_parts(task, holder)
         self.cpu_free_milli += task.cpu_milli
@@ -139,3 +167,17 @@ class NodeState:
         elif device.healthy and device.is_vacant:
             self.emptied |= bit
         self.free_gpus = (self.blank | self.emptied).bit_count()
+
+
+def foreign_task(event: ForeignUsageSeen, node: NodeState) -> Task:
+    """What others hold of a node, as a task. A GPU we have promised ourselves stays with its holder."""
+    free = node.blank | node.emptied
+    return Task(
+        group=FOREIGN,
+        node=event.node,
+        count=1,
+        gpus=tuple(gpu for gpu in sorted(set(event.gpus)) if free >> gpu & 1),
+        cpu_milli=event.cpu_milli,
+        memory_mib=event.memory_mib,
+        disk_mib=event.disk_mib,
+    )

@@ -115,7 +115,7 @@ class NodeIndex:
         ranks = line.rank_of
         for at, free in enumerate(self._free):
             node = self._nodes[at]
-            if not node.up or node.closed_for is not None:
+            if not node.up or node.avoided or node.closed_for is not None:
                 continue
             if free is None:
                 free = self._free_on(at)
@@ -143,7 +143,7 @@ class NodeIndex:
 
     def _rank(self, at: int, shape: TaskShape) -> NodeRank | None:
         node = self._nodes[at]
-        if not node.up or node.closed_for is not None:
+        if not node.up or node.avoided or node.closed_for is not None:
             return None
         free = self._free[at]
         if free is None:

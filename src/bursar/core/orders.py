@@ -7,6 +7,7 @@ from typing import assert_never
 from bursar.model.decision import (
     ClaimRoom,
     Decision,
+    EvacuateJob,
     Hold,
     PartitionGpu,
     PreemptJob,
@@ -24,6 +25,9 @@ from bursar.model.event import (
     RoomClaimed,
     RoomReleased,
 )
+
+SPOT_NOTICE = "spot notice"
+"""Why an attempt stops whose node is taken away."""
 
 
 def events_for(decision: Decision, now_ms: int) -> tuple[Event, ...]:
@@ -43,9 +47,30 @@ def events_for(decision: Decision, now_ms: int) -> tuple[Event, ...]:
                 lost_micro_usd=decision.lost_micro_usd,
             )
             return (stopping,)
-        case StopJob(job_id=job_id, attempt=attempt, reason=reason):
-            told = AttemptExpired if reason is StopReason.TIME_LIMIT else AttemptStopping
-            return (told(at_ms=now_ms, job_id=job_id, attempt=attempt),)
+        case StopJob(reason=StopReason.CANCELLED, job_id=job_id, attempt=attempt):
+            return (AttemptStopping(at_ms=now_ms, job_id=job_id, attempt=attempt),)
+        case StopJob(
+            reason=StopReason.BUDGET | StopReason.MOVE as why, job_id=job_id, attempt=attempt
+        ):
+            return (AttemptStopping(at_ms=now_ms, job_id=job_id, attempt=attempt, why=why.value),)
+        case StopJob(job_id=job_id, attempt=attempt):
+            expired = AttemptExpired(
+                at_ms=now_ms,
+                job_id=job_id,
+                attempt=attempt,
+                why=decision.reason.value,
+                charged_micro_usd=decision.charged_micro_usd,
+            )
+            return (expired,)
+        case EvacuateJob(job_id=job_id, attempt=attempt):
+            leaving = AttemptStopping(
+                at_ms=now_ms,
+                job_id=job_id,
+                attempt=attempt,
+                why=SPOT_NOTICE,
+                lost_micro_usd=decision.lost_micro_usd,
+            )
+            return (leaving,)
         case ClaimRoom(job_id=job_id, placement=placement, victims=victims):
             return (RoomClaimed(at_ms=now_ms, job_id=job_id, placement=placement, victims=victims),)
         case ReleaseRoom(job_id=job_id):

@@ -199,7 +199,7 @@ def _take(fit: PoolFit, node: NodeState, gpu: int | None, search: Search) -> Roo
     elif node.emptied:
         task = settle(pool, node, group, 1, search)
     else:
-        room = fit.place_on(node).room
+        room = fit.place_on(node)
         if not search.is_last:
             search.journal.occupy(pool, room.tasks[0], search.holder)
         return room

@@ -30,6 +30,7 @@ class PoolState:
     """A pool's nodes and the indexes over them.
 
     ``position`` is where the log of freed nodes ends now, ``changes`` how often anything has changed.
+    ``interruptions_per_million_hours`` is what was declared and what was seen since (``spot_past.py``).
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class PoolState:
         "ends",
         "freed",
         "freed_before",
+        "interruptions_per_million_hours",
         "levels",
         "nodes",
         "place_of",
@@ -51,6 +53,7 @@ class PoolState:
 
     def __init__(self, spec: Pool, topology_levels: tuple[str, ...] = ()) -> None:
         self.spec = spec
+        self.interruptions_per_million_hours = spec.interruptions_per_million_hours
         self.levels = (*topology_levels, NODE_LEVEL)
         self._tree: TopologyTree | None = None
         self._index: NodeIndex | None = None
@@ -93,7 +96,12 @@ class PoolState:
         self.changes += 1
         if self._index is not None:
             self._index.note(node)
-        place = self._bucket(node) if node.up and node.closed_for is None else OUT_OF_INDEX
+        if not node.up or node.closed_for is not None or node.avoided:
+            place = OUT_OF_INDEX
+        elif self.spec.gpus_per_node:
+            place = node.free_gpus
+        else:
+            place = self._bucket_by_cpu(node)
         rank = node.rank
         old = self.place_of[rank]
         if place == old:
@@ -105,9 +113,7 @@ class PoolState:
             insort(self.buckets[place], rank)
         self.place_of[rank] = place
 
-    def _bucket(self, node: NodeState) -> int:
-        if self.spec.gpus_per_node:
-            return node.free_gpus
+    def _bucket_by_cpu(self, node: NodeState) -> int:
         return max(0, node.cpu_free_milli * CPU_BUCKETS // max(1, self.spec.cpu_milli))
 
     # -- occupation ------------------------------------------------------------------------------
@@ -148,6 +154,13 @@ class PoolState:
         node.closed_for = None
         self.reindex(node)
         self.note_freed(node)
+
+    def set_avoided(self, node: NodeState, avoided: bool) -> None:
+        """Let nothing start on a node while there is room elsewhere, or let it again."""
+        node.avoided = avoided
+        self.reindex(node)
+        if not avoided:
+            self.note_freed(node)
 
     def note_freed(self, node: NodeState) -> None:
         """Remember that a node gained room, so that shapes that found none look again."""

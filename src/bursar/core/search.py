@@ -9,7 +9,7 @@ from bursar.core.journal import Journal
 from bursar.core.mix import WorkloadMix
 from bursar.core.node import NodeState
 from bursar.core.pool import PoolState
-from bursar.model.attempt import ShareUse, SliceUse, Task
+from bursar.model.attempt import Placement, ShareUse, SliceUse, Task
 from bursar.model.gpu import Layout
 from bursar.model.job import TaskGroup, WholeGpus
 from bursar.model.policy import PlacementPolicy
@@ -26,13 +26,17 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Where a gang fits. It is already occupied in the search's journal."""
+    """Where a gang fits. It is already occupied in the search's journal.
+
+    ``placement`` is the same with its pool and price, where it has been worked out before.
+    """
 
     tasks: tuple[Task, ...]
     cuts: tuple[Cut, ...] = ()
+    placement: Placement | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Search:
     """One try at placing a job: for whom, until when, and around which reservations.
 
@@ -47,10 +51,10 @@ class Search:
     holder: str
     end_ms: int
     policy: PlacementPolicy
-    reserved: Mapping[str, int] = field(default_factory=dict)
-    demand: Mapping[str, int] = field(default_factory=dict)
     mix: WorkloadMix
-    seed: int = 0
+    reserved: Mapping[str, int]
+    demand: Mapping[str, int]
+    seed: int
     is_last: bool = False
     met_reservation: bool = False
     tasks_that_fit: int = 0

@@ -7,17 +7,17 @@ for it by reference however many jobs have the shape.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from itertools import groupby
-from typing import NamedTuple
+from itertools import groupby, takewhile
 
 from bursar.core.charge import gpu_milli, hourly_micro_usd, placement_micro_usd, run_time_of
+from bursar.core.interrupted_run import Hazard, expected_run_ms
 from bursar.core.mix import TaskShape
 from bursar.core.node import NodeState
 from bursar.core.node_index import Scorer
 from bursar.core.pool import PoolState
 from bursar.core.search import Room, task_on
 from bursar.model.attempt import Placement, Task
-from bursar.model.fleet import Pool
+from bursar.model.fleet import Market, Pool
 from bursar.model.job import FlavorChoice, JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.kind import Shape
 from bursar.model.reason import NoRoom
@@ -33,15 +33,8 @@ Counts = tuple[int, ...]
 MILLION = 1_000_000
 
 
-class Place(NamedTuple):
-    """One task on certain GPUs of a certain node: the values that say so, made once and shared."""
-
-    room: Room
-    placement: Placement
-
-
-Places = dict[tuple[str, tuple[int, ...]], Place]
-"""By node and GPUs."""
+Places = dict[tuple[str, tuple[int, ...]], Room]
+"""One task on certain GPUs of a certain node: the values that say so, made once and shared."""
 
 
 class PoolFit:
@@ -54,6 +47,8 @@ class PoolFit:
         "expected_micro_usd",
         "flavor",
         "gpu_milli_per_task",
+        "hourly_micro_usd",
+        "is_spot",
         "pool",
         "request_of",
         "limited",
@@ -65,14 +60,31 @@ class PoolFit:
     ) -> None:
         self.pool = pool
         self.flavor = pool.spec.flavor
+        self.is_spot = pool.spec.market is Market.SPOT
         self.gpu_milli_per_task = tuple(gpu_milli(group, pool.spec) for group in plan.groups)
         self.request_of: dict[Counts, dict[FlavorResource, int]] = {}
         self.plan = plan
         self.limited = limited
-        self.expected_micro_usd = expected_cost(plan, pool.spec)
+        self.hourly_micro_usd = plan_micro_usd_per_hour(plan, pool.spec)
+        self.expected_micro_usd = self.expected_cost(pool.interruptions_per_million_hours)
         self.blocked_at = -1
         self.no_room: NoRoom | None = None
         self.no_room_at = -1
+
+    def expected_cost(self, per_million_hours: int) -> int:
+        """Price x expected time with rework, in micro-dollars, where a node is lost that often."""
+        plan = self.plan
+        if not per_million_hours:
+            return self.hourly_micro_usd * plan.run_ms // HOUR_MS
+        hazard = self.hazard(per_million_hours)
+        run_ms = expected_run_ms(plan.run_ms, plan.shape.checkpoint, hazard)
+        return self.hourly_micro_usd * run_ms // HOUR_MS
+
+    def hazard(self, per_million_hours: int) -> Hazard:
+        """How often the shape is interrupted: on as many nodes as it pays for, packed tightly."""
+        price = self.pool.spec.node_micro_usd_per_hour
+        nodes = -(-self.hourly_micro_usd // price) if price else 1
+        return Hazard(per_million_hours=per_million_hours, nodes=max(1, nodes))
 
     def request(self, counts: Counts) -> dict[FlavorResource, int]:
         """What so many tasks take of the quota of this flavor."""
@@ -91,14 +103,10 @@ class PoolFit:
 
     def placement_in(self, room: Room) -> Placement:
         """The tasks of a room with their pool and their price now."""
-        tasks = room.tasks
-        if len(tasks) == 1:
-            place = self.plan.places.get((tasks[0].node, tasks[0].gpus))
-            if place is not None and place.room is room:
-                return place.placement
-        return placement_of(self.pool.spec, tasks)
+        known = room.placement
+        return placement_of(self.pool.spec, room.tasks) if known is None else known
 
-    def place_on(self, node: NodeState) -> Place:
+    def place_on(self, node: NodeState) -> Room:
         """The place that one plain task of the shape gets on a node now."""
         wanted = self.plan.plain_gpus
         gpus = node.lowest_free_gpus(wanted) if wanted else ()
@@ -107,9 +115,9 @@ class PoolFit:
             place = self._make_place(node, gpus)
         return place
 
-    def _make_place(self, node: NodeState, gpus: tuple[int, ...]) -> Place:
-        room = Room(tasks=(task_on(self.plan.groups[0], node, 1, gpus),))
-        place = Place(room, placement_of(self.pool.spec, room.tasks))
+    def _make_place(self, node: NodeState, gpus: tuple[int, ...]) -> Room:
+        tasks = (task_on(self.plan.groups[0], node, 1, gpus),)
+        place = Room(tasks=tasks, placement=placement_of(self.pool.spec, tasks))
         places = self.plan.places
         if len(places) >= PLACES_KEPT:
             places.clear()
@@ -133,9 +141,12 @@ class ShapePlan:
     ``gpu_milli`` is how much GPU all its tasks take together, on the pool it would run on first.
     ``places`` are the places that one plain task was given so far, shared by all shapes that need the
     same room: the values that describe a place are always the same, so they are the same objects.
+    ``alike_in`` counts, where there are several spot pools, the live jobs of those shapes in each pool.
+    ``minds_spot`` says that which pool comes first is to be asked anew for each job (``spot_course.py``).
     """
 
     __slots__ = (
+        "alike_in",
         "counts",
         "fits",
         "gpu_milli",
@@ -144,6 +155,7 @@ class ShapePlan:
         "id",
         "lines",
         "min_counts",
+        "minds_spot",
         "is_plain",
         "is_single",
         "places",
@@ -174,6 +186,8 @@ class ShapePlan:
         self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
         self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
         self.places: Places = {}
+        self.alike_in: dict[str, int] | None = None
+        self.minds_spot = False
         self.fits: tuple[PoolFit, ...] = ()
         self.tiers: tuple[tuple[PoolFit, ...], ...] = ()
         self.ranked_as: tuple[Scorer, TaskShape] | None = None
@@ -198,8 +212,22 @@ class ShapePlan:
         fits.sort(key=lambda fit: self._preference(fit))
         self.fits = tuple(fits)
         self.tiers = self._tiers()
+        if self.shape.own or self.alike_in is not None:
+            self._mind_spot()
         self.gpu_milli = _all_gpu_milli(self.fits[0], self.counts) if fits else 0
         self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
+
+    def _mind_spot(self) -> None:
+        """Whether a deadline steers between spot and other pools, or the job is one to be spread."""
+        spot = sum(fit.is_spot for fit in self.fits)
+        steered = bool(self.shape.own) and 0 < spot < len(self.fits)
+        self.minds_spot = steered or len(self.first_spot()) > 1
+
+    def first_spot(self) -> tuple[PoolFit, ...]:
+        """The spot pools that come before any other by expected cost, if that is what is chosen by."""
+        if self.alike_in is None or self.shape.constraints.choose_by is FlavorChoice.ORDER:
+            return ()
+        return tuple(takewhile(lambda fit: fit.is_spot, self.fits))
 
     def _tiers(self) -> tuple[tuple[PoolFit, ...], ...]:
         """Fits that are equally good but for the node they offer: one task looks at all of those at once.
@@ -277,6 +305,8 @@ def mismatch(shape: Shape, pool: PoolState) -> str:
     constraints = shape.constraints
     if spec.market not in constraints.markets:
         return f"is {spec.market}, which the job does not allow"
+    if spec.name in constraints.closed_pools:
+        return "is closed to the job by a rule of the house ('bursar rules' lists them)"
     for taint in spec.taints:
         if not any(
             t.key == taint.key and t.value in ("", taint.value) for t in constraints.tolerations
@@ -343,19 +373,10 @@ def _group_mismatch(group: TaskGroup, spec: Pool) -> str:
     return ""
 
 
-def expected_cost(plan: ShapePlan, spec: Pool) -> int:
-    """Price x expected time x (1 + expected rework), in micro-dollars.
-
-    Rework is what an interruption costs (the restart, and on average half of what was not saved)
-    times how often it comes.
-    """
-    hourly = 0
-    for group in plan.groups:
-        hourly += group.count * hourly_micro_usd(
-            spec, gpu_milli(group, spec), group.cpu_milli, group.memory_mib
-        )
-    checkpoint = plan.shape.checkpoint
-    unsaved_ms = min(plan.run_ms, checkpoint.interval_ms or plan.run_ms) // 2
-    rework_ms = checkpoint.restart_ms + unsaved_ms
-    rework_per_million = spec.interruptions_per_million_hours * rework_ms // HOUR_MS
-    return hourly * plan.run_ms // HOUR_MS * (MILLION + rework_per_million) // MILLION
+def plan_micro_usd_per_hour(plan: ShapePlan, spec: Pool) -> int:
+    """What an hour of all tasks of a shape costs in a pool."""
+    return sum(
+        group.count
+        * hourly_micro_usd(spec, gpu_milli(group, spec), group.cpu_milli, group.memory_mib)
+        for group in plan.groups
+    )

@@ -8,25 +8,35 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
 
+from bursar.core.appliers import appliers_of
+from bursar.core.attempt_limits import charged_micro_usd, limit_at_ms, reprice
+from bursar.core.budget_rules import BudgetRules, quota_tree
 from bursar.core.charge_book import Charge, ChargeBook
 from bursar.core.finished import FinishedJobs
 from bursar.core.lifecycle import LIVE, NEXT, next_state
-from bursar.core.line import Claim, JobRecord, attained_gpu_ms, rank_of
+from bursar.core.line import (
+    Claim,
+    JobRecord,
+    attained_gpu_ms,
+    rank_of,
+    remaining_ms,
+    work_ms,
+)
 from bursar.core.line_book import LineBook
 from bursar.core.mix import WorkloadMix, empty_node
-from bursar.core.node import FOREIGN, NodeState
+from bursar.core.node import FOREIGN, NodeState, foreign_task
+from bursar.core.notices import count_preemption, heed, note_step
 from bursar.core.pool import PoolState
-from bursar.core.quota import QuotaNode, QuotaTree
+from bursar.core.spot_past import SpotPast
 from bursar.core.usage import TenantUsage
 from bursar.model import event as ev
-from bursar.model.attempt import Placement, Task
-from bursar.model.decision import Hold
+from bursar.model.attempt import Placement
+from bursar.model.decision import Hold, StopReason
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Cluster, Fleet, Node
 from bursar.model.job import OVER, JobState
 from bursar.model.policy import LEARNING_PLACEMENTS, Policies
 from bursar.model.tenant import FlavorResource, Tenant
-from bursar.model.units import SECOND_MS
 
 
 class FleetState:
@@ -54,7 +64,10 @@ class FleetState:
         self.running_priorities: dict[str, dict[int, int]] = {}
         self.limits: list[tuple[int, str]] = []
         self.to_stop: dict[str, JobRecord] = {}
-        self._apply: dict[type, Callable[..., None]] = _handlers(self)
+        self.notices: dict[str, ev.SpotNotice] = {}
+        self.spot = SpotPast(self.pools, policies.spot.half_life_ms)
+        self.budgets = BudgetRules(self.tenants, self._renew_quota)
+        self._apply: dict[type, Callable[..., None]] = appliers_of(self)
         self.parents: dict[str, str | None] = {t.name: t.parent for t in self.tenants.values()}
         self.preemption_policies = {t.name: t.preemption for t in self.tenants.values()}
         self.usage = TenantUsage(self.parents, policies.order.half_life_ms)
@@ -78,17 +91,9 @@ class FleetState:
 
     def _build_quota(self) -> None:
         """The quota tree of the tenants as they are, with nothing used yet."""
-        self.quota = QuotaTree(
-            QuotaNode(
-                name=t.name,
-                parent=t.parent,
-                quotas=t.quotas,
-                weight=t.weight,
-                is_queue=t.is_queue,
-            )
-            for t in self.tenants.values()
-        )
-        self.limited = frozenset(fr for t in self.tenants.values() for fr in t.quotas)
+        tenants = self.tenants.values()
+        self.limited = frozenset(fr for t in tenants for fr in t.quotas)
+        self.quota = quota_tree(tenants, self.budgets.no_borrowing, self.limited)
         self._charges.limit(self.limited)
         self.book.match_again(self.limited)
 
@@ -160,8 +165,7 @@ class FleetState:
         record.attempt = event.attempt
         self.hold_room(record, event.placement)
         record.assigned_at_ms = record.saved_at_ms = event.at_ms
-        record.end_at_ms = event.at_ms + _remaining_ms(record)
-        record.weight = self.charge_of(event.placement).weight
+        record.end_at_ms = event.at_ms + remaining_ms(record)
         insort(self.pools[event.placement.pool].ends, (record.end_at_ms, record.id))
         queue = record.spec.queue
         self.usage.start(queue, record.weight, event.at_ms)
@@ -174,7 +178,7 @@ class FleetState:
         priorities[record.priority] = priorities.get(record.priority, 0) + 1
 
     def hold_room(self, record: JobRecord, placement: Placement) -> None:
-        """Occupy a placement and charge its quota."""
+        """Occupy a placement and charge its quota. What it weighs in fair share is only noted."""
         pool = self.pools[placement.pool]
         apart = record.spec.constraints.apart
         for task in placement.tasks:
@@ -182,14 +186,19 @@ class FleetState:
             if apart is not None:
                 tags = pool.by_id[task.node].tags
                 tags[apart] = tags.get(apart, 0) + 1
+        if (alike := record.line.plan.alike_in) is not None:
+            alike[placement.pool] = alike.get(placement.pool, 0) + 1
+        charge = self._charges.of(placement)
         record.placement = placement
-        record.request = self.request_of(placement)
-        self.quota.add_usage(record.spec.queue, record.request)
+        record.request, record.weight = charge.request, charge.weight
+        self.quota.add_usage(record.spec.queue, charge.request)
 
     def give_up_room(self, record: JobRecord) -> None:
         """Undo ``hold_room``."""
         placement = record.placement
         assert placement is not None
+        if (alike := record.line.plan.alike_in) is not None:
+            alike[placement.pool] -= 1
         pool = self.pools[placement.pool]
         apart = record.spec.constraints.apart
         for task in placement.tasks:
@@ -220,24 +229,32 @@ class FleetState:
         reload_ms = record.spec.checkpoint.restart_ms if record.has_run else 0
         record.saved_at_ms = event.at_ms + reload_ms
         record.has_run = True
-        if record.spec.max_run_ms is not None and not record.told_to_stop:
-            record.limit_at_ms = event.at_ms + record.spec.max_run_ms
-            insort(self.limits, (record.limit_at_ms, record.id))
+        if not record.told_to_stop and (limit_ms := limit_at_ms(record)) is not None:
+            record.limit_at_ms = limit_ms
+            insort(self.limits, (limit_ms, record.id))
 
     def saved(self, event: ev.CheckpointSaved) -> None:
         record = self._fenced(event.job_id, event.attempt)
         if record is not None:
             self._move(record, type(event))
             if record.started_at_ms is not None:
-                record.done_ms += _work_ms(record, event.at_ms - record.saved_at_ms)
+                record.done_ms += work_ms(record, event.at_ms - record.saved_at_ms)
             record.saved_at_ms = max(event.at_ms, record.saved_at_ms)
+            note_step(record, event.step)
+            record.save_ms = record.save_ms if event.save_ms is None else event.save_ms
+
+    def resumed(self, event: ev.AttemptResumed) -> None:
+        record = self._fenced(event.job_id, event.attempt)
+        if record is not None:
+            self._move(record, type(event))
+            record.saved_at_ms = max(event.at_ms, record.started_at_ms or record.assigned_at_ms)
 
     def told_to_stop(self, event: ev.AttemptStopping | ev.AttemptExpired) -> None:
         record = self._fenced(event.job_id, event.attempt)
         if record is None:
             return
         self._move(record, type(event))
-        record.told_to_stop = True
+        record.told_to_stop, record.moving = True, event.why == StopReason.MOVE
         self.to_stop.pop(record.id, None)
         self._drop_limit(record)
 
@@ -248,13 +265,15 @@ class FleetState:
         if isinstance(event, ev.AttemptFailed):
             record.failures += 1
         elif isinstance(event, ev.AttemptPreempted):
-            record.preemptions += 1
+            count_preemption(record, event.cause)
         self._end_attempt(record, type(event), event.at_ms)
 
     def _end_attempt(self, record: JobRecord, why: type, at_ms: int) -> None:
         self._move(record, why)
         assert record.placement is not None
         record.attained_gpu_ms = attained_gpu_ms(record, at_ms)
+        if record.spec.max_cost_micro_usd is not None:
+            record.charged_micro_usd = charged_micro_usd(record, at_ms)
         ends = self.pools[record.placement.pool].ends
         del ends[bisect_left(ends, (record.end_at_ms, record.id))]
         self.give_up_room(record)
@@ -372,6 +391,7 @@ class FleetState:
             raise BrokenInvariant(f"node {event.node.id} joined twice")
         self.pool_of_node[event.node.id] = pool
         pool.set_nodes([*pool.nodes, NodeState(event.node, pool.spec)])
+        self.spot.look(pool, event.at_ms, lost=False)
         self.book.match_again(self.limited)
 
     def node_drained(self, event: ev.NodeDrained) -> None:
@@ -386,9 +406,17 @@ class FleetState:
             return
         node = pool.by_id[node_id]
         node.up = up
-        pool.reindex(node)
         if up:
-            pool.note_freed(node)
+            self.notices.pop(node_id, None)
+            pool.set_avoided(node, False)
+        else:
+            pool.reindex(node)
+
+    def noticed(self, event: ev.SpotNotice) -> None:
+        if event.job_id is None:
+            heed(event, self.notices, self.pool_of_node.get(event.node))
+        elif (record := self._fenced(event.job_id, event.attempt or 0)) is not None:
+            record.noticed = True
 
     def node_lost(self, event: ev.NodeLost) -> None:
         pool = self.pool_of_node.get(event.node)
@@ -403,7 +431,9 @@ class FleetState:
             if holder != FOREIGN:
                 self._end_attempt(self.jobs[holder], ev.NodeLost, event.at_ms)
         del self.pool_of_node[event.node]
+        self.notices.pop(event.node, None)
         pool.set_nodes([other for other in pool.nodes if other.id != event.node])
+        self.spot.look(pool, event.at_ms, lost=True)
         self.book.match_again(self.limited)
 
     def foreign_seen(self, event: ev.ForeignUsageSeen) -> None:
@@ -414,7 +444,7 @@ class FleetState:
         if node.foreign is not None:
             pool.vacate(node.foreign, FOREIGN)
         node.foreign = None
-        task = _foreign_task(event, node)
+        task = foreign_task(event, node)
         for gpu in task.gpus:
             if node.devices[gpu].layout:
                 pool.partition(node, gpu, ())
@@ -432,6 +462,11 @@ class FleetState:
             self.usage.add_tenant(tenant.name, tenant.parent)
         elif moved:
             self.usage.move(tenant.name, tenant.parent, event.at_ms)
+        self.budgets.work_out()
+        self._renew_quota()
+
+    def _renew_quota(self) -> None:
+        """Somebody may hold other amounts from now on; what runs counts as before."""
         self._build_quota()
         for records in self.running_in.values():
             for record in records.values():
@@ -442,59 +477,5 @@ class FleetState:
     def price_changed(self, event: ev.PriceChanged) -> None:
         pool = self.pools[event.pool]
         pool.set_price(event.node_micro_usd_per_hour)
+        reprice(self, pool, event.at_ms)
         self.book.match_again(self.limited)
-
-
-def _work_ms(record: JobRecord, elapsed_ms: int) -> int:
-    """Work done in a stretch of time: an elastic gang with half its tasks is half as fast."""
-    if elapsed_ms <= 0 or record.placement is None:
-        return 0
-    granted = sum(task.count for task in record.placement.tasks)
-    return elapsed_ms * granted // record.line.plan.tasks
-
-
-def _remaining_ms(record: JobRecord) -> int:
-    """What is left to run: a job that resumes from a checkpoint has the saved part behind it."""
-    if not record.done_ms:
-        return record.run_ms
-    return max(SECOND_MS, record.run_ms - record.done_ms) + record.spec.checkpoint.restart_ms
-
-
-def _foreign_task(event: ev.ForeignUsageSeen, node: NodeState) -> Task:
-    """What others hold of a node, as a task. A GPU we have promised ourselves stays with its holder."""
-    free = node.blank | node.emptied
-    return Task(
-        group=FOREIGN,
-        node=event.node,
-        count=1,
-        gpus=tuple(gpu for gpu in sorted(set(event.gpus)) if free >> gpu & 1),
-        cpu_milli=event.cpu_milli,
-        memory_mib=event.memory_mib,
-        disk_mib=event.disk_mib,
-    )
-
-
-def _handlers(state: FleetState) -> dict[type, Callable[..., None]]:
-    """Which method brings in which event."""
-    return {
-        ev.JobSubmitted: state.submitted,
-        ev.JobCancelled: state.cancelled,
-        ev.AttemptAssigned: state.assigned,
-        ev.AttemptStarted: state.started,
-        ev.CheckpointSaved: state.saved,
-        ev.AttemptStopping: state.told_to_stop,
-        ev.AttemptExpired: state.told_to_stop,
-        ev.AttemptPreempted: state.ended,
-        ev.AttemptSucceeded: state.ended,
-        ev.AttemptFailed: state.ended,
-        ev.RoomClaimed: state.room_claimed,
-        ev.RoomReleased: state.room_released,
-        ev.GpuPartitioned: state.partitioned,
-        ev.NodeAdded: state.node_added,
-        ev.NodeDrained: state.node_drained,
-        ev.NodeRestored: state.node_restored,
-        ev.NodeLost: state.node_lost,
-        ev.ForeignUsageSeen: state.foreign_seen,
-        ev.TenantChanged: state.tenant_changed,
-        ev.PriceChanged: state.price_changed,
-    }

@@ -141,7 +141,7 @@ def _search(
                 cost_of_stopping(one, limits.victim_order, draft.now_ms),
             )
             for one in found
-            if one.id not in draft.victims
+            if one.id not in draft.victims and one.id not in draft.over
         ]
         for queue, found in legal.items()
     }

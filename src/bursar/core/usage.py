@@ -48,12 +48,12 @@ class TenantUsage:
 
     def start(self, tenant: str, weight_per_ms: int, now_ms: int) -> None:
         """From ``now_ms`` on, the tenant and its ancestors use ``weight_per_ms`` more."""
-        for account in self._chain(tenant):
+        for account in self._chains.get(tenant) or self._chain(tenant):
             account.change_rate(weight_per_ms, now_ms)
 
     def stop(self, tenant: str, weight_per_ms: int, now_ms: int) -> None:
         """Undo a :meth:`start` of the same weight from ``now_ms`` on; what was used stays used."""
-        for account in self._chain(tenant):
+        for account in self._chains.get(tenant) or self._chain(tenant):
             account.change_rate(-weight_per_ms, now_ms)
 
     def add(self, tenant: str, amount: float, now_ms: int) -> None:

@@ -20,6 +20,7 @@ def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, i
     for fr, wanted in request.items():
         available, limited_by = state.quota.limit(queue, fr)
         if available < wanted:
+            level = state.budgets.no_borrowing.get(limited_by)
             return OverQuota(
                 queue=queue,
                 flavor=fr[0],
@@ -28,6 +29,7 @@ def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, i
                 available=available,
                 used=state.quota.usage(queue, fr),
                 limited_by=limited_by,
+                budget_level=level.level if level is not None else 0,
             )
     raise AssertionError("asked why a request that fits is over quota")
 

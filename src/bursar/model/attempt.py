@@ -49,6 +49,10 @@ class Placement:
     micro_usd_per_hour: int
 
 
+PREEMPTED_EXIT = 85
+"""The exit code by which a job says: my work is saved as far as it could be, run me again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
     """How the processes of an attempt ended: by a code of their own, by a signal, or unseen."""

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bursar.model.attempt import Placement
-from bursar.model.event import FleetDeclared, ForeignUsageSeen, GpuPartitioned
+from bursar.model.event import (
+    BudgetLevelChanged,
+    FleetDeclared,
+    ForeignUsageSeen,
+    GpuPartitioned,
+    SpotNotice,
+)
 from bursar.model.fleet import Node
 from bursar.model.job import JobSpec, JobState
 
@@ -22,6 +28,10 @@ class CarriedAttempt:
     saved_at_ms: int
     end_at_ms: int
     told_to_stop: bool
+    noticed: bool = False
+    moving: bool = False
+    repriced_micro_usd: int | None = None
+    """What its place costs an hour now, where that is not what it was promised at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +58,12 @@ class CarriedJob:
     has_run: bool
     attained_gpu_ms: int
     unmet: tuple[str, ...]
+    saved_step: int | None = None
+    save_ms: int | None = None
+    unprompted: int = 0
     live: CarriedAttempt | None = None
     claim: CarriedClaim | None = None
+    charged_micro_usd: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +73,19 @@ class CarriedUsage:
     tenant: str
     value: float
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedSpot:
+    """What a spot pool had done by a moment: losses, node time, and ends of spells (without room, with)."""
+
+    pool: str
+    at_ms: int
+    since_ms: int
+    losses: float
+    node_ms: float
+    ends: tuple[float, float]
+    expected: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +102,9 @@ class Carried:
     usage: tuple[CarriedUsage, ...]
     failed: tuple[tuple[str, JobState], ...]
     """Jobs that are over without success and that others still wait for."""
+    notices: tuple[SpotNotice, ...] = ()
+    """Those in force; a node that is taken away is also among the drained."""
+    spot: tuple[CarriedSpot, ...] = ()
+    """The past of spot pools; snapshots of earlier versions have none."""
+    budget_levels: tuple[BudgetLevelChanged, ...] = ()
+    """The last word on each budget."""

@@ -21,10 +21,15 @@ class PreemptionReason(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a running attempt is ended for good."""
+    """Why a running attempt is ended, though nobody gets its room."""
 
     CANCELLED = "cancelled"
     TIME_LIMIT = "time-limit"
+    COST_LIMIT = "cost-limit"
+    BUDGET = "budget"
+    """Its tenant's budget is spent. The job is not over: it waits for the next period."""
+    MOVE = "move"
+    """It goes on elsewhere: on steady capacity to meet its deadline, or on spot again to cost less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +54,29 @@ class PreemptJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopJob:
-    """Stop this attempt; its job is over."""
+    """Stop this attempt; its job is over, but for a budget or a move.
+
+    ``charged_micro_usd`` is told when that is why.
+    """
 
     job_id: str
     attempt: int
     reason: StopReason
+    charged_micro_usd: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvacuateJob:
+    """Stop this attempt before ``node`` is taken away; its job waits again.
+
+    It has at most ``grace_ms`` to save its work, which ends before the node does.
+    """
+
+    job_id: str
+    attempt: int
+    node: str
+    grace_ms: int
+    lost_micro_usd: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,5 +119,5 @@ class Hold:
     jobs: tuple[str, ...] = ()
 
 
-Order = StartJob | PreemptJob | StopJob | ClaimRoom | ReleaseRoom | PartitionGpu
+Order = StartJob | PreemptJob | StopJob | EvacuateJob | ClaimRoom | ReleaseRoom | PartitionGpu
 Decision = Order | Hold

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from bursar.model.attempt import Exit, Placement
 from bursar.model.fleet import Fleet, Node
@@ -14,12 +15,16 @@ from bursar.model.tenant import Tenant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
-    """A user's job was accepted. ``priority`` is its class's value at that moment."""
+    """A user's job was accepted. ``priority`` is its class's value at that moment.
+
+    ``hold_micro_usd`` is kept for it of every hard budget above it until it is over; 0 where there is none.
+    """
 
     at_ms: int
     job_id: str
     spec: JobSpec
     priority: int
+    hold_micro_usd: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +56,24 @@ class AttemptStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved:
-    """All work up to this moment would survive a stop."""
+    """All work up to this moment would survive a stop; the rest is known when the job said so."""
 
     at_ms: int
     job_id: str
     attempt: int
+    step: int | None = None
+    save_ms: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptResumed:
+    """It goes on from what an earlier attempt saved; from now on it does work that is new."""
+
+    at_ms: int
+    job_id: str
+    attempt: int
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +94,41 @@ class AttemptStopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptExpired:
-    """It reached its maximum run time, was told to stop, and still holds what it held."""
+    """It reached its limit, was told to stop, and still holds what it held.
+
+    ``why`` is the limit: of its run time, or of what it may be charged, which then is how much it was.
+    """
 
     at_ms: int
     job_id: str
     attempt: int
+    why: str = "time-limit"
+    charged_micro_usd: int = 0
+
+
+class PreemptionCause(StrEnum):
+    """Who made an attempt stop."""
+
+    ORDER = "order"
+    """We told it to, for another job or because its own is over."""
+    NOTICE = "notice"
+    """What it ran on was about to be taken away."""
+    UNPROMPTED = "unprompted"
+    """Nobody that we know of: it asked to be run again by its exit code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptPreempted:
-    """It stopped because it was told to. The job waits again, unless it was cancelled or expired."""
+    """It stopped because it was told to. The job waits again, unless it was cancelled or expired.
+
+    Only those by our order count against the preemptions that a job can be made to bear.
+    """
 
     at_ms: int
     job_id: str
     attempt: int
     exit: Exit | None = None
+    cause: PreemptionCause = PreemptionCause.ORDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +210,33 @@ class NodeLost:
     node: str
 
 
+class NoticeKind(StrEnum):
+    """What a provider announces."""
+
+    TERMINATE = "terminate"
+    """It takes the machine away."""
+    REBALANCE = "rebalance"
+    """It may soon have to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotNotice:
+    """A provider says that it will take a node away, or may have to.
+
+    A terminated node takes nothing new, and what runs there is told to stop so that it has left by
+    ``ends_at_ms``. With a ``job_id`` the notice is for that job alone (an engine stops it for reasons of
+    its own): it has heard already, and the node stays.
+    """
+
+    at_ms: int
+    node: str
+    source: str
+    kind: NoticeKind
+    ends_at_ms: int | None = None
+    job_id: str | None = None
+    attempt: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignUsageSeen:
     """What others run on a node of ours: it occupies. Each report replaces the one before."""
@@ -202,6 +267,21 @@ class PriceChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetLevelChanged:
+    """What a tenant has spent in this period has passed a step of its budget, or a new period began.
+
+    ``level`` is the highest step that is reached, in percent of the amount; 0 is none.
+    """
+
+    at_ms: int
+    tenant: str
+    level: int
+    spent_micro_usd: int
+    amount_micro_usd: int
+    period_start_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetDeclared:
     """What there is, who shares it and by which rules, from now on; it replaces what was declared before.
 
@@ -215,6 +295,21 @@ class FleetDeclared:
     policies: Policies
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillReceived:
+    """What a provider says a pool cost in a period of whole hours that is over.
+
+    It changes what things cost, not who runs where: the ledger applies it, ``FleetState`` never does.
+    """
+
+    at_ms: int
+    pool: str
+    flavor: str
+    from_ms: int
+    to_ms: int
+    billed_micro_usd: int
+
+
 AttemptEnded = AttemptPreempted | AttemptSucceeded | AttemptFailed
 JobEvent = (
     JobSubmitted
@@ -222,6 +317,7 @@ JobEvent = (
     | AttemptAssigned
     | AttemptStarted
     | CheckpointSaved
+    | AttemptResumed
     | AttemptStopping
     | AttemptExpired
     | AttemptEnded
@@ -234,10 +330,12 @@ FleetEvent = (
     | NodeDrained
     | NodeRestored
     | NodeLost
+    | SpotNotice
     | ForeignUsageSeen
     | TenantChanged
     | PriceChanged
+    | BudgetLevelChanged
 )
 Event = JobEvent | FleetEvent
-LoggedEvent = Event | FleetDeclared
+LoggedEvent = Event | FleetDeclared | BillReceived
 """What the log of a control plane holds."""

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bursar.model.attempt import Placement
+from bursar.model.event import SpotNotice
 from bursar.model.job import JobSpec, JobState
+from bursar.model.past import PastEvent, line_of
 from bursar.model.reason import Reason, write_amount
+from bursar.model.spot_view import SpotView
 from bursar.model.units import write_duration, write_gpus, write_usd
 
 
@@ -24,6 +27,10 @@ class Basis(StrEnum):
     """The cycle was played forward over expected ends; jobs that are not submitted yet do not exist."""
     WORK_AHEAD = "work-ahead"
     """Too much stands before it to be played through: work ahead over capacity."""
+    WAITS_FOR_SPOT = "waits-for-spot"
+    """It could start and waits for cheaper capacity: its start is the latest that its deadline allows."""
+    NEXT_PERIOD = "next-period"
+    """A budget is spent: nothing starts before it begins anew."""
     NEVER = "never"
 
 
@@ -48,6 +55,9 @@ class Forecast:
             return f"no start can be foreseen: {self.note}"
         if self.basis is Basis.STARTS_NOW:
             return "starts in the next cycle"
+        if self.basis is Basis.WAITS_FOR_SPOT:
+            latest = write_duration(self.p90_start_ms - now_ms)
+            return f"starts when spot has room, in {latest} at the latest"
         early = write_duration(self.p50_start_ms - now_ms)
         late = write_duration(self.p90_start_ms - now_ms)
         told = f"expected to start in {early}, with 9 in 10 odds within {late}"
@@ -191,16 +201,30 @@ class Explanation:
     forecast: Forecast | None = None
     alternatives: tuple[Alternative, ...] = ()
     changes_considered: int = 0
+    cheapest_micro_usd_per_hour: int | None = None
+    """For a waiting job: what an hour costs in the cheapest pool that could run it."""
+    past: tuple[PastEvent, ...] = ()
+    spot: SpotView | None = None
+    notice: SpotNotice | None = None
+    """For a running job: that the first of its nodes will be taken away."""
 
     def lines(self) -> tuple[str, ...]:
-        """What, why, when, and what to do, as sentences."""
-        return (*self._what(), *self._why(), *self._when(), *self._what_to_do())
+        """What, why, when, for how much, what to do, and what happened before, as sentences."""
+        return (
+            *self._what(),
+            *self._why(),
+            *self._when(),
+            *self._price(),
+            *(() if self.spot is None else self.spot.lines()),
+            *self._what_to_do(),
+            *(f"Before: {line_of(event, self.now_ms)}." for event in self.past),
+        )
 
     def _what(self) -> list[str]:
         if not self.queue:
             return [f"{self.job_id} is over: {self.state}."]
         if self.runs_on is not None:
-            return [self._running(self.runs_on)]
+            return [self._running(self.runs_on), *self._taken_away()]
         asked = f"{self.job_id} ({self.asks_for})"
         if self.starts_on is not None:
             price = write_usd(self.starts_on.micro_usd_per_hour)
@@ -212,6 +236,15 @@ class Explanation:
             ]
         where = f" at {self.position}" if self.position is not None else ""
         return [f"{asked} waits in {self.queue}{where}."]
+
+    def _taken_away(self) -> list[str]:
+        if self.notice is None:
+            return []
+        left_ms = max(0, (self.notice.ends_at_ms or self.now_ms) - self.now_ms)
+        return [
+            f"{self.notice.node} is taken away in {write_duration(left_ms)} (spot notice from "
+            f"{self.notice.source}): the job was told to save its work and leave, and waits again then."
+        ]
 
     def _running(self, placement: Placement) -> str:
         nodes = sorted({task.node for task in placement.tasks})
@@ -235,6 +268,11 @@ class Explanation:
         if self.forecast is None or self.starts_on is not None:
             return []
         return [f"When: {self.forecast.line(self.now_ms)}."]
+
+    def _price(self) -> list[str]:
+        if self.cheapest_micro_usd_per_hour is None or self.starts_on is not None:
+            return []
+        return [f"Price: from {write_usd(self.cheapest_micro_usd_per_hour)} an hour once it runs."]
 
     def _what_to_do(self) -> list[str]:
         found = [f"To start now: {alternative}." for alternative in self.alternatives]

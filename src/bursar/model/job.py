@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bursar.model.fleet import Market
+from bursar.model.made_often import made_often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +118,11 @@ class Constraints:
     apart: str | None = None
     markets: tuple[Market, ...] = (Market.OWNED, Market.RESERVED, Market.ON_DEMAND)
     choose_by: FlavorChoice = FlavorChoice.COST
+    closed_pools: tuple[str, ...] = ()
+    """Pools that a rule of the house has taken away; users do not write it."""
 
 
+@made_often
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """Everything a user says about a job. Times are durations except ``deadline_ms``, a moment."""
@@ -139,6 +143,10 @@ class JobSpec:
     array_size: int = 1
     alike: tuple[str, ...] = ()
     """What earlier jobs must share with it to tell how long it runs, widest first: a user, a name."""
+    max_cost_micro_usd: int | None = None
+    """The most that all its attempts together may be charged; it is stopped so early that it is not more."""
+    grace_ms: int = 0
+    """How long it may take to stop once it is told to; known only where that has a price."""
 
 
 class JobState(StrEnum):

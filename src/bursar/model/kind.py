@@ -9,13 +9,18 @@ from bursar.model.job import Checkpoint, Constraints, TaskGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a job needs, wherever it came from. ``run_ms`` is its run time rounded up to the grid."""
+    """What a job needs, wherever it came from. ``run_ms`` is its run time rounded up to the grid.
+
+    ``own`` is the id of a job that is steered by its deadline: what it may use depends on its progress, so
+    no other job is of its kind.
+    """
 
     groups: tuple[TaskGroup, ...]
     constraints: Constraints
     checkpoint: Checkpoint
     preemptible: bool
     run_ms: int | None
+    own: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bursar.model.governance import Governance
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
 
 
@@ -164,6 +165,32 @@ class PreemptionLimits:
     settled_after_ms: int | None = DAY_MS
 
 
+class DeadlineRule(StrEnum):
+    """Where a job with a deadline runs that may run on spot."""
+
+    ON_DEMAND = "on-demand"
+    GREEDY = "greedy"
+    UNIFORM_PROGRESS = "uniform-progress"
+    EXPECTED_COST = "expected-cost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotPolicy:
+    """How jobs that may run on spot choose.
+
+    A job with a deadline is looked at every ``tick_ms``. ``change_over_ms`` is how long an attempt takes
+    to stop and start elsewhere, beside what the job says a restart costs. Losses of spot nodes fade with
+    ``half_life_ms``. Jobs alike are spread over spot pools as long as another pool is not dearer by
+    ``spread_percent`` or more; 0 keeps to the cheapest.
+    """
+
+    deadline_rule: DeadlineRule = DeadlineRule.EXPECTED_COST
+    tick_ms: int = 5 * MINUTE_MS
+    change_over_ms: int = 5 * MINUTE_MS
+    half_life_ms: int = 14 * DAY_MS
+    spread_percent: int = 25
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """All the named choices of one fleet."""
@@ -173,6 +200,8 @@ class Policies:
     placement_seed: int = 0
     backfill: BackfillPolicy = field(default_factory=BackfillPolicy)
     preemption: PreemptionLimits = field(default_factory=PreemptionLimits)
+    spot: SpotPolicy = field(default_factory=SpotPolicy)
+    governance: Governance = field(default_factory=Governance)
     priority_classes: Mapping[str, int] = field(
         default_factory=lambda: {"low": -100, "normal": 0, "high": 100, "critical": 1000}
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bursar.model.calendar import write_moment
 from bursar.model.tenant import CPU, GPU
-from bursar.model.units import GIB_MIB, MILLI, write_duration, write_gpus
+from bursar.model.units import GIB_MIB, MILLI, write_duration, write_gpus, write_usd
 
 
 def write_amount(resource: str, amount: int) -> str:
@@ -51,12 +52,16 @@ class OverQuota:
     used: int
     limited_by: str
     expected_at_ms: int | None = None
+    budget_level: int = 0
+    """So many percent of its budget ``limited_by`` has spent, and may therefore not borrow; 0: it may."""
 
     def __str__(self) -> str:
+        budget = f", which has spent {self.budget_level} % of its budget and may not borrow"
         return (
             f"{self.flavor}: wants {write_amount(self.resource, self.wanted)}, quota leaves "
             f"{write_amount(self.resource, max(0, self.available))} to {self.queue} "
-            f"(it holds {write_amount(self.resource, self.used)}; limited at {self.limited_by})"
+            f"(it holds {write_amount(self.resource, self.used)}; limited at {self.limited_by}"
+            f"{budget if self.budget_level else ''})"
         )
 
 
@@ -131,6 +136,50 @@ class WaitsForJobs:
         return f"depends on {', '.join(self.jobs[:3])}, not succeeded yet"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverBudget:
+    """The tenant, or one above it, has spent so much of its budget that nothing may start."""
+
+    tenant: str
+    spent_micro_usd: int
+    amount_micro_usd: int
+    level: int
+    period_ends_ms: int
+    queues: tuple[str, ...] = ()
+    """Whose spending it is: who does not see all of them is not told how much."""
+    is_hidden: bool = False
+
+    def __str__(self) -> str:
+        spent, amount = write_usd(self.spent_micro_usd), write_usd(self.amount_micro_usd)
+        told = f"{self.tenant} has spent {spent} of its budget of {amount}"
+        if self.is_hidden:
+            told = f"{self.tenant}, above your own, has spent {self.level} % of its budget"
+        return (
+            f"{told}; from {self.level} % on nothing starts, "
+            f"until a new period begins at {write_moment(self.period_ends_ms)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsForSpot:
+    """Its deadline leaves time to wait for spot capacity, which costs less than what there is."""
+
+    pools: tuple[str, ...]
+    spot_micro_usd_per_hour: int
+    steady_micro_usd_per_hour: int
+    left_ms: int
+    deadline_ms: int
+    wait_ms: int
+
+    def __str__(self) -> str:
+        return (
+            f"waits for spot in {', '.join(self.pools[:3])} at {write_usd(self.spot_micro_usd_per_hour)} "
+            f"an hour instead of {write_usd(self.steady_micro_usd_per_hour)}: "
+            f"{write_duration(self.left_ms)} of work are left, and it takes other capacity in "
+            f"{write_duration(self.wait_ms)} at the latest, in time for its deadline"
+        )
+
+
 Reason = (
     NoRoom
     | OverQuota
@@ -140,4 +189,6 @@ Reason = (
     | WaitsForVictims
     | PlaceLost
     | WaitsForJobs
+    | WaitsForSpot
+    | OverBudget
 )

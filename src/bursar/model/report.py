@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bursar.model.attempt import Exit
+from bursar.model.event import NoticeKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,31 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopHeard:
+    """The job says that it was asked to stop, and has until ``ends_at_ms`` if it knows that.
+
+    ``source`` is who asked, as far as the job can tell: an engine that stops jobs for reasons of its own
+    looks like us from inside.
+    """
+
+    job_id: str
+    attempt: int
+    at_ms: int
+    source: str
+    ends_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeReport:
+    """A provider says that a node will be taken away, or may be. It may say so again and again."""
+
+    node: str
+    source: str
+    kind: NoticeKind
+    ends_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGone:
     """A node answers no more; what ran there is lost."""
 
@@ -77,4 +103,16 @@ class NodeBack:
     at_ms: int
 
 
-Report = TasksStarted | TasksEnded | CheckpointReported | Resumed | Progressed | NodeGone | NodeBack
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSeen:
+    """What others run on a node now, all of it; nothing when they have left."""
+
+    node: str
+    gpus: tuple[int, ...] = ()
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+
+OfAttempt = TasksStarted | TasksEnded | CheckpointReported | Resumed | Progressed | StopHeard
+OfNode = NodeGone | NodeBack | NoticeReport | ForeignSeen
+Report = OfAttempt | OfNode

@@ -44,13 +44,82 @@ class Enforcement(StrEnum):
     HARD = "hard"
 
 
+class BudgetAction(StrEnum):
+    """What happens when so much is spent. Each includes all before it."""
+
+    NOTIFY = "notify"
+    """It is told, and nothing else."""
+    BLOCK_BORROWING = "block-borrowing"
+    """Nothing starts on quota of others."""
+    BLOCK_NEW = "block-new"
+    """Nothing starts."""
+    STOP_PREEMPTIBLE = "stop-preemptible"
+    """What may be preempted is stopped, and waits."""
+    STOP_ALL = "stop-all"
+    """Everything is stopped, and waits."""
+
+    @property
+    def rank(self) -> int:
+        return _RANKS[self]
+
+
+_RANKS = {action: rank for rank, action in enumerate(BudgetAction)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStep:
+    """From so many percent of the amount on, this."""
+
+    at_percent: int
+    action: BudgetAction
+
+
+USUAL_STEPS = {
+    Enforcement.SOFT: (
+        BudgetStep(at_percent=80, action=BudgetAction.NOTIFY),
+        BudgetStep(at_percent=100, action=BudgetAction.BLOCK_BORROWING),
+    ),
+    Enforcement.HARD: (
+        BudgetStep(at_percent=80, action=BudgetAction.NOTIFY),
+        BudgetStep(at_percent=90, action=BudgetAction.BLOCK_BORROWING),
+        BudgetStep(at_percent=100, action=BudgetAction.BLOCK_NEW),
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a tenant, with all below it, means to spend in each period."""
+    """What a tenant, with all below it, means to spend in each period.
+
+    A hard one is never overdrawn: a job is let in only if the most that it may cost is left. ``steps``
+    say what else happens on the way; left empty, what is usual for the enforcement.
+    """
 
     amount_micro_usd: int
     period: BudgetPeriod = BudgetPeriod.MONTH
     enforcement: Enforcement = Enforcement.SOFT
+    steps: tuple[BudgetStep, ...] = ()
+
+    @property
+    def effective_steps(self) -> tuple[BudgetStep, ...]:
+        return self.steps or USUAL_STEPS[self.enforcement]
+
+    def step_at(self, level_percent: int) -> BudgetStep | None:
+        """The strongest step among those that a level has reached."""
+        reached = [one for one in self.effective_steps if one.at_percent <= level_percent]
+        return max(reached, key=lambda one: (one.action.rank, one.at_percent), default=None)
+
+    def level_of(self, spent_micro_usd: int) -> int:
+        """The highest step that so much has reached, in percent; 0 before the first."""
+        amount = self.amount_micro_usd
+        return max(
+            (
+                one.at_percent
+                for one in self.effective_steps
+                if spent_micro_usd * 100 >= one.at_percent * amount
+            ),
+            default=0,
+        )
 
 
 class Queueing(StrEnum):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from bursar.sdk.problems import CheckpointProblem, StaleAttempt, TornCheckpoint
 from bursar.sdk.shelf import Draft, Entry, FolderShelf, Origin, Shelf
 from bursar.sdk.stopping import STOP_SIGNALS, Preempted, StopSignals
-from bursar.sdk.telling import FILE, Teller, now_ms
+from bursar.sdk.telling import FILE, Teller, now_ms, who_stops_jobs
 
 Place = str | os.PathLike[str]
 
@@ -79,6 +79,7 @@ def checkpointing(
         origin = Origin(os.environ.get("BURSAR_JOB_ID", ""), _number("BURSAR_ATTEMPT"))
         teller = Teller(os.environ.get(FILE) if rank == 0 else None)
         run = Run(shelf, Terms(keep, leave, saves, origin), teller, stop)
+        stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.grace_left_seconds))
         try:
             if saves:
                 shelf.clear_leftovers()

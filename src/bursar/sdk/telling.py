@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 
 FILE = "BURSAR_SAVED_FILE"
 PROGRESS_EVERY_SECONDS = 5.0
@@ -32,6 +33,14 @@ class Teller:
         about = {"bytes": size_bytes, "seconds": round(seconds, 3)}
         self._tell("resumed", step, now_ms(), about)
 
+    def stopping(self, source: str, grace_seconds: float | None) -> None:
+        """It was asked to stop. Bursar knows if it was Bursar, and learns it if it was somebody else."""
+        at_ms = now_ms()
+        known = (
+            {} if grace_seconds is None else {"ends_at_ms": at_ms + round(grace_seconds * 1_000)}
+        )
+        self._tell("stopping", None, at_ms, {"source": source, **known})
+
     def progress(self, step: int, total: int | None) -> None:
         now = time.monotonic()
         if now < self._next_progress and step != total:
@@ -40,7 +49,7 @@ class Teller:
         self._tell("progress", step, now_ms(), {} if total is None else {"total": int(total)})
 
     def _tell(
-        self, kind: str, step: int | None, at_ms: int, more: dict[str, int] | dict[str, float]
+        self, kind: str, step: int | None, at_ms: int, more: Mapping[str, int | float | str]
     ) -> None:
         if not self._path:
             return
@@ -56,6 +65,13 @@ class Teller:
             return
         finally:
             os.close(fd)
+
+
+def who_stops_jobs() -> str:
+    """Who sends stop signals here besides Bursar, by the variables that each of them sets."""
+    if "SLURM_JOB_ID" in os.environ:
+        return "slurm"
+    return "kubernetes" if "KUBERNETES_SERVICE_HOST" in os.environ else "signal"
 
 
 def now_ms() -> int:

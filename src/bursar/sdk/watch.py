@@ -21,7 +21,7 @@ from bursar.sdk.problems import CheckpointProblem
 from bursar.sdk.snapshot import Look, Mirror, settled_since
 from bursar.sdk.stopping import PREEMPTED_EXIT, STOP_SIGNALS, StopSignals
 from bursar.sdk.target import target_at
-from bursar.sdk.telling import FILE, Teller
+from bursar.sdk.telling import FILE, Teller, who_stops_jobs
 
 LOOK_SECONDS = 0.2
 
@@ -51,6 +51,7 @@ def _run(options: argparse.Namespace, mirror: Mirror) -> int:
     if options.restore_only:
         return 0
     stop = StopSignals(STOP_SIGNALS)
+    stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.grace_left_seconds))
     stop.listen()
     try:
         watch = Watch(mirror, teller, Pace(options.every, options.quiet))

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from math import log
 from random import Random
 
-from bursar.model.event import Event, NodeAdded, NodeDrained, NodeLost
+from bursar.model.event import Event, NodeAdded, NodeLost, NoticeKind, SpotNotice
 from bursar.model.fleet import Fleet, Market, Node, Pool
 from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS
 
 MILLION = 1_000_000
+SOURCE = "simulated"
+"""Who gives notice in a simulated world."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,13 @@ class Outage:
     def events(self) -> Iterator[Event]:
         """What it looks like from outside."""
         if self.lost_at_ms > self.at_ms:
-            yield NodeDrained(at_ms=self.at_ms, node=self.node.id)
+            yield SpotNotice(
+                at_ms=self.at_ms,
+                node=self.node.id,
+                source=SOURCE,
+                kind=NoticeKind.TERMINATE,
+                ends_at_ms=self.lost_at_ms,
+            )
         yield NodeLost(at_ms=self.lost_at_ms, node=self.node.id)
         yield NodeAdded(at_ms=self.back_at_ms, node=self.node)
 

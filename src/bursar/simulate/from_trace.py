@@ -56,6 +56,10 @@ class Estimate(StrEnum):
     NONE = "none"
 
 
+# Members of an enum are looked up by a method of the enum; names of this module cost nothing.
+_WRITTEN, _TRUE = Estimate.WRITTEN, Estimate.TRUE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceMapping:
     """How the words of a trace become ours.
@@ -230,19 +234,23 @@ class _Submissions:
         self._queues = queues
         self._state = state
         self._remarks = remarks
-        self._groups: dict[_Ask, tuple[TaskGroup, ...] | str] = {}
+        self._groups: dict[tuple[object, ...], tuple[TaskGroup, ...] | str] = {}
         self._classes = _classes_by_value(state.policies)
         self.run_ms = RunTimesToCome()
 
     def of(self, jobs: Iterable[TraceJob]) -> Iterator[JobSubmitted]:
+        run_times = self.run_ms.waiting
         for job in jobs:
-            groups = _wrong_times(job) or self._groups_of(job)
+            groups = self._groups_of(job)
+            if job.submitted_ms < 0 or job.run_ms < 0:
+                groups = _wrong_times(job)
             if isinstance(groups, str):
                 left_out = LeftOut(source=self._source, job_id=job.job_id, problem=groups)
                 self._remarks.left_out.append(left_out)
                 continue
-            self.run_ms.waiting[job.job_id] = max(1, job.run_ms)
-            self._note(job)
+            run_times[job.job_id] = job.run_ms or 1
+            if job.run_ms < 1 or job.gpu_milli or job.deadline_ms is not None:
+                self._note(job)
             yield JobSubmitted(
                 at_ms=job.submitted_ms,
                 job_id=job.job_id,
@@ -252,21 +260,23 @@ class _Submissions:
 
     def _spec(self, job: TraceJob, groups: tuple[TaskGroup, ...]) -> JobSpec:
         mapping = self._mapping
-        expected_ms = _told_ms(job, mapping.estimate)
-        in_time = job.deadline_ms is not None and job.deadline_ms > job.submitted_ms
+        deadline_ms = job.deadline_ms
+        if deadline_ms is not None and deadline_ms <= job.submitted_ms:
+            deadline_ms = None
+        alike = (job.team, job.user, job.name) if job.user or job.name else (job.team,)
         return JobSpec(
             name=job.name or job.job_id,
             queue=self._queues[job.team],
             groups=groups,
             priority_class=self._classes.get(job.priority, self._classes[None]),
             preemptible=mapping.preemptible,
-            expected_run_ms=expected_ms,
-            max_run_ms=_told_ms(job, Estimate.WRITTEN) if mapping.limits else None,
-            deadline_ms=job.deadline_ms if in_time else None,
+            expected_run_ms=_told_ms(job, mapping.estimate),
+            max_run_ms=_told_ms(job, _WRITTEN) if mapping.limits else None,
+            deadline_ms=deadline_ms,
             constraints=mapping.constraints,
             checkpoint=mapping.checkpoint,
             retries=mapping.retries,
-            alike=tuple(filter(None, (job.team, job.user, job.name))),
+            alike=alike if all(alike) else tuple(filter(None, alike)),
         )
 
     def _note(self, job: TraceJob) -> None:
@@ -279,7 +289,7 @@ class _Submissions:
 
     def _groups_of(self, job: TraceJob) -> tuple[TaskGroup, ...] | str:
         """The task groups of a job, or why it can never run here."""
-        ask = _Ask(
+        ask = (
             self._queues[job.team],
             job.tasks,
             job.gpus,
@@ -290,7 +300,7 @@ class _Submissions:
         )
         found = self._groups.get(ask)
         if found is None:
-            found = self._groups[ask] = self._work_out(ask)
+            found = self._groups[ask] = self._work_out(_Ask(*ask))
         return found
 
     def _work_out(self, ask: _Ask) -> tuple[TaskGroup, ...] | str:
@@ -342,13 +352,9 @@ def _wrong_times(job: TraceJob) -> str:
 
 
 def _told_ms(job: TraceJob, estimate: Estimate) -> int | None:
-    match estimate:
-        case Estimate.WRITTEN:
-            return job.expected_ms if job.expected_ms and job.expected_ms > 0 else None
-        case Estimate.TRUE:
-            return max(1, job.run_ms)
-        case Estimate.NONE:
-            return None
+    if estimate is _WRITTEN:
+        return job.expected_ms if job.expected_ms and job.expected_ms > 0 else None
+    return max(1, job.run_ms) if estimate is _TRUE else None
 
 
 def _classes_by_value(policies: Policies) -> dict[int | None, str]:

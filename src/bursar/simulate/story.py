@@ -7,9 +7,9 @@ from bursar.model.attempt import Placement
 from bursar.model.decision import (
     ClaimRoom,
     Decision,
+    EvacuateJob,
     Hold,
     PartitionGpu,
-    PreemptionReason,
     PreemptJob,
     StartJob,
     StopJob,
@@ -24,6 +24,7 @@ from bursar.model.event import (
 )
 from bursar.model.fleet import Market
 from bursar.model.job import JobSpec, MigSlice, MpsShare
+from bursar.model.past import BY_RIGHT
 from bursar.model.reason import NoRoom, WaitsForVictims
 from bursar.model.tenant import GPU
 from bursar.model.units import write_duration, write_gpus, write_usd
@@ -42,13 +43,6 @@ from bursar.simulate.moments import (
 
 BIG_GPUS = 8
 """A job of a whole node or more is always worth telling."""
-
-BY_RIGHT = {
-    PreemptionReason.IN_QUEUE: "it goes first in the same queue",
-    PreemptionReason.RECLAIM: "its team takes back what was borrowed",
-    PreemptionReason.RECLAIM_WHILE_BORROWING: "its priority is higher",
-    PreemptionReason.FAIR_SHARE: "its team has had less of its share",
-}
 
 
 class _Known:
@@ -132,8 +126,11 @@ class Story:
                 place = write_place(self._state, placement)
                 text = f"keeps {place} until {', '.join(victims)} has left"
                 self._tell(now_ms, Verb.CLAIM, job_id, (text,), Weight.KEY)
-            case StopJob(job_id=job_id, reason=reason):
-                self._stopped(job_id, reason, now_ms)
+            case StopJob():
+                self._stopped(decision, now_ms)
+            case EvacuateJob(job_id=job_id, node=node, lost_micro_usd=lost):
+                text = f"{node} is taken away; {write_usd(lost)} of work is lost unless it saves in time"
+                self._tell(now_ms, Verb.PREEMPT, job_id, (text,), Weight.KEY)
             case PartitionGpu(node=node, gpu=gpu, layout=layout):
                 cut = f"cut into {write_cut(layout)}" if layout else "made whole again"
                 text = f"GPU {gpu} {cut}"
@@ -210,16 +207,23 @@ class Story:
         saved_ms = self._jobs[order.job_id].work_saved
         saved = "nothing saved yet" if saved_ms is None else f"saved at {time_of_day(saved_ms)}"
         text = (
-            f"for {order.on_behalf_of}: {BY_RIGHT[order.reason]}; "
+            f"for {order.on_behalf_of}: {BY_RIGHT[order.reason.value]}; "
             f"{write_usd(order.lost_micro_usd)} of work is lost ({saved})"
         )
         self._tell(now_ms, Verb.PREEMPT, order.job_id, (text,), Weight.KEY)
 
-    def _stopped(self, job_id: str, reason: StopReason, now_ms: int) -> None:
+    def _stopped(self, order: StopJob, now_ms: int) -> None:
+        job_id, reason = order.job_id, order.reason
         limit_ms = self._jobs[job_id].spec.max_run_ms
         text = "cancelled by its user"
         if reason is StopReason.TIME_LIMIT and limit_ms is not None:
             text = f"it has reached its maximum run time, {write_duration(limit_ms)}"
+        if reason is StopReason.COST_LIMIT:
+            text = f"it has reached what it may cost, {write_usd(order.charged_micro_usd)}"
+        if reason is StopReason.BUDGET:
+            text = "its tenant's budget is spent; it waits for the next period"
+        if reason is StopReason.MOVE:
+            text = "it goes on elsewhere: its deadline and what spot costs say so"
         self._tell(now_ms, Verb.STOP, job_id, (text,), Weight.KEY)
 
     def _held(self, hold: Hold, now_ms: int) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bursar.model.made_often import made_often
 
+
+@made_often
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
     """One job of a trace. Times are milliseconds; ``submitted_ms`` counts from the trace's start.

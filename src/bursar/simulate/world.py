@@ -14,12 +14,14 @@ from bursar.core.charge import run_time_of
 from bursar.model.attempt import Placement
 from bursar.model.decision import (
     ClaimRoom,
+    EvacuateJob,
     Order,
     PartitionGpu,
     PreemptJob,
     ReleaseRoom,
     StartJob,
     StopJob,
+    StopReason,
 )
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import (
@@ -32,12 +34,16 @@ from bursar.model.event import (
     JobCancelled,
     JobSubmitted,
     NodeLost,
+    PreemptionCause,
 )
 from bursar.model.job import JobSpec
 from bursar.model.units import MILLI
-from bursar.simulate.clock import AT_MS, Clock, Entry
+from bursar.simulate.clock import AT_MS, WHAT, Clock, Entry
 from bursar.simulate.faults import Fate, Faults
 from bursar.simulate.scenario import Delays
+
+# Members of an enum are looked up by a method of the enum; a name of this module costs nothing.
+_BY_ORDER = PreemptionCause.ORDER
 
 
 class _Work:
@@ -59,6 +65,7 @@ class _Run:
 
     __slots__ = (
         "attempt",
+        "cause",
         "entry",
         "fails_at_ms",
         "fate",
@@ -84,6 +91,7 @@ class _Run:
         self.since_ms: int | None = None
         self.fails_at_ms: int | None = None
         self.leaves_at_ms: int | None = None
+        self.cause = _BY_ORDER
         self.entry: Entry | None = None
 
     def begin(self, since_ms: int, work_left_ms: int) -> None:
@@ -113,7 +121,7 @@ class World:
         self._faults = faults
         self._untroubled = Fate(start_ms=delays.start_ms)
         self._works: dict[str, _Work] = {}
-        self._on_node: dict[str, set[str]] = {}
+        self._on_node: dict[str, set[str]] | None = None
         self._follow: dict[type, Callable[..., None]] = {
             JobSubmitted: self._submitted,
             JobCancelled: self._cancelled,
@@ -134,6 +142,11 @@ class World:
                 self._start(order)
             case PreemptJob(job_id=job_id):
                 self._stop(job_id)
+            case EvacuateJob(job_id=job_id, grace_ms=grace_ms):
+                self._live(job_id)[1].cause = PreemptionCause.NOTICE
+                self._stop(job_id, at_most_ms=grace_ms)
+            case StopJob(job_id=job_id, reason=StopReason.BUDGET | StopReason.MOVE):
+                self._stop(job_id)
             case StopJob(job_id=job_id):
                 self._works[job_id].over = True
                 self._stop(job_id)
@@ -153,11 +166,14 @@ class World:
         self._works[job_id] = _Work(spec, self._true_run_ms(job_id, spec))
 
     def _started(self, event: AttemptStarted) -> None:
-        work, run = self._live(event.job_id)
+        job_id = event.job_id
+        work = self._works[job_id]
+        run = work.run
+        assert run is not None
         restart_ms = work.spec.checkpoint.restart_ms if work.has_run else 0
         work.has_run = True
         run.begin(event.at_ms + restart_ms, work.run_ms - work.saved_ms)
-        self._plan(event.job_id, work, run)
+        self._plan(job_id, work, run)
 
     def _saved(self, event: CheckpointSaved) -> None:
         work, run = self._live(event.job_id)
@@ -167,7 +183,8 @@ class World:
         self._plan(event.job_id, work, run)
 
     def _succeeded(self, event: AttemptSucceeded) -> None:
-        self._leave(event.job_id)
+        if self._on_node is not None:
+            self._leave(event.job_id)
         del self._works[event.job_id]
 
     def _cut_short(self, event: AttemptPreempted | AttemptFailed) -> None:
@@ -186,7 +203,7 @@ class World:
     def save_on(self, node: str) -> None:
         """What runs on a node and saves checkpoints at all saves one now."""
         now_ms = self._clock.now_ms
-        for job_id in sorted(self._on_node.get(node, ())):
+        for job_id in self._holders(node):
             work, run = self._live(job_id)
             saves = work.spec.checkpoint.interval_ms is not None
             if saves and run.since_ms is not None and run.since_ms < now_ms:
@@ -198,8 +215,7 @@ class World:
     # -- small steps -----------------------------------------------------------------------------
 
     def _fate(self, job_id: str, attempt: int) -> Fate:
-        if self._faults is None:
-            return self._untroubled
+        assert self._faults is not None
         return self._faults.fate(job_id, attempt, self._delays.start_ms)
 
     def _start(self, order: StartJob) -> None:
@@ -207,26 +223,44 @@ class World:
         work = self._works[job_id]
         if work.run is not None:
             raise BrokenInvariant(f"{job_id}: attempt {attempt} beside a live one")
-        run = work.run = _Run(attempt, work.spec, order.placement, self._fate(job_id, attempt))
-        on_node = self._on_node
-        for node in run.nodes:
-            holders = on_node.get(node)
-            if holders is None:
-                on_node[node] = {job_id}
-            else:
-                holders.add(job_id)
-        self._plan(job_id, work, run)
+        fate = self._untroubled if self._faults is None else self._fate(job_id, attempt)
+        run = work.run = _Run(attempt, work.spec, order.placement, fate)
+        if self._on_node is not None:
+            self._settle(job_id, run, self._on_node)
+        at_ms = self._clock.now_ms + fate.start_ms
+        started = AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
+        run.entry = self._clock.push(started)
 
     def _leave(self, job_id: str) -> None:
         work, run = self._live(job_id)
-        for node in run.nodes:
-            self._on_node[node].discard(job_id)
+        if self._on_node is not None:
+            for node in run.nodes:
+                self._on_node[node].discard(job_id)
         work.run = None
 
-    def _stop(self, job_id: str) -> None:
+    def _holders(self, node: str) -> list[str]:
+        """Whose attempts are on a node. Who is where is written down once anybody asks.
+
+        In a run in which no node is ever lost, nobody does.
+        """
+        if self._on_node is None:
+            self._on_node = {}
+            for job_id, work in self._works.items():
+                if work.run is not None:
+                    self._settle(job_id, work.run, self._on_node)
+        return sorted(self._on_node.get(node, ()))
+
+    @staticmethod
+    def _settle(job_id: str, run: _Run, on_node: dict[str, set[str]]) -> None:
+        for node in run.nodes:
+            on_node.setdefault(node, set()).add(job_id)
+
+    def _stop(self, job_id: str, at_most_ms: int | None = None) -> None:
         work, run = self._live(job_id)
         if run.leaves_at_ms is None:
-            run.leaves_at_ms = self._clock.now_ms + self._delays.stop_ms
+            needs_ms = self._delays.stop_ms
+            stop_ms = needs_ms if at_most_ms is None else min(needs_ms, at_most_ms)
+            run.leaves_at_ms = self._clock.now_ms + stop_ms
             self._plan(job_id, work, run)
 
     def _forget_if_over(self, job_id: str) -> None:
@@ -239,8 +273,10 @@ class World:
         event = self._undisturbed(job_id, work, run)
         leaves_at_ms = run.leaves_at_ms
         if leaves_at_ms is not None and leaves_at_ms <= event.at_ms:
-            event = AttemptPreempted(at_ms=leaves_at_ms, job_id=job_id, attempt=run.attempt)
-        if run.entry is not None:
+            event = AttemptPreempted(
+                at_ms=leaves_at_ms, job_id=job_id, attempt=run.attempt, cause=run.cause
+            )
+        if run.entry is not None and run.entry[WHAT] is not None:
             self._clock.drop(run.entry)
         run.entry = self._clock.push(event)
 
@@ -250,7 +286,10 @@ class World:
         if run.since_ms is None:
             at_ms = run.entry[AT_MS] if run.entry else self._clock.now_ms + run.fate.start_ms
             return AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
-        end_ms = run.since_ms + run.time_for(work.run_ms - work.saved_ms)
+        left_ms = work.run_ms - work.saved_ms
+        if run.wanted != run.granted:
+            left_ms = run.time_for(left_ms)
+        end_ms = run.since_ms + left_ms
         fails = False
         if run.fails_at_ms is not None and run.fails_at_ms < end_ms:
             fails = True
@@ -269,16 +308,19 @@ class World:
         return work, work.run
 
     def _lose(self, event: NodeLost) -> None:
-        for job_id in sorted(self._on_node.get(event.node, ())):
+        for job_id in self._holders(event.node):
             _, run = self._live(job_id)
             assert run.entry is not None
             self._clock.drop(run.entry)
             self._leave(job_id)
             self._forget_if_over(job_id)
-        self._on_node.pop(event.node, None)
+        if self._on_node is not None:
+            self._on_node.pop(event.node, None)
 
     def _true_run_ms(self, job_id: str, spec: JobSpec) -> int:
-        run_ms = self._run_ms.get(job_id, spec.expected_run_ms or run_time_of(spec))
+        run_ms = self._run_ms.get(job_id)
+        if run_ms is None:
+            run_ms = spec.expected_run_ms or run_time_of(spec)
         if run_ms is None or run_ms <= 0:
             raise BrokenInvariant(f"{job_id}: how long it really runs is not known")
         return run_ms

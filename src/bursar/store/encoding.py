@@ -22,7 +22,7 @@ from bursar.model.recipe import Recipe
 from bursar.ports import JobOrigin
 
 _SUBMITTED = f'{{"{TAG}":"JobSubmitted","at_ms":'
-_SPEC, _PRIORITY = ',"spec":{"name":', ',"priority":'
+_SPEC, _PRIORITY, _HOLD = ',"spec":{"name":', ',"priority":', ',"hold_micro_usd":'
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _decode = json.JSONDecoder()
@@ -78,7 +78,7 @@ def _submission_text(event: JobSubmitted) -> str:
     rest = _rest_text(_rest_key(event.spec))
     return (
         f'{_SUBMITTED}{event.at_ms},"job_id":{_encode(event.job_id)}{_SPEC}'
-        f"{_encode(event.spec.name)},{rest}{_PRIORITY}{event.priority}}}"
+        f"{_encode(event.spec.name)},{rest}{_PRIORITY}{event.priority}{_HOLD}{event.hold_micro_usd}}}"
     )
 
 
@@ -96,11 +96,13 @@ def _submission_of(body: str) -> JobSubmitted:
     after_spec = body.rindex(_PRIORITY)
     head = json.loads(f"{body[:before_spec]}}}")
     spec = _unnamed_spec(body[after_name + 1 : after_spec])
+    priority, _, hold = body[after_spec + len(_PRIORITY) : -1].partition(_HOLD)
     return JobSubmitted(
         at_ms=head["at_ms"],
         job_id=head["job_id"],
         spec=replace(spec, name=name),
-        priority=int(body[after_spec + len(_PRIORITY) : -1]),
+        priority=int(priority),
+        hold_micro_usd=int(hold or 0),
     )
 
 

@@ -47,7 +47,7 @@ def job_facts(row: Row[tuple[object, ...]]) -> JobFacts:
 def _holders(connection: Connection, nodes: Sequence[str]) -> set[str]:
     """Jobs whose live attempt is on one of these nodes; some more do no harm."""
     found: set[str] = set()
-    for some in _in_parts(nodes):
+    for some in in_parts(nodes):
         marked = [attempts.c.placement.contains(node_mark(node), autoescape=True) for node in some]
         wanted = select(attempts.c.job_id).where(ALIVE, or_(*marked))
         found.update(connection.scalars(wanted))
@@ -56,30 +56,30 @@ def _holders(connection: Connection, nodes: Sequence[str]) -> set[str]:
 
 def _dependents(connection: Connection, ids: Collection[str]) -> set[str]:
     found: set[str] = set()
-    for some in _in_parts(sorted(ids)):
+    for some in in_parts(sorted(ids)):
         found.update(connection.scalars(select(waits.c.job_id).where(waits.c.dependency.in_(some))))
     return found
 
 
 def _jobs(connection: Connection, ids: Collection[str]) -> Iterator[JobFacts]:
-    for some in _in_parts(sorted(ids)):
+    for some in in_parts(sorted(ids)):
         for row in connection.execute(select(jobs).where(jobs.c.id.in_(some))):
             yield job_facts(row)
 
 
 def _live_attempts(connection: Connection, ids: Collection[str]) -> Iterator[AttemptFacts]:
-    for some in _in_parts(sorted(ids)):
+    for some in in_parts(sorted(ids)):
         wanted = select(attempts).where(ALIVE, attempts.c.job_id.in_(some))
         yield from map(AttemptFacts._make, connection.execute(wanted))
 
 
 def _waits(connection: Connection, ids: Collection[str]) -> Iterator[tuple[str, str]]:
-    for some in _in_parts(sorted(ids)):
+    for some in in_parts(sorted(ids)):
         found = connection.execute(select(waits).where(waits.c.job_id.in_(some)))
         yield from ((dependency, job_id) for dependency, job_id in found)
 
 
-def _in_parts(ids: Iterable[str]) -> Iterator[list[str]]:
+def in_parts(ids: Iterable[str]) -> Iterator[list[str]]:
     rest = iter(ids)
     while some := list(islice(rest, AT_ONCE)):
         yield some

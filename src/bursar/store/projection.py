@@ -40,6 +40,7 @@ MOVES: dict[tuple[JobState, type], JobState] = {
     **{(state, ev.JobCancelled): JobState.CANCELLING for state in LIVE},
     **{(state, ev.AttemptStarted): state for state in LIVE - {JobState.STARTING}},
     **{(state, ev.CheckpointSaved): state for state in LIVE},
+    **{(state, ev.AttemptResumed): state for state in LIVE},
 }
 """What happens to a job short of the end of an attempt; that is ``_after_attempt``."""
 
@@ -85,6 +86,9 @@ class AttemptFacts(NamedTuple):
     exit_detail: str = ""
     saved_at_ms: int | None = None
     ended_by: int | None = None
+    saved_step: int | None = None
+    resumed_at_ms: int | None = None
+    resumed_step: int | None = None
 
 
 class OriginRef(NamedTuple):
@@ -147,7 +151,11 @@ def fold(rows: Rows, sequence: int, event: ev.LoggedEvent, origin: OriginRef = N
         case ev.AttemptAssigned():
             _assign(rows, event)
         case (
-            ev.AttemptStarted() | ev.CheckpointSaved() | ev.AttemptStopping() | ev.AttemptExpired()
+            ev.AttemptStarted()
+            | ev.CheckpointSaved()
+            | ev.AttemptResumed()
+            | ev.AttemptStopping()
+            | ev.AttemptExpired()
         ):
             _go_on(rows, event)
         case ev.AttemptSucceeded():
@@ -160,7 +168,11 @@ def fold(rows: Rows, sequence: int, event: ev.LoggedEvent, origin: OriginRef = N
             pass
         case ev.NodeAdded() | ev.NodeDrained() | ev.NodeRestored() | ev.ForeignUsageSeen():
             pass
-        case ev.GpuPartitioned() | ev.TenantChanged() | ev.PriceChanged():
+        case ev.SpotNotice():
+            pass
+        case ev.GpuPartitioned() | ev.TenantChanged() | ev.PriceChanged() | ev.BillReceived():
+            pass
+        case ev.BudgetLevelChanged():
             pass
         case _:
             assert_never(event)
@@ -227,7 +239,13 @@ def _assign(rows: Rows, event: ev.AttemptAssigned) -> None:
     )
 
 
-Progress = ev.AttemptStarted | ev.CheckpointSaved | ev.AttemptStopping | ev.AttemptExpired
+Progress = (
+    ev.AttemptStarted
+    | ev.CheckpointSaved
+    | ev.AttemptResumed
+    | ev.AttemptStopping
+    | ev.AttemptExpired
+)
 
 
 def _go_on(rows: Rows, event: Progress) -> None:
@@ -242,7 +260,12 @@ def _go_on(rows: Rows, event: Progress) -> None:
         rows.attempts[key] = attempt._replace(started_at_ms=event.at_ms)
     elif isinstance(event, ev.CheckpointSaved):
         saved_at_ms = max(event.at_ms, attempt.saved_at_ms or event.at_ms)
-        rows.attempts[key] = attempt._replace(saved_at_ms=saved_at_ms)
+        rows.attempts[key] = attempt._replace(
+            saved_at_ms=saved_at_ms,
+            saved_step=attempt.saved_step if event.step is None else event.step,
+        )
+    elif isinstance(event, ev.AttemptResumed):
+        rows.attempts[key] = attempt._replace(resumed_at_ms=event.at_ms, resumed_step=event.step)
 
 
 Ended = ev.AttemptEnded | ev.NodeLost
@@ -254,7 +277,7 @@ def _end(rows: Rows, sequence: int, event: ev.AttemptEnded, how: Exit) -> None:
         return
     if isinstance(event, ev.AttemptFailed):
         job = job._replace(failures=job.failures + 1)
-    elif isinstance(event, ev.AttemptPreempted):
+    elif isinstance(event, ev.AttemptPreempted) and event.cause is ev.PreemptionCause.ORDER:
         job = job._replace(preemptions=job.preemptions + 1)
     _end_attempt(rows, sequence, event, (job, how))
 

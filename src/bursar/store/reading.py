@@ -6,15 +6,16 @@ only grows, so that pages are as consistent as one read up to where it ended whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, or_, select
+from sqlalchemy import Connection, Engine, and_, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from bursar.model.identity import Token
 from bursar.model.job import OVER, JobState
+from bursar.model.job_tag import JobTag
 from bursar.ports import (
     Acknowledgement,
     AttemptRow,
@@ -34,7 +35,7 @@ from bursar.store.encoding import (
     token_of,
     words_of,
 )
-from bursar.store.gather import of_live_attempt
+from bursar.store.gather import in_parts, of_live_attempt
 from bursar.store.listing import NEWEST_FIRST, sequences_of
 from bursar.store.projection import AttemptFacts
 from bursar.store.schema import (
@@ -52,6 +53,8 @@ from bursar.store.schema import (
 )
 
 PAGE = 1_000
+MOST_MEMBERS = 10_000
+"""No array is larger (``core/admission``), so that no more of the table is looked through."""
 
 _JOB_ROWS = (
     select(
@@ -59,6 +62,10 @@ _JOB_ROWS = (
         events.c.body.label("submission"),
         origins.c.labels,
         attempts.c.placement,
+        attempts.c.saved_at_ms,
+        attempts.c.saved_step,
+        attempts.c.resumed_at_ms,
+        attempts.c.resumed_step,
     )
     .join(events, events.c.sequence == jobs.c.sequence)
     .outerjoin(origins, origins.c.id == jobs.c.origin)
@@ -138,6 +145,21 @@ class SqlReader:
             found = connection.execute(chosen.order_by(*NEWEST_FIRST)).all()
         return [_job_row(one) for one in found]
 
+    def members(self, array_id: str) -> Sequence[tuple[str, JobState]]:
+        """The jobs of an array and where each is. They came in one after the other and share an origin."""
+        first = (
+            select(jobs.c.sequence, jobs.c.origin).where(jobs.c.id == f"{array_id}[0]").subquery()
+        )
+        shared = and_(
+            jobs.c.origin == first.c.origin,
+            jobs.c.sequence >= first.c.sequence,
+            jobs.c.sequence < first.c.sequence + MOST_MEMBERS,
+        )
+        wanted = select(jobs.c.id, jobs.c.state).join(first, shared).order_by(jobs.c.sequence)
+        with self.reading() as connection:
+            found = connection.execute(wanted).all()
+        return [(one.id, JobState(one.state)) for one in found]
+
     def count_jobs(self, queues: frozenset[str] | None) -> Mapping[JobState, int]:
         """How many jobs are in each state that any job is in."""
         wanted = select(job_counts.c.state, func.sum(job_counts.c.jobs))
@@ -171,6 +193,19 @@ class SqlReader:
         return origin_of(found.owner, found.labels, found.body, kept_secrets)
 
     # -- the rest --------------------------------------------------------------------------------
+
+    def tags(self, job_ids: Collection[str]) -> Mapping[str, JobTag]:
+        """Whose these jobs are and what they are called; those that are not known are left out."""
+        named = select(jobs.c.id, jobs.c.name, jobs.c.owner, origins.c.labels).outerjoin(
+            origins, origins.c.id == jobs.c.origin
+        )
+        found: dict[str, JobTag] = {}
+        with self.reading() as connection:
+            for some in in_parts(sorted(job_ids)):
+                for one in connection.execute(named.where(jobs.c.id.in_(some))):
+                    labels = words_of(one.labels) if one.labels else {}
+                    found[one.id] = JobTag(owner=one.owner, name=one.name, labels=labels)
+        return found
 
     def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None:
         """The answer that a key got."""
@@ -233,6 +268,10 @@ def _job_row(found: Any) -> JobRow:
         placement=placement_of(found.placement) if found.placement else None,
         spec=spec,
         labels=words_of(found.labels) if found.labels else {},
+        saved_at_ms=found.saved_at_ms,
+        saved_step=found.saved_step,
+        resumed_at_ms=found.resumed_at_ms,
+        resumed_step=found.resumed_step,
     )
 
 

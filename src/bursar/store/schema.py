@@ -27,7 +27,7 @@ from sqlalchemy.types import TypeEngine
 
 from bursar.store.encoding import storable
 
-VERSION = 1
+VERSION = 2
 """The newest step of ``migrations/`` that this program knows."""
 VERSION_TABLE = "bursar_schema"
 
@@ -158,6 +158,9 @@ attempts = Table(
     _required("exit_detail", Words),
     Column("saved_at_ms", Number),
     Column("ended_by", Number),
+    Column("saved_step", Number),
+    Column("resumed_at_ms", Number),
+    Column("resumed_step", Number),
 )
 """``ended_by`` is the sequence of the event that ended it: the loss of a node names no job."""
 Index(

@@ -48,6 +48,7 @@ class WholeJobTerms(TypedDict, total=False):
     depends_on: tuple[str, ...]
     retries: int
     array_size: int
+    max_cost_micro_usd: int
     node_labels: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
     topology: Topology

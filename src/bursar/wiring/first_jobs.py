@@ -61,6 +61,7 @@ def _files(plane: ControlPlane, folder: Path | None, tell: Callable[[str], None]
     if any(known.values()):
         over = sum(n for state, n in known.items() if state in OVER)
         tell(f"{sum(known.values()):,} jobs are known from before, {over:,} of them over")
+        tell(WHAT_NEXT)
         return []
     return sorted(folder.glob("*.yaml"))
 
@@ -73,5 +74,7 @@ def _submit(plane: ControlPlane, path: Path, tell: Callable[[str], None]) -> Non
     read = parse_job(path.read_text(encoding="utf-8"), str(path))
     job = Submission(spec=read.spec, recipe=read.recipe, labels=read.labels, document=read.document)
     taken = plane.submit(THE_OPERATOR, [job]).result(60).job_ids
-    more = f" and {len(taken) - 1} more of its array" if len(taken) > 1 else ""
-    tell(f"submitted {path.name} to {read.spec.queue}: {taken[0]}{more}")
+    made = taken[0]
+    if len(taken) > 1:
+        made = f"{taken[0].removesuffix('[0]')}, an array of {len(taken)} jobs"
+    tell(f"submitted {path.name} to {read.spec.queue}: {made}")

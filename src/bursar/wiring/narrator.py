@@ -12,12 +12,15 @@ from bursar.model.event import (
     AttemptAssigned,
     AttemptFailed,
     AttemptPreempted,
+    AttemptResumed,
     AttemptStopping,
     AttemptSucceeded,
     FleetDeclared,
     JobCancelled,
     LoggedEvent,
+    NodeAdded,
     NodeLost,
+    SpotNotice,
 )
 
 if TYPE_CHECKING:
@@ -68,8 +71,16 @@ def line_for(event: LoggedEvent) -> str | None:
             return f"{job_id} has stopped"
         case JobCancelled(job_id=job_id):
             return f"{job_id} cancelled"
+        case SpotNotice(node=node, source=source, kind=kind, job_id=None):
+            return f"{source} gives notice for node {node}: {kind}"
+        case SpotNotice(job_id=job_id, source=source):
+            return f"{job_id} was asked to stop, not by us ({source})"
+        case AttemptResumed(job_id=job_id, step=step) if step is not None:
+            return f"{job_id} goes on from step {step:,}"
         case NodeLost(node=node):
             return f"node {node} is gone"
+        case NodeAdded(node=node):
+            return f"node {node.id} is there"
         case FleetDeclared(fleet=fleet, tenants=tenants):
             queues = sum(tenant.is_queue for tenant in tenants)
             return f"the fleet has {len(fleet.nodes):,} nodes, {queues:,} queues"

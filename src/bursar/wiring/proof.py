@@ -13,10 +13,15 @@ class Proof:
     events: int
     differences: tuple[str, ...]
     audit_breaks: tuple[str, ...]
+    book_faults: tuple[str, ...]
+    micro_usd: int
+    """What the fleet has cost, by the books."""
 
 
 def prove(state: str | None, database: str | None) -> Proof:
     """Replay the log beside a leader that may go on writing; nothing is changed."""
+    from bursar.control.live_books import LiveBooks, unlike_books
+    from bursar.control.live_state import LiveState
     from bursar.store import open_store
     from bursar.store.rebuild import differences
     from bursar.wiring.up import DATABASE_FILE, default_state
@@ -24,8 +29,13 @@ def prove(state: str | None, database: str | None) -> Proof:
     folder = Path(state) if state else default_state()
     store = open_store(database or folder / DATABASE_FILE, read_only=True)
     try:
+        live = LiveState()
+        live.catch_up(store)
+        replayed = LiveBooks.replay(store, live.sequence)
         return Proof(
             events=store.last_sequence(),
+            book_faults=tuple(unlike_books(live.books, replayed, live.last_event_ms)),
+            micro_usd=replayed.books_at(live.last_event_ms).fleet_micro_usd(),
             differences=tuple(map(str, differences(store))),
             audit_breaks=tuple(store.verify_audit()),
         )

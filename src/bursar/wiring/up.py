@@ -36,8 +36,12 @@ class UpOptions:
     port: int = 7171
     allow_remote: bool = False
     allowed_hosts: tuple[str, ...] = ()
+    notify: Path | None = None
+    """Where people are told of what happens."""
     submit: Path | None = None
     """Jobs of this folder are submitted when nothing was ever submitted."""
+    spot_notices: tuple[str, ...] = ()
+    """Where providers say that nodes will be taken away: see ``spot_notices.py``."""
 
 
 def default_state() -> Path:
@@ -52,7 +56,10 @@ def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
     from bursar.store import sqlite_warning
     from bursar.wiring.first_jobs import submitting
     from bursar.wiring.narrator import narrate
+    from bursar.wiring.notifying import channels_of, notifying
+    from bursar.wiring.price_refresh import refreshing_prices
 
+    channels = channels_of(options.notify)
     state = prepared_state(options.state)
     serving = ServeOptions(
         state_folder=state,
@@ -72,7 +79,13 @@ def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
             first_token(plane, state, tell)
             role = "leads" if plane.is_leader else f"follows {plane.leader_address}"
             tell(f"bursar {role} at {address_of(listening)}, state in {options.state}")
-            with narrate(plane, tell), submitting(plane, options.submit, tell), ends_on_signals():
+            with (
+                narrate(plane, tell),
+                refreshing_prices(plane, tell),
+                notifying(plane, channels, state, tell),
+                submitting(plane, options.submit, tell),
+                ends_on_signals(),
+            ):
                 serve(plane, serving, listening)
         finally:
             plane.close()
@@ -126,9 +139,16 @@ def build_plane(
     from bursar.api.server import SERVER_FILE, write_server_file
     from bursar.catalog.gpu_models import GPU_MODELS
     from bursar.control.plane import ControlPlane, PlaneOptions
+    from bursar.core.notices import is_empty
+    from bursar.wiring.spot_notices import sources_for
 
     initial = initial_fleet(options.fleet)
-    return ControlPlane(
+    made: list[ControlPlane] = []
+
+    def is_clear(node: str) -> bool:
+        return made[0].ask(lambda state, _: is_empty(state, node)).result(30)
+
+    plane = ControlPlane(
         store,
         engines_for(initial, options.state.resolve()),
         PlaneOptions(
@@ -138,9 +158,12 @@ def build_plane(
             tell=tell,
             keep=lambda text: keep_fault(options.state, text),
             on_lead=lambda: write_server_file(options.state.resolve() / SERVER_FILE, address),
+            notices=sources_for(options.spot_notices, initial.fleet, is_clear),
             on_end=lambda: os.kill(os.getpid(), signal.SIGTERM),
         ),
     )
+    made.append(plane)
+    return plane
 
 
 def initial_fleet(path: Path | None) -> FleetFile:
@@ -152,17 +175,27 @@ def initial_fleet(path: Path | None) -> FleetFile:
 
 
 def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
-    """What can run jobs here. All local clusters share one engine: they are one machine."""
+    """What can run jobs here. All local clusters share one engine: they are one machine.
+
+    A Slurm cluster has one beside it, which drives the Slurm that this machine's own commands reach.
+    """
     from bursar.engines.local.devices import found_gpus
     from bursar.engines.local.engine import LocalEngine
     from bursar.engines.local.settings import LocalSettings
     from bursar.model.fleet import EngineKind
+    from bursar.wiring import slurm_engine
     from bursar.wiring.this_machine import THIS_MACHINE
 
-    nodes = tuple(node.id for node in fleet.fleet.nodes)
+    local = {one.name for one in fleet.fleet.clusters if one.engine is EngineKind.LOCAL}
+    pools = {pool.name for pool in fleet.fleet.pools if pool.cluster in local}
+    nodes = tuple(node.id for node in fleet.fleet.nodes if node.pool in pools)
     real = {THIS_MACHINE: found_gpus()} if THIS_MACHINE in nodes else {}
-    engine = LocalEngine(LocalSettings(state=state, nodes=nodes, gpus=real))
-    return {EngineKind.LOCAL: engine}
+    engines: dict[EngineKind, Engine] = {
+        EngineKind.LOCAL: LocalEngine(LocalSettings(state=state, nodes=nodes, gpus=real))
+    }
+    if slurm_engine.is_wanted(fleet, state):
+        engines[EngineKind.SLURM] = slurm_engine.slurm_engine(state)
+    return engines
 
 
 def first_token(plane: ControlPlane, state: Path, tell: Callable[[str], None]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from bursar.model import event as ev
 from bursar.model.job import JobState
+from bursar.model.job_tag import JobTag
 from bursar.ports import AttemptRow, JobFilter, Lead
 from bursar.store.database import SqlStore
 from bursar.store.rebuild import differences, rebuild
@@ -50,6 +51,20 @@ def test_a_life_from_submission_to_success(store: SqlStore, lead: Lead) -> None:
         )
     ]
     assert len(store.events_of("j-1")) == 5
+
+
+def test_the_members_of_an_array_are_found_by_its_id(store: SqlStore, lead: Lead) -> None:
+    shared, other = facts.origin(), facts.origin()
+    members = [f"j-a[{number}]" for number in range(12)]
+    alone = ["j-b", "j-a2[0]"]
+    origins = {**dict.fromkeys(members, shared), **dict.fromkeys(alone, other)}
+    store.append(facts.batch(*map(facts.submitted, origins), origins=origins), lead)
+    store.append(facts.batch(facts.assigned("j-a[3]"), facts.succeeded("j-a[3]")), lead)
+    found = dict(store.members("j-a"))
+    assert list(found) == members
+    assert found["j-a[3]"] is JobState.SUCCEEDED and found["j-a[11]"] is JobState.QUEUED
+    assert [job_id for job_id, _ in store.members("j-a2")] == ["j-a2[0]"]
+    assert store.members("j-b") == store.members("j-") == store.members("j-a[0]") == []
 
 
 def test_a_failure_is_tried_again_while_retries_are_left(store: SqlStore, lead: Lead) -> None:
@@ -195,6 +210,20 @@ def test_secrets_are_forgotten_when_the_job_is_over(store: SqlStore, lead: Lead)
     store.append(facts.batch(facts.cancelled("j-1")), lead)
     assert store.origin("j-1") == facts.origin()
     assert secrets_kept(store) == 0
+
+
+def test_many_jobs_are_known_by_owner_name_and_labels(store: SqlStore, lead: Lead) -> None:
+    """More than one question may name at once."""
+    mine, other = facts.origin(owner="ann", labels={"team": "vision"}), facts.origin(owner="bob")
+    names = [f"j-{number}" for number in range(1_200)]
+    origins = {name: mine if number % 2 else other for number, name in enumerate(names)}
+    store.append(facts.batch(*map(facts.submitted, names), origins=origins), lead)
+    found = store.tags([*names, "j-none"])
+    assert sorted(found) == sorted(names)
+    assert found["j-1"] == JobTag(
+        owner="ann", name=facts.spec("j-1").name, labels={"team": "vision"}
+    )
+    assert found["j-2"].owner == "bob" and store.tags([]) == {}
 
 
 def test_members_of_an_array_share_an_origin_to_the_last(store: SqlStore, lead: Lead) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.engines.local.told import MOST_BYTES, ToldFile
-from bursar.model.report import CheckpointReported, Progressed, Resumed
+from bursar.model.report import CheckpointReported, Progressed, Resumed, StopHeard
 from bursar.ports import AttemptRef
 
 REF = AttemptRef(job_id="j", attempt=2)
@@ -45,6 +45,17 @@ def test_each_kind_is_reported_once(path: Path) -> None:
     assert file.news() == [
         CheckpointReported(**NAMED, at_ms=3, step=12, save_ms=1_500, size_bytes=700)
     ]
+
+
+def test_a_stop_is_reported_with_who_asked(path: Path) -> None:
+    append(path, line("stopping", 4, source="slurm", ends_at_ms=9), line("saved", 5))
+    append(path, line("stopping", 6, source=["x"] * 99, ends_at_ms="soon"))
+    file = ToldFile(str(path), REF)
+    saved, stop = file.news()
+    assert saved == CheckpointReported(**NAMED, at_ms=5)
+    assert isinstance(stop, StopHeard) and len(stop.source) == 40 and stop.ends_at_ms is None
+    append(path, line("stopping", 7, source="slurm", ends_at_ms=9))
+    assert file.news() == [StopHeard(**NAMED, at_ms=7, source="slurm", ends_at_ms=9)]
 
 
 def test_only_the_newest_of_each_kind_is_reported(path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bursar.model.event import TenantChanged
 from bursar.model.units import HOUR_MS
+from bursar.simulate.measures.cycle_times import KEPT, CycleTimes
 from bursar.simulate.measures.fairness import entitlements, jain
 from bursar.simulate.measures.job_book import SIZES, size_class
 from bursar.simulate.measures.meter import Meter
-from bursar.simulate.measures.quantiles import ascending, nearest_rank, ordered_by_group, spread_of
+from bursar.simulate.measures.quantiles import Grouping, nearest_rank, spread_of
 from bursar.testing import job, queue, tenant
 from tests.simulate.measures.small_runs import OWNED, TWO_TEAMS, measured, submitted
 
@@ -34,15 +36,34 @@ def test_a_meter_adds_up_what_a_loop_over_every_millisecond_would(
 def test_a_quantile_is_the_smallest_value_that_so_many_do_not_exceed(
     values: list[int], percent: int, expected: int
 ) -> None:
-    assert nearest_rank(values, percent) == expected
+    assert nearest_rank(np.array(values, dtype=np.int64), percent) == expected
 
 
-def test_groups_share_one_sort() -> None:
-    values, groups = [30, 10, 20, 40], [0, 1, 0, 1]
-    found = ordered_by_group(values, groups, ascending(values), 3)
-    assert [list(group) for group in found] == [[20, 30], [10, 40], []]
+def test_values_are_told_apart_by_group() -> None:
+    values, groups = np.array([30, 10, 20, 40]), np.array([0, 1, 0, 1])
+    found = list(Grouping(groups, 3).of(values))
+    assert [sorted(group.tolist()) for group in found] == [[20, 30], [10, 40], []]
     assert spread_of(found[0]).mean == 25
+    assert spread_of(found[1]).largest == 40
     assert spread_of(found[2]).count == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=50), st.integers(1, 40))
+def test_cycle_times_are_exact_while_few_and_then_to_a_hundredth(
+    times_ns: list[int], copies: int
+) -> None:
+    few, many = CycleTimes(), CycleTimes()
+    for time_ns in times_ns:
+        few.add(time_ns)
+    for time_ns in times_ns * (KEPT // len(times_ns) + copies):
+        many.add(time_ns)
+    exact, rounded = few.summary(), many.summary()
+    ordered = sorted(times_ns)
+    assert exact.count == len(ordered)
+    assert exact.p50_ns == ordered[-(-50 * len(ordered) // 100) - 1]
+    assert rounded.count == len(ordered) * (KEPT // len(times_ns) + copies)
+    assert exact.p99_ns * 127 / 128 <= rounded.p99_ns <= exact.p99_ns
 
 
 SIZE_OF = {0: "no GPU", 250: "part of a GPU", 1000: "1 GPU", 1001: "2-4 GPUs", 4000: "2-4 GPUs"}

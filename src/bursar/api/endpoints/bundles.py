@@ -18,8 +18,11 @@ from bursar.api import wire
 from bursar.api.body import media_type_of, pieces_of
 from bursar.api.call import Call, answer
 from bursar.api.problems import Refused
+from bursar.control.access import tenants_seen
 
 FOLDER: Final = "bundles"
+MARKS: Final = "uploaded-by"
+"""In it a folder for each tenant, with an empty file for each archive that it has uploaded."""
 MOST_MEMBERS: Final = 100_000
 MOST_UNPACKED_BYTES: Final = 4 * 2**30
 MOST_GROWTH: Final = 200
@@ -44,6 +47,47 @@ def bundle_path(state_folder: Path, sha256: str) -> Path | None:
     return state_folder / FOLDER / sha256 if _SHA256.fullmatch(sha256) else None
 
 
+def mark_path(state_folder: Path, sha256: str, tenant: str) -> Path:
+    """What is there when somebody of this tenant has uploaded the archive.
+
+    An archive is kept once, whoever sent it. That it is here is told only to those who sent it: whoever
+    could ask for any name would learn what others work on. Tenants are hashed because a name may be
+    anything, and a file name may not.
+    """
+    folder = hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()
+    return state_folder / FOLDER / MARKS / folder / sha256
+
+
+async def has_bundle(call: Call, sha256: str) -> Path | None:
+    """The archive, if somebody of the caller's tenant or below has uploaded it."""
+    folder = call.desk.settings.state_folder
+    path = bundle_path(folder, sha256)
+    if path is None:
+        return None
+    reach = tenants_seen(call.who, (await call.desk.ground()).tree)
+    marks = [mark_path(folder, sha256, one) for one in sorted({*reach, call.who.tenant})]
+    return await call.desk.read(_marked, path, marks)
+
+
+def _marked(path: Path, marks: list[Path]) -> Path | None:
+    return path if any(one.is_file() for one in marks) and path.is_file() else None
+
+
+async def get_bundle(call: Call) -> Response:
+    """Whether an archive need not be sent again."""
+    sha256 = call.path["sha256"]
+    path = await has_bundle(call, sha256)
+    if path is None:
+        raise Refused(
+            f"nobody of your tenant has uploaded the archive {sha256[:80]!r}.",
+            fix="PUT it to /v1/bundles/{sha256}; bursar submit does so by itself.",
+            code="bundle-not-found",
+        )
+    size = await call.desk.read(lambda: path.stat().st_size)
+    stored: wire.StoredBundle = {"sha256": sha256, "size_bytes": size}
+    return answer(stored)
+
+
 async def put_bundle(call: Call) -> Response:
     """Keep an archive under its SHA-256. Sending it again changes nothing."""
     sha256 = call.path["sha256"]
@@ -58,7 +102,8 @@ async def put_bundle(call: Call) -> Response:
     try:
         size = await _receive(call, part, sha256)
         await call.desk.read(check_archive, part)
-        is_new = await call.desk.read(_settle, part, final)
+        mark = mark_path(call.desk.settings.state_folder, sha256, call.who.tenant)
+        is_new = await call.desk.read(_settle, part, final, mark)
     finally:
         await asyncio.shield(call.desk.read(_remove, part))
     stored: wire.StoredBundle = {"sha256": sha256, "size_bytes": size}
@@ -94,16 +139,23 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _settle(part: Path, final: Path) -> bool:
-    """Give the archive its name at once, whole; whether nobody had sent it before."""
-    is_new = not final.exists()
+def _settle(part: Path, final: Path, mark: Path) -> bool:
+    """Give the archive its name at once, whole; whether nobody of the tenant had sent it before."""
     os.replace(part, final)
-    folder = os.open(final.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_folder(final.parent)
+    is_new = not mark.exists()
+    mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mark.touch(mode=0o600)
+    _sync_folder(mark.parent)
+    return is_new
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return is_new
 
 
 def _remove(part: Path) -> None:

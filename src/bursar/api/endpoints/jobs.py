@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -9,12 +10,14 @@ from starlette.responses import Response
 from bursar.api import views, wire
 from bursar.api.call import Call, answer
 from bursar.api.endpoints.cursors import read_cursor, write_cursor
-from bursar.api.endpoints.found import find_job, own_job
+from bursar.api.endpoints.found import ArrayRow, find, own_job
 from bursar.core.explain import explain
+from bursar.core.past import past_of
 from bursar.core.state import FleetState
 from bursar.model.explanation import Explanation
 from bursar.model.job import OVER, JobState
-from bursar.ports import JobFilter, StoreReader
+from bursar.model.past import GaveWay, PastEvent
+from bursar.ports import JobFilter, JobRow, Recorded, StoreReader
 
 PAGE = 100
 
@@ -53,10 +56,38 @@ def _filter(query: dict[str, Any], seen: frozenset[str] | None) -> JobFilter:
 
 
 async def get_job(call: Call) -> Response:
-    """One job with its attempts and its document."""
-    row = await find_job(call)
-    attempts, document = await call.desk.read(_story, call.desk.plane.reader, row.id)
-    return answer({**views.job(row), "attempts": attempts, "document": document})
+    """One job with its attempts and its document; of an array, where its members are."""
+    found = await find(call)
+    reader = call.desk.plane.reader
+    if isinstance(found, ArrayRow):
+        origin = await call.desk.read(reader.origin, found.first.id)
+        document = origin.document if origin is not None else ""
+        return answer({**_array(found), "attempts": [], "document": document})
+    attempts, document = await call.desk.read(_story, reader, found.id)
+    return answer({**views.job(found), "attempts": attempts, "document": document})
+
+
+def _array(found: ArrayRow) -> wire.Job:
+    """An array as a job, with what its members have in common."""
+    return {
+        **views.job(replace(found.first, placement=None)),
+        "id": found.id,
+        "name": found.name,
+        "state": found.state.value,
+        "attempt": 0,
+        "failures": 0,
+        "preemptions": 0,
+        "started_at_ms": None,
+        "ended_at_ms": None,
+        "exit_code": None,
+        "exit_signal": None,
+        "exit_detail": "",
+        "array": {
+            "size": len(found.members),
+            "states": {state.value: count for state, count in found.states.items()},
+            "members": [{"id": one, "state": state.value} for one, state in found.members],
+        },
+    }
 
 
 def _story(reader: StoreReader, job_id: str) -> tuple[list[wire.Attempt], str]:
@@ -66,17 +97,36 @@ def _story(reader: StoreReader, job_id: str) -> tuple[list[wire.Attempt], str]:
 
 
 async def job_events(call: Call) -> Response:
-    """Everything that happened to a job."""
-    row = await find_job(call)
-    recorded = await call.desk.read(call.desk.plane.reader.events_of, row.id)
+    """Everything that happened to a job, or to the jobs of an array."""
+    found = await find(call)
+    ids = [one for one, _ in found.members] if isinstance(found, ArrayRow) else [found.id]
+    recorded = await call.desk.read(_events_of, call.desk.plane.reader, ids)
     items = [event for one in recorded if (event := views.job_event(one)) is not None]
     return answer({"items": items})
 
 
+def _events_of(reader: StoreReader, job_ids: list[str]) -> list[Recorded]:
+    found = {one.sequence: one for job_id in job_ids for one in reader.events_of(job_id)}
+    return [found[sequence] for sequence in sorted(found)]
+
+
 async def why(call: Call) -> Response:
-    """Why a job does not run, when it will, and what would start it now."""
-    row = await find_job(call)
+    """Why a job does not run, when it will, and what would start it now.
+
+    Of an array the member is told of that matters most: one that waits before one that runs or is over.
+    """
+    found = await find(call)
+    if not isinstance(found, ArrayRow):
+        return answer(await _explained(call, found))
+    row = await call.desk.read(call.desk.plane.reader.job, found.telling)
+    told = await _explained(call, row if row is not None else found.first)
+    told["text"] = [f"{found}.", *told["text"]]
+    return answer({**told, "id": found.id, "state": found.state.value})
+
+
+async def _explained(call: Call, row: JobRow) -> wire.Explanation:
     seen = await call.seen()
+    past = await call.desk.read(_past, call.desk.plane.reader, row.id, seen)
 
     def question(state: FleetState, now_ms: int) -> Explanation:
         if row.id not in state.jobs and row.id not in state.finished:
@@ -85,13 +135,25 @@ async def why(call: Call) -> Response:
         return views.redacted(found, seen, views.who_sees(state, seen, row.id))
 
     found = await call.desk.ask(question)
-    return answer(views.explanation(found))
+    return views.explanation(replace(found, past=past))
+
+
+def _past(reader: StoreReader, job_id: str, seen: frozenset[str] | None) -> tuple[PastEvent, ...]:
+    """What befell a job. Whoever took its place is looked up: he may be over and gone by now."""
+    events = past_of(one.event for one in reader.events_of(job_id))
+    others = {one.on_behalf_of for one in events if isinstance(one, GaveWay)}
+    rows = (reader.job(one) for one in sorted(others))
+    return views.named_past(events, {row.id: row.queue for row in rows if row is not None}, seen)
 
 
 async def cancel(call: Call) -> Response:
-    """End a job. One that is over already stays as it is."""
-    row = await find_job(call)
-    own_job(call, row)
-    if row.state not in OVER and row.state is not JobState.CANCELLING:
-        await call.desk.wait(call.desk.plane.cancel(call.who, [row.id]))
-    return answer(views.job(await find_job(call)))
+    """End a job, or all jobs of an array. One that is over already stays as it is."""
+    found = await find(call)
+    own_job(call, found.first if isinstance(found, ArrayRow) else found)
+    members = found.members if isinstance(found, ArrayRow) else [(found.id, found.state)]
+    stays = OVER | {JobState.CANCELLING}
+    ends = [job_id for job_id, state in members if state not in stays]
+    if ends:
+        await call.desk.wait(call.desk.plane.cancel(call.who, ends))
+    now = await find(call)
+    return answer(_array(now) if isinstance(now, ArrayRow) else views.job(now))

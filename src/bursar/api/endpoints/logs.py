@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from bursar.api import wire
 from bursar.api.call import Call
-from bursar.api.endpoints.found import find_job
+from bursar.api.endpoints.found import ArrayRow, find, find_job
 from bursar.api.event_stream import Sent, stream
 from bursar.api.log_files import Position, Reading, chosen
 from bursar.api.problems import Refused
@@ -27,7 +27,10 @@ LOOK_AGAIN_SECONDS = 1.0
 
 async def logs(call: Call) -> Response:
     """The output of one attempt, the last one unless another is named."""
-    row = await find_job(call)
+    found = await find(call)
+    if isinstance(found, ArrayRow):
+        return _all_members(call, found)
+    row = found
     attempt = await _attempt(call, row)
     if call.query.get("follow") == "true":
         reading = _resumed(call, attempt)
@@ -37,6 +40,31 @@ async def logs(call: Call) -> Response:
     if "tail" in call.query:
         await call.desk.read(reading.skip_to_tail, files, call.query["tail"])
     return StreamingResponse(_text(call, files, reading), media_type=f"{wire.TEXT}; charset=utf-8")
+
+
+def _all_members(call: Call, array: ArrayRow) -> Response:
+    """What all jobs of an array wrote, each under its id. Only one at a time can be followed."""
+    if call.query.get("follow") == "true":
+        raise Refused(
+            f"{array}; one of them can be followed at a time.",
+            fix=f"Follow {array.first.id}, then the next; 'bursar logs -f {array.id}' does so.",
+            code="is-an-array",
+        )
+    return StreamingResponse(_each(call, array), media_type=f"{wire.TEXT}; charset=utf-8")
+
+
+async def _each(call: Call, array: ArrayRow) -> AsyncIterator[bytes]:
+    for job_id, _ in array.members:
+        row = await call.desk.read(call.desk.plane.reader.job, job_id)
+        if row is None or row.attempt == 0:
+            continue
+        files = await _files(call, await _attempt(call, row))
+        reading = Reading()
+        if "tail" in call.query:
+            await call.desk.read(reading.skip_to_tail, files, call.query["tail"])
+        yield f"==> {job_id} <==\n".encode()
+        async for piece in _text(call, files, reading):
+            yield piece
 
 
 async def _attempt(call: Call, row: JobRow) -> AttemptRow | None:

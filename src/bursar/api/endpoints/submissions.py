@@ -13,8 +13,9 @@ from starlette.responses import Response
 from bursar.api import wire
 from bursar.api.body import parse_json, text_of
 from bursar.api.call import Call, answer
-from bursar.api.endpoints.bundles import bundle_path
-from bursar.api.endpoints.found import find_job, own_job
+from bursar.api.endpoints.bundles import bundle_path, has_bundle
+from bursar.api.endpoints.found import ArrayRow, find, own_job
+from bursar.api.endpoints.rules import finding
 from bursar.api.problems import Refused, no_fleet
 from bursar.config.job_file import JobDocument, JobTerms, parse_job, read_job
 from bursar.control.access import queues_seen
@@ -43,7 +44,11 @@ async def submit_many(call: Call) -> Response:
     jobs = _jobs_in(parse_json(body))
     documents = [_numbered(index, one, terms) for index, one in enumerate(jobs)]
     done = await _submit(call, documents, body)
-    made: wire.BulkSubmitted = {"ids": list(done.job_ids), "replayed": done.replayed}
+    made: wire.BulkSubmitted = {
+        "ids": list(done.job_ids),
+        "replayed": done.replayed,
+        "findings": [finding(one) for one in done.findings],
+    }
     return answer(made, 201)
 
 
@@ -59,7 +64,7 @@ async def terms_for(call: Call) -> JobTerms:
     """Whoever has one queue need not name it."""
     seen = await call.seen()
     only = next(iter(seen)) if seen is not None and len(seen) == 1 else None
-    return JobTerms(default_queue=only, now_ms=call.desk.clock.now_ms())
+    return JobTerms(default_queue=only, now_ms=call.desk.clock.now_ms(), user=call.who.user)
 
 
 def _jobs_in(plain: Any) -> list[Any]:
@@ -90,23 +95,27 @@ async def _take(call: Call, documents: Sequence[JobDocument], body: bytes) -> Re
 async def submitted(call: Call, done: Submitted, spec: JobSpec) -> Response:
     """The answer to a submission. What has not changed since need not be looked up."""
     first = done.job_ids[0]
+    made_id = first.removesuffix("[0]") if spec.array_size > 1 else first
     state = JobState.QUEUED.value
     if done.replayed or spec.depends_on:
         row = await call.desk.read(call.desk.plane.reader.job, first)
         state = row.state.value if row is not None else state
     made: wire.Submitted = {
-        "id": first,
+        "id": made_id,
         "ids": list(done.job_ids),
         "state": cast(wire.State, state),
         "replayed": done.replayed,
+        "findings": [finding(one) for one in done.findings],
     }
-    return answer(made, 201, {"Location": f"/v1/jobs/{first}"})
+    return answer(made, 201, {"Location": f"/v1/jobs/{made_id}"})
 
 
 async def _submit(call: Call, documents: Sequence[JobDocument], body: bytes) -> Submitted:
     await keep_to_tenant(call, [one.spec for one in documents])
     refuse_local_files(documents)
-    refuse_missing_bundles(call, [one.recipe for one in documents])
+    for bundle in bundles_in(one.recipe for one in documents):
+        if await has_bundle(call, bundle) is None:
+            raise _not_uploaded(bundle)
     submissions = [
         Submission(spec=one.spec, recipe=one.recipe, labels=one.labels, document=one.document)
         for one in documents
@@ -167,22 +176,23 @@ def refuse_local_files(documents: Iterable[JobDocument]) -> None:
             )
 
 
-def refuse_missing_bundles(call: Call, recipes: Iterable[Recipe]) -> None:
-    """A job that names an archive nobody uploaded would fail on its node, long after."""
+def bundles_in(recipes: Iterable[Recipe]) -> list[str]:
+    """The archives that jobs name. One that nobody uploaded would fail the job on its node, long after."""
     wanted = {
         bundle
         for recipe in recipes
         for bundle in (recipe.workdir, *(mount.bundle for mount in recipe.mounts))
         if bundle is not None
     }
-    for bundle in sorted(wanted):
-        path = bundle_path(call.desk.settings.state_folder, bundle)
-        if path is None or not path.is_file():
-            raise Refused(
-                f"the archive {bundle[:80]!r} was not uploaded.",
-                fix="PUT it to /v1/bundles/{sha256} first; bursar submit does so by itself.",
-                code="no-such-bundle",
-            )
+    return sorted(wanted)
+
+
+def _not_uploaded(bundle: str) -> Refused:
+    return Refused(
+        f"the archive {bundle[:80]!r} was not uploaded.",
+        fix="PUT it to /v1/bundles/{sha256} first; bursar submit does so by itself.",
+        code="no-such-bundle",
+    )
 
 
 # -- again -------------------------------------------------------------------------------------------
@@ -190,37 +200,42 @@ def refuse_missing_bundles(call: Call, recipes: Iterable[Recipe]) -> None:
 
 async def retry(call: Call) -> Response:
     """Submit a job again, as it was. The new job has an id of its own."""
-    row = await find_job(call)
+    found = await find(call)
+    row = found.first if isinstance(found, ArrayRow) else found
     own_job(call, row)
     origin = await call.desk.read(call.desk.plane.reader.origin, row.id)
-    submission = _again(row, origin)
+    submission = _again(found, origin)
     await keep_to_tenant(call, [row.spec])
-    refuse_missing_bundles(call, [submission.recipe])
+    for bundle in bundles_in([submission.recipe]):
+        path = bundle_path(call.desk.settings.state_folder, bundle)
+        if path is None or not await call.desk.read(path.is_file):
+            raise _not_uploaded(bundle)
     key = idempotency_key(call, b"")
     done = await call.desk.wait(call.desk.plane.submit(call.who, [submission], key))
-    return await submitted(call, done, row.spec)
+    return await submitted(call, done, submission.spec)
 
 
-def _again(row: JobRow, origin: JobOrigin | None) -> Submission:
-    if row.state not in OVER:
+def _again(found: JobRow | ArrayRow, origin: JobOrigin | None) -> Submission:
+    if found.state not in OVER:
         raise Refused(
-            f"{row.id} is {row.state} and not over yet.",
-            fix=f"Wait for its end, or POST /v1/jobs/{row.id}:cancel first.",
+            f"{found.id} is {found.state} and not over yet.",
+            fix=f"Wait for its end, or POST /v1/jobs/{found.id}:cancel first.",
             code="job-not-over",
         )
     if origin is None:
         raise UserError(
-            f"what {row.id} was submitted as is not kept any more.",
+            f"what {found.id} was submitted as is not kept any more.",
             fix="Submit its file again.",
             code="origin-forgotten",
         )
     forgotten = json.loads(origin.document or "{}").get("secrets") or {}
     if forgotten:
         raise UserError(
-            f"{row.id} had {len(forgotten)} secrets, which were forgotten at its end.",
+            f"{found.id} had {len(forgotten)} secrets, which were forgotten at its end.",
             fix="Submit its file again, with the secrets.",
             code="secrets-forgotten",
         )
+    spec = found.whole_spec if isinstance(found, ArrayRow) else found.spec
     return Submission(
-        spec=row.spec, recipe=origin.recipe, labels=origin.labels, document=origin.document
+        spec=spec, recipe=origin.recipe, labels=origin.labels, document=origin.document
     )

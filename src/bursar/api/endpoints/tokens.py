@@ -89,7 +89,7 @@ def _find(call: Call, tree: Any) -> Token:
         call.note("hidden", f"token {token.id}")
     raise Refused(
         f"there is no token {token_id[:80]!r}.",
-        fix="List the tokens you may see with GET /v1/tokens.",
+        fix="'bursar token list' (GET /v1/tokens) lists those you may see.",
         code="no-such-token",
     )
 

@@ -9,10 +9,14 @@ from starlette.responses import Response
 
 from bursar.api import views, wire
 from bursar.api.call import Call, answer
+from bursar.api.endpoints.budgets import budget_problem
 from bursar.api.endpoints.cursors import read_cursor, write_cursor
+from bursar.api.endpoints.plan_estimates import plan_estimates
 from bursar.api.endpoints.submissions import keep_to_tenant, read_document
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.core.admission.arrival import Arrival
+from bursar.core.cheapest import cheapest_micro_usd_per_hour
+from bursar.core.line import KindLine
 from bursar.core.preview import THIS_JOB, Preview, preview
 from bursar.core.state import FleetState
 from bursar.core.turns import turns
@@ -20,7 +24,7 @@ from bursar.model.attempt import Placement
 from bursar.model.explanation import Basis, Explanation
 from bursar.model.job import JobSpec
 from bursar.model.reason import Reason
-from bursar.model.units import HOUR_MS
+from bursar.model.units import HOUR_MS, SECOND_MS, write_duration, write_usd
 from bursar.ports import StoreReader
 
 KNOWN_MODELS = frozenset(model.name for model in GPU_MODELS)
@@ -41,6 +45,7 @@ class Place:
     priority: int
     submitted_at_ms: int
     gpus: int
+    micro_usd_per_hour: int | None
     position: int
     is_exact: bool
     reasons: tuple[Reason, ...]
@@ -51,6 +56,7 @@ class Place:
 def line_up(state: FleetState, now_ms: int) -> list[Place]:
     """Everybody who waits, asked once for all readers."""
     queues = {job_id: record.spec.queue for job_id, record in state.jobs.items()}
+    prices = _Prices()
     return [
         Place(
             id=turn.record.id,
@@ -60,6 +66,7 @@ def line_up(state: FleetState, now_ms: int) -> list[Place]:
             priority=turn.record.priority,
             submitted_at_ms=turn.record.submitted_at_ms,
             gpus=views.gpus_wanted(turn.record.spec),
+            micro_usd_per_hour=prices.of(turn.record.line),
             position=turn.number,
             is_exact=turn.is_exact,
             reasons=turn.reasons,
@@ -67,6 +74,18 @@ def line_up(state: FleetState, now_ms: int) -> list[Place]:
         )
         for turn in turns(state, now_ms)
     ]
+
+
+class _Prices:
+    """The cheapest price of each line, worked out once."""
+
+    def __init__(self) -> None:
+        self._of_line: dict[int, int | None] = {}
+
+    def of(self, line: KindLine) -> int | None:
+        if id(line) not in self._of_line:
+            self._of_line[id(line)] = cheapest_micro_usd_per_hour(line.plan)
+        return self._of_line[id(line)]
 
 
 async def list_waiting(call: Call) -> Response:
@@ -96,7 +115,8 @@ def _waiting(place: Place, owner: str, seen: frozenset[str] | None) -> wire.Wait
     def sees(job_id: str) -> bool:
         return seen is None or place.queues.get(job_id, "") in seen
 
-    reasons = [views.reason(views.redacted_reason(one, sees)) for one in place.reasons]
+    shown = [views.hide_spending(one, seen) for one in place.reasons]
+    reasons = [views.reason(views.redacted_reason(one, sees)) for one in shown]
     return {
         "id": place.id,
         "name": place.name,
@@ -108,6 +128,7 @@ def _waiting(place: Place, owner: str, seen: frozenset[str] | None) -> wire.Wait
         "position": place.position,
         "is_exact": place.is_exact,
         "gpus": place.gpus,
+        "micro_usd_per_hour": place.micro_usd_per_hour,
         "reasons": reasons,
         "reason": reasons[0]["text"] if reasons else "starts in the next cycle",
     }
@@ -137,12 +158,20 @@ async def plan(call: Call) -> Response:
         return Preview(problems=(), explanation=hidden), now_ms
 
     found, now_ms = await call.desk.ask(question)
-    return answer(_plan(found, document.spec, now_ms))
+    if not found.problems:
+        problem = await budget_problem(call, document, KNOWN_MODELS)
+        found = found if problem is None else Preview(problems=(problem,), explanation=None)
+    planned = _plan(found, document.spec, now_ms)
+    if not found.problems:
+        told = await plan_estimates(call, document.spec)
+        planned["estimates"], planned["estimates_note"] = told
+    return answer(planned)
 
 
 def _plan(found: Preview, spec: JobSpec, now_ms: int) -> wire.Plan:
     told = found.explanation
     place = told.starts_on if told is not None else None
+    cost = _cost(told, spec)
     is_never = told is not None and told.forecast is not None and told.forecast.basis is Basis.NEVER
     return {
         "feasible": not found.problems and not is_never,
@@ -156,7 +185,10 @@ def _plan(found: Preview, spec: JobSpec, now_ms: int) -> wire.Plan:
         "alternatives": (
             [views.alternative(one) for one in told.alternatives] if told is not None else []
         ),
-        "cost": _cost(place, spec),
+        "cost": cost,
+        "warnings": _warnings(cost),
+        "estimates": [],
+        "estimates_note": "",
         "text": list(told.lines()) if told is not None else [],
     }
 
@@ -188,14 +220,51 @@ def _placement(place: Placement) -> wire.PlannedPlace:
     }
 
 
-def _cost(place: Placement | None, spec: JobSpec) -> wire.Cost:
-    if place is None:
-        return {"micro_usd_per_hour": None, "expected_micro_usd": None, "max_micro_usd": None}
-    hourly = place.micro_usd_per_hour
-    members = spec.array_size
+def _cost(told: Explanation | None, spec: JobSpec) -> wire.Cost:
+    """What it would cost where it starts, or where it could start for least; a ceiling is the most."""
+    hourly = _hourly(told)
+    members, ceiling = spec.array_size, spec.max_cost_micro_usd
     expected, most = spec.expected_run_ms, spec.max_run_ms
-    return {
-        "micro_usd_per_hour": hourly * members,
-        "expected_micro_usd": hourly * members * expected // HOUR_MS if expected else None,
-        "max_micro_usd": hourly * members * most // HOUR_MS if most else None,
+    found: wire.Cost = {
+        "micro_usd_per_hour": None,
+        "expected_micro_usd": None,
+        "max_micro_usd": None,
+        "ceiling_micro_usd": None if ceiling is None else ceiling * members,
     }
+    if hourly is None:
+        return found
+    found["micro_usd_per_hour"] = hourly * members
+    if expected is not None:
+        found["expected_micro_usd"] = hourly * members * expected // HOUR_MS
+    limits = [] if most is None else [hourly * members * most // HOUR_MS]
+    if found["ceiling_micro_usd"] is not None:
+        limits.append(found["ceiling_micro_usd"])
+    if limits:
+        found["max_micro_usd"] = min(limits)
+    return found
+
+
+def _hourly(told: Explanation | None) -> int | None:
+    if told is None:
+        return None
+    if told.starts_on is not None:
+        return told.starts_on.micro_usd_per_hour
+    return told.cheapest_micro_usd_per_hour
+
+
+def _warnings(cost: wire.Cost) -> list[str]:
+    """What its user should know before he submits it, though nothing forbids it."""
+    hourly, ceiling = cost["micro_usd_per_hour"], cost["ceiling_micro_usd"]
+    if not hourly or ceiling is None:
+        return []
+    lasts = write_duration(ceiling * HOUR_MS // hourly // SECOND_MS * SECOND_MS)
+    told = (
+        f"max_cost of {write_usd(ceiling)} pays for {lasts} at {write_usd(hourly)} an hour, the time to "
+        "stop included; then the job is over"
+    )
+    expected = cost["expected_micro_usd"]
+    if expected is not None and expected > ceiling:
+        return [f"{told}, and it is expected to cost {write_usd(expected)}. Raise max_cost."]
+    if expected is None and cost["max_micro_usd"] == ceiling:
+        return [f"{told}, if it runs so long."]
+    return []

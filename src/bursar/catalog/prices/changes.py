@@ -20,6 +20,8 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 REGION = "topology.kubernetes.io/region"
 ZONE = "topology.kubernetes.io/zone"
 TERM_YEARS = "bursar/term-years"
+FOLLOWS = "bursar/prices"
+"""Names the cloud whose prices a running control plane asks for the pool: ``aws``, ``gcp`` or ``azure``."""
 
 OLDEST_MS = DAY_MS
 """Older rows are not taken for what a machine costs now."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from bursar.core.admission.alike_jobs import AlikeJobs
 from bursar.core.admission.arrival import Arrival
 from bursar.core.admission.fleet_rules import fleet_problems
 from bursar.core.admission.job_rules import JOB_RULES, job_ids
@@ -26,12 +27,15 @@ from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 
 __all__ = [
+    "AlikeJobs",
+    "Arrival",
     "check_fleet",
     "check_job",
     "check_node",
     "check_partition",
     "check_tenant",
     "submissions",
+    "submissions_beside",
 ]
 
 
@@ -95,9 +99,22 @@ def submissions(
 
     The members of the array ``sweep`` are ``sweep[0]`` and so on, jobs of their own from then on.
     """
-    check_job(
-        Arrival(spec=spec, job_id=job_id, at_ms=at_ms, state=state, known_models=known_models)
-    )
+    arrival = Arrival(spec=spec, job_id=job_id, at_ms=at_ms, state=state, known_models=known_models)
+    check_job(arrival)
+    return brought_in(arrival)
+
+
+def submissions_beside(arrival: Arrival, others: AlikeJobs) -> tuple[JobSubmitted, ...]:
+    """The same for one of many: what is like another that was checked is not checked again."""
+    if not others.has(arrival):
+        check_job(arrival)
+        others.add(arrival.spec)
+    return brought_in(arrival)
+
+
+def brought_in(arrival: Arrival) -> tuple[JobSubmitted, ...]:
+    """The events of a job that was checked."""
+    spec, at_ms, state = arrival.spec, arrival.at_ms, arrival.state
     priority = state.policies.priority_classes[spec.priority_class]
     is_array = spec.array_size > 1
     return tuple(
@@ -107,5 +124,5 @@ def submissions(
             spec=replace(spec, name=f"{spec.name}[{index}]", array_size=1) if is_array else spec,
             priority=priority,
         )
-        for index, member in enumerate(job_ids(job_id, spec.array_size))
+        for index, member in enumerate(job_ids(arrival.job_id, spec.array_size))
     )

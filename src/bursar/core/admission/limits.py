@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bursar.model import fleet, gpu, job, policy, tenant
+from bursar.model import fleet, governance, gpu, job, policy, tenant
 
 LARGEST = 2**53
 """Above this a number does not survive a round trip through JSON readers that use floats."""
@@ -43,6 +43,8 @@ LIMITS: dict[tuple[type, str], Limits] = {
     (job.Checkpoint, "interval_ms"): POSITIVE,
     (job.JobSpec, "expected_run_ms"): POSITIVE,
     (job.JobSpec, "max_run_ms"): POSITIVE,
+    (job.JobSpec, "max_cost_micro_usd"): POSITIVE,
+    (tenant.BudgetStep, "at_percent"): Limits(least=1, most=1_000),
     (job.JobSpec, "array_size"): Limits(least=1, most=MOST_ARRAY, code="array-size"),
     (fleet.Pool, "gpus_per_node"): Limits(most=MOST_GPUS_PER_NODE),
     (fleet.Pool, "cpu_milli"): POSITIVE,
@@ -55,10 +57,15 @@ LIMITS: dict[tuple[type, str], Limits] = {
     (gpu.MigProfile, "compute_slices"): POSITIVE,
     (gpu.MigProfile, "memory_slices"): POSITIVE,
     (gpu.MigProfile, "max_instances"): POSITIVE,
+    (governance.RateCeiling, "micro_usd_per_hour"): POSITIVE,
+    (governance.RightSize, "runs"): POSITIVE,
+    (governance.RightSize, "times"): POSITIVE,
     (policy.Policies, "priority_classes"): ANY_SIGN,
     (policy.BorrowWhileReclaiming, "max_priority"): ANY_SIGN,
     (policy.OrderPolicy, "aging_step_ms"): POSITIVE,
     (policy.BackfillPolicy, "unknown_run_time_ms"): POSITIVE,
+    (policy.SpotPolicy, "tick_ms"): Limits(least=10_000),
+    (policy.SpotPolicy, "half_life_ms"): POSITIVE,
 }
 
 MAY_BE_EMPTY: frozenset[tuple[type, str]] = frozenset(
@@ -77,11 +84,18 @@ MOST_CHARACTERS = 253
 UNITS: dict[tuple[type, str], str] = {
     (tenant.Quota, "nominal"): "0 or more milli-GPUs, milli-CPUs or MiB",
     (tenant.Quota, "borrowing_limit"): "0 or more, or leave it out for no limit",
+    (tenant.BudgetStep, "at_percent"): "how many percent of the amount, from 1 to 1,000",
     (tenant.Quota, "lending_limit"): "0 or more, or leave it out for no limit",
     (job.WholeGpus, "count"): "how many GPUs each task needs, at least 1, or leave gpu out",
     (job.MpsShare, "percent"): "how much of one GPU each task needs, from 1 to 100 percent",
+    (job.JobSpec, "max_cost_micro_usd"): (
+        "what the job may cost at most, more than $0, or leave max_cost out for no limit"
+    ),
     (job.JobSpec, "array_size"): (
         f"from 1 to {MOST_ARRAY:,}, and submit a larger array in parts of that size"
+    ),
+    (governance.RateCeiling, "micro_usd_per_hour"): (
+        "what a job may cost an hour at most, more than $0"
     ),
     (fleet.Pool, "node_micro_usd_per_hour"): (
         "what an hour of a node costs in micro-dollars, 0 or more"

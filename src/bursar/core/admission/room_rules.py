@@ -15,7 +15,7 @@ from bursar.core.admission.problem import Problem
 from bursar.core.node import NodeState
 from bursar.core.pool import NODE_LEVEL, PoolState
 from bursar.core.shape import PoolFit, ShapePlan, mismatch, shape_of
-from bursar.model.fleet import Pool
+from bursar.model.fleet import Market, Pool
 from bursar.model.job import Constraints, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.reason import write_amount
 
@@ -81,7 +81,8 @@ def _gang_too_large(plan: ShapePlan, too_small: dict[str, str]) -> Problem:
 def _too_small(fit: PoolFit) -> str:
     """Why an empty pool could not hold the gang at its smallest size; empty when it might.
 
-    A bound, not a packing: what passes may still prove impossible, what fails certainly is.
+    A bound, not a packing: what passes may still prove impossible, what fails certainly is. Of a spot pool
+    whose nodes were all taken away nothing is certain: they may be back at any time.
     """
     pool, plan = fit.pool, fit.plan
     constraints = plan.shape.constraints
@@ -89,6 +90,8 @@ def _too_small(fit: PoolFit) -> str:
         if level not in pool.levels:
             return f"has no topology level {level!r}"
     nodes = pool.nodes
+    if not nodes and pool.spec.market is Market.SPOT:
+        return ""
     if constraints.node_labels:
         nodes = [node for node in nodes if _has_labels(node, constraints)]
     if not nodes:

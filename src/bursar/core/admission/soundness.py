@@ -28,6 +28,11 @@ def is_sound(value: object) -> bool:
     return _dataclass_check(kind)(value)
 
 
+def are_sound_texts(texts: tuple[object, ...]) -> bool:
+    """The same for texts that may not be empty."""
+    return all(map(_text_check((object, "")), texts))
+
+
 @cache
 def _check_of(declared: Any, owner: Owner) -> Check:
     """The check of a declared type; ``owner`` is the field that sets its limits."""
@@ -103,6 +108,7 @@ def _number_check(declared: Any, owner: Owner) -> Check:
     return lambda value: type(value) in (float, int) and isfinite(value) and least <= value <= most
 
 
+@cache
 def _text_check(owner: Owner) -> Check:
     may_be_empty = owner in MAY_BE_EMPTY
     return lambda value: (

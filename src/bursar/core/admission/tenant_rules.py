@@ -138,3 +138,28 @@ def policy_problems(policies: Policies) -> Iterator[Problem]:
             text=f"is {', '.join(strategies)}",
             fix=f"Write each once, in this order: {', '.join(legal)}.",
         )
+    yield from _governance_problems(policies)
+
+
+def _governance_problems(policies: Policies) -> Iterator[Problem]:
+    rules, classes = policies.governance, policies.priority_classes
+    for name, rule in (
+        ("spot_mandatory", rules.spot_mandatory),
+        ("rate_ceiling", rules.rate_ceiling),
+    ):
+        for exempt in rule.exempt_priorities if rule is not None else ():
+            if exempt not in classes:
+                yield Problem(
+                    code="unknown-priority-class",
+                    field=f"governance.{name}.exempt_priorities",
+                    text=f"names {exempt!r}, which is no priority class",
+                    fix=suggest(exempt, classes, "priority class"),
+                )
+    for restricted in rules.restricted_models:
+        if not restricted.label.partition("=")[0] or "=" not in restricted.label:
+            yield Problem(
+                code="not-a-label",
+                field="governance.restricted_models",
+                text=f"has the label {restricted.label!r}, which is not of the form key=value",
+                fix="Write for example label: kind=interactive.",
+            )

@@ -9,6 +9,7 @@ from bursar.model.attempt import Placement
 from bursar.model.decision import (
     ClaimRoom,
     Decision,
+    EvacuateJob,
     Hold,
     PartitionGpu,
     PreemptJob,
@@ -21,13 +22,14 @@ from bursar.model.decision import (
 class Listing:
     """Who is started, told to leave, given or refused a kept place, held; each in list order."""
 
-    __slots__ = ("claims", "holds", "preemptions", "released", "starts", "stops")
+    __slots__ = ("claims", "evacuations", "holds", "preemptions", "released", "starts", "stops")
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
         self.starts: list[StartJob] = []
         self.claims: list[ClaimRoom] = []
         self.preemptions: list[PreemptJob] = []
         self.stops: list[StopJob] = []
+        self.evacuations: list[EvacuateJob] = []
         self.released: list[str] = []
         self.holds: list[Hold] = []
         for decision in decisions:
@@ -37,7 +39,8 @@ class Listing:
     def told(self) -> set[str]:
         """Everyone who is told to stop, for whatever reason."""
         preempted = {order.job_id for order in self.preemptions}
-        return preempted | {order.job_id for order in self.stops}
+        evacuated = {order.job_id for order in self.evacuations}
+        return preempted | evacuated | {order.job_id for order in self.stops}
 
     @property
     def promised(self) -> list[tuple[str, Placement]]:
@@ -57,6 +60,8 @@ class Listing:
                 self.preemptions.append(decision)
             case StopJob():
                 self.stops.append(decision)
+            case EvacuateJob():
+                self.evacuations.append(decision)
             case ReleaseRoom():
                 self.released.append(decision.job_id)
             case PartitionGpu():

@@ -134,6 +134,44 @@ class NoReasonToStop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoNotice:
+    """An attempt is made to leave a node that nobody takes away, or on which it is not."""
+
+    job_id: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.job_id} is made to leave {self.node}, which is not taken away from under it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraceTooLong:
+    """An attempt may go on for longer than its node is there."""
+
+    job_id: str
+    node: str
+    grace_ms: int
+    left_ms: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.job_id} has {write_duration(self.grace_ms)} to leave {self.node}, "
+            f"which is gone in {write_duration(max(0, self.left_ms))}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBehind:
+    """Nobody tells an attempt that its node is taken away."""
+
+    job_id: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.job_id} is not told to leave {self.node}, which is taken away"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoClaim:
     job_id: str
 
@@ -161,6 +199,9 @@ OrderFault = (
     | NothingGained
     | VictimStays
     | NoReasonToStop
+    | NoNotice
+    | GraceTooLong
+    | LeftBehind
     | NoClaim
     | ClaimedAlready
 )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bursar.core.check.budgets import is_to_stop, strictest_action
 from bursar.core.check.listing import Listing
 from bursar.core.check.order_faults import (
     BudgetSpent,
     ClaimedAlready,
+    GraceTooLong,
+    LeftBehind,
     NoClaim,
+    NoNotice,
     NoReasonToStop,
     NothingGained,
     NotLive,
@@ -23,8 +27,11 @@ from bursar.core.check.order_faults import (
 )
 from bursar.core.line import JobRecord
 from bursar.core.state import FleetState
-from bursar.model.decision import ClaimRoom, PreemptJob, StopJob, StopReason
+from bursar.model.decision import ClaimRoom, EvacuateJob, PreemptJob, StopJob, StopReason
+from bursar.model.event import NoticeKind
+from bursar.model.fleet import Market
 from bursar.model.job import JobState
+from bursar.model.units import HOUR_MS
 
 HOLDS_ROOM = frozenset(
     {
@@ -46,6 +53,7 @@ def order_faults(state: FleetState, listing: Listing, now_ms: int) -> list[Order
         *check.releases(),
         *check.stops(),
         *check.preemptions(),
+        *check.evacuations(),
     ]
 
 
@@ -103,9 +111,16 @@ class _Orders:
     def _is_over(self, record: JobRecord, reason: StopReason) -> bool:
         if reason is StopReason.CANCELLED:
             return record.state is JobState.CANCELLING
+        if reason is StopReason.BUDGET:
+            return is_to_stop(record, strictest_action(self.state, record.spec.queue))
+        if record.state is not JobState.RUNNING:
+            return False
+        if reason is StopReason.MOVE:
+            return _may_be_moved(record, self.now_ms)
+        if reason is StopReason.COST_LIMIT:
+            return _has_spent_its_ceiling(record, self.now_ms)
         limit_ms = _limit_of(record)
-        running = record.state is JobState.RUNNING
-        return running and limit_ms is not None and limit_ms <= self.now_ms
+        return limit_ms is not None and limit_ms <= self.now_ms
 
     def preemptions(self) -> Iterator[OrderFault]:
         limits = self.state.policies.preemption
@@ -127,6 +142,32 @@ class _Orders:
                 budget = limits.preemptions_per_job
                 yield BudgetSpent(job_id=record.id, preemptions=record.preemptions, budget=budget)
 
+    def evacuations(self) -> Iterator[OrderFault]:
+        """Who is on a node that is taken away must be told, nobody else, and in time."""
+        doomed: dict[str, dict[str, int | None]] = {}
+        for node, notice in sorted(self.state.notices.items()):
+            if notice.kind is NoticeKind.TERMINATE:
+                for holder in sorted(self.state.node(node).holders):
+                    doomed.setdefault(holder, {})[node] = notice.ends_at_ms
+        for order in self.listing.evacuations:
+            record, faults = self._told(order, "EvacuateJob")
+            yield from faults
+            ends = doomed.get(order.job_id, {})
+            if record is not None and order.node not in ends:
+                yield NoNotice(job_id=record.id, node=order.node)
+            for node, ends_at_ms in ends.items():
+                left_ms = max(0, (ends_at_ms or 0) - self.now_ms)
+                if ends_at_ms is not None and order.grace_ms > left_ms:
+                    yield GraceTooLong(
+                        job_id=order.job_id, node=node, grace_ms=order.grace_ms, left_ms=left_ms
+                    )
+        for job_id in sorted(doomed.keys() - self.listing.told):
+            record = self.state.jobs.get(job_id)
+            if record is None or record.told_to_stop:
+                continue
+            if record.state in (JobState.STARTING, JobState.RUNNING):
+                yield LeftBehind(job_id=job_id, node=min(doomed[job_id]))
+
     # -- steps -----------------------------------------------------------------------------------
 
     def _must_wait(self, record: JobRecord | None, job_id: str, order: str) -> Iterator[OrderFault]:
@@ -136,7 +177,7 @@ class _Orders:
             yield NotWaiting(job_id=job_id, order=order, state=record.state)
 
     def _told(
-        self, order: PreemptJob | StopJob, name: str
+        self, order: PreemptJob | StopJob | EvacuateJob, name: str
     ) -> tuple[JobRecord | None, list[OrderFault]]:
         """The live job that an order ends, if it has one, and what is wrong with ending it."""
         record = self.state.jobs.get(order.job_id)
@@ -148,7 +189,7 @@ class _Orders:
         if order.attempt != record.attempt:
             found.append(self._wrong_attempt(name, record, order.attempt, record.attempt))
         leaving = record.told_to_stop or record.id in self.told
-        if isinstance(order, PreemptJob):
+        if isinstance(order, PreemptJob | EvacuateJob):
             leaving = leaving or record.state not in (JobState.STARTING, JobState.RUNNING)
         if leaving:
             found.append(ToldTwice(job_id=record.id, order=name))
@@ -158,6 +199,25 @@ class _Orders:
     @staticmethod
     def _wrong_attempt(order: str, record: JobRecord, stated: int, expected: int) -> OrderFault:
         return WrongAttempt(job_id=record.id, order=order, stated=stated, expected=expected)
+
+
+def _has_spent_its_ceiling(record: JobRecord, now_ms: int) -> bool:
+    """Whether what the job was charged, its end and a millisecond more are all that it allows."""
+    ceiling, placement = record.spec.max_cost_micro_usd, record.placement
+    if ceiling is None or placement is None:
+        return False
+    held_ms = now_ms + record.spec.grace_ms + 1 - record.assigned_at_ms
+    price = record.repriced_micro_usd
+    price = placement.micro_usd_per_hour if price is None else price
+    spent = record.charged_micro_usd * HOUR_MS + price * held_ms
+    return spent >= ceiling * HOUR_MS
+
+
+def _may_be_moved(record: JobRecord, now_ms: int) -> bool:
+    """Whether a deadline that is still to come may send the job from spot elsewhere, or back."""
+    markets, deadline_ms = record.spec.constraints.markets, record.deadline_ms
+    has_choice = Market.SPOT in markets and len(markets) > 1
+    return record.spec.preemptible and has_choice and (deadline_ms or 0) > now_ms
 
 
 def _limit_of(record: JobRecord) -> int | None:

@@ -24,7 +24,7 @@ from bursar.core.quota import UNLIMITED
 from bursar.core.state import FleetState
 from bursar.model.attempt import Placement
 from bursar.model.reason import write_amount
-from bursar.model.tenant import CPU, GPU, MEMORY, FlavorResource, Quota
+from bursar.model.tenant import CPU, GPU, MEMORY, BudgetAction, FlavorResource, Quota
 
 NOTHING = Quota()
 Amounts = Mapping[FlavorResource, int]
@@ -204,16 +204,26 @@ class TreeWalk:
             after += child_after
         quota = min(UNLIMITED, quota)
         self.used[name] = after
-        limit = own.borrowing_limit if tenant.parent is not None else 0
+        limit = self._borrowing_limit(name)
         if limit is not None and after > before and after > quota + limit and quota < UNLIMITED:
             self._blame(name, (before, after), quota)
         keeps = kept_quota(own, quota)
         lent = quota if own.lending_limit is None else min(quota, own.lending_limit)
         return lent, max(0, before - keeps), max(0, after - keeps)
 
+    def _borrowing_limit(self, name: str) -> int | None:
+        """What a tenant may hold beyond its quota: nothing at a root, or where a budget forbids it."""
+        tenant = self.state.tenants[name]
+        level = self.state.budgets.levels.get(name)
+        step = (
+            None if level is None or tenant.budget is None else tenant.budget.step_at(level.level)
+        )
+        if tenant.parent is None or (step is not None and step.action is not BudgetAction.NOTIFY):
+            return 0
+        return tenant.quotas.get(self.flavor_resource, NOTHING).borrowing_limit
+
     def _blame(self, name: str, used: tuple[int, int], quota: int) -> None:
         tenant = self.state.tenants[name]
-        own = tenant.quotas.get(self.flavor_resource, NOTHING)
         flavor, resource = self.flavor_resource
         self.faults.append(
             OverQuota(
@@ -223,7 +233,7 @@ class TreeWalk:
                 used=used[1],
                 used_before=used[0],
                 quota=quota,
-                borrowing_limit=None if tenant.parent is None else own.borrowing_limit,
+                borrowing_limit=None if tenant.parent is None else self._borrowing_limit(name),
             )
         )
 

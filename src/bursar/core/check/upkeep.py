@@ -19,6 +19,7 @@ from bursar.core.state import FleetState
 from bursar.model.gpu import GpuMode
 from bursar.model.job import JobState
 from bursar.model.tenant import FlavorResource
+from bursar.model.units import HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ def _buckets(pool: PoolState) -> list[list[int]]:
         return pool.buckets
     found: list[list[int]] = [[] for _ in range(pool.spec.gpus_per_node + 1)]
     for rank, node in enumerate(pool.nodes):
-        if node.up and node.closed_for is None:
+        if node.up and not node.avoided and node.closed_for is None:
             found[node.free_gpus].append(rank)
     return found
 
@@ -246,10 +247,9 @@ def _list_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[St
     records = state.jobs.values()
     running = {(job.spec.queue, job.id) for job in live.values()}
     limits = sorted(
-        (record.started_at_ms + record.spec.max_run_ms, record.id)
+        (limit_ms, record.id)
         for record in live.values()
-        if record.started_at_ms is not None
-        and record.spec.max_run_ms is not None
+        if (limit_ms := _limit_ms(record)) is not None
         and (record.limit_at_ms is not None or record.state is JobState.RUNNING)
     )
     yield from _compare(
@@ -276,6 +276,23 @@ def _list_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[St
             "jobs waited for": (_waited_for(state.dependents), _unmet(records)),
         },
     )
+
+
+def _limit_ms(record: JobRecord) -> int | None:
+    """When the attempt has run as long as it may, or its job has cost what it may; the first of the two."""
+    spec, started_ms = record.spec, record.started_at_ms
+    if started_ms is None:
+        return None
+    found = [] if spec.max_run_ms is None else [started_ms + spec.max_run_ms]
+    price = record.repriced_micro_usd
+    if price is None:
+        price = record.placement.micro_usd_per_hour if record.placement is not None else 0
+    if spec.max_cost_micro_usd is not None and price:
+        left = spec.max_cost_micro_usd - record.charged_micro_usd
+        paid_ms = max(0, left) * HOUR_MS // price
+        last_ms = record.assigned_at_ms + max(paid_ms - spec.grace_ms, paid_ms - paid_ms // 2)
+        found.append(max(started_ms, last_ms))
+    return min(found) if found else None
 
 
 def _waited_for(dependents: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bursar.core.check.answers import AnswerFault, answer_faults
+from bursar.core.check.budgets import BudgetFault, budget_faults
 from bursar.core.check.listing import Listing
 from bursar.core.check.order_faults import OrderFault
 from bursar.core.check.orders import order_faults
@@ -15,7 +16,7 @@ from bursar.core.state import FleetState
 from bursar.model.decision import Decision
 from bursar.model.errors import BrokenInvariant
 
-Fault = RoomFault | OrderFault | OverQuota | AnswerFault | StateDrift
+Fault = RoomFault | OrderFault | OverQuota | BudgetFault | AnswerFault | StateDrift
 
 RECOUNTED_JOBS = 1_000
 """How many running jobs a check of quotas counts anew unless it is told to be thorough."""
@@ -40,6 +41,7 @@ def check(
         *room_faults(state, decisions),
         *order_faults(state, listing, now_ms),
         *quota_faults(state, listing, None if thorough else recounted_jobs),
+        *budget_faults(state, listing),
         *answer_faults(state, listing),
     ]
     if thorough:

@@ -6,16 +6,7 @@ from functools import lru_cache
 
 from bursar.core.deadline.safety import may_spend_the_tick
 from bursar.core.deadline.spells import expected_life_ms
-from bursar.core.deadline.terms import (
-    ON_DEMAND,
-    WAIT,
-    DeadlineTerms,
-    Market,
-    Offer,
-    Place,
-    Standing,
-)
-from bursar.core.deadline.value_table import (
+from bursar.core.deadline.table_key import (
     ACT_SPOT,
     ACT_WAIT,
     PRICE_GRID,
@@ -25,7 +16,15 @@ from bursar.core.deadline.value_table import (
     ValueTable,
     row_of,
     step_for,
-    value_table,
+)
+from bursar.core.deadline.terms import (
+    ON_DEMAND,
+    WAIT,
+    DeadlineTerms,
+    Market,
+    Offer,
+    Place,
+    Standing,
 )
 
 
@@ -105,7 +104,12 @@ def _wish(terms: DeadlineTerms, standing: Standing, market: Market, offer: Offer
 
 @lru_cache(maxsize=256)
 def _table(terms: DeadlineTerms, price: int, up_step: int, down_step: int) -> ValueTable:
-    """Jobs alike in work, change-over and step share tables, also across near deadlines."""
+    """Jobs alike in work, change-over and step share tables, also across near deadlines.
+
+    numpy is loaded here, when the first table is wanted: the whole core would load it otherwise.
+    """
+    from bursar.core.deadline.value_table import value_table
+
     step_ms = step_for(terms.deadline_ms)
     blocks = -(-terms.deadline_ms // (step_ms * STEPS_IN_A_BLOCK))
     change_over_ms = terms.change_over_ms + terms.rework_ms // 2

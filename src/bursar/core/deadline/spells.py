@@ -74,9 +74,24 @@ class SpellBook:
         self._ends[was_up] += up is not was_up
 
     def _step(self, side: bool) -> int:
-        times = (PRIOR_ENDS + self._ends[side]) / (PRIOR_ENDS + self._expected[side])
-        step = round(log(times, 2) * STEPS_PER_DOUBLING)
-        return max(LOWEST_STEP, min(HIGHEST_STEP, step))
+        return step_of_ends(self._ends[side], self._expected[side])
+
+
+def step_of_ends(ends: float, expected: float, believed_step: int = 0) -> int:
+    """How much faster than usual spells have been ending, from those that ended and those expected to.
+
+    ``believed_step`` is what is taken to be so before anything was seen.
+    """
+    believed = times_usual(believed_step)
+    times = believed * (PRIOR_ENDS + ends) / (PRIOR_ENDS + believed * expected)
+    step = round(log(times, 2) * STEPS_PER_DOUBLING)
+    return max(LOWEST_STEP, min(HIGHEST_STEP, step))
+
+
+def step_of_life(life_ms: int) -> int:
+    """The step at which a new spell is expected to last about so long."""
+    steps = range(LOWEST_STEP, HIGHEST_STEP + 1)
+    return min(steps, key=lambda step: abs(log(expected_life_ms(0, step) / life_ms)))
 
 
 def age_of(age_ms: int) -> int:

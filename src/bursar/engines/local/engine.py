@@ -12,6 +12,7 @@ from typing import Any
 
 from bursar.engines.local.note_box import NoteBox
 from bursar.engines.local.order_plan import plan_of
+from bursar.engines.local.outages import OutageBook
 from bursar.engines.local.settings import LocalSettings
 from bursar.engines.local.told import ToldFile
 from bursar.engines.local.warden import folder as names
@@ -46,6 +47,10 @@ class LocalEngine:
         """Unsettled attempts, and what was reported of each."""
         self._files: dict[AttemptRef, ToldFile] = {}
         """What they say of themselves."""
+        self._dying: dict[AttemptRef, str] = {}
+        """Attempts that end because their node is taken away, and the node: its loss is told first."""
+        self._outage_lock = threading.Lock()
+        self._outages: OutageBook | None = None
         self._next_look = 0.0
         self._silent_since: float | None = None
         self._nodes_gone = False
@@ -60,13 +65,22 @@ class LocalEngine:
         self._box = NoteBox(names.engine_folder(self._state))
         self._link = WardenLink(self._state, self._settings.warden_linger_seconds)
         self._link.keep_up()
+        self._outages = OutageBook(names.engine_folder(self._state))
+        for said in self._outages.again():
+            self._tell(said)
         wanted = set(live)
         for folder in names.indexed(self._state):
             ref = AttemptRef(job_id=folder.job_id, attempt=folder.attempt)
             if ref not in wanted:
                 self._let_go(ref, folder)
+        dying = self._outages.dying
         for ref in sorted(wanted, key=lambda ref: (ref.job_id, ref.attempt)):
-            if self._folder(ref).is_taken:
+            folder = self._folder(ref)
+            if folder.is_taken:
+                nodes = (folder.read(names.TAKEN) or {}).get("nodes", ())
+                gone = [node for node in dying if node in nodes]
+                if gone:
+                    self._dying[ref] = gone[0]
                 self._follow(ref)
 
     def _let_go(self, ref: AttemptRef, folder: AttemptFolder) -> None:
@@ -104,6 +118,12 @@ class LocalEngine:
         answer = self._warden.request({"do": "start", "plan": plan.as_message()})
         if not answer["new"]:
             self._follow(ref)
+        with self._outage_lock:
+            gone = [task.node for task in plan.tasks if self._opened_outages.is_out(task.node)]
+            if gone:
+                self._dying[ref] = gone[0]
+        if gone:
+            self._ask_to_stop(ref, 0)
 
     def stop(self, ref: AttemptRef, grace_seconds: int) -> None:
         """Also what was never started: it is marked so that it cannot start any more."""
@@ -133,6 +153,42 @@ class LocalEngine:
                 retry_after_seconds=GONE_AFTER_SECONDS,
             )
 
+    # -- nodes that go and come back ---------------------------------------------------------------
+
+    def interrupt(self, node: str, notice_ms: int, absence_ms: int) -> None:
+        """Take a node away as its provider would: after a notice, or without one, and for a while."""
+        with self._outage_lock:
+            said = self._opened_outages.begin(node, _now_ms(), notice_ms, absence_ms)
+        if said is not None:
+            self._tell(said)
+        self._opened_box.ring()
+
+    def _pass_outages(self) -> None:
+        with self._outage_lock:
+            for said in self._opened_outages.go_on(_now_ms(), self._clear):
+                self._tell(said)
+            still_dying = set(self._opened_outages.dying)
+            done = [ref for ref, node in self._dying.items() if node not in still_dying]
+            for ref in done:
+                del self._dying[ref]
+        for ref in done:
+            self._follow(ref)
+
+    def _clear(self, node: str) -> bool:
+        """End what runs on a node without grace; whether nothing runs there any more."""
+        with self._lock:
+            unfinished = [ref for ref, told in self._told.items() if "ended" not in told]
+        left = False
+        for ref in unfinished:
+            folder = self._folder(ref)
+            if node not in (folder.read(names.TAKEN) or {}).get("nodes", ()):
+                continue
+            if ref not in self._dying:
+                self._dying[ref] = node
+                self._ask_to_stop(ref, 0)
+            left = left or not folder.has(names.ENDED)
+        return not left
+
     # -- reports -----------------------------------------------------------------------------------
 
     def reports(self, timeout_seconds: float) -> Sequence[Report]:
@@ -141,6 +197,7 @@ class LocalEngine:
         until = time.monotonic() + timeout_seconds
         while True:
             self._take_notes(box)
+            self._pass_outages()
             if time.monotonic() >= self._next_look:
                 self._look_again()
             found = self._drain()
@@ -201,7 +258,7 @@ class LocalEngine:
             if "ended" not in told:
                 path = folder.file(names.SAVED)
                 self._queue += self._files.setdefault(ref, ToldFile(path, ref)).news()
-            if ended is not None and "ended" not in told:
+            if ended is not None and "ended" not in told and ref not in self._dying:
                 told.add("ended")
                 self._queue.append(
                     Ended(exit=_exit(ended), at_ms=int(ended.get("at_ms", 0)), **_named(ref))
@@ -267,6 +324,12 @@ class LocalEngine:
         if self._link is None:
             raise EngineFault("local engine: it is not open", retry_after_seconds=1.0)
         return self._link
+
+    @property
+    def _opened_outages(self) -> OutageBook:
+        if self._outages is None:
+            raise EngineFault("local engine: it is not open", retry_after_seconds=1.0)
+        return self._outages
 
     @property
     def _opened_box(self) -> NoteBox:

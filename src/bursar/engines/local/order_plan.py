@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from bursar.engines.environment import bad_value, refusal
 from bursar.engines.local.devices import FoundGpu
-from bursar.engines.local.environment import bad_value, refusal
 from bursar.engines.local.warden.plan import AttemptPlan, TaskPlan
-from bursar.model.attempt import Task
+from bursar.engines.seats import Seat, bad_command, names_of, seats_of, stop_signal
 from bursar.model.units import SECOND_MS
 from bursar.ports import StartOrder
-
-ARRAY_MEMBER = re.compile(r"\[(\d+)\]$")
-ALLOWED_STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,20 +26,11 @@ class Surroundings:
     """By node: its real GPUs in order of index. Nodes that are not in it have virtual ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seat:
-    """One process of the gang: whose devices it may use."""
-
-    task: Task
-    index: int
-    """Among the tasks of the same group on the same node."""
-
-
 def plan_of(order: StartOrder, around: Surroundings) -> AttemptPlan:
     """Everything the keeper needs, with nothing left to choose."""
     recipe = order.recipe
     user = {**recipe.envs, **recipe.secrets}
-    refused = refusal(user) or bad_value(user) or _bad_command(order)
+    refused = refusal(user) or bad_value(user) or bad_command(order)
     return AttemptPlan(
         job_id=order.ref.job_id,
         attempt=order.ref.attempt,
@@ -56,7 +42,7 @@ def plan_of(order: StartOrder, around: Surroundings) -> AttemptPlan:
         workdir=recipe.workdir or "",
         mounts=tuple((mount.target, mount.bundle) for mount in recipe.mounts),
         grace_ms=recipe.grace_seconds * SECOND_MS,
-        stop_signal=_stop_signal(recipe.stop_signal),
+        stop_signal=stop_signal(recipe.stop_signal),
         log_bytes=around.log_bytes,
         log_files=around.log_files,
         cgroup=around.cgroup,
@@ -64,33 +50,8 @@ def plan_of(order: StartOrder, around: Surroundings) -> AttemptPlan:
     )
 
 
-def _bad_command(order: StartOrder) -> str:
-    recipe = order.recipe
-    if not recipe.run and not recipe.argv:
-        return "not started: the job has nothing to run; give it a run script"
-    if not recipe.argv and not recipe.shell.startswith("/"):
-        return f"not started: the shell {recipe.shell[:60]!r} is no absolute path; use /bin/bash"
-    if any("\0" in word for word in recipe.argv):
-        return "not started: the command contains a NUL character; remove it"
-    if recipe.stop_signal not in ALLOWED_STOP_SIGNALS:
-        allowed = ", ".join(ALLOWED_STOP_SIGNALS)
-        return f"not started: {recipe.stop_signal[:30]!r} is no signal to stop with; use {allowed}"
-    return ""
-
-
-def _stop_signal(name: str) -> int:
-    return int(signal.Signals[name]) if name in ALLOWED_STOP_SIGNALS else int(signal.SIGTERM)
-
-
-def _seats(order: StartOrder) -> list[_Seat]:
-    """In order of rank: groups as the job declares them, then nodes as they were placed."""
-    place = {group.name: number for number, group in enumerate(order.spec.groups)}
-    tasks = sorted(order.placement.tasks, key=lambda task: place.get(task.group, len(place)))
-    return [_Seat(task=task, index=index) for task in tasks for index in range(task.count)]
-
-
 def _tasks(order: StartOrder, around: Surroundings, user: Mapping[str, str]) -> Iterator[TaskPlan]:
-    seats = _seats(order)
+    seats = seats_of(order)
     nodes = list(dict.fromkeys(seat.task.node for seat in seats))
     per_node = {node: [seat for seat in seats if seat.task.node == node] for node in nodes}
     limits = {node: _limits(order, node) for node in nodes}
@@ -110,30 +71,13 @@ def _tasks(order: StartOrder, around: Surroundings, user: Mapping[str, str]) -> 
             "LOCAL_RANK": str(per_node[node].index(seat)),
             "LOCAL_WORLD_SIZE": str(len(per_node[node])),
             "NODE_RANK": str(nodes.index(node)),
-            **_names(order, seat, rank),
+            **names_of(order, seat, rank),
             "SKYPILOT_NODE_RANK": str(rank),
             "SKYPILOT_NUM_NODES": str(len(seats)),
             "SKYPILOT_NODE_IPS": "\n".join(["127.0.0.1"] * len(seats)),
             "SKYPILOT_NUM_GPUS_PER_NODE": str(gpus_per_task),
         }
         yield TaskPlan(rank, node, nodes.index(node), env, cpu_milli, memory_mib)
-
-
-def _names(order: StartOrder, seat: _Seat, rank: int) -> dict[str, str]:
-    names = {
-        "BURSAR_JOB_ID": order.ref.job_id,
-        "BURSAR_JOB_NAME": order.name,
-        "BURSAR_ATTEMPT": str(order.ref.attempt),
-        "BURSAR_QUEUE": order.queue,
-        "BURSAR_NODE": seat.task.node,
-        "BURSAR_TASK": str(rank),
-        "BURSAR_GROUP": seat.task.group,
-        "BURSAR_GRACE_SECONDS": str(order.recipe.grace_seconds),
-    }
-    member = ARRAY_MEMBER.search(order.ref.job_id)
-    if member:
-        names["BURSAR_ARRAY_INDEX"] = member.group(1)
-    return names
 
 
 def _limits(order: StartOrder, node: str) -> tuple[int, int]:
@@ -147,7 +91,7 @@ def _limits(order: StartOrder, node: str) -> tuple[int, int]:
     )
 
 
-def _devices(seat: _Seat, real: tuple[FoundGpu, ...]) -> dict[str, str]:
+def _devices(seat: Seat, real: tuple[FoundGpu, ...]) -> dict[str, str]:
     """The variables by which CUDA sees what the task holds, and nothing when it holds none."""
     task = seat.task
     if task.gpus:

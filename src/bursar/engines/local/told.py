@@ -1,7 +1,8 @@
 """What jobs say of themselves: the file that ``BURSAR_SAVED_FILE`` names, read while it grows.
 
 Touching the file says that the work up to now is safe. A line of JSON says more: ``kind`` is ``saved``,
-``resumed`` or ``progress``, with ``at_ms`` and, when known, ``step``, ``total``, ``bytes`` and ``seconds``.
+``resumed``, ``progress`` or ``stopping``, with ``at_ms`` and, when known, ``step``, ``total``, ``bytes``,
+``seconds``, ``source`` and ``ends_at_ms``.
 The file is the user's: whatever stands in it, reading is bounded, never waits and never fails.
 """
 
@@ -12,14 +13,15 @@ import os
 import stat
 from typing import Any
 
-from bursar.model.report import CheckpointReported, Progressed, Resumed
+from bursar.model.report import CheckpointReported, Progressed, Resumed, StopHeard
 from bursar.ports import AttemptRef
 
 MOST_BYTES = 1 << 20
 """Read at most so much at once, from the end: only the newest of each kind matters."""
 MOST_NUMBER = 1 << 62
+MOST_SOURCE = 40
 
-Told = CheckpointReported | Resumed | Progressed
+Told = CheckpointReported | Resumed | Progressed | StopHeard
 
 
 class ToldFile:
@@ -84,6 +86,9 @@ class ToldFile:
                 )
             case "resumed":
                 return Resumed(**about, step=step, load_ms=took_ms)
+            case "stopping":
+                source = str(said.get("source", ""))[:MOST_SOURCE] or "signal"
+                return StopHeard(**about, source=source, ends_at_ms=_number(said, "ends_at_ms"))
             case "progress" if step is not None:
                 return Progressed(**about, step=step, total=_number(said, "total"))
         return None

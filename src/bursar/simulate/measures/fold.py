@@ -5,7 +5,6 @@ Memory grows with the jobs that are alive, and by a few bytes for each that is o
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -13,6 +12,7 @@ from dataclasses import replace
 from bursar.core.state import FleetState
 from bursar.model import event as ev
 from bursar.simulate.loop import Step
+from bursar.simulate.measures.cycle_times import CycleTimes
 from bursar.simulate.measures.fairness import FairnessMeter
 from bursar.simulate.measures.job_book import FinishedJobs, LiveJob, Wanted
 from bursar.simulate.measures.ledger import Ledger
@@ -27,6 +27,7 @@ from bursar.simulate.measures.summing import Books, summarise, wait_quantiles
 from bursar.simulate.measures.teams import TeamAccounts
 
 Ended = ev.AttemptPreempted | ev.AttemptSucceeded | ev.AttemptFailed | ev.NodeLost
+NodeNews = ev.NodeDrained | ev.NodeRestored | ev.SpotNotice | ev.ForeignUsageSeen
 
 
 class Measures:
@@ -55,7 +56,7 @@ class Measures:
                 for node in pool.nodes
             ]
         )
-        self._cycle_ns = array("q")
+        self._cycles = CycleTimes()
         self._began_ms: int | None = None
         self._ended_ms = 0
         self._next_ms = 0
@@ -65,7 +66,7 @@ class Measures:
     def note(self, step: Step) -> None:
         """Count one step."""
         if step.cycle_ns is not None:
-            self._cycle_ns.append(step.cycle_ns)
+            self._cycles.add(step.cycle_ns)
         events, committed = step.events, step.committed
         if not events and not committed:
             return
@@ -110,7 +111,7 @@ class Measures:
             finished=self._finished,
             ledger=self._ledger,
             fairness=self._fairness.result(end[0]),
-            cycle_ns=self._cycle_ns,
+            cycles=self._cycles.summary(),
         )
         return summarise(name, books)
 
@@ -220,7 +221,7 @@ class Measures:
         job.team.held.change(-job.gpu_milli, at_ms)
         self._money.allocated[pool.market].change(-placement.micro_usd_per_hour, at_ms)
         self._stays.add(placement, job.team.index, job.assigned_ms, at_ms)
-        self._ledger.attempt_ended(job, type(event), at_ms)
+        self._ledger.attempt_ended(job, _what_ended_it(event), at_ms)
         job.placement = None
         if job_id in self._state.jobs:
             self._join(job, at_ms)
@@ -281,7 +282,7 @@ class Measures:
         self._room.count_all(event.at_ms)
         self._money.count_all(event.at_ms)
 
-    def _node_changed(self, event: ev.NodeDrained | ev.NodeRestored | ev.ForeignUsageSeen) -> None:
+    def _node_changed(self, event: NodeNews) -> None:
         self._rest()
         self._room.touched.add(event.node)
 
@@ -310,7 +311,15 @@ class Measures:
             ev.NodeLost: self._node_lost,
             ev.NodeDrained: self._node_changed,
             ev.NodeRestored: self._node_changed,
+            ev.SpotNotice: self._node_changed,
             ev.ForeignUsageSeen: self._node_changed,
             ev.PriceChanged: self._fleet_changed,
             ev.TenantChanged: self._tenant_changed,
         }
+
+
+def _what_ended_it(event: Ended) -> type:
+    """Who leaves a node because it is taken away was not preempted for anybody."""
+    if isinstance(event, ev.AttemptPreempted) and event.cause is ev.PreemptionCause.NOTICE:
+        return ev.NodeLost
+    return type(event)

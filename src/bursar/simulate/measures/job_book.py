@@ -6,12 +6,15 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
+import numpy as np
+
 from bursar.core.charge import gpu_milli
 from bursar.model.attempt import Placement
 from bursar.model.event import JobSubmitted
 from bursar.model.fleet import Pool
 from bursar.model.job import GpuRequest, JobSpec, MigSlice, TaskGroup, WholeGpus
 from bursar.model.units import MILLI, SECOND_MS
+from bursar.simulate.measures.quantiles import Numbers
 from bursar.simulate.measures.teams import TeamAccount
 
 SHORTEST_RUN_MS = 10 * SECOND_MS
@@ -153,7 +156,8 @@ class Wanted:
 class FinishedJobs:
     """Four numbers for each job that ended well, 32 bytes together, so that a million is nothing.
 
-    They stand one behind the other in one array, because that is the cheapest to add to.
+    They stand one behind the other in one array, because that is the cheapest to add to. Columns look
+    into that array: nothing can be added while anybody holds one.
     """
 
     __slots__ = ("_numbers",)
@@ -171,22 +175,25 @@ class FinishedJobs:
         numbers = (end_ms - job.submitted_ms, job.waited_ms, max(MILLI, slowdown), group)
         self._numbers.extend(numbers)
 
-    @property
-    def jct_ms(self) -> array[int]:
-        return self._numbers[0::4]
+    def _column(self, place: int) -> Numbers:
+        return np.frombuffer(self._numbers, dtype=np.int64)[place::4]
 
     @property
-    def wait_ms(self) -> array[int]:
-        return self._numbers[1::4]
+    def jct_ms(self) -> Numbers:
+        return self._column(0)
 
     @property
-    def slowdown_milli(self) -> array[int]:
-        return self._numbers[2::4]
+    def wait_ms(self) -> Numbers:
+        return self._column(1)
 
     @property
-    def team(self) -> array[int]:
-        return array("q", (group // len(SIZES) for group in self._numbers[3::4]))
+    def slowdown_milli(self) -> Numbers:
+        return self._column(2)
 
     @property
-    def size(self) -> array[int]:
-        return array("q", (group % len(SIZES) for group in self._numbers[3::4]))
+    def team(self) -> Numbers:
+        return self._column(3) // len(SIZES)
+
+    @property
+    def size(self) -> Numbers:
+        return self._column(3) % len(SIZES)

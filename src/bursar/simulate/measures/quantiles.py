@@ -1,14 +1,21 @@
-"""Means and quantiles of many integers, overall and by group, with one sort.
+"""Means and quantiles of many integers, overall and by group.
 
 Quantiles are by nearest rank: the p-th percentile is the smallest value that at least p percent of the
 values do not exceed. It is always a value that occurred, and of no values it is 0.
+
+Values stand in arrays of eight bytes each. As numbers of Python's own, the million of a month would take
+five times as much while they are sorted, and ten times as long.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,38 +30,39 @@ class Spread:
     largest: int = 0
 
 
-def nearest_rank(ordered: Sequence[int], percent: int) -> int:
+def nearest_rank(ordered: Numbers, percent: int) -> int:
     """The smallest of the ordered values that ``percent`` percent of them do not exceed."""
-    if not ordered:
+    if not len(ordered):
         return 0
     rank = -(-percent * len(ordered) // 100)
-    return ordered[max(0, rank - 1)]
+    return int(ordered[max(0, rank - 1)])
 
 
-def spread_of(ordered: Sequence[int]) -> Spread:
-    """The spread of values in ascending order."""
-    if not ordered:
+def spread_of(values: Numbers) -> Spread:
+    """The spread of values in any order."""
+    if not len(values):
         return Spread()
+    ordered = np.sort(values)
     return Spread(
         count=len(ordered),
-        mean=sum(ordered) / len(ordered),
+        mean=int(ordered.sum()) / len(ordered),
         p50=nearest_rank(ordered, 50),
         p90=nearest_rank(ordered, 90),
         p99=nearest_rank(ordered, 99),
-        largest=ordered[-1],
+        largest=int(ordered[-1]),
     )
 
 
-def ordered_by_group(
-    values: Sequence[int], groups: Sequence[int], order: Sequence[int], count: int
-) -> list[array[int]]:
-    """The values of each group in ascending order; ``order`` is that of all values together."""
-    found: list[array[int]] = [array("q") for _ in range(count)]
-    for index in order:
-        found[groups[index]].append(values[index])
-    return found
+class Grouping:
+    """Which values belong together, worked out once for all columns of the same values."""
 
+    def __init__(self, groups: Numbers, count: int) -> None:
+        self._by_group = np.argsort(groups, kind="stable")
+        self._ends = np.cumsum(np.bincount(groups, minlength=count))
 
-def ascending(values: Sequence[int]) -> list[int]:
-    """The indexes of the values, least value first."""
-    return sorted(range(len(values)), key=values.__getitem__)
+    def of(self, column: Numbers) -> Iterator[Numbers]:
+        """The values of each group."""
+        begin = 0
+        for end in self._ends:
+            yield column[self._by_group[begin:end]]
+            begin = end

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from bursar.model.units import HOUR_MS, MILLI
 from bursar.simulate.measures.fairness import Fairness
 from bursar.simulate.measures.job_book import SIZES, FinishedJobs, LiveJob
 from bursar.simulate.measures.ledger import Ledger
 from bursar.simulate.measures.money import MARKETS, Cost, cost_of
-from bursar.simulate.measures.quantiles import (
-    Spread,
-    ascending,
-    nearest_rank,
-    ordered_by_group,
-    spread_of,
-)
+from bursar.simulate.measures.quantiles import Grouping, Numbers, spread_of
 from bursar.simulate.measures.samples import (
     CAPACITY,
     FIRST_COST,
@@ -54,7 +49,7 @@ class Books:
     finished: FinishedJobs
     ledger: Ledger
     fairness: Fairness
-    cycle_ns: array[int]
+    cycles: Cycles
 
     @property
     def span_ms(self) -> int:
@@ -83,36 +78,41 @@ def summarise(name: str, books: Books) -> Summary:
         losses=books.ledger.losses(),
         promises=books.ledger.promises(unfinished, books.end[0]),
         cost=_cost(books.end[1]),
-        cycles=_cycles(books.cycle_ns),
+        cycles=books.cycles,
     )
 
 
-def wait_quantiles(waits_ms: Sequence[int]) -> tuple[int, ...]:
+def wait_quantiles(waits_ms: Numbers) -> tuple[int, ...]:
     """Evenly spaced quantiles from the least to the largest, for a curve of the distribution."""
-    if not waits_ms:
+    if not len(waits_ms):
         return ()
-    ordered = sorted(waits_ms)
+    ordered = np.sort(waits_ms)
     last = len(ordered) - 1
     points = min(WAIT_QUANTILES, last)
-    return tuple(ordered[last * number // max(1, points)] for number in range(points + 1))
+    return tuple(int(ordered[last * number // max(1, points)]) for number in range(points + 1))
 
 
 def _times(books: Books) -> tuple[Times, list[Times], list[Times]]:
-    """Overall, by team, by size. Each column is sorted once."""
-    jobs, teams = books.finished, len(books.accounts.all)
-    groups = ((jobs.team, teams), (jobs.size, len(SIZES)))
-    columns = (jobs.jct_ms, jobs.wait_ms, jobs.slowdown_milli)
-    found = [_spreads(column, groups) for column in columns]
-    rows = [Times(jct_ms=a, wait_ms=b, slowdown_milli=c) for a, b, c in zip(*found, strict=True)]
-    return rows[0], rows[1 : 1 + teams], rows[1 + teams :]
+    """Overall, by team, by size."""
+    jobs = books.finished
+    everyone = _times_of((column,) for column in _columns(jobs))
+    by_team = _times_by(jobs, jobs.team, len(books.accounts.all))
+    return everyone[0], by_team, _times_by(jobs, jobs.size, len(SIZES))
 
 
-def _spreads(column: array[int], groups: Sequence[tuple[array[int], int]]) -> list[Spread]:
-    order = ascending(column)
-    found = [spread_of(array("q", (column[index] for index in order)))]
-    for group_of, count in groups:
-        found += map(spread_of, ordered_by_group(column, group_of, order, count))
-    return found
+def _times_by(jobs: FinishedJobs, groups: Numbers, count: int) -> list[Times]:
+    grouping = Grouping(groups, count)
+    return _times_of(grouping.of(column) for column in _columns(jobs))
+
+
+def _columns(jobs: FinishedJobs) -> tuple[Numbers, Numbers, Numbers]:
+    return jobs.jct_ms, jobs.wait_ms, jobs.slowdown_milli
+
+
+def _times_of(columns: Iterable[Iterable[Numbers]]) -> list[Times]:
+    """From the values of each group in three columns, one column at a time, so that few are in memory."""
+    found = [[spread_of(values) for values in column] for column in columns]
+    return [Times(jct_ms=a, wait_ms=b, slowdown_milli=c) for a, b, c in zip(*found, strict=True)]
 
 
 def _outcomes(accounts: Sequence[TeamAccount], unfinished: int) -> Outcomes:
@@ -188,13 +188,6 @@ def _cost(values: tuple[int, ...]) -> Cost:
     held = dict(zip(MARKETS, values[FIRST_HELD_COST:FIRST_COST], strict=True))
     there = dict(zip(MARKETS, values[FIRST_COST : FIRST_COST + len(MARKETS)], strict=True))
     return cost_of(there, held)
-
-
-def _cycles(cycle_ns: array[int]) -> Cycles:
-    ordered = sorted(cycle_ns)
-    return Cycles(
-        count=len(ordered), p50_ns=nearest_rank(ordered, 50), p99_ns=nearest_rank(ordered, 99)
-    )
 
 
 def _ratio(part: float, whole: float, *, of_nothing: float = 0.0) -> float:

@@ -71,8 +71,10 @@ def moment(text: str, column: str) -> int:
             return int(text) * 1_000
         raise RowProblem(f"{column} is {text!r}, not a date and time") from None
     day_ms = (when.hour * 3_600 + when.minute * 60 + when.second) * 1_000
-    time_ms = (when.toordinal() - _EPOCH_DAY) * DAY_MS + day_ms + round(when.microsecond / 1_000)
-    offset = when.utcoffset()
+    time_ms = (when.toordinal() - _EPOCH_DAY) * DAY_MS + day_ms
+    if when.microsecond:
+        time_ms += round(when.microsecond / 1_000)
+    offset = None if when.tzinfo is None else when.utcoffset()
     return time_ms if offset is None else time_ms - round(offset.total_seconds() * 1_000)
 
 

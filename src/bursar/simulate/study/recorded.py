@@ -27,6 +27,7 @@ from bursar.model.event import (
     NodeLost,
     NodeRestored,
     PriceChanged,
+    SpotNotice,
     TenantChanged,
 )
 from bursar.model.units import DAY_MS
@@ -34,7 +35,7 @@ from bursar.simulate.scenario import Delays
 
 FROM_OUTSIDE = (
     *(JobSubmitted, JobCancelled, NodeAdded, NodeDrained, NodeRestored, NodeLost),
-    *(ForeignUsageSeen, TenantChanged, PriceChanged),
+    *(SpotNotice, ForeignUsageSeen, TenantChanged, PriceChanged),
 )
 
 

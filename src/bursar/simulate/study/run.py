@@ -9,6 +9,7 @@ from typing import TextIO
 
 from bursar.model.errors import UserError
 from bursar.model.event import Event
+from bursar.simulate.collector import seldom_collecting
 from bursar.simulate.event_log import RecordedRun, write_events, write_run
 from bursar.simulate.from_trace import Remarks, as_scenario
 from bursar.simulate.learned import Predictor
@@ -64,6 +65,11 @@ class PreparedRun:
 
 def prepare(request: RunRequest) -> PreparedRun:
     """Read, choose and put together what the request names; whatever is wrong is a ``UserError``."""
+    with seldom_collecting():
+        return _prepare(request)
+
+
+def _prepare(request: RunRequest) -> PreparedRun:
     fleet = request.fleet
     choice = choose_policy(request.policy, fleet.policies)
     faults = choose_faults(request.faults, request.seed, fleet.fleet)

@@ -15,6 +15,7 @@ from bursar.model.event import (
     NodeDrained,
     NodeLost,
     NodeRestored,
+    SpotNotice,
     TenantChanged,
 )
 from bursar.model.tenant import Tenant
@@ -112,7 +113,7 @@ def _as_changed(history: History, setting: Setting, made: _Change) -> Iterator[E
         match event:
             case NodeAdded(node=node) if node.id in made.removed:
                 continue
-            case NodeDrained() | NodeRestored() | NodeLost() | ForeignUsageSeen():
+            case NodeDrained() | NodeRestored() | NodeLost() | SpotNotice() | ForeignUsageSeen():
                 if event.node not in made.removed:
                     yield event
             case TenantChanged(tenant=tenant):

@@ -1,0 +1,196 @@
+"""(s) Short real jobs through a real Slurm on this machine: bare sbatch, and everything of ours before it.
+
+Both on the same lab, one after the other, the same jobs on the same GPUs. Wall-clock time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figure import Figure
+from benchmarks.live import counted
+from bursar.client import Client
+from bursar.model.event import AttemptSucceeded
+from bursar.store import open_store
+from bursar.testing.slurm_lab import Lab, LabPlan
+from bursar.testing.slurm_lab.lab import missing_programs
+from bursar.testing.slurm_lab.plan import a100_nodes
+
+JOBS = int(os.environ.get("BURSAR_BENCH_SLURM_JOBS", "600"))
+HELD = 300
+BULK = 500
+ROUNDS = 2
+"""Of each, in turn: a machine that is busy with something else should be so for both."""
+MOST_SECONDS = 300.0
+PLAN = LabPlan(nodes=a100_nodes(8), users=())
+FLEET = """
+clusters: {{lab: {{engine: slurm}}}}
+pools:
+  a100: {{market: owned, gpus: a100 x 8, cpus: 64, memory_gib: 250, usd_per_node_hour: 12, nodes: [{nodes}]}}
+tenants: {{acme: {{children: {{research: {{}}}}}}}}
+"""
+
+
+def figures() -> list[Figure]:
+    """Completed jobs a second, and submissions a second into Slurm."""
+    name = "(s) Slurm, `true` on 1 of 64 GPUs"
+    if missing_programs():
+        absent = "not measured: Slurm is not installed ('make slurm-lab DO=install')"
+        return [Figure(scenario=name, what="jobs", measured=absent, reference="")]
+    with _lab() as lab:
+        rounds = [(_bare(lab), _through_bursar(lab)) for _ in range(ROUNDS)]
+        by_sbatch, by_rest = _submits(lab)
+    bare = max(one for one, _ in rounds)
+    ours = max(one for _, one in rounds)
+    return [
+        Figure(
+            scenario=name,
+            what=f"{JOBS:,} jobs through Bursar, completed a second",
+            measured=f"{ours:.1f}/s",
+            reference=f"bare sbatch {bare:.1f}/s; overhead {100 * (bare - ours) / bare:+.0f} %, under 10",
+        ),
+        Figure(
+            scenario=name,
+            what="submissions a second into Slurm, by one client",
+            measured=f"{by_rest:.0f}/s",
+            reference=f"sbatch {by_sbatch:.0f}/s",
+        ),
+    ]
+
+
+@contextmanager
+def _lab() -> Iterator[Lab]:
+    lab = Lab(Path(tempfile.mkdtemp(prefix="bursar-slurm-")), PLAN)
+    try:
+        lab.start()
+        yield lab
+    finally:
+        lab.stop()
+
+
+# -- bare ------------------------------------------------------------------------------------------
+
+
+def _bare(lab: Lab) -> float:
+    """As fast as a script with one sbatch for each job can."""
+    began = time.monotonic()
+    for _ in range(JOBS):
+        _sbatch(lab)
+    _wait_for_empty_queue(lab)
+    return JOBS / (time.monotonic() - began)
+
+
+def _sbatch(lab: Lab, *more: str) -> None:
+    subprocess.run(
+        ["sbatch", "-Q", "-o", "/dev/null", "--gres=gpu:a100:1", *more, "--wrap", "true"],
+        env=lab.environment(),
+        cwd=lab.folder / "work",
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def _wait_for_empty_queue(lab: Lab) -> None:
+    until = time.monotonic() + MOST_SECONDS
+    while lab.run("squeue", "-h", "-o", "%i").strip():
+        if time.monotonic() > until:
+            raise TimeoutError(f"the jobs took more than {MOST_SECONDS:.0f} s")
+        time.sleep(0.2)
+
+
+# -- ours ------------------------------------------------------------------------------------------
+
+
+def _through_bursar(lab: Lab) -> float:
+    """The API, the log, decisions, the engine and its reports, until the last job is booked."""
+    folder = Path(tempfile.mkdtemp(prefix="bursar-bench-"))
+    nodes = ", ".join(node.name for node in PLAN.nodes)
+    (folder / "fleet.yaml").write_text(FLEET.format(nodes=nodes), encoding="utf-8")
+    state = folder / "state"
+    words = ["up", "--port", "0", "--state", str(state), "--fleet", str(folder / "fleet.yaml")]
+    around = {**os.environ, **lab.environment(), "BURSAR_SLURM_REST_SOCKET": str(lab.rest_socket)}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "bursar", *words],
+        env=around,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        return JOBS / _run_jobs(state)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_jobs(state: Path) -> float:
+    deadline = time.monotonic() + 60
+    while not (state / "server.json").exists() or not (state / "admin-token").exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the server did not come up")
+        time.sleep(0.05)
+    os.environ["BURSAR_STATE"] = str(state)
+    document: dict[str, Any] = {"name": "true", "run": "true", "queue": "research"}
+    document["resources"] = {"cpus": 1, "accelerators": "A100:1"}
+    with Client() as client:
+        began_ms = time.time_ns() // 1_000_000
+        for first in range(0, JOBS, BULK):
+            client.submit_many([document] * min(BULK, JOBS - first))
+    until = time.monotonic() + MOST_SECONDS
+    while counted(state) < JOBS:
+        if time.monotonic() > until:
+            raise TimeoutError(f"the jobs took more than {MOST_SECONDS:.0f} s")
+        time.sleep(1.0)
+    return (_last_end_ms(state) - began_ms) / 1_000
+
+
+def _last_end_ms(state: Path) -> int:
+    """Looking often would cost what is measured; the log knows when it was."""
+    store = open_store(state / "bursar.db", read_only=True)
+    try:
+        return max(
+            one.event.at_ms for one in store.events() if isinstance(one.event, AttemptSucceeded)
+        )
+    finally:
+        store.close()
+
+
+# -- submissions alone -----------------------------------------------------------------------------
+
+
+def _submits(lab: Lab) -> tuple[float, float]:
+    """Held jobs, so that nothing but the submission is measured: by sbatch, and as the engine does it."""
+    from bursar.engines.slurm.commands import Commands
+    from bursar.engines.slurm.request import JobRequest, Part
+    from bursar.engines.slurm.submitting import Submitter
+
+    lab.run("scontrol", "update", "PartitionName=training", "State=DOWN")
+    began = time.monotonic()
+    for _ in range(HELD):
+        _sbatch(lab, "--nodelist=a100-1")
+    by_sbatch = HELD / (time.monotonic() - began)
+    submitter = Submitter(Commands(environment=lab.environment()), lab.rest_socket)
+    request = JobRequest(
+        name="true",
+        comment="bursar:bench:j-1@1",
+        parts=(Part(nodes=("a100-1",), cpus=1, memory_mib=0, gres="gpu:a100:1"),),
+        minutes=10,
+        partition="training",
+        environment={"PATH": "/usr/bin:/bin"},
+    )
+    began = time.monotonic()
+    for _ in range(HELD):
+        submitter.submit(request, "#!/bin/bash\ntrue\n")
+    by_rest = HELD / (time.monotonic() - began)
+    submitter.close()
+    return by_sbatch, by_rest

@@ -1,0 +1,215 @@
+"""What things cost, row by row along chosen axes, and how that changed from one period to another.
+
+All rows of a report come to what the books say of its days. Where the books hold capacity too, what nobody
+used stands in rows of its own, so that nothing a fleet cost is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bursar.accounting.axis import OF_JOBS, OF_PLACES, Axis, Dimension, Naming
+from bursar.accounting.books import GPU, USD, Books
+from bursar.accounting.entry import OF_QUEUES, AccountKind, kind_of, name_of
+from bursar.accounting.statement import PLATFORM
+from bursar.model.units import DAY_MS, HOUR_MS, MILLI
+
+KINDS = (
+    *(AccountKind.USAGE, AccountKind.WASTE, AccountKind.IDLE),
+    *(AccountKind.RESERVED, AccountKind.FOREIGN, AccountKind.ADJUSTMENT),
+)
+"""Everything that money was spent on."""
+_COLUMN = {kind: column for column, kind in enumerate(KINDS)}
+_GPU, _IDLE_GPU = len(KINDS), len(KINDS) + 1
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What came together under some keys. GPU time is what jobs held, idle GPU time what nobody did."""
+
+    keys: Keys
+    usage_micro_usd: int = 0
+    waste_micro_usd: int = 0
+    idle_micro_usd: int = 0
+    reserved_micro_usd: int = 0
+    foreign_micro_usd: int = 0
+    adjustment_micro_usd: int = 0
+    gpu_milli_ms: int = 0
+    idle_gpu_milli_ms: int = 0
+    jobs: int = 0
+
+    @property
+    def total_micro_usd(self) -> int:
+        return (
+            self.usage_micro_usd
+            + self.waste_micro_usd
+            + self.idle_micro_usd
+            + self.reserved_micro_usd
+            + self.foreign_micro_usd
+            + self.adjustment_micro_usd
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Rows, the dearest first unless they are days, what is nobody's last, and what they come to."""
+
+    axes: tuple[Axis, ...]
+    rows: tuple[Row, ...]
+    total: Row
+
+
+class _Cell:
+    __slots__ = ("jobs", "sums")
+
+    def __init__(self) -> None:
+        self.sums = [0] * (len(KINDS) + 2)
+        self.jobs: set[str] = set()
+
+    def row(self, keys: Keys) -> Row:
+        return Row(
+            keys=keys,
+            usage_micro_usd=self.sums[0],
+            waste_micro_usd=self.sums[1],
+            idle_micro_usd=self.sums[2],
+            reserved_micro_usd=self.sums[3],
+            foreign_micro_usd=self.sums[4],
+            adjustment_micro_usd=self.sums[5],
+            gpu_milli_ms=self.sums[_GPU],
+            idle_gpu_milli_ms=self.sums[_IDLE_GPU],
+            jobs=len(self.jobs - {""}),
+        )
+
+
+def report(books: Books, axes: Sequence[Axis], naming: Naming) -> Report:
+    """Everything in the books, along these axes: give it a copy of the days in question."""
+    cells: dict[Keys, _Cell] = {}
+    total = _Cell()
+    _add_jobs(books, axes, naming, cells)
+    _add_places(books, axes, naming, cells)
+    for cell in cells.values():
+        total.sums = [a + b for a, b in zip(total.sums, cell.sums, strict=True)]
+        total.jobs |= cell.jobs
+    rows = [cell.row(keys) for keys, cell in cells.items() if any(cell.sums)]
+    by_day = axes[0].dimension is Dimension.DAY
+    rows.sort(
+        key=lambda row: (
+            row.keys[0] if by_day else "",
+            PLATFORM in row.keys,
+            -row.total_micro_usd,
+            row.keys,
+        )
+    )
+    return Report(axes=tuple(axes), rows=tuple(rows), total=total.row(()))
+
+
+def _add_jobs(books: Books, axes: Sequence[Axis], naming: Naming, cells: dict[Keys, _Cell]) -> None:
+    """What jobs used and wasted. Most of a key is the same for a whole group of jobs."""
+    by_job = [place for place, axis in enumerate(axes) if axis.dimension in OF_JOBS]
+    for (day_ms, account, pool, flavor), jobs in books.job_groups():
+        queue, column = name_of(account), _COLUMN[kind_of(account)]
+        keys = [
+            naming.name_of_place(axis, day_ms, pool, flavor)
+            if axis.dimension in OF_PLACES
+            else naming.name_of_job(axis, queue, "")
+            for axis in axes
+        ]
+        if not by_job:
+            cell = _cell(cells, tuple(keys))
+            for one in jobs.values():
+                cell.sums[column] += one[USD]
+                cell.sums[_GPU] += one[GPU]
+            cell.jobs.update(jobs)
+            continue
+        for job_id, one in jobs.items():
+            for place in by_job:
+                keys[place] = naming.name_of_job(axes[place], queue, job_id)
+            cell = _cell(cells, tuple(keys))
+            cell.sums[column] += one[USD]
+            cell.sums[_GPU] += one[GPU]
+            cell.jobs.add(job_id)
+
+
+def _cell(cells: dict[Keys, _Cell], keys: Keys) -> _Cell:
+    found = cells.get(keys)
+    if found is None:
+        found = cells[keys] = _Cell()
+    return found
+
+
+def _add_places(
+    books: Books, axes: Sequence[Axis], naming: Naming, cells: dict[Keys, _Cell]
+) -> None:
+    """What no job of ours held."""
+    for row in books.hour_rows():
+        if row.kind in OF_QUEUES or row.kind is AccountKind.CAPACITY:
+            continue
+        day_ms = row.hour_ms // DAY_MS * DAY_MS
+        keys = tuple(naming.name_of_place(axis, day_ms, row.pool, row.flavor) for axis in axes)
+        cell = _cell(cells, keys)
+        cell.sums[_COLUMN[row.kind]] += row.micro_usd
+        if row.kind is AccountKind.IDLE:
+            cell.sums[_IDLE_GPU] += row.volume.gpu_milli_ms
+
+
+def gpu_hours(gpu_milli_ms: int) -> float:
+    """As people count them. For showing: sums are made of the whole numbers."""
+    return round(gpu_milli_ms / (MILLI * HOUR_MS), 6)
+
+
+# -- two periods ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One row of two reports."""
+
+    keys: Keys
+    before_micro_usd: int
+    after_micro_usd: int
+    before_gpu_milli_ms: int
+    after_gpu_milli_ms: int
+
+    @property
+    def micro_usd(self) -> int:
+        return self.after_micro_usd - self.before_micro_usd
+
+    @property
+    def permille(self) -> int | None:
+        """Of what it was; None where it was nothing."""
+        if not self.before_micro_usd:
+            return None
+        return round(self.micro_usd * MILLI / self.before_micro_usd)
+
+
+def changes(before: Report, after: Report) -> tuple[Change, ...]:
+    """Every row that either report has, the largest change first."""
+    old = {row.keys: row for row in before.rows}
+    new = {row.keys: row for row in after.rows}
+    found = [_change(keys, old.get(keys), new.get(keys)) for keys in old.keys() | new.keys()]
+    return tuple(sorted(found, key=lambda one: (-abs(one.micro_usd), one.keys)))
+
+
+def total_change(before: Report, after: Report) -> Change:
+    """What all rows together changed by."""
+    return _change((), before.total, after.total)
+
+
+def _change(keys: Keys, before: Row | None, after: Row | None) -> Change:
+    nothing = Row(keys=keys)
+    old, new = before or nothing, after or nothing
+    return Change(
+        keys=keys,
+        before_micro_usd=old.total_micro_usd,
+        after_micro_usd=new.total_micro_usd,
+        before_gpu_milli_ms=old.gpu_milli_ms,
+        after_gpu_milli_ms=new.gpu_milli_ms,
+    )
+
+
+def needs_jobs(axes: Iterable[Axis]) -> bool:
+    """Whether single jobs must be known, which are not kept for ever."""
+    return any(axis.dimension in OF_JOBS for axis in axes)

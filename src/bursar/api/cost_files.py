@@ -1,0 +1,158 @@
+"""Line items as files: CSV, JSON and Parquet of our own, and FOCUS as CSV or Parquet.
+
+Each is made whole in memory, in a thread of its own: a month of a thousand GPUs is some tens of megabytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import import_module
+from typing import Any, Final
+
+from bursar.accounting.axis import write_day
+from bursar.accounting.focus import COLUMNS, DECIMALS, FocusRow, Issuer, focus_rows
+from bursar.accounting.line_item import LineItem
+from bursar.accounting.report import gpu_hours
+from bursar.api import wire, wire_cost
+from bursar.model.errors import UserError
+from bursar.model.units import GIB_MIB, HOUR_MS
+
+CSV: Final = "text/csv"
+PARQUET: Final = "application/vnd.apache.parquet"
+KEYS: Final = tuple(wire_cost.CostLine.__annotations__)
+NUMBERS: Final = frozenset({"gpu_hours", "cpu_hours", "memory_gib_hours"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way to write a file."""
+
+    media: str
+    ending: str
+    write: Callable[[Iterable[LineItem], Issuer], bytes]
+
+
+def _plain(item: LineItem) -> wire_cost.CostLine:
+    return {
+        "day": write_day(item.day_ms),
+        "kind": item.kind.value,  # type: ignore[typeddict-item]
+        "pool": item.pool,
+        "gpu_model": item.gpu_model,
+        "market": item.market,
+        "team": item.team,
+        "project": item.project,
+        "queue": item.queue,
+        "user": item.user,
+        "job_id": item.job_id,
+        "job_name": item.job_name,
+        "labels": dict(item.labels),
+        "micro_usd": item.micro_usd,
+        "gpu_hours": gpu_hours(item.gpu_milli_ms),
+        "cpu_hours": gpu_hours(item.cpu_milli_ms),
+        "memory_gib_hours": round(item.memory_mib_ms / (GIB_MIB * HOUR_MS), 6),
+    }
+
+
+def write_json(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
+    """A list of objects."""
+    return json.dumps([_plain(item) for item in items], separators=(",", ":")).encode()
+
+
+def write_csv(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
+    """A line of names, then one for each item."""
+    return _csv(KEYS, (dict(_plain(item)) for item in items))
+
+
+def write_focus(items: Iterable[LineItem], issuer: Issuer) -> bytes:
+    """FOCUS as CSV; what has no value is empty."""
+    return _csv(COLUMNS, focus_rows(items, issuer))
+
+
+def _csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_cell(name, row[name]) for name in names])
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _cell(name: str, value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula begins with a quote."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return json.dumps(value, separators=(",", ":")) if value else ""
+    if isinstance(value, str) and name not in DECIMALS and value[:1] in "=+-@\t\r" and value:
+        return f"'{value}"
+    return value
+
+
+# -- Parquet -------------------------------------------------------------------------------------------
+
+
+def write_parquet(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
+    """The columns of the CSV; labels are a JSON text, because their keys are anybody's."""
+    arrow = _pyarrow("pyarrow")
+    kinds = dict.fromkeys(KEYS, arrow.string())
+    kinds["micro_usd"] = arrow.int64()
+    kinds |= dict.fromkeys(NUMBERS, arrow.float64())
+    return _parquet(kinds, [dict(_plain(item)) for item in items])
+
+
+def write_focus_parquet(items: Iterable[LineItem], issuer: Issuer) -> bytes:
+    """FOCUS with its own types: decimals are decimals."""
+    arrow = _pyarrow("pyarrow")
+    kinds = {
+        name: arrow.decimal128(28, 9) if name in DECIMALS else arrow.string() for name in COLUMNS
+    }
+    rows = [_with_decimals(row) for row in focus_rows(items, issuer)]
+    return _parquet(kinds, rows)
+
+
+def _with_decimals(row: FocusRow) -> dict[str, Any]:
+    found: dict[str, Any] = dict(row)
+    for name in DECIMALS:
+        value = row[name]
+        found[name] = Decimal(value) if isinstance(value, str) else None
+    return found
+
+
+def _parquet(kinds: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    columns = {
+        name: arrow.array([_value(row[name]) for row in rows], type=kind)
+        for name, kind in kinds.items()
+    }
+    sink = io.BytesIO()
+    parquet.write_table(arrow.table(columns), sink)
+    return sink.getvalue()
+
+
+def _value(value: Any) -> Any:
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping) else value
+
+
+def _pyarrow(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UserError(
+            "Parquet needs the package pyarrow, which the server does not have.",
+            fix="Install it where the server runs (pip install 'bursar[parquet]'), or ask for csv.",
+            code="parquet-needs-pyarrow",
+        ) from error
+
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "csv": Format(media=CSV, ending="csv", write=write_csv),
+    "json": Format(media=wire.JSON, ending="json", write=write_json),
+    "parquet": Format(media=PARQUET, ending="parquet", write=write_parquet),
+    "focus": Format(media=CSV, ending="focus.csv", write=write_focus),
+    "focus-parquet": Format(media=PARQUET, ending="focus.parquet", write=write_focus_parquet),
+}

@@ -1,0 +1,1 @@
+"""Slurm: real clusters that others run, driven, governed and explained."""

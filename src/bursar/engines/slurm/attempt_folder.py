@@ -1,0 +1,255 @@
+"""The files of attempts, which the control plane and the nodes share.
+
+``taken`` is made once and only once, by the job's own script or by a stop that came before it: whoever
+makes it decides whether the attempt ever runs, however often Slurm starts the script.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bursar.model.errors import BrokenInvariant
+from bursar.ports import AttemptRef
+
+TAKEN, BEGAN, ENDED, STOP, SAVED = "taken", "began", "ended", "stop", "saved"
+NEVER = "never"
+SECRETS, SUBMISSION = "secrets", "submission.json"
+PASSING = ("run.sh", "setup.sh", "node.sh", SECRETS, "failed", "scratch")
+"""What only a running attempt needs."""
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,119}(?:\[\d{1,9}\])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRecord:
+    """What the script wrote last. ``told`` is the signal it was asked to end with, if any."""
+
+    at_ms: int
+    code: int | None
+    told: str
+    detail: str
+
+
+class Folders:
+    """The root of it all, and the index of attempts whose end is not yet committed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root.resolve())
+        self.live = os.path.join(self.root, "live")
+        self.news = os.path.join(self.root, "news")
+
+    def prepare(self) -> str:
+        """Make what must be there; the name of this installation, by which its jobs are told apart."""
+        for path in (self.root, self.live, self.news, os.path.join(self.root, "attempts")):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        name = os.path.join(self.root, "installation")
+        if not os.path.exists(name):
+            _write(f"{name}.new", secrets.token_hex(6))
+            os.replace(f"{name}.new", name)
+        with open(name, encoding="ascii") as file:
+            return file.read().strip()
+
+    def of(self, ref: AttemptRef) -> AttemptFolder:
+        if not _JOB_ID.fullmatch(ref.job_id):
+            raise BrokenInvariant(f"{ref.job_id!r} is no name for a job's folder")
+        return AttemptFolder(self, ref)
+
+    def unsettled(self) -> list[AttemptRef]:
+        """In order of name."""
+        return [ref for ref in map(ref_of, sorted(os.listdir(self.live))) if ref is not None]
+
+    def take_news(self) -> list[AttemptRef]:
+        """Attempts that left word since the last look. They are hints: the folders are the truth."""
+        found = []
+        for name in sorted(os.listdir(self.news)):
+            _remove(os.path.join(self.news, name))
+            ref = ref_of(name)
+            if ref is not None:
+                found.append(ref)
+        return found
+
+    def keep_facts(self, name: str, facts: Mapping[str, Any]) -> None:
+        """For a start while Slurm does not answer."""
+        _write_json(os.path.join(self.root, name), facts)
+
+    def facts(self, name: str) -> dict[str, Any] | None:
+        return _read_json(os.path.join(self.root, name))
+
+
+class AttemptFolder:
+    """One attempt's."""
+
+    def __init__(self, folders: Folders, ref: AttemptRef) -> None:
+        self.key = key_of(ref)
+        self.path = os.path.join(folders.root, "attempts", ref.job_id, str(ref.attempt))
+        self._entry = os.path.join(folders.live, self.key)
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def has(self, name: str) -> bool:
+        return os.path.exists(self.file(name))
+
+    def make(self, ranks: int) -> None:
+        """With a working directory and a scratch folder for each of so many nodes."""
+        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        for name in ("work", "scratch"):
+            _make(self.file(name))
+            for rank in range(ranks):
+                _make(self.file(f"{name}/{rank}"))
+
+    def write(self, name: str, text: str) -> None:
+        _write(self.file(name), text)
+
+    def keep(self, name: str, record: Mapping[str, Any]) -> None:
+        """Whole or not at all."""
+        _write_json(self.file(name), record)
+
+    def enter(self) -> None:
+        """Into the index, once everything else is written."""
+        _write(self._entry, "")
+
+    def leave(self) -> None:
+        """Out of the index: its end is committed. The mark stays, so that it never runs again."""
+        for name in PASSING:
+            path = self.file(name)
+            if name == "scratch":
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                _remove(path)
+        _remove(self._entry)
+
+    @property
+    def is_entered(self) -> bool:
+        return os.path.exists(self._entry)
+
+    def take(self) -> bool:
+        """Make the mark, so that the script never runs; whether nobody had made it."""
+        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        try:
+            fd = os.open(self.file(TAKEN), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except FileExistsError:
+            return False
+        os.write(fd, f"{NEVER}\n".encode())
+        os.close(fd)
+        return True
+
+    @property
+    def is_known(self) -> bool:
+        """Whether an order for it was taken whole, or its mark is made."""
+        return self.has(SUBMISSION) or self.has(TAKEN)
+
+    @property
+    def was_never_run(self) -> bool:
+        """Whether the mark is ours and not the script's."""
+        return self._mark() == NEVER
+
+    @property
+    def taken_by(self) -> str:
+        """The id of the Slurm job whose script made the mark; nothing when none did."""
+        mark = self._mark()
+        return mark if mark.isdecimal() else ""
+
+    def _mark(self) -> str:
+        try:
+            with open(self.file(TAKEN), encoding="utf-8") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
+
+    def write_end(self, record: EndRecord) -> None:
+        """For what ended without its script telling."""
+        code = "-" if record.code is None else record.code
+        detail = record.detail.replace("\n", " ")
+        at = f"{record.at_ms // 1_000}.{record.at_ms % 1_000:03}"
+        self.write(f"{ENDED}.new", f"{at} {code} {record.told or '-'} {detail}\n")
+        os.replace(self.file(f"{ENDED}.new"), self.file(ENDED))
+
+    def began_at_ms(self) -> int | None:
+        try:
+            with open(self.file(BEGAN), encoding="utf-8") as file:
+                return milliseconds(file.read().strip())
+        except OSError:
+            return None
+
+    def end(self) -> EndRecord | None:
+        """None until the whole line is there."""
+        try:
+            with open(self.file(ENDED), encoding="utf-8", errors="replace") as file:
+                line = file.read()
+        except OSError:
+            return None
+        words = line.rstrip("\n").split(" ", 3)
+        if not line.endswith("\n") or len(words) < 3:
+            return None
+        code = int(words[1]) if words[1].isdecimal() else None
+        return EndRecord(
+            at_ms=milliseconds(words[0]) or 0,
+            code=code,
+            told="" if words[2] == "-" else words[2],
+            detail=words[3] if len(words) > 3 else "",
+        )
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        return _read_json(self.file(name))
+
+
+def key_of(ref: AttemptRef) -> str:
+    return f"{ref.job_id}@{ref.attempt}"
+
+
+def ref_of(key: str) -> AttemptRef | None:
+    job_id, at, attempt = key.rpartition("@")
+    if not at or not attempt.isdecimal() or not _JOB_ID.fullmatch(job_id):
+        return None
+    return AttemptRef(job_id=job_id, attempt=int(attempt))
+
+
+def milliseconds(text: str) -> int | None:
+    """``1794796638.123456``; some languages write a comma."""
+    seconds, _, rest = text.replace(",", ".").partition(".")
+    if not seconds.isdecimal():
+        return None
+    return int(seconds) * 1_000 + int((rest + "000")[:3] or 0)
+
+
+def _make(path: str) -> None:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _write_json(path: str, record: Mapping[str, Any]) -> None:
+    _write(f"{path}.new", json.dumps(record))
+    os.replace(f"{path}.new", path)
+
+
+def _read_json(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

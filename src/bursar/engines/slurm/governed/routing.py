@@ -1,0 +1,204 @@
+"""Which account, QOS and partitions a job of ours goes to on a cluster where Slurm decides.
+
+A queue's own quota comes first. What is above it is submitted as borrowed, and moved to the queue's own
+QOS when that has room again, so that nobody is preempted who need not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bursar.engines.slurm.governed.conf import PARTITION_LABEL, partitions_of
+from bursar.engines.slurm.governed.gres import GresNames
+from bursar.engines.slurm.governed.setup import BORROW, Qos, Setup
+from bursar.engines.slurm.gres import parse_gres
+from bursar.engines.slurm.inventory import Runs
+from bursar.model.errors import UserError
+from bursar.model.fleet import Pool
+from bursar.model.job import JobSpec, TaskGroup, WholeGpus
+
+GPUS = "gres/gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What sbatch is told of a job, and why."""
+
+    account: str
+    qos: str
+    partitions: tuple[str, ...]
+    gres_type: str | None
+    why: str
+
+
+def route(
+    spec: JobSpec,
+    setup: Setup,
+    names: GresNames,
+    used: Mapping[str, Mapping[str, int]],
+) -> Route:
+    """``used`` is what the jobs of each QOS hold or wait for, by resource; see ``used_by_qos``."""
+    account = next((one for one in setup.accounts if one.name == spec.queue.lower()), None)
+    if account is None or (setup.qos and not account.qos):
+        raise UserError(
+            f"{spec.queue!r} is not a queue of this cluster.",
+            fix=f"Its queues: {', '.join(one.name for one in setup.accounts if one.qos)}.",
+            code="no-such-queue",
+        )
+    pools = _pools_for(spec, names.pools)
+    kinds = {names.type_of(pool) for pool in pools} if _gpus(spec) else {None}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    qos, why = _qos(account.qos, {one.name: one for one in setup.qos}, used, _wanted(spec, kind))
+    return Route(
+        account=account.name,
+        qos=qos,
+        partitions=_partitions(spec, pools),
+        gres_type=kind,
+        why=why,
+    )
+
+
+def _pools_for(spec: JobSpec, pools: Iterable[Pool]) -> list[Pool]:
+    """Pools on whose nodes a task of each group fits."""
+    found = [pool for pool in pools if all(_fits(group, spec, pool) for group in spec.groups)]
+    if not found:
+        raise UserError(
+            f"no pool of this cluster has nodes for {spec.name!r}.",
+            fix="Ask for fewer GPUs on a node, another model, or less memory.",
+            code="never-fits",
+        )
+    return found
+
+
+def _fits(group: TaskGroup, spec: JobSpec, pool: Pool) -> bool:
+    labels = [one for one in spec.constraints.node_labels if one[0] != PARTITION_LABEL]
+    if any(pool.labels.get(key) != value for key, value in labels):
+        return False
+    if pool.market not in spec.constraints.markets:
+        return False
+    if group.cpu_milli > pool.cpu_milli or group.memory_mib > pool.memory_mib:
+        return False
+    if group.gpu is None:
+        return True
+    if not isinstance(group.gpu, WholeGpus) or pool.gpu_model is None:
+        return False
+    named = not group.gpu.models or pool.gpu_model.name in group.gpu.models
+    return named and group.gpu.count <= pool.gpus_per_node
+
+
+def _partitions(spec: JobSpec, pools: Iterable[Pool]) -> tuple[str, ...]:
+    """All that its nodes are in: Slurm takes the one in which it starts first. Or the one it names."""
+    open_to_it = {name: None for pool in pools for name in partitions_of(pool)}
+    named = dict(spec.constraints.node_labels).get(PARTITION_LABEL)
+    if named is None:
+        return tuple(open_to_it)
+    if named not in open_to_it:
+        raise UserError(
+            f"{spec.name!r} asks for the partition {named!r}, which has no nodes for it.",
+            fix=f"Ask for one of {', '.join(open_to_it)}.",
+            code="never-fits",
+        )
+    return (named,)
+
+
+def _gpus(spec: JobSpec) -> int:
+    return sum(
+        group.count * group.gpu.count for group in spec.groups if isinstance(group.gpu, WholeGpus)
+    )
+
+
+def _wanted(spec: JobSpec, kind: str | None) -> dict[str, int]:
+    gpus = _gpus(spec)
+    if not gpus:
+        return {}
+    return {GPUS: gpus} | ({f"{GPUS}:{kind}": gpus} if kind else {})
+
+
+def _qos(
+    names: tuple[str, ...],
+    known: Mapping[str, Qos],
+    used: Mapping[str, Mapping[str, int]],
+    wanted: Mapping[str, int],
+) -> tuple[str, str]:
+    if not names:
+        return "", "nothing is limited here"
+    own = [name for name in names if not name.endswith(BORROW)]
+    borrowed = [name for name in names if name.endswith(BORROW)]
+    if own:
+        held = used.get(own[0], {})
+        short = [
+            f"{name}: {held.get(name, 0)} of {most} taken, {wanted[name]} wanted"
+            for name, most in sorted(known[own[0]].most.items())
+            if name in wanted and held.get(name, 0) + wanted[name] > most
+        ]
+        if not short:
+            return own[0], "within the queue's own quota"
+        if not borrowed:
+            return own[0], f"waits for its own quota ({'; '.join(short)}); it may not borrow"
+        return borrowed[0], f"above its own quota ({'; '.join(short)}): borrowed, may be preempted"
+    return borrowed[0], "the queue has no quota of its own: borrowed, may be preempted"
+
+
+# -- what is used ------------------------------------------------------------------------------------
+
+
+def used_by_qos(commands: Runs) -> dict[str, dict[str, int]]:
+    """What the waiting and running jobs of each QOS ask for or hold."""
+    found: dict[str, dict[str, int]] = {}
+    text = commands.run("squeue", "-a", "-r", "-h", "-t", "PD,R,CF,S", "-o", "%q|%D|%b")
+    for line in text.splitlines():
+        qos, nodes, gres = line.split("|")
+        held = found.setdefault(qos, {})
+        for name, amount in asked_gpus(gres, int(nodes)).items():
+            held[name] = held.get(name, 0) + amount
+    return found
+
+
+def asked_gpus(gres: str, nodes: int) -> dict[str, int]:
+    """``gres:gpu:t4:4`` on two nodes: 8 GPUs, 8 of them t4."""
+    found: dict[str, int] = {}
+    for one in parse_gres(gres.replace("gres:", "").replace("gres/", "")):
+        if one.name == "gpu":
+            found[GPUS] = found.get(GPUS, 0) + one.count * nodes
+            if one.kind:
+                name = f"{GPUS}:{one.kind}"
+                found[name] = found.get(name, 0) + one.count * nodes
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A waiting job that moves from borrowed to its queue's own quota."""
+
+    job_id: str
+    qos: str
+
+
+def promotions(commands: Runs, setup: Setup) -> tuple[Promotion, ...]:
+    """Waiting jobs that fit into what their queue has left of its own, the first in line first."""
+    used = used_by_qos(commands)
+    own = {one.name: one for one in setup.qos if not one.name.endswith(BORROW)}
+    form = ("-o", "%i|%q|%D|%b", "-S", "-p,i")
+    found = []
+    for line in commands.run("squeue", "-a", "-r", "-h", "-t", "PD", *form).splitlines():
+        job_id, qos, nodes, gres = line.split("|")
+        into = own.get(qos.removesuffix(BORROW)) if qos.endswith(BORROW) else None
+        if into is None:
+            continue
+        wanted = asked_gpus(gres, int(nodes))
+        held = used.setdefault(into.name, {})
+        if all(
+            held.get(name, 0) + amount <= into.most.get(name, amount + held.get(name, 0))
+            for name, amount in wanted.items()
+        ):
+            for name, amount in wanted.items():
+                held[name] = held.get(name, 0) + amount
+            found.append(Promotion(job_id=job_id, qos=into.name))
+    return tuple(found)
+
+
+def promote(commands: Runs, found: Iterable[Promotion]) -> None:
+    """Move them."""
+    for one in found:
+        commands.run("scontrol", "update", f"jobid={one.job_id}", f"qos={one.qos}")

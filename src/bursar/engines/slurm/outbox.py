@@ -1,0 +1,149 @@
+"""Orders on their way into Slurm. Each is written down before it is sent, so that it can be sent again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from bursar.engines.seats import seats_of
+from bursar.engines.slurm import asking
+from bursar.engines.slurm import attempt_folder as names
+from bursar.engines.slurm.attempt_folder import Folders
+from bursar.engines.slurm.cluster_watch import ClusterWatch
+from bursar.engines.slurm.commands import Refused
+from bursar.engines.slurm.following import Followed
+from bursar.engines.slurm.request import JobRequest, minutes_of, parts_of, request_from
+from bursar.engines.slurm.script import Around, scripts_of
+from bursar.engines.slurm.settings import SlurmSettings
+from bursar.engines.slurm.submitting import Submitter
+from bursar.model.errors import EngineFault
+from bursar.ports import AttemptRef, StartOrder
+
+SEND_AGAIN_SECONDS = 0.5
+CONFUSED_SECONDS = 60.0
+
+
+class Outbox:
+    """Writes orders down, sends them, and finds out what became of a doubtful one."""
+
+    def __init__(self, settings: SlurmSettings, folders: Folders, cluster: ClusterWatch) -> None:
+        self._settings = settings
+        self._folders = folders
+        self._cluster = cluster
+        self._bundles = str((settings.state / "bundles").resolve())
+        self._submitter = Submitter(settings.commands, settings.rest_socket)
+        self._lock = threading.Lock()
+        self._highest_id = 0
+        self._forgot_at: float | None = None
+        self.prefix = ""
+        """Of the comments of our jobs. Behind it comes the attempt: the order's id."""
+
+    def close(self) -> None:
+        self._submitter.close()
+
+    def ref_of(self, comment: str) -> AttemptRef | None:
+        """Whose job it is, when it is one of ours."""
+        if not comment.startswith(self.prefix):
+            return None
+        return names.ref_of(comment.removeprefix(self.prefix))
+
+    def write_down(self, order: StartOrder) -> dict[str, Any]:
+        """Everything that the scripts and a later submission need. Secrets are in one file of their own,
+        which the script removes before anything of the user runs."""
+        facts = self._cluster.facts()
+        folder = self._folders.of(order.ref)
+        parts = parts_of(order, facts.nodes)
+        around = Around(
+            folder=folder.path,
+            news=os.path.join(self._folders.news, folder.key),
+            bundles=self._bundles,
+            path=self._settings.path,
+            addresses=self._cluster.addresses,
+        )
+        scripts = scripts_of(order, around, tuple(part.nodes for part in parts))
+        partition = facts.partition_of(scripts.nodes, self._settings.partition)
+        request = JobRequest(
+            name=order.name,
+            comment=f"{self.prefix}{folder.key}",
+            parts=parts,
+            minutes=minutes_of(order, partition),
+            partition=partition.name if partition is not None else self._settings.partition,
+            account=self._settings.account,
+            qos=self._settings.qos,
+            output=folder.file("batch.log"),
+            folder=folder.path,
+            environment={"PATH": self._settings.path},
+        )
+        gpus: dict[str, list[int]] = {}
+        for task in order.placement.tasks:
+            gpus.setdefault(task.node, []).extend(task.gpus)
+        folder.make(len(scripts.nodes))
+        for name, text in scripts.files.items():
+            folder.write(name, text)
+        record = {
+            "request": request.as_record(),
+            "script": scripts.batch,
+            "gpus": gpus,
+            "tasks": [seat.task.node for seat in seats_of(order)],
+            "grace_seconds": order.recipe.grace_seconds,
+            "stop_signal": order.recipe.stop_signal,
+        }
+        folder.keep(names.SUBMISSION, record)
+        return record
+
+    def send(self, followed: Followed, record: dict[str, Any] | None = None) -> str:
+        """Submit, once; what cannot be sent now is sent later. Why it never can be, or nothing."""
+        with self._lock:
+            if followed.ids or followed.is_sending or followed.told_ended:
+                return ""
+            followed.is_sending = True
+        try:
+            if followed.in_doubt:
+                self.look_up(followed)
+            return "" if followed.ids else self._submit(followed, record)
+        except Refused as refused:
+            return f"not started: {refused}"
+        except EngineFault as fault:
+            followed.in_doubt = True
+            followed.send_at = time.monotonic() + max(SEND_AGAIN_SECONDS, fault.retry_after_seconds)
+            return ""
+        finally:
+            followed.is_sending = False
+
+    def look_up(self, followed: Followed) -> None:
+        """Whether an earlier submission arrived."""
+        for line in asking.queue(self._settings.commands):
+            if self.ref_of(line.comment) == followed.ref:
+                followed.add(line.id)
+        followed.in_doubt = False
+
+    def _submit(self, followed: Followed, record: dict[str, Any] | None) -> str:
+        record = record or followed.folder.read(names.SUBMISSION)
+        if record is None:
+            return "lost: what it should run is not there any more"
+        followed.submissions += 1
+        ident = self._submitter.submit(request_from(record["request"]), record["script"])
+        self.note_id(ident)
+        followed.given_up.discard(ident)
+        followed.add(ident)
+        return ""
+
+    def know_ids(self, ids: Iterable[str]) -> None:
+        """Of jobs from before."""
+        known = (int(ident) for ident in ids if ident.isdecimal())
+        self._highest_id = max(known, default=self._highest_id)
+
+    def note_id(self, ident: str) -> None:
+        """Ids only grow, unless slurmctld was killed before it had saved which it gave away."""
+        if not ident.isdecimal():
+            return
+        if int(ident) <= self._highest_id:
+            self._forgot_at = time.monotonic()
+        self._highest_id = int(ident)
+
+    def has_slurm_forgotten(self) -> bool:
+        """Whether ids were given away twice in the last minute."""
+        return self._forgot_at is not None and time.monotonic() - self._forgot_at < CONFUSED_SECONDS

@@ -1,0 +1,90 @@
+"""The thread that keeps pools at their cloud's prices, and the feeds it asks."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bursar.model.errors import EngineFault, UserError
+
+if TYPE_CHECKING:
+    from bursar.control.plane import ControlPlane
+    from bursar.control.price_refresh import MakeFeed
+    from bursar.ports import Clock, PriceFeed
+
+EVERY_SECONDS = 900.0
+GCP_KEY_VARIABLE = "BURSAR_GCP_API_KEY"
+
+
+@contextmanager
+def refreshing_prices(
+    plane: ControlPlane, tell: Callable[[str], None], every_seconds: float = EVERY_SECONDS
+) -> Iterator[None]:
+    """Within the block, pools that follow a cloud cost what it asks."""
+    from bursar.control.price_refresh import PriceRefresh
+    from bursar.control.steady_clock import SteadyClock
+
+    refresh = PriceRefresh(plane, clouds(SteadyClock()), tell)
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            try:
+                refresh.once()
+            except (EngineFault, UserError, TimeoutError) as error:
+                tell(f"prices were not refreshed: {error}")
+            over.wait(every_seconds)
+
+    thread = threading.Thread(target=run, name="bursar-prices", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(timeout=2)
+
+
+def clouds(clock: Clock) -> Mapping[str, MakeFeed]:
+    """How each cloud's feed is built when a pool first follows it."""
+    return {
+        "aws": lambda: _aws(clock),
+        "gcp": lambda: _gcp(clock),
+        "azure": lambda: _azure(clock),
+    }
+
+
+def _aws(clock: Clock) -> PriceFeed:
+    try:
+        from bursar.clouds.aws.clients import aws_prices
+    except ImportError as error:
+        raise UserError(
+            "boto3 is not installed here.", fix="pip install 'bursar[aws]'.", code="needs-boto3"
+        ) from error
+    return aws_prices(clock)
+
+
+def _gcp(clock: Clock) -> PriceFeed:
+    from bursar.catalog.prices.gcp import GCP
+    from bursar.clouds.fetch import HttpFetch
+    from bursar.clouds.gcp.prices import GcpPrices
+
+    key = os.environ.get(GCP_KEY_VARIABLE, "")
+    if not key:
+        raise UserError(
+            f"the variable {GCP_KEY_VARIABLE} is not set.",
+            fix="Give it an API key that may read the billing catalogue.",
+            code="needs-api-key",
+        )
+    fetch = HttpFetch(headers={"X-Goog-Api-Key": key})
+    shapes = {shape.instance_type: shape for shape in GCP.machines()}
+    return GcpPrices(fetch=fetch, clock=clock, shapes=shapes)
+
+
+def _azure(clock: Clock) -> PriceFeed:
+    from bursar.clouds.azure.prices import AzurePrices
+    from bursar.clouds.fetch import HttpFetch
+
+    return AzurePrices(fetch=HttpFetch(), clock=clock)

@@ -1,0 +1,56 @@
+"""The Slurm that ``bursar up`` drives: the one that this machine's own commands reach."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bursar.model.errors import UserError
+
+if TYPE_CHECKING:
+    from bursar.config import FleetFile
+    from bursar.engines.slurm.engine import SlurmEngine
+
+REST_SOCKET = "BURSAR_SLURM_REST_SOCKET"
+PARTITION, ACCOUNT, QOS = "BURSAR_SLURM_PARTITION", "BURSAR_SLURM_ACCOUNT", "BURSAR_SLURM_QOS"
+FOLDER = "slurm"
+
+
+def is_wanted(fleet: FleetFile, state: Path) -> bool:
+    """Whether a cluster is declared as Slurm, or jobs of one are kept here from an earlier start."""
+    from bursar.model.fleet import EngineKind
+
+    declared = any(cluster.engine is EngineKind.SLURM for cluster in fleet.fleet.clusters)
+    return declared or (state / FOLDER).is_dir()
+
+
+def slurm_engine(state: Path) -> SlurmEngine:
+    """``SLURM_CONF`` says which cluster, as for Slurm's own commands; the rest is in our variables."""
+    from bursar.engines.local.told import ToldFile
+    from bursar.engines.slurm.commands import from_environment
+    from bursar.engines.slurm.engine import SlurmEngine
+    from bursar.engines.slurm.settings import SlurmSettings
+
+    absent = [
+        name for name in ("scontrol", "squeue", "sbatch", "scancel") if not shutil.which(name)
+    ]
+    if absent:
+        raise UserError(
+            f"a cluster runs on Slurm, and {', '.join(absent)} is not on this machine's PATH.",
+            fix="Install Slurm's client commands here, or start Bursar where they are.",
+            code="no-slurm",
+        )
+    socket = os.environ.get(REST_SOCKET)
+    return SlurmEngine(
+        SlurmSettings(
+            state=state,
+            commands=from_environment(),
+            rest_socket=Path(socket) if socket else None,
+            partition=os.environ.get(PARTITION, ""),
+            account=os.environ.get(ACCOUNT, ""),
+            qos=os.environ.get(QOS, ""),
+            told=ToldFile,
+        )
+    )

@@ -1,0 +1,105 @@
+"""EC2 spot notices against a metadata server that insists on IMDSv2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from bursar.clouds.aws.interruption import ACTION_PATH, REBALANCE_PATH, TTL_SECONDS, AwsNotices
+from bursar.model.errors import EngineFault
+from bursar.model.event import NoticeKind
+from bursar.model.report import NoticeReport
+from tests.clouds.metadata_double import Asked, Double, Reply, metadata_double
+
+ENDS_AT_MS = 1_479_284_520_000
+ACTION = {"action": "terminate", "time": "2016-11-16T08:22:00Z"}
+REBALANCE = {"noticeTime": "2016-11-16T08:10:00Z"}
+
+
+class Imds:
+    """Answers 401 without the newest token, and 404 to what it has nothing to say of."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, str] = {}
+        self.tokens = 0
+
+    def __call__(self, asked: Asked) -> Reply:
+        if (asked.method, asked.path) == ("PUT", "/latest/api/token"):
+            if asked.headers.get("x-aws-ec2-metadata-token-ttl-seconds") != "21600":
+                return Reply(status=400)
+            self.tokens += 1
+            return Reply(body=f"token-{self.tokens}")
+        if asked.headers.get("x-aws-ec2-metadata-token") != f"token-{self.tokens}":
+            return Reply(status=401)
+        page = self.pages.get(asked.path)
+        return Reply(status=404) if page is None else Reply(body=page)
+
+
+@pytest.fixture
+def imds() -> Imds:
+    return Imds()
+
+
+@pytest.fixture
+def double(imds: Imds) -> Iterator[Double]:
+    with metadata_double(imds) as double:
+        yield double
+
+
+def test_nothing_is_announced(double: Double) -> None:
+    assert AwsNotices(["n1"], double.address).poll() == ()
+    assert double.paths() == [
+        "PUT /latest/api/token",
+        f"GET {ACTION_PATH}",
+        f"GET {REBALANCE_PATH}",
+    ]
+
+
+@pytest.mark.parametrize("action", ["terminate", "stop", "hibernate"])
+def test_the_end_of_the_machine(double: Double, imds: Imds, action: str) -> None:
+    imds.pages[ACTION_PATH] = json.dumps({**ACTION, "action": action})
+    imds.pages[REBALANCE_PATH] = json.dumps(REBALANCE)
+    assert AwsNotices(["n1", "n2"], double.address).poll() == [
+        NoticeReport(node=node, source="aws", kind=NoticeKind.TERMINATE, ends_at_ms=ENDS_AT_MS)
+        for node in ("n1", "n2")
+    ]
+
+
+def test_a_recommendation_has_no_end(double: Double, imds: Imds) -> None:
+    imds.pages[REBALANCE_PATH] = json.dumps(REBALANCE)
+    assert AwsNotices(["n1"], double.address).poll() == [
+        NoticeReport(node="n1", source="aws", kind=NoticeKind.REBALANCE)
+    ]
+
+
+def test_a_token_is_kept_until_it_ends_and_taken_anew_when_refused(
+    double: Double, imds: Imds
+) -> None:
+    now = [0.0]
+    source = AwsNotices(["n1"], double.address, monotonic=lambda: now[0])
+    source.poll()
+    source.poll()
+    assert imds.tokens == 1
+    now[0] = float(TTL_SECONDS)
+    source.poll()
+    assert imds.tokens == 2
+    imds.tokens += 1
+    assert source.poll() == ()
+    assert imds.tokens == 4, "it was refused once, and asked for another"
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["<html>", "[]", '{"action": "terminate"}', '{"time": "soon"}', '{"time": "2016-11-16"}'],
+)
+def test_what_is_no_notice_is_told(double: Double, imds: Imds, page: str) -> None:
+    imds.pages[ACTION_PATH] = page
+    with pytest.raises(EngineFault, match="metadata server"):
+        AwsNotices(["n1"], double.address).poll()
+
+
+def test_nobody_answers() -> None:
+    with pytest.raises(EngineFault, match="does not answer"):
+        AwsNotices(["n1"], "http://127.0.0.1:9").poll()

@@ -1,0 +1,119 @@
+"""Azure Scheduled Events against a metadata server with the documented document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bursar.clouds.azure.interruption import EVENTS_PATH, NAME_PATH, AzureNotices
+from bursar.model.errors import EngineFault
+from bursar.model.event import NoticeKind
+from bursar.model.report import NoticeReport
+from tests.clouds.metadata_double import Asked, Double, Reply, metadata_double
+
+ENDS_AT_MS = 1_474_309_787_000
+
+
+def event(**changes: object) -> dict[str, Any]:
+    return {
+        "EventId": "f020ba2e-3bc0-4c40-a10b-86575a9eabd5",
+        "EventType": "Preempt",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["FrontEnd_IN_0", "BackEnd_IN_0"],
+        "EventStatus": "Scheduled",
+        "NotBefore": "Mon, 19 Sep 2016 18:29:47 GMT",
+        "Description": "",
+        "EventSource": "Platform",
+        "DurationInSeconds": -1,
+        **changes,
+    }
+
+
+class Azure:
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.started: list[str] = []
+
+    def __call__(self, asked: Asked) -> Reply:
+        if asked.headers.get("metadata") != "true":
+            return Reply(status=400)
+        if asked.path == NAME_PATH:
+            return Reply(body="frontend_in_0")
+        assert asked.path == EVENTS_PATH
+        if asked.method == "POST":
+            self.started += [one["EventId"] for one in json.loads(asked.body)["StartRequests"]]
+            return Reply()
+        return Reply(body=json.dumps({"DocumentIncarnation": 2, "Events": self.events}))
+
+
+@pytest.fixture
+def azure() -> Azure:
+    return Azure()
+
+
+@pytest.fixture
+def double(azure: Azure) -> Iterator[Double]:
+    with metadata_double(azure) as double:
+        yield double
+
+
+def test_nothing_is_scheduled(double: Double) -> None:
+    source = AzureNotices(["n1"], double.address)
+    assert source.poll() == () and source.poll() == ()
+    assert double.paths().count(f"GET {NAME_PATH}") == 1
+
+
+@pytest.mark.parametrize("kind", ["Preempt", "Terminate", "Reboot", "Redeploy"])
+def test_what_ends_the_machine(double: Double, azure: Azure, kind: str) -> None:
+    azure.events = [event(EventType=kind)]
+    assert AzureNotices(["n1"], double.address).poll() == [
+        NoticeReport(node="n1", source="azure", kind=NoticeKind.TERMINATE, ends_at_ms=ENDS_AT_MS)
+    ]
+
+
+def test_what_does_not_end_it_or_is_anothers(double: Double, azure: Azure) -> None:
+    azure.events = [
+        event(EventType="Freeze"),
+        event(Resources=["BackEnd_IN_0"]),
+        event(Resources=None),
+    ]
+    assert AzureNotices(["n1"], double.address).poll() == ()
+
+
+def test_what_has_begun_is_now(double: Double, azure: Azure) -> None:
+    azure.events = [event(EventStatus="Started", NotBefore="")]
+    (report,) = AzureNotices(["n1"], double.address, now_ms=lambda: 77).poll()
+    assert report.ends_at_ms == 77
+
+
+def test_it_may_begin_once_it_was_told_and_everybody_has_left(double: Double, azure: Azure) -> None:
+    clear: set[str] = set()
+    source = AzureNotices(["n1", "n2"], double.address, is_clear=lambda node: node in clear)
+    azure.events = [event()]
+    source.poll()
+    source.poll()
+    clear.add("n1")
+    source.poll()
+    assert azure.started == [], "somebody is still there"
+    clear.add("n2")
+    source.poll()
+    source.poll()
+    assert azure.started == [event()["EventId"]], "once"
+
+
+def test_it_does_not_begin_in_the_moment_it_is_told(double: Double, azure: Azure) -> None:
+    source = AzureNotices(["n1"], double.address, is_clear=lambda _node: True)
+    azure.events = [event()]
+    assert source.poll()
+    assert azure.started == []
+
+
+def test_an_answer_that_is_no_document_is_told() -> None:
+    def answer(asked: Asked) -> Reply:
+        return Reply(body="name" if asked.path == NAME_PATH else "oops")
+
+    with metadata_double(answer) as double, pytest.raises(EngineFault, match="no notice"):
+        AzureNotices(["n1"], double.address).poll()

@@ -1,0 +1,203 @@
+"""Budgets on the live control plane: nobody overdraws a hard one, and a spent one is obeyed."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from bursar.accounting.budget import Standing, standings
+from bursar.config import FleetFile, parse_fleet
+from bursar.control.live_state import LiveState
+from bursar.control.plane import THE_OPERATOR, ControlPlane
+from bursar.control.submission import Submission, Submitted
+from bursar.core.explain import explain
+from bursar.model.errors import UserError
+from bursar.model.event import BudgetLevelChanged, JobSubmitted
+from bursar.model.job import JobState
+from bursar.model.units import DAY_MS, HOUR_MS, SECOND_MS, USD_MICRO
+from bursar.wiring.proof import prove
+from tests.control.stand import FLEET, Stand, gpu_job, row_of, submit, until, until_state
+
+BUDGETED = FLEET.replace("  acme:\n", "  acme:\n    budget: %s\n")
+HARD = "{usd: %s, enforcement: hard, period: day}"
+
+
+def fleet(budget: str, nodes: int = 2) -> FleetFile:
+    return parse_fleet({"fleet.yaml": BUDGETED % (nodes, budget)})
+
+
+@dataclass
+class SetClock:
+    """The time of a test is what the test says."""
+
+    at_ms: int = 1_800_000_000_000 // DAY_MS * DAY_MS + 8 * HOUR_MS
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+def standing(plane: ControlPlane) -> Standing:
+    def question(live: LiveState, now_ms: int) -> Standing:
+        keeper = live.books.budgets
+        (found,) = standings(keeper.tree, keeper.spending, keeper.meter, now_ms)
+        return found
+
+    return plane.ask_live(question).result(10)
+
+
+def one_job(hours: float = 1, **more: object) -> Submission:
+    job = gpu_job(1, max_run_ms=int(hours * HOUR_MS))
+    return replace(job, spec=replace(job.spec, **more))  # type: ignore[arg-type]
+
+
+def asked_at_once(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Submitted]]:
+    """From many threads, as requests come."""
+    with ThreadPoolExecutor(16) as threads:
+        futures = list(threads.map(lambda job: plane.submit(THE_OPERATOR, [job]), jobs))
+    return futures
+
+
+def test_a_thousand_at_once_do_not_exceed_what_is_left(tmp_path: Path) -> None:
+    """$100, of which 99 % is held by one job: only what fits into the last dollar is let in."""
+    stand = Stand(tmp_path, fleet=fleet(HARD % 100))
+    with stand.plane() as plane:
+        first = gpu_job(1, max_cost_micro_usd=98_982_000)
+        submit(plane, first)
+        before = standing(plane)
+        assert 98_990_000 <= before.committed_micro_usd <= 99_010_000
+        futures = asked_at_once(plane, [one_job(0.1) for _ in range(1_000)])
+        refused = [error for one in futures if (error := one.exception(30)) is not None]
+        after = standing(plane)
+        assert {error.code for error in refused if isinstance(error, UserError)} == {"over-budget"}
+        assert after.committed_micro_usd <= after.amount_micro_usd == 100 * USD_MICRO
+        let_in = 1_000 - len(refused)
+        each = next(e for e in events(plane) if e.spec.max_run_ms == HOUR_MS // 10).hold_micro_usd
+        assert let_in == (100 * USD_MICRO - before.committed_micro_usd) // each > 3
+        holds = [one.hold_micro_usd for one in events(plane)]
+    assert len(holds) == let_in + 1 and sum(holds) <= 100 * USD_MICRO
+    assert prove(str(tmp_path), None).book_faults == ()
+
+
+def events(plane: ControlPlane) -> list[JobSubmitted]:
+    return [one.event for one in plane.reader.events() if isinstance(one.event, JobSubmitted)]
+
+
+def test_a_bulk_request_is_let_in_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, fleet=fleet(HARD % 2))
+    with stand.plane() as plane:
+        each = one_job(1)
+        with pytest.raises(UserError) as refused:
+            submit(plane, *[each] * 5)
+        assert refused.value.code == "over-budget"
+        assert standing(plane).committed_micro_usd == 0
+        assert len(submit(plane, *[each] * 3)) == 3
+
+
+def test_an_array_holds_for_each_of_its_members(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, fleet=fleet(HARD % 2))
+    with stand.plane() as plane:
+        with pytest.raises(UserError) as refused:
+            submit(plane, one_job(1, array_size=5))
+        assert refused.value.code == "over-budget"
+        assert len(submit(plane, one_job(1, array_size=3))) == 3
+        assert all(one.hold_micro_usd for one in events(plane))
+
+
+def test_what_is_left_of_a_hold_is_free_again_when_the_job_is_over(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, fleet=fleet(HARD % 1))
+    with stand.plane() as plane:
+        (job,) = submit(plane, one_job(2))
+        with pytest.raises(UserError):
+            submit(plane, one_job(2))
+        until_state(plane, job, JobState.RUNNING)
+        stand.engine.end(job)
+        until_state(plane, job, JobState.SUCCEEDED)
+        now = standing(plane)
+        assert now.held_micro_usd == 0 and 0 < now.spent_micro_usd < 10_000
+        submit(plane, one_job(2))
+
+
+def test_a_job_without_any_limit_is_told_to_have_one(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, fleet=fleet(HARD % 100))
+    with stand.plane() as plane, pytest.raises(UserError) as refused:
+        submit(plane, gpu_job())
+    assert refused.value.code == "needs-a-limit"
+    assert "max_hours or max_cost" in refused.value.fix
+
+
+def test_the_refusal_says_all_numbers_and_when_the_period_ends(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, fleet=fleet(HARD % 1), clock=SetClock())
+    with stand.plane() as plane:
+        submit(plane, one_job(1))
+        with pytest.raises(UserError) as refused:
+            submit(plane, one_job(2))
+    said = f"{refused.value.problem} {refused.value.fix}"
+    for part in ("$1.00 a day", "$0.00 is spent", "$0.44 is held", "up to $0.84", "2027-01-16"):
+        assert part in said, said
+
+
+def test_a_soft_budget_asks_for_no_limit_and_refuses_nothing(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, fleet=fleet("{usd: 0.01, period: day}"))
+    with stand.plane() as plane:
+        assert len(submit(plane, gpu_job(), one_job(500))) == 2
+        assert [one.hold_micro_usd for one in events(plane)] == [0, 0]
+
+
+def levels(plane: ControlPlane) -> list[BudgetLevelChanged]:
+    return [one.event for one in plane.reader.events() if isinstance(one.event, BudgetLevelChanged)]
+
+
+STEPS = (
+    "{usd: 10, period: day, steps: [{at_percent: 20, action: notify}, "
+    "{at_percent: 40, action: block-new}, {at_percent: 80, action: stop-all}]}"
+)
+
+
+def test_steps_are_reached_in_time_and_obeyed_until_the_next_period(tmp_path: Path) -> None:
+    """Four GPUs of two nodes cost $1.60 an hour each; $10 a day."""
+    clock = SetClock()
+    stand = Stand(tmp_path, fleet=fleet(STEPS), clock=clock)
+    with stand.plane() as plane:
+        first, second = submit(plane, gpu_job(4), gpu_job(4, queue="experiments"))
+        until_state(plane, first, JobState.RUNNING)
+        until_state(plane, second, JobState.RUNNING)
+        clock.at_ms += HOUR_MS
+        until(lambda: [one.level for one in levels(plane)] == [20], "20 % of $10 is spent")
+        clock.at_ms += HOUR_MS // 2
+        until(lambda: [one.level for one in levels(plane)] == [20, 40], "40 % is spent")
+        (third,) = submit(plane, gpu_job())
+        why = plane.ask(lambda state, now_ms: explain(state, third, now_ms)).result(10)
+        told = "; ".join(map(str, why.reasons))
+        assert "acme has spent $4.80 of its budget of $10.00" in told
+        assert "2027-01-16 00:00 UTC" in told
+        clock.at_ms += HOUR_MS + SECOND_MS
+        until_state(plane, first, JobState.QUEUED)
+        until_state(plane, second, JobState.QUEUED)
+        clock.at_ms = clock.at_ms // DAY_MS * DAY_MS + DAY_MS
+        until_state(plane, first, JobState.RUNNING)
+        until_state(plane, second, JobState.RUNNING)
+        assert [one.level for one in levels(plane)] == [20, 40, 80, 0]
+    with stand.plane() as plane:
+        assert plane.ask(lambda state, _now_ms: state.budgets.levels["acme"].level).result(10) == 0
+
+
+def test_levels_survive_a_restart_and_a_new_declaration(tmp_path: Path) -> None:
+    clock = SetClock()
+    stand = Stand(tmp_path, fleet=fleet(STEPS), clock=clock)
+    with stand.plane() as plane:
+        (first,) = submit(plane, gpu_job(4))
+        until_state(plane, first, JobState.RUNNING)
+        clock.at_ms += 3 * HOUR_MS
+        until(lambda: [one.level for one in levels(plane)] == [40], "40 % is spent")
+    with stand.plane() as plane:
+        (second,) = submit(plane, gpu_job())
+        until(lambda: row_of(plane, second).state is JobState.QUEUED, "it waits")
+        held = plane.ask(lambda state, _now_ms: sorted(state.budgets.holds)).result(10)
+        assert held == ["experiments", "retraining"]
+        richer = fleet(STEPS.replace("usd: 10", "usd: 100"))
+        plane.declare(THE_OPERATOR, richer).result(10)
+        until_state(plane, second, JobState.RUNNING)
+        assert [one.level for one in levels(plane)] == [40, 0]

@@ -1,0 +1,79 @@
+"""The control plane is killed while nodes are taken away: every job ends well, none beside itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from bursar.control.live_state import LiveState
+from bursar.core.check import state_faults
+from bursar.model.event import NodeLost, SpotNotice
+from bursar.model.job import JobState
+from bursar.store import open_store
+from bursar.store.rebuild import differences
+from tests.crash.effects import read_stays, shared_devices
+
+ROOT = Path(__file__).parents[2]
+SEEDS = (5, 6)
+LIVES = 10
+
+
+@pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed {seed}")
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("taken")
+    command = [sys.executable, "-m", "tests.crash.taken_away", str(folder), str(request.param)]
+    run = subprocess.run(
+        [*command, str(LIVES)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    again = f"to repeat: python -m tests.crash.taken_away FOLDER {request.param} {LIVES}"
+    assert run.returncode == 0, f"{run.stderr}\n{again}"
+    assert json.loads(run.stdout)["killed"] >= LIVES // 2, run.stdout
+    return folder
+
+
+def test_every_acknowledged_job_succeeds_and_no_interruption_is_a_failure(folder: Path) -> None:
+    store = open_store(folder / "bursar.db", read_only=True)
+    try:
+        jobs = (folder / "acknowledged").read_text(encoding="utf-8").split()
+        rows = [store.job(job) for job in sorted(set(jobs))]
+        counted = Counter(type(one.event) for one in store.events())
+    finally:
+        store.close()
+    assert {row.state for row in rows if row is not None} == {JobState.SUCCEEDED}
+    assert {row.failures for row in rows if row is not None} == {0}
+    assert counted[SpotNotice] and counted[NodeLost], "nothing was taken away: it proves nothing"
+
+
+def test_no_attempt_runs_beside_another_of_its_job_and_no_device_is_given_twice(
+    folder: Path,
+) -> None:
+    stays = read_stays(folder / "effects")
+    by_job: dict[str, list[tuple[int, int]]] = {}
+    for stay in stays:
+        if stay.to_ns is not None:
+            by_job.setdefault(stay.job_id, []).append((stay.from_ns, stay.to_ns))
+    for job, times in by_job.items():
+        for earlier, later in pairwise(sorted(times)):
+            assert earlier[1] <= later[0], job
+    assert list(shared_devices([stay for stay in stays if stay.to_ns is not None])) == []
+
+
+def test_no_node_is_forgotten_and_the_tables_are_what_the_log_says(folder: Path) -> None:
+    store = open_store(folder / "bursar.db", read_only=True)
+    try:
+        assert list(differences(store)) == []
+        live = LiveState()
+        live.catch_up(store)
+    finally:
+        store.close()
+    assert state_faults(live.state) == []
+    assert live.declared is not None
+    missing = {node.id for node in live.declared.fleet.nodes} - live.state.pool_of_node.keys()
+    kept = json.loads((folder / "state" / "engine" / "outages").read_text(encoding="utf-8"))
+    assert missing | live.state.notices.keys() <= {one["node"] for one in kept}

@@ -1,0 +1,110 @@
+"""``bursar slurm import`` and ``bursar slurm usage``: files that run at once, bills that add up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bursar import wiring
+from bursar.config import read_fleet
+from bursar.model.errors import UserError
+from bursar.wiring import slurm, slurm_import, slurm_usage
+from bursar.wiring.slurm_import import FLEET_FILE, LOG_FILE, SACCT_FILE, TRACE_FILE
+from tests.engines.slurm.governed.said import Said
+from tests.engines.slurm.governed.test_history import row, sacct
+from tests.engines.slurm.governed.test_importing import slurm as answers
+
+ROWS = (
+    row("1", "00 01 11", "COMPLETED", Partition="serve"),
+    row("2", "00 02 12", "COMPLETED", Account="product", User="carol", nodes="n2"),
+    row("3", "01 12 14", "PREEMPTED", nodes="n3"),
+    row("3", "14 20 40", "COMPLETED", nodes="n3"),
+    row("4", "03 05 06", "COMPLETED", nodes="gone1"),
+    row(
+        "5",
+        "03 05 07",
+        "FAILED",
+        Account="physics",
+        User="eve",
+        nodes="c1",
+        gpus="0",
+        ExitCode="1:0",
+    ),
+)
+PRICED = """
+clusters: {lab: {engine: slurm}, other: {}}
+pools:
+  t4: {cluster: lab, market: owned, gpus: t4 x 4, cpus: 32, memory_gib: 62.5, usd_per_node_hour: 3.6,
+       nodes: [n1, n2, n3]}
+  cpu: {cluster: lab, market: owned, cpus: 8, memory_gib: 62.5, usd_per_node_hour: 0.8, nodes: [c1]}
+  elsewhere: {cluster: other, market: owned, cpus: 8, memory_gib: 64, usd_per_node_hour: 9, nodes: 3}
+tenants: {acme: {children: {vision: {}, product: {}}}}
+"""
+
+
+def use(monkeypatch: pytest.MonkeyPatch, *rows: str) -> Said:
+    said = answers()
+    said._answers = {**said._answers, "sacct": sacct(*rows)}
+    monkeypatch.setattr(slurm, "commands_here", lambda **_: said)
+    return said
+
+
+def test_an_import_gives_files_that_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = use(monkeypatch, *ROWS)
+    summary = slurm_import.import_slurm(str(tmp_path / "site"), None, None, {})
+    site = tmp_path / "site"
+    assert sorted(one.name for one in site.iterdir()) == sorted(
+        [FLEET_FILE, TRACE_FILE, LOG_FILE, SACCT_FILE]
+    )
+    assert (summary.nodes, summary.gpus, summary.jobs) == (4, 12, 4)
+    assert summary.bad_rows == ("sacct:6: job 4: it ran on nodes that are gone: gone1",)
+    assert any("physics" in note for note in summary.notes)
+    assert len(read_fleet(site / FLEET_FILE).fleet.nodes) == 4
+    run = wiring.prepare_run(
+        str(site / TRACE_FILE), str(site / FLEET_FILE), "", wiring.StudyOptions()
+    ).carry_out()
+    assert run.summary.outcomes.succeeded == 5
+    both = wiring.prepare_whatif(str(site / LOG_FILE), ["nodes.t4=4"]).carry_out()
+    assert [one.jobs_over for one in both] == [4, 4]
+    asked = {words[0] for words in said.asked}
+    assert asked == {"scontrol", "sacctmgr", "sacct", "squeue"}
+    assert not any("update" in words or "-i" in words for words in said.asked)
+
+
+def test_an_import_without_history_says_so_and_leaves_the_fleet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch)
+    with pytest.raises(UserError) as nothing:
+        slurm_import.import_slurm(str(tmp_path), "now-1hour", None, {})
+    assert nothing.value.code == "no-history"
+    assert (tmp_path / FLEET_FILE).exists()
+
+
+def test_the_bill_has_every_account_and_adds_up_to_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, *ROWS)
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text(PRICED, encoding="utf-8")
+    report = slurm_usage.slurm_usage(str(fleet), None, None)
+    rows = {one.account: one for one in report.rows}
+    assert [(name, one.foreign, one.jobs) for name, one in rows.items()] == [
+        ("physics", True, 1),
+        ("product", False, 1),
+        ("vision", False, 2),
+    ]
+    node_minute = 3_600_000 // 60
+    assert rows["product"].micro_usd == 10 * node_minute
+    assert rows["vision"].micro_usd == (10 + 2 + 20) * node_minute
+    assert rows["vision"].wasted_micro_usd == 2 * node_minute
+    assert rows["physics"].micro_usd == rows["physics"].wasted_micro_usd == 2 * 800_000 // 60 // 2
+    assert rows["vision"].users == (("ann", rows["vision"].micro_usd),)
+    assert (
+        sum(one.micro_usd for one in report.rows) + report.idle_micro_usd == report.fleet_micro_usd
+    )
+    told = "\n".join(report.lines())
+    assert "physics (foreign)" in told and "bad row: sacct:6" in told

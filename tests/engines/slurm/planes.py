@@ -1,0 +1,83 @@
+"""A whole control plane over a Slurm lab, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.config import parse_fleet
+from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.submission import Submission
+from bursar.engines.local.told import ToldFile
+from bursar.engines.slurm.commands import Commands
+from bursar.engines.slurm.engine import SlurmEngine
+from bursar.engines.slurm.settings import SlurmSettings
+from bursar.model.fleet import EngineKind
+from bursar.model.job import JobSpec, JobState, TaskGroup, WholeGpus
+from bursar.model.recipe import Recipe
+from bursar.store import open_store
+from bursar.testing.slurm_lab import Lab
+
+FLEET = """
+clusters:
+  lab: {{engine: slurm}}
+pools:
+  t4: {{market: owned, gpus: t4 x 4, cpus: 32, memory_gib: 60, usd_per_node_hour: 1.6, nodes: [{nodes}]}}
+tenants:
+  acme: {{children: {{research: {{}}}}}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """A control plane and what it drives."""
+
+    plane: ControlPlane
+    engine: SlurmEngine
+    state: Path
+
+    def submit(self, count: int, recipe: Recipe) -> list[str]:
+        """So many alike, of one GPU and one CPU each."""
+        group = TaskGroup(gpu=WholeGpus(count=1), cpu_milli=1_000)
+        spec = JobSpec(name="short", queue="research", groups=(group,))
+        made = [Submission(spec=spec, recipe=recipe) for _ in range(count)]
+        return list(self.plane.submit(THE_OPERATOR, made).result(120).job_ids)
+
+    def counts(self) -> dict[JobState, int]:
+        return dict(self.plane.reader.count_jobs(None))
+
+
+def settings_for(lab: Lab, state: Path) -> SlurmSettings:
+    return SlurmSettings(
+        state=state,
+        commands=Commands(environment=lab.environment()),
+        rest_socket=lab.rest_socket,
+        told=ToldFile,
+        launch_seconds=8.0,
+    )
+
+
+@contextmanager
+def driven(lab: Lab, state: Path, nodes: tuple[str, ...]) -> Iterator[Driven]:
+    """Up until the end of the block; what runs then goes on."""
+    state.mkdir(exist_ok=True)
+    store = open_store(state / "bursar.db")
+    engine = SlurmEngine(settings_for(lab, state))
+    plane = ControlPlane(
+        store,
+        {EngineKind.SLURM: engine},
+        PlaneOptions(
+            address="http://127.0.0.1:0",
+            known_models=frozenset(model.name for model in GPU_MODELS),
+            initial=parse_fleet({"fleet.yaml": FLEET.format(nodes=", ".join(nodes))}),
+        ),
+    )
+    plane.start()
+    try:
+        yield Driven(plane=plane, engine=engine, state=state)
+    finally:
+        plane.close()
+        store.close()

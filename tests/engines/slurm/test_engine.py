@@ -1,0 +1,209 @@
+"""What the Slurm engine does beside what every engine does, on a real cluster."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bursar.engines.slurm.commands import Commands
+from bursar.engines.slurm.settings import SlurmSettings
+from bursar.engines.slurm.submitting import InDoubt, Submitter
+from bursar.model.attempt import ShareUse, SliceUse, Task
+from bursar.model.gpu import MigInstance
+from bursar.model.recipe import Recipe
+from bursar.model.report import ForeignSeen, TasksStarted
+from tests.conformance.engine_orders import order, ref
+from tests.conformance.engine_stands import Listener, SlurmStand, slurm_stand, until
+from tests.conformance.engine_suite import output
+from tests.slurm_labs import needs_slurm
+
+pytestmark = [pytest.mark.real, needs_slurm]
+
+SHOW = 'echo "$BURSAR_NODE $CUDA_VISIBLE_DEVICES"'
+SLEEP = "exec sleep 60"
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[SlurmStand]:
+    with slurm_stand(tmp_path) as stand:
+        yield stand
+
+
+def shown(listener: Listener, task: int = 0) -> str:
+    assert listener.ended(ref("j-1")).code == 0
+    return output(listener, ref("j-1"), task=task).strip()
+
+
+def slurm_ids(stand: SlurmStand) -> list[str]:
+    """Of this installation's jobs that wait or run."""
+    own = (stand.state / "slurm" / "installation").read_text(encoding="ascii").strip()
+    lines = stand.lab.run("squeue", "-h", "-o", "%i|%k").splitlines()
+    return [line.partition("|")[0] for line in lines if f"bursar:{own}:" in line]
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+
+def test_named_devices_are_given_exactly(stand: SlurmStand) -> None:
+    listener = stand.open()
+    first = Task(group="main", node="exact-1", count=1, gpus=(3,))
+    listener.engine.start(order("j-2", SLEEP, tasks=[first]))
+    listener.started(ref("j-2"))
+    listener.engine.start(
+        order("j-1", SHOW, tasks=[Task(group="main", node="exact-1", count=1, gpus=(0, 2))])
+    )
+    assert shown(listener) == "exact-1 0,2"
+
+
+def test_each_task_of_a_gang_sees_its_own_devices(stand: SlurmStand) -> None:
+    listener = stand.open()
+    tasks = [
+        Task(group="main", node="exact-1", count=2, gpus=(3, 1)),
+        Task(group="main", node="a100-1", count=2, gpus=(0, 1, 2, 3)),
+    ]
+    listener.engine.start(order("j-1", SHOW, tasks=tasks))
+    assert [shown(listener, task) for task in (0, 1)] == ["exact-1 3", "exact-1 1"]
+    seen = [shown(listener, task).partition(" ")[2].split(",") for task in (2, 3)]
+    assert [len(one) for one in seen] == [2, 2] and not set(seen[0]) & set(seen[1])
+
+
+def test_groups_that_need_different_things_are_one_job(stand: SlurmStand) -> None:
+    listener = stand.open()
+    tasks = [
+        Task(group="driver", node="a", count=1, cpu_milli=2_000, memory_mib=300),
+        Task(group="worker", node="t4-1", count=1, gpus=(0, 1, 2)),
+        Task(group="worker", node="t4-2", count=1, gpus=(1, 2, 3)),
+    ]
+    script = f'{SHOW}; echo "$BURSAR_GROUP $RANK $WORLD_SIZE $MASTER_ADDR"'
+    listener.engine.start(order("j-1", script, tasks=tasks))
+    told = [shown(listener, task).splitlines() for task in range(3)]
+    assert [len(lines[0].split(",")) for lines in told[1:]] == [3, 3]
+    assert [lines[1] for lines in told] == [
+        "driver 0 3 127.0.0.1",
+        "worker 1 3 127.0.0.1",
+        "worker 2 3 127.0.0.1",
+    ]
+
+
+def test_slices_and_shares_are_asked_for_by_their_types(stand: SlurmStand) -> None:
+    listener = stand.open()
+    use = SliceUse(gpu=0, instance=MigInstance(profile="1g.10gb", start=0))
+    share = ShareUse(gpu=0, percent=50, memory_mib=0)
+    tasks = [
+        Task(group="main", node="mig-1", count=1, slices=(use,)),
+        Task(group="main", node="shard-1", count=1, shares=(share,)),
+    ]
+    script = f'{SHOW}; echo "$SLURM_SHARDS_ON_NODE $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"'
+    listener.engine.start(order("j-1", script, tasks=tasks))
+    assert shown(listener, 0).splitlines()[0] in ("mig-1 2", "mig-1 3")
+    assert shown(listener, 1).splitlines()[1].split() == ["2", "50"]
+
+
+# -- behind our back -------------------------------------------------------------------------------
+
+
+def test_a_job_that_somebody_cancels_says_so(stand: SlurmStand) -> None:
+    listener = stand.open()
+    listener.engine.start(order("j-1", SLEEP))
+    listener.started(ref("j-1"))
+    stand.lab.run("scancel", *slurm_ids(stand))
+    ended = listener.ended(ref("j-1"))
+    assert ended.code is None and "cancelled in Slurm, not by Bursar" in ended.detail
+
+
+def test_a_job_that_is_cancelled_before_it_began_says_so(stand: SlurmStand) -> None:
+    listener = stand.open()
+    whole = Task(group="main", node="shard-1", count=1, gpus=(0, 1))
+    listener.engine.start(order("j-2", SLEEP, tasks=[whole]))
+    listener.started(ref("j-2"))
+    listener.engine.start(order("j-1", "true", tasks=[whole]))
+    waiting = slurm_ids(stand)[-1]
+    stand.lab.run("scancel", str(max(map(int, slurm_ids(stand)), default=int(waiting))))
+    ended = listener.ended(ref("j-1"))
+    assert "cancelled in Slurm" in ended.detail and "before its tasks were started" in ended.detail
+    assert listener.count(TasksStarted, ref("j-1")) == 0
+
+
+def test_what_others_run_is_seen_and_gone_again(stand: SlurmStand) -> None:
+    listener = stand.open_with(replace(stand.settings(), nodes=("exact-1",), node_poll_seconds=0.3))
+    words = ("--parsable", "-o", "/dev/null", "-w", "exact-1", "-c", "2", "--gres=gpu:t4-1:1")
+    foreign = stand.lab.run("sbatch", *words, "--wrap", "sleep 60", user="alice").strip()
+
+    def seen() -> list[tuple[int, ...]]:
+        listener.listen(0.2)
+        return [report.gpus for report in listener.heard if isinstance(report, ForeignSeen)]
+
+    until("the job of another is seen", lambda: (1,) in seen())
+    stand.lab.run("scancel", foreign)
+    until("it is gone", lambda: seen()[-1] == ())
+
+
+# -- ways in ---------------------------------------------------------------------------------------
+
+
+def test_without_slurmrestd_jobs_go_in_by_sbatch(stand: SlurmStand, tmp_path: Path) -> None:
+    absent = replace(stand.settings(), rest_socket=tmp_path / "nobody")
+    listener = stand.open_with(absent)
+    tasks = [
+        Task(group="main", node="a", count=1),
+        Task(group="main", node="t4-1", count=1, gpus=(0,)),
+    ]
+    listener.engine.start(order("j-1", SHOW, tasks=tasks))
+    assert shown(listener, 0) == "a"
+    assert shown(listener, 1).startswith("t4-1 ")
+
+
+def test_an_answer_that_is_lost_starts_nothing_twice(
+    stand: SlurmStand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is in Slurm, and nobody was told: its comment is found before it is sent again."""
+    trail = tmp_path / "trail"
+    sent = Submitter.submit
+    lost = []
+
+    def losing(self: Submitter, *words: object) -> str:
+        ident = sent(self, *words)  # type: ignore[arg-type]
+        if not lost:
+            lost.append(ident)
+            raise InDoubt("the answer is lost", retry_after_seconds=0.1)
+        return ident
+
+    monkeypatch.setattr(Submitter, "submit", losing)
+    listener = stand.open()
+    wanted = order("j-1", Recipe(run=f'echo ran >> "{trail}"; sleep 3'))
+    listener.engine.start(wanted)
+    assert listener.ended(ref("j-1")).code == 0
+    assert trail.read_text(encoding="utf-8") == "ran\n"
+    assert len(lost) == 1
+
+
+def test_orders_are_kept_while_slurm_does_not_answer(stand: SlurmStand, tmp_path: Path) -> None:
+    """Slurm's commands fail, then do not: the order that was taken meanwhile runs."""
+    stand.open().engine.close()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    environment = {**stand.lab.environment(), "PATH": str(programs)}
+    away = SlurmSettings(
+        state=stand.state, commands=Commands(environment=environment), nodes=(), poll_seconds=0.5
+    )
+    listener = stand.open_with(away)
+    listener.engine.start(order("j-1", "exit 4"))
+    time.sleep(1.0)
+    listener.listen(0.0)
+    assert listener.heard == [] and listener.engine.unknown([ref("j-1")]) == ()
+    for name in ("sbatch", "squeue", "scontrol", "scancel", "sacct"):
+        os.symlink(f"/usr/bin/{name}", programs / name)
+    assert listener.ended(ref("j-1")).code == 4
+
+
+def test_what_slurm_will_not_have_ends_with_its_words(stand: SlurmStand) -> None:
+    listener = stand.open_with(
+        replace(stand.settings(), account="no-such-account", partition="nowhere")
+    )
+    listener.engine.start(order("j-1", "true"))
+    assert "invalid partition" in listener.ended(ref("j-1")).detail.lower()

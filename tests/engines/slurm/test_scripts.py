@@ -1,0 +1,273 @@
+"""The scripts that nodes run, run here by bash without Slurm; and what is judged from what they leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bursar.engines.slurm.asking import Fate
+from bursar.engines.slurm.attempt_folder import AttemptFolder, EndRecord, Folders
+from bursar.engines.slurm.following import (
+    LATE_SECONDS,
+    MOST_SUBMISSIONS,
+    Circumstances,
+    Followed,
+    StopState,
+    exit_of,
+    verdict,
+)
+from bursar.engines.slurm.gres import parse_gres
+from bursar.engines.slurm.inventory import SlurmNode
+from bursar.engines.slurm.request import JobRequest, Part, gres_of, parts_of, request_from
+from bursar.engines.slurm.script import Around, scripts_of
+from bursar.engines.slurm.submitting import rest_properties, sbatch_words
+from bursar.model.attempt import ShareUse, Task
+from bursar.model.errors import EngineFault
+from bursar.model.recipe import Recipe
+from bursar.ports import StartOrder
+from tests.conformance.engine_orders import order, ref, tasks_on
+from tests.conformance.engine_stands import until
+
+
+def laid_out(folders: Folders, wanted: StartOrder) -> tuple[AttemptFolder, str]:
+    """The attempt's folder with its files, and its batch script."""
+    folder = folders.of(wanted.ref)
+    around = Around(
+        folder=folder.path,
+        news=os.path.join(folders.news, folder.key),
+        bundles="/nowhere",
+        path=os.environ["PATH"],
+        addresses={},
+    )
+    nodes = tuple(dict.fromkeys(task.node for task in wanted.placement.tasks))
+    scripts = scripts_of(wanted, around, (nodes,))
+    folder.make(len(nodes))
+    for name, text in scripts.files.items():
+        folder.write(name, text)
+    return folder, scripts.batch
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    made = Folders(tmp_path / "it's here")
+    made.prepare()
+    return made
+
+
+def start(script: str, job: str = "77") -> subprocess.Popen[str]:
+    env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": job, "SLURMD_NODENAME": "node-0"}
+    return subprocess.Popen(["bash", "-c", script], env=env, stdin=subprocess.DEVNULL, text=True)
+
+
+def run(script: str, job: str = "77") -> int:
+    return start(script, job).wait(30)
+
+
+# -- one task --------------------------------------------------------------------------------------
+
+
+def test_a_script_that_is_started_twice_runs_once(folders: Folders) -> None:
+    folder, script = laid_out(folders, order("j-1", 'echo "$RANK of $WORLD_SIZE"; exit 3'))
+    assert (run(script), run(script, "78")) == (3, 0)
+    assert Path(folder.file("task-0.out")).read_text(encoding="utf-8") == "0 of 1\n"
+    assert folder.taken_by == "77" and folder.began_at_ms() is not None
+    end = folder.end()
+    assert end is not None and (end.code, end.told, end.detail) == (3, "", "")
+    assert folders.take_news() == [ref("j-1")] and folders.take_news() == []
+
+
+def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: Folders) -> None:
+    folder, script = laid_out(folders, order("j-1", "echo ran"))
+    assert folder.take() and not folder.take()
+    assert run(script) == 0
+    assert folder.was_never_run and not folder.has("task-0.out")
+    other, script = laid_out(folders, order("j-2", "echo ran"))
+    other.keep("stop", {})
+    assert run(script) == 1
+    end = other.end()
+    assert end is not None and "before its tasks were started" in end.detail
+
+
+def test_a_script_that_cannot_write_says_so(folders: Folders) -> None:
+    folder, script = laid_out(folders, order("j-1", "echo ran"))
+    os.rename(folder.path, f"{folder.path}.gone")
+    assert run(script) == 75
+
+
+def test_a_signal_reaches_the_program_and_is_told(folders: Folders) -> None:
+    recipe = Recipe(run="trap 'exit 5' USR1; echo ready; while :; do sleep 0.05; done")
+    folder, script = laid_out(folders, order("j-1", recipe))
+    process = start(script)
+    out = Path(folder.file("task-0.out"))
+    until("the trap is set", lambda: out.exists() and "ready" in out.read_text())
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(30) == 5
+    end = folder.end()
+    assert end is not None and (end.code, end.told) == (5, "USR1")
+
+
+def test_secrets_are_gone_before_the_program_runs(folders: Folders) -> None:
+    recipe = Recipe(
+        run='test ! -e "$BURSAR_SAVED_FILE/../secrets" && echo "$TOKEN$PLAIN"',
+        secrets={"TOKEN": 'it\'s "$HOME" `id`\n'},
+        envs={"PLAIN": "a 'b' $c"},
+    )
+    folder, script = laid_out(folders, order("j-1", recipe))
+    assert run(script) == 0
+    assert not folder.has("secrets") and "`id`" not in script
+    text = Path(folder.file("task-0.out")).read_text(encoding="utf-8")
+    assert text == "it's \"$HOME\" `id`\na 'b' $c\n"
+
+
+def test_gang_scripts_are_right_bash(folders: Folders) -> None:
+    tasks = [replace(tasks_on("a")[0], count=2, gpus=(3, 1)), *tasks_on("b")]
+    wanted = order("j-1", Recipe(run="true", setup="true"), tasks=tasks)
+    folder, script = laid_out(folders, wanted)
+    node = Path(folder.file("node.sh")).read_text(encoding="utf-8")
+    for text in (script, node):
+        checked = subprocess.run(
+            ["bash", "-n"], input=text, text=True, capture_output=True, check=False
+        )
+        assert (checked.returncode, checked.stderr) == (0, "")
+    assert "own_devices 1\n" in node and "own_devices 0\n" in node
+
+
+# -- what is asked for -----------------------------------------------------------------------------
+
+
+def node(gres: str) -> SlurmNode:
+    return SlurmNode(
+        name="n",
+        cpus=8,
+        memory_mib=1,
+        disk_mib=0,
+        gres=parse_gres(gres),
+        features=(),
+        partitions=(),
+        states=frozenset({"IDLE"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("gres", "wanted"),
+    [
+        ("gpu:t4:4", "gpu:t4:2"),
+        ("gpu:4", "gpu:2"),
+        ("gpu:t4:2,gpu:a100:2", "gpu:2"),
+        ("gpu:t4-0:1,gpu:t4-1:1,gpu:t4-2:1", "gpu:t4-0:1,gpu:t4-2:1"),
+    ],
+)
+def test_gpus_are_asked_for_as_exactly_as_slurm_allows(gres: str, wanted: str) -> None:
+    task = Task(group="main", node="n", count=1, gpus=(2, 0))
+    assert gres_of([task], node(gres)) == wanted
+
+
+def test_shares_are_rounded_up_to_shards_and_need_some() -> None:
+    task = Task(
+        group="main", node="n", count=1, shares=(ShareUse(gpu=0, percent=30, memory_mib=0),)
+    )
+    assert gres_of([task], node("gpu:t4:2,shard:8")) == "shard:2"
+    with pytest.raises(EngineFault, match="no shards on n"):
+        gres_of([task], node("gpu:t4:2"))
+
+
+def test_nodes_alike_are_one_part_and_the_first_leads() -> None:
+    tasks = [
+        Task(group="x", node="b", count=1, cpu_milli=1_500),
+        Task(group="y", node="a", count=1, gpus=(0,)),
+        Task(group="y", node="c", count=2, cpu_milli=2_000),
+    ]
+    parts = parts_of(order("j-1", "true", tasks=tasks), {})
+    assert [(part.nodes, part.cpus, part.gres) for part in parts] == [
+        (("b", "c"), 2, ""),
+        (("a",), 1, "gpu:1"),
+    ]
+
+
+def test_both_ways_in_ask_for_the_same() -> None:
+    part = Part(nodes=("a", "b"), cpus=3, memory_mib=500, gres="gpu:t4:1")
+    request = JobRequest(name="n", comment="c", parts=(part,), minutes=9, partition="p", qos="q")
+    assert request_from(request.as_record()) == request
+    rest, words = rest_properties(request, part), list(sbatch_words(request, part))
+    assert (rest["nodelist"], rest["nodes"], rest["cpus_per_task"]) == ("a,b", [2, 2], 3)
+    assert (rest["requeue"], rest["time_limit"], rest["memory_per_node"]) == (False, 9, 500)
+    for word in ("--nodelist=a,b", "--cpus-per-task=3", "--no-requeue", "--time=9", "--mem=500"):
+        assert word in words
+    assert "--qos=q" in words and "account" not in rest
+
+
+# -- what is judged --------------------------------------------------------------------------------
+
+GONE = Circumstances(missing_seconds=100.0, patience_seconds=15.0, slurm_forgot=False)
+JUST_NOW = replace(GONE, missing_seconds=0.5)
+
+
+def followed(folders: Folders, *, ran: bool) -> Followed:
+    folder = folders.of(ref("j-1"))
+    folder.make(1)
+    if ran:
+        folder.write("taken", "77\n")
+    return Followed(ref=ref("j-1"), folder=folder, ids=["77"], submissions=1)
+
+
+def test_what_never_ran_and_was_forgotten_is_sent_again(folders: Folders) -> None:
+    found = verdict(followed(folders, ran=False), None, JUST_NOW)
+    assert found.submit_again and found.ended is None
+    often = followed(folders, ran=False)
+    often.submissions = MOST_SUBMISSIONS
+    assert verdict(often, None, GONE).ended is not None
+
+
+def test_what_ran_and_was_forgotten_is_given_time_and_then_lost(folders: Folders) -> None:
+    one = followed(folders, ran=True)
+    assert verdict(one, None, JUST_NOW) == verdict(
+        one, Fate(state="RUNNING", code=0, signal=0), JUST_NOW
+    )
+    lost = verdict(one, None, GONE).ended
+    assert lost is not None and lost.code is None and "lost" in lost.detail
+    assert not verdict(one, None, GONE).submit_again
+
+
+def test_success_is_only_what_the_script_says(folders: Folders) -> None:
+    done = Fate(state="COMPLETED", code=0, signal=0)
+    one = followed(folders, ran=True)
+    early = replace(GONE, missing_seconds=LATE_SECONDS / 2)
+    assert verdict(one, done, early).ended is None
+    late = verdict(one, done, GONE).ended
+    assert late is not None and late.code is None and "lost" in late.detail
+
+
+def test_a_lost_node_is_told_and_what_had_not_begun_is_sent_again(folders: Folders) -> None:
+    fate = Fate(state="NODE_FAIL", code=0, signal=0, nodes=("t4-1",))
+    assert verdict(followed(folders, ran=False), fate, GONE).submit_again
+    found = verdict(followed(folders, ran=True), fate, GONE)
+    assert found.node_lost and found.ended is not None
+
+
+def test_a_cancelled_job_is_sent_again_only_when_slurm_confuses_jobs(folders: Folders) -> None:
+    fate = Fate(state="CANCELLED", code=0, signal=0)
+    one = followed(folders, ran=False)
+    ended = verdict(one, fate, GONE).ended
+    assert ended is not None and "not by Bursar" in ended.detail
+    assert verdict(one, fate, replace(GONE, slurm_forgot=True)).submit_again
+    assert verdict(one, replace(fate, nodes=("t4-1",)), GONE).submit_again
+
+
+def test_the_end_that_was_ordered_says_so(folders: Folders) -> None:
+    one = followed(folders, ran=True)
+    one.stop = StopState(grace_seconds=30, kill_at=0.0, asked=True)
+    record = EndRecord(at_ms=1, code=143, told="TERM", detail="")
+    how = exit_of(record, one, None)
+    assert (how.code, how.signal, how.detail) == (None, 15, "stopped as ordered, ended within 30 s")
+    one.stop.killed = True
+    killed = verdict(one, Fate(state="FAILED", code=0, signal=9), GONE).ended
+    assert (
+        killed is not None
+        and killed.signal == 9
+        and "killed after a grace of 30 s" in killed.detail
+    )

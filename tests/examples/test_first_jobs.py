@@ -1,0 +1,33 @@
+"""What ``make run`` says: what was submitted, and what to type next, at this start and every other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bursar.ports import JobFilter
+from bursar.wiring import first_jobs
+from tests.control.stand import Stand, until
+
+SWEEP = "name: sweep\nqueue: retraining\narray: 3\nresources: {accelerators: 'T4:1'}\nrun: 'true'\n"
+
+
+def test_every_start_says_what_to_type_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_jobs, "BETWEEN_FILES_SECONDS", 0.01)
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "1-sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    stand = Stand(tmp_path)
+    starts: list[list[str]] = []
+    for _ in range(2):
+        said: list[str] = []
+        with stand.plane() as plane, first_jobs.submitting(plane, folder, said.append):
+            until(lambda: first_jobs.WHAT_NEXT in said, "it says what to type")  # noqa: B023
+            (array,) = {job.id.partition("[")[0] for job in plane.reader.jobs(JobFilter())}
+        starts.append(said)
+    submitted = f"submitted 1-sweep.yaml to retraining: {array}, an array of 3 jobs"
+    known = "3 jobs are known from before, 0 of them over"
+    assert [said[0] for said in starts] == [submitted, known]

@@ -1,0 +1,61 @@
+"""Values that are made often are as frozen, as equal and as strict as any others."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, dataclass, field, replace
+
+import pytest
+
+from bursar.model.made_often import made_often
+
+
+@made_often
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """Anything with a field of each kind."""
+
+    number: int
+    weight: int = 7
+    labels: list[str] = field(default_factory=list)
+
+
+def test_fields_have_what_was_given_or_their_defaults() -> None:
+    parcel = Parcel(number=1)
+    assert (parcel.number, parcel.weight, parcel.labels) == (1, 7, [])
+    assert repr(Parcel(number=1, weight=2)) == "Parcel(number=1, weight=2, labels=[])"
+
+
+def test_each_has_a_default_of_its_own() -> None:
+    assert Parcel(number=1).labels is not Parcel(number=1).labels
+
+
+def test_it_is_frozen_once_it_is_made() -> None:
+    parcel = Parcel(number=1)
+    assert type(parcel) is Parcel
+    with pytest.raises(FrozenInstanceError):
+        parcel.number = 2  # type: ignore[misc]
+
+
+def test_equal_fields_are_equal_values() -> None:
+    assert Parcel(number=1, labels=["a"]) == Parcel(number=1, labels=["a"])
+    assert Parcel(number=1) != Parcel(number=2)
+
+
+def test_copies_are_equal_and_frozen() -> None:
+    parcel = Parcel(number=1, labels=["a"])
+    for other in (
+        copy.deepcopy(parcel),
+        pickle.loads(pickle.dumps(parcel)),
+        replace(parcel, weight=7),
+    ):
+        assert other == parcel
+        assert type(other) is Parcel
+
+
+def test_what_is_missing_or_unknown_is_named() -> None:
+    with pytest.raises(TypeError, match="number"):
+        Parcel(weight=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="size"):
+        Parcel(number=1, size=2)  # type: ignore[call-arg]

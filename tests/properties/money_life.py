@@ -1,0 +1,261 @@
+"""A fleet under hard budgets from minute to minute: jobs are let in, run, and are stopped at their ceilings.
+
+Engines are as slow as they may be: a start takes its whole allowance, a stop the whole grace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+
+from bursar.accounting.budget import Standing
+from bursar.accounting.ledger import Ledger
+from bursar.control.budget_door import STARTING_MS, BudgetDoor
+from bursar.control.live_books import LiveBooks
+from bursar.core.attempt_limits import paid_grace_ms
+from bursar.core.check import require_sound
+from bursar.core.cycle import decide
+from bursar.core.line import JobRecord
+from bursar.core.orders import events_for
+from bursar.core.state import FleetState
+from bursar.model import event as ev
+from bursar.model.errors import UserError
+from bursar.model.fleet import Market
+from bursar.model.job import Constraints, JobSpec, JobState
+from bursar.model.policy import Policies, PreemptionLimits
+from bursar.model.tenant import Budget, BudgetAction, BudgetPeriod, BudgetStep, Enforcement, Tenant
+from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, USD_MICRO
+from bursar.testing import fleet_of, job, mig_job, mps_job, pool, queue, submission, tenant
+
+BEGAN_MS = 20_000 * DAY_MS + 21 * HOUR_MS
+"""Not long before a midnight: days end within a play."""
+POOLS = (pool("dear", gpus=4, usd_per_node_hour=31.37), pool("spot", market=Market.SPOT, gpus=8))
+OWNED = "a100-80gb/owned"
+GRACE_SECONDS = 30
+
+
+EARLY_STEPS = tuple(
+    BudgetStep(at_percent=percent, action=action)
+    for percent, action in zip((5, 10, 20, 40, 60), BudgetAction, strict=True)
+)
+"""All five, and so low that plays come to them."""
+Report = (
+    ev.AttemptStarted
+    | ev.CheckpointSaved
+    | ev.AttemptSucceeded
+    | ev.AttemptFailed
+    | ev.AttemptPreempted
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that happens. ``number`` chooses whom it happens to, or how much."""
+
+    verb: str
+    number: int = 0
+    spec: JobSpec | None = None
+
+
+@st.composite
+def asked_for(draw: st.DrawFn) -> JobSpec:
+    """What somebody submits: whole GPUs, slices or shares, with a limit of time, money or both."""
+    sort = draw(st.sampled_from(["whole", "gang", "slice", "share"]))
+    spec = {
+        "whole": lambda: job(
+            "whole", gpus=draw(st.integers(1, 4)), memory_gib=draw(st.integers(1, 900))
+        ),
+        "gang": lambda: job(
+            "gang", gpus=1, tasks=draw(st.integers(2, 4)), cpu=draw(st.integers(1, 40))
+        ),
+        "slice": lambda: mig_job("slice", "3g.40gb"),
+        "share": lambda: mps_job("share", draw(st.integers(1, 100))),
+    }[sort]()
+    minutes = draw(st.none() | st.integers(1, 300))
+    cents = draw(st.none() | st.integers(100, 3_000))
+    return replace(
+        spec,
+        queue=draw(st.sampled_from(["vision", "language"])),
+        max_run_ms=None if minutes is None else minutes * MINUTE_MS,
+        max_cost_micro_usd=None if cents is None else cents * USD_MICRO // 100,
+        retries=draw(st.integers(0, 2)),
+        preemptible=draw(st.booleans()),
+        constraints=Constraints(markets=(Market.OWNED, Market.SPOT)),
+    )
+
+
+def acts() -> st.SearchStrategy[list[Act]]:
+    verbs = st.sampled_from(["finish", "fail", "cancel", "save", "lose node", "price"])
+    return st.lists(
+        st.builds(Act, st.just("submit"), st.just(0), asked_for())
+        | st.builds(Act, st.just("wait"), st.integers(1, 100))
+        | st.builds(Act, verbs, st.integers(0, 9)),
+        min_size=6,
+        max_size=40,
+    )
+
+
+def tenants(lab_usd: int, vision_usd: int | None, period: BudgetPeriod) -> tuple[Tenant, ...]:
+    """A lab with two queues and a hard budget; one of its queues may have a smaller one of its own."""
+    hard = Budget(amount_micro_usd=lab_usd * USD_MICRO, period=period, enforcement=Enforcement.HARD)
+    vision = queue("vision", "lab", {OWNED: 2})
+    if vision_usd is not None:
+        vision = replace(vision, budget=replace(hard, amount_micro_usd=vision_usd * USD_MICRO))
+    return (replace(tenant("lab"), budget=hard), vision, queue("language", "lab", {OWNED: 2}))
+
+
+@dataclass
+class Life:
+    """State, books and log go on together, as they do in a control plane."""
+
+    tenants: tuple[Tenant, ...]
+    now_ms: int = BEGAN_MS
+    log: list[ev.LoggedEvent] = field(default_factory=list)
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        limits = PreemptionLimits(minimum_run_ms=0)
+        policies = Policies(preemption=limits)
+        fleet = fleet_of(*POOLS)
+        self.state = FleetState(fleet, self.tenants, policies)
+        self.books = LiveBooks()
+        declared = ev.FleetDeclared(
+            at_ms=self.now_ms, fleet=fleet, tenants=self.tenants, policies=policies
+        )
+        self.log.append(declared)
+        self.books.apply(declared)
+        self.ends: dict[str, int] = {}
+        self.starts: dict[str, int] = {}
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.books.ledger
+
+    def standings(self) -> list[Standing]:
+        return self.books.budgets.standings(self.now_ms)
+
+    def apply(self, event: ev.Event) -> None:
+        self.state.apply(event)
+        self.books.apply(event)
+        self.log.append(event)
+
+    # -- what happens ----------------------------------------------------------------------------
+
+    def act(self, act: Act) -> None:
+        match act.verb:
+            case "submit":
+                assert act.spec is not None
+                self.ask(act.spec)
+            case "wait":
+                self.wait(act.number * 7 * MINUTE_MS // 3)
+            case "lose node":
+                nodes = sorted(self.state.pool_of_node)
+                if len(nodes) > 1:
+                    node = nodes[act.number % len(nodes)]
+                    self.apply(ev.NodeLost(at_ms=self.now_ms, node=node))
+            case "price":
+                self.change_price(act.number)
+            case _:
+                self._happen_to_a_job(act)
+        self.settle()
+
+    def change_price(self, number: int) -> None:
+        """A pool becomes up to three tenths dearer than it was at first, or cheaper."""
+        first = fleet_of(*POOLS).pools[number % 2]
+        price = first.node_micro_usd_per_hour * (85 + 5 * number) // 100
+        self.apply(
+            ev.PriceChanged(at_ms=self.now_ms, pool=first.name, node_micro_usd_per_hour=price)
+        )
+
+    def ask(self, spec: JobSpec) -> None:
+        """Somebody submits; three at once, to one group."""
+        door = BudgetDoor(self.books.budgets, self.state, self.now_ms)
+        let_in: list[ev.JobSubmitted] = []
+        for number in range(3):
+            made: tuple[ev.JobSubmitted, ...] = (
+                submission(self.state, spec, f"j{len(self.log)}-{number}", self.now_ms),
+            )
+            try:
+                made = door.with_holds(made, GRACE_SECONDS)
+                door.let_in(made)
+            except UserError:
+                self.refused += 1
+                continue
+            let_in += made
+        for event in let_in:
+            self.apply(event)
+
+    def _happen_to_a_job(self, act: Act) -> None:
+        live = self.state.live()
+        jobs = live if act.verb in ("finish", "fail", "save") else list(self.state.jobs.values())
+        if not jobs:
+            return
+        record = sorted(jobs, key=lambda one: one.id)[act.number % len(jobs)]
+        match act.verb:
+            case "cancel":
+                self.apply(ev.JobCancelled(at_ms=self.now_ms, job_id=record.id))
+            case "save":
+                self.report(ev.CheckpointSaved, record)
+            case "finish":
+                self.report(ev.AttemptSucceeded, record)
+            case _:
+                failed = not record.told_to_stop
+                self.report(ev.AttemptFailed if failed else ev.AttemptPreempted, record)
+
+    def report(self, kind: type[Report], record: JobRecord) -> None:
+        """What an engine says of an attempt."""
+        self.apply(kind(at_ms=self.now_ms, job_id=record.id, attempt=record.attempt))
+
+    def settle(self) -> None:
+        """What a writer does in a turn: look at budgets, decide, check, carry out."""
+        for change in self.books.budgets.look(self.state.budgets.levels, self.now_ms):
+            self.apply(change)
+        for _ in range(3):
+            decisions = decide(self.state, self.now_ms)
+            require_sound(self.state, decisions, self.now_ms, thorough=True)
+            for decision in decisions:
+                for event in events_for(decision, self.now_ms):
+                    self.apply(event)
+        for record in self.state.live():
+            key = f"{record.id}/{record.attempt}"
+            if record.state is JobState.STARTING:
+                self.starts.setdefault(key, self.now_ms + STARTING_MS)
+            if record.told_to_stop:
+                grace_ms, paid_ms = GRACE_SECONDS * SECOND_MS, paid_grace_ms(record, self.now_ms)
+                grace_ms = grace_ms if paid_ms is None else min(grace_ms, paid_ms)
+                self.ends.setdefault(key, self.now_ms + grace_ms)
+
+    def wait(self, duration_ms: int) -> None:
+        """Time passes, and everything that is due happens when it is due."""
+        until_ms = self.now_ms + duration_ms
+        while self.now_ms < until_ms:
+            self.now_ms = min(until_ms, *self._moments())
+            self._engines_report()
+            self.settle()
+
+    def _moments(self) -> list[int]:
+        due = [at_ms for at_ms, _ in self.state.limits[:1]]
+        due += [*self.ends.values(), *self.starts.values(), self.books.budgets.next_look_ms]
+        return [max(self.now_ms + 1, one) for one in due]
+
+    def _engines_report(self) -> None:
+        for record in self.state.live():
+            key = f"{record.id}/{record.attempt}"
+            if self.starts.get(key, self.now_ms + 1) <= self.now_ms:
+                del self.starts[key]
+                if record.state is JobState.STARTING:
+                    self.report(ev.AttemptStarted, record)
+            if self.ends.get(key, self.now_ms + 1) <= self.now_ms:
+                self.report(ev.AttemptPreempted, record)
+        live = {f"{one.id}/{one.attempt}" for one in self.state.live()}
+        self.ends = {key: at_ms for key, at_ms in self.ends.items() if key in live}
+        self.starts = {key: at_ms for key, at_ms in self.starts.items() if key in live}
+
+    def end_everything(self) -> None:
+        """Nobody wants anything any more."""
+        for job_id in sorted(self.state.jobs):
+            if job_id in self.state.jobs:
+                self.apply(ev.JobCancelled(at_ms=self.now_ms, job_id=job_id))
+        self.settle()
+        self.wait(HOUR_MS)

@@ -1,0 +1,117 @@
+"""Whatever is submitted and happens, a hard budget is not overdrawn, and its numbers are the books'."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bursar.accounting.entry import OF_QUEUES
+from bursar.control.live_books import LiveBooks
+from bursar.model.event import BudgetLevelChanged, FleetDeclared
+from bursar.model.tenant import BudgetPeriod, Tenant
+from tests.properties.money_life import Act, Life, acts, tenants
+from tests.properties.plays import ANY_SCRIPT, Play, Script
+
+TREES = st.builds(
+    tenants,
+    st.integers(1, 60),
+    st.none() | st.integers(1, 40),
+    st.sampled_from([BudgetPeriod.DAY, BudgetPeriod.MONTH]),
+)
+
+
+def lived(tree: tuple[Tenant, ...], plan: list[Act]) -> Life:
+    life = Life(tree)
+    for act in plan:
+        life.act(act)
+    return life
+
+
+@given(TREES, acts())
+def test_what_is_committed_never_exceeds_a_hard_budget(
+    tree: tuple[Tenant, ...], plan: list[Act]
+) -> None:
+    life = Life(tree)
+    for act in plan:
+        life.act(act)
+        for one in life.standings():
+            assert one.committed_micro_usd <= one.amount_micro_usd, (act, one)
+            quick = life.books.budgets.committed(one.tenant, life.now_ms)
+            assert quick.micro_usd >= one.committed_micro_usd - len(life.state.jobs), (act, one)
+
+
+@given(TREES, acts())
+def test_when_all_is_over_nothing_is_held_and_every_view_agrees(
+    tree: tuple[Tenant, ...], plan: list[Act]
+) -> None:
+    life = lived(tree, plan)
+    life.end_everything()
+    assert not life.state.jobs
+    spending, books = life.books.spending, life.books.books_at(life.now_ms)
+    assert not spending.holds and not any(spending.held.values())
+    assert not any(spending.unheld.values())
+    by_job, by_queue = books.by_job(), books.by_queue()
+    by_day = books.by_day(OF_QUEUES)
+    fleet = sum(amount for kind, amount in books.by_kind().items() if kind in OF_QUEUES)
+    assert sum(by_job.values()) == sum(by_queue.values()) == sum(by_day.values()) == fleet
+    assert {queue: sum(days.values()) for queue, days in spending.days.items()} == by_queue
+    days: dict[int, int] = {}
+    for of_queue in spending.days.values():
+        for day_ms, amount in of_queue.items():
+            days[day_ms] = days.get(day_ms, 0) + amount
+    assert days == by_day
+    for one in life.standings():
+        queues = life.books.budgets.tree.queues[one.tenant]
+        spent = sum(
+            amount
+            for queue in queues
+            for day_ms, amount in spending.days.get(queue, {}).items()
+            if one.period_start_ms <= day_ms < one.period_end_ms
+        )
+        assert one.spent_micro_usd == spent and one.held_micro_usd == 0
+
+
+@given(TREES, acts())
+def test_replaying_the_log_gives_the_same_levels_and_holds(
+    tree: tuple[Tenant, ...], plan: list[Act]
+) -> None:
+    life = lived(tree, plan)
+    again, known = LiveBooks(), {}
+    for event in life.log:
+        if isinstance(event, BudgetLevelChanged):
+            found = again.budgets.standings(event.at_ms)
+            (one,) = (standing for standing in found if standing.tenant == event.tenant)
+            assert (one.level, one.spent_micro_usd) == (event.level, event.spent_micro_usd)
+            known[event.tenant] = event
+        again.apply(event)
+    assert known == life.state.budgets.levels
+    assert again.spending.carry() == life.books.spending.carry()
+
+
+@given(TREES, acts(), st.integers(0, 200))
+def test_budgets_go_on_from_anywhere(tree: tuple[Tenant, ...], plan: list[Act], cut: int) -> None:
+    life = lived(tree, plan)
+    first = LiveBooks()
+    for event in life.log[:cut]:
+        first.apply(event)
+    second = LiveBooks.bring_in(json.loads(json.dumps(first.carry())))
+    second.budgets.set_tenants(tree if cut else ())
+    for event in life.log[cut:]:
+        second.apply(event)
+    assert isinstance(life.log[0], FleetDeclared)
+    assert second.budgets.standings(life.now_ms) == life.standings()
+
+
+@given(ANY_SCRIPT)
+def test_the_ledger_and_the_state_agree_on_who_is_over(script: Script) -> None:
+    play, world = Play(script.world).run(script), script.world
+    declared = FleetDeclared(
+        at_ms=0, fleet=world.fleet, tenants=tuple(world.tenants), policies=world.policies
+    )
+    books = LiveBooks()
+    for event in (declared, *play.stage.log):
+        books.apply(event)
+    assert books.ledger.meter.jobs.keys() == play.stage.state.jobs.keys()
+    assert sum(books.spending.unheld.values()) == len(play.stage.state.jobs)

@@ -1,0 +1,147 @@
+"""One job with a deadline on spot nodes that come and go, through the whole loop, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from bursar.core.check import require_sound
+from bursar.model.event import (
+    AttemptAssigned,
+    AttemptFailed,
+    AttemptPreempted,
+    AttemptStopping,
+    AttemptSucceeded,
+    Event,
+    JobSubmitted,
+    NodeAdded,
+    NodeLost,
+)
+from bursar.model.fleet import Fleet, Market, Node
+from bursar.model.job import Checkpoint, JobSpec
+from bursar.model.policy import Policies
+from bursar.model.units import HOUR_MS
+from bursar.simulate.loop import Simulation
+from bursar.simulate.scenario import Delays, Scenario
+from bursar.testing import fleet_of, job, pool, queue
+
+STEADY_USD, SPOT_USD = 3.06, 0.9731
+Spells = Sequence[tuple[int, bool]]
+"""At each moment, whether there is room from then on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """A job, its deadline counted from its submission, and how it saves."""
+
+    submitted_ms: int
+    hours: float
+    within_ms: int
+    checkpoint: Checkpoint
+
+    @property
+    def spec(self) -> JobSpec:
+        spec = job(
+            "timed",
+            hours=self.hours,
+            markets=(Market.SPOT, Market.ON_DEMAND),
+            checkpoint=self.checkpoint,
+        )
+        return replace(spec, deadline_ms=self.submitted_ms + self.within_ms)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it."""
+
+    usd: float = 0.0
+    steady_hours: float = 0.0
+    moves: int = 0
+    losses: int = 0
+    done_ms: int | None = None
+
+
+def fleet_with(zones: Sequence[str]) -> Fleet:
+    """One steady node and one spot node in each zone, of one GPU each."""
+    spot = [pool(zone, 1, gpus=1, market=Market.SPOT, usd_per_node_hour=SPOT_USD) for zone in zones]
+    steady = pool("steady", 1, gpus=1, market=Market.ON_DEMAND, usd_per_node_hour=STEADY_USD)
+    return fleet_of(steady, *spot)
+
+
+def events_of(zones: dict[str, Spells], timed: Timed) -> list[Event]:
+    """Spot nodes that come and go, and the one job."""
+    found: list[Event] = [
+        JobSubmitted(at_ms=timed.submitted_ms, job_id="timed", spec=timed.spec, priority=0)
+    ]
+    for zone, spells in zones.items():
+        node, is_there = Node(id=f"{zone}-0001", pool=zone), True
+        for at_ms, room in spells:
+            if room is not is_there:
+                found.append(
+                    NodeAdded(at_ms=at_ms, node=node)
+                    if room
+                    else NodeLost(at_ms=at_ms, node=node.id)
+                )
+                is_there = room
+    return sorted(found, key=lambda event: event.at_ms)
+
+
+def run(
+    zones: dict[str, Spells],
+    timed: Timed,
+    policies: Policies,
+    delays: Delays,
+    *,
+    check: bool = True,
+) -> Outcome:
+    """Until the job is done."""
+    scenario = Scenario(
+        fleet=fleet_with(sorted(zones)),
+        tenants=(queue(),),
+        policies=policies,
+        events=events_of(zones, timed),
+        delays=delays,
+    )
+    simulation = Simulation(scenario, check=require_sound if check else None)
+    outcome = Outcome()
+    held: AttemptAssigned | None = None
+    for step in simulation.steps():
+        for event in (*step.events, *step.committed):
+            if isinstance(event, AttemptAssigned):
+                held = event
+            elif held is not None and _ends(held, event):
+                _count(outcome, held, event.at_ms)
+                outcome.losses += isinstance(event, NodeLost)
+                held = None
+            outcome.moves += isinstance(event, AttemptStopping) and event.why == "move"
+            if isinstance(event, AttemptSucceeded):
+                outcome.done_ms = event.at_ms
+                return outcome
+    return outcome
+
+
+def _ends(held: AttemptAssigned, event: Event) -> bool:
+    if isinstance(event, NodeLost):
+        return event.node == held.placement.tasks[0].node
+    return isinstance(event, AttemptSucceeded | AttemptPreempted | AttemptFailed)
+
+
+def _count(outcome: Outcome, held: AttemptAssigned, at_ms: int) -> None:
+    hours = (at_ms - held.at_ms) / HOUR_MS
+    outcome.usd += hours * held.placement.micro_usd_per_hour / 1e6
+    outcome.steady_hours += hours * (held.placement.pool == "steady")
+
+
+def spells_by_chance(chance: Random, until_ms: int) -> Spells:
+    """Room and no room in turns, each of a length that differs from day to day."""
+
+    def draw() -> Iterator[tuple[int, bool]]:
+        mean_ms = {room: chance.choice([0.2, 0.7, 2, 6]) * HOUR_MS for room in (True, False)}
+        at_ms, room = 0, chance.random() < 0.5
+        while at_ms < until_ms:
+            yield at_ms, room
+            at_ms += max(1_000, round(chance.expovariate(1 / mean_ms[room])))
+            room = not room
+
+    return list(draw())

@@ -1,0 +1,130 @@
+"""Budgets in a simulated run: the same decisions, on the same steps, at the right time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bursar.accounting.ledger import replay
+from bursar.core.check import require_sound
+from bursar.model.event import (
+    AttemptAssigned,
+    AttemptStopping,
+    BudgetLevelChanged,
+    Event,
+    FleetDeclared,
+    JobSubmitted,
+)
+from bursar.model.job import Checkpoint, JobSpec
+from bursar.model.policy import Policies
+from bursar.model.tenant import Budget, BudgetAction, BudgetPeriod, BudgetStep, Tenant
+from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, USD_MICRO
+from bursar.simulate.loop import Simulation
+from bursar.simulate.scenario import Scenario
+from bursar.testing import fleet_of, job, pool, queue, tenant
+
+OWNED = "a100-80gb/owned"
+
+
+def steps(**said: int) -> tuple[BudgetStep, ...]:
+    """``block_new=50``: from 50 percent on nothing starts."""
+    return tuple(
+        BudgetStep(at_percent=percent, action=BudgetAction(name.replace("_", "-")))
+        for name, percent in said.items()
+    )
+
+
+def budgeted(usd: int, **said: int) -> tuple[Tenant, ...]:
+    """Research and product have four GPUs each and may borrow; research has a budget for each day."""
+    budget = Budget(amount_micro_usd=usd * USD_MICRO, period=BudgetPeriod.DAY, steps=steps(**said))
+    research = replace(queue("research", "acme", {OWNED: 4}), budget=budget)
+    return tenant("acme"), research, queue("product", "acme", {OWNED: 4})
+
+
+def play(tenants: tuple[Tenant, ...], *specs: tuple[int, JobSpec]) -> list[Event]:
+    """One node of eight GPUs at $16 an hour; everything that happens, checked at every step."""
+    events = [
+        JobSubmitted(at_ms=at_ms, job_id=spec.name, spec=spec, priority=0) for at_ms, spec in specs
+    ]
+    scenario = Scenario(fleet=fleet_of(pool("a100")), tenants=tenants, events=events)
+    simulation = Simulation(scenario, check=require_sound)
+    return [one for step in simulation.steps() for one in (*step.events, *step.committed)]
+
+
+def levels(log: list[Event]) -> list[tuple[int, int]]:
+    return [(one.at_ms, one.level) for one in log if isinstance(one, BudgetLevelChanged)]
+
+
+def starts(log: list[Event], job_id: str) -> list[int]:
+    return [one.at_ms for one in log if isinstance(one, AttemptAssigned) and one.job_id == job_id]
+
+
+def hours(name: str, gpus: int, run_hours: int) -> JobSpec:
+    """It saves its work, so that what was stopped can be finished in later periods."""
+    saved = Checkpoint(interval_ms=10 * MINUTE_MS)
+    return replace(job(name, gpus=gpus, queue="research", hours=run_hours), checkpoint=saved)
+
+
+def test_a_step_is_reached_to_the_second_when_the_money_is_spent() -> None:
+    log = play(budgeted(16, notify=50), (0, hours("a", 4, 3)))
+    at_ms, level = levels(log)[0]
+    assert level == 50
+    assert HOUR_MS <= at_ms <= HOUR_MS + SECOND_MS, "half of $16 is an hour of four GPUs"
+
+
+def test_what_is_blocked_starts_when_the_next_day_begins() -> None:
+    log = play(
+        budgeted(16, block_new=50), (0, hours("a", 4, 2)), (90 * MINUTE_MS, hours("b", 1, 1))
+    )
+    assert starts(log, "b") == [DAY_MS]
+    assert [level for _, level in levels(log)] == [50, 0]
+
+
+def test_nobody_starts_on_quota_of_others_once_borrowing_is_blocked() -> None:
+    log = play(
+        budgeted(16, block_borrowing=50),
+        (0, hours("a", 4, 1)),
+        (HOUR_MS + MINUTE_MS, hours("large", 8, 1)),
+        (HOUR_MS + 2 * MINUTE_MS, hours("small", 4, 1)),
+    )
+    assert starts(log, "large") == [DAY_MS], "eight GPUs are four of others"
+    assert starts(log, "small") == [HOUR_MS + 2 * MINUTE_MS]
+
+
+def test_what_is_preemptible_is_stopped_and_goes_on_in_the_next_period() -> None:
+    kept = replace(hours("kept", 1, 4), preemptible=False)
+    log = play(budgeted(16, stop_preemptible=50), (0, hours("a", 4, 3)), (0, kept))
+    stopped = {one.job_id for one in log if isinstance(one, AttemptStopping)}
+    assert stopped == {"a"}
+    assert len(starts(log, "kept")) == 1
+    assert starts(log, "a")[1] == DAY_MS
+
+
+def test_stop_all_stops_everything() -> None:
+    kept = replace(hours("kept", 1, 4), preemptible=False)
+    log = play(budgeted(16, stop_all=50), (0, hours("a", 4, 3)), (0, kept))
+    stopped = [one for one in log if isinstance(one, AttemptStopping)]
+    assert {one.job_id for one in stopped} == {"a", "kept"}
+    assert {one.why for one in stopped} == {"budget"}
+    assert starts(log, "kept")[1] == DAY_MS
+
+
+def test_the_levels_are_those_of_the_books() -> None:
+    tenants = budgeted(16, notify=25, block_borrowing=50, block_new=75)
+    jobs = [(number * 10 * MINUTE_MS, hours(f"j{number}", 1, 1)) for number in range(40)]
+    log = play(tenants, *jobs)
+    declared = FleetDeclared(
+        at_ms=0, fleet=fleet_of(pool("a100")), tenants=tenants, policies=Policies()
+    )
+    found = [one for one in log if isinstance(one, BudgetLevelChanged)]
+    assert [one.level for one in found][:3] == [25, 50, 75]
+    for one in found:
+        before = [event for event in log if event.at_ms <= one.at_ms]
+        books = replay([declared, *before], one.at_ms)
+        by_day = books.by_day({kind for kind in books.by_kind() if kind in ("usage", "waste")})
+        spent = by_day.get(one.period_start_ms, 0)
+        assert abs(spent - one.spent_micro_usd) <= 8, "a micro-dollar for each that runs"
+
+
+def test_a_job_that_can_never_start_does_not_keep_the_clock_running() -> None:
+    log = play(budgeted(16, block_new=50), (0, hours("a", 4, 2)), (0, hours("never", 800, 1)))
+    assert max(one.at_ms for one in log) <= 2 * DAY_MS
