@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from bursar.core import forecast as forecast_module
 from bursar.core.expected_ends import LEAVES_MS, Odds
 from bursar.core.forecast import forecast
-from bursar.core.lifecycle import LIVE
 from bursar.model.errors import UserError
 from bursar.model.event import NodeDrained
 from bursar.model.explanation import Basis
 from bursar.model.job import JobSpec
+from bursar.model.lifecycle import LIVE
 from bursar.model.policy import BackfillPolicy, Policies
 from bursar.model.units import HOUR_MS, MINUTE_MS
 from bursar.testing import Stage, fleet_of, job, mig_job, pool, queue, quota, state_of, tenant

@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 from hypothesis import given
 
-from bursar.core import lifecycle
 from bursar.core.state import FleetState
 from bursar.model import event as ev
+from bursar.model import lifecycle
 from bursar.model.attempt import Exit
 from bursar.model.errors import BrokenInvariant
 from bursar.model.job import OVER, JobState

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from bursar.control.group import Group
 from bursar.control.loop import engine_of
 from bursar.control.requests import Answer, did
-from bursar.core.lifecycle import LIVE
 from bursar.model.errors import EngineFault, UserError
 from bursar.model.fleet import EngineKind
 from bursar.model.identity import Identity
+from bursar.model.lifecycle import LIVE
 from bursar.model.report import Report
 from bursar.ports import Engine, Interruptible, InterruptionSource
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from bursar.core.attempt_limits import write_limit
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.notices import MOST_UNPROMPTED, Ending, is_newer, is_news, why_it_stopped
 from bursar.core.state import FleetState
@@ -14,6 +13,7 @@ from bursar.model import event as ev
 from bursar.model.attempt import PREEMPTED_EXIT, Exit
 from bursar.model.fleet import Fleet
 from bursar.model.job import JobState
+from bursar.model.lifecycle import LIVE
 from bursar.model.report import (
     CheckpointReported,
     ForeignSeen,

@@ -17,7 +17,6 @@ from heapq import heappop, heappush
 
 from bursar.core.attempt_limits import with_ceiling
 from bursar.core.experience import STEPS, step_begins_ms, step_of
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import FAR_FUTURE_MS, JobRecord
 from bursar.core.state import FleetState
 from bursar.model.event import (
@@ -30,6 +29,7 @@ from bursar.model.event import (
     PriceChanged,
 )
 from bursar.model.job import JobState
+from bursar.model.lifecycle import LIVE
 from bursar.model.policy import OrderTerm, Policies, WithinQueue
 from bursar.model.units import MILLI
 

@@ -16,10 +16,10 @@ from bursar.core.alarms import (
     wakes_after_start,
     wakes_after_submission,
 )
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.state import FleetState
 from bursar.model.job import JobState
+from bursar.model.lifecycle import LIVE
 
 
 def wakes_from(state: FleetState, now_ms: int) -> list[Wake]:

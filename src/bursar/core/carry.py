@@ -9,7 +9,6 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import Claim, JobRecord, rank_of
 from bursar.core.state import FleetState
 from bursar.model import event as ev
@@ -23,6 +22,7 @@ from bursar.model.carried import (
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Node
 from bursar.model.job import JobState
+from bursar.model.lifecycle import LIVE
 from bursar.model.reshape import reshaped
 
 # -- out -------------------------------------------------------------------------------------------

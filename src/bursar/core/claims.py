@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bursar.core.draft import Draft
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.over_budget import give_up_places
 from bursar.core.placement import find_room
 from bursar.core.why import over_quota
 from bursar.model.decision import ReleaseRoom
+from bursar.model.lifecycle import LIVE
 from bursar.model.reason import PlaceLost, Reason, WaitsForVictims
 
 

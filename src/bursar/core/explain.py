@@ -13,7 +13,6 @@ from bursar.core.cycle import decide
 from bursar.core.expected_ends import Odds, expected_end_ms
 from bursar.core.forecast import forecast_record
 from bursar.core.holders import who_holds
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.lookup import find_record
 from bursar.core.notices import notice_on
@@ -24,6 +23,7 @@ from bursar.core.swap import can_be_swapped
 from bursar.model.decision import ClaimRoom, Decision, Hold, StartJob
 from bursar.model.explanation import Basis, Explanation, Forecast
 from bursar.model.job import GpuRequest, JobSpec, MigSlice, MpsShare, WholeGpus
+from bursar.model.lifecycle import LIVE
 from bursar.model.reason import Reason, WaitsForSpot
 from bursar.model.units import MILLI, write_gpus
 

@@ -11,10 +11,10 @@ from bursar.core.admission.job_rules import mig_profiles_exist
 from bursar.core.admission.place_rules import PLACE_RULES
 from bursar.core.admission.room_rules import room_problems
 from bursar.core.charge import quota_request
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.state import FleetState
 from bursar.model.fleet import Fleet
+from bursar.model.lifecycle import LIVE
 from bursar.model.policy import Policies
 from bursar.model.reason import write_amount
 from bursar.model.reshape import reshaped

@@ -15,7 +15,6 @@ from bursar.core.ahead import Ahead, node_part, size_of, stands_before
 from bursar.core.charge import gpu_milli_held
 from bursar.core.cycle import decide
 from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, remaining_run_ms
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord
 from bursar.core.lookup import find_record
 from bursar.core.pool import PoolState
@@ -24,6 +23,7 @@ from bursar.core.state import FleetState
 from bursar.model.decision import ClaimRoom, StartJob
 from bursar.model.explanation import Basis, Forecast
 from bursar.model.job import JobState
+from bursar.model.lifecycle import LIVE
 from bursar.model.reason import OverBudget
 
 LONGEST_CHAIN = 2

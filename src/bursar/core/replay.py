@@ -21,13 +21,13 @@ from bursar.core.draft import Draft, credits_of
 from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, remaining_run_ms
 from bursar.core.kept import KeptReservations
 from bursar.core.levels import levels_of, order_for
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord, KindLine
 from bursar.core.placement import find_room
 from bursar.core.pool import PoolState
 from bursar.core.state import FleetState
 from bursar.model.attempt import Placement
 from bursar.model.decision import ClaimRoom, StartJob
+from bursar.model.lifecycle import LIVE
 from bursar.model.tenant import FlavorResource, Queueing
 
 SMALL_WORLD = 256

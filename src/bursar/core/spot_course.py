@@ -24,13 +24,13 @@ from bursar.core.deadline import (
 from bursar.core.deadline.expected_cost import best_offer
 from bursar.core.deadline.safety import may_spend_the_tick
 from bursar.core.draft import Draft
-from bursar.core.lifecycle import LIVE
 from bursar.core.line import JobRecord, work_ms
 from bursar.core.notices import notice_on
 from bursar.core.placement import find_room
 from bursar.core.shape import PoolFit, ShapePlan
 from bursar.core.state import FleetState
 from bursar.core.steered import work_of
+from bursar.model.lifecycle import LIVE
 from bursar.model.policy import DeadlineRule
 from bursar.model.reason import WaitsForSpot
 from bursar.model.units import round_up_run_time_ms

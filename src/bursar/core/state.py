@@ -13,7 +13,6 @@ from bursar.core.attempt_limits import charged_micro_usd, limit_at_ms, reprice
 from bursar.core.budget_rules import BudgetRules, quota_tree
 from bursar.core.charge_book import Charge, ChargeBook
 from bursar.core.finished import FinishedJobs
-from bursar.core.lifecycle import LIVE, NEXT, next_state
 from bursar.core.line import (
     Claim,
     JobRecord,
@@ -35,6 +34,7 @@ from bursar.model.decision import Hold, StopReason
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet import Cluster, Fleet, Node
 from bursar.model.job import OVER, JobState
+from bursar.model.lifecycle import LIVE, NEXT, next_state
 from bursar.model.policy import LEARNING_PLACEMENTS, Policies
 from bursar.model.tenant import FlavorResource, Tenant
 

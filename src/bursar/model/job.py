@@ -150,7 +150,7 @@ class JobSpec:
 
 
 class JobState(StrEnum):
-    """Where a job is in its life. ``core/lifecycle.py`` holds the table of moves."""
+    """Where a job is in its life. ``lifecycle.py`` holds the table of moves."""
 
     BLOCKED = "blocked"
     QUEUED = "queued"

@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
 from bursar.model import event as ev
 from bursar.model.job import JobState
+from bursar.model.lifecycle import LIVE
 from bursar.store.encoding import node_mark
-from bursar.store.projection import LIVE, AttemptFacts, JobFacts, Rows
+from bursar.store.projection import AttemptFacts, JobFacts, Rows
 from bursar.store.schema import attempts, jobs, waits
 
 AT_ONCE = 500

@@ -2,8 +2,8 @@
 
 Rows are immutable; folding an event puts new ones in the place of old ones. Which rows an event can
 touch is known before it is folded (``gather.py``), so a batch is folded in memory and what changed is
-written at once. The states are those of the core's lifecycle: the core keeps a job's whole life, this
-keeps what the tables show of it, and the tests hold the two against each other.
+written at once. The core keeps a job's whole life, this keeps what the tables show of it; both move by the
+one table of ``model/lifecycle.py``, and the tests hold the two against each other.
 """
 
 from __future__ import annotations
@@ -15,34 +15,8 @@ from bursar.model import event as ev
 from bursar.model.attempt import Exit
 from bursar.model.errors import BrokenInvariant
 from bursar.model.job import OVER, JobState
+from bursar.model.lifecycle import LIVE, next_state
 from bursar.store.encoding import node_mark, placement_text, storable
-
-LIVE = frozenset(
-    {
-        JobState.STARTING,
-        JobState.RUNNING,
-        JobState.STOPPING,
-        JobState.CANCELLING,
-        JobState.EXPIRING,
-    }
-)
-"""States in which an attempt holds room."""
-
-MOVES: dict[tuple[JobState, type], JobState] = {
-    (JobState.BLOCKED, ev.JobCancelled): JobState.CANCELLED,
-    (JobState.QUEUED, ev.JobCancelled): JobState.CANCELLED,
-    (JobState.QUEUED, ev.AttemptAssigned): JobState.STARTING,
-    (JobState.STARTING, ev.AttemptStarted): JobState.RUNNING,
-    (JobState.STARTING, ev.AttemptStopping): JobState.STOPPING,
-    (JobState.RUNNING, ev.AttemptStopping): JobState.STOPPING,
-    (JobState.CANCELLING, ev.AttemptStopping): JobState.CANCELLING,
-    (JobState.RUNNING, ev.AttemptExpired): JobState.EXPIRING,
-    **{(state, ev.JobCancelled): JobState.CANCELLING for state in LIVE},
-    **{(state, ev.AttemptStarted): state for state in LIVE - {JobState.STARTING}},
-    **{(state, ev.CheckpointSaved): state for state in LIVE},
-    **{(state, ev.AttemptResumed): state for state in LIVE},
-}
-"""What happens to a job short of the end of an attempt; that is ``_after_attempt``."""
 
 
 class JobFacts(NamedTuple):
@@ -294,7 +268,7 @@ def _lose_node(rows: Rows, sequence: int, event: ev.NodeLost) -> None:
 def _end_attempt(rows: Rows, sequence: int, event: Ended, ended: tuple[JobFacts, Exit]) -> None:
     job, how = ended
     detail = storable(how.detail)
-    state = _after_attempt(job, type(event))
+    state = _moved(job, type(event))
     rows.jobs[job.id] = job._replace(
         state=state,
         ended_at_ms=event.at_ms if state in OVER else None,
@@ -323,19 +297,6 @@ def _unblock_dependents(rows: Rows, job_id: str) -> None:
             rows.jobs[dependent_id] = rows.jobs[dependent_id]._replace(state=JobState.QUEUED)
 
 
-def _after_attempt(job: JobFacts, event: type) -> JobState:
-    """Where the end of its attempt leaves a job. Its failures count this one already."""
-    if job.state is JobState.CANCELLING:
-        return JobState.CANCELLED
-    if event is ev.AttemptSucceeded:
-        return JobState.SUCCEEDED
-    if job.state is JobState.EXPIRING:
-        return JobState.FAILED
-    if event is ev.AttemptFailed and job.failures > job.retries:
-        return JobState.FAILED
-    return JobState.QUEUED
-
-
 def _fenced(rows: Rows, job_id: str, attempt: int) -> JobFacts | None:
     job = rows.jobs.get(job_id)
     if job is None or job.attempt != attempt or job.state not in LIVE:
@@ -344,11 +305,9 @@ def _fenced(rows: Rows, job_id: str, attempt: int) -> JobFacts | None:
 
 
 def _moved(job: JobFacts, event: type) -> JobState:
-    try:
-        return MOVES[job.state, event]
-    except KeyError:
-        what = f"{_told(job, job.id)}: {event.__name__} cannot happen while {job.state}"
-        raise BrokenInvariant(what) from None
+    """Where an event takes a job. Its failures count this one already."""
+    retries_left = job.retries - job.failures + 1
+    return next_state(job.state, event, retries_left, _told(job, job.id))
 
 
 def _told(job: JobFacts | None, job_id: str) -> str:
