@@ -24,9 +24,9 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
 .DEFAULT_GOAL := help
 # The steps share the processors already; running them side by side would only mix their output.
 .NOTPARALLEL:
-.PHONY: help run test test-full check bench format clean slurm-lab \
+.PHONY: help run test test-full check bench compiled format clean slurm-lab \
         check-format check-lint check-types check-tidy check-pure beside \
-        real-parts real-postgres real-torch real-slurm real-focus
+        real-parts real-postgres real-torch real-frameworks real-slurm real-focus real-compiler
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -39,7 +39,7 @@ run: $(READY_RUN) ## start everything here: server, local engine, three teams, a
 
 test: $(READY) beside ## run the tests that need pip packages only
 	@$(PYTEST) -m "not real"
-	@echo "left out: tests against a real PostgreSQL, PyTorch, Slurm and FOCUS validator; 'make test-full' installs and runs them"
+	@echo "left out: tests against a real PostgreSQL, PyTorch, Lightning, Hugging Face, TensorFlow, Slurm and FOCUS validator; 'make test-full' installs and runs them"
 
 test-full: $(READY) real-parts beside ## run every test, real parts included
 	@$(PYTEST)
@@ -47,8 +47,28 @@ test-full: $(READY) real-parts beside ## run every test, real parts included
 check: check-format check-lint check-types check-tidy check-pure ## format, lint, types, tidy, pure-layer tests
 	@echo "check: all good"
 
-bench: $(READY) ## measure speed and memory; prints one table
+bench: $(READY) compiled ## measure speed and memory; prints one table
 	@$(BIN)/python -m benchmarks
+
+# Built from a copy: mypyc leaves its modules beside the sources, where every other target would load them.
+COMPILED := build/compiled
+HAS_COMPILER = command -v cc >/dev/null && \
+  $(BIN)/python -c "import pathlib, sys, sysconfig; sys.exit(not pathlib.Path(sysconfig.get_path('include'), 'Python.h').exists())"
+
+compiled: $(READY) ## build the package with its hot parts as C, in build/compiled; wants a C compiler
+	@if [ -e $(COMPILED)/.ready ] && [ -z "$$(find src pyproject.toml -newer $(COMPILED)/.ready -not -name __pycache__ -not -name '*.pyc' | head -n 1)" ]; then \
+	  echo "compiled: $(COMPILED) is up to date"; \
+	elif $(HAS_COMPILER); then \
+	  echo "compiled: building $(COMPILED) with mypyc (about two minutes)"; \
+	  rm -rf $(COMPILED) build/source && mkdir -p build/source && \
+	    cp -R pyproject.toml README.md LICENSE src build/source && \
+	    HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m pip install --disable-pip-version-check --no-input \
+	      --no-deps --target $(COMPILED) build/source >build/compiled.log 2>&1 || \
+	    { echo "make: mypyc could not build it; the end of build/compiled.log:" >&2; tail -n 15 build/compiled.log >&2; exit 1; }; \
+	  rm -rf build/source; touch $(COMPILED)/.ready; \
+	else \
+	  echo "compiled: not built: it wants a C compiler and Python's headers (Debian and Ubuntu: apt install gcc libc6-dev python3-dev)"; \
+	fi
 
 format: $(READY) ## rewrite the code in the project's format, fix what lint can fix
 	@$(BIN)/ruff check --quiet --fix-only .
@@ -85,7 +105,16 @@ beside:
 	  echo "traces: $(BURSAR_TRACES) ($$state; set BURSAR_TRACES to look elsewhere)"
 
 # Each real part gets a target of its own that installs it, and is named here.
-real-parts: real-postgres real-torch real-slurm real-focus
+real-parts: real-postgres real-torch real-frameworks real-slurm real-focus real-compiler compiled
+
+real-compiler: $(READY)
+	@if $(HAS_COMPILER); then \
+	  echo "C compiler: found"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "C compiler: installing it with apt-get"; \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev python3-dev; } >/dev/null || \
+	    { echo "make: apt-get could not install gcc; what it said is above" >&2; exit 1; }; \
+	fi
 
 real-postgres:
 	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then \
@@ -108,6 +137,28 @@ real-torch: $(READY)
 	  echo "torch: installing $(TORCH) with pip"; \
 	  $(BIN)/python -m pip install --disable-pip-version-check --no-input -q '$(TORCH)' >>$(LOG) 2>&1 || \
 	    { echo "make: pip could not install $(TORCH); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
+	fi
+
+# TensorFlow is not made for every Python and machine, so its tests may be skipped; the others run everywhere.
+FRAMEWORKS := lightning==2.6.6 transformers[torch]==5.22.2
+TENSORFLOW := tensorflow-cpu==2.21.0
+# $(1) are modules; true when all of them are installed. To import them would take ten seconds.
+HAS_MODULES = $(BIN)/python -c "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))" $(1)
+
+real-frameworks: real-torch
+	@if $(call HAS_MODULES,lightning transformers accelerate); then \
+	  echo "Lightning and Hugging Face: found"; \
+	else \
+	  echo "Lightning and Hugging Face: installing them with pip (about half a minute)"; \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-input -q '$(TORCH)' $(FRAMEWORKS:%='%') >>$(LOG) 2>&1 || \
+	    { echo "make: pip could not install $(FRAMEWORKS); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
+	fi
+	@if $(call HAS_MODULES,tensorflow); then \
+	  echo "TensorFlow: found"; \
+	else \
+	  echo "TensorFlow: installing it with pip (about half a minute)"; \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-input -q '$(TENSORFLOW)' >>$(LOG) 2>&1 || \
+	    echo "TensorFlow: pip could not install $(TENSORFLOW), its tests are skipped; $(LOG) says why" >&2; \
 	fi
 
 SLURM := slurm-wlm slurmdbd slurmrestd munge mariadb-server libnss-wrapper

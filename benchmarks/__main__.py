@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     churn,
+    compiled,
     engine,
     gangs,
     kueue,
@@ -19,6 +20,7 @@ from benchmarks import (
     slivers,
     slurm,
     spot,
+    spot_loop,
     store,
     submits,
 )
@@ -30,6 +32,7 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "gangs": gangs.figures,
     "slivers": slivers.figures,
     "replay": replay.figures,
+    "compiled": compiled.figures,
     "openb": openb.figures,
     "orders": orders.figures,
     "store": store.figures,
@@ -39,6 +42,7 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "slurm": slurm.figures,
     "ledger": ledger.figures,
     "spot": spot.figures,
+    "spot-loop": spot_loop.figures,
 }
 
 

@@ -27,6 +27,7 @@ FEWER_JOBS = 250_000
 POLICY = "bursar"
 FLAVOR = "a100-80gb/owned"
 STEPS_BETWEEN_LOOKS = 1_000
+UNMEASURED = "unmeasured"
 
 
 def _scenario(jobs: int) -> Scenario:
@@ -70,8 +71,17 @@ def run(jobs: int) -> dict[str, float]:
     }
 
 
-def _in_a_process(jobs: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.month", str(jobs)]
+def unmeasured(jobs: int) -> dict[str, float]:
+    """The run alone: what the scheduler and the simulator hold, without the numbers of a report."""
+    simulation = Simulation(_scenario(jobs))
+    with seldom_collecting():
+        for _ in simulation.steps():
+            pass
+    return {"peak_gb": peak_memory_gb()}
+
+
+def _in_a_process(jobs: int, *how: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.month", str(jobs), *how]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
@@ -80,6 +90,7 @@ def _in_a_process(jobs: int) -> dict[str, float]:
 def figures() -> list[Figure]:
     """The month, and the memory of its first week beside that of all of it."""
     week, whole = _in_a_process(FEWER_JOBS), _in_a_process(JOBS)
+    first, twice = (_in_a_process(n * FEWER_JOBS, UNMEASURED) for n in (1, 2))
     name = (
         f"(f) {whole['ended']:,.0f} jobs in {DAYS} days on {NODES:,} nodes, {POLICY}, all measures"
     )
@@ -105,8 +116,16 @@ def figures() -> list[Figure]:
                 f"the empty fleet: {whole['empty_gb']:.2f}"
             ),
         ),
+        Figure(
+            scenario=name,
+            what=f"peak memory, GB, without measures, of {2 * FEWER_JOBS:,} jobs",
+            measured=f"{twice['peak_gb']:.3f}",
+            reference=f"{first['peak_gb']:.3f} of {FEWER_JOBS:,}; measures keep 32 bytes of a finished job",
+        ),
     ]
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(int(sys.argv[1]))) + "\n")
+    jobs, how = int(sys.argv[1]), sys.argv[2:]
+    found = unmeasured(jobs) if how == [UNMEASURED] else run(jobs)
+    sys.stdout.write(json.dumps(found) + "\n")

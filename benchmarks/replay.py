@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -137,14 +136,12 @@ def _replay(ground: Ground, name: str, reference: str) -> Figure:
             for step in Simulation(scenario).steps():
                 if predictor is not None:
                     predictor.follow_all(step.events)
-                ended += _count_ends(step.events)
+                for event in step.events:
+                    if type(event) is AttemptSucceeded:
+                        ended += 1
     return Figure(
         scenario=ground.name,
         what=f"jobs per CPU-second, {name}",
         measured=f"{ended / watch.total:,.0f}",
         reference=reference,
     )
-
-
-def _count_ends(events: Sequence[object]) -> int:
-    return sum(type(event) is AttemptSucceeded for event in events)

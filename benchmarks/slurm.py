@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figure import Figure
-from benchmarks.live import counted
 from bursar.client import Client
 from bursar.model.event import AttemptSucceeded
+from bursar.model.job import JobState
 from bursar.store import open_store
+from bursar.store.database import SqlStore
 from bursar.testing.slurm_lab import Lab, LabPlan
 from bursar.testing.slurm_lab.lab import missing_programs
 from bursar.testing.slurm_lab.plan import a100_nodes
@@ -29,7 +30,7 @@ from bursar.testing.slurm_lab.plan import a100_nodes
 JOBS = int(os.environ.get("BURSAR_BENCH_SLURM_JOBS", "600"))
 HELD = 300
 BULK = 500
-ROUNDS = 2
+ROUNDS = 3
 """Of each, in turn: a machine that is busy with something else should be so for both."""
 MOST_SECONDS = 300.0
 PLAN = LabPlan(nodes=a100_nodes(8), users=())
@@ -58,6 +59,12 @@ def figures() -> list[Figure]:
             what=f"{JOBS:,} jobs through Bursar, completed a second",
             measured=f"{ours:.1f}/s",
             reference=f"bare sbatch {bare:.1f}/s; overhead {100 * (bare - ours) / bare:+.0f} %, under 10",
+        ),
+        Figure(
+            scenario=name,
+            what=f"the same, each of {ROUNDS} rounds beside its bare one",
+            measured=", ".join(f"{one:.1f}" for _, one in rounds),
+            reference=", ".join(f"{one:.1f}" for one, _ in rounds),
         ),
         Figure(
             scenario=name,
@@ -146,23 +153,25 @@ def _run_jobs(state: Path) -> float:
         began_ms = time.time_ns() // 1_000_000
         for first in range(0, JOBS, BULK):
             client.submit_many([document] * min(BULK, JOBS - first))
+    store = open_store(state / "bursar.db", read_only=True)
+    try:
+        _wait_for_ends(store)
+        return (_last_end_ms(store) - began_ms) / 1_000
+    finally:
+        store.close()
+
+
+def _wait_for_ends(store: SqlStore) -> None:
+    """Looking often would cost what is measured; the log knows when it was."""
     until = time.monotonic() + MOST_SECONDS
-    while counted(state) < JOBS:
+    while store.count_jobs(None).get(JobState.SUCCEEDED, 0) < JOBS:
         if time.monotonic() > until:
             raise TimeoutError(f"the jobs took more than {MOST_SECONDS:.0f} s")
         time.sleep(1.0)
-    return (_last_end_ms(state) - began_ms) / 1_000
 
 
-def _last_end_ms(state: Path) -> int:
-    """Looking often would cost what is measured; the log knows when it was."""
-    store = open_store(state / "bursar.db", read_only=True)
-    try:
-        return max(
-            one.event.at_ms for one in store.events() if isinstance(one.event, AttemptSucceeded)
-        )
-    finally:
-        store.close()
+def _last_end_ms(store: SqlStore) -> int:
+    return max(one.event.at_ms for one in store.events() if isinstance(one.event, AttemptSucceeded))
 
 
 # -- submissions alone -----------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from bursar.model.job_tag import JobTag
 from bursar.model.message import Message
 from bursar.model.price import PriceReading
 from bursar.model.recipe import Recipe
-from bursar.model.report import NoticeReport, Report
+from bursar.model.report import NoticeReport, Progressed, Report
+from bursar.model.units import DAY_MS
 
 # -- time --------------------------------------------------------------------------------------------
 
@@ -189,11 +190,45 @@ class Batch:
     tokens: tuple[Token, ...] = ()
     """Written as they are now: new ones, and known ones that changed."""
     audit: tuple[AuditEntry, ...] = ()
+    progressed: tuple[Progressed, ...] = ()
+    """How far jobs have come, of each the newest. No events: nothing is decided or billed by them."""
+
+
+MOST_LEFT_MS = 10 * 365 * DAY_MS
+"""What would take longer is not told: the first steps were slow, or the numbers are no steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """How far a job said last that it has come, and where the same attempt first said so."""
+
+    attempt: int
+    step: int
+    total: int | None
+    at_ms: int
+    since_step: int
+    since_ms: int
+
+    @property
+    def permille(self) -> int | None:
+        """What part of the work is done; None while nobody says how much there is."""
+        if not self.total:
+            return None
+        return min(1_000, self.step * 1_000 // self.total)
+
+    @property
+    def expected_end_ms(self) -> int | None:
+        """When it is done if it goes on as it has since this attempt first told."""
+        steps = self.step - self.since_step
+        if self.total is None or steps <= 0:
+            return None
+        left_ms = max(0, self.total - self.step) * (self.at_ms - self.since_ms) // steps
+        return self.at_ms + left_ms if left_ms < MOST_LEFT_MS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """A job as the tables show it. Everything in it follows from the events and its origin."""
+    """A job as the tables show it. All but its progress follows from the events and its origin."""
 
     id: str
     name: str
@@ -219,6 +254,8 @@ class JobRow:
     saved_step: int | None = None
     resumed_at_ms: int | None = None
     resumed_step: int | None = None
+    progress: JobProgress | None = None
+    """Of the newest attempt that told any."""
 
     @property
     def is_recovered(self) -> bool | None:
@@ -320,6 +357,9 @@ class StoreReader(Protocol):
 
     def origin(self, job_id: str) -> JobOrigin | None:
         """With its secrets while the job lives, without them afterwards."""
+
+    def origins(self, job_ids: Collection[str]) -> Mapping[str, JobOrigin]:
+        """The same of several jobs; those that are not known are left out."""
 
     def tags(self, job_ids: Collection[str]) -> Mapping[str, JobTag]:
         """Whose these jobs are and what they are called; those that are not known are left out."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from bursar.accounting import books as books_module
 from bursar.accounting.books import Books
 from bursar.accounting.entry import OF_QUEUES, AccountKind
 from bursar.model import event as ev
@@ -60,6 +65,46 @@ def test_restored_books_are_the_same_and_go_on() -> None:
     books = two_days().books(48)
     again = Books().restore(books.hour_rows(), books.job_rows())
     assert again.hour_rows() == books.hour_rows() and again.job_rows() == books.job_rows()
+
+
+def test_books_written_as_text_are_the_same_and_go_on() -> None:
+    ledger, entries = two_days().ledger(48)
+    again = Books().bring_in(json.loads(json.dumps(ledger.books.carry())))
+    assert again.hour_rows() == ledger.books.hour_rows()
+    for entry in entries:
+        again.post(entry)
+    assert again.by_job() == {"a": 960 * USD, "b": 96 * USD} and again.trial_balance() == 0
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_how_many_entries_are_added_up_together_changes_nothing(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = two_days().books(48)
+    monkeypatch.setattr(books_module, "MOST_FRESH", most)
+    again = two_days().books(48)
+    assert again.hour_rows() == whole.hour_rows() and again.job_rows() == whole.job_rows()
+
+
+def test_a_copy_stays_as_it_was_when_more_is_posted() -> None:
+    ledger, entries = two_days().ledger(48)
+    copied = ledger.books.between(0, 2 * DAY_MS)
+    before = (copied.hour_rows(), copied.job_rows())
+    for entry in entries:
+        ledger.books.post(entry)
+    assert ledger.books.by_job()["a"] == 960 * USD
+    assert (copied.hour_rows(), copied.job_rows()) == before
+
+
+def test_days_of_work_without_a_checkpoint_are_lost_to_the_hour() -> None:
+    tasks = (gpus(0), gpus(0, node="a100-0002"))
+    scene = Scene(pool("a100", 2, usd_per_node_hour=16.0)).run("a", *tasks)
+    books = scene.end(ev.AttemptFailed, "a", at=75.5).books(80)
+    assert books.by_kind()[AccountKind.WASTE] == 302 * USD
+    assert books.by_kind()[AccountKind.USAGE] == 0
+    assert books.by_hour({AccountKind.WASTE}) == {
+        ms(hour): (4 if hour < 75 else 2) * USD for hour in range(76)
+    }
 
 
 def test_books_as_of_now_have_what_has_come_together() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +17,11 @@ SAVES = r"""
 name: saves
 run: |
   tell() {
-    echo "{\"kind\": \"$1\", \"step\": 7, \"at_ms\": $(date +%s%3N)}" >> "$BURSAR_SAVED_FILE"
+    echo "{\"kind\": \"$1\", \"step\": 7, \"total\": 56, \"at_ms\": $(date +%s%3N)}" >> "$BURSAR_SAVED_FILE"
   }
   trap 'tell saved; exit 85' TERM
   [ "$BURSAR_ATTEMPT" = 1 ] || tell resumed
+  tell progress
   while true; do sleep 0.05; done
 """
 
@@ -33,6 +35,12 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def shown(here: Live, job: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(here.admin.run("status", job, "--json").out)
     return found
+
+
+def notice_on(here: Live, node: str) -> Any:
+    """What is announced of a node; nothing, also when it is gone already."""
+    fleet = json.loads(here.admin.run("fleet", "show", "--json").out)
+    return next((one["notice"] for one in fleet if one["id"] == node), None)
 
 
 def until(what: Callable[[], bool], told: str) -> None:
@@ -59,6 +67,12 @@ def test_a_job_is_interrupted_with_a_notice_and_by_a_kill_and_goes_on(here: Live
     ran = here.admin.run("chaos", "interrupt", job, "--notice", "20s", "--away", "1s")
     assert ran.code == 0, ran.err
     assert f"{first[0]} is taken away in 20 s" in ran.out
+    until(lambda: notice_on(here, first[0]) is not None, "the notice is shown")
+    leaving = notice_on(here, first[0])
+    assert (leaving["source"], leaving["kind"]) == ("chaos", "terminate")
+    assert 0 < leaving["ends_at_ms"] - leaving["at_ms"] <= 20_000
+    table = here.ada.run("fleet", "show").out
+    assert re.search(rf"{first[0]} .* leaves (in \d+ s|now) \(chaos\)", table), table
     until(running(here, 2, job), "it runs again")
     now = shown(here, job)
     assert now["nodes"] != first, "on another node: the first is on its way out"
@@ -71,6 +85,12 @@ def test_a_job_is_interrupted_with_a_notice_and_by_a_kill_and_goes_on(here: Live
     until(lambda: shown(here, job)["recovered"] is True, "it has recovered")
     assert shown(here, job)["resumed_step"] == 7
     assert "recovered   yes: went on from step 7" in here.ada.run("status", job).out
+    until(lambda: shown(here, job)["progress"]["attempt"] == 2, "it says how far it is")
+    progress = shown(here, job)["progress"]
+    assert (progress["step"], progress["total"], progress["permille"]) == (7, 56, 125)
+    assert "progress    step 7 of 56 (12.5 %), " in here.ada.run("status", job).out
+    assert "step 7 of 56" in here.ada.run("status", "-o", "wide").out
+    until(lambda: notice_on(here, first[0]) is None, "the node is gone, and its notice with it")
     assert "spot notice" in here.ada.run("why", job).out
     killed = here.admin.run("chaos", "interrupt", job, "--kill", "--away", "1s", "--json")
     assert killed.json()["node"] == now["nodes"][0]

@@ -10,6 +10,7 @@ from bursar.core.notices import MOST_UNPROMPTED
 from bursar.model import event as ev
 from bursar.model.attempt import PREEMPTED_EXIT, Exit
 from bursar.model.event import NoticeKind, PreemptionCause
+from bursar.model.job import Checkpoint
 from bursar.model.report import (
     CheckpointReported,
     NodeBack,
@@ -62,7 +63,7 @@ def test_a_save_keeps_what_the_job_said_of_it() -> None:
     )
 
 
-def test_a_resumed_step_is_kept_and_progress_is_not() -> None:
+def test_a_resumed_step_is_kept_and_progress_is_no_event() -> None:
     state = running().state
     resumed = Resumed(job_id="a", attempt=1, at_ms=2_000, step=40, load_ms=12)
     assert event_for(resumed, state, 3_000) == ev.AttemptResumed(
@@ -71,6 +72,35 @@ def test_a_resumed_step_is_kept_and_progress_is_not() -> None:
     assert event_for(Progressed(job_id="a", attempt=1, at_ms=2, step=3), state, 3_000) is None
     old = Resumed(job_id="a", attempt=0, at_ms=2_000, step=40)
     assert event_for(old, state, 3_000) is None
+
+
+def test_what_a_job_told_before_a_restart_counts_once() -> None:
+    """Engines read it again from the beginning: a resume, and the newest save after it."""
+    stage = running()
+    told = (
+        Resumed(job_id="a", attempt=1, at_ms=2_000, step=40),
+        CheckpointReported(job_id="a", attempt=1, at_ms=9_000, step=50),
+    )
+    for report in told:
+        event = event_for(report, stage.state, 10_000)
+        assert event is not None
+        stage.apply(event)
+    known = stage.job("a").done_ms, stage.job("a").saved_at_ms
+    assert [event_for(report, stage.state, 11_000) for report in told] == [None, None]
+    assert (stage.job("a").done_ms, stage.job("a").saved_at_ms) == known
+    back = Resumed(job_id="a", attempt=1, at_ms=10_000, step=40)
+    assert event_for(back, stage.state, 11_000) is not None, "it went back to an older one"
+    later = CheckpointReported(job_id="a", attempt=1, at_ms=12_000, step=50)
+    assert event_for(later, stage.state, 13_000) is not None, "the same step, saved anew"
+
+
+def test_a_resume_quicker_than_declared_is_believed() -> None:
+    stage = Stage(state_of(FLEET), now_ms=1_000)
+    stage.submit(job("a", gpus=4, checkpoint=Checkpoint(interval_ms=1_000, restart_ms=60_000)))
+    stage.cycle()
+    stage.start_all()
+    resumed = Resumed(job_id="a", attempt=1, at_ms=3_000, step=4)
+    assert event_for(resumed, stage.state, 4_000) is not None
 
 
 def test_a_notice_is_told_once_and_again_only_when_it_says_more() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from bursar.core.interruption_story import Elsewhere, story_of
 from bursar.model import event as ev
 from bursar.model.attempt import Placement, Task
 from bursar.model.fleet import Market
 from bursar.model.interruption_story import Cause
+from bursar.model.job import JobState
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 
 USD = 1_000_000
@@ -41,6 +46,40 @@ def test_a_job_that_nobody_interrupted() -> None:
     story = story_of("j", events, ())
     assert (story.interruptions, story.advice) == ((), ())
     assert list(story.lines()) == ["j was never interrupted."]
+
+
+UNDISTURBED = {
+    "waits": (
+        JobState.QUEUED,
+        0,
+        "j has not run yet, so nothing has interrupted it; 'bursar why j' says",
+    ),
+    "was cancelled before it ran": (JobState.CANCELLED, 0, "it never ran, and is cancelled."),
+    "runs": (
+        JobState.RUNNING,
+        1,
+        "it is running, in attempt 1.\nit has saved 2 times: only what came",
+    ),
+    "failed": (JobState.FAILED, 2, "it failed in attempt 2; 'bursar status j' says how it ended."),
+    "succeeded": (JobState.SUCCEEDED, 1, "j was never interrupted: it succeeded in attempt 1;"),
+    "was cancelled": (
+        JobState.CANCELLED,
+        1,
+        "j was never interrupted: it was cancelled in attempt 1;",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDISTURBED)
+def test_who_was_never_interrupted_is_told_where_he_stands(name: str) -> None:
+    state, attempts, said = UNDISTURBED[name]
+    story = story_of("j", [*begun(1, 0), *saved(1, MINUTE_MS, HOUR_MS)], ())
+    assert said in "\n".join(replace(story, state=state, attempts=attempts).lines())
+
+
+def test_who_has_saved_nothing_is_told_what_an_interruption_would_cost() -> None:
+    story = replace(story_of("j", begun(1, 0), ()), state=JobState.RUNNING, attempts=1)
+    assert "an interruption would cost all it has done" in list(story.lines())[-1]
 
 
 def test_a_job_that_saves_too_seldom_for_its_pool() -> None:

@@ -14,9 +14,16 @@ from bursar.core.node import NodeState
 from bursar.core.pool import PoolState
 from bursar.core.state import FleetState
 
-OF_A_JOB = tuple(sorted(set(JobRecord.__slots__) - {"line", "claim", "ticket"}))
-OF_A_DEVICE = tuple(sorted(set(Device.__slots__) - {"model"}))
-OF_A_NODE = tuple(sorted(set(NodeState.__slots__) - {"devices", "holders", "tags"}))
+
+def attributes_of(kind: type, *but: str) -> tuple[str, ...]:
+    """What a value of a class with slots holds; a compiled class tells it under another name."""
+    slots: tuple[str, ...] = getattr(kind, "__slots__", ()) or kind.__mypyc_attrs__  # type: ignore[attr-defined]
+    return tuple(sorted(set(slots).difference(but)))
+
+
+OF_A_JOB = attributes_of(JobRecord, "line", "claim", "ticket")
+OF_A_DEVICE = attributes_of(Device, "model")
+OF_A_NODE = attributes_of(NodeState, "devices", "holders", "tags")
 
 
 def dump(state: FleetState) -> dict[str, Any]:

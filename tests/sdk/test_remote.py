@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import fsspec
 import pytest
+from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem
 
 from bursar.sdk import CheckpointProblem, checkpointing
 from bursar.sdk.manifest import MANIFEST
@@ -21,10 +22,7 @@ from tests.sdk.writing import is_exact, writer
 @pytest.fixture(scope="module")
 def s3_server() -> Iterator[str]:
     """moto's S3 on loopback. Nothing leaves this machine."""
-    pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
-    reason = "moto's server is not installed: pip install 'moto[server]'"
-    server_of = pytest.importorskip("moto.server", reason=reason).ThreadedMotoServer
-    server = server_of(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
@@ -43,19 +41,15 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
     }
     for name, value in known.items():
         monkeypatch.setenv(name, value)
-    system: Any = importlib.import_module("s3fs").S3FileSystem
-    system.clear_instance_cache()
+    S3FileSystem.clear_instance_cache()
     bucket = f"bucket-{os.urandom(4).hex()}"
-    system().mkdir(bucket)
+    S3FileSystem().mkdir(bucket)
     yield f"s3://{bucket}/runs/one"
-    system.clear_instance_cache()
+    S3FileSystem.clear_instance_cache()
 
 
 @pytest.fixture
 def memory() -> Iterator[str]:
-    fsspec: Any = pytest.importorskip(
-        "fsspec", reason="fsspec is not installed: pip install fsspec"
-    )
     yield f"memory://{os.urandom(4).hex()}/runs"
     fsspec.filesystem("memory").store.clear()
 
@@ -122,13 +116,37 @@ def test_an_upload_that_was_cut_off_is_never_resumed_from(
         assert newest is not None and newest.step == 3 and is_exact(newest)
 
 
-def test_what_was_damaged_there_is_skipped(memory: str) -> None:
-    with checkpointing(memory) as run:
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_what_was_damaged_there_is_skipped(kind: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue(kind)
+    with checkpointing(url) as run:
         run.save(1, writer(1))
         run.save(2, writer(2))
-        target_at(memory).write("00000002-step-2/model.bin", b"other")
+        target_at(url).write("00000002-step-2/model.bin", b"other")
         found = run.resume()
         assert found is not None and found.step == 1 and is_exact(found)
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_a_torn_manifest_is_skipped_and_goes_with_the_next_save(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(kind)
+    torn = f"00000003-step-3/{MANIFEST}"
+    with checkpointing(url, keep=2) as run:
+        for step in (1, 2, 3):
+            run.save(step, writer(step))
+        target = target_at(url)
+        target.write(torn, target.read(torn)[:-20])
+        found = run.resume()
+        assert found is not None and found.step == 2 and is_exact(found)
+        assert [one.name for one in run.skipped] == ["00000003-step-3"]
+        run.save(4, writer(4))
+        assert run.steps() == [4, 2], "two whole ones are kept, and the torn one is gone"
+        assert {name.split("/")[0] for name in target.names()} == {
+            "00000002-step-2",
+            "00000004-step-4",
+        }
 
 
 class BreaksAfter(FolderTarget):
@@ -181,17 +199,30 @@ def test_a_library_of_errors_becomes_one() -> None:
         UrlTarget(Odd(), "b", "s3://b").read("x")
 
 
-@pytest.mark.parametrize(("url", "package"), [("s3://b/x", "s3fs"), ("gs://b/x", "gcsfs")])
-def test_a_missing_package_is_named(
-    url: str, package: str, monkeypatch: pytest.MonkeyPatch
+PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+
+
+@pytest.mark.parametrize("scheme", PACKAGES)
+def test_without_fsspec_the_package_that_brings_it_is_named(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("fsspec.core", "fsspec"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(CheckpointProblem, match=f"pip install {package}"), checkpointing(url):
+    said = f"{scheme}://b/x needs the package {PACKAGES[scheme]}.*pip install {PACKAGES[scheme]}"
+    with pytest.raises(CheckpointProblem, match=said), checkpointing(f"{scheme}://b/x"):
+        pass
+
+
+@pytest.mark.parametrize("scheme", ["gs", "az", "abfs"])
+def test_a_package_that_is_missing_beside_fsspec_is_named(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, PACKAGES[scheme], None)
+    said = f"{scheme}://b/x needs the package {PACKAGES[scheme]}"
+    with pytest.raises(CheckpointProblem, match=said), checkpointing(f"{scheme}://b/x"):
         pass
 
 
 def test_a_scheme_nobody_knows_is_refused_kindly() -> None:
-    pytest.importorskip("fsspec", reason="fsspec is not installed: pip install fsspec")
     with pytest.raises(CheckpointProblem, match="use a folder or a URL"), checkpointing("no://x"):
         pass

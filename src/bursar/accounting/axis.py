@@ -151,6 +151,13 @@ class Naming:
             case _:
                 return job_id
 
+    def names_of_jobs(self, axis: Axis, job_ids: Iterable[str]) -> list[str]:
+        """Of many jobs, along an axis that only jobs themselves know."""
+        get = self._tags.get
+        if axis.dimension is Dimension.USER:
+            return [get(job_id, NO_TAG).owner if job_id else OLDER for job_id in job_ids]
+        return [self.name_of_job(axis, "", job_id) for job_id in job_ids]
+
 
 def write_day(day_ms: int) -> str:
     """``2026-11-16``."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bursar.accounting.entry import Volume
+from bursar.accounting.entry import Sink, Volume
 from bursar.accounting.holding import Holding
 from bursar.accounting.job_terms import JobTerms, LiveAttempt
-from bursar.accounting.meter import Meter, Sink
+from bursar.accounting.meter import Meter
 from bursar.accounting.node_meter import NodeMeter
 from bursar.accounting.parts import SliceRule
 from bursar.model.attempt import Task
@@ -164,7 +164,7 @@ def resume_meter(carried: CarriedMeter, sink: Sink) -> Meter:
     meter.prices.bring_in(carried.prices)
     meter.pools = {pool.name: pool for pool in carried.pools}
     for one in carried.nodes:
-        meter.nodes[one.id] = NodeMeter(one.id, meter.pools[one.pool], meter.rule, meter.post)
+        meter.nodes[one.id] = NodeMeter(one.id, meter.pools[one.pool], meter.rule, meter)
         meter.nodes[one.id].begin(one.clock_ms)
     for terms in carried.jobs:
         meter.jobs[terms.id] = _bring_terms(terms, meter)

@@ -73,38 +73,83 @@ class Issuer:
 
 def focus_rows(items: Iterable[LineItem], issuer: Issuer) -> Iterator[FocusRow]:
     """One row for each line item, with every column."""
+    for values in focus_values(items, issuer):
+        yield dict(zip(COLUMNS, values, strict=True))
+
+
+def focus_values(items: Iterable[LineItem], issuer: Issuer) -> Iterator[list[Value]]:
+    """The same as lists, in the order of the columns.
+
+    Most values are the same for all jobs of a queue on one day: they are written once and copied.
+    """
+    alike: dict[tuple[AccountKind | str | bool, ...], list[Value]] = {}
+    day_ms = None
     for item in items:
-        row: FocusRow = dict.fromkeys(COLUMNS)
-        row |= _money(item)
-        row |= _times(item.day_ms)
-        row |= _who(item, issuer)
-        row |= _what(item, issuer)
-        yield row
+        if item.day_ms != day_ms:
+            day_ms = item.day_ms
+            alike.clear()
+        place = (item.kind, item.pool, item.gpu_model, item.market)
+        key = (*place, item.team, item.project, item.queue, bool(item.job_id))
+        known = alike.get(key)
+        if known is None:
+            known = alike[key] = _in_common(item, issuer)
+        values = known.copy()
+        for column, value in zip(_OWN, _own(item), strict=True):
+            values[column] = value
+        yield values
 
 
-def _money(item: LineItem) -> FocusRow:
+def _in_common(item: LineItem, issuer: Issuer) -> list[Value]:
+    row: FocusRow = dict.fromkeys(COLUMNS)
+    row |= _charge(item)
+    row |= _times(item.day_ms)
+    row |= _who(item, issuer)
+    row |= _what(item, issuer)
+    return [row[name] for name in COLUMNS]
+
+
+OWN = (
+    *("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"),
+    *("ConsumedQuantity", "ConsumedUnit", "PricingQuantity", "PricingUnit"),
+    *("ResourceId", "ResourceName", "Tags", "x_JobId", "x_Owner"),
+)
+"""What differs from job to job."""
+_OWN = tuple(COLUMNS.index(name) for name in OWN)
+
+
+def _own(item: LineItem) -> tuple[Value, ...]:
+    """In the order of ``OWN``."""
     cost = write_decimal(item.micro_usd, USD_MICRO)
-    found: FocusRow = {
-        "BilledCost": cost,
-        "ContractedCost": cost,
-        "EffectiveCost": cost,
-        "ListCost": cost,
-        "BillingCurrency": "USD",
-    }
+    quantity, unit = _quantity(item)
+    is_job = item.kind in OF_QUEUES and bool(item.job_id)
+    return (
+        *(cost, cost, cost, cost),
+        *(quantity, unit, quantity, unit),
+        item.job_id if is_job else item.pool,
+        (item.job_name or item.job_id) if is_job else item.pool,
+        dict(item.labels) if item.labels else None,
+        item.job_id or None,
+        item.user or None,
+    )
+
+
+def _quantity(item: LineItem) -> tuple[str | None, str | None]:
+    """How much, and of what; a difference to a bill is of nothing."""
+    if item.kind is AccountKind.ADJUSTMENT:
+        return None, None
+    if item.gpu_milli_ms:
+        return write_decimal(item.gpu_milli_ms, MILLI * HOUR_MS), "GPU-Hours"
+    return write_decimal(item.cpu_milli_ms, MILLI * HOUR_MS), "vCPU-Hours"
+
+
+def _charge(item: LineItem) -> FocusRow:
+    found: FocusRow = {"BillingCurrency": "USD"}
     if item.kind is AccountKind.ADJUSTMENT:
         return {**found, "ChargeCategory": "Adjustment", "ChargeFrequency": "One-Time"}
-    amount, unit = item.gpu_milli_ms, "GPU-Hours"
-    if not amount:
-        amount, unit = item.cpu_milli_ms, "vCPU-Hours"
-    quantity = write_decimal(amount, MILLI * HOUR_MS)
     return {
         **found,
         "ChargeCategory": "Usage",
         "ChargeFrequency": "Usage-Based",
-        "ConsumedQuantity": quantity,
-        "ConsumedUnit": unit,
-        "PricingQuantity": quantity,
-        "PricingUnit": unit,
         "PricingCategory": "Dynamic" if item.market == Market.SPOT else "Standard",
     }
 
@@ -129,7 +174,6 @@ def _who(item: LineItem, issuer: Issuer) -> FocusRow:
         "PublisherName": issuer.organisation,
         "SubAccountId": item.team or None,
         "SubAccountName": item.team or None,
-        "x_Owner": item.user or None,
         "x_Project": item.project or None,
         "x_Queue": item.queue or None,
     }
@@ -138,7 +182,6 @@ def _who(item: LineItem, issuer: Issuer) -> FocusRow:
 def _what(item: LineItem, issuer: Issuer) -> FocusRow:
     pool = issuer.pools.get(item.pool)
     labels = pool.labels if pool is not None else {}
-    is_job = item.kind in OF_QUEUES and bool(item.job_id)
     return {
         "ChargeDescription": f"{DESCRIBED[item.kind]}: {item.gpu_model} ({item.market}) of {item.pool}",
         "ServiceCategory": "Compute",
@@ -147,12 +190,8 @@ def _what(item: LineItem, issuer: Issuer) -> FocusRow:
         "RegionId": labels.get(REGION),
         "RegionName": labels.get(REGION),
         "AvailabilityZone": labels.get(ZONE),
-        "ResourceId": item.job_id if is_job else item.pool,
-        "ResourceName": (item.job_name or item.job_id) if is_job else item.pool,
-        "ResourceType": "Job" if is_job else "Pool",
-        "Tags": dict(item.labels) if item.labels else None,
+        "ResourceType": "Job" if item.kind in OF_QUEUES and item.job_id else "Pool",
         "x_GpuModel": item.gpu_model,
-        "x_JobId": item.job_id or None,
         "x_Kind": item.kind.value,
         "x_Market": item.market,
         "x_Pool": item.pool,

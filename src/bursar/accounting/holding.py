@@ -5,18 +5,21 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from bursar.accounting.entry import NOTHING, Volume
+from bursar.accounting.entry import NOTHING, Volume, made_of
 from bursar.accounting.parts import PARTS_PER_MILLI, TaskPart
 from bursar.model.attempt import Task
 from bursar.model.units import HOUR_MS
 
 COLUMNS = 1 + len(NOTHING)
+PLAIN_NUMBERS = 48 * COLUMNS
+"""Two days of hours are kept as they come; few attempts have more of them to lose."""
 
 
 class Unsaved:
     """What an attempt has cost since its last checkpoint, hour by hour: lost if it does not end well.
 
-    A handful of machine words for each hour, because a service that never saves may run for a year.
+    What is long is kept in a handful of machine words for each hour, because a service that never saves
+    may run for a year.
     """
 
     __slots__ = ("_first_hour", "_numbers", "from_ms")
@@ -28,12 +31,14 @@ class Unsaved:
         """Everything up to this moment is safe."""
         self.from_ms = from_ms
         self._first_hour = from_ms // HOUR_MS
-        self._numbers = array("q")
+        self._numbers: list[int] | array[int] = []
 
     def add(self, at_ms: int, micro_usd: int, volume: Volume) -> None:
         """So much more, held in the hour of that moment."""
         row = (at_ms // HOUR_MS - self._first_hour) * COLUMNS
         numbers = self._numbers
+        if row >= PLAIN_NUMBERS and type(numbers) is list:
+            numbers = self._numbers = array("q", numbers)
         if len(numbers) == row:
             numbers.append(micro_usd)
             numbers.extend(volume)
@@ -117,12 +122,14 @@ class Holding:
             self.since_ms = now_ms
             gpu, cpu = self.gpu_milli * passed_ms, self.cpu_milli * passed_ms
             memory, part = self.memory_mib * passed_ms, self.part * passed_ms
-            unshared = self.unshared * passed_ms
+            unshared = part if self.unshared == self.part else self.unshared * passed_ms
         else:
             self.turn(now_ms)
             gpu, cpu, memory, part, unshared = self.sums
             self.sums = NOTHING
-        return part, Volume(gpu, cpu, memory, part // PARTS_PER_MILLI, unshared // PARTS_PER_MILLI)
+        node = part // PARTS_PER_MILLI
+        whole = node if unshared == part else unshared // PARTS_PER_MILLI
+        return part, made_of(Volume, (gpu, cpu, memory, node, whole))
 
     def bank(self, micro_usd: int, volume: Volume) -> None:
         """A checkpoint was saved: this cannot be lost any more."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from bursar.accounting.books import Books, Carried
 from bursar.accounting.carried_meter import CarriedMeter, carry_meter, resume_meter
-from bursar.accounting.entry import AccountKind, Entry, account_of
-from bursar.accounting.meter import Meter, Sink
+from bursar.accounting.entry import AccountKind, Entry, Sink, account_of
+from bursar.accounting.meter import Meter
 from bursar.accounting.parts import SliceRule
 from bursar.model.event import BillReceived, LoggedEvent
 
@@ -20,14 +20,7 @@ class Ledger:
 
     def __init__(self, rule: SliceRule = SliceRule.MAX, also: Sink | None = None) -> None:
         self.books = Books()
-        post = self.books.post
-
-        def post_twice(entry: Entry) -> None:
-            post(entry)
-            if also is not None:
-                also(entry)
-
-        self.meter = Meter(post if also is None else post_twice, rule)
+        self.meter = Meter(_both(self.books.post, also), rule)
         self.books.accrue = self.meter.accrued
 
     def apply(self, event: LoggedEvent) -> None:
@@ -76,6 +69,17 @@ class Ledger:
         self.meter.sequence += 1
         self.meter.sink(entry)
         return entry
+
+
+def _both(post: Sink, also: Sink | None) -> Sink:
+    if also is None:
+        return post
+
+    def post_twice(entry: Entry) -> None:
+        post(entry)
+        also(entry)
+
+    return post_twice
 
 
 def replay(

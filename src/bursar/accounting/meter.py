@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from bursar.accounting.declaration import nodes_after
-from bursar.accounting.entry import AccountKind, Entry, Volume, account_of
+from bursar.accounting.entry import AccountKind, Entry, Sink, account_of
 from bursar.accounting.holding import Holding
 from bursar.accounting.job_terms import JobTerms, LiveAttempt
 from bursar.accounting.node_meter import NodeMeter
@@ -25,8 +25,6 @@ from bursar.model.units import HOUR_MS, MINUTE_MS
 
 LATE_MS = 10 * MINUTE_MS
 """So long after an hour's end nodes on which nothing happens are posted too: engines tell late."""
-
-Sink = Callable[[Entry], None]
 
 
 class Meter:
@@ -75,7 +73,7 @@ class Meter:
         ahead = Meter(found.append, self.rule)
         ahead.sequence, ahead.now_ms = self.sequence, max(self.now_ms, now_ms)
         for node in self.nodes.values():
-            twin = node.twin(ahead.post)
+            twin = node.twin(ahead)
             twin.settle(now_ms)
             twin.post_all()
         return found
@@ -86,33 +84,6 @@ class Meter:
             node.settle(hour_ms)
         self.gone = {name: ms for name, ms in self.gone.items() if ms > hour_ms}
         self.due_ms = hour_ms + HOUR_MS + LATE_MS
-
-    def post(
-        self, node: NodeMeter, holding: Holding, from_ms: int, found: tuple[int, Volume]
-    ) -> None:
-        """A holder's posting becomes an entry."""
-        micro_usd, volume = found
-        if not micro_usd and not any(volume):
-            return
-        self.sink(
-            Entry(
-                sequence=self.sequence,
-                from_ms=from_ms,
-                to_ms=node.clock_ms,
-                posted_ms=self.now_ms,
-                debit=holding.account,
-                credit=node.capacity,
-                micro_usd=micro_usd,
-                pool=node.shape.name,
-                flavor=node.flavor,
-                node=node.id,
-                queue=holding.queue,
-                job_id=holding.job_id,
-                attempt=holding.attempt,
-                volume=volume,
-            )
-        )
-        self.sequence += 1
 
     # -- jobs ------------------------------------------------------------------------------------
 
@@ -129,18 +100,20 @@ class Meter:
             self._forget(job)
 
     def assigned(self, event: ev.AttemptAssigned) -> None:
-        job, placement = self.jobs.get(event.job_id), event.placement
-        if job is None or job.live is not None or event.attempt != job.attempt + 1:
-            raise BrokenInvariant(f"job {event.job_id} cannot be assigned attempt {event.attempt}")
-        self._drop_claim(job, event.at_ms)
-        job.attempt = event.attempt
-        live = job.live = LiveAttempt(event.attempt, placement.pool, placement.flavor, event.at_ms)
+        at_ms, attempt, placement = event.at_ms, event.attempt, event.placement
+        job = self.jobs.get(event.job_id)
+        if job is None or job.live is not None or attempt != job.attempt + 1:
+            raise BrokenInvariant(f"job {event.job_id} cannot be assigned attempt {attempt}")
+        if job.claimed:
+            self._drop_claim(job, at_ms)
+        job.attempt = attempt
+        live = job.live = LiveAttempt(attempt, placement.pool, placement.flavor, at_ms)
         for node_id, tasks in _by_node(placement):
             node = self._node(node_id, job.id)
             holding = Holding(job.usage, tasks)
-            holding.queue, holding.job_id, holding.attempt = job.queue, job.id, event.attempt
+            holding.queue, holding.job_id, holding.attempt = job.queue, job.id, attempt
             holding.unsaved = live.unsaved
-            node.settle(event.at_ms)
+            node.settle(at_ms)
             node.hold(job.id, holding)
             live.nodes.append(node)
 
@@ -287,7 +260,7 @@ class Meter:
                 node.reprice(shape)
 
     def _begin(self, name: str, shape: Pool, at_ms: int) -> None:
-        node = NodeMeter(name, shape, self.rule, self.post)
+        node = NodeMeter(name, shape, self.rule, self)
         node.begin(max(at_ms, self.gone.pop(name, at_ms)))
         self.nodes[name] = node
 

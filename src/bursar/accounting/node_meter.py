@@ -8,9 +8,9 @@ once. Time only goes forward: what is told late happens now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
-from bursar.accounting.entry import NOTHING, AccountKind, Volume, account_of
+from bursar.accounting.entry import NOTHING, AccountKind, Entry, Sink, account_of, made_of
 from bursar.accounting.holding import Holding
 from bursar.accounting.parts import (
     PARTS,
@@ -31,8 +31,13 @@ FOREIGN = "(foreign)"
 MICRO_USD = PARTS * HOUR_MS
 """One micro-dollar, in micro-dollars an hour x billionths of a node x milliseconds."""
 
-Post = Callable[["NodeMeter", Holding, int, tuple[int, Volume]], None]
-"""Told of a posting: the node, the holder, when it began, money and volume. It ends now."""
+
+class Journal(Protocol):
+    """Where the postings of all nodes go, under which number, and when it is that they become known."""
+
+    sequence: int
+    now_ms: int
+    sink: Sink
 
 
 class NodeMeter:
@@ -40,14 +45,14 @@ class NodeMeter:
 
     __slots__ = (
         *("id", "shape", "price", "rule", "clock_ms", "carry", "capacity", "flavor"),
-        *("held", "kept", "idle", "empty_since_ms", "_post", "_hour_end_ms"),
+        *("held", "kept", "idle", "empty_since_ms", "_journal", "_hour_end_ms"),
         *("_gpu_milli", "_cpu_milli", "_memory_mib", "_taken", "_crowded", "_squeezed"),
     )
 
-    def __init__(self, node_id: str, shape: Pool, rule: SliceRule, post: Post) -> None:
+    def __init__(self, node_id: str, shape: Pool, rule: SliceRule, journal: Journal) -> None:
         self.id = node_id
         self.rule = rule
-        self._post = post
+        self._journal = journal
         self.clock_ms = self.empty_since_ms = self._hour_end_ms = 0
         self.carry = 0
         self.held: dict[str, Holding] = {}
@@ -100,22 +105,39 @@ class NodeMeter:
 
     def _posted(self, holding: Holding) -> None:
         """Post what a holder has come to; what could be lost of it is noted with its attempt."""
-        from_ms = holding.from_ms
-        if from_ms >= self.clock_ms:
+        now_ms, from_ms = self.clock_ms, holding.from_ms
+        if from_ms >= now_ms:
             return
-        found = self._gather(holding)
-        if holding.unsaved is not None:
-            holding.unsaved.add(from_ms, *found)
-            if holding.banked is not NOTHING:
-                found = holding.with_banked(*found)
-        self._post(self, holding, from_ms, found)
-        holding.from_ms = self.clock_ms
-
-    def _gather(self, holding: Holding) -> tuple[int, Volume]:
-        """What a holder's part cost since the last time, and what it was."""
-        part_ms, volume = holding.gather(self.clock_ms)
+        holding.from_ms = now_ms
+        part_ms, volume = holding.gather(now_ms)
         micro_usd, self.carry = divmod(self.carry + self.price * part_ms, MICRO_USD)
-        return micro_usd, volume
+        unsaved = holding.unsaved
+        if unsaved is not None:
+            unsaved.add(from_ms, micro_usd, volume)
+            if holding.banked is not NOTHING:
+                micro_usd, volume = holding.with_banked(micro_usd, volume)
+        if not micro_usd and not any(volume):
+            return
+        journal = self._journal
+        sequence = journal.sequence
+        journal.sequence = sequence + 1
+        fields = (
+            sequence,
+            from_ms,
+            now_ms,
+            journal.now_ms,
+            holding.account,
+            self.capacity,
+            micro_usd,
+            self.shape.name,
+            self.flavor,
+            self.id,
+            holding.queue,
+            holding.job_id,
+            holding.attempt,
+            volume,
+        )
+        journal.sink(made_of(Entry, fields))
 
     # -- changes; the caller settles first -------------------------------------------------------
 
@@ -151,7 +173,9 @@ class NodeMeter:
     def bank(self, key: str) -> None:
         """What a job has done here up to now is safe."""
         holding = self.held[key]
-        holding.bank(*self._gather(holding))
+        part_ms, volume = holding.gather(self.clock_ms)
+        micro_usd, self.carry = divmod(self.carry + self.price * part_ms, MICRO_USD)
+        holding.bank(micro_usd, volume)
 
     def see_foreign(self, event: ForeignUsageSeen) -> None:
         """What others hold here from now on. A GPU we have promised ourselves stays with its holder."""
@@ -194,6 +218,8 @@ class NodeMeter:
     # -- parts -----------------------------------------------------------------------------------
 
     def _parts(self, tasks: tuple[Task, ...]) -> tuple[TaskPart, ...]:
+        if len(tasks) == 1:
+            return (part_of(tasks[0], self.shape, self.rule),)
         return tuple([part_of(task, self.shape, self.rule) for task in tasks])
 
     def _measure(self, holding: Holding) -> None:
@@ -225,9 +251,9 @@ class NodeMeter:
         if self._crowded or taken > PARTS or self._squeezed:
             taken = self._squeeze()
         left = PARTS - taken
-        cpu_milli = max(0, self.shape.cpu_milli - self._cpu_milli)
-        memory_mib = max(0, self.shape.memory_mib - self._memory_mib)
-        idle = self.idle
+        shape, idle = self.shape, self.idle
+        cpu_milli = max(0, shape.cpu_milli - self._cpu_milli)
+        memory_mib = max(0, shape.memory_mib - self._memory_mib)
         idle.turn(self.clock_ms)
         if self.kept or self._crowded:
             gpus = tuple([MILLI - milli if milli < MILLI else 0 for milli in self._gpu_milli])
@@ -237,7 +263,7 @@ class NodeMeter:
             idle.gpu_milli = sum(free.gpus)
             cpu_milli, memory_mib = free.cpu_milli, free.memory_mib
         else:
-            idle.gpu_milli = self.shape.gpus_per_node * MILLI - sum(self._gpu_milli)
+            idle.gpu_milli = shape.gpus_per_node * MILLI - sum(self._gpu_milli)
         idle.part = idle.unshared = left
         idle.cpu_milli, idle.memory_mib = cpu_milli, memory_mib
 
@@ -280,9 +306,9 @@ class NodeMeter:
         holding.part = holding.unshared = min(left, holding.full)
         return left - holding.part, free
 
-    def twin(self, post: Post) -> NodeMeter:
+    def twin(self, journal: Journal) -> NodeMeter:
         """The same, for looking ahead without changing anything."""
-        other = NodeMeter(self.id, self.shape, self.rule, post)
+        other = NodeMeter(self.id, self.shape, self.rule, journal)
         other.begin(self.clock_ms)
         other.price, other.carry = self.price, self.carry
         other.held = {key: holding.twin() for key, holding in self.held.items()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from bursar.model.attempt import Task
@@ -19,6 +20,13 @@ PARTS = 1_000_000_000
 
 PARTS_PER_MILLI = PARTS // MILLI
 MILLI_PER_PERCENT = MILLI // 100
+
+
+MOST_ALIKE = 8_192
+"""So many different tasks are remembered: most of a day's are like one that was there before."""
+
+Room = tuple[int, int, int]
+"""What a node has: thousandths of CPUs, memory, GPUs."""
 
 
 class SliceRule(StrEnum):
@@ -45,27 +53,40 @@ class TaskPart(NamedTuple):
 
 def part_of(task: Task, shape: Pool, rule: SliceRule) -> TaskPart:
     """What a task takes of a node of this shape, with nobody else on it."""
+    room = (shape.cpu_milli, shape.memory_mib, shape.gpus_per_node)
+    if not task.slices and not task.shares:
+        return _whole_part(task.gpus, task.cpu_milli, task.memory_mib, room)
     held = [(gpu, MILLI) for gpu in task.gpus]
-    gpu_milli = MILLI * len(held)
-    if task.slices or task.shares:
-        for use in task.slices:
-            held.append((use.gpu, _slice_milli(shape.gpu_model, use.instance.profile, rule)))
-        held.extend([(share.gpu, share.percent * MILLI_PER_PERCENT) for share in task.shares])
-        gpu_milli = sum([milli for _, milli in held])
+    for use in task.slices:
+        held.append((use.gpu, _slice_milli(shape.gpu_model, use.instance.profile, rule)))
+    held.extend([(share.gpu, share.percent * MILLI_PER_PERCENT) for share in task.shares])
+    return _part(tuple(held), task.cpu_milli, task.memory_mib, room)
+
+
+@lru_cache(maxsize=MOST_ALIKE)
+def _whole_part(gpus: tuple[int, ...], cpu_milli: int, memory_mib: int, room: Room) -> TaskPart:
+    return _part(tuple([(gpu, MILLI) for gpu in gpus]), cpu_milli, memory_mib, room)
+
+
+@lru_cache(maxsize=MOST_ALIKE)
+def _part(
+    held: tuple[tuple[int, int], ...], cpu_milli: int, memory_mib: int, room: Room
+) -> TaskPart:
+    room_cpu_milli, room_memory_mib, gpus = room
+    gpu_milli = sum([milli for _, milli in held])
     beside = max(
-        task.cpu_milli * PARTS // max(1, shape.cpu_milli),
-        task.memory_mib * PARTS // max(1, shape.memory_mib),
+        cpu_milli * PARTS // max(1, room_cpu_milli),
+        memory_mib * PARTS // max(1, room_memory_mib),
     )
-    gpus = shape.gpus_per_node
     whole = len(held) * PARTS // gpus if gpus else 0
     return TaskPart(
-        gpus=tuple(held),
+        gpus=held,
         part=min(PARTS, max(beside, gpu_milli * PARTS // (gpus * MILLI) if gpus else 0)),
         beside=beside,
         unshared=max(min(PARTS, beside), whole),
         gpu_milli=gpu_milli,
-        cpu_milli=task.cpu_milli,
-        memory_mib=task.memory_mib,
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
     )
 
 

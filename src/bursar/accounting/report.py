@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from bursar.accounting.axis import OF_JOBS, OF_PLACES, Axis, Dimension, Naming
 from bursar.accounting.books import GPU, USD, Books
-from bursar.accounting.entry import OF_QUEUES, AccountKind, kind_of, name_of
-from bursar.accounting.statement import PLATFORM
+from bursar.accounting.entry import AccountKind, kind_of, name_of
+from bursar.accounting.statement import OF_POOLS, PLATFORM
 from bursar.model.units import DAY_MS, HOUR_MS, MILLI
 
 KINDS = (
@@ -119,14 +119,14 @@ def _add_jobs(books: Books, axes: Sequence[Axis], naming: Naming, cells: dict[Ke
         ]
         if not by_job:
             cell = _cell(cells, tuple(keys))
-            for one in jobs.values():
-                cell.sums[column] += one[USD]
-                cell.sums[_GPU] += one[GPU]
+            cell.sums[column] += sum([one[USD] for one in jobs.values()])
+            cell.sums[_GPU] += sum([one[GPU] for one in jobs.values()])
             cell.jobs.update(jobs)
             continue
-        for job_id, one in jobs.items():
+        names = {place: naming.names_of_jobs(axes[place], jobs) for place in by_job}
+        for number, (job_id, one) in enumerate(jobs.items()):
             for place in by_job:
-                keys[place] = naming.name_of_job(axes[place], queue, job_id)
+                keys[place] = names[place][number]
             cell = _cell(cells, tuple(keys))
             cell.sums[column] += one[USD]
             cell.sums[_GPU] += one[GPU]
@@ -144,9 +144,7 @@ def _add_places(
     books: Books, axes: Sequence[Axis], naming: Naming, cells: dict[Keys, _Cell]
 ) -> None:
     """What no job of ours held."""
-    for row in books.hour_rows():
-        if row.kind in OF_QUEUES or row.kind is AccountKind.CAPACITY:
-            continue
+    for row in books.hour_rows(OF_POOLS):
         day_ms = row.hour_ms // DAY_MS * DAY_MS
         keys = tuple(naming.name_of_place(axis, day_ms, row.pool, row.flavor) for axis in axes)
         cell = _cell(cells, keys)

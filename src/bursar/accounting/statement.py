@@ -11,9 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import NamedTuple
 
-from bursar.accounting.books import Books, HourRow, JobPlace, market_of, model_of
+from bursar.accounting.books import CPU as CPU_TIME
+from bursar.accounting.books import GPU as GPU_TIME
+from bursar.accounting.books import Books, HourRow, market_of, model_of
+from bursar.accounting.cells import Cells
 from bursar.accounting.entry import AccountKind, kind_of, name_of
 from bursar.accounting.parts import largest_remainder
 from bursar.accounting.tenant_tree import TenantTree
@@ -31,11 +34,22 @@ OF_POOLS = SHARED | {AccountKind.FOREIGN, AccountKind.ADJUSTMENT}
 
 Place = tuple[str, str]
 """A pool and its flavor."""
-JobSum = tuple[JobPlace, list[int]]
-Row = tuple[AccountKind, str, str, str, int, int]
-"""A line in the making: kind, flavor, queue, job, micro-dollars, GPU time."""
-QUEUE: Final = 2
-MICRO_USD: Final = 4
+Account = tuple[str, str, str]
+"""An account, and the place of its jobs."""
+
+
+class Block(NamedTuple):
+    """Lines in the making, alike in all but their job: job, money and GPU time of each stand side by side.
+
+    A month has hundreds of thousands of lines, so none is an object of its own before it is written.
+    """
+
+    kind: AccountKind
+    flavor: str
+    queue: str
+    job_ids: Sequence[str]
+    micro_usd: Sequence[int]
+    gpu_milli_ms: Sequence[int]
 
 
 class IdlePolicy(StrEnum):
@@ -68,18 +82,17 @@ class Terms:
     payers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """One row of a statement. ``job_id`` and ``queue`` are empty where the row is about no job."""
 
     kind: AccountKind
     gpu_model: str
     market: str
-    queue: str = ""
-    job_id: str = ""
+    queue: str
+    job_id: str
     micro_usd: int
-    gpu_milli_ms: int = 0
-    cents: int = 0
+    gpu_milli_ms: int
+    cents: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,24 +129,20 @@ def statements(books: Books, terms: Terms) -> Statements:
     """One statement for each payer and one for the platform; together they are the fleet's cost."""
     _check(terms)
     tree = TenantTree(terms.tenants, terms.payers)
-    hours = [
-        one
-        for one in books.hour_rows()
-        if terms.from_ms <= one.hour_ms < terms.to_ms and one.kind in OF_POOLS
-    ]
-    rows: dict[str, list[Row]] = defaultdict(list)
+    hours = [one for one in books.hour_rows(OF_POOLS) if terms.from_ms <= one.hour_ms < terms.to_ms]
+    blocks: dict[str, list[Block]] = defaultdict(list)
     borne: dict[Place, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     used = _Used()
-    for place, row in _own_rows(books.jobs_between(terms.from_ms, terms.to_ms), used):
-        payer = tree.payer_of(row[QUEUE])
-        rows[payer].append(row)
-        borne[place][payer] += row[MICRO_USD]
-    for payer, place, row in _shared_rows(hours, _Weights(used, borne, tree, terms)):
-        rows[payer].append(row)
-        borne[place][payer] += row[MICRO_USD]
-    for payer, row in _adjustment_rows(hours, borne):
-        rows[payer].append(row)
-    return _in_cents(rows, terms)
+    for place, block in _own_blocks(books.jobs_between(terms.from_ms, terms.to_ms), used):
+        payer = tree.payer_of(block.queue)
+        blocks[payer].append(block)
+        borne[place][payer] += sum(block.micro_usd)
+    for payer, place, block in _shared_blocks(hours, _Weights(used, borne, tree, terms)):
+        blocks[payer].append(block)
+        borne[place][payer] += sum(block.micro_usd)
+    for payer, block in _adjustment_blocks(hours, borne):
+        blocks[payer].append(block)
+    return _in_cents(blocks, terms)
 
 
 def _check(terms: Terms) -> None:
@@ -152,15 +161,21 @@ class _Used(defaultdict[tuple[str, str], list[int]]):
         super().__init__(lambda: [0, 0])
 
 
-def _own_rows(jobs: Iterable[JobSum], used: _Used) -> Iterator[tuple[Place, Row]]:
-    """What jobs used and wasted: one row for each job, place and kind; ``used`` adds it up."""
-    for (account, job_id, pool, flavor), (micro_usd, gpu_milli_ms, cpu_milli_ms, _) in jobs:
+def _own_blocks(
+    jobs: Iterable[tuple[Account, Cells]], used: _Used
+) -> Iterator[tuple[Place, Block]]:
+    """What jobs used and wasted: one line for each job, place and kind; ``used`` adds it up."""
+    for (account, pool, flavor), cells in jobs:
         queue = name_of(account)
         held = used[flavor, queue]
-        held[0] += gpu_milli_ms
-        held[1] += cpu_milli_ms
-        if micro_usd or gpu_milli_ms:
-            yield (pool, flavor), (kind_of(account), flavor, queue, job_id, micro_usd, gpu_milli_ms)
+        held[0] += sum([cell[GPU_TIME] for cell in cells.values()])
+        held[1] += sum([cell[CPU_TIME] for cell in cells.values()])
+        lines = [(job_id, *cells[job_id][:CPU_TIME]) for job_id in sorted(cells)]
+        lines = [line for line in lines if line[1] or line[2]]
+        if lines:
+            job_ids, micro_usd, gpu_milli_ms = zip(*lines, strict=True)
+            block = Block(kind_of(account), flavor, queue, job_ids, micro_usd, gpu_milli_ms)
+            yield (pool, flavor), block
 
 
 class _Weights:
@@ -209,7 +224,7 @@ class _Weights:
         return found
 
 
-def _shared_rows(hours: Iterable[HourRow], weights: _Weights) -> list[tuple[str, Place, Row]]:
+def _shared_blocks(hours: Iterable[HourRow], weights: _Weights) -> list[tuple[str, Place, Block]]:
     """What nobody used, and what others did, on whom it falls."""
     found: dict[tuple[Place, AccountKind], list[int]] = {}
     for row in hours:
@@ -217,7 +232,7 @@ def _shared_rows(hours: Iterable[HourRow], weights: _Weights) -> list[tuple[str,
             cell = found.setdefault(((row.pool, row.flavor), row.kind), [0, 0])
             cell[0] += row.micro_usd
             cell[1] += row.volume.gpu_milli_ms
-    rows: list[tuple[str, Place, Row]] = []
+    blocks: list[tuple[str, Place, Block]] = []
     for (place, kind), (micro_usd, gpu_milli_ms) in sorted(found.items()):
         payers = dict(sorted(weights.of(place).items())) if kind in SHARED else {}
         if not any(payers.values()):
@@ -226,19 +241,19 @@ def _shared_rows(hours: Iterable[HourRow], weights: _Weights) -> list[tuple[str,
         time = largest_remainder(gpu_milli_ms, list(payers.values()))
         for payer, usd, gpu in zip(payers, money, time, strict=True):
             if usd or gpu:
-                rows.append((payer, place, (kind, place[1], "", "", usd, gpu)))
-    return rows
+                blocks.append((payer, place, Block(kind, place[1], "", ("",), (usd,), (gpu,))))
+    return blocks
 
 
-def _adjustment_rows(
+def _adjustment_blocks(
     hours: Iterable[HourRow], borne: dict[Place, dict[str, int]]
-) -> list[tuple[str, Row]]:
+) -> list[tuple[str, Block]]:
     """What a real bill changed, in proportion to what everybody bears of that place."""
     found: dict[Place, int] = defaultdict(int)
     for row in hours:
         if row.kind is AccountKind.ADJUSTMENT:
             found[row.pool, row.flavor] += row.micro_usd
-    rows: list[tuple[str, Row]] = []
+    blocks: list[tuple[str, Block]] = []
     for place, micro_usd in sorted(found.items()):
         payers = dict(sorted(borne.get(place, {}).items()))
         if not any(payers.values()):
@@ -246,29 +261,27 @@ def _adjustment_rows(
         money = largest_remainder(micro_usd, list(payers.values()))
         for payer, usd in zip(payers, money, strict=True):
             if usd:
-                rows.append((payer, (AccountKind.ADJUSTMENT, place[1], "", "", usd, 0)))
-    return rows
+                block = Block(AccountKind.ADJUSTMENT, place[1], "", ("",), (usd,), (0,))
+                blocks.append((payer, block))
+    return blocks
 
 
-def _in_cents(rows: dict[str, list[Row]], terms: Terms) -> Statements:
-    payers = sorted(rows, key=lambda payer: (payer == PLATFORM, payer))
-    amounts = [sum(row[MICRO_USD] for row in rows[payer]) for payer in payers]
+def _in_cents(blocks: dict[str, list[Block]], terms: Terms) -> Statements:
+    payers = sorted(blocks, key=lambda payer: (payer == PLATFORM, payer))
+    amounts = [sum([sum(block.micro_usd) for block in blocks[payer]]) for payer in payers]
     total = sum(amounts)
     total_cents = round_to_cents(total)
     found = []
     for payer, micro_usd, cents in zip(
         payers, amounts, cents_of(amounts, total_cents), strict=True
     ):
-        theirs = rows[payer]
         found.append(
             Statement(
                 payer=payer,
                 style=terms.style,
                 from_ms=terms.from_ms,
                 to_ms=terms.to_ms,
-                lines=tuple(
-                    map(_line, theirs, cents_of([row[MICRO_USD] for row in theirs], cents))
-                ),
+                lines=tuple(_lines(blocks[payer], cents)),
                 micro_usd=micro_usd,
                 cents=cents,
             )
@@ -276,18 +289,17 @@ def _in_cents(rows: dict[str, list[Row]], terms: Terms) -> Statements:
     return Statements(all=tuple(found), micro_usd=total, cents=total_cents)
 
 
-def _line(row: Row, cents: int) -> Line:
-    kind, flavor, queue, job_id, micro_usd, gpu_milli_ms = row
-    return Line(
-        kind=kind,
-        gpu_model=model_of(flavor),
-        market=market_of(flavor),
-        queue=queue,
-        job_id=job_id,
-        micro_usd=micro_usd,
-        gpu_milli_ms=gpu_milli_ms,
-        cents=cents,
-    )
+def _lines(blocks: Sequence[Block], total_cents: int) -> list[Line]:
+    cents = iter(cents_of([usd for block in blocks for usd in block.micro_usd], total_cents))
+    lines: list[Line] = []
+    for kind, flavor, queue, job_ids, micro_usd, gpu_milli_ms in blocks:
+        model, market = model_of(flavor), market_of(flavor)
+        each = zip(job_ids, micro_usd, gpu_milli_ms, strict=True)
+        lines += [
+            Line(kind, model, market, queue, job_id, usd, gpu, next(cents))
+            for job_id, usd, gpu in each
+        ]
+    return lines
 
 
 def without_jobs(statement: Statement) -> Statement:
@@ -304,6 +316,7 @@ def without_jobs(statement: Statement) -> Statement:
             gpu_model=gpu_model,
             market=market,
             queue=queue,
+            job_id="",
             micro_usd=micro_usd,
             gpu_milli_ms=gpu_milli_ms,
             cents=some,
@@ -324,6 +337,6 @@ def cents_of(amounts: Sequence[int], total_cents: int) -> list[int]:
     """Each amount in cents; what is left over to the total goes to the largest."""
     cents = [round_to_cents(amount) for amount in amounts]
     if cents:
-        largest = max(range(len(amounts)), key=lambda index: (abs(amounts[index]), -index))
-        cents[largest] += total_cents - sum(cents)
+        sizes = [abs(amount) for amount in amounts]
+        cents[sizes.index(max(sizes))] += total_cents - sum(cents)
     return cents

@@ -15,7 +15,14 @@ from importlib import import_module
 from typing import Any, Final
 
 from bursar.accounting.axis import write_day
-from bursar.accounting.focus import COLUMNS, DECIMALS, FocusRow, Issuer, focus_rows
+from bursar.accounting.focus import (
+    COLUMNS,
+    DECIMALS,
+    FocusRow,
+    Issuer,
+    focus_rows,
+    focus_values,
+)
 from bursar.accounting.line_item import LineItem
 from bursar.accounting.report import gpu_hours
 from bursar.api import wire, wire_cost
@@ -25,6 +32,8 @@ from bursar.model.units import GIB_MIB, HOUR_MS
 CSV: Final = "text/csv"
 PARQUET: Final = "application/vnd.apache.parquet"
 KEYS: Final = tuple(wire_cost.CostLine.__annotations__)
+FORMULAS: Final = frozenset("=+-@\t\r")
+"""A spreadsheet takes a text that begins with one of these for a formula."""
 NUMBERS: Final = frozenset({"gpu_hours", "cpu_hours", "memory_gib_hours"})
 
 
@@ -65,31 +74,37 @@ def write_json(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
 
 def write_csv(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
     """A line of names, then one for each item."""
-    return _csv(KEYS, (dict(_plain(item)) for item in items))
+    rows = (dict(_plain(item)) for item in items)
+    return _csv(KEYS, ([row[name] for name in KEYS] for row in rows))
 
 
 def write_focus(items: Iterable[LineItem], issuer: Issuer) -> bytes:
     """FOCUS as CSV; what has no value is empty."""
-    return _csv(COLUMNS, focus_rows(items, issuer))
+    return _csv(COLUMNS, focus_values(items, issuer))
 
 
-def _csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+def _csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """Rows are in the order of the names; what is None is written as nothing."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
+    texts = [place for place, name in enumerate(names) if name not in DECIMALS]
     for row in rows:
-        writer.writerow([_cell(name, row[name]) for name in names])
+        cells = list(row)
+        for place in texts:
+            value = cells[place]
+            if value is not None and (type(value) is not str or value[:1] in FORMULAS):
+                cells[place] = _cell(value)
+        writer.writerow(cells)
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _cell(name: str, value: Any) -> Any:
+def _cell(value: Any) -> Any:
     """A text that a spreadsheet would take for a formula begins with a quote."""
-    if value is None:
-        return ""
+    if isinstance(value, str):
+        return f"'{value}" if value[:1] in FORMULAS else value
     if isinstance(value, Mapping):
         return json.dumps(value, separators=(",", ":")) if value else ""
-    if isinstance(value, str) and name not in DECIMALS and value[:1] in "=+-@\t\r" and value:
-        return f"'{value}"
     return value
 
 

@@ -32,7 +32,7 @@ from bursar.model.identity import Token
 from bursar.model.job import JobSpec, WholeGpus
 from bursar.model.past import GaveWay, PastEvent, line_of
 from bursar.model.reason import OverBudget, Reason, WaitsForVictims, WouldDelay
-from bursar.ports import AttemptRow, JobRow, Recorded
+from bursar.ports import AttemptRow, JobProgress, JobRow, Recorded
 
 ANOTHERS_JOB = "another tenant's job"
 
@@ -95,7 +95,19 @@ def job(row: JobRow) -> wire.Job:
         "saved_step": row.saved_step,
         "resumed_step": row.resumed_step,
         "recovered": row.is_recovered,
+        "progress": progress(row.progress) if row.progress is not None else None,
         "labels": dict(row.labels),
+    }
+
+
+def progress(found: JobProgress) -> wire.Progress:
+    return {
+        "attempt": found.attempt,
+        "step": found.step,
+        "total": found.total,
+        "permille": found.permille,
+        "at_ms": found.at_ms,
+        "expected_end_ms": found.expected_end_ms,
     }
 
 

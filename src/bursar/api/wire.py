@@ -93,6 +93,18 @@ from bursar.api.wire_fleet import (
 from bursar.api.wire_fleet import (
     WhoAmI as WhoAmI,
 )
+from bursar.api.wire_spot import (
+    Interruption as Interruption,
+)
+from bursar.api.wire_spot import (
+    InterruptionStory as InterruptionStory,
+)
+from bursar.api.wire_spot import (
+    Notice as Notice,
+)
+from bursar.api.wire_spot import (
+    Progress as Progress,
+)
 
 PREFIX: Final = "/v1"
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
@@ -160,39 +172,6 @@ class Submitted(TypedDict):
     """What house rules in dry-run would forbid of it; nothing was forbidden."""
 
 
-class Interruption(TypedDict):
-    """One interruption of a job. ``back_after_ms`` counts from the start of the next attempt."""
-
-    at_ms: int
-    attempt: int
-    cause: str
-    pool: str
-    ran_ms: int
-    lost_ms: int
-    lost_micro_usd: int
-    back_after_ms: int | None
-    waited_ms: int | None
-
-
-class InterruptionStory(TypedDict):
-    """A job's interruptions in numbers, what would help, and all of it in ``text``."""
-
-    id: str
-    interruptions: list[Interruption]
-    life_ms: int | None
-    saves: int
-    saves_every_ms: int | None
-    save_ms: int | None
-    advised_every_ms: int | None
-    back_ms: int | None
-    waited_ms: int
-    lost_ms: int
-    lost_micro_usd: int
-    spent_micro_usd: int
-    advice: list[str]
-    text: list[str]
-
-
 class BulkSubmitted(TypedDict):
     """Many jobs were accepted, all of them."""
 
@@ -242,6 +221,7 @@ class Job(TypedDict):
     resumed_step: int | None
     recovered: bool | None
     """Of a job that was started again: whether it has gone on from a known step, or saved since."""
+    progress: Progress | None
     labels: dict[str, str]
     array: NotRequired[Array]
 

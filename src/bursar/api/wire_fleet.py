@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
+from bursar.api.wire_spot import Notice
+
 RoleName = Literal["viewer", "member", "lead", "admin"]
 Scope = Literal[
     "jobs:read",
@@ -41,6 +43,8 @@ class FleetNode(TypedDict):
     id: str
     is_up: bool
     is_open: bool
+    notice: Notice | None
+    """In force until the node is gone, or restored."""
     free_gpus: int
     free_cpu_milli: int
     free_memory_mib: int

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bursar.cli.amounts import until
 from bursar.cli.complaints import agreed, complain, say, someone_answers
 from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
 from bursar.cli.listing import Column, Listing, Row, print_rows, show_list
 from bursar.cli.parsers import add_connection, add_format, add_list, add_yes, new_parser
+from bursar.cli.safe_text import one_line
 from bursar.cli.session import ask, connect, still_at
 from bursar.model.errors import UserError
 from bursar.model.units import GIB_MIB, MILLI
@@ -150,7 +152,12 @@ def read_files(path: str) -> dict[str, str]:
 
 
 def node_state(row: Row) -> str:
-    """Whether jobs may start there."""
+    """Whether jobs may start there; of a node that is announced to go, who says so and when it ends."""
+    notice = row["notice"]
+    if notice is not None:
+        goes = "leaves" if notice["kind"] == "terminate" else "may leave"
+        when = "" if notice["ends_at_ms"] is None else f" {until(notice['ends_at_ms'])}"
+        return f"{goes}{when} ({one_line(notice['source'])})"
     if not row["is_up"]:
         return "lost"
     return "up" if row["is_open"] else "drained"
@@ -168,8 +175,8 @@ NODES: Final = Listing(
         Column("MEMORY FREE", lambda row: f"{row['free_memory_mib'] / GIB_MIB:g} GiB", right=True),
     ),
     keys=(
-        *("id", "pool", "gpu_model", "is_up", "is_open", "gpus", "free_gpus", "free_cpu_milli"),
-        *("free_memory_mib", "devices"),
+        *("id", "pool", "gpu_model", "is_up", "is_open", "notice", "gpus", "free_gpus"),
+        *("free_cpu_milli", "free_memory_mib", "devices"),
     ),
     nothing="the fleet has no nodes; 'bursar fleet apply FILE' declares some.",
 )

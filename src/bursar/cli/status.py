@@ -13,6 +13,7 @@ from bursar.cli.amounts import (
     run_time,
     since,
     tone_of_state,
+    until,
 )
 from bursar.cli.exit_codes import OK
 from bursar.cli.listing import Column, Listing, Row, print_one, show_list
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from bursar.client import Client
 
 SHOWN_MEMBERS: Final = 20
+LIVE_STATES: Final = ("starting", "running", "stopping", "cancelling", "expiring")
 STATES: Final = (
     *("blocked", "queued", "starting", "running", "stopping", "cancelling", "expiring"),
     *("succeeded", "failed", "cancelled"),
@@ -111,6 +113,8 @@ def about(job: Any) -> Iterator[str]:
         yield f"runs on     {one_line(job['pool'])}: {where}, {per_hour(job['micro_usd_per_hour'])}"
     if job["failures"] or job["preemptions"]:
         yield f"so far      {job['failures']} failures, {job['preemptions']} preemptions"
+    if job["progress"] is not None:
+        yield f"progress    {how_far(job)}"
     if job["recovered"] is not None:
         yield f"recovered   {recovery(job)}"
     if job["labels"]:
@@ -120,6 +124,29 @@ def about(job: Any) -> Iterator[str]:
         yield f"attempt {attempt['attempt']:<3} {attempt_line(attempt)}"
     if job["state"] in ("blocked", "queued"):
         yield f"'bursar why {one_line(job['id'])}' says what it waits for."
+
+
+def how_far(job: Any) -> str:
+    """How far a job said last that it has come; while it runs, when it said so and when it is done."""
+    said = job["progress"]
+    told = [short_progress(job)]
+    if said["attempt"] != job["attempt"]:
+        told.append(f"as attempt {said['attempt']} said")
+    elif job["state"] in LIVE_STATES:
+        told.append(f"{since(said['at_ms'])} ago")
+        if said["expected_end_ms"] is not None and said["step"] != said["total"]:
+            told.append(f"done {until(said['expected_end_ms'])} at this pace")
+    return ", ".join(told)
+
+
+def short_progress(job: Any) -> str:
+    """``step 120 of 1,000 (12 %)``, or what is known of it."""
+    said = job["progress"]
+    if said is None:
+        return "-"
+    if said["permille"] is None:
+        return f"step {said['step']:,}"
+    return f"step {said['step']:,} of {said['total']:,} ({said['permille'] / 10:g} %)"
 
 
 def recovery(job: Any) -> str:
@@ -163,6 +190,7 @@ LISTING: Final = Listing(
         Column("SUBMITTED", lambda row: f"{since(row['submitted_at_ms'])} ago", right=True),
         Column("RAN", run_time, right=True),
         Column("EXIT", how_it_ended),
+        Column("PROGRESS", short_progress, only_wide=True),
         Column("TRIES", lambda row: row["attempt"], right=True, only_wide=True),
         Column("PREEMPTED", lambda row: row["preemptions"], right=True, only_wide=True),
         Column("NODES", lambda row: ",".join(row["nodes"]), only_wide=True),
@@ -184,7 +212,7 @@ LISTING: Final = Listing(
         ),
         *("submitted_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "exit_signal"),
         *("exit_detail", "nodes", "gpus", "pool", "micro_usd_per_hour"),
-        *("saved_step", "resumed_step", "recovered", "labels"),
+        *("saved_step", "resumed_step", "recovered", "progress", "labels"),
     ),
     nothing="there is no such job; 'bursar submit job.yaml' makes one.",
 )

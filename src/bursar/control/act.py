@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bursar.model.attempt import Exit, Placement
@@ -14,9 +14,11 @@ from bursar.model.fleet import EngineKind
 from bursar.model.gpu import Layout
 from bursar.model.job import JobSpec
 from bursar.model.report import Report, TasksEnded
-from bursar.ports import AttemptRef, Engine, StartOrder, StoreReader
+from bursar.ports import AttemptRef, Engine, JobOrigin, StartOrder, StoreReader
 
 TRIES = 5
+MOST_AT_ONCE = 200
+"""So many orders share one question to the store."""
 LONGEST_PAUSE_SECONDS = 5.0
 
 
@@ -88,13 +90,27 @@ class Actor:
             self._thread.join(timeout=10)
 
     def _run(self) -> None:
-        while True:
-            act = self._acts.get()
-            if act is None or self._closing.is_set():
-                return
-            self._carry_out(act)
+        while (act := self._acts.get()) is not None:
+            acts = [act]
+            while len(acts) < MOST_AT_ONCE and not self._acts.empty():
+                if (another := self._acts.get()) is None:
+                    return
+                acts.append(another)
+            origins = self._origins_for(acts)
+            for one in acts:
+                if self._closing.is_set():
+                    return
+                self._carry_out(one, origins)
 
-    def _carry_out(self, act: Act) -> None:
+    def _origins_for(self, acts: Sequence[Act]) -> Mapping[str, JobOrigin]:
+        """What the jobs of these orders run. While the store does not answer, each order asks by itself."""
+        wanted = [one.ref.job_id for one in acts if not isinstance(one, PartitionAct)]
+        try:
+            return self._reader.origins(wanted)
+        except EngineFault:
+            return {}
+
+    def _carry_out(self, act: Act, origins: Mapping[str, JobOrigin]) -> None:
         """Try, and try again after a while.
 
         What could not be started may be there all the same (an answer was lost), so it is stopped, and
@@ -102,7 +118,7 @@ class Actor:
         """
         for number in range(TRIES):
             try:
-                self._once(act)
+                self._once(act, origins)
             except EngineFault as fault:
                 self.faults[act.engine] = str(fault)
                 if self._pause(min(fault.retry_after_seconds * 2**number, LONGEST_PAUSE_SECONDS)):
@@ -119,13 +135,13 @@ class Actor:
         """Wait; whether we are to close meanwhile."""
         return self._closing.wait(seconds)
 
-    def _once(self, act: Act) -> None:
+    def _once(self, act: Act, origins: Mapping[str, JobOrigin]) -> None:
         engine = self._engines.get(act.engine)
         if engine is None:
             raise EngineFault(f"no {act.engine} engine is here", retry_after_seconds=1)
         match act:
             case StartAct(ref=ref, spec=spec, placement=placement):
-                origin = self._reader.origin(ref.job_id)
+                origin = origins.get(ref.job_id) or self._reader.origin(ref.job_id)
                 if origin is None:
                     self._report([self._ended(ref, "what it should run is not in the store")])
                     return
@@ -141,7 +157,7 @@ class Actor:
                 )
             case StopAct(ref=ref, grace_seconds=grace):
                 if grace is None:
-                    origin = self._reader.origin(ref.job_id)
+                    origin = origins.get(ref.job_id) or self._reader.origin(ref.job_id)
                     grace = origin.recipe.grace_seconds if origin is not None else 0
                 if act.at_most_seconds is not None:
                     grace = min(grace, act.at_most_seconds)

@@ -8,9 +8,19 @@ from bursar.control.budget_door import BudgetDoor
 from bursar.control.live_state import LiveState
 from bursar.core.admission import AlikeJobs
 from bursar.core.state import FleetState
-from bursar.model.event import LoggedEvent
+from bursar.model.event import (
+    AttemptResumed,
+    CheckpointSaved,
+    ForeignUsageSeen,
+    LoggedEvent,
+    SpotNotice,
+)
 from bursar.model.identity import Token
+from bursar.model.report import Progressed
 from bursar.ports import Acknowledgement, AuditEntry, Batch, JobOrigin, StoreReader
+
+SAID_AGAIN = (CheckpointSaved, AttemptResumed, SpotNotice, ForeignUsageSeen)
+"""Facts of which a later one adds to an earlier: each counts, unless it repeats the last word for word."""
 
 
 class Group:
@@ -27,8 +37,10 @@ class Group:
         self.audit: list[AuditEntry] = []
         self.alike_jobs = AlikeJobs()
         """Jobs of this group that were found in order."""
-        self.touched: set[tuple[str, type]] = set()
-        """Which facts about which job are already among the events."""
+        self.touched: dict[tuple[str, type], LoggedEvent] = {}
+        """The last fact of each type about each subject that is already among the events."""
+        self.progressed: dict[str, Progressed] = {}
+        """How far jobs say they have come; no events, so that the log does not grow with it."""
 
     @property
     def state(self) -> FleetState:
@@ -46,9 +58,10 @@ class Group:
     def note(self, event: LoggedEvent, subject: str) -> bool:
         """Add a fact about something unless the group already says so of it."""
         mark = (subject, type(event))
-        if mark in self.touched:
+        said = self.touched.get(mark)
+        if said is not None and (said == event or not isinstance(event, SAID_AGAIN)):
             return False
-        self.touched.add(mark)
+        self.touched[mark] = event
         self.events.append(event)
         return True
 

@@ -21,6 +21,7 @@ from bursar.model.report import (
     NodeGone,
     NoticeReport,
     OfAttempt,
+    Progressed,
     Report,
     Resumed,
     StopHeard,
@@ -71,6 +72,14 @@ def event_for(
             return _on_the_way(report, record, at_ms)
 
 
+def progress_for(report: Progressed, state: FleetState, now_ms: int) -> Progressed | None:
+    """What a job says of how far it has come, at a believable time. None: an older attempt says it."""
+    record = _fenced(report.job_id, report.attempt, state)
+    if record is None:
+        return None
+    return replace(report, at_ms=_believable(report.at_ms, record, now_ms))
+
+
 def _foreign(report: ForeignSeen, state: FleetState, now_ms: int) -> ev.Event | None:
     """What others run there, when it is not what is known already."""
     pool = state.pool_of_node.get(report.node)
@@ -117,6 +126,8 @@ def _on_the_way(report: OfAttempt, record: JobRecord, at_ms: int) -> ev.Event | 
                 return None
             return ev.AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
         case CheckpointReported(step=step, save_ms=save_ms, size_bytes=size_bytes):
+            if step is not None and (step, at_ms) == (record.saved_step, record.saved_at_ms):
+                return None
             return ev.CheckpointSaved(
                 at_ms=at_ms,
                 job_id=job_id,
@@ -126,6 +137,8 @@ def _on_the_way(report: OfAttempt, record: JobRecord, at_ms: int) -> ev.Event | 
                 size_bytes=size_bytes,
             )
         case Resumed(step=step):
+            if _is_behind(at_ms, record):
+                return None
             return ev.AttemptResumed(at_ms=at_ms, job_id=job_id, attempt=attempt, step=step)
         case StopHeard(source=source, ends_at_ms=ends_at_ms):
             if record.told_to_stop or record.noticed or record.state is JobState.CANCELLING:
@@ -142,6 +155,17 @@ def _on_the_way(report: OfAttempt, record: JobRecord, at_ms: int) -> ev.Event | 
             )
         case _:
             return None
+
+
+def _is_behind(resumed_at_ms: int, record: JobRecord) -> bool:
+    """Whether work is known to be safe that was done after this resume.
+
+    After a restart engines read what a job has told from its beginning. Heard again, an old resume would
+    let the saves that followed it count twice. Until one is heard, the start counts with the reload that
+    the job declared.
+    """
+    began_ms = (record.started_at_ms or record.assigned_at_ms) + record.spec.checkpoint.restart_ms
+    return record.saved_at_ms > max(resumed_at_ms, began_ms)
 
 
 def _end(

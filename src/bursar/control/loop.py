@@ -13,11 +13,13 @@ import queue
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from bursar.control.act import Act, PartitionAct, StartAct, StopAct
 from bursar.control.group import Group
 from bursar.control.live_state import LiveState
+from bursar.control.progress_book import ProgressBook
 from bursar.control.requests import Request, TakeReports
 from bursar.control.subscription import Board
 from bursar.core.attempt_limits import paid_grace_ms
@@ -71,6 +73,7 @@ class Writer:
         """Hand the engines again what was committed while nobody saw that it was."""
         self.broke: Callable[[str], None] = _nobody_hears
         self.inbox: queue.SimpleQueue[Request | Question | None] = queue.SimpleQueue()
+        self.progress = ProgressBook()
         self.cycles = 0
         self.last_cycle_ms = 0.0
         self.stale_reports = 0
@@ -97,6 +100,8 @@ class Writer:
             self._dirty = True
         if self.live.is_declared and self._is_sure():
             self._look_at_budgets()
+        if self._is_sure() and self.progress.is_due(time.monotonic()):
+            self._write_progress()
         is_time = time.monotonic() - self._last_cycle >= CYCLE_GAP_SECONDS
         if self._is_sure() and self._dirty and is_time:
             try:
@@ -151,6 +156,7 @@ class Writer:
                 answers.append((request, request.prepare(group)))
             except (UserError, EngineFault, BrokenInvariant) as error:
                 _fail(request, error)
+        self.progress.note(group.progressed, time.monotonic())
         if not group.is_empty:
             try:
                 self._commit(group.batch())
@@ -179,6 +185,7 @@ class Writer:
     def _commit(self, batch: Batch) -> None:
         """Write a batch, then let everything that follows from it follow."""
         assert self.lead is not None
+        batch = replace(batch, progressed=self.progress.unwritten())
         try:
             last = self.store.append(batch, self.lead)
         except EngineFault as fault:
@@ -186,6 +193,7 @@ class Writer:
             self._unsure = True
             raise
         self.store_fault = ""
+        self.progress.written(batch.progressed)
         first = self.live.sequence + 1
         if batch.events and last != self.live.sequence + len(batch.events):
             raise BrokenInvariant(
@@ -248,6 +256,13 @@ class Writer:
             self._commit(Batch(events=tuple(changes)))
         except EngineFault:
             budgets.look_again()
+
+    def _write_progress(self) -> None:
+        """Nothing else was written for a while."""
+        try:
+            self._commit(Batch())
+        except EngineFault:
+            return
 
     # -- deciding --------------------------------------------------------------------------------
 

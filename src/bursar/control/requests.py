@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from bursar.config.fleet_file import FleetFile
 from bursar.control.group import Group
 from bursar.control.house_rules import governed
-from bursar.control.listen import Beside, event_for
+from bursar.control.listen import Beside, event_for, progress_for
 from bursar.control.submission import (
     IdempotencyKey,
     Submission,
@@ -32,7 +32,7 @@ from bursar.model.event import (
     NodeRestored,
     SpotNotice,
 )
-from bursar.model.fleet import EngineKind
+from bursar.model.fleet import EngineKind, Fleet
 from bursar.model.identity import MEMBER_OF_ALL, Identity, Token
 from bursar.model.job import JobSpec, JobState
 from bursar.model.report import (
@@ -40,6 +40,7 @@ from bursar.model.report import (
     NodeBack,
     NodeGone,
     NoticeReport,
+    Progressed,
     Report,
     TasksEnded,
 )
@@ -309,6 +310,7 @@ class DeclareFleet:
         return lambda: after.at_ms
 
     def _refuse_what_nothing_runs(self) -> None:
+        refuse_several_slurms(self.declared.fleet)
         for cluster in self.declared.fleet.clusters:
             if cluster.engine not in self.engines:
                 here = ", ".join(sorted(self.engines)) or "none"
@@ -317,6 +319,19 @@ class DeclareFleet:
                     fix=f"Write 'engine: {here}' for it, or leave it to 'bursar simulate'.",
                     code="no-engine",
                 )
+
+
+def refuse_several_slurms(fleet: Fleet) -> None:
+    """Slurm's own commands speak with one cluster, and so does the engine that uses them."""
+    names = [one.name for one in fleet.clusters if one.engine is EngineKind.SLURM]
+    if len(names) > 1:
+        raise UserError(
+            f"{len(names)} clusters of this fleet are run by Slurm ({', '.join(names)}); one Bursar "
+            "drives 1.",
+            fix="Start one 'bursar up' for each, with a fleet file, a --state and a SLURM_CONF of its own; "
+            "or let Slurm decide on the others ('bursar render slurm --cluster NAME').",
+            code="no-engine",
+        )
 
 
 def _refuse_lost_queues(group: Group, after: FleetDeclared) -> None:
@@ -353,6 +368,9 @@ class TakeReports:
         declared = group.live.declared.fleet if group.live.declared else None
         beside = Beside(fleet=declared, saved=saved, warned=warned)
         for report in self.reports:
+            if isinstance(report, Progressed):
+                self._take_progress(report, group)
+                continue
             event = event_for(report, group.state, group.now_ms, beside)
             if isinstance(event, CheckpointSaved):
                 saved[event.job_id] = event.step
@@ -363,6 +381,13 @@ class TakeReports:
             if event is None or not group.note(event, _subject(report)):
                 self.stale += 1
         return lambda: self.settled(ended)
+
+    def _take_progress(self, report: Progressed, group: Group) -> None:
+        progress = progress_for(report, group.state, group.now_ms)
+        if progress is None:
+            self.stale += 1
+        else:
+            group.progressed[progress.job_id] = progress
 
 
 def _subject(report: Report) -> str:

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from math import exp, expm1, log
 
+Amount = int | float
+"""A whole number where nothing fades, which a float would round."""
+
 
 class Decay:
     """How history fades, with half-life h.
@@ -38,7 +41,7 @@ class Decay:
         self.mean_life_ms = half_life_ms / log(2) if half_life_ms else 0.0
         self.fade_per_ms = log(2) / half_life_ms if half_life_ms else 0.0
 
-    def after(self, value: float, rate_per_ms: int, elapsed_ms: int) -> float:
+    def after(self, value: Amount, rate_per_ms: int, elapsed_ms: int) -> Amount:
         """What ``value``, growing at a constant rate, has become ``elapsed_ms`` later."""
         if self.half_life_ms:
             faded = -elapsed_ms * self.fade_per_ms
@@ -63,11 +66,11 @@ class UsageAccount:
         self._decay = decay
         self._fade_per_ms = decay.fade_per_ms
         self._mean_life_ms = decay.mean_life_ms
-        self.value: float = 0
+        self.value: Amount = 0
         self.rate_per_ms = 0
         self.at_ms = at_ms
 
-    def value_at(self, now_ms: int) -> float:
+    def value_at(self, now_ms: int) -> Amount:
         """The usage at ``now_ms``; before the last change, the usage at the last change."""
         elapsed_ms = now_ms - self.at_ms
         return self._decay.after(self.value, self.rate_per_ms, elapsed_ms if elapsed_ms > 0 else 0)
@@ -94,7 +97,7 @@ class UsageAccount:
             self.value = self.rate_per_ms
         self.rate_per_ms += delta_per_ms
 
-    def add(self, amount: float, now_ms: int) -> None:
+    def add(self, amount: Amount, now_ms: int) -> None:
         """Count an amount used at once at ``now_ms``: a correction, or history brought along."""
         if now_ms >= self.at_ms:
             self.value = self.value_at(now_ms) + amount

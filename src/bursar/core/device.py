@@ -240,8 +240,11 @@ class Device:
     def copy(self) -> Device:
         """An independent device in the same state, to try things out on."""
         twin = Device(self.model, mps_client_limit=self.mps_client_limit)
-        for name in self.__slots__:
-            setattr(twin, name, getattr(self, name))
+        twin.healthy, twin.mode, twin.whole_holder = self.healthy, self.mode, self.whole_holder
+        twin.layout, twin._free_memory_slices = self.layout, self._free_memory_slices
+        twin._held_milli, twin._clients = self._held_milli, self._clients
+        twin._shared_percent = self._shared_percent
+        twin._shared_memory_mib = self._shared_memory_mib
         twin.held = dict(self.held)
         twin.shares = dict(self.shares)
         twin._free = {profile: list(free) for profile, free in self._free.items()}

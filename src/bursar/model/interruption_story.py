@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bursar.model.job import OVER, JobState
 from bursar.model.units import write_duration, write_usd
 
 
@@ -70,6 +71,9 @@ class InterruptionStory:
     spent_micro_usd: int
     advised_every_ms: int | None
     advice: tuple[str, ...]
+    state: JobState | None = None
+    """Where the job is now; None when only its log is at hand."""
+    attempts: int = 0
 
     def count(self, cause: Cause) -> int:
         return sum(one.cause is cause for one in self.interruptions)
@@ -77,7 +81,7 @@ class InterruptionStory:
     def lines(self) -> Iterator[str]:
         """What to tell whoever asks."""
         if not self.interruptions:
-            yield f"{self.job_id} was never interrupted."
+            yield from self._undisturbed()
             return
         total = len(self.interruptions)
         yield f"{self.job_id} was interrupted {_times(total)}:"
@@ -101,6 +105,36 @@ class InterruptionStory:
         )
         for one in self.advice:
             yield f"what would help: {one}"
+
+    def _undisturbed(self) -> Iterator[str]:
+        """Nothing interrupted it: whether there was anything to interrupt, and what one would cost."""
+        if self.state is None:
+            yield f"{self.job_id} was never interrupted."
+        elif not self.attempts and self.state in OVER:
+            yield f"{self.job_id} was never interrupted: it never ran, and is {self.state}."
+        elif not self.attempts:
+            yield (
+                f"{self.job_id} has not run yet, so nothing has interrupted it; "
+                f"'bursar why {self.job_id}' says what it waits for."
+            )
+        elif self.state in OVER:
+            yield (
+                f"{self.job_id} was never interrupted: it {UNDISTURBED_END[self.state]} in attempt "
+                f"{self.attempts}; 'bursar status {self.job_id}' says how it ended."
+            )
+        else:
+            yield f"{self.job_id} was never interrupted; it is {self.state}, in attempt {self.attempts}."
+            if self.saves:
+                yield f"it has saved {_times(self.saves)}: only what came since would be lost"
+            else:
+                yield "it has saved nothing: an interruption would cost all it has done (docs/checkpoints.md)"
+
+
+UNDISTURBED_END = {
+    JobState.SUCCEEDED: "succeeded",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "was cancelled",
+}
 
 
 def _times(count: int) -> str:

@@ -83,11 +83,15 @@ class TraceMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStream:
-    """A workload too long to hold: its teams are known beforehand, its jobs are drawn one by one."""
+    """A workload too long to hold: its teams are known beforehand, its jobs are drawn one by one.
+
+    ``guess`` says how long a job will run in place of what its user wrote, when it is drawn.
+    """
 
     source: str
     teams: tuple[str, ...]
     draw: Callable[[], Iterator[TraceJob]]
+    guess: Callable[[TraceJob], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +146,7 @@ def as_scenario(
     submissions = _Submissions(trace.source, mapping, queues, state, remarks)
     if isinstance(trace, JobStream):
         run_ms: Mapping[str, int] = submissions.run_ms
+        submissions.guess = trace.guess
         events: Iterable[JobSubmitted] = submissions.of(trace.draw())
     else:
         jobs = sorted(_once(trace, remarks), key=lambda job: job.submitted_ms)
@@ -237,6 +242,7 @@ class _Submissions:
         self._groups: dict[tuple[object, ...], tuple[TaskGroup, ...] | str] = {}
         self._classes = _classes_by_value(state.policies)
         self.run_ms = RunTimesToCome()
+        self.guess: Callable[[TraceJob], int] | None = None
 
     def of(self, jobs: Iterable[TraceJob]) -> Iterator[JobSubmitted]:
         run_times = self.run_ms.waiting
@@ -270,14 +276,20 @@ class _Submissions:
             groups=groups,
             priority_class=self._classes.get(job.priority, self._classes[None]),
             preemptible=mapping.preemptible,
-            expected_run_ms=_told_ms(job, mapping.estimate),
-            max_run_ms=_told_ms(job, _WRITTEN) if mapping.limits else None,
+            expected_run_ms=self._told_ms(job, mapping.estimate),
+            max_run_ms=self._told_ms(job, _WRITTEN) if mapping.limits else None,
             deadline_ms=deadline_ms,
             constraints=mapping.constraints,
             checkpoint=mapping.checkpoint,
             retries=mapping.retries,
             alike=alike if all(alike) else tuple(filter(None, alike)),
         )
+
+    def _told_ms(self, job: TraceJob, estimate: Estimate) -> int | None:
+        if estimate is _WRITTEN:
+            told_ms = job.expected_ms if self.guess is None else self.guess(job)
+            return told_ms if told_ms and told_ms > 0 else None
+        return max(1, job.run_ms) if estimate is _TRUE else None
 
     def _note(self, job: TraceJob) -> None:
         if job.run_ms < 1:
@@ -349,12 +361,6 @@ def _wrong_times(job: TraceJob) -> str:
     if job.run_ms < 0:
         return f"ran for {job.run_ms:,} ms"
     return ""
-
-
-def _told_ms(job: TraceJob, estimate: Estimate) -> int | None:
-    if estimate is _WRITTEN:
-        return job.expected_ms if job.expected_ms and job.expected_ms > 0 else None
-    return max(1, job.run_ms) if estimate is _TRUE else None
 
 
 def _classes_by_value(policies: Policies) -> dict[int | None, str]:

@@ -8,7 +8,7 @@ scheduler could.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from bursar.model.event import AttemptSucceeded, Event, JobCancelled, JobSubmitted
@@ -53,51 +53,55 @@ class Predictor:
 
     def __init__(self) -> None:
         self._means: dict[Likeness, RollingMean] = {}
-        self._alive: dict[str, tuple[tuple[Likeness, ...], int]] = {}
+        self._of_peers: dict[Likeness, tuple[RollingMean, ...]] = {}
+        self._alive: dict[str, tuple[tuple[RollingMean, ...], int]] = {}
 
-    def guesses(self, jobs: Iterable[TraceJob]) -> Iterator[TraceJob]:
-        """The jobs, each with a guess in place of what its user wrote.
+    def guess(self, job: TraceJob) -> int:
+        """How long a job will run, in place of what its user wrote.
 
-        Drawn one by one as the run needs them, a guess counts on every job that had ended when the
-        job before was submitted.
+        Asked for one job after another as the run needs them, a guess counts on every job that had ended
+        when the job before was submitted.
         """
-        for job in jobs:
-            guess_ms = self.guess_ms(job.job_id, _likenesses(job), job.run_ms)
-            yield replace(job, expected_ms=guess_ms)
+        team, user, size = job.team, job.user, job.gpu_total_milli
+        means = self._of_peers.get((team, user, size, job.name))
+        if means is None:
+            means = self._peers(_likenesses(job))
+        return self._guess_ms(job.job_id, means, job.run_ms)
 
     def guess_submitted(self, event: JobSubmitted, run_ms: int) -> JobSubmitted:
         """The same for a job of a recorded history, which its queue, name and size make alike."""
         spec = event.spec
-        likenesses = _likenesses_of(spec)
-        guess_ms = self.guess_ms(event.job_id, likenesses, run_ms)
+        guess_ms = self._guess_ms(event.job_id, self._peers(_likenesses_of(spec)), run_ms)
         return replace(event, spec=replace(spec, expected_run_ms=guess_ms))
-
-    def guess_ms(self, job_id: str, likenesses: tuple[Likeness, ...], run_ms: int) -> int:
-        """A guess from what has ended. The true run time is only kept for when the job has ended."""
-        self._alive[job_id] = likenesses, run_ms
-        return self._guess_ms(likenesses)
 
     def follow_all(self, events: Iterable[Event]) -> None:
         """Learn from jobs that have ended well; forget those that were given up."""
         for event in events:
-            if isinstance(event, AttemptSucceeded | JobCancelled):
-                self._follow(event)
+            if isinstance(event, AttemptSucceeded):
+                means, run_ms = self._alive.pop(event.job_id, _NOBODY)
+                for mean in means:
+                    mean.add(run_ms)
+            elif isinstance(event, JobCancelled):
+                self._alive.pop(event.job_id, None)
 
-    def _follow(self, event: AttemptSucceeded | JobCancelled) -> None:
-        if isinstance(event, AttemptSucceeded):
-            likenesses, run_ms = self._alive.pop(event.job_id, ((), 0))
-            for likeness in likenesses:
-                self._means.setdefault(likeness, RollingMean()).add(run_ms)
-        else:
-            self._alive.pop(event.job_id, None)
+    def _peers(self, likenesses: tuple[Likeness, ...]) -> tuple[RollingMean, ...]:
+        """The means of each likeness. The narrowest says all of the wider ones, so it finds them again."""
+        means = tuple(self._means.setdefault(one, RollingMean()) for one in likenesses)
+        self._of_peers[likenesses[-1]] = means
+        return means
 
-    def _guess_ms(self, likenesses: tuple[Likeness, ...]) -> int:
-        guess_ms: float = FIRST_GUESS_MS
-        for number, likeness in enumerate(likenesses):
-            mean = self._means.get(likeness)
-            if mean is not None:
-                guess_ms = mean.drawn_to(guess_ms) if number else mean.mean_ms
+    def _guess_ms(self, job_id: str, means: tuple[RollingMean, ...], run_ms: int) -> int:
+        """A guess from what has ended. The true run time is only kept for when the job has ended."""
+        self._alive[job_id] = means, run_ms
+        widest = means[0]
+        guess_ms = widest.mean_ms if widest.count else float(FIRST_GUESS_MS)
+        for mean in means[1:]:
+            if mean.count:
+                guess_ms = mean.drawn_to(guess_ms)
         return max(1, round(guess_ms))
+
+
+_NOBODY: tuple[tuple[RollingMean, ...], int] = ((), 0)
 
 
 def _likenesses(job: TraceJob) -> tuple[Likeness, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, or_, select
 
 from bursar.model import event as ev
 from bursar.model.job import JobState
@@ -18,6 +18,13 @@ AT_ONCE = 500
 """How many ids one question names: SQLite allows 999 in the versions that allow least."""
 
 ALIVE = attempts.c.outcome == ""
+
+# Made once: to build such a statement takes longer than to execute it, and every batch needs all four.
+_IDS: BindParameter[list[str]] = bindparam("ids", expanding=True)
+_DEPENDENTS = select(waits.c.job_id).where(waits.c.dependency.in_(_IDS))
+_JOBS = select(jobs).where(jobs.c.id.in_(_IDS))
+_LIVE_ATTEMPTS = select(attempts).where(ALIVE, attempts.c.job_id.in_(_IDS))
+_WAITS = select(waits).where(waits.c.job_id.in_(_IDS))
 
 
 def gather(connection: Connection, events: Sequence[ev.LoggedEvent]) -> Rows:
@@ -58,25 +65,24 @@ def _holders(connection: Connection, nodes: Sequence[str]) -> set[str]:
 def _dependents(connection: Connection, ids: Collection[str]) -> set[str]:
     found: set[str] = set()
     for some in in_parts(sorted(ids)):
-        found.update(connection.scalars(select(waits.c.job_id).where(waits.c.dependency.in_(some))))
+        found.update(connection.scalars(_DEPENDENTS, {"ids": some}))
     return found
 
 
 def _jobs(connection: Connection, ids: Collection[str]) -> Iterator[JobFacts]:
     for some in in_parts(sorted(ids)):
-        for row in connection.execute(select(jobs).where(jobs.c.id.in_(some))):
+        for row in connection.execute(_JOBS, {"ids": some}):
             yield job_facts(row)
 
 
 def _live_attempts(connection: Connection, ids: Collection[str]) -> Iterator[AttemptFacts]:
     for some in in_parts(sorted(ids)):
-        wanted = select(attempts).where(ALIVE, attempts.c.job_id.in_(some))
-        yield from map(AttemptFacts._make, connection.execute(wanted))
+        yield from map(AttemptFacts._make, connection.execute(_LIVE_ATTEMPTS, {"ids": some}))
 
 
 def _waits(connection: Connection, ids: Collection[str]) -> Iterator[tuple[str, str]]:
     for some in in_parts(sorted(ids)):
-        found = connection.execute(select(waits).where(waits.c.job_id.in_(some)))
+        found = connection.execute(_WAITS, {"ids": some})
         yield from ((dependency, job_id) for dependency, job_id in found)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, func, or_, select
+from sqlalchemy import Connection, Engine, and_, bindparam, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from bursar.model.identity import Token
@@ -22,6 +22,7 @@ from bursar.ports import (
     AuditEntry,
     JobFilter,
     JobOrigin,
+    JobProgress,
     JobRow,
     Recorded,
     Snapshot,
@@ -47,6 +48,7 @@ from bursar.store.schema import (
     jobs,
     meta,
     origins,
+    progress,
     secrets,
     snapshots,
     tokens,
@@ -56,6 +58,12 @@ PAGE = 1_000
 MOST_MEMBERS = 10_000
 """No array is larger (``core/admission``), so that no more of the table is looked through."""
 
+_ORIGINS = (
+    select(jobs.c.id.label("job_id"), jobs.c.state, origins, secrets.c.body.label("secrets"))
+    .join(origins, origins.c.id == jobs.c.origin)
+    .outerjoin(secrets, secrets.c.origin == origins.c.id)
+    .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+)
 _JOB_ROWS = (
     select(
         jobs,
@@ -66,10 +74,17 @@ _JOB_ROWS = (
         attempts.c.saved_step,
         attempts.c.resumed_at_ms,
         attempts.c.resumed_step,
+        progress.c.attempt.label("told_attempt"),
+        progress.c.step,
+        progress.c.total,
+        progress.c.at_ms.label("told_at_ms"),
+        progress.c.since_step,
+        progress.c.since_ms,
     )
     .join(events, events.c.sequence == jobs.c.sequence)
     .outerjoin(origins, origins.c.id == jobs.c.origin)
     .outerjoin(attempts, of_live_attempt())
+    .outerjoin(progress, progress.c.job_id == jobs.c.id)
 )
 
 
@@ -179,18 +194,22 @@ class SqlReader:
 
     def origin(self, job_id: str) -> JobOrigin | None:
         """With its secrets while the job lives, without them afterwards."""
-        wanted = (
-            select(jobs.c.state, origins, secrets.c.body.label("secrets"))
-            .join(origins, origins.c.id == jobs.c.origin)
-            .outerjoin(secrets, secrets.c.origin == origins.c.id)
-            .where(jobs.c.id == job_id)
-        )
+        return self.origins((job_id,)).get(job_id)
+
+    def origins(self, job_ids: Collection[str]) -> Mapping[str, JobOrigin]:
+        """The same of several jobs. Jobs that came together share one, which is read once."""
+        found: dict[str, JobOrigin] = {}
+        shared: dict[tuple[int, bool], JobOrigin] = {}
         with self.reading() as connection:
-            found = connection.execute(wanted).first()
-        if found is None:
-            return None
-        kept_secrets = None if JobState(found.state) in OVER else found.secrets
-        return origin_of(found.owner, found.labels, found.body, kept_secrets)
+            for some in in_parts(sorted(job_ids)):
+                for one in connection.execute(_ORIGINS, {"ids": some}):
+                    is_over = JobState(one.state) in OVER
+                    key = (one.id, is_over)
+                    if key not in shared:
+                        kept_secrets = None if is_over else one.secrets
+                        shared[key] = origin_of(one.owner, one.labels, one.body, kept_secrets)
+                    found[one.job_id] = shared[key]
+        return found
 
     # -- the rest --------------------------------------------------------------------------------
 
@@ -272,6 +291,20 @@ def _job_row(found: Any) -> JobRow:
         saved_step=found.saved_step,
         resumed_at_ms=found.resumed_at_ms,
         resumed_step=found.resumed_step,
+        progress=_progress(found),
+    )
+
+
+def _progress(found: Any) -> JobProgress | None:
+    if found.step is None:
+        return None
+    return JobProgress(
+        attempt=found.told_attempt,
+        step=found.step,
+        total=found.total,
+        at_ms=found.told_at_ms,
+        since_step=found.since_step,
+        since_ms=found.since_ms,
     )
 
 

@@ -1,8 +1,9 @@
 """The tables, for both databases. ``migrations/`` builds the same ones step by step.
 
 What is kept for good: ``events``, ``origins``, ``origin_labels``, ``secrets``, ``acknowledgements``,
-``tokens``, ``audit``. What follows from the events and can be rebuilt: ``jobs``, ``attempts``, ``waits``,
-``job_counts``. Enumerations are texts, moments are milliseconds since the epoch.
+``tokens``, ``audit``. What is kept while it is news: ``progress``. What follows from the events and can be
+rebuilt: ``jobs``, ``attempts``, ``waits``, ``job_counts``. Enumerations are texts, moments are
+milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sqlalchemy.types import TypeEngine
 
 from bursar.store.encoding import storable
 
-VERSION = 2
+VERSION = 3
 """The newest step of ``migrations/`` that this program knows."""
 VERSION_TABLE = "bursar_schema"
 
@@ -186,6 +187,19 @@ job_counts = Table(
     _required("state", String(16), primary_key=True),
     _required("jobs", Number),
 )
+
+progress = Table(
+    "progress",
+    metadata,
+    _required("job_id", Words, primary_key=True),
+    _required("attempt", Number),
+    _required("step", Number),
+    Column("total", Number),
+    _required("at_ms", Number),
+    _required("since_step", Number),
+    _required("since_ms", Number),
+)
+"""How far jobs said last that they have come. In no event: it may be lost, and the next word renews it."""
 
 acknowledgements = Table(
     "acknowledgements",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Table, and_, bindparam, case, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
@@ -44,6 +44,7 @@ from bursar.store.schema import (
     meta,
     origin_labels,
     origins,
+    progress,
     secrets,
     snapshots,
     tokens,
@@ -308,6 +309,22 @@ def _write_rest(connection: Connection, batch: Batch, claimed: Claimed) -> None:
         _put_token(connection.dialect.name),
         [{"id": token.id, "body": token_text(token)} for token in batch.tokens],
     )
+    _execute(
+        connection,
+        _put_progress(connection.dialect.name),
+        [
+            {
+                "job_id": one.job_id,
+                "attempt": one.attempt,
+                "step": one.step,
+                "total": one.total,
+                "at_ms": one.at_ms,
+                "since_step": one.step,
+                "since_ms": one.at_ms,
+            }
+            for one in batch.progressed
+        ],
+    )
     rows = audit_rows(batch.audit, claimed.audit_number, claimed.audit_hash)
     _insert(connection, audit, rows)
     if rows:
@@ -357,3 +374,18 @@ def _add_counts(dialect: str) -> Any:
 def _put_token(dialect: str) -> Any:
     new = _upsert(dialect, tokens)
     return new.on_conflict_do_update(index_elements=["id"], set_={"body": new.excluded.body})
+
+
+@cache
+def _put_progress(dialect: str) -> Any:
+    """The newest counts; where an attempt began to tell stays, unless it began anew."""
+    new = _upsert(dialect, progress)
+    goes_on = and_(
+        progress.c.attempt == new.excluded.attempt, progress.c.since_step <= new.excluded.step
+    )
+    kept = {
+        name: case((goes_on, progress.c[name]), else_=new.excluded[name])
+        for name in ("since_step", "since_ms")
+    }
+    newest = {name: new.excluded[name] for name in ("attempt", "step", "total", "at_ms")}
+    return new.on_conflict_do_update(index_elements=["job_id"], set_=newest | kept)

@@ -20,8 +20,10 @@ FOLDER = "slurm"
 
 def is_wanted(fleet: FleetFile, state: Path) -> bool:
     """Whether a cluster is declared as Slurm, or jobs of one are kept here from an earlier start."""
+    from bursar.control.requests import refuse_several_slurms
     from bursar.model.fleet import EngineKind
 
+    refuse_several_slurms(fleet.fleet)
     declared = any(cluster.engine is EngineKind.SLURM for cluster in fleet.fleet.clusters)
     return declared or (state / FOLDER).is_dir()
 

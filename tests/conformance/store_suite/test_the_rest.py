@@ -1,4 +1,4 @@
-"""Acknowledgements, tokens and the audit log."""
+"""Acknowledgements, tokens, progress and the audit log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from bursar.model.errors import BrokenInvariant
 from bursar.model.identity import Permission, Role, Token
-from bursar.ports import Acknowledgement, Batch, Lead
+from bursar.model.report import Progressed
+from bursar.ports import Acknowledgement, Batch, JobProgress, Lead
 from bursar.store.database import SqlStore
 from bursar.store.integrity import integrity
 from tests.store import facts
@@ -42,6 +43,35 @@ def test_tokens_are_written_as_they_are_now(store: SqlStore, lead: Lead) -> None
     revoked = replace(TOKEN, revoked_at_ms=9)
     store.append(Batch(tokens=(revoked,)), lead)
     assert store.tokens() == [other, revoked]
+
+
+def test_the_newest_progress_of_a_job_is_kept_and_is_no_event(store: SqlStore, lead: Lead) -> None:
+    first, second = "j-first", "j-second"
+    last = store.append(facts.batch(facts.submitted(first), facts.submitted(second)), lead)
+
+    def tell(attempt: int, step: int, at_ms: int, total: int | None = 1_000) -> JobProgress | None:
+        told = Progressed(job_id=first, attempt=attempt, at_ms=at_ms, step=step, total=total)
+        store.append(Batch(progressed=(told,)), lead)
+        row = store.job(first)
+        assert row is not None
+        return row.progress
+
+    began = JobProgress(
+        attempt=1, step=100, total=1_000, at_ms=10_000, since_step=100, since_ms=10_000
+    )
+    assert tell(1, 100, 10_000) == began
+    assert began.expected_end_ms is None and began.permille == 100
+    on = tell(1, 250, 25_000)
+    assert on == replace(began, step=250, at_ms=25_000)
+    assert on.expected_end_ms == 25_000 + 750 * 100 and on.permille == 250
+    back = tell(1, 20, 30_000)
+    assert back == replace(began, step=20, at_ms=30_000, since_step=20, since_ms=30_000)
+    again = tell(2, 40, 50_000, total=None)
+    assert again is not None and again.expected_end_ms is None and again.permille is None
+    assert (again.attempt, again.since_step, again.since_ms) == (2, 40, 50_000)
+    other = store.job(second)
+    assert other is not None and other.progress is None
+    assert store.last_sequence() == last and integrity(store) == []
 
 
 def test_the_audit_log_is_read_from_its_end(store: SqlStore, lead: Lead) -> None:

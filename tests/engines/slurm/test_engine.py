@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from bursar.engines.slurm.commands import Commands
+from bursar.engines.slurm.rest_line import InDoubt
 from bursar.engines.slurm.settings import SlurmSettings
-from bursar.engines.slurm.submitting import InDoubt, Submitter
+from bursar.engines.slurm.submitting import Submitter
 from bursar.model.attempt import ShareUse, SliceUse, Task
 from bursar.model.gpu import MigInstance
 from bursar.model.recipe import Recipe
@@ -207,3 +209,20 @@ def test_what_slurm_will_not_have_ends_with_its_words(stand: SlurmStand) -> None
     )
     listener.engine.start(order("j-1", "true"))
     assert "invalid partition" in listener.ended(ref("j-1")).detail.lower()
+
+
+# -- accounts --------------------------------------------------------------------------------------
+
+
+def test_jobs_are_booked_to_the_account_of_their_queue(stand: SlurmStand) -> None:
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    stand.lab.run("sacctmgr", "-i", "add", "account", "booked")
+    stand.lab.run("sacctmgr", "-i", "add", "user", me, "account=booked")
+    listener = stand.open()
+    listener.engine.start(replace(order("j-1", SLEEP), queue="Booked"))
+    listener.engine.start(order("j-2", SLEEP))
+    for name in ("j-1", "j-2"):
+        listener.started(ref(name))
+    booked = [f"{job}|{account}" for job, account in (("j-1", "booked"), ("j-2", me))]
+    ids = ",".join(slurm_ids(stand))
+    assert sorted(stand.lab.run("squeue", "-h", "-j", ids, "-o", "%j|%a").split()) == booked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from bursar.engines.slurm.following import (
     Followed,
     StopState,
     exit_of,
+    split_code,
     verdict,
 )
 from bursar.engines.slurm.gres import parse_gres
 from bursar.engines.slurm.inventory import SlurmNode
+from bursar.engines.slurm.plain_command import plain_command
 from bursar.engines.slurm.request import JobRequest, Part, gres_of, parts_of, request_from
 from bursar.engines.slurm.script import Around, scripts_of
 from bursar.engines.slurm.submitting import rest_properties, sbatch_words
@@ -109,6 +112,73 @@ def test_a_signal_reaches_the_program_and_is_told(folders: Folders) -> None:
     assert process.wait(30) == 5
     end = folder.end()
     assert end is not None and (end.code, end.told) == (5, "USR1")
+
+
+SAVES = """import signal, sys, time
+def stop(*_):
+    time.sleep(0.3)
+    open(sys.argv[1], "w").write("saved")
+    sys.exit(75)
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("{python} {program} {file}", (75, None)),
+        ("cd . && {python} {program} {file}; true", (None, signal.SIGTERM)),
+    ],
+)
+def test_a_program_may_use_its_grace_though_its_shell_is_gone(
+    line: str, codes: tuple[int | None, int | None], folders: Folders, tmp_path: Path
+) -> None:
+    program, file = tmp_path / "program.py", tmp_path / "file"
+    program.write_text(SAVES, encoding="utf-8")
+    text = line.format(python=sys.executable, program=program, file=file)
+    folder, script = laid_out(folders, order("j-1", text))
+    process = start(script)
+    out = Path(folder.file("task-0.out"))
+    until("it is ready", lambda: out.exists() and "ready" in out.read_text())
+    process.send_signal(signal.SIGTERM)
+    process.wait(30)
+    assert file.read_text(encoding="utf-8") == "saved"
+    end = folder.end()
+    assert end is not None and end.told == "TERM" and split_code(end.code) == codes
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("python train.py --lr=0.1 data/part-0.bin\n", 4),
+        ("true", 1),
+        ("./run_all  10%", 2),
+        ("echo $HOME", 0),
+        ("LR=1 python train.py", 0),
+        ("python train.py\npython test.py", 0),
+        ("python train.py && echo done", 0),
+        ("python 'train it.py'", 0),
+        ("cd data", 0),
+        ("time python train.py", 0),
+        ("exec python train.py", 0),
+        ("%1", 0),
+        ("~/train", 0),
+        ("ls *.py", 0),
+        ("", 0),
+    ],
+)
+def test_only_what_every_shell_reads_alike_is_started_without_one(script: str, words: int) -> None:
+    assert len(plain_command(script, "/bin/bash")) == words
+    assert plain_command(script, "/usr/bin/fish") == ()
+
+
+def test_a_command_with_the_name_of_a_function_is_not_taken_for_it(folders: Folders) -> None:
+    folder, script = laid_out(folders, order("j-1", "finish 0 well"))
+    assert run(script) == 127
+    end = folder.end()
+    assert end is not None and (end.code, end.detail) == (127, "")
 
 
 def test_secrets_are_gone_before_the_program_runs(folders: Folders) -> None:

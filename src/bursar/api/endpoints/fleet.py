@@ -14,6 +14,7 @@ from bursar.core.fleet_change import Change, fleet_changes, refuse_bad_changes
 from bursar.core.node import FOREIGN, NodeState
 from bursar.core.pool import PoolState
 from bursar.core.state import FleetState
+from bursar.model.event import SpotNotice
 
 MOST_FILES = 200
 
@@ -56,6 +57,7 @@ def _node(node: NodeState, state: FleetState) -> wire.FleetNode:
         "id": node.id,
         "is_up": node.up,
         "is_open": node.is_open,
+        "notice": _notice(state.notices.get(node.id)),
         "free_gpus": node.free_gpus,
         "free_cpu_milli": node.cpu_free_milli,
         "free_memory_mib": node.memory_free_mib,
@@ -70,6 +72,17 @@ def _node(node: NodeState, state: FleetState) -> wire.FleetNode:
             }
             for index, device in enumerate(node.devices)
         ],
+    }
+
+
+def _notice(notice: SpotNotice | None) -> wire.Notice | None:
+    if notice is None:
+        return None
+    return {
+        "source": notice.source,
+        "kind": notice.kind.value,
+        "at_ms": notice.at_ms,
+        "ends_at_ms": notice.ends_at_ms,
     }
 
 

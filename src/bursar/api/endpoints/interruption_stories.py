@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.responses import Response
 
 from bursar.api import wire
@@ -25,7 +27,8 @@ async def why_preempted(call: Call) -> Response:
         ]
 
     elsewhere = await call.desk.ask(question)
-    return answer(_told(story_of(row.id, [one.event for one in recorded], elsewhere)))
+    story = story_of(row.id, [one.event for one in recorded], elsewhere)
+    return answer(_told(replace(story, state=row.state, attempts=row.attempt)))
 
 
 def _told(story: InterruptionStory) -> wire.InterruptionStory:

@@ -70,7 +70,7 @@ async def get_job(call: Call) -> Response:
 def _array(found: ArrayRow) -> wire.Job:
     """An array as a job, with what its members have in common."""
     return {
-        **views.job(replace(found.first, placement=None)),
+        **views.job(replace(found.first, placement=None, progress=None)),
         "id": found.id,
         "name": found.name,
         "state": found.state.value,

@@ -119,12 +119,13 @@ class AttemptFolder:
 
     def leave(self) -> None:
         """Out of the index: its end is committed. The mark stays, so that it never runs again."""
+        try:
+            present = os.listdir(self.path)
+        except FileNotFoundError:
+            present = []
         for name in PASSING:
-            path = self.file(name)
-            if name == "scratch":
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                _remove(path)
+            if name in present:
+                _remove_all(self.file(name))
         _remove(self._entry)
 
     @property
@@ -253,3 +254,13 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
+
+
+def _remove_all(path: str) -> None:
+    """A file, or a folder with all that is in it."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        shutil.rmtree(path, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,13 +29,20 @@ class Commands:
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_seconds: float = 30.0
 
-    def run(self, *argv: str, text: str | None = None) -> str:
-        """What the program wrote. ``text`` is what it reads."""
+    def run(
+        self, *argv: str, text: str | None = None, around: Mapping[str, str] | None = None
+    ) -> str:
+        """What the program wrote. ``text`` is what it reads; ``around`` is for one that passes its own
+        environment on, and has the last word in it."""
+        place = {"PATH": PLAIN_PATH} | dict(self.environment)
+        program = shutil.which(argv[0], path=place["PATH"])
+        if program is None:
+            raise _fault(argv[0], f"no such program in {place['PATH']}")
+        speech = {"LANG": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
         try:
             done = subprocess.run(
-                argv,
-                env={"PATH": PLAIN_PATH, "LANG": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
-                | dict(self.environment),
+                [program, *argv[1:]],
+                env=speech | place if around is None else place | dict(around),
                 input=text,
                 stdin=subprocess.DEVNULL if text is None else None,
                 capture_output=True,

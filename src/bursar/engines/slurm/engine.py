@@ -6,7 +6,6 @@ import os
 import shutil
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,6 +34,7 @@ from bursar.engines.slurm.following import (
 from bursar.engines.slurm.outbox import SEND_AGAIN_SECONDS, Outbox
 from bursar.engines.slurm.settings import SlurmSettings
 from bursar.engines.slurm.stopping import Stopper, terms_of
+from bursar.engines.slurm.telling import Telling
 from bursar.model.attempt import Exit
 from bursar.model.errors import BrokenInvariant, EngineFault
 from bursar.model.gpu import Layout
@@ -53,11 +53,11 @@ class SlurmEngine:
         self._commands = settings.commands
         self._folders = Folders(settings.state / "slurm")
         self._cluster = ClusterWatch(settings.commands, self._folders, settings.nodes)
-        self._outbox = Outbox(settings, self._folders, self._cluster)
+        self._outbox = Outbox(settings, self._folders, self._cluster, self._refuse)
         self._stopper = Stopper(settings.commands, self._outbox)
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._queue: deque[Report] = deque()
+        self._telling = Telling()
+        self._leaving: list[AttemptRef] = []
         self._followed: dict[AttemptRef, Followed] = {}
         self._ghosts: set[str] = set()
         self._next_poll = 0.0
@@ -70,6 +70,7 @@ class SlurmEngine:
         """Find our jobs by their comments, and what became of them by their folders."""
         self._outbox.prefix = f"bursar:{self._folders.prepare()}:"
         self._cluster.open()
+        self._outbox.open()
         self._is_open = True
         wanted = set(live)
         for ref in sorted(set(self._folders.unsettled()) | wanted, key=key_of):
@@ -131,6 +132,7 @@ class SlurmEngine:
         """Let go. What runs goes on running."""
         self._is_open = False
         self._outbox.close()
+        self._let_leave()
 
     def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
         """Whatever has a folder was taken: it was submitted, or will be."""
@@ -162,12 +164,10 @@ class SlurmEngine:
         record = self._outbox.write_down(order)
         followed = self._remember(ref, record)
         folder.enter()
-        self._send(followed, record)
+        self._outbox.post(followed, record)
 
-    def _send(self, followed: Followed, record: dict[str, Any] | None = None) -> None:
-        refused = self._outbox.send(followed, record)
-        if refused:
-            self._settle_end(followed, Exit(detail=refused))
+    def _refuse(self, followed: Followed, why: str) -> None:
+        self._settle_end(followed, Exit(detail=why))
 
     # -- stop --------------------------------------------------------------------------------------
 
@@ -218,13 +218,12 @@ class SlurmEngine:
             self._take_news()
             self._send_what_waits()
             self._poll_when_due()
-            with self._lock:
-                found = list(self._queue)
-                self._queue.clear()
-                left = until - time.monotonic()
-                if found or left <= 0:
-                    return found
-                self._changed.wait(min(left, self._settings.look_seconds))
+            self._let_leave()
+            left = until - time.monotonic()
+            found = self._telling.take(is_last_chance=left <= 0)
+            if found or left <= 0:
+                return found
+            self._telling.wait(min(left, self._settings.look_seconds))
 
     def _take_news(self) -> None:
         for ref in self._folders.take_news():
@@ -239,8 +238,8 @@ class SlurmEngine:
                 one for one in self._followed.values() if one.is_unsent and now >= one.send_at
             ]
         for followed in unsent:
-            if followed.stop is None and followed.folder.read(SUBMISSION) is not None:
-                self._send(followed)
+            if followed.stop is None and followed.folder.has(SUBMISSION):
+                self._outbox.post(followed)
 
     def _poll_when_due(self) -> None:
         """One question for the queue serves both looks."""
@@ -390,9 +389,10 @@ class SlurmEngine:
     # -- what a folder says ------------------------------------------------------------------------
 
     def _look_at(self, followed: Followed) -> None:
-        """Report of an attempt what its folder says and was not reported yet."""
-        began_at_ms = None if followed.told_began else followed.folder.began_at_ms()
+        """Report of an attempt what its folder says and was not reported yet. The end is read first: what has
+        ended by then began before."""
         record = None if followed.told_ended else followed.folder.end()
+        began_at_ms = None if followed.told_began else followed.folder.began_at_ms()
         fate = self._fate_behind_our_back(followed, record) if record is not None else None
         with self._lock:
             if began_at_ms is not None and not followed.told_began:
@@ -438,16 +438,22 @@ class SlurmEngine:
                 followed.folder.leave()
                 self._followed.pop(followed.ref, None)
             return
-        with self._lock:
-            self._queue.append(report)
-            self._changed.notify_all()
+        self._telling.add(report)
 
     def settled(self, refs: Iterable[AttemptRef]) -> None:
-        """Their marks stay, so that they can never run again; the index forgets them."""
+        """Their marks stay, so that they can never run again. Who calls this has better to do than to
+        wait for files to be removed: what is left of one that crashed here is removed at the next start."""
+        with self._lock:
+            for ref in refs:
+                self._followed.pop(ref, None)
+                self._leaving.append(ref)
+
+    def _let_leave(self) -> None:
+        """The index forgets those that are settled."""
+        with self._lock:
+            refs, self._leaving = self._leaving, []
         for ref in refs:
             self._folders.of(ref).leave()
-            with self._lock:
-                self._followed.pop(ref, None)
 
     # -- what is kept ------------------------------------------------------------------------------
 
@@ -465,6 +471,7 @@ class SlurmEngine:
 
     def forget(self, job_ids: Iterable[str]) -> tuple[str, ...]:
         """Remove everything that is kept of these jobs; gives those that are not over and stay."""
+        self._let_leave()
         live = {ref.job_id for ref in self._folders.unsettled()}
         kept = []
         for job_id in job_ids:

@@ -73,7 +73,8 @@ class Followed:
 
     def disown(self, ids: set[str]) -> None:
         """Slurm has given these ids to other jobs: one that forgets begins to count again."""
-        self.ids = [ident for ident in self.ids if ident not in ids]
+        for ident in ids.intersection(self.ids):
+            self.ids.remove(ident)
 
     def send_again(self, after_seconds: float) -> None:
         """What was submitted is lost: look for it once more, then submit it again."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from bursar.engines.seats import seats_of
 from bursar.engines.slurm import asking
 from bursar.engines.slurm import attempt_folder as names
+from bursar.engines.slurm.accounts import Accounts
 from bursar.engines.slurm.attempt_folder import Folders
 from bursar.engines.slurm.cluster_watch import ClusterWatch
 from bursar.engines.slurm.commands import Refused
@@ -24,24 +27,60 @@ from bursar.ports import AttemptRef, StartOrder
 
 SEND_AGAIN_SECONDS = 0.5
 CONFUSED_SECONDS = 60.0
+SENDERS = 3
+"""Slurm takes one job at a time, but the way there and back is longer than that."""
 
 
 class Outbox:
-    """Writes orders down, sends them, and finds out what became of a doubtful one."""
+    """Writes orders down, sends them, and finds out what became of a doubtful one.
 
-    def __init__(self, settings: SlurmSettings, folders: Folders, cluster: ClusterWatch) -> None:
+    What is posted is sent by threads: whoever orders need not wait for Slurm. ``refused`` is called by them.
+    """
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        folders: Folders,
+        cluster: ClusterWatch,
+        refused: Callable[[Followed, str], None],
+    ) -> None:
         self._settings = settings
         self._folders = folders
         self._cluster = cluster
         self._bundles = str((settings.state / "bundles").resolve())
         self._submitter = Submitter(settings.commands, settings.rest_socket)
+        self._accounts = Accounts(settings.commands, settings.account)
+        self._refused = refused
+        self._posted: queue.SimpleQueue[tuple[Followed, dict[str, Any] | None] | None]
+        self._posted = queue.SimpleQueue()
+        self._senders: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._highest_id = 0
         self._forgot_at: float | None = None
+        self._is_closing = False
         self.prefix = ""
         """Of the comments of our jobs. Behind it comes the attempt: the order's id."""
 
+    def open(self) -> None:
+        self._is_closing = False
+        self._accounts.open()
+        self._senders = [
+            threading.Thread(target=self._send_all, name=f"bursar-slurm-{number}", daemon=True)
+            for number in range(SENDERS)
+        ]
+        for sender in self._senders:
+            sender.start()
+
     def close(self) -> None:
+        """What is not sent by now is in its folder, and is sent after the next start."""
+        self._is_closing = True
+        for _ in self._senders:
+            self._posted.put(None)
+        for sender in self._senders:
+            sender.join(timeout=10)
+        while not self._posted.empty():
+            if (posted := self._posted.get()) is not None:
+                posted[0].is_sending = False
         self._submitter.close()
 
     def ref_of(self, comment: str) -> AttemptRef | None:
@@ -71,7 +110,7 @@ class Outbox:
             parts=parts,
             minutes=minutes_of(order, partition),
             partition=partition.name if partition is not None else self._settings.partition,
-            account=self._settings.account,
+            account=self._accounts.of(order.queue),
             qos=self._settings.qos,
             output=folder.file("batch.log"),
             folder=folder.path,
@@ -94,13 +133,28 @@ class Outbox:
         folder.keep(names.SUBMISSION, record)
         return record
 
-    def send(self, followed: Followed, record: dict[str, Any] | None = None) -> str:
-        """Submit, once; what cannot be sent now is sent later. Why it never can be, or nothing."""
+    def post(self, followed: Followed, record: dict[str, Any] | None = None) -> None:
+        """Have it submitted, once, unless it is on its way already."""
         with self._lock:
             if followed.ids or followed.is_sending or followed.told_ended:
-                return ""
+                return
             followed.is_sending = True
+        self._posted.put((followed, record))
+
+    def _send_all(self) -> None:
+        while (posted := self._posted.get()) is not None:
+            if self._is_closing:
+                posted[0].is_sending = False
+                return
+            refused = self._send(*posted)
+            if refused:
+                self._refused(posted[0], refused)
+
+    def _send(self, followed: Followed, record: dict[str, Any] | None) -> str:
+        """Submit; what cannot be sent now is sent later. Why it never can be, or nothing."""
         try:
+            if followed.told_ended:
+                return ""
             if followed.in_doubt:
                 self.look_up(followed)
             return "" if followed.ids else self._submit(followed, record)
@@ -125,8 +179,15 @@ class Outbox:
         if record is None:
             return "lost: what it should run is not there any more"
         followed.submissions += 1
-        ident = self._submitter.submit(request_from(record["request"]), record["script"])
-        self.note_id(ident)
+        before = self._highest_id
+        request = request_from(record["request"])
+        try:
+            ident = self._submitter.submit(request, record["script"])
+        except Refused:
+            if not self._accounts.give_up(request.account):
+                raise
+            ident = self._submitter.submit(replace(request, account=""), record["script"])
+        self._note_id(ident, before)
         followed.given_up.discard(ident)
         followed.add(ident)
         return ""
@@ -136,13 +197,17 @@ class Outbox:
         known = (int(ident) for ident in ids if ident.isdecimal())
         self._highest_id = max(known, default=self._highest_id)
 
-    def note_id(self, ident: str) -> None:
-        """Ids only grow, unless slurmctld was killed before it had saved which it gave away."""
+    def _note_id(self, ident: str, before: int) -> None:
+        """Ids only grow, unless slurmctld was killed before it had saved which it gave away. ``before`` is
+        the highest that was known when this one was asked for: others may have come meanwhile."""
         if not ident.isdecimal():
             return
-        if int(ident) <= self._highest_id:
-            self._forgot_at = time.monotonic()
-        self._highest_id = int(ident)
+        with self._lock:
+            if int(ident) <= before:
+                self._forgot_at = time.monotonic()
+                self._highest_id = int(ident)
+            else:
+                self._highest_id = max(self._highest_id, int(ident))
 
     def has_slurm_forgotten(self) -> bool:
         """Whether ids were given away twice in the last minute."""

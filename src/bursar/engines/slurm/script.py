@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bursar.engines.seats import ALLOWED_STOP_SIGNALS, Seat, names_of, seats_of
+from bursar.engines.slurm.plain_command import plain_command
+from bursar.model.recipe import Recipe
 from bursar.ports import StartOrder
 
 FIRST_PORT, PORTS = 20_000, 12_000
@@ -19,9 +21,21 @@ FIRST_PORT, PORTS = 20_000, 12_000
 CANNOT_MARK = 75
 """The exit code of a script that cannot write to the shared folder."""
 
+# LC_ALL is not exported: it only keeps bash from reading the files of a language when LANG is set below.
 _SIGNALS = " ".join(name.removeprefix("SIG") for name in ALLOWED_STOP_SIGNALS)
 
+# A shell that is asked to stop dies at once; the program that it started may still be saving its work. What
+# takes too long is killed from outside.
+_LINGER = """linger() {
+  [ -n "$told" ] && [ "$code" -gt 128 ] && kill -0 -- "-$1" 2>/dev/null || return
+  exec 8<> <(:)
+  while kill -0 -- "-$1" 2>/dev/null; do read -r -t 0.1 -u 8 _; done
+}
+"""
+
 _HEAD = f"""#!/bin/bash
+unset LC_ALL
+LC_ALL=C
 told= pid=
 for one in {_SIGNALS}; do trap "heard $one" $one; done
 now() {{ at=${{EPOCHREALTIME:-$(date +%s)}}; }}
@@ -40,8 +54,9 @@ await() {{
   done
   wait "$1"
   code=$?
+  linger "$1"
 }}
-umask 077
+{_LINGER}umask 077
 set -C
 if ! {{ echo "$SLURM_JOB_ID" >"$A/taken"; }} 2>/dev/null; then
   [ -e "$A/taken" ] && exit 0
@@ -92,7 +107,7 @@ finish 0
 
 _NODE = f"""#!/bin/bash
 told= pids=() labels=()
-heard() {{ told=$1; for one in "${{pids[@]}}"; do kill -s "$1" -- "-$one" 2>/dev/null; done; }}
+{_LINGER}heard() {{ told=$1; for one in "${{pids[@]}}"; do kill -s "$1" -- "-$one" 2>/dev/null; done; }}
 for one in {_SIGNALS}; do trap "heard $one" $one; done
 umask 077
 set -m
@@ -117,6 +132,7 @@ wait_for_all() {{
       kill -0 "${{pids[one]}}" 2>/dev/null && continue
       wait "${{pids[one]}}"
       code=$?
+      linger "${{pids[one]}}"
       [ "$code" = 0 ] || first_failure "$code" "${{labels[one]}}" "$1"
       unset "pids[one]"
     done
@@ -158,7 +174,8 @@ def scripts_of(order: StartOrder, around: Around, parts: tuple[tuple[str, ...], 
     if recipe.secrets:
         files["secrets"] = "".join(_exports(recipe.secrets))
     if not recipe.argv:
-        files["run.sh"] = _ended_line(recipe.run)
+        if not plain_command(recipe.run, recipe.shell):
+            files["run.sh"] = _ended_line(recipe.run)
         if recipe.setup:
             files["setup.sh"] = _ended_line(recipe.setup)
     text = [f"A={shlex.quote(around.folder)}\nN={shlex.quote(around.news)}\n"]
@@ -250,6 +267,9 @@ def _alone(order: StartOrder, seat: Seat) -> Iterator[str]:
     if recipe.argv:
         yield f"word={shlex.quote(recipe.argv[0])}\n{_FIND}"
         command = " ".join(['"$program"', *map(shlex.quote, recipe.argv[1:])])
+    elif plain := plain_command(recipe.run, recipe.shell):
+        # Not one of the functions above, whatever it is called.
+        command = f"command {' '.join(plain)}"
     else:
         command = f'{shlex.quote(recipe.shell)} "$A/run.sh"'
     yield f'begin\n{command} {streams}finish "$code"\n'
@@ -366,10 +386,19 @@ class _Crew:
         )
 
 
+def _command(recipe: Recipe) -> str:
+    """What becomes of the shell of one task."""
+    if recipe.argv:
+        return f"exec {' '.join(map(shlex.quote, recipe.argv))}"
+    if plain := plain_command(recipe.run, recipe.shell):
+        return f"exec {' '.join(plain)}"
+    return f'exec {shlex.quote(recipe.shell)} "$A/run.sh"'
+
+
 def _node_lines(order: StartOrder, seats: list[Seat], nodes: tuple[str, ...]) -> Iterator[str]:
     recipe = order.recipe
     shell = shlex.quote(recipe.shell)
-    command = " ".join(map(shlex.quote, recipe.argv)) if recipe.argv else f'{shell} "$A/run.sh"'
+    command = _command(recipe)
     yield 'case "$SLURMD_NODENAME/$1" in\n'
     for node_rank, node in enumerate(nodes):
         own = tuple((rank, seat) for rank, seat in enumerate(seats) if seat.task.node == node)
@@ -380,6 +409,6 @@ def _node_lines(order: StartOrder, seats: list[Seat], nodes: tuple[str, ...]) ->
             yield "wait_for_all '; its tasks were not started'\n;;\n"
         yield f"{shlex.quote(node)}/run)\n"
         for index, (rank, _) in enumerate(own):
-            yield crew.start(index, f"exec {command}", f"task {rank}")
+            yield crew.start(index, command, f"task {rank}")
         yield f': >"$A/up.{node_rank}"\nwait_for_all\n;;\n'
     yield "esac\nexit 0\n"

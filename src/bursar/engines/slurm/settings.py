@@ -24,8 +24,8 @@ class SlurmSettings:
 
     ``state`` must be visible under the same path on every node: scripts, output and marks are there.
     ``partition``, ``account`` and ``qos`` are used for every job; without a partition the first one that has
-    all nodes of a job is. ``rest_socket`` is slurmrestd's; without it, and while it does not answer, jobs are
-    submitted by sbatch.
+    all nodes of a job is, and without an account the one that is called like the job's queue.
+    ``rest_socket`` is slurmrestd's; without it, and while it does not answer, jobs are submitted by sbatch.
     """
 
     state: Path

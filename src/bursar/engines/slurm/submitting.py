@@ -6,10 +6,7 @@ sent again; and if it is there twice all the same, the mark in its folder lets i
 
 from __future__ import annotations
 
-import http.client
 import json
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,104 +14,61 @@ from typing import Any
 
 from bursar.engines.slurm.commands import UNREACHABLE, Commands, Refused
 from bursar.engines.slurm.request import JobRequest, Part
+from bursar.engines.slurm.rest_line import InDoubt, NotThere, RestLines
 from bursar.model.errors import EngineFault
 
 VERSION = "v0.0.38"
-REST_PATIENCE_SECONDS = 10.0
 REST_AGAIN_SECONDS = 2.0
 """After a failure slurmrestd is left alone for so long."""
 
 
-class InDoubt(EngineFault):
-    """The request may or may not have arrived."""
-
-
-class NotThere(EngineFault):
-    """The request certainly did not arrive."""
-
-
 class Submitter:
-    """One connection, used by one thread at a time."""
+    """May be used by several threads at the same time."""
 
     def __init__(self, commands: Commands, rest_socket: Path | None) -> None:
         self._commands = commands
-        self._socket = rest_socket
-        self._connection: http.client.HTTPConnection | None = None
-        self._lock = threading.Lock()
+        self._lines = RestLines(str(rest_socket)) if rest_socket is not None else None
         self._rest_at = 0.0
-        self.by_rest = 0
-        self.by_sbatch = 0
 
     def submit(self, request: JobRequest, script: str) -> str:
         """The id of the new job. ``Refused`` when Slurm will not have it."""
-        if self._socket is not None and time.monotonic() >= self._rest_at:
+        if self._lines is not None and time.monotonic() >= self._rest_at:
             try:
-                return self._by_rest(request, script)
+                return self._by_rest(self._lines, request, script)
             except (NotThere, Refused):
                 self._rest_at = time.monotonic() + REST_AGAIN_SECONDS
         return self._by_sbatch(request, script)
 
     def close(self) -> None:
-        with self._lock:
-            self._drop()
+        if self._lines is not None:
+            self._lines.close()
 
     # -- slurmrestd --------------------------------------------------------------------------------
 
-    def _by_rest(self, request: JobRequest, script: str) -> str:
+    def _by_rest(self, lines: RestLines, request: JobRequest, script: str) -> str:
         properties = [rest_properties(request, part) for part in request.parts]
         body: dict[str, Any] = {"script": script}
         body |= {"job": properties[0]} if len(properties) == 1 else {"jobs": properties}
-        with self._lock:
-            answer = self._post(f"/slurm/{VERSION}/job/submit", json.dumps(body).encode())
-        job_id = answer.get("job_id")
-        errors = answer.get("errors") or []
-        if job_id:
-            self.by_rest += 1
+        answer = self._post(lines, body)
+        if job_id := answer.get("job_id"):
             return str(job_id)
+        errors = answer.get("errors") or []
         said = "; ".join(_error_text(one) for one in errors) or "no job id came back"
         if any(words in said.lower() for words in UNREACHABLE):
             raise InDoubt(f"slurmrestd: {said}", retry_after_seconds=1)
         raise Refused(f"slurmrestd: {said}", retry_after_seconds=1)
 
-    def _post(self, path: str, body: bytes) -> dict[str, Any]:
-        fresh = self._connection is None
+    def _post(self, lines: RestLines, body: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._exchange(path, body)
-        except NotThere:
-            if fresh:
-                raise
-        return self._exchange(path, body)
-
-    def _exchange(self, path: str, body: bytes) -> dict[str, Any]:
-        """A connection that breaks before an answer leaves us in doubt; one that cannot be made does not."""
-        if self._connection is None:
-            self._connection = _UnixConnection(str(self._socket))
-            try:
-                self._connection.connect()
-            except OSError as problem:
-                self._drop()
-                raise NotThere(f"slurmrestd: {problem}", retry_after_seconds=1) from problem
-        try:
-            self._connection.request("POST", path, body, {"Content-Type": "application/json"})
-        except OSError as problem:
-            # What is not wholly sent is not read: slurmrestd needs the body to its last byte.
-            self._drop()
-            raise NotThere(f"slurmrestd: {problem}", retry_after_seconds=1) from problem
-        try:
-            response = self._connection.getresponse()
-            answer = json.loads(response.read())
-        except (OSError, http.client.HTTPException, ValueError) as problem:
-            self._drop()
+            said = lines.post(f"/slurm/{VERSION}/job/submit", json.dumps(body).encode())
+            answer = json.loads(said)
+        except ValueError as problem:
             self._rest_at = time.monotonic() + REST_AGAIN_SECONDS
             raise InDoubt(f"slurmrestd: {problem!r}", retry_after_seconds=0.5) from problem
-        if response.will_close:
-            self._drop()
+        except InDoubt:
+            self._rest_at = time.monotonic() + REST_AGAIN_SECONDS
+            raise
         return answer if isinstance(answer, dict) else {}
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
     # -- sbatch ------------------------------------------------------------------------------------
 
@@ -124,24 +78,14 @@ class Submitter:
             words += [":"] if number else []
             words += sbatch_words(request, part)
         try:
-            said = self._commands.run("sbatch", "--parsable", *words, text=script)
+            said = self._commands.run(
+                *("sbatch", "--parsable", *words), text=script, around=request.environment
+            )
         except Refused:
             raise
         except EngineFault as fault:
             raise InDoubt(str(fault), retry_after_seconds=fault.retry_after_seconds) from fault
-        self.by_sbatch += 1
         return said.strip().split(";")[0]
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=REST_PATIENCE_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 def _error_text(error: Any) -> str:
@@ -190,7 +134,9 @@ def sbatch_words(request: JobRequest, part: Part) -> Iterator[str]:
     yield f"--cpus-per-task={part.cpus}"
     yield from ("--no-requeue", "--input=/dev/null", f"--chdir={request.folder}")
     yield from (f"--output={request.output}", f"--error={request.output}")
-    yield f"--export={','.join(f'{name}={value}' for name, value in request.environment.items())}"
+    # All that sbatch is given, which is what we choose. With a list of names Slurm would first start a login
+    # shell of the user for each job, which takes longer than most things do.
+    yield "--export=ALL"
     for key in ("partition", "account", "qos"):
         if getattr(request, key):
             yield f"--{key}={getattr(request, key)}"

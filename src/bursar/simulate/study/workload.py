@@ -44,10 +44,10 @@ class Workload:
         """The same jobs one by one, each with a guess of its run time made when it is drawn."""
         jobs = self.jobs
         if isinstance(jobs, JobStream):
-            return replace(jobs, draw=lambda: predictor.guesses(jobs.draw()))
+            return replace(jobs, guess=predictor.guess)
         teams = tuple(sorted({job.team for job in jobs}))
         return JobStream(
-            source=jobs.source, teams=teams, draw=lambda: predictor.guesses(iter(jobs))
+            source=jobs.source, teams=teams, draw=lambda: iter(jobs), guess=predictor.guess
         )
 
     def trace(self) -> Trace:

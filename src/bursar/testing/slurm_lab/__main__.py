@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from bursar.model.errors import EngineFault, UserError
@@ -33,22 +34,42 @@ def main(words: list[str]) -> int:
 
 
 def _start(lab: Lab) -> int:
+    found = lab.status()
+    if found:
+        return _already_there(lab, found)
     began = time.monotonic()
     lab.start()
     took = time.monotonic() - began
-    sys.stdout.write(
-        f"slurm-lab: {len(lab.plan.nodes)} nodes idle after {took:.1f} s; use it with:\n\n"
-    )
+    sys.stdout.write(f"slurm-lab: {len(lab.plan.nodes)} nodes idle after {took:.1f} s; ")
+    _tell_how_to_use(lab)
+    return 0
+
+
+def _already_there(lab: Lab, found: Mapping[str, int | None]) -> int:
+    """To start it twice does no harm; half a lab must be stopped first."""
+    dead = [name for name, pid in found.items() if pid is None]
+    if dead:
+        sys.stderr.write(
+            f"slurm-lab: one is in {lab.folder}, and {len(dead)} of its {len(found)} processes are dead "
+            f"({', '.join(dead)}); stop it with 'make slurm-lab DO=stop', then start it again\n"
+        )
+        return 1
+    sys.stdout.write(f"slurm-lab: it is up already, {len(found)} processes; ")
+    _tell_how_to_use(lab)
+    return 0
+
+
+def _tell_how_to_use(lab: Lab) -> None:
+    sys.stdout.write("use it with:\n\n")
     for name, value in sorted(lab.environment().items()):
         if name not in ("PATH", "LANG"):
             sys.stdout.write(f"  export {name}={value}\n")
     sys.stdout.write(f"\nslurmrestd answers at {lab.rest_socket}\n")
-    return 0
 
 
 def _stop(lab: Lab) -> int:
     if not lab.folder.exists():
-        sys.stdout.write(f"slurm-lab: none is in {lab.folder}\n")
+        sys.stdout.write(f"slurm-lab: none is in {lab.folder}; nothing to stop\n")
         return 0
     lab.stop()
     sys.stdout.write(f"slurm-lab: stopped, {lab.folder} is gone\n")

@@ -35,6 +35,18 @@ PROGRAMS = (
     "sbatch",
     "sacct",
 )
+LOG_KEEPER = """exec 9<> <(:)
+while :; do
+  read -r -t "$2" -u 9 _
+  while IFS= read -r -d '' file; do
+    tail -c "$4" "$file" >"$file.old"
+    : >"$file"
+  done < <(find "$1" -type f -size +"$3"k ! -name '*.old' -print0)
+done
+"""
+LOG_LIMITS = ("20", "8000", "1000000")
+"""How many seconds between looks, from how many KiB a log is emptied, and how many bytes of it are kept.
+Everybody appends, so a log can be emptied under its writer."""
 NEVER_OPENED_MAJOR = 195
 """The device number of NVIDIA GPUs. Without a driver nobody answers, and nobody asks."""
 
@@ -52,6 +64,11 @@ class Lab:
         self.plan = plan or LabPlan()
         self._complaint = ""
         self._daemons = Daemons(self.folder, self.environment())
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether this folder is, or was to become, a lab."""
+        return any((self.folder / name).exists() for name in ("etc/lab.json", "run"))
 
     # -- for clients -------------------------------------------------------------------------------
 
@@ -122,6 +139,8 @@ class Lab:
             )
         try:
             self._lay_out()
+            logs = str(self.folder / "log")
+            self._daemons.start("logs", ["bash", "-c", LOG_KEEPER, "logs", logs, *LOG_LIMITS])
             self._start_munge()
             if self.plan.database:
                 self._start_database()
@@ -336,7 +355,13 @@ class Lab:
     # -- down --------------------------------------------------------------------------------------
 
     def stop(self, *, keep_logs: bool = False) -> None:
-        """End what was started here, by id, and remove the folder."""
+        """End what was started here, by id, and remove the folder. What is no lab is left alone."""
+        if self.folder.exists() and os.listdir(self.folder) and not self.is_laid_out:
+            raise UserError(
+                f"{self.folder} holds no Slurm lab, and is not touched.",
+                fix="Name the folder that the lab was started with.",
+                code="no-lab",
+            )
         names = self._daemons.names()
         if "slurmctld" in names and self.pid("slurmctld"):
             self._cancel_everything()
@@ -346,7 +371,7 @@ class Lab:
         for pid in self._left_running():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
+        for name in ("slurmctld", "slurmdbd", "mariadbd", "munged", "logs"):
             if name in names:
                 self._daemons.end(name, patience_seconds=10.0)
         if not keep_logs:

@@ -118,7 +118,18 @@ def test_settings_follow_the_policies() -> None:
 def test_what_slurm_has_no_words_for_is_told() -> None:
     told = "\n".join(rendered().notes)
     assert "guests: queueing strict" in told
+    assert "priority classes (low -100, normal, high +100, critical +1000)" in told
     assert "partition training: its pools differ in price" in told
+
+
+def test_what_may_not_be_lent_is_told() -> None:
+    told = "\n".join(rendered(FLEET.replace("nominal: 8, borrow: 4", "nominal: 8, lend: 2")).notes)
+    assert "Vision: lend of a100-40gb/owned; in Slurm all that is idle is lent" in told
+
+
+def test_classes_that_are_all_alike_are_not_spoken_of() -> None:
+    alike = f"{FLEET}priority_classes: {{normal: 0}}\n"
+    assert "priority classes" not in "\n".join(rendered(alike).notes)
 
 
 @pytest.mark.parametrize(

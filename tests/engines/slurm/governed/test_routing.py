@@ -49,6 +49,11 @@ def test_own_quota_comes_first() -> None:
     assert found.why == "within the queue's own quota"
 
 
+def test_a_priority_class_that_does_not_count_is_told() -> None:
+    found = routed(f"{JOB}priority: high\n")
+    assert found.why.endswith("its priority class high does not count in Slurm")
+
+
 def test_what_is_above_it_is_borrowed() -> None:
     found = routed(used={"vision": {"gres/gpu": 8, "gres/gpu:t4": 8}})
     assert found.qos == "vision-borrow"

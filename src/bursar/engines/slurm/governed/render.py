@@ -261,6 +261,13 @@ class _Render:
                 note(
                     f"{tenant.name}: reclaim lower-priority; in Slurm it reclaims from all who borrowed"
                 )
+        classes = sorted(self.policies.priority_classes.items(), key=lambda one: (one[1], one[0]))
+        if len({value for _, value in classes}) > 1:
+            told = ", ".join(f"{name} {value:+d}" if value else name for name, value in classes)
+            note(
+                f"priority classes ({told}): Slurm has none; the jobs of an account go by their age, "
+                "whatever their class"
+            )
         self.notes.extend(self.gres.notes)
 
 

@@ -19,6 +19,8 @@ from bursar.model.fleet import Pool
 from bursar.model.job import JobSpec, TaskGroup, WholeGpus
 
 GPUS = "gres/gpu"
+USUAL_CLASS = "normal"
+"""Of jobs that name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +57,14 @@ def route(
         qos=qos,
         partitions=_partitions(spec, pools),
         gres_type=kind,
-        why=why,
+        why=f"{why}{_lost_class(spec)}",
     )
+
+
+def _lost_class(spec: JobSpec) -> str:
+    if spec.priority_class == USUAL_CLASS:
+        return ""
+    return f"; its priority class {spec.priority_class} does not count in Slurm"
 
 
 def _pools_for(spec: JobSpec, pools: Iterable[Pool]) -> list[Pool]:

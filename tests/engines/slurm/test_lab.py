@@ -1,0 +1,59 @@
+"""What a lab does that needs no Slurm: it keeps its logs short, and is polite to who asks twice."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bursar.testing.slurm_lab.__main__ import main
+from bursar.testing.slurm_lab.lab import LOG_KEEPER
+from tests.conformance.engine_stands import until
+
+
+def test_long_logs_are_emptied_under_their_writers(tmp_path: Path) -> None:
+    log, short = tmp_path / "slurmd.n 1.log", tmp_path / "slurmctld.log"
+    short.write_text("short\n", encoding="utf-8")
+    with log.open("a", encoding="utf-8") as writer:
+        writer.write("x" * 5_000 + "last\n")
+        writer.flush()
+        words = ["bash", "-c", LOG_KEEPER, "logs", str(tmp_path), "0.05", "2", "100"]
+        keeper = subprocess.Popen(words)
+        try:
+            until("it is emptied", lambda: log.stat().st_size == 0)
+            writer.write("more\n")
+        finally:
+            keeper.kill()
+            keeper.wait()
+    assert log.read_text(encoding="utf-8") == "more\n"
+    kept = (tmp_path / "slurmd.n 1.log.old").read_text(encoding="utf-8")
+    assert (len(kept), kept.endswith("last\n")) == (100, True)
+    assert short.read_text(encoding="utf-8") == "short\n"
+
+
+def test_what_was_never_started_has_no_status_and_stops_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "lab"
+    assert main(["status", "--folder", str(folder)]) == 1
+    assert "start one with 'make slurm-lab'" in capsys.readouterr().out
+    for _ in range(2):
+        assert main(["stop", "--folder", str(folder)]) == 0
+        assert "nothing to stop" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_no_lab_is_not_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.tex").touch()
+    assert main(["stop", "--folder", str(tmp_path)]) == 1
+    assert "holds no Slurm lab" in capsys.readouterr().err
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_half_a_lab_is_not_started_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "munged.process").write_text('{"pid": 1, "start": 0}', encoding="utf-8")
+    assert main(["start", "--folder", str(tmp_path)]) == 1
+    assert "1 of its 1 processes are dead (munged)" in capsys.readouterr().err

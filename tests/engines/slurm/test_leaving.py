@@ -1,0 +1,177 @@
+"""How orders leave, and how reports come in company. Slurm's programs and its socket are played."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bursar.engines.slurm.commands import Commands
+from bursar.engines.slurm.engine import SlurmEngine
+from bursar.engines.slurm.request import JobRequest, Part
+from bursar.engines.slurm.rest_line import InDoubt, NotThere, RestLines, read_answer
+from bursar.engines.slurm.settings import SlurmSettings
+from bursar.engines.slurm.submitting import Submitter
+from bursar.engines.slurm.telling import BEGAN_PATIENCE_SECONDS, Telling
+from bursar.model.attempt import Exit
+from bursar.model.report import TasksEnded, TasksStarted
+from tests.conformance.engine_orders import order
+from tests.conformance.engine_stands import until
+
+# -- accounts --------------------------------------------------------------------------------------
+
+FAKE_SBATCH = """#!/bin/sh
+cat >/dev/null
+echo "$*" >>"{log}"
+case "$*" in *--account=*) echo "sbatch: error: Invalid account or partition" >&2; exit 1;; esac
+echo 41
+"""
+
+
+def test_an_account_that_slurm_refuses_is_done_without(tmp_path: Path) -> None:
+    programs, log = tmp_path / "bin", tmp_path / "log"
+    programs.mkdir()
+    said = {"sacctmgr": "echo root; echo research", "sbatch": "", "squeue": ":", "scontrol": ":"}
+    for name, line in said.items():
+        text = FAKE_SBATCH.format(log=log) if name == "sbatch" else f"#!/bin/sh\n{line}\n"
+        (programs / name).write_text(text, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    commands = Commands(environment={"PATH": f"{programs}:/usr/bin:/bin"})
+    engine = SlurmEngine(SlurmSettings(state=tmp_path / "state", commands=commands, nodes=()))
+    engine.open([])
+    for count, name in ((2, "j-1"), (3, "j-2")):
+        engine.start(order(name, "true"))
+        until("it is sent", partial(has_lines, log, count))
+    engine.close()
+    assert ["--account=research" in line for line in lines_of(log)] == [True, False, False]
+
+
+def has_lines(path: Path, count: int) -> bool:
+    return len(lines_of(path)) == count
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+# -- slurmrestd's socket ---------------------------------------------------------------------------
+
+REQUEST = JobRequest(
+    name="j",
+    comment="bursar:x:j-1@1",
+    parts=(Part(nodes=("n",), cpus=1, memory_mib=0, gres=""),),
+    minutes=1,
+)
+
+
+class PlayedRest:
+    """Answers each request with the next of ``answers``; nothing means that it hangs up."""
+
+    def __init__(self, path: Path, answers: list[bytes]) -> None:
+        self.path, self.answers, self.requests = path, answers, []  # type: ignore[var-annotated]
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._door.bind(str(path))
+        self._door.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while self.answers:
+            line, _ = self._door.accept()
+            with line:
+                while self.answers and (request := line.recv(65_536)):
+                    self.requests.append(request)
+                    answer = self.answers.pop(0)
+                    if not answer:
+                        break
+                    line.sendall(answer)
+        self._door.close()
+
+
+def said(body: object, head: str = "") -> bytes:
+    text = json.dumps(body).encode()
+    return f"HTTP/1.1 200 OK\r\n{head}Content-Length: {len(text)}\r\n\r\n".encode() + text
+
+
+@pytest.fixture
+def no_sbatch(tmp_path: Path) -> Commands:
+    return Commands(environment={"PATH": str(tmp_path / "nothing")})
+
+
+def test_a_line_is_kept_and_used_again(tmp_path: Path, no_sbatch: Commands) -> None:
+    rest = PlayedRest(tmp_path / "s", [said({"job_id": 7}), said({"job_id": 8})])
+    submitter = Submitter(no_sbatch, rest.path)
+    assert [submitter.submit(REQUEST, "true") for _ in range(2)] == ["7", "8"]
+    assert b"POST /slurm/v0.0.38/job/submit" in rest.requests[1]
+    submitter.close()
+
+
+def test_an_answer_that_does_not_come_is_a_doubt(tmp_path: Path, no_sbatch: Commands) -> None:
+    rest = PlayedRest(tmp_path / "s", [b""])
+    with pytest.raises(InDoubt):
+        Submitter(no_sbatch, rest.path).submit(REQUEST, "true")
+
+
+def test_nobody_at_the_socket_is_no_doubt(tmp_path: Path) -> None:
+    with pytest.raises(NotThere):
+        RestLines(str(tmp_path / "nobody")).post("/x", b"{}")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "body", "is_kept"),
+    [
+        ([said(1)], b"1", True),
+        ([said([1, 2])[:20], said([1, 2])[20:50], said([1, 2])[50:]], b"[1, 2]", True),
+        ([said(1, "Connection: Close\r\n")], b"1", False),
+        ([b"HTTP/1.0 500 No\r\n\r\nab", b"c"], b"abc", False),
+    ],
+)
+def test_answers_are_read_however_they_come(
+    pieces: list[bytes], body: bytes, is_kept: bool
+) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        for piece in pieces:
+            there.sendall(piece)
+        there.shutdown(socket.SHUT_WR)
+        assert read_answer(here) == (body, is_kept)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"nonsense\r\n\r\n", said([1, 2])[:-1], said(1, "Transfer-Encoding: chunked\r\n")]
+)
+def test_what_is_no_whole_answer_is_refused(text: bytes) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(text)
+        there.shutdown(socket.SHUT_WR)
+        with pytest.raises(ValueError, match=r"the connection ended|begins no answer"):
+            read_answer(here)
+
+
+# -- in company ------------------------------------------------------------------------------------
+
+BEGAN = TasksStarted(job_id="j-1", attempt=1, at_ms=1)
+ENDED = TasksEnded(job_id="j-1", attempt=1, at_ms=2, exit=Exit(code=0))
+
+
+def test_the_first_end_is_told_at_once_with_what_waits() -> None:
+    telling = Telling()
+    telling.add(BEGAN)
+    assert telling.take(is_last_chance=False) == []
+    telling.add(ENDED)
+    assert telling.take(is_last_chance=False) == [BEGAN, ENDED]
+    telling.add(ENDED)
+    assert telling.take(is_last_chance=False) == []
+    assert telling.take(is_last_chance=True) == [ENDED]
+
+
+def test_a_beginning_waits_for_company_but_not_for_long() -> None:
+    telling = Telling()
+    telling.add(BEGAN)
+    time.sleep(BEGAN_PATIENCE_SECONDS)
+    assert telling.take(is_last_chance=False) == [BEGAN]
