@@ -61,8 +61,8 @@ class Placement:
 
     @property
     def all_tasks(self) -> tuple[Task, ...]:
-        """The whole gang."""
-        return self.tasks if self.anchors is None else self.tasks + self.anchors.tasks
+        """The whole gang, anchors first: rank 0, by which the others find each other, is one."""
+        return self.tasks if self.anchors is None else self.anchors.tasks + self.tasks
 
     @property
     def all_micro_usd_per_hour(self) -> int:

@@ -78,7 +78,7 @@ class Outbox:
             environment={"PATH": self._settings.path},
         )
         gpus: dict[str, list[int]] = {}
-        for task in order.placement.tasks:
+        for task in order.placement.all_tasks:
             gpus.setdefault(task.node, []).extend(task.gpus)
         folder.make(len(scripts.nodes))
         for name, text in scripts.files.items():

@@ -75,7 +75,7 @@ class ClusterFacts:
 def parts_of(order: StartOrder, nodes: Mapping[str, SlurmNode]) -> tuple[Part, ...]:
     """What each node must give the attempt, nodes alike together; the head's part comes first."""
     by_node: dict[str, list[Task]] = {}
-    for task in order.placement.tasks:
+    for task in order.placement.all_tasks:
         by_node.setdefault(task.node, []).append(task)
     alike: dict[tuple[int, int, str], list[str]] = {}
     for node, tasks in by_node.items():
