@@ -324,7 +324,7 @@ JOB_CASES: dict[str, Case] = {
     "anchors are beside spot": Case(
         job(tasks=4, anchors_percent=30),
         "anchors-without-choice",
-        ("constraints.anchors_percent is 30", "no spot", "use_spot: true"),
+        ("constraints.anchors_percent is 30", "no spot", "use_spot: allowed"),
     ),
     "anchors stand on capacity that stays": Case(
         job(tasks=4, anchors_percent=30, markets=(Market.SPOT,)),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bursar.core.pool import NODE_LEVEL
-from bursar.model.fleet import Pool
+from bursar.model.fleet import PARTITION_LABEL, Pool
 from bursar.model.job import WholeGpus
 
 if TYPE_CHECKING:
@@ -66,5 +66,11 @@ def pairs_of(plan: ShapePlan, fits: Sequence[PoolFit]) -> list[tuple[PoolFit, Po
 
 
 def _may_be_mixed(one: Pool, other: Pool) -> bool:
-    """Whether one gang may stand in both: one engine starts it, and its tasks are equally fast."""
-    return one.cluster == other.cluster and one.gpu_model == other.gpu_model
+    """Whether one gang may stand in both: one engine starts it, and its tasks are equally fast.
+
+    A Slurm job has one partition, so pools that name theirs must have one in common.
+    """
+    if one.cluster != other.cluster or one.gpu_model != other.gpu_model:
+        return False
+    named, others = (pool.labels.get(PARTITION_LABEL, "").split() for pool in (one, other))
+    return not named or not others or not set(named).isdisjoint(others)

@@ -148,7 +148,7 @@ def anchors_have_a_place(arrival: Arrival) -> Iterator[Problem]:
         code="anchors-without-choice",
         field="constraints.anchors_percent",
         text=f"is {percent:,} and markets allow {other}",
-        fix="Allow spot and another market (use_spot: true), or leave anchors_percent out.",
+        fix="Allow spot and another market (use_spot: allowed), or leave anchors_percent out.",
     )
 
 

@@ -61,8 +61,9 @@ def _no_pool(arrival: Arrival, plan: ShapePlan) -> Problem:
 
 def _why_not(plan: ShapePlan, pool: PoolState) -> str:
     return mismatch(plan.shape, pool) or (
-        "is spot, and beside it there is no pool that stays, of the same cluster and GPU model, for the "
-        f"anchors (anchors_percent: {plan.shape.constraints.anchors_percent})"
+        "is spot, and beside it there is no pool that stays, of the same cluster and GPU model and, on "
+        "Slurm, with a partition (label slurm.partition) in common, for the anchors "
+        f"(anchors_percent: {plan.shape.constraints.anchors_percent})"
     )
 
 

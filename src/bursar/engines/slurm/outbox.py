@@ -15,7 +15,13 @@ from bursar.engines.slurm.attempt_folder import Folders
 from bursar.engines.slurm.cluster_watch import ClusterWatch
 from bursar.engines.slurm.commands import Refused
 from bursar.engines.slurm.following import Followed
-from bursar.engines.slurm.request import JobRequest, minutes_of, parts_of, request_from
+from bursar.engines.slurm.request import (
+    JobRequest,
+    minutes_of,
+    no_common_partition,
+    parts_of,
+    request_from,
+)
 from bursar.engines.slurm.script import Around, scripts_of
 from bursar.engines.slurm.settings import SlurmSettings
 from bursar.engines.slurm.submitting import Submitter
@@ -49,6 +55,12 @@ class Outbox:
         if not comment.startswith(self.prefix):
             return None
         return names.ref_of(comment.removeprefix(self.prefix))
+
+    def cannot_be_one_job(self, order: StartOrder) -> str:
+        """Why no partition could run all of an attempt, or nothing."""
+        if order.placement.anchors is None:
+            return ""
+        return no_common_partition(order, self._cluster.facts(), self._settings.partition)
 
     def write_down(self, order: StartOrder) -> dict[str, Any]:
         """Everything that the scripts and a later submission need. Secrets are in one file of their own,
