@@ -29,6 +29,9 @@ FLEET = str(HERE / "fleet.yaml")
 USERS = ("alice=research-training", "carol=product-training", "dave=product-inference")
 TRAINING_JOBS, FINETUNE_JOBS, SERVING_JOBS = 10, 2, 3
 PATIENCE_SECONDS = 120
+LONG_SECONDS = 330
+"""How long jobs run if nobody ends them: the story does, when it has seen what it wants to show, so that it
+is the same on a slow machine."""
 WORK_SECONDS = 4
 """What everybody gets done before inference comes: some of it will be lost, and is on the bill."""
 
@@ -86,18 +89,13 @@ def play(lab: Lab, tell: Callable[[str], None]) -> Story:
     )
     _fill(lab, story)
     tell(f"2. research and product run on {story.held_before} GPUs by QOS")
-    for _ in range(SERVING_JOBS):
-        said = lab.run("sbatch", "--parsable", "--uid=dave", str(HERE / "serve.sbatch"))
-        story.served.append(said.strip())
-    _wait(lambda: _states(lab, story.served) == {"RUNNING"}, "inference did not get its own quota")
-    story.held_after = held_by_qos(lab)
+    _serve(lab, story)
     tell(f"3. inference took back its own: {story.held_after}")
     _wait(lambda: bool(_blocked(lab)), "no job waits for room")
     waiting = _blocked(lab)[0]
     story.why = bursar("why", waiting)
     tell(f"4. bursar why {waiting}:\n{story.why.rstrip()}")
-    everybody = [*story.trained, *story.finetuned, *story.served]
-    _wait(lambda: not _states(lab, everybody), "not all jobs ended")
+    _end(lab, story)
     text = lab.run("sacct", "-P", "-n", "-D", "-X", "-a", "-o", "JobID,QOS,State,NNodes,Start,End")
     story.runs = [line.split("|") for line in text.splitlines()]
     story.usage = json.loads(bursar("slurm", "usage", "--fleet", FLEET, "--json"))
@@ -121,6 +119,10 @@ def _fill(lab: Lab, story: Story) -> None:
                 user,
                 "--log",
                 "/dev/null",
+                "--env",
+                f"SECONDS_TO_RUN={LONG_SECONDS}",
+                "--env",
+                f"OVER={_over(lab)}",
                 "--json",
             )
             route = json.loads(bursar("slurm", "submit", *words))
@@ -130,6 +132,37 @@ def _fill(lab: Lab, story: Story) -> None:
     _wait(lambda: _states(lab, everybody) == {"RUNNING"}, "not all jobs started")
     story.held_before = held_by_qos(lab)
     time.sleep(WORK_SECONDS)
+
+
+def _serve(lab: Lab, story: Story) -> None:
+    """One server after the other: for several at once Slurm may stop more than they need."""
+    around = f"--export=ALL,SECONDS_TO_SERVE={LONG_SECONDS},OVER={_over(lab)}"
+    for _ in range(SERVING_JOBS):
+        said = lab.run("sbatch", "--parsable", "--uid=dave", around, str(HERE / "serve.sbatch"))
+        story.served.append(said.strip())
+        _wait(
+            lambda: _states(lab, story.served) == {"RUNNING"}, "inference did not get its own quota"
+        )
+    story.held_after = held_by_qos(lab)
+
+
+def _end(lab: Lab, story: Story) -> None:
+    """Let all jobs end, those that were requeued too, and let Slurm's accounting hear of it."""
+    _over(lab).touch()
+    everybody = [*story.trained, *story.finetuned, *story.served]
+    _wait(lambda: not _states(lab, everybody), "not all jobs ended")
+    _wait(lambda: not _unbooked(lab), "Slurm's accounting did not hear of all ends")
+
+
+def _over(lab: Lab) -> Path:
+    """The file that tells jobs to end."""
+    return lab.folder / "work" / "over"
+
+
+def _unbooked(lab: Lab) -> bool:
+    """Whether accounting still takes a job for one that runs or waits."""
+    said = lab.run("sacct", "-n", "-X", "-a", "-P", "-o", "State,End").splitlines()
+    return any(line.startswith(("RUNNING", "PENDING")) or "Unknown" in line for line in said)
 
 
 def held_by_qos(lab: Lab) -> dict[str, int]:

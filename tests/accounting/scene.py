@@ -100,9 +100,19 @@ class Scene:
         return self.tell(event)
 
     def place(self, *tasks: Task) -> Placement:
-        home = {node.id: node.pool for node in self.fleet.nodes}.get(tasks[0].node, "a100")
+        """Tasks in the pool of the first; those in another pool are its anchors."""
+        homes = {node.id: node.pool for node in self.fleet.nodes}
+        home = homes.get(tasks[0].node, "a100")
         flavor = {one.name: one.flavor for one in self.fleet.pools}[home]
-        return Placement(pool=home, flavor=flavor, tasks=tasks, micro_usd_per_hour=0)
+        here = tuple(task for task in tasks if homes.get(task.node, "a100") == home)
+        others = tuple(task for task in tasks if task not in here)
+        return Placement(
+            pool=home,
+            flavor=flavor,
+            tasks=here,
+            micro_usd_per_hour=0,
+            anchors=self.place(*others) if others else None,
+        )
 
     # -- reading ---------------------------------------------------------------------------------
 

@@ -294,3 +294,40 @@ def test_price_changes_are_paid_as_they_come() -> None:
     for step in Simulation(scenario).steps():
         events += [*step.events, *step.committed]
     assert (found.p50_micro_usd, replay(events).by_job()["j"]) == (16_000_000, 20_000_000)
+
+
+def test_the_estimate_of_a_mixed_gang_is_its_bill() -> None:
+    fleet = fleet_of(
+        pool("spot", nodes=3, market=Market.SPOT, usd_per_node_hour=5.0),
+        pool("steady", nodes=5, market=Market.ON_DEMAND, usd_per_node_hour=16.0),
+    )
+    spec = job(
+        gpus=8, tasks=4, hours=2, markets=(Market.SPOT, Market.ON_DEMAND), anchors_percent=25
+    )
+    spot, steady = fleet.pools
+    (all_of_them,) = spec.groups
+    mixed = Offer(
+        pool=spot,
+        groups=(replace(all_of_them, count=3),),
+        anchors=Offer(pool=steady, groups=(replace(all_of_them, count=1),)),
+    )
+    found = made(Asked(spec=spec, run=exactly(2 * HOUR_MS)), mixed)
+    assert found.pool == "spot+steady"
+    assert found.p50_micro_usd == (3 * 5 + 16) * 2 * 1_000_000
+    assert billed(fleet, spec, 2 * HOUR_MS, Delays(start_ms=0)) == found.p50_micro_usd
+    assert "at $31.00 an hour on spot+steady (spot)" in found.basis
+
+
+def test_only_the_spot_part_of_a_mixed_gang_is_disturbed() -> None:
+    disturbed = spot_pool()
+    steady = replace(disturbed, name="steady", market=Market.ON_DEMAND)
+    spec = job(gpus=8, tasks=4, checkpoint=Checkpoint(interval_ms=HOUR_MS))
+    asked = Asked(spec=spec, run=exactly(20 * HOUR_MS))
+    (group_of_all,) = spec.groups
+    all_spot = made(asked, Offer(pool=disturbed))
+    half = Offer(
+        pool=disturbed,
+        groups=(replace(group_of_all, count=2),),
+        anchors=Offer(pool=steady, groups=(replace(group_of_all, count=2),)),
+    )
+    assert made(asked, half).p90_ms < all_spot.p90_ms

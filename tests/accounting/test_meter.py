@@ -11,11 +11,16 @@ from bursar.accounting.meter import Meter
 from bursar.accounting.parts import SliceRule
 from bursar.model import event as ev
 from bursar.model.errors import BrokenInvariant
-from bursar.model.fleet import Node
+from bursar.model.fleet import Market, Node
 from bursar.testing import fleet_of, pool
 from tests.accounting.scene import A100, NODE, Scene, gpus, ms, share_of, slice_of
 
 USD = 1_000_000
+MIXED = (
+    A100,
+    pool("cheap", nodes=2, gpus=8, market=Market.SPOT, usd_per_node_hour=5.0),
+)
+MIXED_TASKS = (gpus(*range(8), node="cheap-0001"), gpus(*range(8)))
 
 STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
     "an empty node is idle for as long as it exists": (
@@ -59,6 +64,34 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
         Scene().run("a", gpus(0, 1), gpus(cpu=24)).succeed("a", 1),
         1,
         {"usage:red": 8 * USD, "idle:a100": 8 * USD},
+    ),
+    "a mixed gang pays for each part at the price of its pool": (
+        Scene(*MIXED).run("a", *MIXED_TASKS).succeed("a", 2),
+        3,
+        {"usage:red": (10 + 32) * USD, "idle:a100": 16 * USD, "idle:cheap": 20 * USD},
+    ),
+    "a mixed gang that loses a spot node loses what it had not saved in both pools": (
+        Scene(*MIXED)
+        .run("a", *MIXED_TASKS)
+        .save("a", 1)
+        .tell(ev.NodeLost(at_ms=ms(1.5), node="cheap-0001")),
+        2,
+        {
+            "usage:red": (5 + 16) * USD,
+            "waste:red": 10_500_000,
+            "idle:a100": 8 * USD,
+            "idle:cheap": 10 * USD,
+        },
+    ),
+    "a place that is kept for a mixed gang is reserved in both pools": (
+        Scene(*MIXED).submit("a").claim("a", *MIXED_TASKS, at=0).assign("a", *MIXED_TASKS, at=1),
+        2,
+        {
+            "reserved:cheap": 5 * USD,
+            "reserved:a100": 16 * USD,
+            "usage:red": 21 * USD,
+            "idle:cheap": 10 * USD,
+        },
     ),
     "a price holds from the moment it changes": (
         Scene().run("a", gpus(*range(8))).price(4, at=0.5).price(32, at=1.75).succeed("a", 2),
@@ -312,3 +345,23 @@ def test_gpu_time_is_posted_with_the_money() -> None:
     assert used.volume.node_milli_ms == 250 * ms(0.5)
     assert (used.pool, used.flavor, used.node) == ("a100", "a100-80gb/owned", NODE)
     assert (used.job_id, used.attempt, used.queue) == ("a", 1, "red")
+
+
+def test_waste_of_a_mixed_gang_is_told_pool_by_pool_to_the_micro_dollar() -> None:
+    plans = (
+        pool("a100", gpus=8, usd_per_node_hour=12.345679),
+        pool("cheap", gpus=8, market=Market.SPOT, usd_per_node_hour=3.333333),
+    )
+    scene = Scene(*plans).run("a", *MIXED_TASKS).save("a", 0.3)
+    scene.tell(ev.NodeLost(at_ms=ms(1.7), node="cheap-0001"))
+    _, entries = scene.ledger(2)
+    sums: dict[tuple[str, str], int] = {}
+    for entry in entries:
+        key = kind_of(entry.debit), entry.pool
+        sums[key] = sums.get(key, 0) + entry.micro_usd
+    for name, price in (("cheap", 3_333_333), ("a100", 12_345_679)):
+        used, saved = price * 17 // 10, price * 3 // 10
+        assert sums[AccountKind.USAGE, name] == used
+        assert sums[AccountKind.WASTE, name] == used - saved
+    gpu_milli_ms = sum(one.volume.gpu_milli_ms for one in entries if one.debit == "usage:red")
+    assert gpu_milli_ms == 2 * 8 * 1_000 * ms(1.7)

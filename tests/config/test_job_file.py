@@ -240,6 +240,13 @@ def test_alternatives_become_models_and_markets(wish: str) -> None:
     assert (spec.groups[0].gpu.models if spec.groups[0].gpu else ()) == models
 
 
+def test_anchors_are_a_part_of_the_tasks() -> None:
+    written = "run: x\nnum_nodes: 10\nresources: {use_spot: allowed, anchors_percent: 30}\n"
+    constraints = parse_job(written, "job.yaml", TERMS).spec.constraints
+    assert (constraints.anchors_percent, constraints.markets) == (30, (*STEADY, Market.SPOT))
+    assert parse_job("run: x\n", "job.yaml", TERMS).spec.constraints.anchors_percent == 0
+
+
 NOT_EXPRESSIBLE = {
     "different numbers": "accelerators: {A100: 8, H100: 4}",
     "a model tied to a market":

@@ -48,6 +48,12 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
     "cpu": ("run: x\nresources: {cpu: 4}\n", "2:13", "unknown-key", "'cpus'"),
     "mem": ("run: x\nresources: {mem: 4}\n", "2:13", "unknown-key", "'memory'"),
     "spot": ("run: x\nresources: {spot: true}\n", "2:13", "unknown-key", "'use_spot'"),
+    "anchors": ("run: x\nresources: {anchors: 30}\n", "2:13", "unknown-key", "'anchors_percent'"),
+    "anchors of more than all": (
+        "run: x\nresources: {anchors_percent: 130}\n", "2:30", "out-of-range", "1 to 100"),
+    "anchors of one alternative": (
+        "run: x\nresources: {any_of: [{use_spot: true, anchors_percent: 3}]}\n",
+        "2:39", "not-supported", "once, outside"),
     "use-spot": ("run: x\nresources: {use-spot: true}\n", "2:13", "unknown-key", "'use_spot'"),
     "anyof": ("run: x\nresources: {anyof: []}\n", "2:13", "unknown-key", "'any_of'"),
     "accelerators at the top, misspelt": (

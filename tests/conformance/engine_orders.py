@@ -27,9 +27,21 @@ def order(
     *,
     tasks: Sequence[Task] = (),
     attempt: int = 1,
+    anchors: Sequence[Task] = (),
 ) -> StartOrder:
-    """A text is a run script; without tasks there is one, on ``node-0``."""
+    """A text is a run script; without tasks there is one, on ``node-0``. ``anchors`` are in another pool."""
     placed = tuple(tasks) or tasks_on("node-0")
+    steady = Placement(
+        pool="steady", flavor="cpu/on-demand", tasks=tuple(anchors), micro_usd_per_hour=0
+    )
+    placement = Placement(
+        pool="pool",
+        flavor="cpu/owned",
+        tasks=placed,
+        micro_usd_per_hour=0,
+        anchors=steady if anchors else None,
+    )
+    placed += tuple(anchors)
     groups = tuple(
         TaskGroup(name=name, count=sum(task.count for task in placed if task.group == name))
         for name in dict.fromkeys(task.group for task in placed)
@@ -38,7 +50,7 @@ def order(
         ref=ref(job_id, attempt),
         name=job_id,
         queue=QUEUE,
-        placement=Placement(pool="pool", flavor="cpu/owned", tasks=placed, micro_usd_per_hour=0),
+        placement=placement,
         recipe=Recipe(run=recipe) if isinstance(recipe, str) else recipe,
         spec=JobSpec(name=job_id, queue=QUEUE, groups=groups),
     )

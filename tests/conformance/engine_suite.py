@@ -218,6 +218,15 @@ class EngineSuite:
         assert [place["NODE_RANK"] for place in told] == [0, 0, 1]
         assert len({place["MASTER_PORT"] for place in told}) == 1
 
+    def test_a_mixed_gang_is_one_gang_and_its_first_rank_is_an_anchor(self, stand: Stand) -> None:
+        listener = stand.open()
+        script = 'echo "$RANK of $WORLD_SIZE on $BURSAR_NODE"'
+        mixed = order("j-1", script, tasks=tasks_on("a", "b"), anchors=tasks_on("c"))
+        listener.engine.start(mixed)
+        assert listener.ended(ref("j-1")).code == 0
+        told = [output(listener, ref("j-1"), task=rank).strip() for rank in range(3)]
+        assert told == ["0 of 3 on c", "1 of 3 on a", "2 of 3 on b"]
+
     def test_the_first_failure_ends_the_gang_and_is_its_exit(self, stand: Stand) -> None:
         listener = stand.open()
         script = 'if [ "$RANK" = 1 ]; then exit 9; fi; exec sleep 60'

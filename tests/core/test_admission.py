@@ -321,6 +321,21 @@ JOB_CASES: dict[str, Case] = {
         "duplicate-market",
         ("constraints.markets", "spot, spot", "each once"),
     ),
+    "anchors are beside spot": Case(
+        job(tasks=4, anchors_percent=30),
+        "anchors-without-choice",
+        ("constraints.anchors_percent is 30", "no spot", "use_spot: allowed"),
+    ),
+    "anchors stand on capacity that stays": Case(
+        job(tasks=4, anchors_percent=30, markets=(Market.SPOT,)),
+        "anchors-without-choice",
+        ("only spot, where nothing stays", "another market"),
+    ),
+    "anchors are a part of the tasks": Case(
+        job(tasks=4, anchors_percent=101, markets=tuple(Market)),
+        "out-of-range",
+        ("constraints.anchors_percent is 101", "from 0 to 100"),
+    ),
     "some pool has the market": Case(
         job(markets=(Market.SPOT,)), "no-pool-fits", ("a100 is owned", "t4 is owned")
     ),

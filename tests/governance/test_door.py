@@ -174,3 +174,13 @@ def test_a_rule_that_is_written_wrongly(was: str, now: str, code: str, words: st
     assert words in refused.value.problem
     assert "fleet.yaml:" in refused.value.problem
     assert refused.value.code == code
+
+
+def test_a_gang_whose_anchors_have_no_place_left_is_refused() -> None:
+    state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE)))
+    spec = job("mixed", tasks=4, markets=ALL_MARKETS, models=("h100-80gb",), anchors_percent=50)
+    options = {one.pool: one for one in options_of(spec, state)}
+    assert options["spot-h100"].anchors == ("bought-h100",)
+    assert options["spot-h100"].micro_usd_per_hour == 26 * 1_000_000
+    with pytest.raises(UserError, match="bought-h100"):
+        ask(state, spec)

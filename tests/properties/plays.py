@@ -33,6 +33,7 @@ from tests.properties.worlds import (
     brief,
     contested_worlds,
     known_models,
+    mixed_worlds,
     specs,
     worlds,
 )
@@ -65,7 +66,7 @@ def steps(draw: st.DrawFn, world: World, verbs: Sequence[str]) -> Step:
     return Step(verb, number, draw(specs(world)) if verb == "submit" else None)
 
 
-ANY_WORLD = st.one_of(worlds(), contested_worlds(PREEMPTION_LIMITS))
+ANY_WORLD = st.one_of(worlds(), contested_worlds(PREEMPTION_LIMITS), mixed_worlds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,12 +61,16 @@ GRACE = Checkpoint(interval_ms=10 * MINUTE_MS, restart_ms=2 * MINUTE_MS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything a state is built from; its jobs have up to ``extras`` things said beside."""
+    """Everything a state is built from; its jobs have up to ``extras`` things said beside.
+
+    Where it has ``anchors``, most jobs are gangs that want so many percent of their tasks off spot.
+    """
 
     fleet: Fleet
     tenants: tuple[Tenant, ...]
     policies: Policies
     extras: int = 3
+    anchors: tuple[int, ...] = ()
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -283,6 +287,52 @@ def contested_worlds(draw: st.DrawFn, limits: st.SearchStrategy[PreemptionLimits
     return World(fleet=fleet_of(plan), tenants=tuple(tenants), policies=policies, extras=1)
 
 
+@st.composite
+def mixed_worlds(draw: st.DrawFn) -> World:
+    """Spot and steady pools of one model, in one cluster and one topology, and little of each."""
+    gpus = draw(st.sampled_from((1, 2, 4)))
+    markets = draw(
+        st.sampled_from(
+            (
+                (Market.SPOT, Market.ON_DEMAND),
+                (Market.SPOT, Market.OWNED, Market.ON_DEMAND),
+                (Market.SPOT, Market.SPOT, Market.OWNED),
+            )
+        )
+    )
+    plans = [
+        pool(
+            f"p{number}",
+            draw(st.integers(1, 3)),
+            gpus=gpus,
+            market=market,
+            usd_per_node_hour=draw(st.sampled_from((2.0, 4.0) if number == 0 else (4.0, 16.0))),
+            cpu=16,
+            interruptions_per_million_hours=50_000 if market is Market.SPOT else 0,
+        )
+        for number, market in enumerate(markets)
+    ]
+    fleet = fleet_of(*plans, topology=draw(st.sampled_from(TOPOLOGIES)))
+    fleet = replace(
+        fleet,
+        nodes=tuple(
+            replace(one, labels={k: v.removeprefix(f"{one.pool}-") for k, v in one.labels.items()})
+            for one in fleet.nodes
+        ),
+    )
+    flavors = sorted({one.flavor for one in fleet.pools})
+    return World(
+        fleet=fleet,
+        tenants=tuple(
+            replace(one, preemption=draw(st.sampled_from((EAGER, one.preemption))))
+            for one in draw(tenant_trees(flavors))
+        ),
+        policies=draw(POLICIES),
+        extras=2,
+        anchors=(0, 10, 30, 50, 90, 100),
+    )
+
+
 # -- jobs ------------------------------------------------------------------------------------------
 
 
@@ -320,8 +370,13 @@ def gpu_requests(draw: st.DrawFn, target: Pool) -> GpuRequest | None:
 
 
 @st.composite
-def task_groups(draw: st.DrawFn, target: Pool, name: str = "main") -> TaskGroup:
-    count = draw(st.sampled_from((1, 1, 1, 2, 3, 4)))
+def task_groups(
+    draw: st.DrawFn,
+    target: Pool,
+    name: str = "main",
+    counts: Sequence[int] = (1, 1, 1, 2, 3, 4),
+) -> TaskGroup:
+    count = draw(st.sampled_from(counts))
     elastic = count > 1 and draw(st.booleans())
     return TaskGroup(
         name=name,
@@ -410,9 +465,12 @@ def specs(draw: st.DrawFn, world: World) -> JobSpec:
     chosen = draw(st.sets(st.sampled_from(EXTRAS), max_size=world.extras))
     for extra in sorted(one for one in chosen if not chosen & NOT_WITH.get(one, set())):
         said |= draw(extra_terms(extra, world.levels))
+    if world.anchors:
+        said["anchors_percent"] = draw(st.sampled_from(world.anchors))
+    counts = (2, 3, 4) if said.get("anchors_percent") else (1, 1, 1, 2, 3, 4)
     return gang(
         "job",
-        *(draw(task_groups(target, name)) for name in names),
+        *(draw(task_groups(target, name, counts)) for name in names),
         queue=draw(st.sampled_from(world.queues)),
         priority_class=draw(st.sampled_from(PRIORITIES)),
         hours=draw(st.sampled_from((None, 0.25, 1.0))),

@@ -108,7 +108,7 @@ class BudgetKeeper:
         for tenant in self.tree.above.get(queue, ()):
             course = self._courses.get(tenant)
             if course is not None:
-                look_ms = course.steepen(event.at_ms, event.placement.micro_usd_per_hour)
+                look_ms = course.steepen(event.at_ms, event.placement.all_micro_usd_per_hour)
                 self._look_by(look_ms)
 
     def _repriced(self, event: ev.PriceChanged) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from bursar.accounting.entry import Sink, Volume
@@ -14,6 +14,7 @@ from bursar.accounting.node_meter import NodeMeter
 from bursar.accounting.parts import SliceRule
 from bursar.model.attempt import Task
 from bursar.model.fleet import Fleet, Pool
+from bursar.model.plain_values import LEFT_OUT
 from bursar.model.price import SpotPoint
 
 Numbers = tuple[int, ...]
@@ -54,6 +55,7 @@ class CarriedAttempt:
     nodes: tuple[str, ...]
     unsaved_from_ms: int
     unsaved: tuple[tuple[int, int, Numbers], ...]
+    anchors: CarriedAttempt | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,16 +142,19 @@ def _carry_terms(job: JobTerms) -> CarriedTerms:
         attempt=job.attempt,
         is_cancelled=job.is_cancelled,
         is_expired=job.is_expired,
-        live=None
-        if live is None
-        else CarriedAttempt(
-            pool=live.pool,
-            flavor=live.flavor,
-            nodes=tuple(node.id for node in live.nodes),
-            unsaved_from_ms=live.unsaved.from_ms,
-            unsaved=tuple((hour, usd, tuple(volume)) for hour, usd, volume in live.unsaved.rows()),
-        ),
+        live=None if live is None else _carry_attempt(live),
         claimed=tuple(node.id for node in job.claimed),
+    )
+
+
+def _carry_attempt(live: LiveAttempt) -> CarriedAttempt:
+    return CarriedAttempt(
+        pool=live.pool,
+        flavor=live.flavor,
+        nodes=tuple(node.id for node in live.nodes),
+        unsaved_from_ms=live.unsaved.from_ms,
+        unsaved=tuple((hour, usd, tuple(volume)) for hour, usd, volume in live.unsaved.rows()),
+        anchors=None if live.anchors is None else _carry_attempt(live.anchors),
     )
 
 
@@ -179,12 +184,18 @@ def _bring_terms(terms: CarriedTerms, meter: Meter) -> JobTerms:
     job.is_cancelled, job.is_expired = terms.is_cancelled, terms.is_expired
     job.claimed = tuple(meter.nodes[name] for name in terms.claimed)
     if terms.live is not None:
-        live = terms.live
-        job.live = LiveAttempt(terms.attempt, live.pool, live.flavor, live.unsaved_from_ms)
-        job.live.nodes = [meter.nodes[name] for name in live.nodes]
-        for hour_ms, micro_usd, volume in live.unsaved:
-            job.live.unsaved.add(hour_ms, micro_usd, Volume(*volume))
+        job.live = _bring_attempt(terms.live, terms.attempt, meter)
     return job
+
+
+def _bring_attempt(carried: CarriedAttempt, attempt: int, meter: Meter) -> LiveAttempt:
+    live = LiveAttempt(attempt, carried.pool, carried.flavor, carried.unsaved_from_ms)
+    live.nodes = [meter.nodes[name] for name in carried.nodes]
+    for hour_ms, micro_usd, volume in carried.unsaved:
+        live.unsaved.add(hour_ms, micro_usd, Volume(*volume))
+    if carried.anchors is not None:
+        live.anchors = _bring_attempt(carried.anchors, attempt, meter)
+    return live
 
 
 def _bring_holdings(node: NodeMeter, carried: CarriedNode, meter: Meter) -> None:
@@ -195,7 +206,7 @@ def _bring_holdings(node: NodeMeter, carried: CarriedNode, meter: Meter) -> None
         job = meter.jobs.get(one.key)
         if job is not None and job.live is not None:
             holding.queue, holding.job_id, holding.attempt = job.queue, job.id, job.attempt
-            holding.unsaved = job.live.unsaved
+            holding.unsaved = job.live.part_on(node).unsaved
         node.hold(one.key, holding)
     for one in carried.kept:
         holding = _holding(one)

@@ -48,13 +48,30 @@ class Offer:
     """A pool on which the job could run, and what is known of its market.
 
     ``interruptions_per_million_hours`` is what was learned of it, in place of what the pool says.
-    ``warnings`` go into every estimate: an old or estimated price is never used without a word.
+    ``warnings`` go into every estimate: an old or estimated price is never used without a word. Of a mixed
+    gang only ``groups`` stand here, and the others in the pool of ``anchors``, which nobody takes away.
     """
 
     pool: Pool
     history: tuple[SpotPoint, ...] = ()
     interruptions_per_million_hours: int | None = None
     warnings: tuple[str, ...] = ()
+    groups: tuple[TaskGroup, ...] | None = None
+    anchors: Offer | None = None
+
+    @property
+    def name(self) -> str:
+        """The pool, or both."""
+        return self.pool.name if self.anchors is None else f"{self.pool.name}+{self.anchors.name}"
+
+    def hourly_micro_usd(self, spec: JobSpec) -> int:
+        """What an hour costs at the prices of now."""
+        here = _cost(self.pool, self.parts(spec), HOUR_MS)
+        return here if self.anchors is None else here + self.anchors.hourly_micro_usd(spec)
+
+    def parts(self, spec: JobSpec) -> int:
+        """How much of the pool's nodes is taken, in billionths of one."""
+        return parts_of(spec.groups if self.groups is None else self.groups, self.pool)
 
     @property
     def per_million_hours(self) -> int:
@@ -104,7 +121,7 @@ def estimate_all(
 def estimate(asked: Asked, offer: Offer, now_ms: int) -> Estimate | NotEstimated:
     """One offer."""
     pool, run, saving = offer.pool, asked.run, asked.spec.checkpoint
-    parts = parts_of(asked.spec, pool)
+    parts = offer.parts(asked.spec)
     hazard = Hazard(
         per_million_hours=offer.per_million_hours * nodes_of(parts),
         interval_ms=saving.interval_ms,
@@ -112,16 +129,22 @@ def estimate(asked: Asked, offer: Offer, now_ms: int) -> Estimate | NotEstimated
     )
     failures = hazard.expected_failures(run.p90_ms)
     if failures > MOST_FAILURES:
-        return NotEstimated(option=pool.market, pool=pool.name, reason=_why_not(hazard, run))
+        return NotEstimated(option=pool.market, pool=offer.name, reason=_why_not(hazard, run))
     path = PricePath(offer.history, now_ms)
     walls = {
         odds: asked.start_ms + run_ms + (lost_ms(hazard, run_ms, odds) if failures else 0)
         for odds, run_ms in ((EVEN, run.p50_ms), (NINE_IN_TEN, run.p90_ms))
     }
     costs = {odds: _cost(pool, parts, path.paid_ms(wall, odds)) for odds, wall in walls.items()}
+    if offer.anchors is not None:
+        steady = offer.anchors
+        theirs = PricePath(steady.history, now_ms)
+        for odds, wall in walls.items():
+            paid_ms = theirs.paid_ms(wall, odds)
+            costs[odds] += _cost(steady.pool, steady.parts(asked.spec), paid_ms)
     return Estimate(
         option=pool.market,
-        pool=pool.name,
+        pool=offer.name,
         p50_micro_usd=costs[EVEN],
         p90_micro_usd=costs[NINE_IN_TEN],
         p50_ms=walls[EVEN],
@@ -134,9 +157,9 @@ def estimate(asked: Asked, offer: Offer, now_ms: int) -> Estimate | NotEstimated
 # -- what it takes -------------------------------------------------------------------------------------
 
 
-def parts_of(spec: JobSpec, pool: Pool) -> int:
-    """How much of the pool's nodes a job takes, in billionths of one."""
-    return sum(group.count * _task_part(group, pool) for group in spec.groups)
+def parts_of(groups: Iterable[TaskGroup], pool: Pool) -> int:
+    """How much of the pool's nodes tasks take, in billionths of one."""
+    return sum(group.count * _task_part(group, pool) for group in groups)
 
 
 def nodes_of(parts: int) -> int:
@@ -179,8 +202,8 @@ def _cost(pool: Pool, parts: int, paid_ms: int) -> int:
 def _basis(asked: Asked, offer: Offer, hazard: Hazard, path: PricePath) -> str:
     """What the figures rest on, in numbers."""
     pool = offer.pool
-    hourly = write_usd(_cost(pool, parts_of(asked.spec, pool), HOUR_MS))
-    told = [f"{asked.run.basis}, at {hourly} an hour on {pool.name} ({pool.market})"]
+    hourly = write_usd(offer.hourly_micro_usd(asked.spec))
+    told = [f"{asked.run.basis}, at {hourly} an hour on {offer.name} ({pool.market})"]
     if asked.start_ms:
         told.append(f"{write_duration(asked.start_ms)} to start")
     if hazard.per_million_hours:

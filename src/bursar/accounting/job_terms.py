@@ -8,9 +8,9 @@ from bursar.accounting.node_meter import NodeMeter
 
 
 class LiveAttempt:
-    """The attempt that holds room now."""
+    """The attempt that holds room now; of a mixed gang its part on spot, and its anchors as another."""
 
-    __slots__ = ("attempt", "flavor", "nodes", "pool", "unsaved")
+    __slots__ = ("anchors", "attempt", "flavor", "nodes", "pool", "unsaved")
 
     def __init__(self, attempt: int, pool: str, flavor: str, from_ms: int) -> None:
         self.attempt = attempt
@@ -18,6 +18,12 @@ class LiveAttempt:
         self.flavor = flavor
         self.nodes: list[NodeMeter] = []
         self.unsaved = Unsaved(from_ms)
+        self.anchors: LiveAttempt | None = None
+
+    def part_on(self, node: NodeMeter) -> LiveAttempt:
+        """The part that holds a node."""
+        anchors = self.anchors
+        return self if anchors is None or node not in anchors.nodes else anchors
 
 
 class JobTerms:

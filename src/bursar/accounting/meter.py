@@ -107,8 +107,15 @@ class Meter:
         if job.claimed:
             self._drop_claim(job, at_ms)
         job.attempt = attempt
-        live = job.live = LiveAttempt(attempt, placement.pool, placement.flavor, at_ms)
-        for node_id, tasks in _by_node(placement):
+        job.live = self._take_room(job, placement, at_ms)
+        if placement.anchors is not None:
+            job.live.anchors = self._take_room(job, placement.anchors, at_ms)
+
+    def _take_room(self, job: JobTerms, placement: Placement, at_ms: int) -> LiveAttempt:
+        """One part of an attempt holds its nodes: what it loses is lost at the price of its pool."""
+        attempt = job.attempt
+        live = LiveAttempt(attempt, placement.pool, placement.flavor, at_ms)
+        for node_id, tasks in _by_node(placement.tasks):
             node = self._node(node_id, job.id)
             holding = Holding(job.usage, tasks)
             holding.queue, holding.job_id, holding.attempt = job.queue, job.id, attempt
@@ -116,16 +123,17 @@ class Meter:
             node.settle(at_ms)
             node.hold(job.id, holding)
             live.nodes.append(node)
+        return live
 
     def saved(self, event: ev.CheckpointSaved) -> None:
         job = self.jobs.get(event.job_id)
         live = None if job is None else job.fenced(event.attempt)
-        if live is None:
-            return
-        for node in live.nodes:
-            node.settle(event.at_ms)
-            node.bank(event.job_id)
-        live.unsaved.clear(max(event.at_ms, live.unsaved.from_ms))
+        while live is not None:
+            for node in live.nodes:
+                node.settle(event.at_ms)
+                node.bank(event.job_id)
+            live.unsaved.clear(max(event.at_ms, live.unsaved.from_ms))
+            live = live.anchors
 
     def expired(self, event: ev.AttemptExpired) -> None:
         job = self.jobs.get(event.job_id)
@@ -152,13 +160,14 @@ class Meter:
     def _end(self, job: JobTerms, at_ms: int, *, lost: bool) -> None:
         """Nothing is held any more; what was not saved is waste unless the job ended as it was meant to."""
         live = job.live
-        assert live is not None
-        for node in live.nodes:
-            node.settle(at_ms)
-            node.leave(job.id)
         job.live = None
-        if lost and not job.was_stopped_on_purpose:
-            self._reclassify(job, live)
+        while live is not None:
+            for node in live.nodes:
+                node.settle(at_ms)
+                node.leave(job.id)
+            if lost and not job.was_stopped_on_purpose:
+                self._reclassify(job, live)
+            live = live.anchors
 
     def _reclassify(self, job: JobTerms, live: LiveAttempt) -> None:
         """Usage becomes waste, hour by hour, by entries of their own."""
@@ -195,7 +204,7 @@ class Meter:
             raise BrokenInvariant(f"job {event.job_id} cannot have room kept for it")
         self._drop_claim(job, event.at_ms)
         nodes = []
-        for node_id, tasks in _by_node(event.placement):
+        for node_id, tasks in _by_node(event.placement.all_tasks):
             node = self._node(node_id, job.id)
             holding = Holding(account_of(AccountKind.RESERVED, node.shape.name), tasks)
             holding.queue, holding.job_id = job.queue, job.id
@@ -285,9 +294,8 @@ class Meter:
         return node
 
 
-def _by_node(placement: Placement) -> list[tuple[str, tuple[Task, ...]]]:
+def _by_node(tasks: tuple[Task, ...]) -> list[tuple[str, tuple[Task, ...]]]:
     """The tasks of a placement, node by node."""
-    tasks = placement.tasks
     if len(tasks) == 1:
         return [(tasks[0].node, tasks)]
     found: dict[str, list[Task]] = {}

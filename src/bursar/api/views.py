@@ -45,7 +45,12 @@ Seen = Callable[[str], bool]
 
 def nodes_of(placement: Placement | None) -> list[str]:
     """The nodes of a placement, each once, in order."""
-    return sorted({task.node for task in placement.tasks}) if placement is not None else []
+    return sorted({task.node for task in placement.all_tasks}) if placement is not None else []
+
+
+def pools_of(placement: Placement) -> str:
+    """Its pool; of a mixed gang the spot pool and that of its anchors."""
+    return "+".join(part.pool for part in placement.parts)
 
 
 def gpus_held(placement: Placement | None) -> int:
@@ -53,7 +58,7 @@ def gpus_held(placement: Placement | None) -> int:
     if placement is None:
         return 0
     touched = set()
-    for task in placement.tasks:
+    for task in placement.all_tasks:
         touched |= {(task.node, gpu) for gpu in task.gpus}
         touched |= {(task.node, use.gpu) for use in task.slices}
         touched |= {(task.node, use.gpu) for use in task.shares}
@@ -90,8 +95,8 @@ def job(row: JobRow) -> wire.Job:
         "exit_detail": row.exit_detail,
         "nodes": nodes_of(placement),
         "gpus": gpus_held(placement) if placement is not None else gpus_wanted(row.spec),
-        "pool": placement.pool if placement is not None else None,
-        "micro_usd_per_hour": placement.micro_usd_per_hour if placement is not None else None,
+        "pool": pools_of(placement) if placement is not None else None,
+        "micro_usd_per_hour": placement.all_micro_usd_per_hour if placement is not None else None,
         "saved_step": row.saved_step,
         "resumed_step": row.resumed_step,
         "recovered": row.is_recovered,
@@ -114,10 +119,10 @@ def progress(found: JobProgress) -> wire.Progress:
 def attempt(row: AttemptRow) -> wire.Attempt:
     return {
         "attempt": row.attempt,
-        "pool": row.placement.pool,
-        "flavor": row.placement.flavor,
+        "pool": pools_of(row.placement),
+        "flavor": "+".join(part.flavor for part in row.placement.parts),
         "nodes": nodes_of(row.placement),
-        "micro_usd_per_hour": row.placement.micro_usd_per_hour,
+        "micro_usd_per_hour": row.placement.all_micro_usd_per_hour,
         "assigned_at_ms": row.assigned_at_ms,
         "started_at_ms": row.started_at_ms,
         "ended_at_ms": row.ended_at_ms,
@@ -183,9 +188,9 @@ TOLD = ("step", "save_ms", "size_bytes", "source", "kind", "ends_at_ms")
 
 def _place(placement: Placement) -> dict[str, Any]:
     return {
-        "pool": placement.pool,
+        "pool": pools_of(placement),
         "nodes": nodes_of(placement),
-        "micro_usd_per_hour": placement.micro_usd_per_hour,
+        "micro_usd_per_hour": placement.all_micro_usd_per_hour,
     }
 
 
@@ -286,7 +291,7 @@ def explanation(found: Explanation) -> wire.Explanation:
 
 def _price(found: Explanation) -> int | None:
     place = found.runs_on or found.starts_on
-    return found.cheapest_micro_usd_per_hour if place is None else place.micro_usd_per_hour
+    return found.cheapest_micro_usd_per_hour if place is None else place.all_micro_usd_per_hour
 
 
 def past(found: PastEvent, now_ms: int) -> wire.Past:

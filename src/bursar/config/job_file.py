@@ -164,6 +164,7 @@ def _constraints(said: dict[str, Any], resources: dict[str, Any], wanted: Wanted
         apart=said.get("apart"),
         markets=wanted.markets,
         choose_by=wanted.choose_by,
+        anchors_percent=resources.get("anchors_percent", 0),
     )
 
 

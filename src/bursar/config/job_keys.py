@@ -175,6 +175,7 @@ ALTERNATIVE = KeyTable(
         ("cpus", "memory", "disk_size", "gpu", "gpu_memory", "node_labels", "tolerations"),
         _ONLY_OUTSIDE,
     )
+    | {"anchors_percent": _ONLY_OUTSIDE}
     | dict.fromkeys(
         ("infra", "cloud", "region", "zone", "instance_type"),
         "Bursar chooses among the pools of its fleet: leave it out, or write node_labels outside.",
@@ -206,6 +207,11 @@ RESOURCES = KeyTable(
         ),
         "use_spot": _USE_SPOT,
         "markets": _MARKETS,
+        "anchors_percent": Key(
+            meaning="so many percent of a job's tasks that may run on spot never do; rounded up",
+            read=whole(1, 100),
+            schema=_whole(1, 100),
+        ),
         "any_of": Key(
             meaning="alternatives, the cheapest is taken",
             read=_alternatives,
@@ -235,6 +241,7 @@ RESOURCES = KeyTable(
         **dict.fromkeys(("spot", "preemptible"), "use_spot"),
         **dict.fromkeys(("vram",), "gpu_memory"),
         **dict.fromkeys(("market",), "markets"),
+        **dict.fromkeys(("anchors", "on_demand_percent"), "anchors_percent"),
         **dict.fromkeys(("node_selector", "constraint"), "node_labels"),
     },
     refused={

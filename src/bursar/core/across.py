@@ -63,7 +63,7 @@ def _quota_reason(draft: Draft, head: JobRecord, fit: PoolFit) -> Reason | None:
 
 def _search(draft: Draft, head: JobRecord, fits: Sequence[PoolFit]) -> Search:
     """One try over all the pools, around what is reserved in any of them."""
-    search = draft.search(head, head.line.plan.fits[0].pool)
+    search = draft.search(head, head.line.plan.fits[0])
     if draft.reserved:
         search.reserved = {
             node: at_ms
@@ -77,7 +77,7 @@ def _room_reason(draft: Draft, head: JobRecord, fit: PoolFit, search: Search) ->
     """Why a pool has no room. It holds for as long as nothing changes in the pool."""
     pool = fit.pool
     if fit.blocked_at < 0 and search.met_reservation:
-        planned = [one for one in draft.planned if one.pool == pool.spec.name]
+        planned = [one for one in draft.planned if one.touches(fit)]
         if planned:
             first = min(planned, key=lambda one: (one.at_ms, one.job_id))
             return would_delay(draft, head, first)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bursar.core.charge import hourly_micro_usd
 from bursar.core.draft import Draft
 from bursar.core.expected_ends import Odds, expected_run_ms
 from bursar.core.levels import levels_of, order_for
@@ -176,9 +175,6 @@ def turn_weight(draft: Draft, line: KindLine) -> int:
     fit = plan.fits[0]
     spec = fit.pool.spec
     if draft.state.policies.order.usage_unit is UsageUnit.DOLLARS:
-        return sum(
-            group.count * hourly_micro_usd(spec, milli, group.cpu_milli, group.memory_mib)
-            for group, milli in zip(plan.groups, fit.gpu_milli_per_task, strict=True)
-        )
+        return fit.hourly_micro_usd
     speed = spec.gpu_model.relative_speed_milli if spec.gpu_model is not None else 0
     return plan.gpu_milli * speed // MILLI

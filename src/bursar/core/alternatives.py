@@ -130,23 +130,24 @@ def _could_start(state: FleetState, record: JobRecord) -> bool:
     """A cheap no: no pool for it, or no quota on any, so that no try is wasted."""
     plan = record.line.plan
     return any(
-        state.quota.fits(record.spec.queue, fit.request(plan.min_counts)) for fit in plan.fits
+        state.quota.fits(record.spec.queue, fit.request(fit.min_counts)) for fit in plan.fits
     )
 
 
 def _priced(change: Change, record: JobRecord, order: StartJob) -> Alternative:
     """What the alternative costs for as long as the job should run, rework included."""
     placement, plan = order.placement, record.line.plan
-    fit = next(fit for fit in plan.fits if fit.pool.spec.name == placement.pool)
+    fit = next(fit for fit in plan.fits if fit.is_at(placement))
     undisturbed = fit.expected_cost(0)
     run_ms = expected_run_ms(record, Odds.EVEN)
-    plain_micro_usd = placement.micro_usd_per_hour * run_ms // HOUR_MS
+    hourly = placement.all_micro_usd_per_hour
+    plain_micro_usd = hourly * run_ms // HOUR_MS
     return Alternative(
         change=change.words,
         spec=change.spec,
-        pool=placement.pool,
+        pool=fit.name,
         weight=change.weight,
-        micro_usd_per_hour=placement.micro_usd_per_hour,
+        micro_usd_per_hour=hourly,
         expected_micro_usd=plain_micro_usd * fit.expected_micro_usd // max(1, undisturbed),
     )
 

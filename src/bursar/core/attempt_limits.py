@@ -34,7 +34,7 @@ def hourly_of(record: JobRecord) -> int:
     """What the place of a live attempt costs an hour now."""
     if record.repriced_micro_usd is not None:
         return record.repriced_micro_usd
-    return 0 if record.placement is None else record.placement.micro_usd_per_hour
+    return 0 if record.placement is None else record.placement.all_micro_usd_per_hour
 
 
 def limit_at_ms(record: JobRecord) -> int | None:
@@ -87,7 +87,8 @@ def reprice(state: FleetState, pool: PoolState, at_ms: int) -> None:
     for record in with_ceiling(state, pool.spec.name):
         placement = record.placement
         assert placement is not None
-        price = placement_micro_usd(pool.spec, placement.tasks)
+        parts = placement.parts
+        price = sum(placement_micro_usd(state.pools[one.pool].spec, one.tasks) for one in parts)
         held_ms = max(0, at_ms - record.assigned_at_ms)
         more = (hourly_of(record) - price) * held_ms
         record.charged_micro_usd -= -more // HOUR_MS
@@ -105,7 +106,7 @@ def with_ceiling(state: FleetState, pool: str) -> Iterator[JobRecord]:
         for record in records.values():
             placement = record.placement
             if record.spec.max_cost_micro_usd is not None and placement is not None:
-                if placement.pool == pool:
+                if placement.part_in(pool) is not None:
                     yield record
 
 

@@ -230,8 +230,9 @@ def _bring_job(state: FleetState, job: CarriedJob) -> None:
 def _bring_attempt(
     state: FleetState, record: JobRecord, was: JobState, live: CarriedAttempt
 ) -> None:
-    if live.placement.pool not in state.pools:
-        raise BrokenInvariant(f"{record!r} runs in pool {live.placement.pool}, which is gone")
+    for part in live.placement.parts:
+        if part.pool not in state.pools:
+            raise BrokenInvariant(f"{record!r} runs in pool {part.pool}, which is gone")
     attempt, done_ms = record.attempt, record.done_ms
     record.attempt = attempt - 1
     state.apply(
@@ -263,10 +264,11 @@ def _bring_attempt(
 
 def _set_end(state: FleetState, record: JobRecord, live: CarriedAttempt) -> None:
     """When it was expected to end was worked out from what was saved then, not now."""
-    ends = state.pools[live.placement.pool].ends
-    del ends[bisect_left(ends, (record.end_at_ms, record.id))]
+    for part in live.placement.parts:
+        ends = state.pools[part.pool].ends
+        del ends[bisect_left(ends, (record.end_at_ms, record.id))]
+        insort(ends, (live.end_at_ms, record.id))
     record.end_at_ms = live.end_at_ms
-    insort(ends, (record.end_at_ms, record.id))
 
 
 def _set_weight(state: FleetState, record: JobRecord, live: CarriedAttempt) -> None:

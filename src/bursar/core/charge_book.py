@@ -48,7 +48,11 @@ class ChargeBook:
             return known
         spec = self._pools[placement.pool].spec
         request = quota_request(placement, spec.gpu_model, self._limited)
-        charge = Charge(placement, request, share_weight(placement, spec, self._unit))
+        weight = share_weight(placement, spec, self._unit)
+        if placement.anchors is not None:
+            anchors = self.of(placement.anchors)
+            request, weight = request | dict(anchors.request), weight + anchors.weight
+        charge = Charge(placement, request, weight)
         if len(self._known) >= KEPT:
             self._known.clear()
         self._known[id(placement)] = charge

@@ -53,21 +53,23 @@ def _keep_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) -> No
 def _start(draft: Draft, record: JobRecord) -> None:
     """The place is clear: start there, or give it up and say why."""
     assert record.claim is not None
-    pool = draft.state.pools[record.claim.placement.pool]
-    for node_id in sorted({task.node for task in record.claim.placement.tasks}):
-        node = pool.by_id.get(node_id)
-        if node is not None and node.closed_for == record.id:
-            draft.journal.reopen(pool, node)
+    placement = record.claim.placement
+    for part in placement.parts:
+        pool = draft.state.pools[part.pool]
+        for node_id in sorted({task.node for task in part.tasks}):
+            node = pool.by_id.get(node_id)
+            if node is not None and node.closed_for == record.id:
+                draft.journal.reopen(pool, node)
     reasons: list[Reason] = []
     plan = record.line.plan
-    for fit in sorted(plan.fits, key=lambda fit: fit.pool is not pool):
-        request = fit.request(plan.min_counts)
+    for fit in sorted(plan.fits, key=lambda fit: not fit.is_at(placement)):
+        request = fit.request(fit.min_counts)
         if not draft.state.quota.fits(record.spec.queue, request):
             reasons.append(over_quota(draft.state, record.spec.queue, request))
             continue
-        room = find_room(fit, plan.min_counts, draft.search(record, fit.pool))
+        room = find_room(fit, fit.min_counts, draft.search(record, fit))
         if room is not None:
             draft.start(record, fit, room)
             return
     draft.orders.append(ReleaseRoom(job_id=record.id))
-    draft.hold_jobs([record], tuple(reasons) or (PlaceLost(pool=pool.spec.name),))
+    draft.hold_jobs([record], tuple(reasons) or (PlaceLost(pool=placement.pool),))

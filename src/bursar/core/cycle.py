@@ -169,7 +169,7 @@ def answer(draft: Draft, line: KindLine, head: JobRecord) -> tuple[Reason, ...]:
     for fit in fits:
         if draft.victim_searches >= limits.searches_per_cycle:
             break
-        if take_over(draft, head, fit, plan.min_counts):
+        if take_over(draft, head, fit, fit.min_counts):
             return ()
     planned = reserve(draft, head)
     if planned is None:
@@ -208,10 +208,10 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
     if planned is not None:
         return would_delay(draft, head, planned)
     if draft.no_room:
-        known = draft.no_room.get((fit.plan.room_key, fit.pool.spec.name, counts))
+        known = draft.no_room.get((fit.plan.room_key, fit.name, counts))
         if known is not None:
             return known
-    search = draft.search(head, fit.pool)
+    search = draft.search(head, fit)
     search.is_last = draft.is_last
     room = find_room(fit, counts, search)
     if room is not None:
@@ -223,12 +223,12 @@ def start_on(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> Rea
         return None
     if search.met_reservation:
         first = min(
-            (one for one in draft.planned if one.pool == fit.pool.spec.name),
+            (one for one in draft.planned if one.touches(fit)),
             key=lambda one: (one.at_ms, one.job_id),
         )
         return would_delay(draft, head, first)
     reason = no_room(fit, counts, search)
-    draft.no_room[fit.plan.room_key, fit.pool.spec.name, counts] = reason
+    draft.no_room[fit.plan.room_key, fit.name, counts] = reason
     return reason
 
 
@@ -241,13 +241,13 @@ def start_smaller(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
         if not quota.fits(queue, fit.request(counts)):
             return False
         mark = draft.journal.mark
-        room = find_room(fit, counts, draft.search(head, fit.pool))
+        room = find_room(fit, counts, draft.search(head, fit))
         draft.journal.roll_back(mark)
         return room is not None
 
     ranges = [
         TaskGroupRange(count=count, min_count=least)
-        for count, least in zip(plan.counts, plan.min_counts, strict=True)
+        for count, least in zip(plan.counts, fit.min_counts, strict=True)
     ]
     counts = largest_fitting_counts(ranges, fits)
     return counts is not None and start_on(draft, head, fit, counts) is None
@@ -261,15 +261,14 @@ def reserve(draft: Draft, head: JobRecord) -> PlannedStart | None:
     if run_time_of(head.spec) is None:
         if draft.now_ms - head.submitted_at_ms < backfill.patience_ms:
             return None
-    counts = head.line.plan.min_counts
     plans = [
         planned
         for fit in head.line.plan.fits
-        if may_ever(draft.state.quota, head.spec.queue, fit.request(counts))
-        and (planned := plan_start(draft, head, fit, counts)) is not None
+        if may_ever(draft.state.quota, head.spec.queue, fit.request(fit.min_counts))
+        and (planned := plan_start(draft, head, fit)) is not None
     ]
     if not plans:
         return None
-    best = min(plans, key=lambda planned: (planned.at_ms, planned.pool))
+    best = min(plans, key=lambda planned: (planned.at_ms, planned.pool, planned.beside))
     keep(draft, best)
     return best

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from bursar.core.eviction import Evictable
 from bursar.core.journal import Journal
 from bursar.core.line import JobRecord, KindLine
-from bursar.core.pool import PoolState
 from bursar.core.search import Room, Search
 from bursar.core.shape import Counts, PoolFit
 from bursar.core.state import FleetState
@@ -29,6 +28,13 @@ class PlannedStart:
     at_ms: int
     nodes: tuple[str, ...]
     slack: Mapping[FlavorResource, int]
+    beside: tuple[str, tuple[str, ...]] = ("", ())
+    """The pool and the nodes of the anchors, where the gang is to be mixed."""
+
+    def touches(self, fit: PoolFit) -> bool:
+        """Whether it keeps nodes in a pool of a fit."""
+        pools = {part.pool.spec.name for part, _ in fit.parts(fit.plan.counts)}
+        return self.pool in pools or self.beside[0] in pools
 
 
 def credits_of(
@@ -43,6 +49,11 @@ def credits_of(
             owed[fr] -= amount
         found.append((victim, credit))
     return found
+
+
+def of_flavor(request: Mapping[FlavorResource, int], flavor: str) -> Mapping[FlavorResource, int]:
+    """What one part of a mixed gang takes: its parts have different flavors."""
+    return {fr: amount for fr, amount in request.items() if fr[0] == flavor}
 
 
 NO_DEMAND: Mapping[str, int] = {}
@@ -98,7 +109,7 @@ class Draft:
 
     # -- looking for room ------------------------------------------------------------------------
 
-    def search(self, record: JobRecord, pool: PoolState) -> Search:
+    def search(self, record: JobRecord, fit: PoolFit) -> Search:
         """A try at placing a job that respects the reservations made so far."""
         state = self.state
         policies = state.policies
@@ -108,10 +119,17 @@ class Draft:
             self.now_ms + record.run_ms,
             policies.placement,
             state.mix,
-            self.reserved.get(pool.spec.name, NOTHING_KEPT) if self.reserved else NOTHING_KEPT,
+            self._kept_in(fit) if self.reserved else NOTHING_KEPT,
             self._demand_of(record) if record.line.plan.has_slices else NO_DEMAND,
             policies.placement_seed,
         )
+
+    def _kept_in(self, fit: PoolFit) -> Mapping[str, int]:
+        """The nodes of a fit that are kept for others, and from when on."""
+        kept = self.reserved.get(fit.pool.spec.name, NOTHING_KEPT)
+        if fit.anchors is None:
+            return kept
+        return {**kept, **self.reserved.get(fit.anchors.name, NOTHING_KEPT)}
 
     def _demand_of(self, record: JobRecord) -> Mapping[str, int]:
         """For whom a GPU is cut: a gang for itself, a single slice with all who wait in mind.
@@ -165,8 +183,13 @@ class Draft:
             self.journal.charge(self.state.quota, record.spec.queue, request)
         if fit.plan.alike_in is not None:
             self._count_alike(fit.plan.alike_in, fit.pool.spec.name)
-        ends = self.started_ends.setdefault(fit.pool.spec.name, [])
         end_ms = self.now_ms + record.run_ms
+        if fit.anchors is not None:
+            ends = self.started_ends.setdefault(fit.anchors.name, [])
+            theirs = of_flavor(request, fit.anchors.flavor)
+            ends.append((end_ms, record.spec.queue, room.anchors, theirs))
+            request = of_flavor(request, fit.flavor)
+        ends = self.started_ends.setdefault(fit.pool.spec.name, [])
         ends.append((end_ms, record.spec.queue, room.tasks, request))
         self.count_share(record, charge.weight)
 

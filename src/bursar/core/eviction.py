@@ -61,7 +61,10 @@ class Evictable:
 
     def _may_be_stopped(self, record: JobRecord) -> bool:
         placement = record.placement
-        if placement is None or placement.flavor != self._flavor:
+        if placement is None:
+            return False
+        anchors = placement.anchors
+        if placement.flavor != self._flavor and (anchors is None or anchors.flavor != self._flavor):
             return False
         if (
             record.assigned_at_ms <= self._old_enough_ms
@@ -211,7 +214,7 @@ def work_lost(record: JobRecord, now_ms: int) -> int:
     if record.placement is None or is_leaving(record, now_ms):
         return 0
     return lost_micro_usd(
-        record.placement.micro_usd_per_hour,
+        record.placement.all_micro_usd_per_hour,
         max(0, now_ms - record.saved_at_ms),
         record.spec.checkpoint.restart_ms,
     )
@@ -238,7 +241,7 @@ def on_cheapest_nodes(
     for record in legal:
         assert record.placement is not None
         lost = cost_of(record)
-        for task in record.placement.tasks:
+        for task in record.placement.all_tasks:
             entry = (record.priority, lost, record.id, _gpus_touched(task))
             by_node.setdefault(task.node, []).append(entry)
     priced: list[tuple[int, int, str, int]] = []

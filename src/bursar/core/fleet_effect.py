@@ -90,7 +90,7 @@ def _jobs_losing_their_place(
     gone = reshaped(old.fleet, new.fleet)
     found: dict[str, set[str]] = {}
     for record in state.live():
-        for task in record.placement.tasks if record.placement else ():
+        for task in record.placement.all_tasks if record.placement else ():
             if task.node in gone:
                 found.setdefault(task.node, set()).add(record.id)
     return {node: frozenset(jobs) for node, jobs in sorted(found.items())}
@@ -167,8 +167,9 @@ def _held(state: FleetState, after: FleetState) -> dict[tuple[str, FlavorResourc
     for record in state.live():
         if record.placement is None or record.spec.queue not in after.tenants:
             continue
-        model = state.pools[record.placement.pool].spec.gpu_model
-        request = quota_request(record.placement, model, after.limited)
+        request: dict[FlavorResource, int] = {}
+        for part in record.placement.parts:
+            request |= quota_request(part, state.pools[part.pool].spec.gpu_model, after.limited)
         for name in (record.spec.queue, *after.quota.ancestors(record.spec.queue)):
             for key, amount in request.items():
                 found[name, key] = found.get((name, key), 0) + amount

@@ -69,7 +69,7 @@ def never(state: FleetState, record: JobRecord) -> str:
         return plan.problem
     short: list[str] = []
     for fit in plan.fits:
-        request = fit.request(plan.min_counts)
+        request = fit.request(fit.min_counts)
         if all(state.quota.potential(queue, fr) >= n for fr, n in request.items()):
             return ""
         short.append(fit.flavor)
@@ -142,7 +142,8 @@ def by_work_ahead(
 
 def held_node_part(runner: JobRecord, pool: PoolState) -> int:
     """How much of a pool's nodes a running job takes, in millionths of one."""
-    assert runner.placement is not None
+    part = None if runner.placement is None else runner.placement.part_in(pool.spec.name)
+    assert part is not None
     return sum(
         node_part(
             pool.spec,
@@ -150,7 +151,7 @@ def held_node_part(runner: JobRecord, pool: PoolState) -> int:
             task.cpu_milli,
             task.memory_mib,
         )
-        for task in runner.placement.tasks
+        for task in part.tasks
     )
 
 

@@ -31,18 +31,27 @@ class GangPlacer:
         self.constraints = fit.plan.shape.constraints
         self.tasks: list[Task] = []
         self.in_spread: dict[str, int] = {}
+        self.spread_before: dict[str, int] = {}
         self.domain: str | None = None
 
     def place(self, counts: Counts) -> Room | None:
         """All groups, or nothing with nothing changed."""
         if not self._must_choose_domain():
             return self._place_all(counts)
-        for domain in self._domains():
+        for domain in self.domains():
             self.domain = domain
             room = self._place_all(counts)
             if room is not None:
                 return room
         return None
+
+    def place_in(
+        self, counts: Counts, domain: str | None, beside: GangPlacer | None
+    ) -> Room | None:
+        """All groups in one domain (None: anywhere), where another part of the gang stands already."""
+        self.domain = domain
+        self.spread_before = {} if beside is None else beside.in_spread
+        return self._place_all(counts)
 
     def _must_choose_domain(self) -> bool:
         """Whether a required domain has to hold more than the topology rules see at once.
@@ -56,7 +65,7 @@ class GangPlacer:
         groups = self.fit.plan.groups
         return len(groups) > 1 or not _whole(groups[0]) or self.constraints.spread is not None
 
-    def _domains(self) -> list[str]:
+    def domains(self) -> list[str]:
         """The domains of the required level, those with the least free first: tight fits."""
         free: dict[str, tuple[int, int]] = {}
         for node in self.pool.tightest_first(0):
@@ -77,7 +86,7 @@ class GangPlacer:
         mark = self.search.journal.mark
         self.search.cuts.clear()
         self.tasks.clear()
-        self.in_spread.clear()
+        self.in_spread = dict(self.spread_before)
         sized = [(group, count) for group, count in zip(self.fit.plan.groups, counts, strict=True)]
         sized.sort(key=lambda one: (-_whole(one[0]), one[0].gpu is None, one[0].name))
         for group, count in sized:

@@ -64,8 +64,9 @@ def room_holding(state: FleetState, pool_name: str, now_ms: int) -> RoomHolding:
     model = pool.spec.gpu_model
 
     def held(record: JobRecord) -> int:
-        assert record.placement is not None
-        return sum(gpu_milli_held(task, model) for task in record.placement.tasks)
+        part = None if record.placement is None else record.placement.part_in(pool_name)
+        assert part is not None
+        return sum(gpu_milli_held(task, model) for task in part.tasks)
 
     sizes = [(-held(state.jobs[job_id]), end_ms, job_id) for end_ms, job_id in pool.ends]
     named = []

@@ -108,7 +108,7 @@ def _tries(events: Iterable[ev.LoggedEvent]) -> tuple[list[_Try], list[int]]:
     for event in events:
         if isinstance(event, ev.AttemptAssigned):
             where = event.placement
-            tries.append(_Try(event.attempt, event.at_ms, where.pool, where.micro_usd_per_hour))
+            tries.append(_Try(event.attempt, event.at_ms, where.pool, where.all_micro_usd_per_hour))
         elif tries:
             _hear(tries[-1], event)
             if isinstance(event, ev.CheckpointSaved) and event.save_ms is not None:

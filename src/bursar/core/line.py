@@ -184,7 +184,7 @@ def work_ms(record: JobRecord, elapsed_ms: int) -> int:
     """Work done in a stretch of time: an elastic gang with half its tasks is half as fast."""
     if elapsed_ms <= 0 or record.placement is None:
         return 0
-    granted = sum(task.count for task in record.placement.tasks)
+    granted = sum(task.count for task in record.placement.all_tasks)
     return elapsed_ms * granted // record.line.plan.tasks
 
 

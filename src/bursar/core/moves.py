@@ -65,10 +65,10 @@ def _keep_room(draft: Draft, record: JobRecord, place: Place) -> bool:
     for fit in plan.fits:
         if fit.is_spot is (place == ON_DEMAND) or (fit.is_spot and fit.pool.spec.name != place):
             continue
-        request = fit.request(plan.min_counts)
+        request = fit.request(fit.min_counts)
         if not draft.state.quota.fits(record.spec.queue, request):
             continue
-        if find_room(fit, plan.min_counts, draft.search(record, fit.pool)) is not None:
+        if find_room(fit, fit.min_counts, draft.search(record, fit)) is not None:
             draft.journal.charge(draft.state.quota, record.spec.queue, request)
             return True
     return False

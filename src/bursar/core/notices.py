@@ -86,7 +86,7 @@ def notice_on(state: FleetState, record: JobRecord) -> SpotNotice | None:
     """The first of its nodes to be taken away from under a live attempt."""
     if not state.notices or record.placement is None:
         return None
-    nodes = {task.node for task in record.placement.tasks}
+    nodes = {task.node for task in record.placement.all_tasks}
     found = [one for node in sorted(nodes) if (one := state.notices.get(node)) is not None]
     doomed = [one for one in found if one.kind is _TERMINATE]
     return min(doomed, key=lambda one: (_end_of(one), one.node), default=None)
@@ -140,7 +140,7 @@ def why_it_stopped(
     record: JobRecord, notices: Mapping[str, SpotNotice], end: Ending
 ) -> PreemptionCause | None:
     """What made an attempt stop that did not succeed; None when it is its own failure."""
-    nodes = {task.node for task in record.placement.tasks} if record.placement else set()
+    nodes = {task.node for task in record.placement.all_tasks} if record.placement else set()
     found = [notices[node] for node in sorted(nodes & notices.keys())]
     is_doomed = any(one.kind is _TERMINATE for one in found)
     if record.told_to_stop or record.state is JobState.CANCELLING:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from bursar.core.chance import shuffled_ranks
 from bursar.core.gang import GangPlacer
 from bursar.core.mix import TaskShape
+from bursar.core.mixed import place_mixed
 from bursar.core.node import NodeState
 from bursar.core.node_index import Scorer
 from bursar.core.pool import PoolState
@@ -38,6 +39,8 @@ Candidate = tuple[int, int, str, PoolFit, NodeState]
 def find_room(fit: PoolFit, counts: Counts, search: Search) -> Room | None:
     """Room for a whole gang in one pool, occupied; or nothing, with nothing changed."""
     if not fit.plan.is_single:
+        if fit.anchors is not None:
+            return place_mixed(fit, counts, search)
         return GangPlacer(fit, search).place(counts)
     if fit.plan.is_plain and _fullest_is_best(fit.pool, search):
         return _find_fullest(fit, search)

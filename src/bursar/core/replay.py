@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bursar.core.ahead import Ahead
-from bursar.core.charge import share_weight
 from bursar.core.claims import serve_claims
 from bursar.core.cycle import answer
-from bursar.core.draft import Draft, credits_of
+from bursar.core.draft import Draft, credits_of, of_flavor
 from bursar.core.expected_ends import LEAVES_MS, Odds, expected_end_ms, remaining_run_ms
 from bursar.core.kept import KeptReservations
 from bursar.core.levels import levels_of, order_for
@@ -93,6 +92,8 @@ class Replay:
             for planned_ms, job_id in pool.ends:
                 record = self.state.jobs[job_id]
                 assert record.placement is not None
+                if job_id in self._stays:
+                    continue
                 self._stays[job_id] = _Stay(record, record.placement, planned_ms, True)
                 self._due.append((expected_end_ms(record, self.odds, now_ms), job_id))
         heapq.heapify(self._due)
@@ -211,21 +212,21 @@ class Replay:
         record, placement, victims = self._clearing.pop(job_id)
         for victim in victims:
             self._end(victim)
-        pool = self.state.pools[placement.pool]
-        for node_id in sorted({task.node for task in placement.tasks}):
-            node = pool.by_id.get(node_id)
-            if node is not None and node.closed_for == job_id:
-                self.draft.journal.reopen(pool, node)
+        for node_id in sorted({task.node for task in placement.all_tasks}):
+            pool = self.state.pool_of_node.get(node_id)
+            if pool is not None and pool.by_id[node_id].closed_for == job_id:
+                self.draft.journal.reopen(pool, pool.by_id[node_id])
                 self.draft.no_room.clear()
-        fit = next((fit for fit in record.line.plan.fits if fit.pool is pool), None)
+        fit = next((fit for fit in record.line.plan.fits if fit.is_at(placement)), None)
         if fit is not None:
-            search = self.draft.search(record, pool)
-            room = find_room(fit, record.line.plan.min_counts, search)
+            room = find_room(fit, fit.min_counts, self.draft.search(record, fit))
             if room is not None:
                 placement = fit.placement_in(room)
                 end_ms = self.draft.now_ms + record.run_ms
-                end = (end_ms, record.spec.queue, room.tasks, self.state.request_of(placement))
-                self.draft.started_ends.setdefault(pool.spec.name, []).append(end)
+                for part in placement.parts:
+                    request = of_flavor(self.state.request_of(placement), part.flavor)
+                    end = (end_ms, record.spec.queue, part.tasks, request)
+                    self.draft.started_ends.setdefault(part.pool, []).append(end)
                 self._settle(record, placement)
 
     def _end(self, job_id: str) -> None:
@@ -234,37 +235,42 @@ class Replay:
         if stay is None:
             return
         draft, record, placement = self.draft, stay.record, stay.placement
-        pool = self.state.pools[placement.pool]
-        for task in placement.tasks:
-            if task.node in pool.by_id:
-                draft.journal.vacate(pool, task, job_id)
-                draft.no_room.clear()
-        self._untag(stay, pool)
+        for part in placement.parts:
+            self._leave(stay, part)
         charged = self._still_charged.pop(job_id, None)
         request = self.state.request_of(placement) if charged is None else charged
         draft.journal.credit(self.state.quota, record.spec.queue, request)
         if stay.was_running:
             draft.victims.add(job_id)
-            entry = (stay.planned_end_ms, job_id)
+        self._lighten(record.spec.queue, placement)
+
+    def _leave(self, stay: _Stay, part: Placement) -> None:
+        """The room of one part of a placement is free, and its end is no longer to come."""
+        draft, record, pool = self.draft, stay.record, self.state.pools[part.pool]
+        for task in part.tasks:
+            if task.node in pool.by_id:
+                draft.journal.vacate(pool, task, record.id)
+                draft.no_room.clear()
+        self._untag(stay, part, pool)
+        if stay.was_running:
+            entry = (stay.planned_end_ms, record.id)
             del pool.ends[bisect_left(pool.ends, entry)]
             draft.journal.remember(insort, pool.ends, entry)
         else:
             ends = draft.started_ends.get(pool.spec.name, [])
-            theirs = (stay.planned_end_ms, record.spec.queue, placement.tasks)
+            theirs = (stay.planned_end_ms, record.spec.queue, part.tasks)
             ends[:] = [one for one in ends if one[:3] != theirs]
-        self._lighten(record.spec.queue, placement, pool)
 
-    def _untag(self, stay: _Stay, pool: PoolState) -> None:
+    def _untag(self, stay: _Stay, part: Placement, pool: PoolState) -> None:
         apart = stay.record.spec.constraints.apart
         if apart is None:
             return
-        nodes = [task.node for task in stay.placement.tasks if task.node in pool.by_id]
+        nodes = [task.node for task in part.tasks if task.node in pool.by_id]
         for node_id in nodes if stay.was_running else sorted(set(nodes)):
             self.draft.journal.tag(pool.by_id[node_id], apart, -1)
 
-    def _lighten(self, queue: str, placement: Placement, pool: PoolState) -> None:
-        unit = self.state.policies.order.usage_unit
-        weight = share_weight(placement, pool.spec, unit)
+    def _lighten(self, queue: str, placement: Placement) -> None:
+        weight = self.state.charge_of(placement).weight
         tenant: str | None = queue
         while tenant is not None:
             self.draft.added_weight[tenant] = self.draft.added_weight.get(tenant, 0) - weight

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 
-from bursar.core.draft import Draft, PlannedStart
+from bursar.core.draft import Draft, PlannedStart, of_flavor
 from bursar.core.line import JobRecord
 from bursar.core.node import NodeState
 from bursar.core.pool import NODE_LEVEL, PoolState
@@ -107,36 +107,49 @@ class _Outlook:
         return tuple(sorted(chosen))
 
 
-def plan_start(draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts) -> PlannedStart | None:
+def plan_start(draft: Draft, head: JobRecord, fit: PoolFit) -> PlannedStart | None:
     """The earliest start that the expected ends allow, by room and by quota; None when they never do.
 
     Only whole GPUs and plain tasks are planned for: parts of GPUs come and go too fast, and are too
-    small, to be worth keeping a node empty for.
+    small, to be worth keeping a node empty for. Nor is for a mixed gang that must be in one domain.
     """
-    group, count = max(
-        zip(fit.plan.groups, counts, strict=True),
-        key=lambda one: (one[0].gpu.count if isinstance(one[0].gpu, WholeGpus) else 0) * one[1],
-    )
-    if group.gpu is not None and not isinstance(group.gpu, WholeGpus):
+    topology = fit.plan.shape.constraints.topology
+    if fit.anchors is not None and topology is not None and topology.required is not None:
         return None
+    outlooks: list[_Outlook] = []
+    for part, counts in fit.parts(fit.min_counts):
+        group, count = _largest(fit, counts)
+        if group.gpu is not None and not isinstance(group.gpu, WholeGpus):
+            return None
+        outlooks.append(_Outlook(draft, part, group, count))
     mark = draft.journal.mark
     try:
-        return _replay_ends(draft, head, fit, _Outlook(draft, fit, group, count))
+        return _replay_ends(draft, head, fit, outlooks)
     finally:
         draft.journal.roll_back(mark)
 
 
+def _largest(fit: PoolFit, counts: Counts) -> tuple[TaskGroup, int]:
+    """The group with the most GPUs, and how many tasks it has."""
+    return max(
+        zip(fit.plan.groups, counts, strict=True),
+        key=lambda one: (one[0].gpu.count if isinstance(one[0].gpu, WholeGpus) else 0) * one[1],
+    )
+
+
 def _replay_ends(
-    draft: Draft, head: JobRecord, fit: PoolFit, outlook: _Outlook
+    draft: Draft, head: JobRecord, fit: PoolFit, outlooks: list[_Outlook]
 ) -> PlannedStart | None:
     """Let running jobs end, one by one, until the head has both its room and its quota."""
     quota, queue = draft.state.quota, head.spec.queue
-    request = fit.request(head.line.plan.min_counts)
-    for end_ms, owner, tasks, its_request in _ends(draft, fit.pool):
+    request = fit.request(fit.min_counts)
+    outlook = outlooks[0]
+    for end_ms, owner, tasks, its_request in _ends_of(draft, fit):
         draft.journal.credit(quota, owner, its_request)
         for task in tasks:
-            outlook.gain(task)
-        if outlook.domain is not None and quota.fits(queue, request):
+            for one in outlooks:
+                one.gain(task)
+        if all(one.domain is not None for one in outlooks) and quota.fits(queue, request):
             return PlannedStart(
                 job_id=head.id,
                 queue=queue,
@@ -144,8 +157,17 @@ def _replay_ends(
                 at_ms=max(end_ms, draft.now_ms + OVERDUE_MS),
                 nodes=outlook.nodes(),
                 slack={fr: quota.available(queue, fr) - n for fr, n in request.items()},
+                beside=("", ()) if fit.anchors is None else (fit.anchors.name, outlooks[1].nodes()),
             )
     return None
+
+
+def _ends_of(draft: Draft, fit: PoolFit) -> Iterator[End]:
+    """Expected ends in the pool of a fit, and in that of its anchors."""
+    if fit.anchors is None:
+        return _ends(draft, fit.pool)
+    both = (_ends(draft, fit.pool), _ends(draft, fit.anchors.pool))
+    return heapq.merge(*both, key=lambda end: end[0])
 
 
 def _ends(draft: Draft, pool: PoolState) -> Iterator[End]:
@@ -157,15 +179,23 @@ def _ends(draft: Draft, pool: PoolState) -> Iterator[End]:
 def _running_ends(draft: Draft, pool: PoolState) -> Iterator[End]:
     for end_ms, job_id in pool.ends:
         record = draft.state.jobs[job_id]
-        if record.placement is not None and job_id not in draft.victims:
-            yield end_ms, record.spec.queue, record.placement.tasks, record.request
+        placement = record.placement
+        if placement is None or job_id in draft.victims:
+            continue
+        if placement.anchors is None:
+            yield end_ms, record.spec.queue, placement.tasks, record.request
+        elif (part := placement.part_in(pool.spec.name)) is not None:
+            request = of_flavor(record.request, part.flavor)
+            yield end_ms, record.spec.queue, part.tasks, request
 
 
 def keep(draft: Draft, planned: PlannedStart) -> None:
     """From now on in this cycle, nobody who ends after the planned start gets in its way."""
-    kept = draft.reserved.setdefault(planned.pool, {})
-    for node_id in planned.nodes:
-        kept[node_id] = min(planned.at_ms, kept.get(node_id, planned.at_ms))
+    for pool, nodes in ((planned.pool, planned.nodes), planned.beside):
+        if nodes:
+            kept = draft.reserved.setdefault(pool, {})
+            for node_id in nodes:
+                kept[node_id] = min(planned.at_ms, kept.get(node_id, planned.at_ms))
     draft.planned.append(planned)
     draft.slack.append(dict(planned.slack))
 

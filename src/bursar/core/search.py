@@ -28,12 +28,14 @@ class Cut:
 class Room:
     """Where a gang fits. It is already occupied in the search's journal.
 
-    ``placement`` is the same with its pool and price, where it has been worked out before.
+    ``placement`` is the same with its pool and price, where it has been worked out before. ``anchors`` are
+    those tasks of a mixed gang that stand in the steady pool.
     """
 
     tasks: tuple[Task, ...]
     cuts: tuple[Cut, ...] = ()
     placement: Placement | None = None
+    anchors: tuple[Task, ...] = ()
 
 
 @dataclass(slots=True)

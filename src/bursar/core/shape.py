@@ -7,8 +7,10 @@ for it by reference however many jobs have the shape.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby, takewhile
 
+from bursar.core.anchors import least_mixed, pairs_of, split
 from bursar.core.charge import gpu_milli, hourly_micro_usd, placement_micro_usd, run_time_of
 from bursar.core.interrupted_run import Hazard, expected_run_ms
 from bursar.core.mix import TaskShape
@@ -32,16 +34,25 @@ Counts = tuple[int, ...]
 
 MILLION = 1_000_000
 
+NO_ANCHORS = "no pool that is not spot could take the anchors (anchors_percent)"
 
 Places = dict[tuple[str, tuple[int, ...]], Room]
 """One task on certain GPUs of a certain node: the values that say so, made once and shared."""
 
 
 class PoolFit:
-    """One pool that could run a shape when empty, and what the shape asks of it."""
+    """One pool that could run a shape when empty, and what the shape asks of it.
+
+    With ``anchors`` it is a spot pool with a steady pool beside it, for a mixed gang (``anchors.py``).
+    """
 
     __slots__ = (
+        "anchors",
         "blocked_at",
+        "lacks_anchors",
+        "min_counts",
+        "name",
+        "own_micro_usd",
         "no_room",
         "no_room_at",
         "expected_micro_usd",
@@ -56,20 +67,59 @@ class PoolFit:
     )
 
     def __init__(
-        self, plan: ShapePlan, pool: PoolState, limited: Collection[FlavorResource]
+        self,
+        plan: ShapePlan,
+        pool: PoolState,
+        limited: Collection[FlavorResource],
+        anchors: PoolFit | None = None,
     ) -> None:
         self.pool = pool
+        self.anchors = anchors
+        self.name: str = pool.spec.name if anchors is None else f"{pool.spec.name}+{anchors.name}"
+        self.min_counts = plan.min_counts
+        self.lacks_anchors = False
         self.flavor = pool.spec.flavor
         self.is_spot = pool.spec.market is Market.SPOT
         self.gpu_milli_per_task = tuple(gpu_milli(group, pool.spec) for group in plan.groups)
         self.request_of: dict[Counts, dict[FlavorResource, int]] = {}
         self.plan = plan
         self.limited = limited
-        self.hourly_micro_usd = plan_micro_usd_per_hour(plan, pool.spec)
+        self.own_micro_usd = self.hourly_micro_usd = self._price()
+        if anchors is not None:
+            self.min_counts = least_mixed(plan) or plan.min_counts
+            self.hourly_micro_usd += anchors.priced(split(plan, plan.counts)[1])
         self.expected_micro_usd = self.expected_cost(pool.interruptions_per_million_hours)
         self.blocked_at = -1
         self.no_room: NoRoom | None = None
         self.no_room_at = -1
+
+    def _price(self) -> int:
+        """What an hour of the tasks in this pool costs."""
+        counts = self.plan.counts
+        return self.priced(counts if self.anchors is None else split(self.plan, counts)[0])
+
+    def priced(self, counts: Counts) -> int:
+        """What an hour of so many tasks costs in this pool."""
+        spec = self.pool.spec
+        return sum(
+            count * hourly_micro_usd(spec, milli, group.cpu_milli, group.memory_mib)
+            for group, milli, count in zip(
+                self.plan.groups, self.gpu_milli_per_task, counts, strict=True
+            )
+        )
+
+    def parts(self, counts: Counts) -> tuple[tuple[PoolFit, Counts], ...]:
+        """Pool by pool, how many tasks stand there."""
+        if self.anchors is None:
+            return ((self, counts),)
+        rest, anchored = split(self.plan, counts)
+        return (self, rest), (self.anchors, anchored)
+
+    def is_at(self, placement: Placement) -> bool:
+        """Whether a placement is one of this fit."""
+        anchors = None if placement.anchors is None else placement.anchors.pool
+        own = None if self.anchors is None else self.anchors.pool.spec.name
+        return self.pool.spec.name == placement.pool and own == anchors
 
     def expected_cost(self, per_million_hours: int) -> int:
         """Price x expected time with rework, in micro-dollars, where a node is lost that often."""
@@ -81,9 +131,12 @@ class PoolFit:
         return self.hourly_micro_usd * run_ms // HOUR_MS
 
     def hazard(self, per_million_hours: int) -> Hazard:
-        """How often the shape is interrupted: on as many nodes as it pays for, packed tightly."""
+        """How often the shape is interrupted: on as many nodes as it pays for, packed tightly.
+
+        Anchors stand where nobody takes nodes away: only the nodes of this pool count.
+        """
         price = self.pool.spec.node_micro_usd_per_hour
-        nodes = -(-self.hourly_micro_usd // price) if price else 1
+        nodes = -(-self.own_micro_usd // price) if price else 1
         return Hazard(per_million_hours=per_million_hours, nodes=max(1, nodes))
 
     def request(self, counts: Counts) -> dict[FlavorResource, int]:
@@ -91,20 +144,28 @@ class PoolFit:
         found = self.request_of.get(counts)
         if found is None:
             found = {(self.flavor, GPU): 0, (self.flavor, CPU): 0, (self.flavor, MEMORY): 0}
+            own = counts if self.anchors is None else split(self.plan, counts)[0]
             for group, milli, count in zip(
-                self.plan.groups, self.gpu_milli_per_task, counts, strict=True
+                self.plan.groups, self.gpu_milli_per_task, own, strict=True
             ):
                 found[self.flavor, GPU] += milli * count
                 found[self.flavor, CPU] += group.cpu_milli * count
                 found[self.flavor, MEMORY] += group.memory_mib * count
             found = {fr: n for fr, n in found.items() if n and fr in self.limited}
+            if self.anchors is not None:
+                found |= self.anchors.request(split(self.plan, counts)[1])
             self.request_of[counts] = found
         return found
 
     def placement_in(self, room: Room) -> Placement:
         """The tasks of a room with their pool and their price now."""
         known = room.placement
-        return placement_of(self.pool.spec, room.tasks) if known is None else known
+        if known is not None:
+            return known
+        placement = placement_of(self.pool.spec, room.tasks)
+        if self.anchors is None:
+            return placement
+        return replace(placement, anchors=placement_of(self.anchors.pool.spec, room.anchors))
 
     def place_on(self, node: NodeState) -> Room:
         """The place that one plain task of the shape gets on a node now."""
@@ -209,6 +270,9 @@ class ShapePlan:
                 problems.append(f"{pool.spec.name} {problem}")
             else:
                 fits.append(PoolFit(self, pool, limited))
+        if self.shape.constraints.anchors_percent and fits:
+            fits = self._anchored(fits, limited)
+            problems.append(NO_ANCHORS)
         fits.sort(key=lambda fit: self._preference(fit))
         self.fits = tuple(fits)
         self.tiers = self._tiers()
@@ -216,6 +280,13 @@ class ShapePlan:
             self._mind_spot()
         self.gpu_milli = _all_gpu_milli(self.fits[0], self.counts) if fits else 0
         self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
+
+    def _anchored(
+        self, fits: Sequence[PoolFit], limited: Collection[FlavorResource]
+    ) -> list[PoolFit]:
+        """Steady pools, alone and each beside a spot pool; no spot pool alone."""
+        mixed = [PoolFit(self, one.pool, limited, other) for one, other in pairs_of(self, fits)]
+        return [fit for fit in fits if not fit.is_spot] + mixed
 
     def _mind_spot(self) -> None:
         """Whether a deadline steers between spot and other pools, or the job is one to be spread."""
@@ -249,8 +320,8 @@ class ShapePlan:
         market = self.shape.constraints.markets.index(spec.market)
         model = _model_rank(self.groups, spec)
         if self.shape.constraints.choose_by is FlavorChoice.ORDER:
-            return misplaced, market, model, fit.expected_micro_usd, spec.name
-        return misplaced, fit.expected_micro_usd, market, model, spec.name
+            return misplaced, market, model, fit.expected_micro_usd, fit.name
+        return misplaced, fit.expected_micro_usd, market, model, fit.name
 
 
 def planned_run_ms(spec: JobSpec) -> int | None:
@@ -371,12 +442,3 @@ def _group_mismatch(group: TaskGroup, spec: Pool) -> str:
             if memory_mib > model.memory_mib:
                 return f"GPUs have {model.memory_mib} MiB, a share wants {memory_mib}"
     return ""
-
-
-def plan_micro_usd_per_hour(plan: ShapePlan, spec: Pool) -> int:
-    """What an hour of all tasks of a shape costs in a pool."""
-    return sum(
-        group.count
-        * hourly_micro_usd(spec, gpu_milli(group, spec), group.cpu_milli, group.memory_mib)
-        for group in plan.groups
-    )

@@ -185,7 +185,7 @@ class DeadlineChoice:
     def told(self) -> WaitsForSpot:
         """Why it waits, in numbers."""
         return WaitsForSpot(
-            pools=tuple(fit.pool.spec.name for fit in self._spot),
+            pools=tuple(dict.fromkeys(fit.pool.spec.name for fit in self._spot)),
             spot_micro_usd_per_hour=self._price,
             steady_micro_usd_per_hour=self.steady_price,
             left_ms=self.progress.left_if_lost_ms,
@@ -306,18 +306,20 @@ class DeadlineChoice:
         """The spot pools that are cheaper than steady capacity and have room for the job now."""
         state, now_ms, place = self._draft.state, self._draft.now_ms, self.progress.place
         percent = state.policies.spot.spread_percent
-        offers = []
-        for fit in sorted(self._spot, key=lambda one: one.pool.spec.name):
+        offers: list[Offer] = []
+        for fit in sorted(self._spot, key=lambda one: (one.pool.spec.name, one.hourly_micro_usd)):
             name = fit.pool.spec.name
+            if offers and offers[-1].pool == name:
+                continue
             if name == place:
                 assert self._record.placement is not None
-                price, is_open = self._record.placement.micro_usd_per_hour, self._stays()
+                price, is_open = self._record.placement.all_micro_usd_per_hour, self._stays()
             else:
                 price = crowded(fit, fit.hourly_micro_usd, percent)
                 is_open = has_room(self._draft, self._record, fit)
             if is_open:
                 offers.append(Offer(name, price, state.spot.pools[name].outlook(now_ms)))
-        names = [fit.pool.spec.name for fit in self._spot]
+        names = list(dict.fromkeys(fit.pool.spec.name for fit in self._spot))
         price = min((offer.price_micro_usd for offer in offers), default=self._price)
         whole = state.spot.outlook(names, now_ms)
         if whole.up and not offers:
@@ -332,11 +334,11 @@ class DeadlineChoice:
 def has_room(draft: Draft, record: JobRecord, fit: PoolFit) -> bool:
     """Whether a pool has quota and room for a job now; nothing stays occupied."""
     plan = record.line.plan
-    if not draft.state.quota.fits(record.spec.queue, fit.request(plan.min_counts)):
+    if not draft.state.quota.fits(record.spec.queue, fit.request(fit.min_counts)):
         return False
-    if (plan.room_key, fit.pool.spec.name, plan.min_counts) in draft.no_room:
+    if (plan.room_key, fit.name, fit.min_counts) in draft.no_room:
         return False
     mark = draft.journal.mark
-    found = find_room(fit, plan.min_counts, draft.search(record, fit.pool)) is not None
+    found = find_room(fit, fit.min_counts, draft.search(record, fit)) is not None
     draft.journal.roll_back(mark)
     return found

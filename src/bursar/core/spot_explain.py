@@ -42,6 +42,9 @@ def _cost(fit: PoolFit, spec: JobSpec, work_ms: int) -> PoolCost:
     run_ms = expected_run_ms(work_ms, spec.checkpoint, hazard)
     return PoolCost(
         pool=fit.pool.spec.name,
+        anchors=None if fit.anchors is None else fit.anchors.name,
+        anchor_tasks=0 if fit.anchors is None else sum(fit.parts(fit.plan.counts)[1][1]),
+        tasks=fit.plan.tasks,
         market=fit.pool.spec.market,
         micro_usd_per_hour=fit.hourly_micro_usd,
         run_ms=work_ms,
@@ -94,8 +97,8 @@ def _advice(record: JobRecord, work_ms: int) -> SaveAdvice | None:
 def _where(record: JobRecord) -> PoolFit | None:
     spot = [fit for fit in record.line.plan.fits if fit.pool.spec.market is Market.SPOT]
     if record.placement is not None:
-        here = record.placement.pool
-        return next((fit for fit in spot if fit.pool.spec.name == here), None)
+        here = record.placement
+        return next((fit for fit in spot if fit.is_at(here)), None)
     return spot[0] if spot else None
 
 

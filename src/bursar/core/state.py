@@ -167,6 +167,8 @@ class FleetState:
         record.assigned_at_ms = record.saved_at_ms = event.at_ms
         record.end_at_ms = event.at_ms + remaining_ms(record)
         insort(self.pools[event.placement.pool].ends, (record.end_at_ms, record.id))
+        if (anchors := event.placement.anchors) is not None:
+            insort(self.pools[anchors.pool].ends, (record.end_at_ms, record.id))
         queue = record.spec.queue
         self.usage.start(queue, record.weight, event.at_ms)
         running = self.running_in.get(queue)
@@ -179,13 +181,16 @@ class FleetState:
 
     def hold_room(self, record: JobRecord, placement: Placement) -> None:
         """Occupy a placement and charge its quota. What it weighs in fair share is only noted."""
-        pool = self.pools[placement.pool]
         apart = record.spec.constraints.apart
-        for task in placement.tasks:
-            pool.occupy(task, record.id)
-            if apart is not None:
-                tags = pool.by_id[task.node].tags
-                tags[apart] = tags.get(apart, 0) + 1
+        part: Placement | None = placement
+        while part is not None:
+            pool = self.pools[part.pool]
+            for task in part.tasks:
+                pool.occupy(task, record.id)
+                if apart is not None:
+                    tags = pool.by_id[task.node].tags
+                    tags[apart] = tags.get(apart, 0) + 1
+            part = part.anchors
         if (alike := record.line.plan.alike_in) is not None:
             alike[placement.pool] = alike.get(placement.pool, 0) + 1
         charge = self._charges.of(placement)
@@ -199,15 +204,18 @@ class FleetState:
         assert placement is not None
         if (alike := record.line.plan.alike_in) is not None:
             alike[placement.pool] -= 1
-        pool = self.pools[placement.pool]
         apart = record.spec.constraints.apart
-        for task in placement.tasks:
-            if task.node not in pool.by_id:
-                continue
-            pool.vacate(task, record.id)
-            if apart is not None:
-                tags = pool.by_id[task.node].tags
-                tags[apart] -= 1
+        part: Placement | None = placement
+        while part is not None:
+            pool = self.pools[part.pool]
+            for task in part.tasks:
+                if task.node not in pool.by_id:
+                    continue
+                pool.vacate(task, record.id)
+                if apart is not None:
+                    tags = pool.by_id[task.node].tags
+                    tags[apart] -= 1
+            part = part.anchors
         self.quota.remove_usage(record.spec.queue, record.request)
 
     def request_of(self, placement: Placement) -> Mapping[FlavorResource, int]:
@@ -274,8 +282,11 @@ class FleetState:
         record.attained_gpu_ms = attained_gpu_ms(record, at_ms)
         if record.spec.max_cost_micro_usd is not None:
             record.charged_micro_usd = charged_micro_usd(record, at_ms)
-        ends = self.pools[record.placement.pool].ends
-        del ends[bisect_left(ends, (record.end_at_ms, record.id))]
+        part: Placement | None = record.placement
+        while part is not None:
+            ends = self.pools[part.pool].ends
+            del ends[bisect_left(ends, (record.end_at_ms, record.id))]
+            part = part.anchors
         self.give_up_room(record)
         self.usage.stop(record.spec.queue, record.weight, at_ms)
         self._drop_limit(record)
@@ -301,8 +312,8 @@ class FleetState:
         attempts = {victim: self.jobs[victim].attempt for victim in event.victims}
         record.claim = Claim(event.placement, attempts)
         self.claims[record.id] = record
-        pool = self.pools[event.placement.pool]
-        for node_id in sorted({task.node for task in event.placement.tasks}):
+        for node_id in sorted({task.node for task in event.placement.all_tasks}):
+            pool = self.pool_of_node[node_id]
             pool.close(pool.by_id[node_id], record.id)
 
     def room_released(self, event: ev.RoomReleased) -> None:
@@ -313,9 +324,8 @@ class FleetState:
 
     def _drop_claim(self, record: JobRecord) -> None:
         assert record.claim is not None
-        pool = self.pools[record.claim.placement.pool]
-        for node_id in sorted({task.node for task in record.claim.placement.tasks}):
-            if node_id in pool.by_id:
+        for node_id in sorted({task.node for task in record.claim.placement.all_tasks}):
+            if (pool := self.pool_of_node.get(node_id)) is not None:
                 pool.reopen(pool.by_id[node_id])
         record.claim = None
         del self.claims[record.id]

@@ -58,7 +58,7 @@ class TrialRoom:
 
     def place(self) -> Room | None:
         """The gang's place with the jobs taken out gone; occupied in the draft's journal."""
-        search = self._draft.search(self._record, self._fit.pool)
+        search = self._draft.search(self._record, self._fit)
         blocked_at, self._fit.blocked_at = self._fit.blocked_at, -1
         room = find_room(self._fit, self._counts, search)
         self._fit.blocked_at = blocked_at
@@ -67,10 +67,10 @@ class TrialRoom:
     def _each_task(self, job_id: str, *, leaves: bool) -> None:
         record = self._draft.state.jobs[job_id]
         assert record.placement is not None
-        pool = self._draft.state.pools[record.placement.pool]
-        tasks = record.placement.tasks
+        tasks = record.placement.all_tasks
         apart = record.spec.constraints.apart
         for task in tasks if leaves else reversed(tasks):
+            pool = self._draft.state.pool_of_node[task.node]
             if leaves:
                 pool.vacate(task, job_id)
             else:
@@ -91,8 +91,7 @@ def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> 
         return False
     if not may_ever(draft.state.quota, record.spec.queue, request):
         return False
-    evictable = draft.evictable(fit.flavor)
-    legal = evictable.legal(record, request)
+    legal = _who_could_go(draft, record, fit, request)
     if not legal:
         return False
     draft.victim_searches += 1
@@ -106,9 +105,11 @@ def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> 
     if not only_quota:
         everyone = [one for records in legal.values() for one in records]
         victims_by, now_ms = draft.state.policies.preemption.victim_order, draft.now_ms
-        near = on_cheapest_nodes(
-            fit, everyone, sum(counts), lambda one: cost_of_stopping(one, victims_by, now_ms)
-        )
+        near: set[str] = set()
+        for part, tasks in fit.parts(counts):
+            near |= on_cheapest_nodes(
+                part, everyone, sum(tasks), lambda one: cost_of_stopping(one, victims_by, now_ms)
+            )
         legal = {queue: [r for r in found if r.id in near] for queue, found in legal.items()}
     preemptor = Preemptor(
         id=record.id,
@@ -116,12 +117,28 @@ def take_over(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> 
         priority=record.priority,
         queued_at_ms=record.submitted_at_ms,
         requests=request,
-        contested=short or frozenset(request) or frozenset({(fit.flavor, GPU)}),
+        contested=short
+        or frozenset(request)
+        or frozenset((part.flavor, GPU) for part, _ in fit.parts(counts)),
     )
     victims = _search(draft, preemptor, legal, None if only_quota else trial)
     if victims:
         _claim(draft, record, fit, trial, victims)
     return bool(victims)
+
+
+def _who_could_go(
+    draft: Draft, record: JobRecord, fit: PoolFit, request: Mapping[FlavorResource, int]
+) -> dict[str, list[JobRecord]]:
+    """Those whom a job may displace in the pool of a fit and in that of its anchors, by queue."""
+    legal = draft.evictable(fit.flavor).legal(record, request)
+    if fit.anchors is None:
+        return legal
+    for queue, others in draft.evictable(fit.anchors.flavor).legal(record, request).items():
+        known = legal.setdefault(queue, [])
+        mixed = {one.id for one in known}
+        known += [one for one in others if one.id not in mixed]
+    return legal
 
 
 def _search(
@@ -206,6 +223,7 @@ def _claim(
     names = tuple(sorted(victim.id for victim in victims))
     draft.orders.append(ClaimRoom(job_id=record.id, placement=placement, victims=names))
     draft.exchange(record, state.request_of(placement), [state.jobs[name] for name in names])
-    for node_id in sorted({task.node for task in room.tasks}):
-        journal.close(fit.pool, fit.pool.by_id[node_id], record.id)
+    for node_id in sorted({task.node for task in placement.all_tasks}):
+        pool = state.pool_of_node[node_id]
+        journal.close(pool, pool.by_id[node_id], record.id)
     draft.count_share(record, state.charge_of(placement).weight)

@@ -36,6 +36,9 @@ def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, i
 
 def no_room(fit: PoolFit, counts: Counts, search: Search) -> NoRoom:
     """What a pool has free, against what was asked of it."""
+    if fit.anchors is not None:
+        parts = fit.parts(counts)
+        fit, counts = parts[1] if fit.lacks_anchors else parts[0]
     pool = fit.pool
     tasks, per_task = max(zip(counts, fit.gpu_milli_per_task, strict=True), key=lambda one: one[1])
     return NoRoom(
@@ -62,7 +65,7 @@ def with_plan(reason: Reason, planned: PlannedStart | None) -> Reason:
     """A reason with the expected start that was planned for it."""
     if planned is None:
         return reason
-    if isinstance(reason, NoRoom) and reason.pool == planned.pool:
+    if isinstance(reason, NoRoom) and reason.pool in (planned.pool, planned.beside[0]):
         return replace(reason, expected_at_ms=planned.at_ms)
     if isinstance(reason, OverQuota) and planned.slack.keys() & {(reason.flavor, reason.resource)}:
         return replace(reason, expected_at_ms=planned.at_ms)

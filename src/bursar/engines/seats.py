@@ -25,7 +25,7 @@ class Seat:
 def seats_of(order: StartOrder) -> list[Seat]:
     """In order of rank: groups as the job declares them, then nodes as they were placed."""
     place = {group.name: number for number, group in enumerate(order.spec.groups)}
-    tasks = sorted(order.placement.tasks, key=lambda task: place.get(task.group, len(place)))
+    tasks = sorted(order.placement.all_tasks, key=lambda task: place.get(task.group, len(place)))
     return [Seat(task=task, index=index) for task in tasks for index in range(task.count)]
 
 

@@ -42,7 +42,7 @@ def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[F
     for finding, pools in rulings:
         if finding.mode is RuleMode.ENFORCE:
             closed |= pools
-            if applicant.options and all(one.pool in closed for one in applicant.options):
+            if applicant.options and all(_is_closed(one, closed) for one in applicant.options):
                 raise UserError(
                     f"{finding.subject} {finding.text}.", fix=_fix(finding), code=finding.code
                 )
@@ -50,6 +50,12 @@ def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[F
     if closed:
         constraints = replace(constraints, closed_pools=tuple(sorted(closed)))
     return constraints, tuple(finding for finding, _ in rulings)
+
+
+def _is_closed(option: Option, closed: set[str]) -> bool:
+    """Whether the pool is, or every pool that its anchors could stand in."""
+    no_anchors = bool(option.anchors) and closed.issuperset(option.anchors)
+    return option.pool in closed or no_anchors
 
 
 def _fix(finding: Finding) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bursar.model.gpu import MigInstance
+from bursar.model.plain_values import LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,38 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a gang runs: the tasks, the pool their GPUs are in, and what it costs an hour."""
+    """Where a gang runs: the tasks, the pool their GPUs are in, and what it costs an hour.
+
+    Of a mixed gang this is the part on spot, and ``anchors`` is the part on capacity that stays: another
+    pool of the same cluster, with a flavor and a price of its own. Anchors have no anchors.
+    """
 
     pool: str
     flavor: str
     tasks: tuple[Task, ...]
     micro_usd_per_hour: int
+    anchors: Placement | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def parts(self) -> tuple[Placement, ...]:
+        """Pool by pool."""
+        return (self,) if self.anchors is None else (self, self.anchors)
+
+    @property
+    def all_tasks(self) -> tuple[Task, ...]:
+        """The whole gang, anchors first: rank 0, by which the others find each other, is one."""
+        return self.tasks if self.anchors is None else self.anchors.tasks + self.tasks
+
+    @property
+    def all_micro_usd_per_hour(self) -> int:
+        """What an hour of the whole gang costs."""
+        if self.anchors is None:
+            return self.micro_usd_per_hour
+        return self.micro_usd_per_hour + self.anchors.micro_usd_per_hour
+
+    def part_in(self, pool: str) -> Placement | None:
+        """What of it stands in a pool."""
+        return next((part for part in self.parts if part.pool == pool), None)
 
 
 PREEMPTED_EXIT = 85

@@ -227,8 +227,8 @@ class Explanation:
             return [self._running(self.runs_on), *self._taken_away()]
         asked = f"{self.job_id} ({self.asks_for})"
         if self.starts_on is not None:
-            price = write_usd(self.starts_on.micro_usd_per_hour)
-            return [f"{asked} starts now on {self.starts_on.pool} for {price} an hour."]
+            price = write_usd(self.starts_on.all_micro_usd_per_hour)
+            return [f"{asked} starts now on {_pools(self.starts_on)} for {price} an hour."]
         if self.being_cleared:
             return [
                 f"{asked} has its place in {self.queue}; it is being cleared for it: "
@@ -247,10 +247,11 @@ class Explanation:
         ]
 
     def _running(self, placement: Placement) -> str:
-        nodes = sorted({task.node for task in placement.tasks})
+        nodes = [name for part in placement.parts for name in sorted({t.node for t in part.tasks})]
+        price = write_usd(placement.all_micro_usd_per_hour)
         told = (
-            f"{self.job_id} ({self.asks_for}) of {self.queue} is {self.state} on {placement.pool}: "
-            f"{_list(nodes[:3], len(nodes[3:]))}, {write_usd(placement.micro_usd_per_hour)} an hour"
+            f"{self.job_id} ({self.asks_for}) of {self.queue} is {self.state} on {_pools(placement)}: "
+            f"{_list(nodes[:3], len(nodes[3:]))}, {price} an hour"
         )
         if self.expected_end_ms is not None:
             left = write_duration(max(0, self.expected_end_ms - self.now_ms))
@@ -279,6 +280,13 @@ class Explanation:
         if found or not self.changes_considered:
             return found
         return [f"No small change would start it now ({self.changes_considered} were considered)."]
+
+
+def _pools(placement: Placement) -> str:
+    anchors = placement.anchors
+    return (
+        placement.pool if anchors is None else f"{placement.pool} and, as anchors, {anchors.pool}"
+    )
 
 
 def _list(told: list[str], others: int) -> str:

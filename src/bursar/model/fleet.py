@@ -22,6 +22,10 @@ CPU_ONLY = "cpu"
 """The model part of the flavor of nodes without GPUs."""
 
 
+PARTITION_LABEL = "slurm.partition"
+"""The label of a pool that names the Slurm partitions with its nodes, separated by spaces."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
     """Keeps jobs off a pool unless they tolerate it."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from bursar.model.fleet import Market
 from bursar.model.made_often import made_often
+from bursar.model.plain_values import LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,8 @@ class Constraints:
     choose_by: FlavorChoice = FlavorChoice.COST
     closed_pools: tuple[str, ...] = ()
     """Pools that a rule of the house has taken away; users do not write it."""
+    anchors_percent: int = field(default=0, metadata=LEFT_OUT)
+    """So many of a hundred tasks of each group, rounded up, stand on pools that are not spot."""
 
 
 @made_often

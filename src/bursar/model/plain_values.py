@@ -4,7 +4,8 @@ One rule for each way a type can be declared instead of two functions for each c
 to the model can be written and read from that day on. What the types lead to is worked out once.
 
 A member of a union carries the name of its class under ``type``. A mapping whose keys are not texts
-becomes a list of pairs.
+becomes a list of pairs. A field marked ``LEFT_OUT`` is written only where it says something: what most
+values do not have makes no log longer and no old text different.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from bursar.model.errors import BrokenInvariant
 
 TAG = "type"
+LEFT_OUT = {"left out": "when it is the default"}
 Convert = Callable[[Any], Any]
 
 
@@ -100,8 +102,19 @@ def _dataclass_to_plain(kind: Any) -> Convert:
     names = [one.name for one in fields(kind) if one.init]
     if TAG in names:
         raise BrokenInvariant(f"{kind.__name__} has a field {TAG!r}, which marks members of unions")
-    converts = [(name, to_plain(hints[name])) for name in names]
-    return lambda value: {name: convert(getattr(value, name)) for name, convert in converts}
+    rare = {one.name: one.default for one in fields(kind) if one.metadata == LEFT_OUT}
+    converts = [(name, to_plain(hints[name])) for name in names if name not in rare]
+    if not rare:
+        return lambda value: {name: convert(getattr(value, name)) for name, convert in converts}
+
+    def convert_rare(value: Any) -> Any:
+        found = {name: convert(getattr(value, name)) for name, convert in converts}
+        for name, default in rare.items():
+            if (said := getattr(value, name)) != default:
+                found[name] = to_plain(hints[name])(said)
+        return found
+
+    return convert_rare
 
 
 # -- from plain ------------------------------------------------------------------------------------
@@ -214,7 +227,13 @@ def _mapping(plain: Any) -> dict[str, Any]:
 
 def _dataclass_from_plain(kind: Any) -> Convert:
     hints = get_type_hints(kind)
-    converts = {one.name: from_plain(hints[one.name]) for one in fields(kind) if one.init}
+    converts = {
+        one.name: _when_asked(hints[one.name])
+        if one.metadata == LEFT_OUT
+        else from_plain(hints[one.name])
+        for one in fields(kind)
+        if one.init
+    }
     required = [one.name for one in fields(kind) if one.init and not _has_default(one)]
 
     def convert(value: Any) -> Any:
@@ -230,6 +249,11 @@ def _dataclass_from_plain(kind: Any) -> Convert:
         return kind(**said)
 
     return convert
+
+
+def _when_asked(declared: Any) -> Convert:
+    """Worked out when it is first met: such a field may hold a value of its own class."""
+    return lambda value: from_plain(declared)(value)
 
 
 def _has_default(field: Field[Any]) -> bool:

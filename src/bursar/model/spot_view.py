@@ -15,11 +15,15 @@ PERCENT_PERMILLE = 10
 class PoolCost:
     """A pool that could run the job, and what it is expected to cost there with what is done again.
 
-    ``expected_run_ms`` is None where the job is interrupted so often that it would not end.
+    ``expected_run_ms`` is None where the job is interrupted so often that it would not end. With ``anchors``
+    so many of its tasks stand in that pool, and only the others can be interrupted.
     """
 
     pool: str
     market: Market
+    anchors: str | None = None
+    anchor_tasks: int = 0
+    tasks: int = 1
     micro_usd_per_hour: int
     run_ms: int
     expected_run_ms: int | None
@@ -30,6 +34,9 @@ class PoolCost:
     def __str__(self) -> str:
         hourly = write_usd(self.micro_usd_per_hour)
         told = f"{self.pool} ({self.market}) at {hourly} an hour"
+        if self.anchors is not None:
+            beside = f"with {self.anchor_tasks} of {self.tasks} tasks as anchors in {self.anchors}"
+            told = f"{self.pool} ({self.market}) {beside} at {hourly} an hour"
         if self.between_ms is None:
             return f"{told} for {write_duration(self.run_ms)}: {write_usd(self.expected_micro_usd)}"
         saves = "nothing saved on the way"

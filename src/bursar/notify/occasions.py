@@ -45,13 +45,15 @@ class Occasions:
         """Learn where jobs run that started before anybody listened."""
         for row in running:
             if row.placement is not None:
-                _keep(self._placed, row.id, frozenset(task.node for task in row.placement.tasks))
+                _keep(
+                    self._placed, row.id, frozenset(task.node for task in row.placement.all_tasks)
+                )
 
     def messages(self, recorded: Recorded) -> list[Message]:
         """What there is to say of an event: mostly nothing."""
         match recorded.event:
             case AttemptAssigned() as event:
-                nodes = frozenset(task.node for task in event.placement.tasks)
+                nodes = frozenset(task.node for task in event.placement.all_tasks)
                 _keep(self._placed, event.job_id, nodes)
             case AttemptStopping() as event:
                 _keep(self._stopping, event.job_id, event)

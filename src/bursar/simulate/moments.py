@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
 from bursar.core.state import FleetState
@@ -99,6 +99,11 @@ def gpus_of(spec: JobSpec) -> int:
 
 def write_place(state: FleetState, placement: Placement) -> str:
     """Where a gang runs: devices and node, or nodes and the domain that holds them all."""
+    if placement.anchors is not None:
+        alone = replace(placement, anchors=None)
+        return (
+            f"{write_place(state, alone)} with anchors on {write_place(state, placement.anchors)}"
+        )
     tasks = placement.tasks
     if len(tasks) == 1:
         return f"{_devices(tasks[0])}{tasks[0].node}"

@@ -177,7 +177,7 @@ class Report:
                 self._ended(event.job_id, event.at_ms)
             case NodeLost(node=node, at_ms=at_ms):
                 for job_id, holding in sorted(self._held.items()):
-                    if any(task.node == node for task in holding.placement.tasks):
+                    if any(task.node == node for task in holding.placement.all_tasks):
                         self._ended(job_id, at_ms)
             case _:
                 pass
@@ -193,7 +193,7 @@ class Report:
 
     def _assigned(self, job_id: str, placement: Placement, at_ms: int) -> None:
         model = self._state.pools[placement.pool].spec.gpu_model
-        gpu_milli = sum(gpu_milli_held(task, model) for task in placement.tasks)
+        gpu_milli = sum(gpu_milli_held(task, model) for task in placement.all_tasks)
         self._held[job_id] = _Holding(placement, gpu_milli, at_ms)
         self._held_milli += gpu_milli
         job = self._jobs[job_id]
@@ -205,7 +205,7 @@ class Report:
         job = self._jobs[job_id]
         job.since_ms = at_ms
         team = self.team(job.spec.queue)
-        hourly = holding.placement.micro_usd_per_hour
+        hourly = holding.placement.all_micro_usd_per_hour
         team.gpu_milli_ms += holding.gpu_milli * (at_ms - holding.since_ms)
         team.cost_micro_usd += hourly * (at_ms - holding.since_ms) // HOUR_MS
         if holding.preempted and job_id not in self._state.finished:

@@ -161,8 +161,8 @@ class Story:
         placement = order.placement
         place = write_place(self._state, placement)
         size = write_size(known.spec)
-        text = f"{size} on {place}, {write_usd(placement.micro_usd_per_hour)}/h"
-        granted = sum(task.count for task in placement.tasks)
+        text = f"{size} on {place}, {write_usd(placement.all_micro_usd_per_hour)}/h"
+        granted = sum(task.count for task in placement.all_tasks)
         if granted < sum(group.count for group in known.spec.groups):
             text += f"; begins with {granted} tasks, which is what fits"
         waited_ms = now_ms - known.since_ms

@@ -80,6 +80,8 @@ class _Run:
         tasks, groups = placement.tasks, spec.groups
         self.attempt = attempt
         self.fate = fate
+        if placement.anchors is not None:
+            tasks = placement.all_tasks
         if len(tasks) == 1 == len(groups):
             self.nodes: Collection[str] = (tasks[0].node,)
             self.wanted = groups[0].count * fate.slow_milli

@@ -56,6 +56,7 @@ class WholeJobTerms(TypedDict, total=False):
     apart: str
     markets: tuple[Market, ...]
     choose_by: FlavorChoice
+    anchors_percent: int
 
 
 class JobTerms(GroupTerms, WholeJobTerms, total=False):

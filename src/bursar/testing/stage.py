@@ -171,12 +171,12 @@ class Stage:
 
     def nodes_of(self, job_id: str) -> list[str]:
         """The nodes a job is on, sorted."""
-        return sorted({task.node for task in self.placement_of(job_id).tasks})
+        return sorted({task.node for task in self.placement_of(job_id).all_tasks})
 
     def gpus_of(self, job_id: str) -> dict[str, tuple[int, ...]]:
         """The whole GPUs a job holds, by node."""
         found: dict[str, tuple[int, ...]] = defaultdict(tuple)
-        for task in self.placement_of(job_id).tasks:
+        for task in self.placement_of(job_id).all_tasks:
             if task.gpus:
                 found[task.node] = tuple(sorted((*found[task.node], *task.gpus)))
         return dict(sorted(found.items()))

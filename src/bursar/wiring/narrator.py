@@ -58,7 +58,7 @@ def line_for(event: LoggedEvent) -> str | None:
     """What to say of an event; nothing of those that only engines and schedulers care about."""
     match event:
         case AttemptAssigned(job_id=job_id, attempt=attempt, placement=placement):
-            nodes = sorted({task.node for task in placement.tasks})
+            nodes = sorted({task.node for task in placement.all_tasks})
             again = f" (attempt {attempt})" if attempt > 1 else ""
             return f"{job_id} starts on {', '.join(nodes[:4])}{again}"
         case AttemptSucceeded(job_id=job_id):

@@ -118,7 +118,7 @@ SAVES = """import signal, sys, time
 def stop(*_):
     time.sleep(0.3)
     open(sys.argv[1], "w").write("saved")
-    sys.exit(75)
+    sys.exit(85)
 signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
 time.sleep(60)
@@ -128,7 +128,7 @@ time.sleep(60)
 @pytest.mark.parametrize(
     ("line", "codes"),
     [
-        ("{python} {program} {file}", (75, None)),
+        ("{python} {program} {file}", (85, None)),
         ("cd . && {python} {program} {file}; true", (None, signal.SIGTERM)),
     ],
 )

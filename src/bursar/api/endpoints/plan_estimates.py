@@ -11,6 +11,7 @@ from bursar.api import wire
 from bursar.api.call import Call
 from bursar.control.run_history import alike_runs
 from bursar.core.preview import THIS_JOB, as_if_submitted
+from bursar.core.shape import PoolFit
 from bursar.core.state import FleetState
 from bursar.model.event import JobSubmitted
 from bursar.model.fleet import Market
@@ -50,15 +51,25 @@ def _offers(spec: JobSpec, ledger: Ledger, state: FleetState, now_ms: int) -> tu
     wide = replace(spec, constraints=anywhere, array_size=1, depends_on=())
     event = JobSubmitted(at_ms=now_ms, job_id=THIS_JOB, spec=wide, priority=0)
     with as_if_submitted(state, event) as record:
-        pools = [fit.pool for fit in record.line.plan.fits]
-    return tuple(
+        fits = record.line.plan.fits
+    return tuple(_offer(fit, ledger) for fit in fits)
+
+
+def _offer(fit: PoolFit, ledger: Ledger) -> Offer:
+    """A pool, or a spot pool with the pool of the anchors beside it."""
+    found = [
         Offer(
-            pool=pool.spec,
-            history=ledger.meter.prices.of(pool.spec.name),
-            interruptions_per_million_hours=pool.interruptions_per_million_hours,
+            pool=part.pool.spec,
+            history=ledger.meter.prices.of(part.pool.spec.name),
+            interruptions_per_million_hours=part.pool.interruptions_per_million_hours,
+            groups=tuple(
+                replace(group, count=count)
+                for group, count in zip(fit.plan.groups, counts, strict=True)
+            ),
         )
-        for pool in pools
-    )
+        for part, counts in fit.parts(fit.plan.counts)
+    ]
+    return found[0] if fit.anchors is None else replace(found[0], anchors=found[1])
 
 
 def _estimate(found: Estimate | NotEstimated, spec: JobSpec) -> wire.PlanEstimate:

@@ -210,12 +210,12 @@ def _starts(told: Explanation, now_ms: int) -> wire.PlannedStart | None:
 
 def _placement(place: Placement) -> wire.PlannedPlace:
     return {
-        "pool": place.pool,
-        "flavor": place.flavor,
+        "pool": views.pools_of(place),
+        "flavor": "+".join(part.flavor for part in place.parts),
         "nodes": views.nodes_of(place),
         "tasks": [
             {"group": one.group, "node": one.node, "count": one.count, "gpus": list(one.gpus)}
-            for one in place.tasks
+            for one in place.all_tasks
         ],
     }
 
@@ -248,7 +248,7 @@ def _hourly(told: Explanation | None) -> int | None:
     if told is None:
         return None
     if told.starts_on is not None:
-        return told.starts_on.micro_usd_per_hour
+        return told.starts_on.all_micro_usd_per_hour
     return told.cheapest_micro_usd_per_hour
 
 

@@ -36,6 +36,7 @@ LIMITS: dict[tuple[type, str], Limits] = {
     (job.TaskGroup, "min_count"): POSITIVE,
     (job.WholeGpus, "count"): POSITIVE,
     (job.MpsShare, "percent"): Limits(least=1, most=100),
+    (job.Constraints, "anchors_percent"): Limits(most=100),
     (job.SliceLayer, "size"): POSITIVE,
     (job.Spread, "max_tasks"): POSITIVE,
     (job.Slo, "gpu_ms"): POSITIVE,

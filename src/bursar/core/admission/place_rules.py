@@ -8,6 +8,7 @@ from itertools import pairwise
 from bursar.core.admission.arrival import Arrival, Rule
 from bursar.core.admission.problem import Problem, listed, suggest
 from bursar.core.pool import NODE_LEVEL
+from bursar.model.fleet import Market
 from bursar.model.job import Constraints, Topology, WholeGpus
 
 FIELD = "constraints.topology"
@@ -137,6 +138,20 @@ def markets_are_named(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
+def anchors_have_a_place(arrival: Arrival) -> Iterator[Problem]:
+    constraints = arrival.spec.constraints
+    percent, markets = constraints.anchors_percent, constraints.markets
+    if not percent or not markets or (Market.SPOT in markets and set(markets) != {Market.SPOT}):
+        return
+    other = "only spot, where nothing stays" if Market.SPOT in markets else "no spot"
+    yield Problem(
+        code="anchors-without-choice",
+        field="constraints.anchors_percent",
+        text=f"is {percent:,} and markets allow {other}",
+        fix="Allow spot and another market (use_spot: allowed), or leave anchors_percent out.",
+    )
+
+
 def _all_levels(arrival: Arrival) -> list[tuple[str, ...]]:
     """The levels of each cluster, widest first; one node is always the narrowest."""
     clusters = arrival.state.clusters
@@ -149,4 +164,5 @@ PLACE_RULES: tuple[Rule, ...] = (
     one_way_to_be_together,
     layers_nest,
     markets_are_named,
+    anchors_have_a_place,
 )

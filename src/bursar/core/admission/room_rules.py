@@ -14,7 +14,7 @@ from bursar.core.admission.place_rules import levels_named
 from bursar.core.admission.problem import Problem
 from bursar.core.node import NodeState
 from bursar.core.pool import NODE_LEVEL, PoolState
-from bursar.core.shape import PoolFit, ShapePlan, mismatch, shape_of
+from bursar.core.shape import Counts, PoolFit, ShapePlan, mismatch, shape_of
 from bursar.model.fleet import Market, Pool
 from bursar.model.job import Constraints, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.reason import write_amount
@@ -29,8 +29,8 @@ def room_problems(arrival: Arrival) -> Iterator[Problem]:
     if not plan.fits:
         yield _no_pool(arrival, plan)
         return
-    too_small = {fit.pool.spec.name: _too_small(fit) for fit in plan.fits}
-    roomy = [fit for fit in plan.fits if not too_small[fit.pool.spec.name]]
+    too_small = {fit.name: _too_small(fit) for fit in plan.fits}
+    roomy = [fit for fit in plan.fits if not too_small[fit.name]]
     if not roomy:
         yield _gang_too_large(plan, too_small)
         return
@@ -50,12 +50,20 @@ def _plan_of(arrival: Arrival) -> ShapePlan:
 
 def _no_pool(arrival: Arrival, plan: ShapePlan) -> Problem:
     pools = arrival.state.pools
-    reasons = [f"{name} {mismatch(plan.shape, pools[name])}" for name in sorted(pools)]
+    reasons = [f"{name} {_why_not(plan, pools[name])}" for name in sorted(pools)]
     return Problem(
         code="no-pool-fits",
         field="groups",
         text=f"cannot run on any pool: {_first_of(reasons) or 'the fleet has no pools'}",
         fix="Ask for what one of these pools has.",
+    )
+
+
+def _why_not(plan: ShapePlan, pool: PoolState) -> str:
+    return mismatch(plan.shape, pool) or (
+        "is spot, and beside it there is no pool that stays, of the same cluster and GPU model and, on "
+        "Slurm, with a partition (label slurm.partition) in common, for the anchors "
+        f"(anchors_percent: {plan.shape.constraints.anchors_percent})"
     )
 
 
@@ -79,7 +87,16 @@ def _gang_too_large(plan: ShapePlan, too_small: dict[str, str]) -> Problem:
 
 
 def _too_small(fit: PoolFit) -> str:
-    """Why an empty pool could not hold the gang at its smallest size; empty when it might.
+    """Why an empty pool, or that of the anchors beside it, could not hold the gang; empty when it might."""
+    for part, counts in fit.parts(fit.min_counts):
+        problem = _part_too_small(part, counts)
+        if problem:
+            return problem
+    return ""
+
+
+def _part_too_small(fit: PoolFit, counts: Counts) -> str:
+    """Why an empty pool could not hold so many tasks; empty when it might.
 
     A bound, not a packing: what passes may still prove impossible, what fails certainly is. Of a spot pool
     whose nodes were all taken away nothing is certain: they may be back at any time.
@@ -97,7 +114,9 @@ def _too_small(fit: PoolFit) -> str:
     if not nodes:
         return "has no nodes"
     devices = 0
-    for group, count in zip(plan.groups, plan.min_counts, strict=True):
+    for group, count in zip(plan.groups, counts, strict=True):
+        if not count:
+            continue
         problem = _group_too_large(group, count, pool, nodes, constraints)
         if problem:
             return problem
@@ -105,7 +124,7 @@ def _too_small(fit: PoolFit) -> str:
     there = len(nodes) * pool.spec.gpus_per_node
     if devices > there:
         return f"has {there:,} GPUs, the groups want {devices:,} together"
-    return _totals_too_large(plan, pool.spec, len(nodes))
+    return _totals_too_large(list(zip(plan.groups, counts, strict=True)), pool.spec, len(nodes))
 
 
 def _has_labels(node: NodeState, constraints: Constraints) -> bool:
@@ -185,9 +204,8 @@ def _devices_for(group: TaskGroup, count: int, spec: Pool) -> int:
     return -(-count // max(1, _tasks_on_device(group.gpu, spec)))
 
 
-def _totals_too_large(plan: ShapePlan, spec: Pool, nodes: int) -> str:
+def _totals_too_large(sized: list[tuple[TaskGroup, int]], spec: Pool, nodes: int) -> str:
     """Groups that fit one by one may not fit together."""
-    sized = list(zip(plan.groups, plan.min_counts, strict=True))
     for resource, each, wanted in (
         ("cpu", spec.cpu_milli, sum(group.cpu_milli * count for group, count in sized)),
         ("memory", spec.memory_mib, sum(group.memory_mib * count for group, count in sized)),
@@ -207,7 +225,7 @@ def _over_quota(arrival: Arrival, fits: list[PoolFit]) -> Iterator[Problem]:
     queue, quota = arrival.spec.queue, arrival.state.quota
     reasons: dict[str, str] = {}
     for fit in fits:
-        request = fit.request(fit.plan.min_counts)
+        request = fit.request(fit.min_counts)
         over = [(fr, n) for fr, n in sorted(request.items()) if n > quota.potential(queue, fr)]
         if not over:
             return

@@ -73,7 +73,7 @@ def gang_faults(job_id: str, spec: JobSpec, placement: Placement) -> list[GangFa
     groups = {group.name: group for group in spec.groups}
     placed: Counter[str] = Counter()
     found: list[GangFault] = []
-    for task in placement.tasks:
+    for task in placement.all_tasks:
         placed[task.group] += task.count
         group = groups.get(task.group)
         if group is None:

@@ -168,6 +168,6 @@ class Ground:
         if found is None:
             found = self._placed[holder] = {}
             placement = self._state.jobs[holder].placement
-            for task in placement.tasks if placement is not None else ():
+            for task in placement.all_tasks if placement is not None else ():
                 found.setdefault(task.node, []).append(task)
         return found

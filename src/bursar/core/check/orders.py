@@ -208,7 +208,7 @@ def _has_spent_its_ceiling(record: JobRecord, now_ms: int) -> bool:
         return False
     held_ms = now_ms + record.spec.grace_ms + 1 - record.assigned_at_ms
     price = record.repriced_micro_usd
-    price = placement.micro_usd_per_hour if price is None else price
+    price = placement.all_micro_usd_per_hour if price is None else price
     spent = record.charged_micro_usd * HOUR_MS + price * held_ms
     return spent >= ceiling * HOUR_MS
 

@@ -247,6 +247,12 @@ def kept_quota(own: Quota, quota: int) -> int:
 
 def amounts_of(state: FleetState, placement: Placement) -> dict[FlavorResource, int]:
     """What a placement takes of each flavor-resource that some tenant limits."""
+    if placement.anchors is None:
+        return _amounts_of_part(state, placement)
+    return sum_up(_amounts_of_part(state, part) for part in placement.parts)
+
+
+def _amounts_of_part(state: FleetState, placement: Placement) -> dict[FlavorResource, int]:
     pool = state.pools.get(placement.pool)
     if pool is None:
         return {}

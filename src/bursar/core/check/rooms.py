@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bursar.core.check.anchors import AnchorFault, anchor_faults
 from bursar.core.check.cuts import cut
 from bursar.core.check.device_faults import DeviceFault
 from bursar.core.check.devices import Giver
 from bursar.core.check.gangs import GangFault, gang_faults, price_faults
 from bursar.core.check.ground import Ground
 from bursar.core.check.site_faults import SiteFault, UnknownNode, UnknownPool
-from bursar.core.check.sites import SiteCheck
+from bursar.core.check.sites import Seat, SiteCheck
 from bursar.core.line import JobRecord
 from bursar.core.state import FleetState
 from bursar.model.attempt import Placement
 from bursar.model.decision import ClaimRoom, Decision, PartitionGpu, ReleaseRoom, StartJob
 
-RoomFault = DeviceFault | GangFault | SiteFault
+RoomFault = AnchorFault | DeviceFault | GangFault | SiteFault
 
 
 def room_faults(state: FleetState, decisions: Sequence[Decision]) -> list[RoomFault]:
@@ -63,14 +64,14 @@ class _Replay:
         site = self._site(record, order.placement)
         if record is None or site is None:
             return
-        for node_id in sorted({task.node for task in order.placement.tasks}):
+        for node_id in sorted({task.node for task in order.placement.all_tasks}):
             count = self.ground.count(node_id)
             if count is not None:
                 self.faults += site.node_faults(count)
                 self.faults += site.apart_faults(count)
                 count.tag(record.spec, record.id)
         giver = Giver(record.id, settled=True)
-        for task in order.placement.tasks:
+        for task in order.placement.all_tasks:
             count = self.ground.count(task.node)
             if count is not None:
                 giver.give(count, task)
@@ -83,7 +84,7 @@ class _Replay:
         site = self._site(self.state.jobs.get(order.job_id), order.placement)
         if site is None:
             return
-        for node_id in sorted({task.node for task in order.placement.tasks}):
+        for node_id in sorted({task.node for task in order.placement.all_tasks}):
             count = self.ground.count(node_id)
             if count is not None:
                 self.faults += site.node_faults(count)
@@ -99,12 +100,12 @@ class _Replay:
         site = SiteCheck(record.id, record.spec, pool, levels)
         giver = Giver(record.id, settled=False)
         victims = frozenset(order.victims)
-        for node_id in sorted({task.node for task in order.placement.tasks}):
+        for node_id in sorted({task.node for task in order.placement.all_tasks}):
             count = self.ground.count_without(node_id, victims)
             if count is None:
                 continue
             self.faults += site.apart_faults(count)
-            for task in order.placement.tasks:
+            for task in order.placement.all_tasks:
                 if task.node == node_id:
                     giver.give(count, task)
         self.faults += giver.faults
@@ -113,7 +114,7 @@ class _Replay:
         """The place kept for a job is open again: it has started, or may not have it any more."""
         if record is None or record.claim is None:
             return
-        for task in record.claim.placement.tasks:
+        for task in record.claim.placement.all_tasks:
             count = self.ground.count(task.node)
             if count is not None and count.kept_for == record.id:
                 count.kept_for = None
@@ -129,6 +130,21 @@ class _Replay:
         levels = self.state.clusters[pool.spec.cluster].topology_levels
         site = SiteCheck(record.id, record.spec, pool, levels)
         self.faults += gang_faults(record.id, record.spec, placement)
-        self.faults += site.faults(placement)
+        beside: list[Seat] = []
+        if placement.anchors is not None or record.spec.constraints.anchors_percent:
+            self.faults += anchor_faults(self.state, record, placement)
+            beside = self._beside(record, placement.anchors)
+        self.faults += site.faults(placement, beside)
         self.faults += price_faults(record.id, pool.spec, placement)
         return site
+
+    def _beside(self, record: JobRecord, anchors: Placement | None) -> list[Seat]:
+        """The seats of the anchors, and what is wrong with them by themselves."""
+        pool = self.state.pools.get(anchors.pool) if anchors is not None else None
+        if anchors is None or pool is None:
+            return []
+        levels = self.state.clusters[pool.spec.cluster].topology_levels
+        site = SiteCheck(record.id, record.spec, pool, levels)
+        self.faults += site.faults(anchors)
+        self.faults += price_faults(record.id, pool.spec, anchors)
+        return site.seats(anchors)

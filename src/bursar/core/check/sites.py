@@ -55,28 +55,36 @@ class SiteCheck:
         self.pool = pool
         self.levels = (*levels, NODE_LEVEL)
 
-    def faults(self, placement: Placement) -> list[SiteFault]:
-        """Everything that does not depend on who else is there."""
+    def faults(self, placement: Placement, beside: Sequence[Seat] = ()) -> list[SiteFault]:
+        """Everything that does not depend on who else is there.
+
+        Where a part of the gang stands in another pool, its seats are ``beside``: what is said of the
+        gang as a whole is said of both.
+        """
         found = list(self._pool_faults(placement))
         for group in self.spec.groups:
             if group.gpu is not None:
                 found += self._gpu_faults(group.gpu)
-        seats: list[Seat] = []
+        pool = self.pool.spec.name
         for task in placement.tasks:
-            node = self.pool.by_id.get(task.node)
-            if node is None:
-                pool = self.pool.spec.name
+            if task.node not in self.pool.by_id:
                 found.append(NotInPool(job_id=self.job_id, node=task.node, pool=pool))
-            else:
-                seats.append(Seat(node, task.group, task.count))
+        seats = self.seats(placement)
         constraints = self.spec.constraints
         if constraints.node_labels:
             found += self._label_faults(seats)
+        seats += beside
         if constraints.spread is not None:
             found += self._spread_faults(seats, constraints.spread.level)
         if constraints.topology is not None:
             found += self._topology_faults(seats, constraints.topology)
         return found
+
+    def seats(self, placement: Placement) -> list[Seat]:
+        """The tasks of a placement on nodes of this pool."""
+        by_id = self.pool.by_id
+        tasks = [task for task in placement.tasks if task.node in by_id]
+        return [Seat(by_id[task.node], task.group, task.count) for task in tasks]
 
     def node_faults(self, count: NodeCount) -> list[SiteFault]:
         """Whether anything, and this job at all, may start on a node."""

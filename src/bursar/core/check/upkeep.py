@@ -67,14 +67,14 @@ def _short(value: object) -> str:
 def _node_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[StateDrift]:
     holders: dict[str, Counter[str]] = {}
     for record in live.values():
-        for task in record.placement.tasks if record.placement is not None else ():
+        for task in record.placement.all_tasks if record.placement is not None else ():
             holders.setdefault(task.node, Counter())[record.id] += 1
     ground = Ground(state)
     kept_for = {
         task.node: record.id
         for _, record in sorted(state.jobs.items())
         if record.claim is not None
-        for task in record.claim.placement.tasks
+        for task in record.claim.placement.all_tasks
     }
     for name in sorted(state.pools):
         for node in state.pools[name].nodes:
@@ -164,8 +164,8 @@ def _device_drift(count: NodeCount, gpu: int, device: DeviceCount) -> Iterator[S
 def _pool_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[StateDrift]:
     ends: dict[str, list[tuple[int, str]]] = {}
     for record in live.values():
-        if record.placement is not None:
-            ends.setdefault(record.placement.pool, []).append((record.end_at_ms, record.id))
+        for part in record.placement.parts if record.placement is not None else ():
+            ends.setdefault(part.pool, []).append((record.end_at_ms, record.id))
     for name, pool in sorted(state.pools.items()):
         yield from _compare(
             f"pool {name}",
@@ -286,7 +286,7 @@ def _limit_ms(record: JobRecord) -> int | None:
     found = [] if spec.max_run_ms is None else [started_ms + spec.max_run_ms]
     price = record.repriced_micro_usd
     if price is None:
-        price = record.placement.micro_usd_per_hour if record.placement is not None else 0
+        price = record.placement.all_micro_usd_per_hour if record.placement is not None else 0
     if spec.max_cost_micro_usd is not None and price:
         left = spec.max_cost_micro_usd - record.charged_micro_usd
         paid_ms = max(0, left) * HOUR_MS // price

@@ -82,7 +82,7 @@ def _tasks(order: StartOrder, around: Surroundings, user: Mapping[str, str]) -> 
 
 def _limits(order: StartOrder, node: str) -> tuple[int, int]:
     """CPU and memory of the whole attempt on one node; a part without a request leaves no limit."""
-    tasks = [task for task in order.placement.tasks if task.node == node]
+    tasks = [task for task in order.placement.all_tasks if task.node == node]
     cpu_milli = sum(task.cpu_milli for task in tasks)
     memory_mib = sum(task.memory_mib for task in tasks)
     return (

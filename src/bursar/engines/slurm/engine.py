@@ -157,6 +157,7 @@ class SlurmEngine:
             return
         user = {**order.recipe.envs, **order.recipe.secrets}
         refused = refusal(user) or bad_value(user) or bad_command(order)
+        refused = refused or self._outbox.cannot_be_one_job(order)
         if refused:
             followed = self._remember(ref)
             self._settle_end(followed, Exit(detail=refused))

@@ -18,7 +18,13 @@ from bursar.engines.slurm.attempt_folder import Folders
 from bursar.engines.slurm.cluster_watch import ClusterWatch
 from bursar.engines.slurm.commands import Refused
 from bursar.engines.slurm.following import Followed
-from bursar.engines.slurm.request import JobRequest, minutes_of, parts_of, request_from
+from bursar.engines.slurm.request import (
+    JobRequest,
+    minutes_of,
+    no_common_partition,
+    parts_of,
+    request_from,
+)
 from bursar.engines.slurm.script import Around, scripts_of
 from bursar.engines.slurm.settings import SlurmSettings
 from bursar.engines.slurm.submitting import Submitter
@@ -89,6 +95,12 @@ class Outbox:
             return None
         return names.ref_of(comment.removeprefix(self.prefix))
 
+    def cannot_be_one_job(self, order: StartOrder) -> str:
+        """Why no partition could run all of an attempt, or nothing."""
+        if order.placement.anchors is None:
+            return ""
+        return no_common_partition(order, self._cluster.facts(), self._settings.partition)
+
     def write_down(self, order: StartOrder) -> dict[str, Any]:
         """Everything that the scripts and a later submission need. Secrets are in one file of their own,
         which the script removes before anything of the user runs."""
@@ -117,7 +129,7 @@ class Outbox:
             environment={"PATH": self._settings.path},
         )
         gpus: dict[str, list[int]] = {}
-        for task in order.placement.tasks:
+        for task in order.placement.all_tasks:
             gpus.setdefault(task.node, []).extend(task.gpus)
         folder.make(len(scripts.nodes))
         for name, text in scripts.files.items():

@@ -72,10 +72,27 @@ class ClusterFacts:
         return min(fitting, key=lambda one: (not one.is_default, one.name), default=None)
 
 
+def no_common_partition(order: StartOrder, facts: ClusterFacts, wanted: str) -> str:
+    """Why a mixed gang cannot be one Slurm job, or nothing: both of its parts must be in one partition."""
+    placement = order.placement
+    if placement.anchors is None:
+        return ""
+    nodes = tuple(sorted({task.node for task in placement.all_tasks}))
+    partition = facts.partition_of(nodes, wanted)
+    if partition is not None and set(nodes) <= set(partition.nodes):
+        return ""
+    where = f"partition {wanted} does not have" if wanted else "no Slurm partition has"
+    return (
+        f"not started: {where} both the nodes of pool {placement.pool} and those of its anchors, "
+        f"{placement.anchors.pool}; put them into one partition, name the partitions of each pool in its "
+        "label slurm.partition, or leave anchors_percent out"
+    )
+
+
 def parts_of(order: StartOrder, nodes: Mapping[str, SlurmNode]) -> tuple[Part, ...]:
     """What each node must give the attempt, nodes alike together; the head's part comes first."""
     by_node: dict[str, list[Task]] = {}
-    for task in order.placement.tasks:
+    for task in order.placement.all_tasks:
         by_node.setdefault(task.node, []).append(task)
     alike: dict[tuple[int, int, str], list[str]] = {}
     for node, tasks in by_node.items():

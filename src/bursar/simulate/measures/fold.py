@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from bursar.core.state import FleetState
 from bursar.model import event as ev
+from bursar.model.attempt import Placement
 from bursar.simulate.loop import Step
 from bursar.simulate.measures.cycle_times import CycleTimes
 from bursar.simulate.measures.fairness import FairnessMeter
@@ -187,15 +188,18 @@ class Measures:
 
     def _assigned(self, event: ev.AttemptAssigned) -> None:
         job, at_ms, placement = self._jobs[event.job_id], event.at_ms, event.placement
-        pool = self._state.pools[placement.pool].spec
         gpu_milli = 0
-        for task in placement.tasks:
-            gpu_milli += self._room.take(task, pool.gpu_model, at_ms)
+        part: Placement | None = placement
+        while part is not None:
+            pool = self._state.pools[part.pool].spec
+            for task in part.tasks:
+                gpu_milli += self._room.take(task, pool.gpu_model, at_ms)
+            self._money.allocated[pool.market].change(part.micro_usd_per_hour, at_ms)
+            part = part.anchors
         if job.since_ms is not None:
             self._leave(job, at_ms)
         job.assign(placement, event.attempt, gpu_milli, at_ms)
         job.team.held.change(gpu_milli, at_ms)
-        self._money.allocated[pool.market].change(placement.micro_usd_per_hour, at_ms)
 
     def _started(self, event: ev.AttemptStarted) -> None:
         job = self._jobs.get(event.job_id)
@@ -215,11 +219,14 @@ class Measures:
     def _end_attempt(self, job_id: str, job: LiveJob, event: Ended) -> None:
         placement, at_ms = job.placement, event.at_ms
         assert placement is not None
-        pool = self._state.pools[placement.pool].spec
-        for task in placement.tasks:
-            self._room.give(task, pool.gpu_model, at_ms)
+        part: Placement | None = placement
+        while part is not None:
+            pool = self._state.pools[part.pool].spec
+            for task in part.tasks:
+                self._room.give(task, pool.gpu_model, at_ms)
+            self._money.allocated[pool.market].change(-part.micro_usd_per_hour, at_ms)
+            part = part.anchors
         job.team.held.change(-job.gpu_milli, at_ms)
-        self._money.allocated[pool.market].change(-placement.micro_usd_per_hour, at_ms)
         self._stays.add(placement, job.team.index, job.assigned_ms, at_ms)
         self._ledger.attempt_ended(job, _what_ended_it(event), at_ms)
         job.placement = None
@@ -265,7 +272,7 @@ class Measures:
             (job_id, job)
             for job_id, job in self._jobs.items()
             if job.placement is not None
-            and any(task.node == event.node for task in job.placement.tasks)
+            and any(task.node == event.node for task in job.placement.all_tasks)
         ]
         for job_id, job in sorted(there, key=lambda one: one[0]):
             self._end_attempt(job_id, job, event)

@@ -26,7 +26,7 @@ class Ledger:
         wanted = why is AttemptSucceeded or job.cancelled or job.expired
         restart_ms, lost_ms = job.divide(at_ms, lost=not wanted)
         assert job.placement is not None
-        hourly = job.placement.micro_usd_per_hour
+        hourly = job.placement.all_micro_usd_per_hour
         job.team.paid_micro_usd_ms += hourly * (at_ms - job.assigned_ms)
         if restart_ms:
             self.restart_milli_ms += job.gpu_milli * restart_ms

@@ -55,7 +55,7 @@ class Stays:
 
     def add(self, placement: Placement, team: int, begin_ms: int, end_ms: int) -> None:
         """An attempt has left its place."""
-        for task in placement.tasks:
+        for task in placement.all_tasks:
             row = self._row_of.get(task.node)
             mask = 0 if row is None else _mask(task, self._gpus[row])
             if row is not None and mask:

@@ -156,7 +156,7 @@ def _running_micro_usd_ms(books: Books) -> list[int]:
     for job in books.jobs.values():
         if job.placement is not None:
             held_ms = books.end[0] - job.assigned_ms
-            owed[job.team.index] += job.placement.micro_usd_per_hour * held_ms
+            owed[job.team.index] += job.placement.all_micro_usd_per_hour * held_ms
     return owed
 
 

@@ -109,7 +109,7 @@ def _follow(story: _Story, event: Event) -> None:
     """An end may turn out not to be the last: a new attempt takes it back."""
     match event:
         case AttemptAssigned():
-            story.tasks = sum(task.count for task in event.placement.tasks)
+            story.tasks = sum(task.count for task in event.placement.all_tasks)
         case AttemptStarted():
             reload_ms = story.restart_ms if story.has_run else 0
             story.since_ms, story.last_ms = event.at_ms + reload_ms, None

@@ -112,7 +112,7 @@ class _Reader:
     def _follow(self, story: _Story, event: Event) -> None:
         match event:
             case AttemptAssigned(job_id=job_id, placement=placement):
-                story.granted = sum(task.count for task in placement.tasks)
+                story.granted = sum(task.count for task in placement.all_tasks)
                 self._since[job_id] = event.at_ms
             case AttemptStarted(job_id=job_id):
                 self.starts_ms.append(event.at_ms - self._since.pop(job_id, event.at_ms))

@@ -7,12 +7,10 @@ from decimal import Decimal
 from bursar.engines.slurm.governed.gres import GresNames
 from bursar.engines.slurm.governed.setup import Partition, Setup
 from bursar.engines.slurm.governed.tables import write_duration_minutes, write_hosts
-from bursar.model.fleet import Pool
+from bursar.model.fleet import PARTITION_LABEL, Pool
 from bursar.model.policy import Policies
 from bursar.model.units import GIB_MIB, MILLI
 
-PARTITION_LABEL = "slurm.partition"
-"""A pool's label: the partitions its nodes are in, separated by spaces. Without it: one of its name."""
 MICRO_PER_BILLING = 1_000
 HEADER = """\
 # Written by 'bursar render slurm' from the fleet file; write there, not here.

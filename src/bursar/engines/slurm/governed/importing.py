@@ -11,14 +11,21 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
 
-from bursar.engines.slurm.governed.conf import PARTITION_LABEL
 from bursar.engines.slurm.governed.gres import GRES_LABEL, short_name
 from bursar.engines.slurm.governed.present import Present
 from bursar.engines.slurm.governed.setup import BORROW, ROOT, Account, Amounts
 from bursar.engines.slurm.governed.tables import duration_ms
 from bursar.engines.slurm.inventory import Inventory, SlurmNode
 from bursar.model.errors import UserError
-from bursar.model.fleet import Cluster, EngineKind, Fleet, Market, Node, Pool
+from bursar.model.fleet import (
+    PARTITION_LABEL,
+    Cluster,
+    EngineKind,
+    Fleet,
+    Market,
+    Node,
+    Pool,
+)
 from bursar.model.gpu import GpuModel
 from bursar.model.policy import (
     BackfillPolicy,

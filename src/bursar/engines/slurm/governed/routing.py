@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bursar.engines.slurm.governed.conf import PARTITION_LABEL, partitions_of
+from bursar.engines.slurm.governed.conf import partitions_of
 from bursar.engines.slurm.governed.gres import GresNames
 from bursar.engines.slurm.governed.setup import BORROW, Qos, Setup
 from bursar.engines.slurm.gres import parse_gres
 from bursar.engines.slurm.inventory import Runs
 from bursar.model.errors import UserError
-from bursar.model.fleet import Pool
+from bursar.model.fleet import PARTITION_LABEL, Pool
 from bursar.model.job import JobSpec, TaskGroup, WholeGpus
 
 GPUS = "gres/gpu"
@@ -47,6 +47,12 @@ def route(
             f"{spec.queue!r} is not a queue of this cluster.",
             fix=f"Its queues: {', '.join(one.name for one in setup.accounts if one.qos)}.",
             code="no-such-queue",
+        )
+    if spec.constraints.anchors_percent:
+        raise UserError(
+            f"{spec.name!r} asks for anchors, and on this cluster Slurm chooses the nodes of a job.",
+            fix="Leave anchors_percent out, or run the cluster with 'engine: slurm'.",
+            code="not-expressible",
         )
     pools = _pools_for(spec, names.pools)
     kinds = {names.type_of(pool) for pool in pools} if _gpus(spec) else {None}

@@ -1,0 +1,61 @@
+"""A mixed gang is one Slurm job, so both of its parts must be in one partition."""
+
+from __future__ import annotations
+
+from bursar.core.anchors import pairs_of
+from bursar.core.shape import ShapePlan, shape_of
+from bursar.engines.slurm.inventory import SlurmPartition
+from bursar.engines.slurm.request import ClusterFacts, no_common_partition, parts_of
+from bursar.model.fleet import Market
+from bursar.model.units import HOUR_MS
+from bursar.testing import fleet_of, job, pool, state_of
+from tests.conformance.engine_orders import order, tasks_on
+
+
+def partition(name: str, *nodes: str) -> SlurmPartition:
+    return SlurmPartition(
+        name=name,
+        nodes=nodes,
+        is_default=False,
+        is_up=True,
+        max_minutes=60,
+        default_minutes=None,
+        priority_tier=1,
+    )
+
+
+MIXED = order("j-1", "true", tasks=tasks_on("a", "b"), anchors=tasks_on("c"))
+APART = ClusterFacts(nodes={}, partitions=(partition("spot", "a", "b"), partition("steady", "c")))
+TOGETHER = ClusterFacts(nodes={}, partitions=(*APART.partitions, partition("all", "a", "b", "c")))
+
+
+def test_its_nodes_are_asked_for_together_anchors_first() -> None:
+    assert [part.nodes for part in parts_of(MIXED, {})] == [("c", "a", "b")]
+
+
+def test_it_is_refused_kindly_where_no_partition_has_all_its_nodes() -> None:
+    assert no_common_partition(MIXED, TOGETHER, "") == ""
+    told = no_common_partition(MIXED, APART, "")
+    assert "no Slurm partition has both the nodes of pool pool and those of its anchors" in told
+    assert "put them into one partition" in told
+    assert "partition spot does not have both" in no_common_partition(MIXED, TOGETHER, "spot")
+    alone = order("j-1", "true", tasks=tasks_on("a", "c"))
+    assert no_common_partition(alone, APART, "") == ""
+
+
+def test_pools_that_name_other_partitions_are_never_mixed() -> None:
+    def mixed(of_spot: str, of_steady: str) -> int:
+        fleet = fleet_of(
+            pool("s", labels={"slurm.partition": of_spot}, market=Market.SPOT),
+            pool("o", labels={"slurm.partition": of_steady}),
+        )
+        state = state_of(fleet)
+        spec = job(tasks=2, anchors_percent=50, markets=(Market.SPOT, Market.OWNED))
+        plan = ShapePlan(0, shape_of(spec), HOUR_MS)
+        plan.match(tuple(state.pools.values()), ())
+        assert not pairs_of(plan, [fit for fit in plan.fits if fit.is_spot])
+        return sum(fit.anchors is not None for fit in plan.fits)
+
+    assert mixed("all spot", "all steady") == 1
+    assert mixed("spot", "steady") == 0
+    assert mixed("", "steady") == 1

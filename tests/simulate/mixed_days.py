@@ -1,0 +1,111 @@
+"""One gang on a spot pool whose nodes come and go, with some of its tasks as anchors; and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+
+from bursar.core.check import require_sound
+from bursar.model.event import Event, JobSubmitted, NodeAdded, NodeLost
+from bursar.model.fleet import Market, Node
+from bursar.model.job import Checkpoint, JobSpec, JobState
+from bursar.model.units import HOUR_MS, MINUTE_MS, USD_MICRO
+from bursar.simulate.loop import Simulation
+from bursar.simulate.measures.fold import Measures
+from bursar.simulate.scenario import Delays, Scenario
+from bursar.testing import fleet_of, job, pool, queue
+
+SPOT_USD, STEADY_USD = 0.9731, 3.06
+"""Of a GPU, an hour."""
+NODES, GPUS = 4, 4
+TASKS = NODES * GPUS
+SAVES = Checkpoint(interval_ms=20 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+DELAYS = Delays(start_ms=MINUTE_MS, stop_ms=30_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """Sixteen tasks of which so many percent are anchors; elastic where ``least`` is fewer."""
+
+    anchors_percent: int
+    hours: float = 24
+    least: int = TASKS
+
+    @property
+    def spec(self) -> JobSpec:
+        return job(
+            "gang",
+            tasks=TASKS,
+            min_tasks=self.least,
+            hours=self.hours,
+            markets=(Market.SPOT, Market.ON_DEMAND),
+            checkpoint=SAVES,
+            anchors_percent=self.anchors_percent,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """What it came to: dollars by purchase option, interruptions, and hours from submission to end."""
+
+    spot_usd: float
+    steady_usd: float
+    interruptions: int
+    hours: float
+
+    @property
+    def usd(self) -> float:
+        return self.spot_usd + self.steady_usd
+
+
+def spot_nodes(counts: Iterable[tuple[int, int]], seed: str) -> list[Event]:
+    """Nodes lost and added so that there are so many at each moment; which of them go is drawn."""
+    chance = Random(seed)
+    there: list[str] = []
+    away = [f"spot-{number + 1:04d}" for number in range(NODES)]
+    found: list[Event] = []
+    for at_ms, count in counts:
+        while len(there) > count:
+            node = there.pop(chance.randrange(len(there)))
+            away.append(node)
+            found.append(NodeLost(at_ms=at_ms, node=node))
+        while len(there) < min(count, NODES):
+            node = away.pop(chance.randrange(len(away)))
+            there.append(node)
+            found.append(NodeAdded(at_ms=at_ms, node=Node(id=node, pool="spot")))
+    return found
+
+
+def run(gang: Gang, counts: Iterable[tuple[int, int]], submitted_ms: int, seed: str) -> Day:
+    """Until the gang is done, every decision checked."""
+    events = spot_nodes(counts, seed)
+    events.append(JobSubmitted(at_ms=submitted_ms, job_id="gang", spec=gang.spec, priority=0))
+    scenario = Scenario(
+        fleet=fleet_of(
+            pool("spot", 0, gpus=GPUS, market=Market.SPOT, usd_per_node_hour=GPUS * SPOT_USD),
+            pool(
+                "steady",
+                NODES,
+                gpus=GPUS,
+                market=Market.ON_DEMAND,
+                usd_per_node_hour=GPUS * STEADY_USD,
+            ),
+        ),
+        tenants=(queue(),),
+        events=sorted(events, key=lambda event: event.at_ms),
+        delays=DELAYS,
+    )
+    simulation = Simulation(scenario, check=require_sound)
+    measures = Measures(simulation.state)
+    for step in simulation.steps():
+        measures.note(step)
+        if simulation.state.finished.get("gang") is JobState.SUCCEEDED:
+            break
+    found = measures.summary()
+    return Day(
+        spot_usd=found.cost.allocated.get("spot", 0) / USD_MICRO,
+        steady_usd=found.cost.allocated["on-demand"] / USD_MICRO,
+        interruptions=found.losses.attempts_lost_with_node,
+        hours=(found.ended_ms - submitted_ms) / HOUR_MS,
+    )
