@@ -26,7 +26,7 @@ def holds_of(state: FleetState, node_id: str) -> dict[str, list[Task]]:
     found: dict[str, list[Task]] = defaultdict(list)
     for record in state.live():
         assert record.placement is not None
-        for task in record.placement.tasks:
+        for task in record.placement.all_tasks:
             if task.node == node_id:
                 found[record.id].append(task)
     foreign = state.node(node_id).foreign

@@ -103,8 +103,8 @@ def test_every_millisecond_of_every_attempt_is_counted_once(script: Script) -> N
         for job_id in after.keys() - before:
             place = after[job_id].placement
             assert place is not None
-            milli = sum(gpu_milli_held(task, models[place.pool]) for task in place.tasks)
-            live[job_id] = (event.at_ms, milli, {task.node for task in place.tasks})
+            milli = sum(gpu_milli_held(task, models[place.pool]) for task in place.all_tasks)
+            live[job_id] = (event.at_ms, milli, {task.node for task in place.all_tasks})
         for job_id in before - after.keys():
             began_ms, milli, _ = live.pop(job_id)
             expected[job_id] += milli * (event.at_ms - began_ms)
@@ -226,7 +226,7 @@ def touched(event: ev.LoggedEvent, log: list[ev.LoggedEvent]) -> set[str]:
         task.node
         for other in log
         if isinstance(other, ev.AttemptAssigned | ev.RoomClaimed) and other.job_id == job_id
-        for task in other.placement.tasks
+        for task in other.placement.all_tasks
     }
 
 
