@@ -132,6 +132,21 @@ def test_a_node_that_was_lost_comes_back(tmp_path: Path) -> None:
         assert row.placement is not None and row.placement.tasks[0].node == node
 
 
+def test_a_node_that_goes_and_comes_back_in_one_report_is_there(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        first, second = submit(plane, gpu_job(4), gpu_job(4))
+        until_state(plane, first, JobState.RUNNING)
+        row = until_state(plane, second, JobState.RUNNING)
+        assert row.placement is not None
+        node = row.placement.tasks[0].node
+        gone, back = NodeGone(node=node, at_ms=0), NodeBack(node=node, at_ms=0)
+        stand.engine.report(gone, back, gone, back)
+        until(lambda: row_of(plane, second).attempt == 2, "a second attempt")
+        row = until_state(plane, second, JobState.RUNNING)
+        assert row.placement is not None and row.placement.tasks[0].node == node
+
+
 def test_providers_are_asked_again_and_again_also_after_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

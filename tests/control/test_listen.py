@@ -13,6 +13,7 @@ from bursar.model.event import NoticeKind, PreemptionCause
 from bursar.model.job import Checkpoint
 from bursar.model.report import (
     CheckpointReported,
+    ForeignSeen,
     NodeBack,
     NodeGone,
     NoticeReport,
@@ -186,6 +187,33 @@ def test_a_node_comes_back_as_it_was_declared() -> None:
     assert event_for(back, stage.state, 4_000, beside) == ev.NodeAdded(at_ms=4_000, node=node)
     assert event_for(back, stage.state, 4_000) is None
     assert event_for(NodeBack(node="x", at_ms=0), stage.state, 4_000, beside) is None
+
+
+def test_what_was_said_of_a_node_in_the_same_breath_counts() -> None:
+    state, node = running().state, FLEET.nodes[1]
+    beside = Beside(fleet=FLEET)
+    gone, back = NodeGone(node=node.id, at_ms=0), NodeBack(node=node.id, at_ms=0)
+    told = []
+    for report in (gone, gone, back, back, gone, back):
+        event = event_for(report, state, 3_000, beside)
+        if event is not None:
+            beside.hear(event)
+        told.append(event)
+    lost, added = ev.NodeLost(at_ms=3_000, node=node.id), ev.NodeAdded(at_ms=3_000, node=node)
+    assert told == [lost, None, added, None, lost, added]
+
+
+def test_what_others_use_may_go_up_and_down_in_one_breath() -> None:
+    state, beside = running().state, Beside(fleet=FLEET)
+    told = []
+    for cpu_milli in (0, 4_000, 4_000, 0):
+        seen = ForeignSeen(node=FLEET.nodes[1].id, gpus=(), cpu_milli=cpu_milli, memory_mib=0)
+        event = event_for(seen, state, 3_000, beside)
+        if event is not None:
+            assert isinstance(event, ev.ForeignUsageSeen)
+            beside.hear(event)
+        told.append(None if event is None else event.cpu_milli)
+    assert told == [None, 4_000, None, 0]
 
 
 def test_a_node_that_is_not_taken_away_after_all_takes_jobs_again() -> None:

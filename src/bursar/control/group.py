@@ -13,6 +13,8 @@ from bursar.model.event import (
     CheckpointSaved,
     ForeignUsageSeen,
     LoggedEvent,
+    NodeAdded,
+    NodeLost,
     SpotNotice,
 )
 from bursar.model.identity import Token
@@ -21,6 +23,10 @@ from bursar.ports import Acknowledgement, AuditEntry, Batch, JobOrigin, StoreRea
 
 SAID_AGAIN = (CheckpointSaved, AttemptResumed, SpotNotice, ForeignUsageSeen)
 """Facts of which a later one adds to an earlier: each counts, unless it repeats the last word for word."""
+
+
+CONTRARY: dict[type, type] = {NodeLost: NodeAdded, NodeAdded: NodeLost}
+"""After the one, the other may be true again."""
 
 
 class Group:
@@ -62,6 +68,8 @@ class Group:
         if said is not None and (said == event or not isinstance(event, SAID_AGAIN)):
             return False
         self.touched[mark] = event
+        if (contrary := CONTRARY.get(type(event))) is not None:
+            self.touched.pop((subject, contrary), None)
         self.events.append(event)
         return True
 

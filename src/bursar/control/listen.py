@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from bursar.core.attempt_limits import write_limit
@@ -29,17 +28,43 @@ from bursar.model.report import (
     TasksStarted,
 )
 
+Amounts = tuple[tuple[int, ...], int, int]
+"""GPUs, thousandths of CPUs, MiB."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True)
 class Beside:
-    """What must be known beside the state to understand a report."""
+    """What must be known beside the state to understand a report: what was said in the same breath.
+
+    The state is as it was before everything that is committed together.
+    """
 
     fleet: Fleet | None = None
     """As it was declared: a node that comes back is what it was declared to be."""
-    saved: Mapping[str, int | None] = field(default_factory=dict)
-    """Jobs that told in the same breath that they saved something, and up to which step."""
-    warned: Collection[str] = ()
-    """Jobs that told in the same breath that somebody asked them to stop."""
+    saved: dict[str, int | None] = field(default_factory=dict)
+    """Jobs that told that they saved something, and up to which step."""
+    warned: set[str] = field(default_factory=set)
+    """Jobs that told that somebody asked them to stop."""
+    there: dict[str, bool] = field(default_factory=dict)
+    """Nodes that were lost (false) or came back (true)."""
+    foreign: dict[str, Amounts] = field(default_factory=dict)
+    """What others were seen to use, by node."""
+
+    def hear(self, event: ev.LoggedEvent) -> None:
+        """One more fact that is committed together with those that follow."""
+        match event:
+            case ev.CheckpointSaved(job_id=job_id, step=step):
+                self.saved[job_id] = step
+            case ev.SpotNotice(job_id=job_id):
+                self.warned.add(job_id or "")
+            case ev.NodeLost(node=node):
+                self.there[node] = False
+            case ev.NodeAdded(node=added):
+                self.there[added.id] = True
+            case ev.ForeignUsageSeen(node=node):
+                self.foreign[node] = (event.gpus, event.cpu_milli, event.memory_mib)
+            case _:
+                pass
 
 
 def event_for(
@@ -49,9 +74,10 @@ def event_for(
     beside = beside or Beside()
     match report:
         case NodeGone(node=node):
-            return ev.NodeLost(at_ms=now_ms, node=node) if node in state.pool_of_node else None
+            is_there = beside.there.get(node, node in state.pool_of_node)
+            return ev.NodeLost(at_ms=now_ms, node=node) if is_there else None
         case NodeBack(node=node):
-            return _back(node, state, now_ms, beside.fleet)
+            return _back(node, state, now_ms, beside)
         case NoticeReport(node=node, source=source, kind=kind, ends_at_ms=ends_at_ms):
             notice = ev.SpotNotice(
                 at_ms=now_ms, node=node, source=source, kind=kind, ends_at_ms=ends_at_ms
@@ -61,7 +87,7 @@ def event_for(
             )
             return None if is_known else notice
         case ForeignSeen():
-            return _foreign(report, state, now_ms)
+            return _foreign(report, state, now_ms, beside.foreign.get(report.node))
         case _:
             record = _fenced(report.job_id, report.attempt, state)
             if record is None:
@@ -80,14 +106,17 @@ def progress_for(report: Progressed, state: FleetState, now_ms: int) -> Progress
     return replace(report, at_ms=_believable(report.at_ms, record, now_ms))
 
 
-def _foreign(report: ForeignSeen, state: FleetState, now_ms: int) -> ev.Event | None:
-    """What others run there, when it is not what is known already."""
+def _foreign(
+    report: ForeignSeen, state: FleetState, now_ms: int, said: Amounts | None
+) -> ev.Event | None:
+    """What others run there, when it is not what is known already, or was said in the same breath."""
     pool = state.pool_of_node.get(report.node)
     if pool is None:
         return None
     known = pool.by_id[report.node].foreign
-    seen = (report.gpus, report.cpu_milli, report.memory_mib)
-    if seen == ((known.gpus, known.cpu_milli, known.memory_mib) if known else ((), 0, 0)):
+    if said is None:
+        said = (known.gpus, known.cpu_milli, known.memory_mib) if known else ((), 0, 0)
+    if said == (report.gpus, report.cpu_milli, report.memory_mib):
         return None
     return ev.ForeignUsageSeen(
         at_ms=now_ms,
@@ -98,10 +127,12 @@ def _foreign(report: ForeignSeen, state: FleetState, now_ms: int) -> ev.Event | 
     )
 
 
-def _back(node: str, state: FleetState, now_ms: int, fleet: Fleet | None) -> ev.Event | None:
+def _back(node: str, state: FleetState, now_ms: int, beside: Beside) -> ev.Event | None:
     """A node that was closed or announced to go opens again; one that was lost joins anew."""
-    pool = state.pool_of_node.get(node)
-    if pool is not None:
+    if beside.there.get(node):
+        return None
+    pool, fleet = state.pool_of_node.get(node), beside.fleet
+    if pool is not None and node not in beside.there:
         is_as_ever = pool.by_id[node].up and node not in state.notices
         return None if is_as_ever else ev.NodeRestored(at_ms=now_ms, node=node)
     declared = next((one for one in fleet.nodes if one.id == node), None) if fleet else None

@@ -23,14 +23,12 @@ from bursar.core.admission import Arrival, submissions_beside
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.event import (
-    CheckpointSaved,
     FleetDeclared,
     JobCancelled,
     JobSubmitted,
     NodeDrained,
     NodeLost,
     NodeRestored,
-    SpotNotice,
 )
 from bursar.model.fleet import EngineKind, Fleet
 from bursar.model.identity import MEMBER_OF_ALL, Identity, Token
@@ -362,24 +360,20 @@ class TakeReports:
 
     def prepare(self, group: Group) -> Answer:
         ended: list[AttemptRef] = []
-        before = group.events
-        saved = {one.job_id: one.step for one in before if isinstance(one, CheckpointSaved)}
-        warned = {one.job_id or "" for one in before if isinstance(one, SpotNotice)}
-        declared = group.live.declared.fleet if group.live.declared else None
-        beside = Beside(fleet=declared, saved=saved, warned=warned)
+        beside = Beside(fleet=group.live.declared.fleet if group.live.declared else None)
+        for before in group.events:
+            beside.hear(before)
         for report in self.reports:
             if isinstance(report, Progressed):
                 self._take_progress(report, group)
                 continue
             event = event_for(report, group.state, group.now_ms, beside)
-            if isinstance(event, CheckpointSaved):
-                saved[event.job_id] = event.step
-            elif isinstance(event, SpotNotice):
-                warned.add(event.job_id or "")
             if isinstance(report, TasksEnded):
                 ended.append(AttemptRef(job_id=report.job_id, attempt=report.attempt))
             if event is None or not group.note(event, _subject(report)):
                 self.stale += 1
+            else:
+                beside.hear(event)
         return lambda: self.settled(ended)
 
     def _take_progress(self, report: Progressed, group: Group) -> None:
