@@ -105,7 +105,7 @@ beside:
 	  echo "traces: $(BURSAR_TRACES) ($$state; set BURSAR_TRACES to look elsewhere)"
 
 # Each real part gets a target of its own that installs it, and is named here.
-real-parts: real-postgres real-torch real-frameworks real-slurm real-focus real-compiler compiled
+real-parts: real-postgres real-torch real-frameworks real-slurm real-focus real-compiler
 
 real-compiler: $(READY)
 	@if $(HAS_COMPILER); then \
