@@ -341,3 +341,10 @@ def test_the_end_that_was_ordered_says_so(folders: Folders) -> None:
         and killed.signal == 9
         and "killed after a grace of 30 s" in killed.detail
     )
+
+
+def test_a_cancellation_that_the_script_did_not_hear_is_told_by_slurm(folders: Folders) -> None:
+    record = EndRecord(at_ms=1, code=143, told="", detail="")
+    followed = Followed(ref=ref("j-1"), folder=folders.of(ref("j-1")))
+    how = exit_of(record, followed, Fate(state="CANCELLED", code=0, signal=15))
+    assert how.signal == signal.SIGTERM and "cancelled in Slurm, not by Bursar" in how.detail

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,7 @@ from bursar.engines.slurm.following import (
     StopState,
     Verdict,
     exit_of,
+    split_code,
     verdict,
 )
 from bursar.engines.slurm.outbox import SEND_AGAIN_SECONDS, Outbox
@@ -41,6 +43,10 @@ from bursar.model.gpu import Layout
 from bursar.model.report import NodeGone, Report, TasksEnded, TasksStarted
 from bursar.ports import AttemptRef, LogFile, StartOrder
 
+FATE_LOOKS, FATE_LOOK_SECONDS = 20, 0.2
+"""How long Slurm may take to know how a job ended that a signal has ended."""
+ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL})
+"""Signals that Slurm sends to jobs; a program that crashes by another one has nobody behind it."""
 HURRY_SECONDS = 0.25
 """How soon Slurm is asked again while something is being killed or is missing."""
 
@@ -410,15 +416,17 @@ class SlurmEngine:
                 )
 
     def _fate_behind_our_back(self, followed: Followed, record: EndRecord) -> asking.Fate | None:
-        """A signal that nobody here ordered: Slurm knows who ended it, a little later."""
-        if not record.told or followed.stop is not None or not followed.ids:
+        """A signal that nobody here ordered: Slurm knows who ended it, a little later. The script need not
+        have heard it: sometimes its program is gone before it is told itself."""
+        was_signalled = bool(record.told) or split_code(record.code)[1] in ENDED_FROM_OUTSIDE
+        if not was_signalled or followed.stop is not None or not followed.ids:
             return None
         try:
-            for _ in range(10):
+            for _ in range(FATE_LOOKS):
                 fate = asking.fates(self._commands, [followed.main_id]).get(followed.main_id)
                 if fate is None or fate.is_over:
                     return fate
-                time.sleep(0.2)
+                time.sleep(FATE_LOOK_SECONDS)
         except EngineFault:
             return None
         return None

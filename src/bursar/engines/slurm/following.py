@@ -107,7 +107,7 @@ def exit_of(record: EndRecord, followed: Followed, fate: Fate | None) -> Exit:
     if followed.stop is not None and not followed.folder.was_never_run:
         ordered = detail.startswith("stopped as ordered")
         detail = detail if ordered else _stopped(followed, detail)
-    elif fate is not None and record.told and fate.words:
+    elif fate is not None and fate.words:
         own = f"; {detail}" if detail else ""
         return Exit(signal=number or int(signal.SIGTERM), detail=f"{fate.words}{own}")
     return Exit(code=code, signal=number, detail=detail)

@@ -279,7 +279,7 @@ class Lab:
 
     def _wait_for_nodes(self) -> None:
         wanted = len(self.plan.nodes)
-        self._require("some nodes did not become idle", lambda: self.idle_nodes() >= wanted, 30)
+        self._require("some nodes did not become idle", lambda: self.idle_nodes() >= wanted, 90)
 
     def idle_nodes(self) -> int:
         """How many nodes are idle now."""
