@@ -62,11 +62,7 @@ class Predictor:
         Asked for one job after another as the run needs them, a guess counts on every job that had ended
         when the job before was submitted.
         """
-        team, user, size = job.team, job.user, job.gpu_total_milli
-        means = self._of_peers.get((team, user, size, job.name))
-        if means is None:
-            means = self._peers(_likenesses(job))
-        return self._guess_ms(job.job_id, means, job.run_ms)
+        return self._guess_ms(job.job_id, self._peers(_likenesses(job)), job.run_ms)
 
     def guess_submitted(self, event: JobSubmitted, run_ms: int) -> JobSubmitted:
         """The same for a job of a recorded history, which its queue, name and size make alike."""
@@ -86,8 +82,11 @@ class Predictor:
 
     def _peers(self, likenesses: tuple[Likeness, ...]) -> tuple[RollingMean, ...]:
         """The means of each likeness. The narrowest says all of the wider ones, so it finds them again."""
-        means = tuple(self._means.setdefault(one, RollingMean()) for one in likenesses)
-        self._of_peers[likenesses[-1]] = means
+        narrowest = likenesses[-1]
+        means = self._of_peers.get(narrowest)
+        if means is None:
+            means = tuple([self._means.setdefault(one, RollingMean()) for one in likenesses])
+            self._of_peers[narrowest] = means
         return means
 
     def _guess_ms(self, job_id: str, means: tuple[RollingMean, ...], run_ms: int) -> int:
