@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import sys
 from dataclasses import replace
+from typing import get_args
 
 from bursar.core import cycle
+from bursar.model.attempt import Placement
+from bursar.model.declared import declared_types
+from bursar.model.event import LoggedEvent
 from bursar.model.policy import Policies
 from bursar.model.units import DAY_MS, HOUR_MS
 from bursar.simulate.faults import Faults, NodeLosses, Stragglers
@@ -48,9 +52,17 @@ def digest_of(policy: str) -> str:
     return digest.hexdigest()
 
 
+def types_digest() -> str:
+    """What the fields of everything in a log hold: what is written and read follows from it."""
+    kinds = sorted(get_args(LoggedEvent), key=lambda kind: kind.__name__)
+    declared = [(kind.__name__, sorted(declared_types(kind).items())) for kind in kinds]
+    declared.append(("Placement", sorted(declared_types(Placement).items())))
+    return hashlib.sha256(repr(declared).encode()).hexdigest()
+
+
 def digests() -> dict[str, str]:
-    """By policy."""
-    return {policy: digest_of(policy) for policy in POLICIES}
+    """By policy, and of the declared types."""
+    return {policy: digest_of(policy) for policy in POLICIES} | {"types": types_digest()}
 
 
 if __name__ == "__main__":

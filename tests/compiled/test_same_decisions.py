@@ -51,5 +51,5 @@ def test_what_is_compiled_decides_the_same() -> None:
     assert loaded.endswith(".so") and loaded.startswith(str(BUILT))
     assert dict(row.split() for row in rows) == digests()
     asked = ("-m", "pytest", "-n", "0", "-o", "pythonpath=.", "-p", "no:cacheprovider")
-    done = in_the_compiled_package(*asked, "tests/core", "tests/golden")
+    done = in_the_compiled_package(*asked, "tests/core", "tests/golden", "tests/model")
     assert done.returncode == 0, done.stdout[-3_000:]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 
 import pytest
 
-from bursar.model.made_often import made_often
+from bursar.model.made_often import MANY, made_often
 
 
-@made_often
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
     """Anything with a field of each kind."""
@@ -19,6 +18,26 @@ class Parcel:
     number: int
     weight: int = 7
     labels: list[str] = field(default_factory=list)
+
+
+made_often(Parcel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freight:
+    """So many fields that it is filled in another way."""
+
+    number: int
+    weight: int = 7
+    labels: list[str] = field(default_factory=list)
+    length: int = 1
+    width: int = 2
+    height: int = 3
+    sender: str = ""
+    receiver: str = ""
+
+
+made_often(Freight)
 
 
 def test_fields_have_what_was_given_or_their_defaults() -> None:
@@ -59,3 +78,16 @@ def test_what_is_missing_or_unknown_is_named() -> None:
         Parcel(weight=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="size"):
         Parcel(number=1, size=2)  # type: ignore[call-arg]
+
+
+def test_many_fields_are_as_frozen_as_few() -> None:
+    assert len(fields(Freight)) >= MANY > len(fields(Parcel))
+    freight = Freight(number=1, receiver="b")
+    assert type(freight) is Freight
+    assert freight == replace(freight) == pickle.loads(pickle.dumps(freight))
+    assert (freight.number, freight.weight, freight.height, freight.receiver) == (1, 7, 3, "b")
+    assert Freight(number=1).labels is not Freight(number=1).labels
+    with pytest.raises(FrozenInstanceError):
+        freight.number = 2  # type: ignore[misc]
+    with pytest.raises(TypeError, match="number"):
+        Freight()  # type: ignore[call-arg]

@@ -12,9 +12,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from bursar.config.entry import Entry
+from bursar.model.declared import declared_types
 from bursar.model.units import USD_MICRO
 
 Made = TypeVar("Made")
@@ -35,7 +36,7 @@ def key_of(field: str) -> str:
 
 def all_keys(kind: type) -> Iterator[str]:
     """The keys of a dataclass and of every dataclass inside it."""
-    hints = get_type_hints(kind)
+    hints = declared_types(kind)
     for key, field in keys_of(kind).items():
         yield key
         inner = _without_none(hints[field])
@@ -49,7 +50,7 @@ def read_dataclass(entry: Entry, kind: type[Made], leave_out: frozenset[str] = f
     """The value that a mapping describes; what it does not say keeps its default."""
     described: Any = kind
     fields_by_key = {k: name for k, name in keys_of(described).items() if k not in leave_out}
-    hints = get_type_hints(kind)
+    hints = declared_types(described)
     said: dict[str, Any] = {}
     for key, value in entry.fields(fields_by_key).items():
         field = fields_by_key[key]

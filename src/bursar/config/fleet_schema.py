@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from bursar.config import keys
 from bursar.config.dataclass_entry import MONEY, TIME_SUFFIX, keys_of
+from bursar.model.declared import declared_types
 from bursar.model.fleet import EngineKind, Market
 from bursar.model.policy import Policies, Reclaim, WithinQueue
 from bursar.model.tenant import BudgetAction, BudgetPeriod, Enforcement, Queueing
@@ -149,7 +150,7 @@ def _policies() -> Schema:
 
 
 def _of_dataclass(kind: Any) -> Schema:
-    hints = get_type_hints(kind)
+    hints = declared_types(kind)
     properties = {
         key: NUMBER
         if MONEY in field

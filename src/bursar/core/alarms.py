@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Final
 
 from bursar.core.attempt_limits import with_ceiling
 from bursar.core.experience import STEPS, step_begins_ms, step_of
@@ -33,11 +34,11 @@ from bursar.model.lifecycle import LIVE
 from bursar.model.policy import OrderTerm, Policies, WithinQueue
 from bursar.model.units import MILLI
 
-NEVER_MS = 1 << 62
-PILED_UP = 4_096
+NEVER_MS: Final = 1 << 62
+PILED_UP: Final = 4_096
 """Alarms that nobody has asked for; when there are more, those of attempts that are over are dropped."""
-_LEAST_ATTAINED = OrderTerm.LEAST_ATTAINED
-_LATER_IN_ORDER = WithinQueue.LATER_IN_ORDER
+_LEAST_ATTAINED: Final = OrderTerm.LEAST_ATTAINED
+_LATER_IN_ORDER: Final = WithinQueue.LATER_IN_ORDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class Wake:
     attempt: int
 
 
-QUIET = frozenset({AttemptStarted, CheckpointSaved, AttemptResumed})
+QUIET: Final = frozenset({AttemptStarted, CheckpointSaved, AttemptResumed})
 """Events that give nobody room, quota or rank: no hold can end by them."""
 
 

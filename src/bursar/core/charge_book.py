@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bursar.core.charge import quota_request, share_weight
 from bursar.core.pool import PoolState
@@ -11,7 +11,7 @@ from bursar.model.attempt import Placement
 from bursar.model.policy import UsageUnit
 from bursar.model.tenant import FlavorResource
 
-KEPT = 8_192
+KEPT: Final = 8_192
 """Charges of placements that may be given again; more than this, and all are dropped."""
 
 

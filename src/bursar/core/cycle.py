@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bursar.core.across import start_on_any
 from bursar.core.attempt_limits import stop_at_limit
 from bursar.core.charge import run_time_of
@@ -29,7 +31,7 @@ from bursar.model.job import JobState
 from bursar.model.reason import BehindHead, NeverFits, Reason, WaitsForJobs, WaitsForSpot
 from bursar.model.tenant import Queueing
 
-_STRICT = Queueing.STRICT
+_STRICT: Final = Queueing.STRICT
 
 
 def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:

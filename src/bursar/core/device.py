@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import insort
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from bursar.model.errors import BrokenInvariant
 from bursar.model.gpu import (
@@ -27,8 +28,8 @@ from bursar.model.gpu import (
 from bursar.model.mig_layout import layout_fault
 from bursar.model.units import MILLI
 
-WHOLE_PERCENT = 100
-MILLI_PER_PERCENT = MILLI // WHOLE_PERCENT
+WHOLE_PERCENT: Final = 100
+MILLI_PER_PERCENT: Final = MILLI // WHOLE_PERCENT
 
 # Members of an enum are looked up by a method of the enum; a name of this module costs nothing.
 _IDLE, _WHOLE = GpuMode.IDLE, GpuMode.WHOLE
@@ -281,7 +282,7 @@ class Device:
         return BrokenInvariant(f"{self!r}{health}: {problem}")
 
 
-_SHAREABLE = (GpuMode.IDLE, GpuMode.MPS)
+_SHAREABLE: Final = (GpuMode.IDLE, GpuMode.MPS)
 
 
 def _start_preference(geometry: MigGeometry, instance: MigInstance) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from bursar.core.eviction import Evictable
 from bursar.core.journal import Journal
@@ -56,8 +57,8 @@ def of_flavor(request: Mapping[FlavorResource, int], flavor: str) -> Mapping[Fla
     return {fr: amount for fr, amount in request.items() if fr[0] == flavor}
 
 
-NO_DEMAND: Mapping[str, int] = {}
-NOTHING_KEPT: Mapping[str, int] = {}
+NO_DEMAND: Final[Mapping[str, int]] = {}
+NOTHING_KEPT: Final[Mapping[str, int]] = {}
 
 
 class Draft:

@@ -8,6 +8,7 @@ on those nodes instead of emptying the fleet in priority order until some node h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from bursar.core.charge import lost_micro_usd
 from bursar.core.line import JobRecord, Rank, expected_gpu_ms, rank_of
@@ -21,19 +22,19 @@ from bursar.model.policy import OrderTerm, Reclaim, VictimOrder, WithinQueue
 from bursar.model.tenant import FlavorResource
 from bursar.model.units import MILLI
 
-SPARE_NODES = 4
+SPARE_NODES: Final = 4
 """How many more nodes than needed are offered to the search, for when rights differ among victims."""
 
-ONE = 10**18
+ONE: Final = 10**18
 """Large beside any GPU time, so that parts of it can be compared as whole numbers."""
 
 Request = Mapping[FlavorResource, int]
 
 # Members of an enum are looked up by a method of the enum; names of this module cost nothing.
-_LATER_IN_ORDER = WithinQueue.LATER_IN_ORDER
-_LEAST_EXPECTED = OrderTerm.LEAST_EXPECTED
-_LEAVING = frozenset({JobState.CANCELLING, JobState.EXPIRING})
-_AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
+_LATER_IN_ORDER: Final = WithinQueue.LATER_IN_ORDER
+_LEAST_EXPECTED: Final = OrderTerm.LEAST_EXPECTED
+_LEAVING: Final = frozenset({JobState.CANCELLING, JobState.EXPIRING})
+_AT_WORK: Final = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
 class Evictable:

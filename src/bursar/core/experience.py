@@ -10,21 +10,22 @@ jobs last minutes or days is expected to last days. Nothing is learned before a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from bursar.model.units import SECOND_MS
 
 Likeness = tuple[str | int, ...]
 
-STEPS = 25
+STEPS: Final = 25
 """Step k > 0 holds run times from 2^(k-1) to 2^k seconds, the first less than one, the last all above."""
 
-LEAST_ENDED = 16
+LEAST_ENDED: Final = 16
 """Before so many jobs have ended, nothing is expected of anyone, and jobs are taken as they come."""
 
-DOUBT = 16.0
+DOUBT: Final = 16.0
 """So many jobs does a level need before it weighs as much as the wider one."""
 
-STALE_PART = 16
+STALE_PART: Final = 16
 """What is expected of a likeness is worked out again when a part this small of its jobs is new."""
 
 
@@ -38,7 +39,7 @@ def step_begins_ms(step: int) -> int:
     return SECOND_MS << (step - 1) if step else 0
 
 
-_LENGTHS_MS = [step_begins_ms(step + 1) - step_begins_ms(step) for step in range(STEPS)]
+_LENGTHS_MS: Final = [step_begins_ms(step + 1) - step_begins_ms(step) for step in range(STEPS)]
 
 
 class Prospect:

@@ -9,10 +9,11 @@ grows with what is alive, not with what ever was.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, MutableMapping
+from typing import Final
 
 from bursar.model.job import JobState
 
-KEPT = 65_536
+KEPT: Final = 65_536
 """So many of the last jobs are remembered at least, and twice as many at most."""
 
 

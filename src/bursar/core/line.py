@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import heappop, heappush
 from types import MappingProxyType
+from typing import Final
 
 from bursar.core.experience import Prospect
 from bursar.core.shape import ShapePlan
@@ -15,7 +16,7 @@ from bursar.model.policy import OrderPolicy, OrderTerm
 from bursar.model.tenant import FlavorResource
 from bursar.model.units import MILLI, SECOND_MS
 
-FAR_FUTURE_MS = 1 << 62
+FAR_FUTURE_MS: Final = 1 << 62
 
 LineKey = tuple[str, int, int]
 """Queue, priority, and the number of the shape's plan."""
@@ -24,13 +25,13 @@ Rank = tuple[int | str, ...]
 """What a job is sorted by among those of its queue; ends with its id."""
 
 # Members of an enum are looked up by a method of the enum; names of this module cost nothing.
-_QUEUED = JobState.QUEUED
+_QUEUED: Final = JobState.QUEUED
 _SUBMITTED, _DEADLINE = OrderTerm.SUBMITTED, OrderTerm.DEADLINE
 _SHORTEST, _SMALLEST = OrderTerm.SHORTEST, OrderTerm.SMALLEST
 _LEAST_WORK, _SHORTEST_REMAINING = OrderTerm.LEAST_WORK, OrderTerm.SHORTEST_REMAINING
-_LEAST_EXPECTED = OrderTerm.LEAST_EXPECTED
-_NOBODY: frozenset[str] = frozenset()
-_NOTHING: Mapping[FlavorResource, int] = MappingProxyType({})
+_LEAST_EXPECTED: Final = OrderTerm.LEAST_EXPECTED
+_NOBODY: Final[frozenset[str]] = frozenset()
+_NOTHING: Final[Mapping[FlavorResource, int]] = MappingProxyType({})
 
 
 class Claim:

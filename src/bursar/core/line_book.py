@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Final
 
 from bursar.core.experience import Experience, Likeness, Peers
 from bursar.core.line import JobRecord, KindLine, LineKey, rank_of
@@ -17,13 +18,13 @@ from bursar.model.policy import OrderTerm, Policies
 from bursar.model.tenant import FlavorResource
 from bursar.model.units import MILLI
 
-PLANS_KEPT = 4_096
+PLANS_KEPT: Final = 4_096
 """Plans of shapes that may come back; more than this, and those without jobs are dropped."""
 
-LINES_PARKED = 1_024
+LINES_PARKED: Final = 1_024
 """Lines without jobs whose kind may come back; more than this, and all of them are dropped."""
 
-ALIKE_KEPT = 4_096
+ALIKE_KEPT: Final = 4_096
 """Sightings of the very same parts of a spec; more than this, and all of them are dropped."""
 
 Parts = tuple[tuple[TaskGroup, ...], Constraints, Checkpoint]

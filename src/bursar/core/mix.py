@@ -7,7 +7,7 @@ submitted alone, so that a state rebuilt from its events decides as the one that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bursar.core.node import NodeState
 from bursar.model.fleet import Pool
@@ -16,17 +16,17 @@ from bursar.model.job import MpsShare, TaskGroup, WholeGpus
 from bursar.model.policy import PlacementPolicy
 from bursar.model.units import MILLI
 
-MILLI_PER_PERCENT = MILLI // 100
+MILLI_PER_PERCENT: Final = MILLI // 100
 
-MOST_SHAPES = 128
+MOST_SHAPES: Final = 128
 """More shapes cost time in proportion and hardly change a choice."""
-COVERED_PERCENT = 95
+COVERED_PERCENT: Final = 95
 """The popular shapes are those that make up this part of all tasks; rare ones only add noise."""
-RENEW_AFTER_PERCENT = 100
+RENEW_AFTER_PERCENT: Final = 100
 """The shapes in use are renewed when so many tasks have come since, of those they were made from."""
-REMEMBERED_TASKS = 1 << 16
+REMEMBERED_TASKS: Final = 1 << 16
 """At so many tasks all counts are halved: what was seen long ago fades, and the mix follows its fleet."""
-MOST_GROUPS = 4_096
+MOST_GROUPS: Final = 4_096
 """Groups whose shape is remembered; more than this, and all are worked out anew."""
 
 
@@ -245,7 +245,7 @@ class WorkloadMix:
         self._renew_at = self._total + max(1, self._total * RENEW_AFTER_PERCENT // 100)
 
 
-NO_GPU = TaskShape(0, 0, 0, 0, ())
+NO_GPU: Final = TaskShape(0, 0, 0, 0, ())
 """Tasks without a GPU spoil none and can use none, whatever else they need."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 from bursar.core.device import Device
 from bursar.model.attempt import Task
@@ -11,14 +12,14 @@ from bursar.model.event import ForeignUsageSeen
 from bursar.model.fleet import Node, Pool
 from bursar.model.gpu import GpuMode
 
-FOREIGN = "(foreign)"
+FOREIGN: Final = "(foreign)"
 """The holder of what others run on a node of ours."""
 
 
 # Members of an enum are looked up by a method of the enum; a name of this module costs nothing.
 _IDLE, _WHOLE = GpuMode.IDLE, GpuMode.WHOLE
 
-MASKS_KEPT = 4_096
+MASKS_KEPT: Final = 4_096
 
 
 @lru_cache(MASKS_KEPT)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from bursar.core.mix import Free, TaskShape, free_on
 from bursar.core.node import NodeState
 from bursar.model.job import TaskGroup
 
-MOST_LINES = 256
-MOST_CHANGES = 1 << 16
+MOST_LINES: Final = 256
+MOST_CHANGES: Final = 1 << 16
 """Caches that reach these sizes start anew."""
 
 Rank = tuple[int, int]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from bursar.core.line import KindLine, Rank
 
 Standing = tuple[float, ...]
 """How much a tenant has had of its share; lower is more deserving."""
 
-TOP = ""
+TOP: Final = ""
 """Stands above all roots of the tenant forest."""
 
 

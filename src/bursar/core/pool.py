@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from typing import Final
 
 from bursar.core.node import NodeState
 from bursar.core.node_index import NodeIndex, Scorer
@@ -19,11 +20,11 @@ from bursar.model.attempt import Task
 from bursar.model.fleet import Pool
 from bursar.model.gpu import Layout
 
-CPU_BUCKETS = 64
-NODE_LEVEL = "node"
+CPU_BUCKETS: Final = 64
+NODE_LEVEL: Final = "node"
 """The narrowest topology level: one node."""
-LOG_LIMIT = 1 << 16
-OUT_OF_INDEX = -1
+LOG_LIMIT: Final = 1 << 16
+OUT_OF_INDEX: Final = -1
 
 
 class PoolState:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
+from typing import Final
 
 from bursar.core.anchors import least_mixed, pairs_of, split
 from bursar.core.charge import gpu_milli, hourly_micro_usd, placement_micro_usd, run_time_of
@@ -26,15 +27,15 @@ from bursar.model.reason import NoRoom
 from bursar.model.tenant import CPU, GPU, MEMORY, FlavorResource
 from bursar.model.units import HOUR_MS, MILLI, round_up_run_time_ms
 
-PLACES_KEPT = 4_096
+PLACES_KEPT: Final = 4_096
 """Places of one shape that may be given again; more than this, and all are dropped."""
 
 Counts = tuple[int, ...]
 """How many tasks of each group: the full size, or less for an elastic gang."""
 
-MILLION = 1_000_000
+MILLION: Final = 1_000_000
 
-NO_ANCHORS = "no pool that is not spot could take the anchors (anchors_percent)"
+NO_ANCHORS: Final = "no pool that is not spot could take the anchors (anchors_percent)"
 
 Places = dict[tuple[str, tuple[int, ...]], Room]
 """One task on certain GPUs of a certain node: the values that say so, made once and shared."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bursar.model.gpu import MigInstance
+from bursar.model.made_often import made_often
 from bursar.model.plain_values import LEFT_OUT
 
 
@@ -74,6 +75,10 @@ class Placement:
     def part_in(self, pool: str) -> Placement | None:
         """What of it stands in a pool."""
         return next((part for part in self.parts if part.pool == pool), None)
+
+
+made_often(Task)
+made_often(Placement)
 
 
 PREEMPTED_EXIT = 85

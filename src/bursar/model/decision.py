@@ -8,6 +8,7 @@ from enum import StrEnum
 from bursar.model.attempt import Placement
 from bursar.model.gpu import MigInstance
 from bursar.model.kind import Kind
+from bursar.model.made_often import made_often
 from bursar.model.reason import Reason
 
 
@@ -39,6 +40,9 @@ class StartJob:
     job_id: str
     attempt: int
     placement: Placement
+
+
+made_often(StartJob)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

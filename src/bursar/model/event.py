@@ -9,6 +9,7 @@ from bursar.model.attempt import Exit, Placement
 from bursar.model.fleet import Fleet, Node
 from bursar.model.gpu import MigInstance
 from bursar.model.job import JobSpec
+from bursar.model.made_often import made_often
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 
@@ -309,6 +310,13 @@ class BillReceived:
     to_ms: int
     billed_micro_usd: int
 
+
+made_often(JobSubmitted)
+made_often(AttemptAssigned)
+made_often(AttemptStarted)
+made_often(CheckpointSaved)
+made_often(AttemptPreempted)
+made_often(AttemptSucceeded)
 
 AttemptEnded = AttemptPreempted | AttemptSucceeded | AttemptFailed
 JobEvent = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from bursar.model.fleet import Market
 from bursar.model.made_often import made_often
@@ -125,7 +126,6 @@ class Constraints:
     """So many of a hundred tasks of each group, rounded up, stand on pools that are not spot."""
 
 
-@made_often
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """Everything a user says about a job. Times are durations except ``deadline_ms``, a moment."""
@@ -152,6 +152,9 @@ class JobSpec:
     """How long it may take to stop once it is told to; known only where that has a price."""
 
 
+made_often(JobSpec)
+
+
 class JobState(StrEnum):
     """Where a job is in its life. ``lifecycle.py`` holds the table of moves."""
 
@@ -167,5 +170,5 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
-OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 """States that a job never leaves."""

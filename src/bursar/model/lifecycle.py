@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import (
     AttemptAssigned,
@@ -18,7 +20,7 @@ from bursar.model.event import (
 )
 from bursar.model.job import JobState
 
-NEXT: dict[tuple[JobState, type], JobState] = {
+NEXT: Final[dict[tuple[JobState, type], JobState]] = {
     (JobState.BLOCKED, JobCancelled): JobState.CANCELLED,
     (JobState.QUEUED, JobCancelled): JobState.CANCELLED,
     (JobState.QUEUED, AttemptAssigned): JobState.STARTING,
@@ -68,14 +70,14 @@ NEXT: dict[tuple[JobState, type], JobState] = {
     (JobState.EXPIRING, NodeLost): JobState.FAILED,
 }
 
-RETRIED = {
+RETRIED: Final = {
     (JobState.STARTING, AttemptFailed),
     (JobState.RUNNING, AttemptFailed),
     (JobState.STOPPING, AttemptFailed),
 }
 """Moves that lead back to the queue while the job has retries left."""
 
-LIVE = frozenset(
+LIVE: Final = frozenset(
     {
         JobState.STARTING,
         JobState.RUNNING,

@@ -16,8 +16,9 @@ from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
+from bursar.model.declared import declared_types
 from bursar.model.errors import BrokenInvariant
 
 TAG = "type"
@@ -98,7 +99,7 @@ def _mapping_to_plain(key: Any, value: Any) -> Convert:
 
 
 def _dataclass_to_plain(kind: Any) -> Convert:
-    hints = get_type_hints(kind)
+    hints = declared_types(kind)
     names = [one.name for one in fields(kind) if one.init]
     if TAG in names:
         raise BrokenInvariant(f"{kind.__name__} has a field {TAG!r}, which marks members of unions")
@@ -226,7 +227,7 @@ def _mapping(plain: Any) -> dict[str, Any]:
 
 
 def _dataclass_from_plain(kind: Any) -> Convert:
-    hints = get_type_hints(kind)
+    hints = declared_types(kind)
     converts = {
         one.name: _when_asked(hints[one.name])
         if one.metadata == LEFT_OUT

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from bursar.core.alarms import NEVER_MS, Wake
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import Event
 from bursar.simulate.faults import Outage
 
-AT_MS, NUMBER, WHAT = range(3)
+AT_MS: Final = 0
+NUMBER: Final = 1
+WHAT: Final = 2
 Entry = list[Any]
 """One thing to come: when, the how-manieth it is, and what; None once it has happened or been dropped.
 

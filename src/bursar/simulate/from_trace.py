@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
 from bursar.core.admission import check_job
@@ -36,9 +36,9 @@ from bursar.simulate.readers.gpu_names import ANONYMOUS
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.trace import Trace, TraceJob
 
-DEFAULT_QUEUE = "default"
-MILLI_PER_PERCENT = MILLI // 100
-KNOWN_MODELS = frozenset(model.name for model in GPU_MODELS)
+DEFAULT_QUEUE: Final = "default"
+MILLI_PER_PERCENT: Final = MILLI // 100
+KNOWN_MODELS: Final = frozenset(model.name for model in GPU_MODELS)
 
 
 class UnknownTeams(StrEnum):
@@ -57,7 +57,8 @@ class Estimate(StrEnum):
 
 
 # Members of an enum are looked up by a method of the enum; names of this module cost nothing.
-_WRITTEN, _TRUE = Estimate.WRITTEN, Estimate.TRUE
+_WRITTEN: Final = Estimate.WRITTEN
+_TRUE: Final = Estimate.TRUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from bursar.model.event import AttemptSucceeded, Event, JobCancelled, JobSubmitted
 from bursar.model.job import JobSpec, MpsShare, WholeGpus
 from bursar.model.units import HOUR_MS, MILLI
 from bursar.simulate.trace import TraceJob
 
-FIRST_GUESS_MS = HOUR_MS
+FIRST_GUESS_MS: Final = HOUR_MS
 """What is guessed before any job has ended."""
 
-MEMORY = 256
+MEMORY: Final = 256
 """A mean rolls over about so many jobs. With far fewer, one long job is taken for a habit, and those
 like it starve behind everyone else."""
 
-DOUBT = 2.0
+DOUBT: Final = 2.0
 """So many jobs does a level need before it weighs as much as the wider one."""
 
 Likeness = tuple[str | int, ...]
@@ -100,7 +101,7 @@ class Predictor:
         return max(1, round(guess_ms))
 
 
-_NOBODY: tuple[tuple[RollingMean, ...], int] = ((), 0)
+_NOBODY: Final[tuple[tuple[RollingMean, ...], int]] = ((), 0)
 
 
 def _likenesses(job: TraceJob) -> tuple[Likeness, ...]:

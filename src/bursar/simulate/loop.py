@@ -7,7 +7,6 @@ orders into facts are those of the live system.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol, get_args
 
@@ -66,19 +65,29 @@ class Alarms(Protocol):
         """Pass the alarms up to now; whether one rings. Somebody waits."""
 
 
-@dataclass(slots=True)
 class Step:
     """One instant: what happened, what was decided, and the facts that the orders became.
 
     ``cycle_ns`` is the real time that deciding took, None when no cycle ran. It is the only number
-    that differs from run to run. (Nobody changes a step, but to freeze it takes longer than to make it.)
+    that differs from run to run. (Nobody changes a step or compares two: there are three to a job, and
+    a dataclass takes longer to make.)
     """
 
-    now_ms: int
-    events: tuple[Event, ...]
-    decisions: tuple[Decision, ...]
-    committed: tuple[Event, ...]
-    cycle_ns: int | None
+    __slots__ = ("committed", "cycle_ns", "decisions", "events", "now_ms")
+
+    def __init__(
+        self,
+        now_ms: int,
+        events: tuple[Event, ...],
+        decisions: tuple[Decision, ...] = (),
+        committed: tuple[Event, ...] = (),
+        cycle_ns: int | None = None,
+    ) -> None:
+        self.now_ms = now_ms
+        self.events = events
+        self.decisions = decisions
+        self.committed = committed
+        self.cycle_ns = cycle_ns
 
 
 class Simulation:
@@ -127,7 +136,7 @@ class Simulation:
                 while self._room_released:
                     yield self._cycle(())
             elif events:
-                yield Step(clock.now_ms, tuple(events), (), (), None)
+                yield Step(clock.now_ms, tuple(events))
 
     def _cycle(self, events: tuple[Event, ...]) -> Step:
         """Decide and carry out. Orders that open kept room call for another cycle at once."""
@@ -142,7 +151,7 @@ class Simulation:
             self._look_again(now_ms)
         if not decisions:
             self._someone_waits = False
-            return Step(now_ms, events, (), (), cycle_ns)
+            return Step(now_ms, events, cycle_ns=cycle_ns)
         # Holds stand behind all orders: where there are any, the last decision is one.
         someone_waits = type(decisions[-1]) is Hold
         if someone_waits and not self._someone_waits:

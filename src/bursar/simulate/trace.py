@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from bursar.model.made_often import made_often
 
 
-@made_often
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
     """One job of a trace. Times are milliseconds; ``submitted_ms`` counts from the trace's start.
@@ -42,6 +41,9 @@ class TraceJob:
     def gpu_total_milli(self) -> int:
         """All the GPU it holds while it runs."""
         return self.tasks * (self.gpus * 1_000 + self.gpu_milli)
+
+
+made_often(TraceJob)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ change.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 from bursar.core.charge import run_time_of
 from bursar.model.attempt import Placement
@@ -43,7 +43,7 @@ from bursar.simulate.faults import Fate, Faults
 from bursar.simulate.scenario import Delays
 
 # Members of an enum are looked up by a method of the enum; a name of this module costs nothing.
-_BY_ORDER = PreemptionCause.ORDER
+_BY_ORDER: Final = PreemptionCause.ORDER
 
 
 class _Work:

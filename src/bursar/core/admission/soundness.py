@@ -14,9 +14,10 @@ from functools import cache
 from math import isfinite
 from operator import attrgetter, call
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from bursar.core.admission.limits import LIMITS, MAY_BE_EMPTY, MOST_CHARACTERS, PLAIN
+from bursar.model.declared import declared_types
 
 Check = Callable[[Any], bool]
 Owner = tuple[type, str]
@@ -56,7 +57,7 @@ def _check_of(declared: Any, owner: Owner) -> Check:
 
 @cache
 def _dataclass_check(kind: Any) -> Check:
-    hints = get_type_hints(kind)
+    hints = declared_types(kind)
     names = [one.name for one in fields(kind) if one.init]
     checks = [_check_of(hints[name], (kind, name)) for name in names]
     if len(names) == 1:

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cache
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from bursar.core.admission.limits import (
     LIMITS,
@@ -23,6 +23,7 @@ from bursar.core.admission.limits import (
     UNITS,
 )
 from bursar.core.admission.problem import Problem, listed
+from bursar.model.declared import declared_types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ def value_problems(value: object, path: str = "") -> Iterator[Problem]:
 
 @cache
 def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
-    hints = get_type_hints(kind)
+    hints = declared_types(kind)
     return tuple((one.name, hints[one.name]) for one in fields(kind) if one.init)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Final
 
-DAY_MS = 86_400_000
+DAY_MS: Final = 86_400_000
 
-_EPOCH_DAY = datetime(1970, 1, 1).toordinal()  # noqa: DTZ001  a day number has no zone
-_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+_EPOCH_DAY: Final = datetime(1970, 1, 1).toordinal()  # noqa: DTZ001  a day number has no zone
+_CLOCK: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
-_OUTCOMES = {
+_OUTCOMES: Final = {
     "completed": "succeeded",
     "terminated": "succeeded",
     "pass": "succeeded",
