@@ -9,7 +9,6 @@ It is a call behind the class and no decorator, so that the class can be compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from functools import update_wrapper
 from types import MemberDescriptorType
@@ -18,44 +17,34 @@ from typing import Any
 MANY = 7
 """From so many fields on it pays to open a value, fill it in and lock it again."""
 
-ABSENT = object()
-
 
 def made_often(frozen: type) -> None:
     """Give a frozen dataclass with slots, nothing but keywords and no ancestors a faster ``__init__``."""
+    was: Any = frozen.__init__  # type: ignore[misc]
     every = fields(frozen)
     has_slots = type(frozen.__dict__[every[0].name]) is MemberDescriptorType
     fill = _opening if has_slots and len(every) >= MANY else _by_slot
-    names: dict[str, Any] = {"ABSENT": ABSENT}
-    body = [line for one in every for line in _default(one, names)] + fill(frozen, every, names)
-    said = ", ".join(_parameter(one) for one in every)
+    defaults = was.__kwdefaults__ or {}
+    names: dict[str, Any] = {f"default_{name}": value for name, value in defaults.items()}
+    body = [line for one in every for line in _made_anew(one, names)] + fill(frozen, every, names)
+    said = (f"{one.name}=default_{one.name}" if one.name in defaults else one.name for one in every)
     lines = [
         f"def write({', '.join(names)}):",
-        f" def __init__(self, *, {said}):",
+        f" def __init__(self, *, {', '.join(said)}):",
         *(f"  {line}" for line in body),
         " return __init__",
     ]
     written: dict[str, Any] = {}
     exec("\n".join(lines), written)  # as dataclasses writes the one that is replaced
-    make = written["write"](**names)
-    was: Callable[..., None] = frozen.__init__  # type: ignore[misc]
-    frozen.__init__ = update_wrapper(make, was)  # type: ignore[misc]
+    frozen.__init__ = update_wrapper(written["write"](**names), was)  # type: ignore[misc]
 
 
-def _parameter(one: Field[Any]) -> str:
-    if one.default is not MISSING:
-        return f"{one.name}=default_{one.name}"
-    return one.name if one.default_factory is MISSING else f"{one.name}=ABSENT"
-
-
-def _default(one: Field[Any], names: dict[str, Any]) -> list[str]:
-    """What stands for a field that nobody gave; some are made anew for each value."""
-    if one.default is not MISSING:
-        names[f"default_{one.name}"] = one.default
+def _made_anew(one: Field[Any], names: dict[str, Any]) -> list[str]:
+    """Some defaults are made for each value; what stands for one until then is the dataclass's own mark."""
     if one.default_factory is MISSING:
         return []
     names[f"make_{one.name}"] = one.default_factory
-    return [f"if {one.name} is ABSENT:", f" {one.name} = make_{one.name}()"]
+    return [f"if {one.name} is default_{one.name}:", f" {one.name} = make_{one.name}()"]
 
 
 def _by_slot(frozen: type, every: tuple[Field[Any], ...], names: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ orders into facts are those of the live system.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol, get_args
 
@@ -65,15 +66,20 @@ class Alarms(Protocol):
         """Pass the alarms up to now; whether one rings. Somebody waits."""
 
 
+@dataclass(slots=True, init=False)
 class Step:
     """One instant: what happened, what was decided, and the facts that the orders became.
 
     ``cycle_ns`` is the real time that deciding took, None when no cycle ran. It is the only number
-    that differs from run to run. (Nobody changes a step or compares two: there are three to a job, and
-    a dataclass takes longer to make.)
+    that differs from run to run. (Nobody changes a step, but there are three to a job: to freeze one takes
+    longer than to make it, and so does an ``__init__`` that is not written here, once this is compiled.)
     """
 
-    __slots__ = ("committed", "cycle_ns", "decisions", "events", "now_ms")
+    now_ms: int
+    events: tuple[Event, ...]
+    decisions: tuple[Decision, ...]
+    committed: tuple[Event, ...]
+    cycle_ns: int | None
 
     def __init__(
         self,
