@@ -1,6 +1,6 @@
 """(s) Short real jobs through a real Slurm on this machine: bare sbatch, and everything of ours before it.
 
-Both on the same lab, one after the other, the same jobs on the same GPUs. Wall-clock time.
+Both on the same lab, in turn, the same jobs on the same GPUs. Wall-clock time.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,16 @@ JOBS = int(os.environ.get("BURSAR_BENCH_SLURM_JOBS", "600"))
 HELD = 300
 BULK = 500
 ROUNDS = 3
-"""Of each, in turn: a machine that is busy with something else should be so for both."""
+"""Of each, now this one first, now that: a machine that is busy with something else should be so for both."""
 MOST_SECONDS = 300.0
 PLAN = LabPlan(nodes=a100_nodes(8), users=())
+OFTEN = (
+    "bf_interval=1,bf_continue,bf_max_job_test=100,bf_resolution=10,bf_window=10080,sched_interval=1,"
+    "default_queue_depth=1000,batch_sched_delay=0"
+)
+"""``SchedulerParameters`` of docs/slurm.md for many short jobs. They help who sends jobs when there is room,
+and hardly who keeps Slurm's queue full: they have rows of their own and do not replace the others."""
+SETTINGS = (("", PLAN), (", Slurm looking for jobs more often", replace(PLAN, scheduler=OFTEN)))
 FLEET = """
 clusters: {{lab: {{engine: slurm}}}}
 pools:
@@ -48,36 +57,69 @@ def figures() -> list[Figure]:
     if missing_programs():
         absent = "not measured: Slurm is not installed ('make slurm-lab DO=install')"
         return [Figure(scenario=name, what="jobs", measured=absent, reference="")]
-    with _lab() as lab:
-        rounds = [(_bare(lab), _through_bursar(lab)) for _ in range(ROUNDS)]
-        by_sbatch, by_rest = _submits(lab)
-    bare = max(one for one, _ in rounds)
-    ours = max(one for _, one in rounds)
+    found = []
+    for setting, plan in SETTINGS:
+        with _lab(plan) as lab:
+            rounds = [_one_round(lab, number) for number in range(ROUNDS)]
+            found += _completed(f"{name}{setting}", rounds)
+            if plan is PLAN:
+                by_sbatch, by_rest = _submits(lab)
+    submitted = Figure(
+        scenario=name,
+        what="submissions a second into Slurm, by one client",
+        measured=f"{by_rest:.0f}/s",
+        reference=f"sbatch {by_sbatch:.0f}/s",
+    )
+    return [*found, submitted]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Jobs completed a second, by both, within the same minute."""
+
+    bare: float
+    ours: float
+
+    @property
+    def overhead_percent(self) -> float:
+        return 100 * (self.bare - self.ours) / self.bare
+
+
+def _one_round(lab: Lab, number: int) -> Round:
+    if number % 2:
+        ours = _through_bursar(lab)
+        return Round(bare=_bare(lab), ours=ours)
+    bare = _bare(lab)
+    return Round(bare=bare, ours=_through_bursar(lab))
+
+
+def _completed(name: str, rounds: list[Round]) -> list[Figure]:
+    """Medians: one round that something disturbed decides nothing, and no lucky one does. The best of each
+    need not have met the same machine."""
+    bare = statistics.median(one.bare for one in rounds)
+    ours = statistics.median(one.ours for one in rounds)
+    overhead = statistics.median(one.overhead_percent for one in rounds)
+    best_bare, best_ours = max(one.bare for one in rounds), max(one.ours for one in rounds)
     return [
         Figure(
             scenario=name,
-            what=f"{JOBS:,} jobs through Bursar, completed a second",
+            what=f"{JOBS:,} jobs through Bursar, completed a second, median of {ROUNDS} rounds",
             measured=f"{ours:.1f}/s",
-            reference=f"bare sbatch {bare:.1f}/s; overhead {100 * (bare - ours) / bare:+.0f} %, under 10",
+            reference=f"bare sbatch {bare:.1f}/s; overhead {overhead:+.0f} %, wanted under 10",
         ),
         Figure(
             scenario=name,
-            what=f"the same, each of {ROUNDS} rounds beside its bare one",
-            measured=", ".join(f"{one:.1f}" for _, one in rounds),
-            reference=", ".join(f"{one:.1f}" for one, _ in rounds),
-        ),
-        Figure(
-            scenario=name,
-            what="submissions a second into Slurm, by one client",
-            measured=f"{by_rest:.0f}/s",
-            reference=f"sbatch {by_sbatch:.0f}/s",
+            what="the same, each round beside its bare one; the best",
+            measured=", ".join(f"{one.ours:.1f} ({one.overhead_percent:+.0f} %)" for one in rounds)
+            + f"; {best_ours:.1f}",
+            reference=", ".join(f"{one.bare:.1f}" for one in rounds) + f"; {best_bare:.1f}",
         ),
     ]
 
 
 @contextmanager
-def _lab() -> Iterator[Lab]:
-    lab = Lab(Path(tempfile.mkdtemp(prefix="bursar-slurm-")), PLAN)
+def _lab(plan: LabPlan) -> Iterator[Lab]:
+    lab = Lab(Path(tempfile.mkdtemp(prefix="bursar-slurm-")), plan)
     try:
         lab.start()
         yield lab

@@ -96,6 +96,16 @@ def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: Folders
     assert end is not None and "before its tasks were started" in end.detail
 
 
+@pytest.mark.parametrize("left", ["", "scratch/0/file", "scratch/0/deep/file", "scratch/file"])
+def test_scratch_folders_go_with_whatever_is_in_them(folders: Folders, left: str) -> None:
+    folder, _ = laid_out(folders, order("j-1", "true"))
+    if left:
+        os.makedirs(os.path.dirname(folder.file(left)), exist_ok=True)
+        folder.write(left, "something")
+    folder.leave()
+    assert not folder.has("scratch") and folder.has("work/0")
+
+
 def test_a_script_that_cannot_write_says_so(folders: Folders) -> None:
     folder, script = laid_out(folders, order("j-1", "echo ran"))
     os.rename(folder.path, f"{folder.path}.gone")
@@ -179,6 +189,15 @@ def test_a_command_with_the_name_of_a_function_is_not_taken_for_it(folders: Fold
     assert run(script) == 127
     end = folder.end()
     assert end is not None and (end.code, end.detail) == (127, "")
+
+
+def test_what_bash_needs_to_start_is_not_passed_on(folders: Folders) -> None:
+    folder, script = laid_out(folders, order("j-1", "printenv"))
+    around = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "77", "HOME": "/", "SHELL": "/bin/bash"}
+    subprocess.run(["bash", "-c", script], env=around, check=True, timeout=30)
+    shown = Path(folder.file("task-0.out")).read_text(encoding="utf-8").splitlines()
+    assert f"HOME={folder.file('work/0')}" in shown
+    assert [line for line in shown if line.startswith("SHELL=")] == []
 
 
 def test_secrets_are_gone_before_the_program_runs(folders: Folders) -> None:

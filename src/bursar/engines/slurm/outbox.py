@@ -35,6 +35,9 @@ SEND_AGAIN_SECONDS = 0.5
 CONFUSED_SECONDS = 60.0
 SENDERS = 3
 """Slurm takes one job at a time, but the way there and back is longer than that."""
+SHELL = "/bin/bash"
+"""A bash that starts without HOME or SHELL looks its account up, on many clusters over the network. Neither
+is what the job's own program gets."""
 
 
 class Outbox:
@@ -126,7 +129,7 @@ class Outbox:
             qos=self._settings.qos,
             output=folder.file("batch.log"),
             folder=folder.path,
-            environment={"PATH": self._settings.path},
+            environment={"PATH": self._settings.path, "HOME": folder.path, "SHELL": SHELL},
         )
         gpus: dict[str, list[int]] = {}
         for task in order.placement.all_tasks:

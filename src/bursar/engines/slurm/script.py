@@ -36,6 +36,7 @@ _LINGER = """linger() {
 _HEAD = f"""#!/bin/bash
 unset LC_ALL
 LC_ALL=C
+export -n SHELL
 told= pid=
 for one in {_SIGNALS}; do trap "heard $one" $one; done
 now() {{ at=${{EPOCHREALTIME:-$(date +%s)}}; }}
