@@ -230,7 +230,7 @@ class Books:
             rows = days.setdefault(day_ms, [])
             rows += [(job_id, account, pool, flavor, cell) for job_id, cell in jobs.items()]
         return [
-            JobRow(day_ms, job_id, account, pool, flavor, *cell)
+            made_of(JobRow, (day_ms, job_id, account, pool, flavor, *cell))
             for day_ms, rows in days.items()
             for job_id, account, pool, flavor, cell in sorted(rows)
         ]
