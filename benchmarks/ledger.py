@@ -19,7 +19,7 @@ from bursar.accounting.report import report
 from bursar.accounting.savings import savings
 from bursar.accounting.statement import IdlePolicy, Style, Terms, statements
 from bursar.api.cost_files import write_focus
-from bursar.control.collector import undisturbed
+from bursar.control.collector import seldom_collecting
 from bursar.model import event as ev
 from bursar.model.attempt import Placement, ShareUse, Task
 from bursar.model.fleet import Fleet, Market
@@ -157,15 +157,15 @@ def figures() -> list[Figure]:
         happened = list(month.day(day))
         events += len(happened)
         with watch.lap():
-            undisturbed(_bill, ledger, happened)
+            _bill(ledger, happened)
     with watch.lap():
         ledger.meter.close(DAYS * DAY_MS)
     billed = watch.total
     with watch.lap():
-        lines = undisturbed(_report, ledger.books, tenants)
+        lines = _report(ledger.books, tenants)
     exported = Stopwatch()
     with exported.lap():
-        rows = undisturbed(_export, ledger.books, tenants)
+        rows = _export(ledger.books, tenants)
     name = f"(g) {DAYS} days of 1,000 GPUs, {counter.usage:,} usage intervals, {events:,} events"
     return [
         Figure(
@@ -195,12 +195,14 @@ def figures() -> list[Figure]:
     ]
 
 
+@seldom_collecting()
 def _bill(ledger: Ledger, events: Iterable[ev.LoggedEvent]) -> None:
-    """As a server does that reads its log once more (``control/old_books.py``)."""
+    """As the log is billed that a server begins with; it collects cycles no more often later on."""
     for event in events:
         ledger.apply(event)
 
 
+@seldom_collecting()
 def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
     terms = Terms(
         tenants=tenants,
@@ -227,6 +229,7 @@ def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
     return sum(len(statement.lines) for statement in found.all)
 
 
+@seldom_collecting()
 def _export(books: Books, tenants: tuple[Tenant, ...]) -> int:
     """As ``bursar cost export`` writes it."""
     lines = line_items(books.between(0, DAYS * DAY_MS), _naming(books, tenants))

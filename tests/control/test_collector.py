@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bursar.control.collector import YOUNG, seldom_collecting, undisturbed
+from bursar.api.server import COLLECT_AFTER
+from bursar.control.collector import YOUNG, seldom_collecting
 
 USUAL = (700, 11, 12)
 
@@ -37,14 +38,10 @@ def test_whoever_is_done_first_does_not_disturb_the_other() -> None:
 
 
 def test_it_is_as_before_after_a_failure_too() -> None:
-    def fail(amount: int) -> int:
-        assert gc.get_threshold()[0] == YOUNG
-        return amount // 0
-
-    with pytest.raises(ZeroDivisionError):
-        undisturbed(fail, 1)
+    with pytest.raises(ZeroDivisionError), seldom_collecting():
+        _ = 1 // 0
     assert gc.get_threshold() == USUAL
 
 
-def test_the_answer_is_the_questions() -> None:
-    assert undisturbed(divmod, 7, 2) == (3, 1)
+def test_a_server_has_it_look_as_rarely() -> None:
+    assert COLLECT_AFTER[0] == YOUNG

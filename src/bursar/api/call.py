@@ -19,7 +19,6 @@ from bursar.api.body import media_type_of, parse_json, read_body
 from bursar.api.problems import Refused, no_fleet
 from bursar.api.route import Route
 from bursar.control.access import TenantTree, queues_seen
-from bursar.control.collector import undisturbed
 from bursar.control.plane import ControlPlane
 from bursar.control.token_book import TokenBook
 from bursar.core.state import FleetState
@@ -174,10 +173,6 @@ class Desk:
         """Ask something that blocks (the store, a file), on one of a few threads."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.readers, question, *arguments)
-
-    async def count(self, question: Callable[..., T], *arguments: Any) -> T:
-        """Ask something about money for which hundreds of thousands of lines may be made."""
-        return await self.read(undisturbed, question, *arguments)
 
     async def wait(self, future: Future[T]) -> T:
         """The control plane's answer, or a refusal when it does not come."""

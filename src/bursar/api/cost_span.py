@@ -123,4 +123,4 @@ async def excerpt(
 
 async def tags_of(call: Call, books: Books) -> Mapping[str, JobTag]:
     """Whose the jobs in the books are."""
-    return await call.desk.count(call.desk.plane.reader.tags, books.job_ids())
+    return await call.desk.read(call.desk.plane.reader.tags, books.job_ids())

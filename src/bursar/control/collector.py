@@ -1,23 +1,21 @@
-"""Python's cycle collector while money is counted in a process that does other things too.
+"""Python's cycle collector while a long log is billed.
 
-Billing a month makes a million small values that form no cycle, and a statement of it some hundreds of
-thousands that stay. The collector looks at all of them again and again: that was a tenth of the time of
-billing, and a third of the time of a report. While such work goes on it looks far less often. It is not
-switched off, because other threads may leave cycles behind meanwhile.
+Billing a month makes a million small values that form no cycle, and reports of it some hundreds of thousands
+that stay. The collector looks at all of them again and again: that was a tenth of the time of billing, and a
+third of the time of the reports. A server has it look rarely for as long as it runs (``api/server.py``); this
+is for whoever bills before a server runs, or without one. It is not switched off, because other threads may
+leave cycles behind meanwhile, and blocks may lie within each other, because a server may bill its log anew.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, TypeVar
 
 YOUNG = 100_000
-"""New values between two looks at them, while somebody counts."""
-
-Answer = TypeVar("Answer")
+"""New values between two looks at them, while somebody counts: as many as in a server."""
 
 
 class _Counting:
@@ -53,9 +51,3 @@ def seldom_collecting() -> Iterator[None]:
         yield
     finally:
         _COUNTING.end()
-
-
-def undisturbed(question: Callable[..., Answer], *arguments: Any) -> Answer:
-    """The answer to a question for which much must be counted."""
-    with seldom_collecting():
-        return question(*arguments)

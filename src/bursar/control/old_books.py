@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bursar.accounting.books import Books
 from bursar.accounting.ledger import Ledger
-from bursar.control.collector import seldom_collecting
 from bursar.model.calendar import month_before
 from bursar.ports import StoreReader
 
@@ -17,7 +16,6 @@ def keeps_jobs_since(now_ms: int) -> int:
 def books_from_log(reader: StoreReader, now_ms: int) -> Books:
     """The whole log once more. Takes about as long as reading it."""
     ledger = Ledger()
-    with seldom_collecting():
-        for recorded in reader.events():
-            ledger.apply(recorded.event)
-        return ledger.at(now_ms)
+    for recorded in reader.events():
+        ledger.apply(recorded.event)
+    return ledger.at(now_ms)

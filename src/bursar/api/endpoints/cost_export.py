@@ -18,7 +18,7 @@ async def cost_export(call: Call) -> Response:
     name = call.query.get("format", "csv")
     found = await excerpt(call, span, await call.seen(), with_jobs=True)
     naming = found.naming(await tags_of(call, found.books))
-    body = await call.desk.count(_written, FORMATS[name], found, naming)
+    body = await call.desk.read(_written, FORMATS[name], found, naming)
     file = f"bursar-{span.from_day}-{span.to_day}.{FORMATS[name].ending}"
     headers = {"Content-Disposition": f'attachment; filename="{file}"'}
     return Response(body, media_type=FORMATS[name].media, headers=headers)

@@ -64,7 +64,7 @@ async def _told(
     found = await excerpt(call, span, seen, with_jobs=needs_jobs(axes))
     tags = await tags_of(call, found.books) if needs_jobs(axes) else None
     naming = found.naming(tags)
-    return found, naming, await call.desk.count(report, found.books, axes, naming)
+    return found, naming, await call.desk.read(report, found.books, axes, naming)
 
 
 def _row(row: Row, axes: Sequence[Axis], naming: Naming) -> wire.CostRow:

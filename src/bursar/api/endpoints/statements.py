@@ -55,7 +55,7 @@ async def cost_statement(call: Call) -> Response:
         style=style,
         payers=(tenant,) if tenant is not None else _teams(found),
     )
-    written = await call.desk.count(statements, found.books, terms)
+    written = await call.desk.read(statements, found.books, terms)
     mine = [one for one in written.all if tenant in (None, one.payer)]
     if tenant is not None and not mine:
         mine = [_empty(tenant, terms)]
