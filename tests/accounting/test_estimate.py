@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,7 @@ from bursar.testing.worlds import MAIN_QUEUE
 NOW_MS = 90 * DAY_MS
 
 
-def spot_pool(**changed: object) -> Pool:
+def spot_pool(**changed: Any) -> Pool:
     fleet = fleet_of(
         pool(
             "spot",

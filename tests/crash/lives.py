@@ -128,7 +128,7 @@ class Life:
             known_models=frozenset(model.name for model in GPU_MODELS),
             initial=parse_fleet({"fleet.yaml": FLEET}),
         )
-        plane = ControlPlane(store, {EngineKind.LOCAL: engine}, options)  # type: ignore[arg-type]
+        plane = ControlPlane(store, {EngineKind.LOCAL: engine}, options)
         plane.start()
         _until(lambda: plane.is_leader, 30)
         self._submit(plane)

@@ -40,8 +40,10 @@ from tests.properties.worlds import (
 
 Thing = TypeVar("Thing")
 PASSES_MS = (0, 1, MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 7 * HOUR_MS)
-OF_JOBS = ("start", "start all", "finish", "fail", "save", "cancel", "stopped", "taken", "stale")
-OF_JOBS = (*OF_JOBS, "resume", "warned")
+OF_JOBS = (
+    *("start", "start all", "finish", "fail", "save", "cancel", "stopped", "taken", "stale"),
+    *("resume", "warned"),
+)
 OF_NODES = ("lose", "drain", "restore", "add", "foreign", "no foreign", "notice", "rebalance")
 OF_TERMS = ("quota", "weight", "move", "price")
 CALM = ("submit", "cycle", "submit", "cycle", "advance", "stopped", "finish", "start all")
@@ -98,8 +100,10 @@ def scripts(
     return Script(world=world, steps=(*opening, *then, Step("cycle")))
 
 
-TROUBLE = ("submit", "cycle", "stopped", "foreign", "cycle", "quota", "drain", "lose", "restore")
-TROUBLE = (*TROUBLE, "notice")
+TROUBLE = (
+    *("submit", "cycle", "stopped", "foreign", "cycle", "quota", "drain", "lose", "restore"),
+    "notice",
+)
 ANY_SCRIPT = st.one_of(
     scripts(), scripts(contested_worlds(PREEMPTION_LIMITS), (*CALM, *TROUBLE, *TROUBLE))
 )

@@ -9,10 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
+from operator import neg
 from typing import Any, NamedTuple, TypeVar
 
 from bursar.accounting.cells import Cell, Cells, add_all, add_to, merged
-from bursar.accounting.entry import OF_QUEUES, AccountKind, Entry, Volume, kind_of, name_of
+from bursar.accounting.entry import (
+    OF_QUEUES,
+    AccountKind,
+    Entry,
+    Volume,
+    kind_of,
+    made_of,
+    name_of,
+)
 from bursar.model.units import DAY_MS, HOUR_MS
 
 Place = tuple[int, str, str]
@@ -30,9 +39,9 @@ MOST_FRESH = 4_096
 
 Fresh = dict[tuple[int, str, str, str, str], list[Any]]
 """What is not added up yet, by hour since the epoch, pool, flavor, debit and credit: job, money and volume
-of one entry after the other. Plain values in few lists, because the garbage collector does not look at them.
+of one entry after the other, in few lists, because the entries themselves are let go.
 """
-POSTED = 7
+POSTED = 3
 """So many values are of one entry."""
 
 Accrue = Callable[[int], Iterable[Entry]]
@@ -98,8 +107,7 @@ class Books:
         posted = self._fresh.get(key)
         if posted is None:
             posted = self._fresh[key] = []
-        posted += (job_id, micro_usd)
-        posted += volume
+        posted += (job_id, micro_usd, volume)
         self._fresh_entries += 1
         if self._fresh_entries >= MOST_FRESH:
             self._enter()
@@ -109,10 +117,11 @@ class Books:
         fresh, self._fresh, self._fresh_entries = self._fresh, {}, 0
         for (hour, pool, flavor, debit, credit), posted in fresh.items():
             accounts = self._hours.setdefault((hour * HOUR_MS, pool, flavor), {})
-            job_ids, *columns = [posted[column::POSTED] for column in range(POSTED)]
-            sums = [sum(column) for column in columns]
+            job_ids, money, volumes = posted[::POSTED], posted[1::POSTED], posted[2::POSTED]
+            columns = (money, *zip(*volumes, strict=True))
+            sums = tuple(map(sum, columns))
             add_to(accounts, debit, sums)
-            add_to(accounts, credit, [-amount for amount in sums])
+            add_to(accounts, credit, map(neg, sums))
             day_ms = hour * HOUR_MS // DAY_MS * DAY_MS
             if kind_of(debit) in OF_QUEUES:
                 jobs = self._jobs.setdefault((day_ms, debit, pool, flavor), {})
@@ -120,7 +129,7 @@ class Books:
             if kind_of(credit) in OF_QUEUES:
                 jobs = self._jobs.setdefault((day_ms, credit, pool, flavor), {})
                 for job_id, *amounts in zip(job_ids, *columns[:NODE], strict=True):
-                    add_to(jobs, job_id, [-amount for amount in amounts])
+                    add_to(jobs, job_id, map(neg, amounts))
 
     def fold(self, before_ms: int) -> None:
         """Keep days instead of hours, and queues instead of jobs, for all days before a moment."""
@@ -205,12 +214,14 @@ class Books:
 
     def hour_rows(self, kinds: Collection[AccountKind] = frozenset(AccountKind)) -> list[HourRow]:
         """Everything by hour, pool and account, in order; or only accounts of some kinds."""
-        return [
-            HourRow(*place, account, cell[USD], Volume(*cell[1:]))
-            for place, accounts in merged(self._hour_groups())
-            for account, cell in sorted(accounts.items())
-            if kind_of(account) in kinds
-        ]
+        rows: list[HourRow] = []
+        for (hour_ms, pool, flavor), accounts in merged(self._hour_groups()):
+            names = sorted([name for name in accounts if kind_of(name) in kinds])
+            for name in names:
+                cell = accounts[name]
+                volume = made_of(Volume, cell[1:])
+                rows.append(made_of(HourRow, (hour_ms, pool, flavor, name, cell[USD], volume)))
+        return rows
 
     def job_rows(self) -> list[JobRow]:
         """What jobs used and wasted, by day, job and pool, in order."""
@@ -219,7 +230,7 @@ class Books:
             rows = days.setdefault(day_ms, [])
             rows += [(job_id, account, pool, flavor, cell) for job_id, cell in jobs.items()]
         return [
-            JobRow(day_ms, job_id, account, pool, flavor, *cell)
+            made_of(JobRow, (day_ms, job_id, account, pool, flavor, *cell))
             for day_ms, rows in days.items()
             for job_id, account, pool, flavor, cell in sorted(rows)
         ]
@@ -257,21 +268,28 @@ class Books:
 
     def by_hour(self, kinds: Collection[AccountKind]) -> dict[int, int]:
         """Micro-dollars of these kinds of account by hour."""
-        return _summed((place[0], cell[USD]) for place, _, cell in self._of(kinds))
+        return _summed((place[0], amount) for place, amount in self._places(kinds))
 
     def by_day(self, kinds: Collection[AccountKind]) -> dict[int, int]:
         return _summed(
-            (place[0] // DAY_MS * DAY_MS, cell[USD]) for place, _, cell in self._of(kinds)
+            (place[0] // DAY_MS * DAY_MS, amount) for place, amount in self._places(kinds)
         )
 
     def by_pool(self, kinds: Collection[AccountKind]) -> dict[str, int]:
-        return _summed((place[1], cell[USD]) for place, _, cell in self._of(kinds))
+        return _summed((place[1], amount) for place, amount in self._places(kinds))
 
     def by_gpu_model(self, kinds: Collection[AccountKind]) -> dict[str, int]:
-        return _summed((model_of(place[2]), cell[USD]) for place, _, cell in self._of(kinds))
+        return _summed((model_of(place[2]), amount) for place, amount in self._places(kinds))
 
     def by_market(self, kinds: Collection[AccountKind]) -> dict[str, int]:
-        return _summed((market_of(place[2]), cell[USD]) for place, _, cell in self._of(kinds))
+        return _summed((market_of(place[2]), amount) for place, amount in self._places(kinds))
+
+    def _places(self, kinds: Collection[AccountKind]) -> Iterator[tuple[Place, int]]:
+        """Micro-dollars of some kinds of account; of the books beneath and of these, each on its own."""
+        for place, accounts in self._hour_groups():
+            found = [cell[USD] for name, cell in accounts.items() if kind_of(name) in kinds]
+            if found:
+                yield place, sum(found)
 
     def by_queue(self) -> dict[str, int]:
         """What each queue used and wasted."""
@@ -289,6 +307,13 @@ class Books:
     def first_hour_ms(self) -> int | None:
         """When these books begin."""
         return min((place[0] for place, _, _ in self._hour_cells()), default=None)
+
+    def job_ids(self) -> set[str]:
+        """Every job that is in these books."""
+        found: set[str] = set()
+        for _, jobs in self.job_groups():
+            found.update(jobs)
+        return found - {""}
 
     def by_job(self) -> dict[str, int]:
         """What each job used and wasted."""
@@ -346,4 +371,4 @@ def _summed(amounts: Iterable[tuple[Name, int]]) -> dict[Name, int]:
     found: dict[Name, int] = {}
     for name, amount in amounts:
         found[name] = found.get(name, 0) + amount
-    return dict(sorted(found.items()))
+    return {name: found[name] for name in sorted(found)}

@@ -8,6 +8,7 @@ them, as it must into lists.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import add
 from typing import TypeVar
 
 Cell = tuple[int, ...]
@@ -18,8 +19,8 @@ Key = TypeVar("Key", bound=tuple[int | str, ...])
 
 
 def plus(one: Iterable[int], other: Iterable[int]) -> Cell:
-    """Two cells added up."""
-    return tuple([mine + theirs for mine, theirs in zip(one, other, strict=True)])
+    """Two cells of one table added up."""
+    return tuple(map(add, one, other))
 
 
 def add_to(cells: Cells, name: str, cell: Iterable[int]) -> None:

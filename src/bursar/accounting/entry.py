@@ -104,5 +104,5 @@ class Entry(NamedTuple):
 Sink = Callable[[Entry], None]
 
 made_of = tuple.__new__
-"""``made_of(Volume, (1, 2, 3, 4, 5))``: past the constructor of a named tuple, which is not quick, for the
-two places where millions are made."""
+"""``made_of(Volume, (1, 2, 3, 4, 5))``: past the constructor of a named tuple, which is not quick, where
+hundreds of thousands are made."""

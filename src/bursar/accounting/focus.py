@@ -7,12 +7,13 @@ and there are no unit prices. What has no column in FOCUS is in columns that beg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 from bursar.accounting.axis import write_day
-from bursar.accounting.entry import OF_QUEUES, AccountKind
+from bursar.accounting.entry import OF_QUEUES, AccountKind, made_of
 from bursar.accounting.line_item import LineItem
 from bursar.model.calendar import period_around
 from bursar.model.fleet import Market, Pool
@@ -28,6 +29,7 @@ PLACES = 1_000_000_000
 
 Value = str | Mapping[str, str] | None
 FocusRow = dict[str, Value]
+Prepared = TypeVar("Prepared")
 
 COLUMNS = (
     *("AvailabilityZone", "BilledCost", "BillingAccountId", "BillingAccountName"),
@@ -73,64 +75,85 @@ class Issuer:
 
 def focus_rows(items: Iterable[LineItem], issuer: Issuer) -> Iterator[FocusRow]:
     """One row for each line item, with every column."""
-    for values in focus_values(items, issuer):
-        yield dict(zip(COLUMNS, values, strict=True))
+    for common, own in focus_parts(items, issuer, dict):
+        row = common.copy()
+        for name, place in OWN.items():
+            row[name] = own[place]
+        yield row
 
 
-def focus_values(items: Iterable[LineItem], issuer: Issuer) -> Iterator[list[Value]]:
-    """The same as lists, in the order of the columns.
+def focus_parts(
+    items: Iterable[LineItem], issuer: Issuer, prepare: Callable[[FocusRow], Prepared]
+) -> Iterator[tuple[Prepared, Own]]:
+    """The same in two parts: what a row has in common with others, prepared, and what is its own.
 
-    Most values are the same for all jobs of a queue on one day: they are written once and copied.
+    Most values are the same for all jobs of a queue on one day: they are found, and prepared, once.
     """
-    alike: dict[tuple[AccountKind | str | bool, ...], list[Value]] = {}
-    day_ms = None
+    alike: dict[tuple[AccountKind | str | bool, ...], Prepared] = {}
+    before_ms = None
     for item in items:
-        if item.day_ms != day_ms:
-            day_ms = item.day_ms
+        day_ms, kind, pool, model, market, team, project, queue, _, job_id, *_ = item
+        if day_ms != before_ms:
+            before_ms = day_ms
             alike.clear()
-        place = (item.kind, item.pool, item.gpu_model, item.market)
-        key = (*place, item.team, item.project, item.queue, bool(item.job_id))
+        key = (kind, pool, model, market, team, project, queue, bool(job_id))
         known = alike.get(key)
         if known is None:
-            known = alike[key] = _in_common(item, issuer)
-        values = known.copy()
-        for column, value in zip(_OWN, _own(item), strict=True):
-            values[column] = value
-        yield values
+            known = alike[key] = prepare(_in_common(item, issuer))
+        yield known, _own(item)
 
 
-def _in_common(item: LineItem, issuer: Issuer) -> list[Value]:
+def _in_common(item: LineItem, issuer: Issuer) -> FocusRow:
     row: FocusRow = dict.fromkeys(COLUMNS)
     row |= _charge(item)
     row |= _times(item.day_ms)
     row |= _who(item, issuer)
     row |= _what(item, issuer)
-    return [row[name] for name in COLUMNS]
+    return row
 
 
-OWN = (
-    *("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"),
-    *("ConsumedQuantity", "ConsumedUnit", "PricingQuantity", "PricingUnit"),
-    *("ResourceId", "ResourceName", "Tags", "x_JobId", "x_Owner"),
-)
-"""What differs from job to job."""
-_OWN = tuple(COLUMNS.index(name) for name in OWN)
+class Own(NamedTuple):
+    """What differs from job to job."""
+
+    cost: str
+    quantity: str | None
+    unit: str | None
+    resource_id: str
+    resource_name: str
+    tags: Mapping[str, str] | None
+    job_id: str | None
+    owner: str | None
 
 
-def _own(item: LineItem) -> tuple[Value, ...]:
-    """In the order of ``OWN``."""
-    cost = write_decimal(item.micro_usd, USD_MICRO)
+_COST, _QUANTITY, _UNIT, _RESOURCE_ID, _RESOURCE_NAME, _TAGS, _JOB_ID, _OWNER = range(8)
+OWN = {
+    **dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), _COST),
+    **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), _QUANTITY),
+    **dict.fromkeys(("ConsumedUnit", "PricingUnit"), _UNIT),
+    "ResourceId": _RESOURCE_ID,
+    "ResourceName": _RESOURCE_NAME,
+    "Tags": _TAGS,
+    "x_JobId": _JOB_ID,
+    "x_Owner": _OWNER,
+}
+"""In which columns that stands."""
+
+
+def _own(item: LineItem) -> Own:
     quantity, unit = _quantity(item)
-    is_job = item.kind in OF_QUEUES and bool(item.job_id)
-    return (
-        *(cost, cost, cost, cost),
-        *(quantity, unit, quantity, unit),
-        item.job_id if is_job else item.pool,
-        (item.job_name or item.job_id) if is_job else item.pool,
-        dict(item.labels) if item.labels else None,
-        item.job_id or None,
+    job_id, labels = item.job_id, item.labels
+    is_job = item.kind in OF_QUEUES and bool(job_id)
+    fields = (
+        write_decimal(item.micro_usd, USD_MICRO),
+        quantity,
+        unit,
+        job_id if is_job else item.pool,
+        (item.job_name or job_id) if is_job else item.pool,
+        dict(labels) if labels else None,
+        job_id or None,
         item.user or None,
     )
+    return made_of(Own, fields)
 
 
 def _quantity(item: LineItem) -> tuple[str | None, str | None]:

@@ -4,39 +4,69 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 from bursar.accounting.entry import NOTHING, Volume, made_of
-from bursar.accounting.parts import PARTS_PER_MILLI, TaskPart
+from bursar.accounting.parts import (
+    MOST_ALIKE,
+    NO_RATES,
+    PART,
+    PARTS_PER_MILLI,
+    Rates,
+    TaskPart,
+    together,
+)
 from bursar.model.attempt import Task
 from bursar.model.units import HOUR_MS
 
 COLUMNS = 1 + len(NOTHING)
 PLAIN_NUMBERS = 48 * COLUMNS
 """Two days of hours are kept as they come; few attempts have more of them to lose."""
+LATELY = 3
+"""So many values are of one posting that is not added up yet: its moment, its money, its volume."""
+MOST_LATELY = 32 * LATELY
 
 
 class Unsaved:
     """What an attempt has cost since its last checkpoint, hour by hour: lost if it does not end well.
 
-    What is long is kept in a handful of machine words for each hour, because a service that never saves
-    may run for a year.
+    What comes is put aside and added up later, because most attempts end well and are never asked. What is
+    long is kept in a handful of machine words for each hour, because a service that never saves may run for
+    a year.
     """
 
-    __slots__ = ("_first_hour", "_numbers", "from_ms")
+    __slots__ = ("_lately", "_numbers", "from_ms")
 
     def __init__(self, from_ms: int) -> None:
-        self.clear(from_ms)
+        self.from_ms = from_ms
+        self._lately: list[Any] = []
+        self._numbers: list[int] | array[int] | None = None
 
     def clear(self, from_ms: int) -> None:
         """Everything up to this moment is safe."""
         self.from_ms = from_ms
-        self._first_hour = from_ms // HOUR_MS
-        self._numbers: list[int] | array[int] = []
+        self._lately = []
+        self._numbers = None
 
     def add(self, at_ms: int, micro_usd: int, volume: Volume) -> None:
         """So much more, held in the hour of that moment."""
-        row = (at_ms // HOUR_MS - self._first_hour) * COLUMNS
+        lately = self._lately
+        lately += (at_ms, micro_usd, volume)
+        if len(lately) >= MOST_LATELY:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        """Bring what came lately to the hours it belongs to."""
+        lately, self._lately = self._lately, []
+        for first in range(0, len(lately), LATELY):
+            self._add_to_hour(*lately[first : first + LATELY])
+
+    def _add_to_hour(self, at_ms: int, micro_usd: int, volume: Volume) -> None:
+        row = (at_ms // HOUR_MS - self.from_ms // HOUR_MS) * COLUMNS
         numbers = self._numbers
+        if numbers is None:
+            numbers = self._numbers = []
         if row >= PLAIN_NUMBERS and type(numbers) is list:
             numbers = self._numbers = array("q", numbers)
         if len(numbers) == row:
@@ -51,9 +81,11 @@ class Unsaved:
 
     def rows(self) -> Iterator[tuple[int, int, Volume]]:
         """Hour, money, volume; in order."""
-        hour_ms = self._first_hour * HOUR_MS
-        for row in range(0, len(self._numbers), COLUMNS):
-            micro_usd, *volume = self._numbers[row : row + COLUMNS]
+        self._add_up()
+        hour_ms = self.from_ms // HOUR_MS * HOUR_MS
+        numbers = self._numbers or ()
+        for row in range(0, len(numbers), COLUMNS):
+            micro_usd, *volume = numbers[row : row + COLUMNS]
             yield hour_ms, micro_usd, Volume(*volume)
             hour_ms += HOUR_MS
 
@@ -61,13 +93,12 @@ class Unsaved:
 class Holding:
     """A job's tasks on a node, a place kept there, what others run there, or what is idle.
 
-    ``part`` and the amounts beside it hold since ``since_ms``; the sums are what it held since
-    ``from_ms``. What was ``banked`` of it at a checkpoint cannot be lost any more.
+    The ``rates`` hold since ``since_ms``; the sums are what it held since ``from_ms``. What was ``banked``
+    of it at a checkpoint cannot be lost any more.
     """
 
     __slots__ = (
-        *("account", "queue", "job_id", "attempt", "unsaved", "tasks", "parts", "full"),
-        *("part", "unshared", "gpu_milli", "cpu_milli", "memory_mib"),
+        *("account", "queue", "job_id", "attempt", "unsaved", "tasks", "parts", "full", "rates"),
         *("since_ms", "from_ms", "banked_micro_usd", "banked", "sums"),
     )
 
@@ -78,40 +109,36 @@ class Holding:
         self.queue = self.job_id = ""
         self.attempt = 0
         self.unsaved: Unsaved | None = None
-        self.full = self.part = self.unshared = 0
-        self.gpu_milli = self.cpu_milli = self.memory_mib = 0
+        self.full = 0
+        self.rates = NO_RATES
         self.since_ms = self.from_ms = now_ms
         self.banked_micro_usd = 0
         self.banked = NOTHING
         self.sums: tuple[int, ...] = NOTHING
 
+    @property
+    def part(self) -> int:
+        """Which part of the node it holds."""
+        return self.rates[PART]
+
     def measure(self, parts: tuple[TaskPart, ...]) -> None:
         """It holds this from ``since_ms`` on."""
         self.parts = parts
-        if len(parts) == 1:
-            only = parts[0]
-            self.full = self.part = only.part
-            self.unshared = only.unshared
-            self.gpu_milli, self.cpu_milli = only.gpu_milli, only.cpu_milli
-            self.memory_mib = only.memory_mib
-            return
-        self.full = self.part = sum(one.part for one in parts)
-        self.unshared = sum(one.unshared for one in parts)
-        self.gpu_milli = sum(one.gpu_milli for one in parts)
-        self.cpu_milli = sum(one.cpu_milli for one in parts)
-        self.memory_mib = sum(one.memory_mib for one in parts)
+        self.rates = together(parts)
+        self.full = self.rates[PART]
 
     def turn(self, now_ms: int) -> None:
-        """Count what it held so far, before the amounts change or are posted."""
+        """Count what it held so far, before the rates change or are posted."""
         passed_ms = now_ms - self.since_ms
         if passed_ms > 0:
-            gpu, cpu, memory, part, unshared = self.sums
+            gpu, cpu, memory, part, unshared = self.rates
+            gpu_sum, cpu_sum, memory_sum, part_sum, unshared_sum = self.sums
             self.sums = (
-                gpu + self.gpu_milli * passed_ms,
-                cpu + self.cpu_milli * passed_ms,
-                memory + self.memory_mib * passed_ms,
-                part + self.part * passed_ms,
-                unshared + self.unshared * passed_ms,
+                gpu_sum + gpu * passed_ms,
+                cpu_sum + cpu * passed_ms,
+                memory_sum + memory * passed_ms,
+                part_sum + part * passed_ms,
+                unshared_sum + unshared * passed_ms,
             )
         self.since_ms = now_ms
 
@@ -120,15 +147,11 @@ class Holding:
         if self.sums is NOTHING:
             passed_ms = now_ms - self.since_ms
             self.since_ms = now_ms
-            gpu, cpu = self.gpu_milli * passed_ms, self.cpu_milli * passed_ms
-            memory, part = self.memory_mib * passed_ms, self.part * passed_ms
-            unshared = part if self.unshared == self.part else self.unshared * passed_ms
-        else:
-            self.turn(now_ms)
-            gpu, cpu, memory, part, unshared = self.sums
-            self.sums = NOTHING
-        node = part // PARTS_PER_MILLI
-        whole = node if unshared == part else unshared // PARTS_PER_MILLI
+            return _of_an_hour(self.rates) if passed_ms == HOUR_MS else _held(self.rates, passed_ms)
+        self.turn(now_ms)
+        gpu, cpu, memory, part, unshared = self.sums
+        self.sums = NOTHING
+        node, whole = part // PARTS_PER_MILLI, unshared // PARTS_PER_MILLI
         return part, made_of(Volume, (gpu, cpu, memory, node, whole))
 
     def bank(self, micro_usd: int, volume: Volume) -> None:
@@ -150,3 +173,20 @@ class Holding:
         if self.unsaved is not None:
             other.unsaved = Unsaved(self.unsaved.from_ms)
         return other
+
+
+def _held(rates: Rates, passed_ms: int) -> tuple[int, Volume]:
+    """The same rates for some time: billionths of a node times milliseconds, and the volume."""
+    gpu, cpu, memory, part, unshared = rates
+    part_ms = part * passed_ms
+    node = part_ms // PARTS_PER_MILLI
+    whole = node if unshared == part else unshared * passed_ms // PARTS_PER_MILLI
+    return part_ms, made_of(
+        Volume, (gpu * passed_ms, cpu * passed_ms, memory * passed_ms, node, whole)
+    )
+
+
+@lru_cache(maxsize=MOST_ALIKE)
+def _of_an_hour(rates: Rates) -> tuple[int, Volume]:
+    """Half of all postings are of a whole hour, and most holders hold what others do."""
+    return _held(rates, HOUR_MS)

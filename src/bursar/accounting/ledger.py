@@ -22,11 +22,10 @@ class Ledger:
         self.books = Books()
         self.meter = Meter(_both(self.books.post, also), rule)
         self.books.accrue = self.meter.accrued
+        self.meter.hear_bills(self.rerate)
 
     def apply(self, event: LoggedEvent) -> None:
         self.meter.apply(event)
-        if isinstance(event, BillReceived):
-            self.rerate(event)
 
     def carry(self) -> tuple[CarriedMeter, Carried]:
         """What ``resume`` goes on from: the meter, and the balances in plain values."""
@@ -39,6 +38,7 @@ class Ledger:
         ledger.books.bring_in(books)
         ledger.meter = resume_meter(meter, ledger.meter.sink)
         ledger.books.accrue = ledger.meter.accrued
+        ledger.meter.hear_bills(ledger.rerate)
         return ledger
 
     def at(self, now_ms: int) -> Books:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bursar.accounting.axis import OLDER, Naming
 from bursar.accounting.books import Books, market_of, model_of
-from bursar.accounting.entry import AccountKind, kind_of, name_of
+from bursar.accounting.entry import AccountKind, kind_of, made_of, name_of
 from bursar.accounting.statement import OF_POOLS
 from bursar.model.units import DAY_MS
 
@@ -54,7 +54,7 @@ def _of_jobs(books: Books, naming: Naming) -> Iterator[LineItem]:
             whose = (naming.team_of(name), naming.project_of(name), name)
             owners[account] = (kind_of(account), *whose)
         kind, team, project, queue = owners[account]
-        yield LineItem(
+        fields = (
             day_ms,
             kind,
             pool,
@@ -72,6 +72,7 @@ def _of_jobs(books: Books, naming: Naming) -> Iterator[LineItem]:
             cpu,
             memory,
         )
+        yield made_of(LineItem, fields)
 
 
 def _of_places(books: Books) -> Iterator[LineItem]:

@@ -56,6 +56,10 @@ class Meter:
                 self._close_hours(at_ms)
         self._apply[type(event)](event)
 
+    def hear_bills(self, rerate: Callable[[ev.BillReceived], object]) -> None:
+        """Whoever has the books is told of real bills, which change nothing that is metered."""
+        self._apply[ev.BillReceived] = rerate
+
     def apply_all(self, events: Iterable[ev.LoggedEvent]) -> None:
         for event in events:
             self.apply(event)
@@ -144,10 +148,10 @@ class Meter:
         job = self.jobs.get(event.job_id)
         if job is None or job.fenced(event.attempt) is None:
             return
-        succeeded = isinstance(event, ev.AttemptSucceeded)
+        succeeded = type(event) is ev.AttemptSucceeded
         self._end(job, event.at_ms, lost=not succeeded)
         is_over = succeeded or job.was_stopped_on_purpose
-        if isinstance(event, ev.AttemptFailed):
+        if type(event) is ev.AttemptFailed:
             job.failures += 1
             is_over = is_over or job.failures > job.retries
         if is_over:
@@ -312,7 +316,7 @@ def _nothing_changes(event: ev.LoggedEvent) -> None:
     """What it says is of no account: nobody comes to hold more or less by it, and no price changes."""
 
 
-def _appliers(meter: Meter) -> dict[type, Callable[..., None]]:
+def _appliers(meter: Meter) -> dict[type, Callable[..., object]]:
     """Which method brings in which event."""
     return {
         ev.JobSubmitted: meter.submitted,

@@ -46,7 +46,8 @@ class NodeMeter:
     __slots__ = (
         *("id", "shape", "price", "rule", "clock_ms", "carry", "capacity", "flavor"),
         *("held", "kept", "idle", "empty_since_ms", "_journal", "_hour_end_ms"),
-        *("_gpu_milli", "_cpu_milli", "_memory_mib", "_taken", "_crowded", "_squeezed"),
+        *("_gpu_milli", "_gpus_milli", "_cpu_milli", "_memory_mib"),
+        *("_taken", "_crowded", "_squeezed"),
     )
 
     def __init__(self, node_id: str, shape: Pool, rule: SliceRule, journal: Journal) -> None:
@@ -66,7 +67,7 @@ class NodeMeter:
         self.flavor = shape.flavor
         self.idle = Holding(account_of(AccountKind.IDLE, shape.name), (), self.clock_ms)
         self._gpu_milli = [0] * shape.gpus_per_node
-        self._cpu_milli = self._memory_mib = self._taken = self._crowded = 0
+        self._gpus_milli = self._cpu_milli = self._memory_mib = self._taken = self._crowded = 0
         self._squeezed = False
         for holding in self.held.values():
             self._measure(holding)
@@ -228,22 +229,28 @@ class NodeMeter:
         for part in holding.parts:
             for gpu, milli in part.gpus:
                 before = held[gpu]
-                held[gpu] = before + milli
-                self._crowded += before <= MILLI < before + milli
+                held[gpu] = after = before + milli
+                if after > MILLI >= before:
+                    self._crowded += 1
+        gpus_milli, cpu_milli, memory_mib, _, _ = holding.rates
         self._taken += holding.full
-        self._cpu_milli += holding.cpu_milli
-        self._memory_mib += holding.memory_mib
+        self._gpus_milli += gpus_milli
+        self._cpu_milli += cpu_milli
+        self._memory_mib += memory_mib
 
     def _forget(self, holding: Holding) -> None:
         held = self._gpu_milli
         for part in holding.parts:
             for gpu, milli in part.gpus:
                 before = held[gpu]
-                held[gpu] = before - milli
-                self._crowded -= before - milli <= MILLI < before
+                held[gpu] = after = before - milli
+                if before > MILLI >= after:
+                    self._crowded -= 1
+        gpus_milli, cpu_milli, memory_mib, _, _ = holding.rates
         self._taken -= holding.full
-        self._cpu_milli -= holding.cpu_milli
-        self._memory_mib -= holding.memory_mib
+        self._gpus_milli -= gpus_milli
+        self._cpu_milli -= cpu_milli
+        self._memory_mib -= memory_mib
 
     def _share_out(self) -> None:
         """Work out anew what is left and, where holders are in each other's way, everybody's part."""
@@ -252,20 +259,21 @@ class NodeMeter:
             taken = self._squeeze()
         left = PARTS - taken
         shape, idle = self.shape, self.idle
-        cpu_milli = max(0, shape.cpu_milli - self._cpu_milli)
-        memory_mib = max(0, shape.memory_mib - self._memory_mib)
+        cpu_milli = shape.cpu_milli - self._cpu_milli
+        memory_mib = shape.memory_mib - self._memory_mib
+        if cpu_milli < 0 or memory_mib < 0:
+            cpu_milli, memory_mib = max(0, cpu_milli), max(0, memory_mib)
         idle.turn(self.clock_ms)
         if self.kept or self._crowded:
             gpus = tuple([MILLI - milli if milli < MILLI else 0 for milli in self._gpu_milli])
             free = Free(gpus, cpu_milli, memory_mib)
             for _, holding in sorted(self.kept.items()):
                 left, free = self._keep_of(holding, left, free)
-            idle.gpu_milli = sum(free.gpus)
+            gpus_milli = sum(free.gpus)
             cpu_milli, memory_mib = free.cpu_milli, free.memory_mib
         else:
-            idle.gpu_milli = shape.gpus_per_node * MILLI - sum(self._gpu_milli)
-        idle.part = idle.unshared = left
-        idle.cpu_milli, idle.memory_mib = cpu_milli, memory_mib
+            gpus_milli = shape.gpus_per_node * MILLI - self._gpus_milli
+        idle.rates = (gpus_milli, cpu_milli, memory_mib, left, left)
 
     def _squeeze(self) -> int:
         """Scale down who shares a GPU that is given out more than once, then all if they exceed the node."""
@@ -283,7 +291,8 @@ class NodeMeter:
         for holding, part in zip(held, parts, strict=True):
             if part != holding.part:
                 holding.turn(self.clock_ms)
-                holding.part = part
+                gpus_milli, cpu_milli, memory_mib, _, unshared = holding.rates
+                holding.rates = (gpus_milli, cpu_milli, memory_mib, part, unshared)
         self._squeezed = bool(self._crowded) or total > PARTS
         return sum(parts)
 
@@ -296,15 +305,16 @@ class NodeMeter:
             gpus = list(free.gpus)
             for gpu, milli in kept.gpus:
                 gpus[gpu] = max(0, gpus[gpu] - milli)
-            free = Free(
-                tuple(gpus), free.cpu_milli - kept.cpu_milli, free.memory_mib - kept.memory_mib
-            )
+            _, cpu_milli, memory_mib, _, _ = kept.rates
+            free = Free(tuple(gpus), free.cpu_milli - cpu_milli, free.memory_mib - memory_mib)
             parts.append(kept)
         asked = holding.parts
         holding.measure(tuple(parts))
         holding.parts = asked
-        holding.part = holding.unshared = min(left, holding.full)
-        return left - holding.part, free
+        gpus_milli, cpu_milli, memory_mib, full, _ = holding.rates
+        part = min(left, full)
+        holding.rates = (gpus_milli, cpu_milli, memory_mib, part, part)
+        return left - part, free
 
     def twin(self, journal: Journal) -> NodeMeter:
         """The same, for looking ahead without changing anything."""

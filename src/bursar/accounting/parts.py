@@ -38,17 +38,26 @@ class SliceRule(StrEnum):
     MEMORY = "memory"
 
 
+Rates = tuple[int, int, int, int, int]
+"""What somebody holds at one time, in the order of a volume: thousandths of GPUs and of CPUs, memory, the
+part of the node, and the part it would be without sharing. One value, because all of it is multiplied by
+time together, millions of times."""
+PART = 3
+"""Where the part of the node stands among the rates."""
+NO_RATES: Rates = (0, 0, 0, 0, 0)
+
+
 class TaskPart(NamedTuple):
     """What the tasks of one group hold on a node. ``beside`` is the part of CPUs or memory."""
 
     gpus: tuple[tuple[int, int], ...]
     """Thousandths of each GPU, by the GPU's number."""
-    part: int
     beside: int
-    unshared: int
-    gpu_milli: int
-    cpu_milli: int
-    memory_mib: int
+    rates: Rates
+
+    @property
+    def part(self) -> int:
+        return self.rates[PART]
 
 
 def part_of(task: Task, shape: Pool, rule: SliceRule) -> TaskPart:
@@ -79,15 +88,24 @@ def _part(
         memory_mib * PARTS // max(1, room_memory_mib),
     )
     whole = len(held) * PARTS // gpus if gpus else 0
-    return TaskPart(
-        gpus=held,
-        part=min(PARTS, max(beside, gpu_milli * PARTS // (gpus * MILLI) if gpus else 0)),
-        beside=beside,
-        unshared=max(min(PARTS, beside), whole),
-        gpu_milli=gpu_milli,
-        cpu_milli=cpu_milli,
-        memory_mib=memory_mib,
-    )
+    part = min(PARTS, max(beside, gpu_milli * PARTS // (gpus * MILLI) if gpus else 0))
+    unshared = max(min(PARTS, beside), whole)
+    return TaskPart(held, beside, (gpu_milli, cpu_milli, memory_mib, part, unshared))
+
+
+def together(parts: Sequence[TaskPart]) -> Rates:
+    """What several groups hold between them."""
+    if len(parts) == 1:
+        return parts[0].rates
+    gpu_milli = cpu_milli = memory_mib = part = unshared = 0
+    for one in parts:
+        gpu, cpu, memory, taken, alone = one.rates
+        gpu_milli += gpu
+        cpu_milli += cpu
+        memory_mib += memory
+        part += taken
+        unshared += alone
+    return gpu_milli, cpu_milli, memory_mib, part, unshared
 
 
 def squeezed_part(task: TaskPart, held_milli: Sequence[int], gpus_per_node: int) -> int:
@@ -114,15 +132,16 @@ def kept_of(task: TaskPart, free: Free, shape: Pool) -> TaskPart:
     """What a task that is not there yet could take of what is free now."""
     gpus = tuple((gpu, min(milli, free.gpus[gpu])) for gpu, milli in task.gpus)
     gpu_milli = sum(milli for _, milli in gpus)
-    cpu_milli = min(task.cpu_milli, free.cpu_milli)
-    memory_mib = min(task.memory_mib, free.memory_mib)
+    _, asked_cpu_milli, asked_memory_mib, _, _ = task.rates
+    cpu_milli = min(asked_cpu_milli, free.cpu_milli)
+    memory_mib = min(asked_memory_mib, free.memory_mib)
     beside = max(
         cpu_milli * PARTS // max(1, shape.cpu_milli),
         memory_mib * PARTS // max(1, shape.memory_mib),
     )
     of_gpus = gpu_milli * PARTS // (shape.gpus_per_node * MILLI) if gpus else 0
     part = max(beside, of_gpus)
-    return TaskPart(gpus, part, beside, part, gpu_milli, cpu_milli, memory_mib)
+    return TaskPart(gpus, beside, (gpu_milli, cpu_milli, memory_mib, part, part))
 
 
 def _slice_milli(model: GpuModel | None, profile: str, rule: SliceRule) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from bursar.accounting.axis import OF_JOBS, OF_PLACES, Axis, Dimension, Naming
 from bursar.accounting.books import GPU, USD, Books
+from bursar.accounting.cells import Cells
 from bursar.accounting.entry import AccountKind, kind_of, name_of
 from bursar.accounting.statement import OF_POOLS, PLATFORM
 from bursar.model.units import DAY_MS, HOUR_MS, MILLI
@@ -80,7 +81,7 @@ class _Cell:
             adjustment_micro_usd=self.sums[5],
             gpu_milli_ms=self.sums[_GPU],
             idle_gpu_milli_ms=self.sums[_IDLE_GPU],
-            jobs=len(self.jobs - {""}),
+            jobs=len(self.jobs) - ("" in self.jobs),
         )
 
 
@@ -117,20 +118,31 @@ def _add_jobs(books: Books, axes: Sequence[Axis], naming: Naming, cells: dict[Ke
             else naming.name_of_job(axis, queue, "")
             for axis in axes
         ]
-        if not by_job:
-            cell = _cell(cells, tuple(keys))
-            cell.sums[column] += sum([one[USD] for one in jobs.values()])
-            cell.sums[_GPU] += sum([one[GPU] for one in jobs.values()])
-            cell.jobs.update(jobs)
-            continue
-        names = {place: naming.names_of_jobs(axes[place], jobs) for place in by_job}
-        for number, (job_id, one) in enumerate(jobs.items()):
-            for place in by_job:
-                keys[place] = names[place][number]
-            cell = _cell(cells, tuple(keys))
-            cell.sums[column] += one[USD]
-            cell.sums[_GPU] += one[GPU]
-            cell.jobs.add(job_id)
+        if by_job:
+            names = [naming.names_of_jobs(axes[place], jobs) for place in by_job]
+            for theirs, group in _alike(jobs, names).items():
+                for place, name in zip(by_job, theirs, strict=True):
+                    keys[place] = name
+                _add_group(_cell(cells, tuple(keys)), column, group)
+        else:
+            _add_group(_cell(cells, tuple(keys)), column, jobs)
+
+
+def _alike(jobs: Cells, names: Sequence[Sequence[str]]) -> dict[Keys, Cells]:
+    """The jobs apart by their names, in the order in which those first come."""
+    found: dict[Keys, Cells] = {}
+    for theirs, (job_id, amounts) in zip(zip(*names, strict=True), jobs.items(), strict=True):
+        group = found.get(theirs)
+        if group is None:
+            group = found[theirs] = {}
+        group[job_id] = amounts
+    return found
+
+
+def _add_group(cell: _Cell, column: int, jobs: Cells) -> None:
+    cell.sums[column] += sum([one[USD] for one in jobs.values()])
+    cell.sums[_GPU] += sum([one[GPU] for one in jobs.values()])
+    cell.jobs.update(jobs)
 
 
 def _cell(cells: dict[Keys, _Cell], keys: Keys) -> _Cell:

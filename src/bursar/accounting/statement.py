@@ -11,13 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
 from bursar.accounting.books import CPU as CPU_TIME
 from bursar.accounting.books import GPU as GPU_TIME
-from bursar.accounting.books import Books, HourRow, market_of, model_of
+from bursar.accounting.books import USD, Books, HourRow, market_of, model_of
 from bursar.accounting.cells import Cells
-from bursar.accounting.entry import AccountKind, kind_of, name_of
+from bursar.accounting.entry import AccountKind, kind_of, made_of, name_of
 from bursar.accounting.parts import largest_remainder
 from bursar.accounting.tenant_tree import TenantTree
 from bursar.model.errors import UserError
@@ -29,6 +30,7 @@ PLATFORM = "(platform)"
 """Who bears what no tenant does."""
 
 CENT_MICRO = USD_MICRO // 100
+HALF_A_CENT = CENT_MICRO // 2
 SHARED = frozenset({AccountKind.IDLE, AccountKind.RESERVED})
 OF_POOLS = SHARED | {AccountKind.FOREIGN, AccountKind.ADJUSTMENT}
 
@@ -170,10 +172,10 @@ def _own_blocks(
         held = used[flavor, queue]
         held[0] += sum([cell[GPU_TIME] for cell in cells.values()])
         held[1] += sum([cell[CPU_TIME] for cell in cells.values()])
-        lines = [(job_id, *cells[job_id][:CPU_TIME]) for job_id in sorted(cells)]
-        lines = [line for line in lines if line[1] or line[2]]
-        if lines:
-            job_ids, micro_usd, gpu_milli_ms = zip(*lines, strict=True)
+        job_ids = sorted([one for one, cell in cells.items() if cell[USD] or cell[GPU_TIME]])
+        if job_ids:
+            micro_usd = [cells[job_id][USD] for job_id in job_ids]
+            gpu_milli_ms = [cells[job_id][GPU_TIME] for job_id in job_ids]
             block = Block(kind_of(account), flavor, queue, job_ids, micro_usd, gpu_milli_ms)
             yield (pool, flavor), block
 
@@ -294,10 +296,10 @@ def _lines(blocks: Sequence[Block], total_cents: int) -> list[Line]:
     lines: list[Line] = []
     for kind, flavor, queue, job_ids, micro_usd, gpu_milli_ms in blocks:
         model, market = model_of(flavor), market_of(flavor)
-        each = zip(job_ids, micro_usd, gpu_milli_ms, strict=True)
+        each = zip(job_ids, micro_usd, gpu_milli_ms, islice(cents, len(job_ids)), strict=True)
         lines += [
-            Line(kind, model, market, queue, job_id, usd, gpu, next(cents))
-            for job_id, usd, gpu in each
+            made_of(Line, (kind, model, market, queue, job_id, usd, gpu, some))
+            for job_id, usd, gpu, some in each
         ]
     return lines
 
@@ -330,12 +332,12 @@ def without_jobs(statement: Statement) -> Statement:
 
 def round_to_cents(micro_usd: int) -> int:
     """To the nearest cent, half a cent up."""
-    return (micro_usd + CENT_MICRO // 2) // CENT_MICRO
+    return (micro_usd + HALF_A_CENT) // CENT_MICRO
 
 
 def cents_of(amounts: Sequence[int], total_cents: int) -> list[int]:
     """Each amount in cents; what is left over to the total goes to the largest."""
-    cents = [round_to_cents(amount) for amount in amounts]
+    cents = [(amount + HALF_A_CENT) // CENT_MICRO for amount in amounts]
     if cents:
         sizes = [abs(amount) for amount in amounts]
         cents[sizes.index(max(sizes))] += total_cents - sum(cents)

@@ -123,7 +123,4 @@ async def excerpt(
 
 async def tags_of(call: Call, books: Books) -> Mapping[str, JobTag]:
     """Whose the jobs in the books are."""
-    ids: set[str] = set()
-    for _, jobs in books.job_groups():
-        ids.update(jobs)
-    return await call.desk.read(call.desk.plane.reader.tags, ids - {""})
+    return await call.desk.read(call.desk.plane.reader.tags, books.job_ids())

@@ -10,6 +10,7 @@ from bursar.accounting.budget_keeper import BudgetKeeper
 from bursar.accounting.carried_meter import CarriedMeter
 from bursar.accounting.ledger import Ledger
 from bursar.accounting.spending import Spending
+from bursar.control.collector import seldom_collecting
 from bursar.model.calendar import month_before, period_around
 from bursar.model.event import LoggedEvent
 from bursar.model.plain_values import from_plain, to_plain
@@ -78,8 +79,9 @@ class LiveBooks:
         """From the log alone: where a snapshot carries no books, and to prove those that are carried."""
         fresh = LiveBooks()
         if up_to:
-            for recorded in reader.events(limit=up_to):
-                fresh.apply(recorded.event)
+            with seldom_collecting():
+                for recorded in reader.events(limit=up_to):
+                    fresh.apply(recorded.event)
         return fresh
 
 

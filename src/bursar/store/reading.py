@@ -214,16 +214,26 @@ class SqlReader:
     # -- the rest --------------------------------------------------------------------------------
 
     def tags(self, job_ids: Collection[str]) -> Mapping[str, JobTag]:
-        """Whose these jobs are and what they are called; those that are not known are left out."""
+        """Whose these jobs are and what they are called; those that are not known are left out.
+
+        Jobs that are alike in this share one tag: a month has hundreds of thousands of jobs.
+        """
         named = select(jobs.c.id, jobs.c.name, jobs.c.owner, origins.c.labels).outerjoin(
             origins, origins.c.id == jobs.c.origin
         )
         found: dict[str, JobTag] = {}
+        shared: dict[tuple[str, str, str | None], JobTag] = {}
         with self.reading() as connection:
             for some in in_parts(sorted(job_ids)):
-                for one in connection.execute(named.where(jobs.c.id.in_(some))):
-                    labels = words_of(one.labels) if one.labels else {}
-                    found[one.id] = JobTag(owner=one.owner, name=one.name, labels=labels)
+                for job_id, name, owner, text in connection.execute(
+                    named.where(jobs.c.id.in_(some))
+                ):
+                    tag = shared.get((owner, name, text))
+                    if tag is None:
+                        labels = words_of(text) if text else {}
+                        tag = JobTag(owner=owner, name=name, labels=labels)
+                        shared[owner, name, text] = tag
+                    found[job_id] = tag
         return found
 
     def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None:

@@ -65,6 +65,7 @@ def slurm_usage(fleet: str, since: str | None, until: str | None) -> UsageReport
 
     from bursar.accounting.ledger import Ledger
     from bursar.config import read_fleet
+    from bursar.control.collector import seldom_collecting
     from bursar.engines.slurm.governed.history import ask_sacct, history_of, read_runs
     from bursar.engines.slurm.governed.render import slurm_cluster
     from bursar.model.event import FleetDeclared
@@ -92,8 +93,9 @@ def slurm_usage(fleet: str, since: str | None, until: str | None) -> UsageReport
     ledger.apply(
         FleetDeclared(at_ms=began_ms, fleet=machines, tenants=tenants, policies=file.policies)
     )
-    for event in history.events:
-        ledger.apply(event)
+    with seldom_collecting():
+        for event in history.events:
+            ledger.apply(event)
     ledger.meter.close(max(int(time.time() * 1_000), ledger.meter.now_ms))
     return _report(ledger.books, history, frozenset(ours), (began_ms, ledger.meter.now_ms))
 
