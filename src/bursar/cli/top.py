@@ -23,7 +23,7 @@ from bursar.cli.parsers import (
 from bursar.cli.queue import ACTIVE, LISTING, one_shape
 from bursar.cli.safe_text import one_line
 from bursar.cli.session import connect, still_at
-from bursar.model.units import MILLI, write_usd
+from bursar.model.units import MILLI, counted, write_usd
 
 if TYPE_CHECKING:
     from bursar.cli.parsers import Subparsers
@@ -110,7 +110,8 @@ def _draw(parsed: argparse.Namespace, picture: dict[str, Any]) -> None:
     if parsed.output != CSV:
         for pool in picture["pools"]:
             print(pool_line(pool))
-        print(f"{picture['running']} jobs run for {write_usd(picture['micro_usd_per_hour'])}/h\n")
+        running = "1 job runs" if picture["running"] == 1 else f"{picture['running']:,} jobs run"
+        print(f"{running} for {write_usd(picture['micro_usd_per_hour'])}/h\n")
     print_rows(parsed, LISTING, jobs)
 
 
@@ -120,6 +121,6 @@ def pool_line(pool: dict[str, Any]) -> str:
     used = pool["used_milli"] / MILLI
     part = min(1.0, used / in_all) if in_all else 0.0
     filled = round(part * BAR)
-    down = f", {pool['nodes_down']} nodes lost" if pool["nodes_down"] else ""
+    down = f", {counted(pool['nodes_down'], 'node')} lost" if pool["nodes_down"] else ""
     bar = "#" * filled + "." * (BAR - filled)
     return f"{one_line(pool['pool']):<16} [{bar}] {used:g} of {in_all} GPUs in use{down}"

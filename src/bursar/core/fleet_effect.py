@@ -19,6 +19,7 @@ from bursar.model.policy import Policies
 from bursar.model.reason import write_amount
 from bursar.model.reshape import reshaped
 from bursar.model.tenant import FlavorResource, Tenant
+from bursar.model.units import counted
 
 
 class Declaration(Protocol):
@@ -56,7 +57,8 @@ class Effects:
         jobs = {job for node in busy for job in self.jobs_on[node]}
         if not jobs:
             return ""
-        return f"{_jobs(len(jobs))} on {len(busy):,} of these nodes would be stopped and wait again"
+        stopped = counted(len(jobs), "job")
+        return f"{stopped} on {len(busy):,} of these nodes would be stopped and wait again"
 
 
 def effects_of(old: Declaration, new: Declaration, state: FleetState) -> Effects:
@@ -75,10 +77,6 @@ def effects_of(old: Declaration, new: Declaration, state: FleetState) -> Effects
         never_again=tuple(lost),
         could_run=could_run,
     )
-
-
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"
 
 
 # -- places ----------------------------------------------------------------------------------------

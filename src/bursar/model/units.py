@@ -52,6 +52,11 @@ def write_usd(amount_micro_usd: int) -> str:
     return f"{sign}${amount / USD_MICRO:,.2f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 job``, ``2 jobs``, ``12,000 GPUs``."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def write_gpus(gpu_milli: int) -> str:
     """Whole GPUs without decimals, fractions with as many as they need."""
     whole, rest = divmod(gpu_milli, MILLI)

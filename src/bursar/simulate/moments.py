@@ -13,7 +13,7 @@ from bursar.model.decision import Hold
 from bursar.model.gpu import Layout
 from bursar.model.job import JobSpec, MigSlice, MpsShare, WholeGpus
 from bursar.model.reason import NoRoom
-from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
+from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, counted
 
 NODES_NAMED = 4
 
@@ -63,7 +63,7 @@ def write_size(spec: JobSpec) -> str:
     for group in spec.groups:
         match group.gpu:
             case WholeGpus(count=count):
-                text = "1 GPU" if count == 1 else f"{count} GPUs"
+                text = counted(count, "GPU")
             case MigSlice(profile=profile):
                 text = f"a {profile} slice"
             case MpsShare(percent=percent):

@@ -9,7 +9,7 @@ from textwrap import wrap
 from bursar.core.state import FleetState
 from bursar.model.decision import Hold
 from bursar.model.tenant import GPU, Quota
-from bursar.model.units import HOUR_MS, write_duration, write_gpus, write_usd
+from bursar.model.units import HOUR_MS, counted, write_duration, write_gpus, write_usd
 from bursar.simulate.loop import Simulation, Step
 from bursar.simulate.moments import Moment, Weight, time_of_day, write_reasons, write_size
 from bursar.simulate.report import Report, TeamReport
@@ -204,7 +204,7 @@ def _introduce(state: FleetState) -> Iterator[Line]:
         spec = pool.spec
         model = spec.gpu_model.name if spec.gpu_model else "no GPU"
         each = write_usd(spec.node_micro_usd_per_hour // max(1, spec.gpus_per_node))
-        size = f"{len(pool.nodes)} nodes x {spec.gpus_per_node} {model}"
+        size = f"{counted(len(pool.nodes), 'node')} x {spec.gpus_per_node} {model}"
         yield Line(text=f"  pool {name}: {size}, {spec.market}, {each} a GPU-hour")
     for name, tenant in sorted(state.tenants.items()):
         if not tenant.is_queue:

@@ -15,6 +15,7 @@ from bursar.core.check.upkeep import StateDrift, state_faults
 from bursar.core.state import FleetState
 from bursar.model.decision import Decision
 from bursar.model.errors import BrokenInvariant
+from bursar.model.units import counted
 
 Fault = RoomFault | OrderFault | OverQuota | BudgetFault | AnswerFault | StateDrift
 
@@ -59,5 +60,5 @@ def require_sound(
     lines = [f"- {fault}" for fault in faults[:SHOWN_FAULTS]]
     if len(faults) > SHOWN_FAULTS:
         lines.append(f"- and {len(faults) - SHOWN_FAULTS} more")
-    number = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    number = counted(len(faults), "fault")
     raise BrokenInvariant(f"{number} in {len(decisions)} decisions:\n" + "\n".join(lines))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from bursar.model.units import counted
 from bursar.simulate.measures.rows import write_count, write_time
 from bursar.simulate.measures.series import Series
 from bursar.simulate.measures.summary import Summary
@@ -101,8 +102,8 @@ def _describe(run: Run) -> str:
     jobs, gpus = run.summary.outcomes, run.series.gpus
     most = max(gpus, default=0.0)
     return (
-        f"{write_count(jobs.submitted)} jobs of {len(run.summary.teams)} teams "
-        f"on up to {write_count(most)} GPUs, {write_time(run.summary.makespan_ms)} from the first "
+        f"{counted(jobs.submitted, 'job')} of {counted(len(run.summary.teams), 'team')} "
+        f"on up to {counted(round(most), 'GPU')}, {write_time(run.summary.makespan_ms)} from the first "
         f"submission to the last end; {write_count(jobs.succeeded)} ended well, "
         f"{write_count(jobs.failed)} failed, {write_count(jobs.cancelled)} were cancelled, "
         f"{write_count(jobs.unfinished)} did not finish"

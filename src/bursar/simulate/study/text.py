@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bursar.model.units import counted
 from bursar.simulate.measures import compare_table
 from bursar.simulate.measures.rows import (
     write_count,
@@ -32,7 +33,7 @@ def tell_run(outcome: RunOutcome) -> str:
     """One run: what it was, its numbers, its teams, and what is not in the numbers."""
     summary = outcome.summary
     lines = [
-        f"{outcome.source} on {outcome.fleet} ({outcome.gpus:,} GPUs), policy {outcome.policy}",
+        f"{outcome.source} on {outcome.fleet} ({counted(outcome.gpus, 'GPU')}), policy {outcome.policy}",
         "",
         *compare_table([summary]).splitlines()[1:],
     ]
