@@ -41,9 +41,8 @@ test: $(READY) beside ## run the tests that need pip packages only
 	@$(PYTEST) -m "not real"
 	@echo "left out: tests against a real PostgreSQL, PyTorch, Lightning, Hugging Face, TensorFlow, Slurm and FOCUS validator; 'make test-full' installs and runs them"
 
-# One more worker than processors: tests of real parts wait for other processes a third of the time.
 test-full: $(READY) real-parts beside ## run every test, real parts included
-	@$(PYTEST) -n $$(($$(nproc) + 1))
+	@$(PYTEST)
 
 check: check-format check-lint check-types check-tidy check-pure ## format, lint, types, tidy, pure-layer tests
 	@echo "check: all good"
