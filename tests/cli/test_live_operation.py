@@ -53,7 +53,7 @@ def test_gpus_by_pool_and_one_by_one(here: Live) -> None:
     assert [row["holders"][0]["queue"] for row in hidden] == ["another tenant"]
     top = here.ada.run("top")
     assert "1 of 8 GPUs in use" in top.out and job in top.out
-    assert "1 jobs run for $0.35/h" in top.out
+    assert "1 job runs for $0.35/h" in top.out
     assert here.ada.run("top", "--json").json()["running"] == 1
     assert here.ada.run("cancel", job).code == 0
 
