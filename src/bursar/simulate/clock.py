@@ -16,7 +16,6 @@ from bursar.model.event import Event
 from bursar.simulate.faults import Outage
 
 AT_MS: Final = 0
-NUMBER: Final = 1
 WHAT: Final = 2
 Entry = list[Any]
 """One thing to come: when, the how-manieth it is, and what; None once it has happened or been dropped.

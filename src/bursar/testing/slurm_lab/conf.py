@@ -108,7 +108,11 @@ def _timers(plan: LabPlan) -> Iterator[str]:
 def _scheduling(plan: LabPlan) -> Iterator[str]:
     yield "SchedulerType=sched/backfill"
     yield "SlurmctldParameters=preempt_send_user_signal"
-    yield f"SchedulerParameters={plan.scheduler}"
+    yield (
+        "SchedulerParameters=bf_interval=2,bf_continue,bf_max_job_test=1000,bf_resolution=10,"
+        "bf_window=10080,sched_interval=2,default_queue_depth=1000,batch_sched_delay=0,"
+        "preempt_youngest_first"
+    )
     yield "SelectType=select/cons_tres"
     yield "SelectTypeParameters=CR_CPU_Memory"
     yield "GresTypes=gpu,shard"

@@ -86,13 +86,6 @@ def every_kind() -> tuple[LabNode, ...]:
     )
 
 
-SCHEDULER = (
-    "bf_interval=2,bf_continue,bf_max_job_test=1000,bf_resolution=10,bf_window=10080,sched_interval=2,"
-    "default_queue_depth=1000,batch_sched_delay=0,preempt_youngest_first"
-)
-"""``SchedulerParameters`` under which tests need not wait long for Slurm's decisions."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabPlan:
     """Everything about a lab that may differ.
@@ -113,7 +106,6 @@ class LabPlan:
     rest: bool = True
     enforce: str = ""
     """``AccountingStorageEnforce``: ``associations,limits,qos`` for a governed cluster, or nothing."""
-    scheduler: str = SCHEDULER
     preempt: str = "PreemptType=preempt/none"
     slurm_conf: tuple[str, ...] = ()
     sacctmgr: tuple[tuple[str, ...], ...] = ()
