@@ -169,7 +169,7 @@ def test_outages_happen_only_while_something_else_goes_on() -> None:
     clock = Clock([NodeLost(at_ms=12, node="x")], outages)
     seen = []
     while clock.advance():
-        seen += [(clock.now_ms, type(what)) for what in clock.due()]
+        seen += [(clock.now_ms, type(what)) for what in iter(clock.next_due, None)]
     assert seen == [(5, Outage), (10, Outage), (12, NodeLost)]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from bursar.core.eviction import Evictable
 from bursar.core.journal import Journal
 from bursar.core.line import JobRecord, KindLine
-from bursar.core.search import Room, Search
+from bursar.core.search import NOTHING_KEPT, Room, Search
 from bursar.core.shape import Counts, PoolFit
 from bursar.core.state import FleetState
 from bursar.model.attempt import Placement, Task
@@ -55,10 +54,6 @@ def credits_of(
 def of_flavor(request: Mapping[FlavorResource, int], flavor: str) -> Mapping[FlavorResource, int]:
     """What one part of a mixed gang takes: its parts have different flavors."""
     return {fr: amount for fr, amount in request.items() if fr[0] == flavor}
-
-
-NO_DEMAND: Final[Mapping[str, int]] = {}
-NOTHING_KEPT: Final[Mapping[str, int]] = {}
 
 
 class Draft:
@@ -112,18 +107,13 @@ class Draft:
 
     def search(self, record: JobRecord, fit: PoolFit) -> Search:
         """A try at placing a job that respects the reservations made so far."""
-        state = self.state
-        policies = state.policies
-        return Search(
-            self.journal,
-            record.id,
-            self.now_ms + record.run_ms,
-            policies.placement,
-            state.mix,
-            self._kept_in(fit) if self.reserved else NOTHING_KEPT,
-            self._demand_of(record) if record.line.plan.has_slices else NO_DEMAND,
-            policies.placement_seed,
-        )
+        state, end_ms = self.state, self.now_ms + record.run_ms
+        search = Search(self.journal, state.mix, state.policies, holder=record.id, end_ms=end_ms)
+        if self.reserved:
+            search.reserved = self._kept_in(fit)
+        if record.line.plan.has_slices:
+            search.demand = self._demand_of(record)
+        return search
 
     def _kept_in(self, fit: PoolFit) -> Mapping[str, int]:
         """The nodes of a fit that are kept for others, and from when on."""

@@ -42,6 +42,8 @@ class LineBook:
         self.active: dict[LineKey, KindLine] = {}
         self._pools = pools
         self._policies = policies
+        self._order = policies.order
+        self._unknown_run_ms = policies.backfill.unknown_run_time_ms
         self._limited: Collection[FlavorResource] = ()
         self._plans: dict[Shape, ShapePlan] = {}
         self._plans_made = 0
@@ -75,11 +77,11 @@ class LineBook:
             self.steered[record.id] = record
         line = record.line = self._line_for(record, run_ms, record.id if steered else "")
         line.members += 1
-        record.run_ms = run_ms or self._policies.backfill.unknown_run_time_ms
+        record.run_ms = run_ms or self._unknown_run_ms
         if self._experience is not None:
             peers = self._peers_of(record, self._experience)
             record.prospect = self._experience.prospect(peers)
-        record.rank = rank_of(record, self._policies.order, record.submitted_at_ms)
+        record.rank = rank_of(record, self._order, record.submitted_at_ms)
 
     def delist(self, record: JobRecord) -> None:
         """Undo ``enlist``: a line goes with its last job; plans are kept while they are few."""
@@ -165,7 +167,7 @@ class LineBook:
         )
         plan = self._plans.get(shape)
         if plan is None:
-            plan = ShapePlan(self._plans_made, shape, self._policies.backfill.unknown_run_time_ms)
+            plan = ShapePlan(self._plans_made, shape, self._unknown_run_ms)
             self._plans_made += 1
             plan.room_key = room_key = self._room_key(shape)
             plan.places = self._places.setdefault(room_key, plan.places)

@@ -9,6 +9,7 @@ through the journal, so that the next task and the next job see it; who does not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from bursar.core.chance import shuffled_ranks
 from bursar.core.gang import GangPlacer
@@ -31,6 +32,10 @@ from bursar.core.shape import Counts, PoolFit, ShapePlan
 from bursar.model.attempt import ShareUse
 from bursar.model.job import MpsShare, TaskGroup
 from bursar.model.policy import PlacementPolicy
+
+# Members of an enum are looked up by a method of the enum; names of this module cost nothing.
+_RANDOM: Final = PlacementPolicy.RANDOM
+_ROOM_FOR_ALL: Final = PlacementPolicy.ROOM_FOR_ALL
 
 Candidate = tuple[int, int, str, PoolFit, NodeState]
 """A node's rank, its id for ties, and where it is."""
@@ -56,7 +61,7 @@ def find_across(fits: Sequence[PoolFit], search: Search) -> tuple[PoolFit, Room]
     """
     scorer = scorer_for(search.policy, search.mix)
     shape = _shape_for(fits[0].plan, scorer)
-    if search.policy is PlacementPolicy.RANDOM:
+    if search.policy is _RANDOM:
         best = _by_chance(fits, shape, search, scorer)
     else:
         best = None
@@ -80,7 +85,7 @@ def _shape_for(plan: ShapePlan, scorer: Scorer) -> TaskShape:
 
 
 def _fullest_is_best(pool: PoolState, search: Search) -> bool:
-    return search.policy is PlacementPolicy.ROOM_FOR_ALL and not search.mix.crowds(pool.spec)
+    return search.policy is _ROOM_FOR_ALL and not search.mix.crowds(pool.spec)
 
 
 def _find_fullest(fit: PoolFit, search: Search) -> Room | None:
@@ -183,7 +188,7 @@ def _gpu_for(node: NodeState, group: TaskGroup, search: Search) -> int | None:
     share = group.gpu
     if not isinstance(share, MpsShare):
         return None
-    if search.policy is not PlacementPolicy.RANDOM:
+    if search.policy is not _RANDOM:
         return best_gpu(node, group, scorer_for(search.policy, search.mix))
     gpus = [gpu for gpu in range(len(node.devices)) if free_part(node, gpu, share)]
     drawn = shuffled_ranks(len(gpus), search.seed, f"{search.holder}/gpu")

@@ -35,6 +35,7 @@ class PoolState:
     """
 
     __slots__ = (
+        "_by_gpus",
         "_index",
         "_tree",
         "buckets",
@@ -54,6 +55,7 @@ class PoolState:
 
     def __init__(self, spec: Pool, topology_levels: tuple[str, ...] = ()) -> None:
         self.spec = spec
+        self._by_gpus = spec.gpus_per_node > 0
         self.interruptions_per_million_hours = spec.interruptions_per_million_hours
         self.levels = (*topology_levels, NODE_LEVEL)
         self._tree: TopologyTree | None = None
@@ -99,7 +101,7 @@ class PoolState:
             self._index.note(node)
         if not node.up or node.closed_for is not None or node.avoided:
             place = OUT_OF_INDEX
-        elif self.spec.gpus_per_node:
+        elif self._by_gpus:
             place = node.free_gpus
         else:
             place = self._bucket_by_cpu(node)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
 from bursar.core.journal import Journal
 from bursar.core.mix import WorkloadMix
@@ -12,7 +13,10 @@ from bursar.core.pool import PoolState
 from bursar.model.attempt import Placement, ShareUse, SliceUse, Task
 from bursar.model.gpu import Layout
 from bursar.model.job import TaskGroup, WholeGpus
-from bursar.model.policy import PlacementPolicy
+from bursar.model.policy import Policies
+
+NO_DEMAND: Final[Mapping[str, int]] = {}
+NOTHING_KEPT: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,6 @@ class Room:
     anchors: tuple[Task, ...] = ()
 
 
-@dataclass(slots=True)
 class Search:
     """One try at placing a job: for whom, until when, and around which reservations.
 
@@ -49,18 +52,36 @@ class Search:
     plain task need not be written down.
     """
 
-    journal: Journal
-    holder: str
-    end_ms: int
-    policy: PlacementPolicy
-    mix: WorkloadMix
-    reserved: Mapping[str, int]
-    demand: Mapping[str, int]
-    seed: int
-    is_last: bool = False
-    met_reservation: bool = False
-    tasks_that_fit: int = 0
-    cuts: list[Cut] = field(default_factory=list)
+    __slots__ = (
+        "cuts",
+        "demand",
+        "end_ms",
+        "holder",
+        "is_last",
+        "journal",
+        "met_reservation",
+        "mix",
+        "policy",
+        "reserved",
+        "seed",
+        "tasks_that_fit",
+    )
+
+    def __init__(
+        self, journal: Journal, mix: WorkloadMix, policies: Policies, *, holder: str, end_ms: int
+    ) -> None:
+        self.journal = journal
+        self.mix = mix
+        self.policy = policies.placement
+        self.seed = policies.placement_seed
+        self.holder = holder
+        self.end_ms = end_ms
+        self.reserved: Mapping[str, int] = NOTHING_KEPT
+        self.demand: Mapping[str, int] = NO_DEMAND
+        self.is_last = False
+        self.met_reservation = False
+        self.tasks_that_fit = 0
+        self.cuts: list[Cut] = []
 
     def allows(self, node: NodeState) -> bool:
         """Whether using a node until the end of this job delays nobody."""

@@ -32,6 +32,7 @@ from bursar.model import event as ev
 from bursar.model.attempt import Placement
 from bursar.model.decision import Hold, StopReason
 from bursar.model.errors import BrokenInvariant
+from bursar.model.event import AttemptFailed, AttemptPreempted, NodeLost
 from bursar.model.fleet import Cluster, Fleet, Node
 from bursar.model.job import OVER, JobState
 from bursar.model.lifecycle import LIVE, NEXT, next_state
@@ -270,9 +271,9 @@ class FleetState:
         record = self._fenced(event.job_id, event.attempt)
         if record is None:
             return
-        if isinstance(event, ev.AttemptFailed):
+        if isinstance(event, AttemptFailed):
             record.failures += 1
-        elif isinstance(event, ev.AttemptPreempted):
+        elif isinstance(event, AttemptPreempted):
             count_preemption(record, event.cause)
         self._end_attempt(record, type(event), event.at_ms)
 
@@ -339,7 +340,7 @@ class FleetState:
             record.line.leave(record)
 
     def _move(self, record: JobRecord, why: type) -> None:
-        if why is ev.AttemptFailed:
+        if why is AttemptFailed:
             retries_left = record.spec.retries - record.failures + 1
             record.state = next_state(record.state, why, retries_left, record)
             return
@@ -439,7 +440,7 @@ class FleetState:
             claimant.line.join(claimant)
         for holder in sorted(node.holders):
             if holder != FOREIGN:
-                self._end_attempt(self.jobs[holder], ev.NodeLost, event.at_ms)
+                self._end_attempt(self.jobs[holder], NodeLost, event.at_ms)
         del self.pool_of_node[event.node]
         self.notices.pop(event.node, None)
         pool.set_nodes([other for other in pool.nodes if other.id != event.node])

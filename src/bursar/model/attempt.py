@@ -1,5 +1,8 @@
 """One try at running a job, and exactly what it holds."""
 
+# mypy: disable-error-code="misc"
+# (Values that are made often write out their __init__, though they are frozen: see made_often.py.)
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -26,7 +29,7 @@ class ShareUse:
     memory_mib: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Task:
     """The tasks of one group on one node: how many, and every device they hold."""
 
@@ -40,8 +43,31 @@ class Task:
     memory_mib: int = 0
     disk_mib: int = 0
 
+    def __init__(
+        self,
+        *,
+        group: str,
+        node: str,
+        count: int,
+        gpus: tuple[int, ...] = (),
+        slices: tuple[SliceUse, ...] = (),
+        shares: tuple[ShareUse, ...] = (),
+        cpu_milli: int = 0,
+        memory_mib: int = 0,
+        disk_mib: int = 0,
+    ) -> None:
+        self.group = group
+        self.node = node
+        self.count = count
+        self.gpus = gpus
+        self.slices = slices
+        self.shares = shares
+        self.cpu_milli = cpu_milli
+        self.memory_mib = memory_mib
+        self.disk_mib = disk_mib
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Placement:
     """Where a gang runs: the tasks, the pool their GPUs are in, and what it costs an hour.
 
@@ -54,6 +80,21 @@ class Placement:
     tasks: tuple[Task, ...]
     micro_usd_per_hour: int
     anchors: Placement | None = field(default=None, metadata=LEFT_OUT)
+
+    def __init__(
+        self,
+        *,
+        pool: str,
+        flavor: str,
+        tasks: tuple[Task, ...],
+        micro_usd_per_hour: int,
+        anchors: Placement | None = None,
+    ) -> None:
+        self.pool = pool
+        self.flavor = flavor
+        self.tasks = tasks
+        self.micro_usd_per_hour = micro_usd_per_hour
+        self.anchors = anchors
 
     @property
     def parts(self) -> tuple[Placement, ...]:

@@ -1,5 +1,8 @@
 """What a cycle answers. An order acts; a hold says why not, in numbers, for every job of a kind."""
 
+# mypy: disable-error-code="misc"
+# (Values that are made often write out their __init__, though they are frozen: see made_often.py.)
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -33,13 +36,18 @@ class StopReason(StrEnum):
     """It goes on elsewhere: on steady capacity to meet its deadline, or on spot again to cost less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class StartJob:
     """Run this attempt of the job exactly there."""
 
     job_id: str
     attempt: int
     placement: Placement
+
+    def __init__(self, *, job_id: str, attempt: int, placement: Placement) -> None:
+        self.job_id = job_id
+        self.attempt = attempt
+        self.placement = placement
 
 
 made_often(StartJob)
@@ -108,7 +116,7 @@ class PartitionGpu:
     layout: tuple[MigInstance, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Hold:
     """Nothing starts for these jobs now, and this is every reason.
 
@@ -122,6 +130,23 @@ class Hold:
     reasons: tuple[Reason, ...]
     jobs: tuple[str, ...] = ()
 
+    def __init__(
+        self,
+        *,
+        kind: Kind,
+        head: str,
+        waiting: int,
+        reasons: tuple[Reason, ...],
+        jobs: tuple[str, ...] = (),
+    ) -> None:
+        self.kind = kind
+        self.head = head
+        self.waiting = waiting
+        self.reasons = reasons
+        self.jobs = jobs
+
+
+made_often(Hold)
 
 Order = StartJob | PreemptJob | StopJob | EvacuateJob | ClaimRoom | ReleaseRoom | PartitionGpu
 Decision = Order | Hold

@@ -1,5 +1,8 @@
 """Facts, in the past tense. Job state and bills are folds over them and can be rebuilt from them."""
 
+# mypy: disable-error-code="misc"
+# (Values that are made often write out their __init__, though they are frozen: see made_often.py.)
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class JobSubmitted:
     """A user's job was accepted. ``priority`` is its class's value at that moment.
 
@@ -27,6 +30,15 @@ class JobSubmitted:
     priority: int
     hold_micro_usd: int = 0
 
+    def __init__(
+        self, *, at_ms: int, job_id: str, spec: JobSpec, priority: int, hold_micro_usd: int = 0
+    ) -> None:
+        self.at_ms = at_ms
+        self.job_id = job_id
+        self.spec = spec
+        self.priority = priority
+        self.hold_micro_usd = hold_micro_usd
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled:
@@ -36,7 +48,7 @@ class JobCancelled:
     job_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptAssigned:
     """A place was promised to the job: from now on nobody else may have it."""
 
@@ -45,8 +57,14 @@ class AttemptAssigned:
     attempt: int
     placement: Placement
 
+    def __init__(self, *, at_ms: int, job_id: str, attempt: int, placement: Placement) -> None:
+        self.at_ms = at_ms
+        self.job_id = job_id
+        self.attempt = attempt
+        self.placement = placement
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptStarted:
     """The engine reports that its processes run."""
 
@@ -54,8 +72,13 @@ class AttemptStarted:
     job_id: str
     attempt: int
 
+    def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
+        self.at_ms = at_ms
+        self.job_id = job_id
+        self.attempt = attempt
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class CheckpointSaved:
     """All work up to this moment would survive a stop; the rest is known when the job said so."""
 
@@ -65,6 +88,23 @@ class CheckpointSaved:
     step: int | None = None
     save_ms: int | None = None
     size_bytes: int | None = None
+
+    def __init__(
+        self,
+        *,
+        at_ms: int,
+        job_id: str,
+        attempt: int,
+        step: int | None = None,
+        save_ms: int | None = None,
+        size_bytes: int | None = None,
+    ) -> None:
+        self.at_ms = at_ms
+        self.job_id = job_id
+        self.attempt = attempt
+        self.step = step
+        self.save_ms = save_ms
+        self.size_bytes = size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +158,7 @@ class PreemptionCause(StrEnum):
     """Nobody that we know of: it asked to be run again by its exit code."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptPreempted:
     """It stopped because it was told to. The job waits again, unless it was cancelled or expired.
 
@@ -131,14 +171,34 @@ class AttemptPreempted:
     exit: Exit | None = None
     cause: PreemptionCause = PreemptionCause.ORDER
 
+    def __init__(
+        self,
+        *,
+        at_ms: int,
+        job_id: str,
+        attempt: int,
+        exit: Exit | None = None,
+        cause: PreemptionCause = PreemptionCause.ORDER,
+    ) -> None:
+        self.at_ms = at_ms
+        self.job_id = job_id
+        self.attempt = attempt
+        self.exit = exit
+        self.cause = cause
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptSucceeded:
     """Its processes ended well."""
 
     at_ms: int
     job_id: str
     attempt: int
+
+    def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
+        self.at_ms = at_ms
+        self.job_id = job_id
+        self.attempt = attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

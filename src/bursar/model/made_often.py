@@ -4,14 +4,16 @@ The ``__init__`` that ``dataclass(frozen=True)`` writes must go around its own l
 name of the field, which takes several times as long as plain assignment. The one written here knows two
 shorter ways around. To whoever gets it, the value is as frozen as any other.
 
-It is a call behind the class and no decorator, so that the class can be compiled.
+It is a call behind the class and no decorator, so that the class can be compiled. Such a class writes out its
+``__init__`` as if it were not frozen: compiled, that one fills the fields in directly, in a twentieth of the
+time that a call of anything interpreted takes, and nothing here is needed.
 """
 
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, fields
 from functools import update_wrapper
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 MANY = 7
@@ -21,6 +23,8 @@ MANY = 7
 def made_often(frozen: type) -> None:
     """Give a frozen dataclass with slots, nothing but keywords and no ancestors a faster ``__init__``."""
     was: Any = frozen.__init__  # type: ignore[misc]
+    if not isinstance(was, FunctionType):
+        return
     every = fields(frozen)
     has_slots = type(frozen.__dict__[every[0].name]) is MemberDescriptorType
     fill = _opening if has_slots and len(every) >= MANY else _by_slot

@@ -104,30 +104,31 @@ class Clock:
         self.now_ms = at_ms
         return True
 
-    def due(self) -> Iterator[Event | Wake | Outage]:
-        """Everything of this instant: given events, then outages that begin, then what was pushed.
+    def next_due(self) -> Event | Wake | Outage | None:
+        """The next thing of this instant: given events, then outages that begin, then what was pushed.
 
         One at a time: what one event drops or adds within the instant is already respected when the
         next is drawn.
         """
         now_ms = self.now_ms
-        while self._given_ms == now_ms:
+        if self._given_ms == now_ms:
             given = self._next_given
-            assert given is not None
             self._draw_given()
-            yield given
-        while self._next_outage is not None and self._next_outage.at_ms == now_ms:
-            outage, self._next_outage = self._next_outage, next(self._outages, None)
-            yield outage
+            return given
+        outage = self._next_outage
+        if outage is not None and outage.at_ms == now_ms:
+            self._next_outage = next(self._outages, None)
+            return outage
         heap = self._heap
         while heap and heap[0][AT_MS] == now_ms:
             entry = heappop(heap)
-            what = entry[WHAT]
+            what: Event | Wake | None = entry[WHAT]
             if what is not None:
                 if type(what) is not Wake:
                     entry[WHAT] = None
                     self._events_ahead -= 1
-                yield what
+                return what
+        return None
 
     def _draw_given(self) -> None:
         given = self._next_given = next(self._given, None)

@@ -126,7 +126,7 @@ class Simulation:
         while clock.advance(alarms.next_ms() if self._someone_waits else NEVER_MS):
             woken = self._someone_waits and alarms.are_set and alarms.hear(clock.now_ms)
             events: list[Any] = []  # whoever hears of nothing is no event
-            for what in clock.due():
+            while (what := clock.next_due()) is not None:
                 kind = type(what)
                 hear = hearing.get(kind)
                 if hear is None:
