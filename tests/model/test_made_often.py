@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from pathlib import Path
 
 import pytest
 
+import bursar
 from bursar.model.made_often import MANY, made_often
+
+PACKAGE = Path(bursar.__file__).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,3 +96,46 @@ def test_many_fields_are_as_frozen_as_few() -> None:
         freight.number = 2  # type: ignore[misc]
     with pytest.raises(TypeError, match="number"):
         Freight()  # type: ignore[call-arg]
+
+
+def written_out() -> list[tuple[str, ast.ClassDef]]:
+    """Every class of the package that is made often and writes out its ``__init__``."""
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        calls = [one.value for one in tree.body if isinstance(one, ast.Expr)]
+        often = {ast.unparse(one) for one in calls if isinstance(one, ast.Call)}
+        found += [
+            (f"{file.relative_to(PACKAGE)}:{one.name}", one)
+            for one in tree.body
+            if isinstance(one, ast.ClassDef)
+            and f"made_often({one.name})" in often
+            and any(getattr(part, "name", "") == "__init__" for part in one.body)
+        ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "written", [one for _, one in written_out()], ids=[name for name, _ in written_out()]
+)
+def test_a_written_out_init_fills_in_each_field_and_nothing_else(written: ast.ClassDef) -> None:
+    declared = [one for one in written.body if isinstance(one, ast.AnnAssign)]
+    names = [ast.unparse(one.target) for one in declared]
+    init = next(one for one in written.body if isinstance(one, ast.FunctionDef))
+    taken = init.args.kwonlyargs
+    assert [(one.arg, ast.unparse(one.annotation or one)) for one in taken] == [
+        (name, ast.unparse(one.annotation)) for name, one in zip(names, declared, strict=True)
+    ]
+    assert [_default(one) for one in init.args.kw_defaults] == [_default(o.value) for o in declared]
+    assert [ast.unparse(one) for one in init.body] == [f"self.{name} = {name}" for name in names]
+
+
+def _default(value: ast.expr | None) -> str | None:
+    """What a field is when nothing is said; ``field(default=...)`` says it too."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+        value = next(one.value for one in value.keywords if one.arg == "default")
+    return None if value is None else ast.unparse(value)
+
+
+def test_some_classes_write_out_their_init() -> None:
+    assert len(written_out()) >= 10

@@ -7,6 +7,9 @@ waiting job has aged by a step. Whether anything follows
 is for the core to say. An alarm that is too many costs a cycle; one that is missing costs a job its time.
 """
 
+# mypy: disable-error-code="misc"
+# (Values that are made often write out their __init__, though they are frozen: see model/made_often.py.)
+
 from __future__ import annotations
 
 from bisect import bisect_left
@@ -31,6 +34,7 @@ from bursar.model.event import (
 )
 from bursar.model.job import JobState
 from bursar.model.lifecycle import LIVE
+from bursar.model.made_often import made_often
 from bursar.model.policy import OrderTerm, Policies, WithinQueue
 from bursar.model.units import MILLI
 
@@ -41,7 +45,7 @@ _LEAST_ATTAINED: Final = OrderTerm.LEAST_ATTAINED
 _LATER_IN_ORDER: Final = WithinQueue.LATER_IN_ORDER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Wake:
     """Nothing happens, but time alone may change a decision about this attempt (0: none yet)."""
 
@@ -49,6 +53,13 @@ class Wake:
     job_id: str
     attempt: int
 
+    def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
+        self.at_ms = at_ms
+        self.job_id = job_id
+        self.attempt = attempt
+
+
+made_often(Wake)
 
 QUIET: Final = frozenset({AttemptStarted, CheckpointSaved, AttemptResumed})
 """Events that give nobody room, quota or rank: no hold can end by them."""

@@ -6,6 +6,7 @@ runs, byte for byte.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -40,6 +41,7 @@ class Clock:
         "_next_given",
         "_next_outage",
         "_outages",
+        "_present",
         "_pushed",
         "now_ms",
     )
@@ -47,6 +49,7 @@ class Clock:
     def __init__(self, given: Iterable[Event], outages: Iterable[Outage] = ()) -> None:
         self.now_ms = 0
         self._heap: list[Entry] = []
+        self._present: deque[Entry] = deque()
         self._pushed = 0
         self._events_ahead = 0
         self._given: Iterator[Event] = iter(given)
@@ -62,17 +65,24 @@ class Clock:
         if at_ms < self.now_ms:
             raise BrokenInvariant(f"{event} lies before the present, {self.now_ms} ms")
         self._events_ahead += 1
-        self._pushed += 1
-        entry: Entry = [at_ms, self._pushed, event]
-        heappush(self._heap, entry)
-        return entry
+        return self._enter(at_ms, event)
 
     def set_alarm(self, wake: Wake) -> None:
         """Wake whoever waits at a time; nobody drops an alarm, it is found to be idle."""
         if wake.at_ms < self.now_ms:
             raise BrokenInvariant(f"{wake} lies before the present, {self.now_ms} ms")
+        self._enter(wake.at_ms, wake)
+
+    def _enter(self, at_ms: int, what: Event | Wake) -> Entry:
+        """What is to happen at once, as a start often is, comes last of its instant and needs no heap."""
+        if at_ms == self.now_ms:
+            entry: Entry = [at_ms, 0, what]
+            self._present.append(entry)
+            return entry
         self._pushed += 1
-        heappush(self._heap, [wake.at_ms, self._pushed, wake])
+        entry = [at_ms, self._pushed, what]
+        heappush(self._heap, entry)
+        return entry
 
     def drop(self, entry: Entry) -> None:
         """The event will not happen after all, if it has not happened yet."""
@@ -87,10 +97,12 @@ class Clock:
 
     def advance(self, alarm_ms: int = NEVER_MS) -> bool:
         """Go to the next instant at which there is anything, the alarm included; false: nothing is left."""
-        heap = self._heap
+        heap, present = self._heap, self._present
         while heap and heap[0][WHAT] is None:
             heappop(heap)
-        at_ms = self._given_ms
+        while present and present[0][WHAT] is None:
+            present.popleft()
+        at_ms = self.now_ms if present else self._given_ms
         if alarm_ms < at_ms:
             at_ms = alarm_ms
         if heap and heap[0][AT_MS] < at_ms:
@@ -119,9 +131,9 @@ class Clock:
         if outage is not None and outage.at_ms == now_ms:
             self._next_outage = next(self._outages, None)
             return outage
-        heap = self._heap
-        while heap and heap[0][AT_MS] == now_ms:
-            entry = heappop(heap)
+        heap, present = self._heap, self._present
+        while (in_heap := bool(heap) and heap[0][AT_MS] == now_ms) or present:
+            entry: Entry = heappop(heap) if in_heap else present.popleft()
             what: Event | Wake | None = entry[WHAT]
             if what is not None:
                 if type(what) is not Wake:
