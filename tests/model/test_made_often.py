@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
-from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
+from typing import Any
 
 import pytest
 
+from bursar.model.attempt import Placement, Task
+from bursar.model.decision import StartJob
+from bursar.model.event import (
+    AttemptAssigned,
+    AttemptPreempted,
+    AttemptStarted,
+    AttemptSucceeded,
+    CheckpointSaved,
+    JobSubmitted,
+)
 from bursar.model.made_often import MANY, made_often
+from bursar.simulate.trace import TraceJob
+
+WRITTEN_OUT: tuple[type[Any], ...] = (
+    AttemptAssigned,
+    AttemptPreempted,
+    AttemptStarted,
+    AttemptSucceeded,
+    CheckpointSaved,
+    JobSubmitted,
+    Placement,
+    StartJob,
+    Task,
+    TraceJob,
+)
+"""Those that are made by an ``__init__`` of their own once they are compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,3 +118,19 @@ def test_many_fields_are_as_frozen_as_few() -> None:
         freight.number = 2  # type: ignore[misc]
     with pytest.raises(TypeError, match="number"):
         Freight()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("kind", WRITTEN_OUT)
+def test_an_init_that_is_written_out_does_what_a_dataclass_would(kind: type[Any]) -> None:
+    """It runs only compiled: here it fills in a class that has the same fields and no lock."""
+    written = inspect.unwrap(kind.__init__)
+    if not inspect.isfunction(written):
+        pytest.skip("it is compiled; whole runs are compared instead")
+    names = [one.name for one in fields(kind)]
+    defaults = {one.name: one.default for one in fields(kind) if one.default is not MISSING}
+    assert written.__code__.co_varnames[1 : 1 + written.__code__.co_kwonlyargcount] == (*names,)
+    assert (written.__kwdefaults__ or {}) == defaults
+    given = {name: f"the {name}" for name in names}
+    filled: Any = type("Open", (), {"__slots__": names})()
+    written(filled, **given)
+    assert {name: getattr(filled, name) for name in names} == given

@@ -26,7 +26,7 @@ class ShareUse:
     memory_mib: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Task:
     """The tasks of one group on one node: how many, and every device they hold."""
 
@@ -40,8 +40,25 @@ class Task:
     memory_mib: int = 0
     disk_mib: int = 0
 
+    def __init__(
+        self,
+        *,
+        group: str,
+        node: str,
+        count: int,
+        gpus: tuple[int, ...] = (),
+        slices: tuple[SliceUse, ...] = (),
+        shares: tuple[ShareUse, ...] = (),
+        cpu_milli: int = 0,
+        memory_mib: int = 0,
+        disk_mib: int = 0,
+    ) -> None:
+        self.group, self.node, self.count, self.gpus, self.slices = group, node, count, gpus, slices  # type: ignore[misc]
+        self.shares, self.cpu_milli, self.memory_mib = shares, cpu_milli, memory_mib  # type: ignore[misc]
+        self.disk_mib = disk_mib  # type: ignore[misc]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Placement:
     """Where a gang runs: the tasks, the pool their GPUs are in, and what it costs an hour.
 
@@ -54,6 +71,18 @@ class Placement:
     tasks: tuple[Task, ...]
     micro_usd_per_hour: int
     anchors: Placement | None = field(default=None, metadata=LEFT_OUT)
+
+    def __init__(
+        self,
+        *,
+        pool: str,
+        flavor: str,
+        tasks: tuple[Task, ...],
+        micro_usd_per_hour: int,
+        anchors: Placement | None = None,
+    ) -> None:
+        self.pool, self.flavor, self.tasks = pool, flavor, tasks  # type: ignore[misc]
+        self.micro_usd_per_hour, self.anchors = micro_usd_per_hour, anchors  # type: ignore[misc]
 
     @property
     def parts(self) -> tuple[Placement, ...]:

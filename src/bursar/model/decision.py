@@ -33,13 +33,16 @@ class StopReason(StrEnum):
     """It goes on elsewhere: on steady capacity to meet its deadline, or on spot again to cost less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class StartJob:
     """Run this attempt of the job exactly there."""
 
     job_id: str
     attempt: int
     placement: Placement
+
+    def __init__(self, *, job_id: str, attempt: int, placement: Placement) -> None:
+        self.job_id, self.attempt, self.placement = job_id, attempt, placement  # type: ignore[misc]
 
 
 made_often(StartJob)

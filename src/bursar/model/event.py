@@ -14,7 +14,7 @@ from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class JobSubmitted:
     """A user's job was accepted. ``priority`` is its class's value at that moment.
 
@@ -27,6 +27,12 @@ class JobSubmitted:
     priority: int
     hold_micro_usd: int = 0
 
+    def __init__(
+        self, *, at_ms: int, job_id: str, spec: JobSpec, priority: int, hold_micro_usd: int = 0
+    ) -> None:
+        self.at_ms, self.job_id, self.spec, self.priority = at_ms, job_id, spec, priority  # type: ignore[misc]
+        self.hold_micro_usd = hold_micro_usd  # type: ignore[misc]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled:
@@ -36,7 +42,7 @@ class JobCancelled:
     job_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptAssigned:
     """A place was promised to the job: from now on nobody else may have it."""
 
@@ -45,8 +51,11 @@ class AttemptAssigned:
     attempt: int
     placement: Placement
 
+    def __init__(self, *, at_ms: int, job_id: str, attempt: int, placement: Placement) -> None:
+        self.at_ms, self.job_id, self.attempt, self.placement = at_ms, job_id, attempt, placement  # type: ignore[misc]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptStarted:
     """The engine reports that its processes run."""
 
@@ -54,8 +63,11 @@ class AttemptStarted:
     job_id: str
     attempt: int
 
+    def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
+        self.at_ms, self.job_id, self.attempt = at_ms, job_id, attempt  # type: ignore[misc]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class CheckpointSaved:
     """All work up to this moment would survive a stop; the rest is known when the job said so."""
 
@@ -65,6 +77,19 @@ class CheckpointSaved:
     step: int | None = None
     save_ms: int | None = None
     size_bytes: int | None = None
+
+    def __init__(
+        self,
+        *,
+        at_ms: int,
+        job_id: str,
+        attempt: int,
+        step: int | None = None,
+        save_ms: int | None = None,
+        size_bytes: int | None = None,
+    ) -> None:
+        self.at_ms, self.job_id, self.attempt, self.step = at_ms, job_id, attempt, step  # type: ignore[misc]
+        self.save_ms, self.size_bytes = save_ms, size_bytes  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +143,7 @@ class PreemptionCause(StrEnum):
     """Nobody that we know of: it asked to be run again by its exit code."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptPreempted:
     """It stopped because it was told to. The job waits again, unless it was cancelled or expired.
 
@@ -131,14 +156,29 @@ class AttemptPreempted:
     exit: Exit | None = None
     cause: PreemptionCause = PreemptionCause.ORDER
 
+    def __init__(
+        self,
+        *,
+        at_ms: int,
+        job_id: str,
+        attempt: int,
+        exit: Exit | None = None,
+        cause: PreemptionCause = PreemptionCause.ORDER,
+    ) -> None:
+        self.at_ms, self.job_id, self.attempt, self.exit = at_ms, job_id, attempt, exit  # type: ignore[misc]
+        self.cause = cause  # type: ignore[misc]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class AttemptSucceeded:
     """Its processes ended well."""
 
     at_ms: int
     job_id: str
     attempt: int
+
+    def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
+        self.at_ms, self.job_id, self.attempt = at_ms, job_id, attempt  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bursar.model.made_often import made_often
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class TraceJob:
     """One job of a trace. Times are milliseconds; ``submitted_ms`` counts from the trace's start.
 
@@ -36,6 +36,32 @@ class TraceJob:
     deadline_ms: int | None = None
     priority: int = 0
     outcome: str = ""
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        submitted_ms: int,
+        run_ms: int,
+        team: str = "all",
+        user: str = "",
+        name: str = "",
+        tasks: int = 1,
+        gpus: int = 0,
+        gpu_milli: int = 0,
+        gpu_models: tuple[str, ...] = (),
+        cpu_milli: int = 0,
+        memory_mib: int = 0,
+        expected_ms: int | None = None,
+        deadline_ms: int | None = None,
+        priority: int = 0,
+        outcome: str = "",
+    ) -> None:
+        self.job_id, self.submitted_ms, self.run_ms, self.team = job_id, submitted_ms, run_ms, team  # type: ignore[misc]
+        self.user, self.name, self.tasks, self.gpus = user, name, tasks, gpus  # type: ignore[misc]
+        self.gpu_milli, self.gpu_models, self.cpu_milli = gpu_milli, gpu_models, cpu_milli  # type: ignore[misc]
+        self.memory_mib, self.expected_ms, self.deadline_ms = memory_mib, expected_ms, deadline_ms  # type: ignore[misc]
+        self.priority, self.outcome = priority, outcome  # type: ignore[misc]
 
     @property
     def gpu_total_milli(self) -> int:
