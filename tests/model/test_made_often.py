@@ -20,7 +20,7 @@ from bursar.model.event import (
     CheckpointSaved,
     JobSubmitted,
 )
-from bursar.model.made_often import MANY, made_often
+from bursar.model.made_often import MANY, copies_of, made_often
 from bursar.simulate.trace import TraceJob
 
 WRITTEN_OUT: tuple[type[Any], ...] = (
@@ -134,3 +134,24 @@ def test_an_init_that_is_written_out_does_what_a_dataclass_would(kind: type[Any]
     filled: Any = type("Open", (), {"__slots__": names})()
     written(filled, **given)
     assert {name: getattr(filled, name) for name in names} == given
+
+
+def test_copies_differ_only_in_what_was_said() -> None:
+    first = Freight(number=1, labels=["a"], width=9)
+    copy_of = copies_of(first, "receiver", "number")
+    made = copy_of("b", 2)
+    assert made == replace(first, receiver="b", number=2)
+    assert type(made) is Freight
+    assert made.labels is first.labels
+    with pytest.raises(FrozenInstanceError):
+        made.number = 3  # type: ignore[misc]
+    with pytest.raises(TypeError, match="number"):
+        copy_of("b")
+
+
+def test_copies_of_one_value_are_not_those_of_another() -> None:
+    light, heavy = (copies_of(Parcel(number=0, weight=weight), "number") for weight in (1, 2))
+    assert (light(5), heavy(5)) == (
+        Parcel(number=5, weight=1, labels=[]),
+        Parcel(number=5, weight=2),
+    )
