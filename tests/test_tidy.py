@@ -36,6 +36,13 @@ RULES: tuple[Rule, ...] = (
 CORE = "src/bursar/core/fit.py"
 TEST = "tests/core/test_fit.py"
 
+
+def _written_out(keywords: str) -> str:
+    """A dataclass with the fields a to f whose own ``__init__`` takes these."""
+    fields = "".join(f"    {name}: int\n" for name in "abcdef")
+    return f"@dataclass(init=False)\nclass A:\n{fields}    def __init__(self, *, {keywords}): pass"
+
+
 # rule -> (path, text) of files it must report.
 BAD: dict[Rule, list[tuple[str, str]]] = {
     habits.python_files_parse: [(CORE, "x = 1\ny = = 2\n")],
@@ -79,6 +86,9 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
         (CORE, "class A:\n    def __init__(self, a, b, c, d, e, f): pass"),
         (CORE, "class A:\n    @staticmethod\n    def of(a, b, c, d, e, f): pass"),
         (CORE, "def f(a, b, c, d, *rest, **more): pass"),
+        (CORE, _written_out("a, b, c, d, e, g")),
+        (CORE, _written_out("a, b, c, d, e, f, g")),
+        (CORE, _written_out("a, b, c, d, e, f").replace("init=False", "frozen=True")),
     ],
     shape.names_say_what_things_are: [
         ("src/bursar/core/job_utils.py", ""),
@@ -146,6 +156,7 @@ GOOD: dict[Rule, list[tuple[str, str]]] = {
     shape.parameters_are_few: [
         (CORE, "class A:\n    def f(self, a, b, c, d, *, e): pass"),
         (CORE, "@dataclass\nclass A:\n" + "".join(f"    f{n}: int\n" for n in range(9))),
+        (CORE, _written_out("a, b, c, d, e, f")),
     ],
     shape.names_say_what_things_are: [
         ("src/bursar/store/database.py", "class Metadata: pass"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import bursar
-from bursar.model.made_often import MANY, made_often
+from bursar.model.made_often import MANY, copies_of, made_often
 
 PACKAGE = Path(bursar.__file__).parent
 
@@ -96,6 +96,17 @@ def test_many_fields_are_as_frozen_as_few() -> None:
         freight.number = 2  # type: ignore[misc]
     with pytest.raises(TypeError, match="number"):
         Freight()  # type: ignore[call-arg]
+
+
+def test_copies_differ_in_what_is_said_and_are_frozen() -> None:
+    first = Freight(number=1, labels=["a"], receiver="b")
+    copy_of = copies_of(first, "receiver", "number")
+    other = copy_of("c", 2)
+    assert other == replace(first, number=2, receiver="c")
+    assert type(other) is Freight
+    assert first == Freight(number=1, labels=["a"], receiver="b")
+    with pytest.raises(FrozenInstanceError):
+        other.number = 3  # type: ignore[misc]
 
 
 def written_out() -> list[tuple[str, ast.ClassDef]]:

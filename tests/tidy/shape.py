@@ -47,9 +47,15 @@ def files_are_short(source: Source) -> list[Finding]:
 
 
 def parameters_are_few(source: Source) -> list[Finding]:
-    """Five parameters, keyword-only ones included; self and cls are free."""
+    """Five parameters, keyword-only ones included; self and cls are free.
+
+    A dataclass may have any number of fields, and so may the ``__init__`` that it writes out itself.
+    """
     findings = []
+    written_out = _written_out(source)
     for function, in_class in _functions(source):
+        if function in written_out:
+            continue
         count = _parameter_count(function, in_class)
         if count > PARAMETERS:
             rule = f"{function.name}() takes {count} parameters, more than {PARAMETERS}"
@@ -89,6 +95,34 @@ def _parameter_count(function: Function, in_class: bool) -> int:
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
     )
     return count - 1 if in_class and not static else count
+
+
+def _written_out(source: Source) -> set[Function]:
+    """Every ``__init__`` that takes the fields of its dataclass by their names, and nothing else."""
+    found: set[Function] = set()
+    for one in source.nodes:
+        if not isinstance(one, ast.ClassDef) or not any(map(_leaves_init_out, one.decorator_list)):
+            continue
+        fields = [
+            part.target.id
+            for part in one.body
+            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+        ]
+        for part in one.body:
+            if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+                keywords = [argument.arg for argument in part.args.kwonlyargs]
+                if keywords == fields and _parameter_count(part, True) == len(fields):
+                    found.add(part)
+    return found
+
+
+def _leaves_init_out(decorator: ast.expr) -> bool:
+    """Whether this is ``@dataclass(..., init=False)``."""
+    return (
+        isinstance(decorator, ast.Call)
+        and ast.unparse(decorator.func) == "dataclass"
+        and any(ast.unparse(said) == "init=False" for said in decorator.keywords)
+    )
 
 
 def _banned_word(name: str) -> str | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
@@ -29,6 +30,7 @@ from bursar.model.job import (
     TaskGroup,
     WholeGpus,
 )
+from bursar.model.made_often import copies_of
 from bursar.model.policy import Policies
 from bursar.model.tenant import Tenant
 from bursar.model.units import MILLI
@@ -150,24 +152,27 @@ def as_scenario(
         submissions.guess = trace.guess
         events: Iterable[JobSubmitted] = submissions.of(trace.draw())
     else:
-        jobs = sorted(_once(trace, remarks), key=lambda job: job.submitted_ms)
+        jobs = sorted(_once(trace, remarks), key=attrgetter("submitted_ms"))
         events = tuple(submissions.of(jobs))
         run_ms = dict(submissions.run_ms.waiting)
     scenario = Scenario(fleet=fleet, tenants=tree, policies=policies, events=events, run_ms=run_ms)
     return TraceRun(scenario=scenario, remarks=remarks)
 
 
-def _once(trace: Trace, remarks: Remarks) -> Iterator[TraceJob]:
-    seen: set[str] = set()
-    for job in trace:
-        if job.job_id in seen:
+def _once(trace: Trace, remarks: Remarks) -> Iterable[TraceJob]:
+    """The jobs without those whose id is taken, of which a trace that was read has none."""
+    if len({job.job_id for job in trace.jobs}) == len(trace.jobs):
+        return trace.jobs
+    first: dict[str, TraceJob] = {}
+    for job in trace.jobs:
+        if job.job_id in first:
             problem = "its id stands in the trace before"
             remarks.left_out.append(
                 LeftOut(source=trace.source, job_id=job.job_id, problem=problem)
             )
         else:
-            seen.add(job.job_id)
-            yield job
+            first[job.job_id] = job
+    return first.values()
 
 
 # -- teams -----------------------------------------------------------------------------------------
@@ -224,6 +229,18 @@ class _Ask(NamedTuple):
     memory_mib: int
 
 
+_MakeSpec = Callable[[str, str, int | None, int | None, int | None, tuple[str, ...]], JobSpec]
+_DIFFERING: Final = (
+    "name",
+    "priority_class",
+    "expected_run_ms",
+    "max_run_ms",
+    "deadline_ms",
+    "alike",
+)
+"""In what jobs with the same ask may differ, in the order in which a ``_MakeSpec`` takes it."""
+
+
 class _Submissions:
     """Makes submissions of trace jobs; what an ask becomes is worked out once for all that share it."""
 
@@ -240,7 +257,8 @@ class _Submissions:
         self._queues = queues
         self._state = state
         self._remarks = remarks
-        self._groups: dict[tuple[object, ...], tuple[TaskGroup, ...] | str] = {}
+        self._makers: dict[tuple[object, ...], _MakeSpec | str] = {}
+        self._team_alone = {team: (team,) if team else () for team in queues}
         self._classes = _classes_by_value(state.policies)
         self.run_ms = RunTimesToCome()
         self.guess: Callable[[TraceJob], int] | None = None
@@ -248,11 +266,11 @@ class _Submissions:
     def of(self, jobs: Iterable[TraceJob]) -> Iterator[JobSubmitted]:
         run_times = self.run_ms.waiting
         for job in jobs:
-            groups = self._groups_of(job)
+            make = self._maker_of(job)
             if job.submitted_ms < 0 or job.run_ms < 0:
-                groups = _wrong_times(job)
-            if isinstance(groups, str):
-                left_out = LeftOut(source=self._source, job_id=job.job_id, problem=groups)
+                make = _wrong_times(job)
+            if isinstance(make, str):
+                left_out = LeftOut(source=self._source, job_id=job.job_id, problem=make)
                 self._remarks.left_out.append(left_out)
                 continue
             run_times[job.job_id] = job.run_ms or 1
@@ -261,30 +279,29 @@ class _Submissions:
             yield JobSubmitted(
                 at_ms=job.submitted_ms,
                 job_id=job.job_id,
-                spec=self._spec(job, groups),
+                spec=self._spec(job, make),
                 priority=job.priority,
             )
 
-    def _spec(self, job: TraceJob, groups: tuple[TaskGroup, ...]) -> JobSpec:
+    def _spec(self, job: TraceJob, make: _MakeSpec) -> JobSpec:
         mapping = self._mapping
         deadline_ms = job.deadline_ms
         if deadline_ms is not None and deadline_ms <= job.submitted_ms:
             deadline_ms = None
-        alike = (job.team, job.user, job.name) if job.user or job.name else (job.team,)
-        return JobSpec(
-            name=job.name or job.job_id,
-            queue=self._queues[job.team],
-            groups=groups,
-            priority_class=self._classes.get(job.priority, self._classes[None]),
-            preemptible=mapping.preemptible,
-            expected_run_ms=self._told_ms(job, mapping.estimate),
-            max_run_ms=self._told_ms(job, _WRITTEN) if mapping.limits else None,
-            deadline_ms=deadline_ms,
-            constraints=mapping.constraints,
-            checkpoint=mapping.checkpoint,
-            retries=mapping.retries,
-            alike=alike if all(alike) else tuple(filter(None, alike)),
+        return make(
+            job.name or job.job_id,
+            self._classes.get(job.priority, self._classes[None]),
+            self._told_ms(job, mapping.estimate),
+            self._told_ms(job, _WRITTEN) if mapping.limits else None,
+            deadline_ms,
+            self._alike_of(job),
         )
+
+    def _alike_of(self, job: TraceJob) -> tuple[str, ...]:
+        """Whose earlier jobs tell how long it runs; one value for all of whom only the team is known."""
+        if not job.user and not job.name:
+            return self._team_alone[job.team]
+        return tuple(filter(None, (job.team, job.user, job.name)))
 
     def _told_ms(self, job: TraceJob, estimate: Estimate) -> int | None:
         if estimate is _WRITTEN:
@@ -300,8 +317,8 @@ class _Submissions:
         if job.deadline_ms is not None and job.deadline_ms <= job.submitted_ms:
             self._remarks.count("had passed their deadline when submitted, run without one")
 
-    def _groups_of(self, job: TraceJob) -> tuple[TaskGroup, ...] | str:
-        """The task groups of a job, or why it can never run here."""
+    def _maker_of(self, job: TraceJob) -> _MakeSpec | str:
+        """What makes the spec of a job, or why it can never run here."""
         ask = (
             self._queues[job.team],
             job.tasks,
@@ -311,21 +328,21 @@ class _Submissions:
             job.cpu_milli,
             job.memory_mib,
         )
-        found = self._groups.get(ask)
+        found = self._makers.get(ask)
         if found is None:
-            found = self._groups[ask] = self._work_out(_Ask(*ask))
+            found = self._makers[ask] = self._work_out(_Ask(*ask))
         return found
 
-    def _work_out(self, ask: _Ask) -> tuple[TaskGroup, ...] | str:
+    def _work_out(self, ask: _Ask) -> _MakeSpec | str:
+        mapping = self._mapping
         try:
             models = tuple(sorted({_catalog_name(name) for name in ask.gpu_models}))
-            groups = _task_groups(ask, models, self._gpus_per_node(models), self._mapping.slices)
             spec = JobSpec(
                 name="job",
                 queue=ask.queue,
-                groups=groups,
+                groups=_task_groups(ask, models, self._gpus_per_node(models), mapping.slices),
                 priority_class=self._classes[None],
-                constraints=self._mapping.constraints,
+                constraints=mapping.constraints,
             )
             check_job(
                 Arrival(
@@ -338,7 +355,13 @@ class _Submissions:
             )
         except UserError as error:
             return error.problem.removeprefix("job 'job': ")
-        return groups
+        first = replace(
+            spec,
+            preemptible=mapping.preemptible,
+            checkpoint=mapping.checkpoint,
+            retries=mapping.retries,
+        )
+        return copies_of(first, *_DIFFERING)
 
     def _gpus_per_node(self, models: tuple[str, ...]) -> int:
         """GPUs of the largest node that has one of these models; of any when none has."""

@@ -4,6 +4,9 @@ Every reader makes one of these, and every run begins with one. What a row canno
 gets the default of the job it becomes.
 """
 
+# mypy: disable-error-code="misc"
+# (Values that are made often write out their __init__, though they are frozen: see model/made_often.py.)
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ from dataclasses import dataclass, field
 from bursar.model.made_often import made_often
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class TraceJob:
     """One job of a trace. Times are milliseconds; ``submitted_ms`` counts from the trace's start.
 
@@ -36,6 +39,43 @@ class TraceJob:
     deadline_ms: int | None = None
     priority: int = 0
     outcome: str = ""
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        submitted_ms: int,
+        run_ms: int,
+        team: str = "all",
+        user: str = "",
+        name: str = "",
+        tasks: int = 1,
+        gpus: int = 0,
+        gpu_milli: int = 0,
+        gpu_models: tuple[str, ...] = (),
+        cpu_milli: int = 0,
+        memory_mib: int = 0,
+        expected_ms: int | None = None,
+        deadline_ms: int | None = None,
+        priority: int = 0,
+        outcome: str = "",
+    ) -> None:
+        self.job_id = job_id
+        self.submitted_ms = submitted_ms
+        self.run_ms = run_ms
+        self.team = team
+        self.user = user
+        self.name = name
+        self.tasks = tasks
+        self.gpus = gpus
+        self.gpu_milli = gpu_milli
+        self.gpu_models = gpu_models
+        self.cpu_milli = cpu_milli
+        self.memory_mib = memory_mib
+        self.expected_ms = expected_ms
+        self.deadline_ms = deadline_ms
+        self.priority = priority
+        self.outcome = outcome
 
     @property
     def gpu_total_milli(self) -> int:

@@ -46,7 +46,10 @@ class TraceDraft:
     def trace(self) -> Trace:
         """The trace in order of submission, its clock starting with the first job."""
         jobs = self._jobs
-        jobs.sort(key=attrgetter("submitted_ms", "job_id"))
+        # By name, then by time: files mostly have their names in order, and the second of two sorts keeps
+        # what the first has done. Numbers alone sort three times as fast as pairs.
+        jobs.sort(key=attrgetter("job_id"))
+        jobs.sort(key=attrgetter("submitted_ms"))
         if jobs and jobs[0].submitted_ms:
             _move(jobs, jobs[0].submitted_ms)
         counts = (f"{self._counts[what]:,} {what}" for what in sorted(self._counts))

@@ -16,7 +16,7 @@ from bursar.simulate.trace import TraceJob
 def _job(fields: Fields, line: int, _draft: TraceDraft) -> TraceJob:
     submitted, duration, gpus, cluster = fields
     return TraceJob(
-        job_id=f"philly-{line - 1:07d}",
+        job_id="philly-" + str(line - 1).zfill(7),
         submitted_ms=moment(submitted, "timestamp"),
         run_ms=seconds(duration, "duration"),
         team=intern(cluster) if cluster else "all",

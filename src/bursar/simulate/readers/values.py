@@ -8,7 +8,7 @@ from typing import Final
 
 DAY_MS: Final = 86_400_000
 
-_EPOCH_DAY: Final = datetime(1970, 1, 1).toordinal()  # noqa: DTZ001  a day number has no zone
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  it is taken from moments that have lost their zone
 _CLOCK: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 _OUTCOMES: Final = {
@@ -71,12 +71,11 @@ def moment(text: str, column: str) -> int:
         if text.isdigit():
             return int(text) * 1_000
         raise RowProblem(f"{column} is {text!r}, not a date and time") from None
-    day_ms = (when.hour * 3_600 + when.minute * 60 + when.second) * 1_000
-    time_ms = (when.toordinal() - _EPOCH_DAY) * DAY_MS + day_ms
-    if when.microsecond:
-        time_ms += round(when.microsecond / 1_000)
-    offset = None if when.tzinfo is None else when.utcoffset()
-    return time_ms if offset is None else time_ms - round(offset.total_seconds() * 1_000)
+    if when.tzinfo is None:
+        return _since_1970(when)
+    offset = when.utcoffset()
+    assert offset is not None, "what fromisoformat() finds a zone for has an offset"
+    return _since_1970(when.replace(tzinfo=None)) - round(offset.total_seconds() * 1_000)
 
 
 def clock(text: str, column: str) -> int:
@@ -114,6 +113,12 @@ def outcome(state: str) -> str:
     """How it ended, in one vocabulary for all formats. A word we do not know is kept."""
     word = state.split(" ", 1)[0].lower()
     return _OUTCOMES.get(word, word)
+
+
+def _since_1970(when: datetime) -> int:
+    since = when - _EPOCH
+    time_ms = since.days * DAY_MS + since.seconds * 1_000
+    return time_ms + round(since.microseconds / 1_000) if since.microseconds else time_ms
 
 
 def _whole_of_fraction(text: str, column: str) -> int:
