@@ -1,4 +1,4 @@
-"""The compiled package decides what the plain one decides, and passes the core's own tests."""
+"""The compiled package decides what the plain one decides, and passes the tests of what is compiled."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def in_the_compiled_package(*arguments: str) -> subprocess.CompletedProcess[str]
 
 
 def test_what_is_compiled_decides_the_same() -> None:
-    """One test, so that two workers never build at once: whole runs, then the core's own tests."""
+    """One test, so that two workers never build at once: whole runs, then the parts' own tests."""
     build()
     done = in_the_compiled_package("-m", "tests.compiled.digest")
     assert done.returncode == 0, done.stderr
@@ -51,5 +51,6 @@ def test_what_is_compiled_decides_the_same() -> None:
     assert loaded.endswith(".so") and loaded.startswith(str(BUILT))
     assert dict(row.split() for row in rows) == digests()
     asked = ("-m", "pytest", "-n", "0", "-o", "pythonpath=.", "-p", "no:cacheprovider")
-    done = in_the_compiled_package(*asked, "tests/core", "tests/golden", "tests/model")
+    parts = ("core", "golden", "model", "simulate/measures", "simulate/generate")
+    done = in_the_compiled_package(*asked, *(f"tests/{part}" for part in parts))
     assert done.returncode == 0, done.stdout[-3_000:]
