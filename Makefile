@@ -128,6 +128,7 @@ real-postgres:
 	  echo "            (Debian and Ubuntu: apt install postgresql) and run make again." >&2; \
 	fi
 
+# Not compiled when installed: of thousands of modules the tests load a few, and those are compiled then.
 TORCH := torch==2.13.0
 
 real-torch: $(READY)
@@ -135,7 +136,7 @@ real-torch: $(READY)
 	  echo "torch: found"; \
 	else \
 	  echo "torch: installing $(TORCH) with pip"; \
-	  $(BIN)/python -m pip install --disable-pip-version-check --no-input -q '$(TORCH)' >>$(LOG) 2>&1 || \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -q '$(TORCH)' >>$(LOG) 2>&1 || \
 	    { echo "make: pip could not install $(TORCH); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
 	fi
 
@@ -150,14 +151,14 @@ real-frameworks: real-torch
 	  echo "Lightning and Hugging Face: found"; \
 	else \
 	  echo "Lightning and Hugging Face: installing them with pip (about half a minute)"; \
-	  $(BIN)/python -m pip install --disable-pip-version-check --no-input -q '$(TORCH)' $(FRAMEWORKS:%='%') >>$(LOG) 2>&1 || \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -q '$(TORCH)' $(FRAMEWORKS:%='%') >>$(LOG) 2>&1 || \
 	    { echo "make: pip could not install $(FRAMEWORKS); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
 	fi
 	@if $(call HAS_MODULES,tensorflow); then \
 	  echo "TensorFlow: found"; \
 	else \
 	  echo "TensorFlow: installing it with pip (about half a minute)"; \
-	  $(BIN)/python -m pip install --disable-pip-version-check --no-input -q '$(TENSORFLOW)' >>$(LOG) 2>&1 || \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -q '$(TENSORFLOW)' >>$(LOG) 2>&1 || \
 	    echo "TensorFlow: pip could not install $(TENSORFLOW), its tests are skipped; $(LOG) says why" >&2; \
 	fi
 
