@@ -40,6 +40,7 @@ SMALL = LabPlan(nodes=a100_nodes(8), users=(), quick=True)
 """Jobs that do nothing leave so few GPUs before the next pass of Slurm's scheduler (docs/slurm.md)."""
 PLAIN = replace(SMALL, quick=False)
 """Without the settings that are recommended for a cluster that Bursar drives."""
+SETTINGS = ("Epilog", "PrologFlags", "SchedulerParameters")
 FLEET = """
 clusters: {{lab: {{engine: slurm}}}}
 pools:
@@ -69,10 +70,10 @@ def _on(lab: Lab, rounds: int) -> list[Figure]:
     name = f"(s) Slurm, `true` on 1 of {gpus} GPUs, scheduler {kind}"
     found = _completed(name, [_one_round(lab, number) for number in range(rounds)])
     config = lab.run("scontrol", "show", "config").splitlines()
-    line = next(one for one in config if one.startswith("SchedulerParameters"))
-    setting = line.partition("=")[2].strip()
-    what = "SchedulerParameters of both, as Slurm says"
-    return [*found, Figure(scenario=name, what=what, measured=setting, reference="the same")]
+    told = [one.split("=", 1) for one in config if one.split(" ")[0] in SETTINGS]
+    text = ", ".join(f"{key.strip()}: {value.strip()}" for key, value in told)
+    what = "settings of the lab, for both, as Slurm tells them"
+    return [*found, Figure(scenario=name, what=what, measured=text, reference="")]
 
 
 def _submitted(lab: Lab) -> Figure:

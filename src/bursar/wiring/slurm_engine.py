@@ -72,4 +72,4 @@ def pacing_note() -> str:
         config = read_config(commands)
     except EngineFault:
         return ""
-    return advice(config.get("SchedulerParameters", ""))
+    return advice(config)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bursar.engines.slurm.errand import Errand
-from bursar.engines.slurm.pacing import QUICK_LINE, advice
+from bursar.engines.slurm.pacing import EPILOG_LINE, QUICK_LINE, advice
 from bursar.model.errors import EngineFault
 from bursar.testing.slurm_lab import LabPlan
 from bursar.testing.slurm_lab.conf import PLAIN_LINE, Place, slurm_conf
@@ -16,6 +16,7 @@ from bursar.testing.slurm_lab.plan import t4_nodes
 from bursar.wiring.slurm_engine import pacing_note
 
 QUICK = QUICK_LINE.partition("=")[2]
+DONE = "/etc/slurm/epilog.sh"
 
 
 @pytest.mark.parametrize(
@@ -31,15 +32,24 @@ QUICK = QUICK_LINE.partition("=")[2]
 def test_who_makes_jobs_wait_is_told_how_long_and_what_to_write(
     parameters: str, told: list[str]
 ) -> None:
-    said = advice(parameters)
+    said = advice({"SchedulerParameters": parameters, "Epilog": DONE})
     assert all(words in said for words in told)
     assert said.count(" is ") == 1 + len(told), "nothing else is said to be slow"
     assert said.endswith(QUICK_LINE)
 
 
 def test_what_we_recommend_is_found_to_be_quick() -> None:
-    assert advice(QUICK) == ""
-    assert advice(f"preempt_youngest_first,{QUICK}") == ""
+    settings = {"SchedulerParameters": QUICK, "Epilog": "/bin/true"}
+    assert advice(settings) == ""
+    assert advice({**settings, "SchedulerParameters": f"preempt_youngest_first,{QUICK}"}) == ""
+
+
+def test_an_end_that_no_node_reports_is_worth_an_epilog() -> None:
+    for unset in ({}, {"Epilog": "(null)", "PrologFlags": "Alloc"}):
+        assert advice({"SchedulerParameters": QUICK, **unset}).endswith(f": {EPILOG_LINE}")
+    assert advice({"SchedulerParameters": QUICK, "PrologFlags": "Alloc,Contain"}) == ""
+    said = advice({})
+    assert QUICK_LINE in said and EPILOG_LINE in said
 
 
 def scontrol_that(says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +62,10 @@ def scontrol_that(says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_operator_is_told_of_the_slurm_that_is_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = "echo 'ClusterName             = lab'; echo 'SchedulerParameters     = {}'"
+    lines = (
+        "echo 'ClusterName             = lab'; echo 'Epilog                  = /bin/true'; "
+        "echo 'SchedulerParameters     = {}'"
+    )
     scontrol_that(lines.format("bf_interval=5,batch_sched_delay=0"), tmp_path, monkeypatch)
     assert "bf_interval is 5 s" in pacing_note()
     scontrol_that(lines.format(QUICK), tmp_path, monkeypatch)
@@ -66,8 +79,10 @@ def test_a_slurm_that_does_not_answer_keeps_nobody_from_starting(
     assert pacing_note() == ""
 
 
-@pytest.mark.parametrize(("quick", "line"), [(True, QUICK_LINE), (False, PLAIN_LINE)])
-def test_a_lab_has_the_settings_that_its_plan_asks_for(quick: bool, line: str) -> None:
+@pytest.mark.parametrize(
+    ("quick", "wanted"), [(True, [QUICK_LINE, EPILOG_LINE]), (False, [PLAIN_LINE])]
+)
+def test_a_lab_has_the_settings_that_its_plan_asks_for(quick: bool, wanted: list[str]) -> None:
     place = Place(
         folder=Path("/lab"),
         host="here",
@@ -79,7 +94,7 @@ def test_a_lab_has_the_settings_that_its_plan_asks_for(quick: bool, line: str) -
         password="",
     )
     lines = slurm_conf(LabPlan(nodes=t4_nodes(1), quick=quick), place).splitlines()
-    assert [one for one in lines if one.startswith("SchedulerParameters=")] == [line]
+    assert [one for one in lines if one.startswith(("SchedulerParameters=", "Epilog="))] == wanted
 
 
 # -- beside ------------------------------------------------------------------------------------------

@@ -12,18 +12,38 @@ QUICK: Mapping[str, int | None] = {
     "sched_interval": 1,
     "batch_sched_delay": 0,
 }
-"""What Bursar sends has room already: two cheap passes a second start it soon. 100 waiting jobs are more than
-it ever keeps in Slurm's queue."""
+"""What Bursar sends has room already: cheap passes start it soon. 100 waiting jobs are more than it keeps in
+Slurm's queue."""
 QUICK_LINE = "SchedulerParameters=" + ",".join(
     name if value is None else f"{name}={value}" for name, value in QUICK.items()
 )
+EPILOG_LINE = "Epilog=/bin/true"
+"""A node that has something to do after a job reports when it is done, and that report is the only thing that
+brings a pass at once. The clock alone brings one or two a second."""
+QUICK_LINES = (QUICK_LINE, EPILOG_LINE)
 
 UNSAID_SECONDS = {"batch_sched_delay": 3, "bf_interval": 30}
-"""What Slurm takes where slurm.conf says nothing. A job waits for the first of the two that comes round."""
+"""What Slurm takes where slurm.conf says nothing."""
+UNSET = ("", "(null)")
 
 
-def advice(parameters: str) -> str:
-    """What an operator should know whose ``SchedulerParameters`` are these; nothing if they are quick."""
+def advice(config: Mapping[str, str]) -> str:
+    """What an operator should know whose ``scontrol show config`` says this; nothing if it is quick."""
+    slow = [*_slow_clock(config.get("SchedulerParameters", ""))]
+    lines = [QUICK_LINE] if slow else []
+    if not _has_end_reports(config):
+        slow.append("no Epilog makes nodes report the end of a job")
+        lines.append(EPILOG_LINE)
+    if not slow:
+        return ""
+    return (
+        f"Slurm starts jobs only when its scheduler comes round, which is rarer than need be: "
+        f"{', '.join(slow)}. For many short jobs put this into slurm.conf, then 'scontrol reconfigure': "
+        f"{' and '.join(lines)}"
+    )
+
+
+def _slow_clock(parameters: str) -> list[str]:
     said = dict(word.partition("=")[::2] for word in parameters.split(","))
     slow = []
     for name, unsaid in UNSAID_SECONDS.items():
@@ -31,10 +51,10 @@ def advice(parameters: str) -> str:
         seconds = int(told) if told.isdecimal() else unsaid
         if seconds > (QUICK[name] or 0):
             slow.append(f"{name} is {seconds} s{'' if name in said else ' by default'}")
-    if not slow:
-        return ""
-    return (
-        f"Slurm starts jobs only when its scheduler comes round, which is rarer than need be: "
-        f"{' and '.join(slow)}. For many short jobs put this into slurm.conf, then 'scontrol reconfigure': "
-        f"{QUICK_LINE}"
-    )
+    return slow
+
+
+def _has_end_reports(config: Mapping[str, str]) -> bool:
+    """``PrologFlags=Contain`` keeps a step for each job, whose end is reported too."""
+    has_epilog = config.get("Epilog", "") not in UNSET
+    return has_epilog or "contain" in config.get("PrologFlags", "").lower()

@@ -105,7 +105,7 @@ class LabPlan:
     database: bool = True
     rest: bool = True
     quick: bool = False
-    """Whether its scheduler looks for work as often as is recommended for a cluster that Bursar drives."""
+    """Whether it looks for work as often as is recommended for a cluster that Bursar drives."""
     enforce: str = ""
     """``AccountingStorageEnforce``: ``associations,limits,qos`` for a governed cluster, or nothing."""
     preempt: str = "PreemptType=preempt/none"
