@@ -6,9 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, bindparam, case, delete, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    case,
+    delete,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
@@ -52,16 +64,25 @@ from bursar.store.schema import (
 )
 
 KEPT_SNAPSHOTS = 2
+Columns = tuple[tuple[str, ...], tuple[str, ...]]
+"""Of an update: those that may change, and those that find the row."""
 
-_UPDATE_JOB = update(jobs).where(jobs.c.sequence == bindparam("of_sequence"))
+# Made once: every transaction needs these, and to build them takes as long as to execute them.
+_OURS = update(meta).where(meta.c.id == 1, meta.c.epoch == bindparam("of_epoch"))
+_HOLD = _OURS.values(epoch=meta.c.epoch)
+_CLAIM = _OURS.values(
+    last_sequence=meta.c.last_sequence + bindparam("more"), last_batch=bindparam("this_batch")
+)
+_HEADS = select(meta.c.last_sequence, meta.c.audit_number, meta.c.audit_hash)
 _JOB_KEEPS = {"sequence", "id", "name", "queue", "owner", "origin", "priority", "retries"}
 _JOB_KEEPS.add("submitted_at_ms")
-_JOB_MAY_CHANGE = [name for name in JobFacts._fields if name not in _JOB_KEEPS]
-_UPDATE_ATTEMPT = update(attempts).where(
-    attempts.c.job_id == bindparam("of_job"), attempts.c.attempt == bindparam("of_attempt")
-)
+_JOB_MAY_CHANGE = tuple(name for name in JobFacts._fields if name not in _JOB_KEEPS)
+_job_changes = attrgetter(*_JOB_MAY_CHANGE)
+_UPDATED_JOB = (_JOB_MAY_CHANGE, ("sequence",))
 _ATTEMPT_KEEPS = {"job_id", "attempt", "placement", "assigned_at_ms"}
-_ATTEMPT_MAY_CHANGE = [name for name in AttemptFacts._fields if name not in _ATTEMPT_KEEPS]
+_ATTEMPT_MAY_CHANGE = tuple(name for name in AttemptFacts._fields if name not in _ATTEMPT_KEEPS)
+_attempt_changes = attrgetter(*_ATTEMPT_MAY_CHANGE)
+_UPDATED_ATTEMPT = (_ATTEMPT_MAY_CHANGE, ("job_id", "attempt"))
 _DROP_WAIT = delete(waits).where(
     waits.c.dependency == bindparam("of_dependency"), waits.c.job_id == bindparam("of_job")
 )
@@ -89,21 +110,16 @@ class Claimed:
     audit_hash: str
 
 
-def fence(connection: Connection, epoch: int, **changes: Any) -> None:
+def fence(connection: Connection, epoch: int, change: Update = _HOLD, **values: Any) -> None:
     """Change the row of ``meta``, or just hold it, if the lead is still that of this epoch."""
-    held = update(meta).where(meta.c.id == 1, meta.c.epoch == epoch)
-    if connection.execute(held.values({"epoch": epoch, **changes})).rowcount != 1:
+    if connection.execute(change, {"of_epoch": epoch, **values}).rowcount != 1:
         raise StaleLead(f"another process has taken the lead since epoch {epoch}")
 
 
 def _claim(connection: Connection, batch: Batch, epoch: int, batch_id: str) -> Claimed:
     """Take the next numbers of the log."""
-    last = meta.c.last_sequence + len(batch.events)
-    fence(connection, epoch, last_sequence=last, last_batch=batch_id)
-    found = connection.execute(
-        select(meta.c.last_sequence, meta.c.audit_number, meta.c.audit_hash)
-    ).one()
-    return Claimed(*found)
+    fence(connection, epoch, _CLAIM, more=len(batch.events), this_batch=batch_id)
+    return Claimed(*connection.execute(_HEADS).one())
 
 
 def write_batch(connection: Connection, batch: Batch, epoch: int, batch_id: str) -> int:
@@ -225,12 +241,8 @@ class Before:
     def _write_jobs(self, connection: Connection, changed: Sequence[JobFacts]) -> None:
         new = [job for job in changed if job.id not in self.jobs]
         _insert_many(connection, jobs, new)
-        known = [
-            {"of_sequence": job.sequence, **{one: getattr(job, one) for one in _JOB_MAY_CHANGE}}
-            for job in changed
-            if job.id in self.jobs
-        ]
-        _execute(connection, _UPDATE_JOB, known)
+        known = [(*_job_changes(job), job.sequence) for job in changed if job.id in self.jobs]
+        _update_many(connection, jobs, _UPDATED_JOB, known)
 
     def _write_attempts(self, connection: Connection, rows: Rows) -> None:
         changed = [
@@ -238,16 +250,8 @@ class Before:
         ]
         new = [one for key, one in changed if key not in self.attempts]
         _insert_many(connection, attempts, new)
-        known = [
-            {
-                "of_job": one.job_id,
-                "of_attempt": one.attempt,
-                **{name: getattr(one, name) for name in _ATTEMPT_MAY_CHANGE},
-            }
-            for key, one in changed
-            if key in self.attempts
-        ]
-        _execute(connection, _UPDATE_ATTEMPT, known)
+        known = [(*_attempt_changes(one), *key) for key, one in changed if key in self.attempts]
+        _update_many(connection, attempts, _UPDATED_ATTEMPT, known)
 
     def _write_waits(self, connection: Connection, now: set[Wait]) -> None:
         new = [{"dependency": one, "job_id": job_id} for one, job_id in sorted(now - self.waits)]
@@ -346,6 +350,23 @@ def _insert_statement(table: Table, dialect: str) -> str:
     mark = "%s" if dialect == "postgresql" else "?"
     names = ", ".join(table.columns.keys())
     return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join([mark] * len(table.columns))})"
+
+
+def _update_many(
+    connection: Connection, table: Table, columns: Columns, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """The same for rows that are there: values of the columns that may change, then of those that find it."""
+    if rows:
+        connection.exec_driver_sql(
+            _update_statement(table, columns, connection.dialect.name), list(rows)
+        )
+
+
+@cache
+def _update_statement(table: Table, columns: Columns, dialect: str) -> str:
+    mark = "%s" if dialect == "postgresql" else "?"
+    changed, found_by = (tuple(f"{name} = {mark}" for name in names) for names in columns)
+    return f"UPDATE {table.name} SET {', '.join(changed)} WHERE {' AND '.join(found_by)}"
 
 
 def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bursar.model.errors import UserError
+from bursar.model.errors import EngineFault, UserError
 
 if TYPE_CHECKING:
     from bursar.config import FleetFile
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 REST_SOCKET = "BURSAR_SLURM_REST_SOCKET"
 PARTITION, ACCOUNT, QOS = "BURSAR_SLURM_PARTITION", "BURSAR_SLURM_ACCOUNT", "BURSAR_SLURM_QOS"
 FOLDER = "slurm"
+PATIENCE_SECONDS = 5.0
+"""A start does not wait longer for advice."""
 
 
 def is_wanted(fleet: FleetFile, state: Path) -> bool:
@@ -56,3 +59,17 @@ def slurm_engine(state: Path) -> SlurmEngine:
             told=ToldFile,
         )
     )
+
+
+def pacing_note() -> str:
+    """What the operator of this Slurm should change for jobs to start soon; nothing if it does not answer."""
+    from bursar.engines.slurm.commands import from_environment
+    from bursar.engines.slurm.governed.present import read_config
+    from bursar.engines.slurm.pacing import advice
+
+    commands = replace(from_environment(), patience_seconds=PATIENCE_SECONDS)
+    try:
+        config = read_config(commands)
+    except EngineFault:
+        return ""
+    return advice(config)

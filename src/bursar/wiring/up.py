@@ -140,9 +140,14 @@ def build_plane(
     from bursar.catalog.gpu_models import GPU_MODELS
     from bursar.control.plane import ControlPlane, PlaneOptions
     from bursar.core.notices import is_empty
+    from bursar.model.fleet import EngineKind
+    from bursar.wiring.slurm_engine import pacing_note
     from bursar.wiring.spot_notices import sources_for
 
     initial = initial_fleet(options.fleet)
+    engines = engines_for(initial, options.state.resolve())
+    if EngineKind.SLURM in engines and (note := pacing_note()):
+        tell(f"note: {note}")
     made: list[ControlPlane] = []
 
     def is_clear(node: str) -> bool:
@@ -150,7 +155,7 @@ def build_plane(
 
     plane = ControlPlane(
         store,
-        engines_for(initial, options.state.resolve()),
+        engines,
         PlaneOptions(
             address=address,
             known_models=frozenset(model.name for model in GPU_MODELS),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bursar.model.errors import BrokenInvariant
-from bursar.ports import AttemptRef
+from bursar.ports import AttemptRef, LogFile
 
 TAKEN, BEGAN, ENDED, STOP, SAVED = "taken", "began", "ended", "stop", "saved"
 NEVER = "never"
@@ -89,18 +89,20 @@ class AttemptFolder:
 
     def __init__(self, folders: Folders, ref: AttemptRef) -> None:
         self.key = key_of(ref)
-        self.path = os.path.join(folders.root, "attempts", ref.job_id, str(ref.attempt))
-        self._entry = os.path.join(folders.live, self.key)
+        self._of_job = f"{folders.root}/attempts/{ref.job_id}"
+        self.path = f"{self._of_job}/{ref.attempt}"
+        self._entry = f"{folders.live}/{self.key}"
 
     def file(self, name: str) -> str:
-        return os.path.join(self.path, name)
+        return f"{self.path}/{name}"
 
     def has(self, name: str) -> bool:
         return os.path.exists(self.file(name))
 
     def make(self, ranks: int) -> None:
         """With a working directory and a scratch folder for each of so many nodes."""
-        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        _make(self._of_job)
+        _make(self.path)
         for name in ("work", "scratch"):
             _make(self.file(name))
             for rank in range(ranks):
@@ -202,6 +204,17 @@ class AttemptFolder:
     def read(self, name: str) -> dict[str, Any] | None:
         return _read_json(self.file(name))
 
+    def logs(self) -> list[LogFile]:
+        """Two streams for each task that wrote something."""
+        record = self.read(SUBMISSION) or {}
+        found = []
+        for task, node in enumerate(record.get("tasks", ())):
+            for stream, ending in (("stdout", "out"), ("stderr", "err")):
+                path = self.file(f"task-{task}.{ending}")
+                if os.path.exists(path):
+                    found.append(LogFile(task=task, node=node, stream=stream, paths=(path,)))
+        return found
+
 
 def key_of(ref: AttemptRef) -> str:
     return f"{ref.job_id}@{ref.attempt}"
@@ -231,8 +244,10 @@ def _make(path: str) -> None:
 
 def _write(path: str, text: str) -> None:
     fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(fd, "wb", buffering=0) as file:
+        left = memoryview(text.encode("utf-8"))
+        while left:
+            left = left[file.write(left) :]
 
 
 def _write_json(path: str, record: Mapping[str, Any]) -> None:

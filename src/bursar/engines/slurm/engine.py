@@ -23,6 +23,7 @@ from bursar.engines.slurm.attempt_folder import (
     key_of,
 )
 from bursar.engines.slurm.cluster_watch import ClusterWatch
+from bursar.engines.slurm.errand import Errand
 from bursar.engines.slurm.following import (
     MOST_SUBMISSIONS,
     Circumstances,
@@ -49,6 +50,7 @@ ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL})
 """Signals that Slurm sends to jobs; a program that crashes by another one has nobody behind it."""
 HURRY_SECONDS = 0.25
 """How soon Slurm is asked again while something is being killed or is missing."""
+CLOSE_SECONDS = 10.0
 
 
 class SlurmEngine:
@@ -63,6 +65,7 @@ class SlurmEngine:
         self._stopper = Stopper(settings.commands, self._outbox)
         self._lock = threading.RLock()
         self._telling = Telling()
+        self._poll = Errand(self._ask_slurm, "bursar-slurm-poll")
         self._leaving: list[AttemptRef] = []
         self._followed: dict[AttemptRef, Followed] = {}
         self._ghosts: set[str] = set()
@@ -81,10 +84,7 @@ class SlurmEngine:
         wanted = set(live)
         for ref in sorted(set(self._folders.unsettled()) | wanted, key=key_of):
             folder = self._folders.of(ref)
-            if not folder.is_known:
-                folder.leave()
-                continue
-            if ref not in wanted and folder.end() is not None:
+            if not folder.is_known or (ref not in wanted and folder.end() is not None):
                 folder.leave()
                 continue
             followed = self._remember(ref)
@@ -138,6 +138,7 @@ class SlurmEngine:
         """Let go. What runs goes on running."""
         self._is_open = False
         self._outbox.close()
+        self._poll.finish(CLOSE_SECONDS)
         self._let_leave()
 
     def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
@@ -249,11 +250,17 @@ class SlurmEngine:
                 self._outbox.post(followed)
 
     def _poll_when_due(self) -> None:
+        """Beside the looks at the folder: what jobs tell themselves need not wait for Slurm's answers."""
+        due, now = self._next_poll, time.monotonic()
+        if now >= due:
+            # Before it begins: while it asks it may want to be asked again sooner.
+            self._next_poll = now + self._settings.poll_seconds
+            if not self._poll.begin():
+                self._next_poll = due
+
+    def _ask_slurm(self) -> None:
         """One question for the queue serves both looks."""
         now = time.monotonic()
-        if now < self._next_poll:
-            return
-        self._next_poll = now + self._settings.poll_seconds
         with self._lock:
             asked = [one for one in self._followed.values() if not one.told_ended]
             sent_before = {one.ref for one in asked if one.main_id}
@@ -468,15 +475,7 @@ class SlurmEngine:
 
     def logs(self, ref: AttemptRef) -> Sequence[LogFile]:
         """Two streams for each task that wrote something."""
-        folder = self._folders.of(ref)
-        record = folder.read(SUBMISSION) or {}
-        found = []
-        for task, node in enumerate(record.get("tasks", ())):
-            for stream, ending in (("stdout", "out"), ("stderr", "err")):
-                path = folder.file(f"task-{task}.{ending}")
-                if os.path.exists(path):
-                    found.append(LogFile(task=task, node=node, stream=stream, paths=(path,)))
-        return found
+        return self._folders.of(ref).logs()
 
     def forget(self, job_ids: Iterable[str]) -> tuple[str, ...]:
         """Remove everything that is kept of these jobs; gives those that are not over and stay."""

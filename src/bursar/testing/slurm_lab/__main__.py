@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bursar.model.errors import EngineFault, UserError
 from bursar.testing.slurm_lab.lab import Lab
+from bursar.testing.slurm_lab.plan import LabPlan
 
 
 def default_folder() -> Path:
@@ -25,7 +26,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("do", choices=("start", "stop", "status"))
     parser.add_argument("--folder", type=Path, default=default_folder())
     parsed = parser.parse_args(words)
-    lab = Lab(parsed.folder)
+    lab = Lab(parsed.folder, LabPlan(quick=True))
     try:
         return {"start": _start, "stop": _stop, "status": _status}[parsed.do](lab)
     except (UserError, EngineFault) as problem:

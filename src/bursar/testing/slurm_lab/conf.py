@@ -6,11 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bursar.engines.slurm.pacing import QUICK_LINES
 from bursar.testing.slurm_lab.plan import LabNode, LabPlan
 
 FIRST_UID = 20_001
 WEIGHTS = {"t4": "1.0", "a100": "4.0"}
 """What a GPU counts in the priorities of a governed cluster."""
+PLAIN_LINE = (
+    "SchedulerParameters=bf_interval=2,bf_continue,bf_max_job_test=1000,bf_resolution=10,"
+    "bf_window=10080,sched_interval=2,default_queue_depth=1000,batch_sched_delay=0,"
+    "preempt_youngest_first"
+)
+"""For a Slurm that decides by itself: it looks at a long queue of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +115,7 @@ def _timers(plan: LabPlan) -> Iterator[str]:
 def _scheduling(plan: LabPlan) -> Iterator[str]:
     yield "SchedulerType=sched/backfill"
     yield "SlurmctldParameters=preempt_send_user_signal"
-    yield (
-        "SchedulerParameters=bf_interval=2,bf_continue,bf_max_job_test=1000,bf_resolution=10,"
-        "bf_window=10080,sched_interval=2,default_queue_depth=1000,batch_sched_delay=0,"
-        "preempt_youngest_first"
-    )
+    yield from QUICK_LINES if plan.quick else (PLAIN_LINE,)
     yield "SelectType=select/cons_tres"
     yield "SelectTypeParameters=CR_CPU_Memory"
     yield "GresTypes=gpu,shard"

@@ -104,6 +104,8 @@ class LabPlan:
     users: tuple[str, ...] = ("alice", "bob", "carol", "dave", "svc")
     database: bool = True
     rest: bool = True
+    quick: bool = False
+    """Whether it looks for work as often as is recommended for a cluster that Bursar drives."""
     enforce: str = ""
     """``AccountingStorageEnforce``: ``associations,limits,qos`` for a governed cluster, or nothing."""
     preempt: str = "PreemptType=preempt/none"
