@@ -196,7 +196,7 @@ real-focus: $(READY)
 	  "$$candidate" -c "import sys; sys.exit(sys.version_info < (3, 12))" >/dev/null 2>&1 || continue; \
 	  echo "FOCUS validator: installing it with pip into $(VENV)/focus"; \
 	  { "$$candidate" -m venv --clear $(VENV)/focus && \
-	    $(FOCUS_BIN)/python -m pip install --disable-pip-version-check --no-input -q $(FOCUS:%='%'); } >>$(LOG) 2>&1 || \
+	    $(FOCUS_BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -q $(FOCUS:%='%'); } >>$(LOG) 2>&1 || \
 	    { echo "make: pip could not install $(FOCUS); the end of $(LOG):" >&2; tail -n 5 $(LOG) >&2; exit 1; }; \
 	  exit 0; \
 	done; \

@@ -1,4 +1,4 @@
-"""(e) and (f) again, with the hot parts of the core compiled to C as ``make compiled`` builds them.
+"""(e), (f) and (g) again, with the hot parts of the core compiled to C as ``make compiled`` builds them.
 
 The compiled package is another one than this process has loaded, so a process of its own measures it.
 """
@@ -12,7 +12,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import replay
+from benchmarks import openb, replay
 from benchmarks.figure import Figure
 from bursar.core import cycle
 
@@ -21,7 +21,7 @@ BUILT = ROOT / "build" / "compiled"
 
 
 def figures() -> list[Figure]:
-    """What ``replay`` measures, of the compiled package; a line that says so where there is none."""
+    """What ``replay`` and ``openb`` measure, of the compiled package; or that there is none."""
     if not (BUILT / "bursar").exists():
         return [
             Figure(
@@ -47,7 +47,7 @@ def figures() -> list[Figure]:
 def _measure() -> list[dict[str, str]]:
     if not is_compiled():
         raise RuntimeError(f"{cycle.__file__} is not compiled")
-    rows = [asdict(one) for one in replay.figures()]
+    rows = [asdict(one) for one in replay.figures() + openb.figures()]
     return [row | {"what": f"compiled: {row['what']}"} for row in rows]
 
 
