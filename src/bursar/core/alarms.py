@@ -7,9 +7,6 @@ waiting job has aged by a step. Whether anything follows
 is for the core to say. An alarm that is too many costs a cycle; one that is missing costs a job its time.
 """
 
-# mypy: disable-error-code="misc"
-# (Values that are made often write out their __init__, though they are frozen: see model/made_often.py.)
-
 from __future__ import annotations
 
 from bisect import bisect_left
@@ -54,9 +51,9 @@ class Wake:
     attempt: int
 
     def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
-        self.at_ms = at_ms
-        self.job_id = job_id
-        self.attempt = attempt
+        self.at_ms = at_ms  # type: ignore[misc]
+        self.job_id = job_id  # type: ignore[misc]
+        self.attempt = attempt  # type: ignore[misc]
 
 
 made_often(Wake)

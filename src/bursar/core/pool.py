@@ -222,7 +222,7 @@ class PoolState:
 
     def least_bucket(self, gpus: int, cpu_milli: int) -> int:
         """The first bucket in which a task of this size can fit."""
-        if self.spec.gpus_per_node:
+        if self._by_gpus:
             return gpus
         return min(CPU_BUCKETS, cpu_milli * CPU_BUCKETS // max(1, self.spec.cpu_milli))
 
@@ -242,13 +242,13 @@ class PoolState:
 
     def free_gpus(self) -> int:
         """Whole GPUs free on open nodes."""
-        if not self.spec.gpus_per_node:
+        if not self._by_gpus:
             return 0
         return sum(free * len(bucket) for free, bucket in enumerate(self.buckets))
 
     def most_free_gpus(self) -> int:
         """The free GPUs of the emptiest open node."""
-        if not self.spec.gpus_per_node:
+        if not self._by_gpus:
             return 0
         return next((free for free in range(len(self.buckets) - 1, 0, -1) if self.buckets[free]), 0)
 

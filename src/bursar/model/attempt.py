@@ -1,8 +1,5 @@
 """One try at running a job, and exactly what it holds."""
 
-# mypy: disable-error-code="misc"
-# (Values that are made often write out their __init__, though they are frozen: see made_often.py.)
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -56,15 +53,15 @@ class Task:
         memory_mib: int = 0,
         disk_mib: int = 0,
     ) -> None:
-        self.group = group
-        self.node = node
-        self.count = count
-        self.gpus = gpus
-        self.slices = slices
-        self.shares = shares
-        self.cpu_milli = cpu_milli
-        self.memory_mib = memory_mib
-        self.disk_mib = disk_mib
+        self.group = group  # type: ignore[misc]
+        self.node = node  # type: ignore[misc]
+        self.count = count  # type: ignore[misc]
+        self.gpus = gpus  # type: ignore[misc]
+        self.slices = slices  # type: ignore[misc]
+        self.shares = shares  # type: ignore[misc]
+        self.cpu_milli = cpu_milli  # type: ignore[misc]
+        self.memory_mib = memory_mib  # type: ignore[misc]
+        self.disk_mib = disk_mib  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -90,11 +87,11 @@ class Placement:
         micro_usd_per_hour: int,
         anchors: Placement | None = None,
     ) -> None:
-        self.pool = pool
-        self.flavor = flavor
-        self.tasks = tasks
-        self.micro_usd_per_hour = micro_usd_per_hour
-        self.anchors = anchors
+        self.pool = pool  # type: ignore[misc]
+        self.flavor = flavor  # type: ignore[misc]
+        self.tasks = tasks  # type: ignore[misc]
+        self.micro_usd_per_hour = micro_usd_per_hour  # type: ignore[misc]
+        self.anchors = anchors  # type: ignore[misc]
 
     @property
     def parts(self) -> tuple[Placement, ...]:

@@ -1,8 +1,5 @@
 """What a cycle answers. An order acts; a hold says why not, in numbers, for every job of a kind."""
 
-# mypy: disable-error-code="misc"
-# (Values that are made often write out their __init__, though they are frozen: see made_often.py.)
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -45,9 +42,9 @@ class StartJob:
     placement: Placement
 
     def __init__(self, *, job_id: str, attempt: int, placement: Placement) -> None:
-        self.job_id = job_id
-        self.attempt = attempt
-        self.placement = placement
+        self.job_id = job_id  # type: ignore[misc]
+        self.attempt = attempt  # type: ignore[misc]
+        self.placement = placement  # type: ignore[misc]
 
 
 made_often(StartJob)
@@ -139,11 +136,11 @@ class Hold:
         reasons: tuple[Reason, ...],
         jobs: tuple[str, ...] = (),
     ) -> None:
-        self.kind = kind
-        self.head = head
-        self.waiting = waiting
-        self.reasons = reasons
-        self.jobs = jobs
+        self.kind = kind  # type: ignore[misc]
+        self.head = head  # type: ignore[misc]
+        self.waiting = waiting  # type: ignore[misc]
+        self.reasons = reasons  # type: ignore[misc]
+        self.jobs = jobs  # type: ignore[misc]
 
 
 made_often(Hold)

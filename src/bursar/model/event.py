@@ -1,8 +1,5 @@
 """Facts, in the past tense. Job state and bills are folds over them and can be rebuilt from them."""
 
-# mypy: disable-error-code="misc"
-# (Values that are made often write out their __init__, though they are frozen: see made_often.py.)
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -33,11 +30,11 @@ class JobSubmitted:
     def __init__(
         self, *, at_ms: int, job_id: str, spec: JobSpec, priority: int, hold_micro_usd: int = 0
     ) -> None:
-        self.at_ms = at_ms
-        self.job_id = job_id
-        self.spec = spec
-        self.priority = priority
-        self.hold_micro_usd = hold_micro_usd
+        self.at_ms = at_ms  # type: ignore[misc]
+        self.job_id = job_id  # type: ignore[misc]
+        self.spec = spec  # type: ignore[misc]
+        self.priority = priority  # type: ignore[misc]
+        self.hold_micro_usd = hold_micro_usd  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +55,10 @@ class AttemptAssigned:
     placement: Placement
 
     def __init__(self, *, at_ms: int, job_id: str, attempt: int, placement: Placement) -> None:
-        self.at_ms = at_ms
-        self.job_id = job_id
-        self.attempt = attempt
-        self.placement = placement
+        self.at_ms = at_ms  # type: ignore[misc]
+        self.job_id = job_id  # type: ignore[misc]
+        self.attempt = attempt  # type: ignore[misc]
+        self.placement = placement  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -73,9 +70,9 @@ class AttemptStarted:
     attempt: int
 
     def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
-        self.at_ms = at_ms
-        self.job_id = job_id
-        self.attempt = attempt
+        self.at_ms = at_ms  # type: ignore[misc]
+        self.job_id = job_id  # type: ignore[misc]
+        self.attempt = attempt  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -99,12 +96,12 @@ class CheckpointSaved:
         save_ms: int | None = None,
         size_bytes: int | None = None,
     ) -> None:
-        self.at_ms = at_ms
-        self.job_id = job_id
-        self.attempt = attempt
-        self.step = step
-        self.save_ms = save_ms
-        self.size_bytes = size_bytes
+        self.at_ms = at_ms  # type: ignore[misc]
+        self.job_id = job_id  # type: ignore[misc]
+        self.attempt = attempt  # type: ignore[misc]
+        self.step = step  # type: ignore[misc]
+        self.save_ms = save_ms  # type: ignore[misc]
+        self.size_bytes = size_bytes  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +177,11 @@ class AttemptPreempted:
         exit: Exit | None = None,
         cause: PreemptionCause = PreemptionCause.ORDER,
     ) -> None:
-        self.at_ms = at_ms
-        self.job_id = job_id
-        self.attempt = attempt
-        self.exit = exit
-        self.cause = cause
+        self.at_ms = at_ms  # type: ignore[misc]
+        self.job_id = job_id  # type: ignore[misc]
+        self.attempt = attempt  # type: ignore[misc]
+        self.exit = exit  # type: ignore[misc]
+        self.cause = cause  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -196,9 +193,9 @@ class AttemptSucceeded:
     attempt: int
 
     def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
-        self.at_ms = at_ms
-        self.job_id = job_id
-        self.attempt = attempt
+        self.at_ms = at_ms  # type: ignore[misc]
+        self.job_id = job_id  # type: ignore[misc]
+        self.attempt = attempt  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,6 @@ Every reader makes one of these, and every run begins with one. What a row canno
 gets the default of the job it becomes.
 """
 
-# mypy: disable-error-code="misc"
-# (Values that are made often write out their __init__, though they are frozen: see model/made_often.py.)
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -60,22 +57,22 @@ class TraceJob:
         priority: int = 0,
         outcome: str = "",
     ) -> None:
-        self.job_id = job_id
-        self.submitted_ms = submitted_ms
-        self.run_ms = run_ms
-        self.team = team
-        self.user = user
-        self.name = name
-        self.tasks = tasks
-        self.gpus = gpus
-        self.gpu_milli = gpu_milli
-        self.gpu_models = gpu_models
-        self.cpu_milli = cpu_milli
-        self.memory_mib = memory_mib
-        self.expected_ms = expected_ms
-        self.deadline_ms = deadline_ms
-        self.priority = priority
-        self.outcome = outcome
+        self.job_id = job_id  # type: ignore[misc]
+        self.submitted_ms = submitted_ms  # type: ignore[misc]
+        self.run_ms = run_ms  # type: ignore[misc]
+        self.team = team  # type: ignore[misc]
+        self.user = user  # type: ignore[misc]
+        self.name = name  # type: ignore[misc]
+        self.tasks = tasks  # type: ignore[misc]
+        self.gpus = gpus  # type: ignore[misc]
+        self.gpu_milli = gpu_milli  # type: ignore[misc]
+        self.gpu_models = gpu_models  # type: ignore[misc]
+        self.cpu_milli = cpu_milli  # type: ignore[misc]
+        self.memory_mib = memory_mib  # type: ignore[misc]
+        self.expected_ms = expected_ms  # type: ignore[misc]
+        self.deadline_ms = deadline_ms  # type: ignore[misc]
+        self.priority = priority  # type: ignore[misc]
+        self.outcome = outcome  # type: ignore[misc]
 
     @property
     def gpu_total_milli(self) -> int:
