@@ -6,7 +6,6 @@ Both on the same lab, in turn, the same jobs on the same GPUs. Wall-clock time.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -175,8 +174,12 @@ def _wait_for_empty_queue(lab: Lab) -> None:
 
 
 def _through_bursar(lab: Lab) -> float:
-    """The API, the log, decisions, the engine and its reports, until the last job is booked."""
-    folder = Path(tempfile.mkdtemp(prefix="bursar-bench-"))
+    """The API, the log, decisions, the engine and its reports, until the last job is booked.
+
+    Its folder goes with the lab: a file system may pass over thousands of files that were just removed
+    whenever it makes one, and would do so in the next round.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=lab.folder))
     nodes = ", ".join(node.name for node in lab.plan.nodes)
     (folder / "fleet.yaml").write_text(FLEET.format(nodes=nodes), encoding="utf-8")
     state = folder / "state"
@@ -193,7 +196,6 @@ def _through_bursar(lab: Lab) -> float:
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(30)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_jobs(state: Path) -> float:

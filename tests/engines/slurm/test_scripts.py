@@ -42,7 +42,8 @@ def laid_out(folders: Folders, wanted: StartOrder) -> tuple[AttemptFolder, str]:
     folder = folders.of(wanted.ref)
     around = Around(
         folder=folder.path,
-        news=os.path.join(folders.news, folder.key),
+        key=folder.key,
+        news=folders.news.path,
         bundles="/nowhere",
         path=os.environ["PATH"],
         addresses={},
@@ -78,8 +79,8 @@ def test_a_script_that_is_started_twice_runs_once(folders: Folders) -> None:
     folder, script = laid_out(folders, order("j-1", 'echo "$RANK of $WORLD_SIZE"; exit 3'))
     assert (run(script), run(script, "78")) == (3, 0)
     assert Path(folder.file("task-0.out")).read_text(encoding="utf-8") == "0 of 1\n"
-    assert folder.taken_by == "77" and folder.began_at_ms() is not None
-    end = folder.end()
+    assert folder.taken_by == "77" and folder.tale().began_at_ms is not None
+    end = folder.tale().end
     assert end is not None and (end.code, end.told, end.detail) == (3, "", "")
     assert folders.take_news() == [ref("j-1")] and folders.take_news() == []
 
@@ -92,18 +93,18 @@ def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: Folders
     other, script = laid_out(folders, order("j-2", "echo ran"))
     other.keep("stop", {})
     assert run(script) == 1
-    end = other.end()
+    end = other.tale().end
     assert end is not None and "before its tasks were started" in end.detail
 
 
-@pytest.mark.parametrize("left", ["", "scratch/0/file", "scratch/0/deep/file", "scratch/file"])
+@pytest.mark.parametrize("left", ["", "scratch-0/file", "scratch-0/deep/file", "scratch/0/file"])
 def test_scratch_folders_go_with_whatever_is_in_them(folders: Folders, left: str) -> None:
     folder, _ = laid_out(folders, order("j-1", "true"))
     if left:
         os.makedirs(os.path.dirname(folder.file(left)), exist_ok=True)
         folder.write(left, "something")
     folder.leave()
-    assert not folder.has("scratch") and folder.has("work/0")
+    assert not {"scratch", "scratch-0"} & set(os.listdir(folder.path)) and folder.has("work-0")
 
 
 def test_a_script_that_cannot_write_says_so(folders: Folders) -> None:
@@ -120,7 +121,7 @@ def test_a_signal_reaches_the_program_and_is_told(folders: Folders) -> None:
     until("the trap is set", lambda: out.exists() and "ready" in out.read_text())
     process.send_signal(signal.SIGUSR1)
     assert process.wait(30) == 5
-    end = folder.end()
+    end = folder.tale().end
     assert end is not None and (end.code, end.told) == (5, "USR1")
 
 
@@ -155,7 +156,7 @@ def test_a_program_may_use_its_grace_though_its_shell_is_gone(
     process.send_signal(signal.SIGTERM)
     process.wait(30)
     assert file.read_text(encoding="utf-8") == "saved"
-    end = folder.end()
+    end = folder.tale().end
     assert end is not None and end.told == "TERM" and split_code(end.code) == codes
 
 
@@ -187,7 +188,7 @@ def test_only_what_every_shell_reads_alike_is_started_without_one(script: str, w
 def test_a_command_with_the_name_of_a_function_is_not_taken_for_it(folders: Folders) -> None:
     folder, script = laid_out(folders, order("j-1", "finish 0 well"))
     assert run(script) == 127
-    end = folder.end()
+    end = folder.tale().end
     assert end is not None and (end.code, end.detail) == (127, "")
 
 
@@ -196,7 +197,7 @@ def test_what_bash_needs_to_start_is_not_passed_on(folders: Folders) -> None:
     around = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "77", "HOME": "/", "SHELL": "/bin/bash"}
     subprocess.run(["bash", "-c", script], env=around, check=True, timeout=30)
     shown = Path(folder.file("task-0.out")).read_text(encoding="utf-8").splitlines()
-    assert f"HOME={folder.file('work/0')}" in shown
+    assert f"HOME={folder.file('work-0')}" in shown
     assert [line for line in shown if line.startswith("SHELL=")] == []
 
 

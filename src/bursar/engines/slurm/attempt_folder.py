@@ -1,7 +1,12 @@
 """The files of attempts, which the control plane and the nodes share.
 
 ``taken`` is made once and only once, by the job's own script or by a stop that came before it: whoever
-makes it decides whether the attempt ever runs, however often Slurm starts the script.
+makes it decides whether the attempt ever runs, however often Slurm starts the script. The script goes on
+writing there when its tasks began and how they ended.
+
+As few files as possible are made for an attempt, and fewer still removed: every one of them costs a shared
+folder more than a line in a file that is there, and some file systems (ext4) pass over what was removed in
+the last minutes one by one whenever they make a file.
 """
 
 from __future__ import annotations
@@ -16,14 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bursar.engines.slurm.news import News
 from bursar.model.errors import BrokenInvariant
 from bursar.ports import AttemptRef, LogFile
 
-TAKEN, BEGAN, ENDED, STOP, SAVED = "taken", "began", "ended", "stop", "saved"
+TAKEN, STOP, SAVED = "taken", "stop", "saved"
+ENDED, BEGAN = "ended", "began"
+"""Words in the mark. Also files of their own: an end that no script told, and what scripts of before told."""
 NEVER = "never"
 SECRETS, SUBMISSION = "secrets", "submission.json"
-PASSING = ("run.sh", "setup.sh", "node.sh", SECRETS, "failed", "scratch")
-"""What only a running attempt needs."""
+PASSING = frozenset({"run.sh", "setup.sh", "node.sh", SECRETS, "failed", "scratch"})
+"""What only a running attempt needs; so are the scratch folders of its nodes."""
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,119}(?:\[\d{1,9}\])?")
 
@@ -38,17 +46,25 @@ class EndRecord:
     detail: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tale:
+    """What is known of one attempt from its folder, by one look."""
+
+    began_at_ms: int | None = None
+    end: EndRecord | None = None
+
+
 class Folders:
     """The root of it all, and the index of attempts whose end is not yet committed."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root.resolve())
         self.live = os.path.join(self.root, "live")
-        self.news = os.path.join(self.root, "news")
+        self.news = News(os.path.join(self.root, "news"))
 
     def prepare(self) -> str:
         """Make what must be there; the name of this installation, by which its jobs are told apart."""
-        for path in (self.root, self.live, self.news, os.path.join(self.root, "attempts")):
+        for path in (self.root, self.live, self.news.path, os.path.join(self.root, "attempts")):
             os.makedirs(path, mode=0o700, exist_ok=True)
         name = os.path.join(self.root, "installation")
         if not os.path.exists(name):
@@ -68,13 +84,7 @@ class Folders:
 
     def take_news(self) -> list[AttemptRef]:
         """Attempts that left word since the last look. They are hints: the folders are the truth."""
-        found = []
-        for name in sorted(os.listdir(self.news)):
-            _remove(os.path.join(self.news, name))
-            ref = ref_of(name)
-            if ref is not None:
-                found.append(ref)
-        return found
+        return [ref for ref in map(ref_of, self.news.take()) if ref is not None]
 
     def keep_facts(self, name: str, facts: Mapping[str, Any]) -> None:
         """For a start while Slurm does not answer."""
@@ -103,10 +113,9 @@ class AttemptFolder:
         """With a working directory and a scratch folder for each of so many nodes."""
         _make(self._of_job)
         _make(self.path)
-        for name in ("work", "scratch"):
-            _make(self.file(name))
-            for rank in range(ranks):
-                _make(self.file(f"{name}/{rank}"))
+        for rank in range(ranks):
+            _make(self.file(f"work-{rank}"))
+            _make(self.file(f"scratch-{rank}"))
 
     def write(self, name: str, text: str) -> None:
         _write(self.file(name), text)
@@ -116,8 +125,14 @@ class AttemptFolder:
         _write_json(self.file(name), record)
 
     def enter(self) -> None:
-        """Into the index, once everything else is written."""
-        _write(self._entry, "")
+        """Into the index, once everything else is written: a second name of what was written, where there
+        can be one."""
+        try:
+            os.link(self.file(SUBMISSION), self._entry)
+        except FileExistsError:
+            return
+        except OSError:
+            _write(self._entry, "")
 
     def leave(self) -> None:
         """Out of the index: its end is committed. The mark stays, so that it never runs again."""
@@ -125,8 +140,8 @@ class AttemptFolder:
             present = os.listdir(self.path)
         except FileNotFoundError:
             present = []
-        for name in PASSING:
-            if name in present:
+        for name in present:
+            if name in PASSING or name.startswith("scratch-"):
                 _remove_all(self.file(name))
         _remove(self._entry)
 
@@ -162,11 +177,7 @@ class AttemptFolder:
         return mark if mark.isdecimal() else ""
 
     def _mark(self) -> str:
-        try:
-            with open(self.file(TAKEN), encoding="utf-8") as file:
-                return file.read().strip()
-        except OSError:
-            return ""
+        return (_text(self.file(TAKEN)) or "").partition("\n")[0].strip()
 
     def write_end(self, record: EndRecord) -> None:
         """For what ended without its script telling."""
@@ -176,30 +187,15 @@ class AttemptFolder:
         self.write(f"{ENDED}.new", f"{at} {code} {record.told or '-'} {detail}\n")
         os.replace(self.file(f"{ENDED}.new"), self.file(ENDED))
 
-    def began_at_ms(self) -> int | None:
-        try:
-            with open(self.file(BEGAN), encoding="utf-8") as file:
-                return milliseconds(file.read().strip())
-        except OSError:
-            return None
-
-    def end(self) -> EndRecord | None:
-        """None until the whole line is there."""
-        try:
-            with open(self.file(ENDED), encoding="utf-8", errors="replace") as file:
-                line = file.read()
-        except OSError:
-            return None
-        words = line.rstrip("\n").split(" ", 3)
-        if not line.endswith("\n") or len(words) < 3:
-            return None
-        code = int(words[1]) if words[1].isdecimal() else None
-        return EndRecord(
-            at_ms=milliseconds(words[0]) or 0,
-            code=code,
-            told="" if words[2] == "-" else words[2],
-            detail=words[3] if len(words) > 3 else "",
-        )
+    def tale(self) -> Tale:
+        """An end that we wrote down is told the same again, whatever a script tells later."""
+        lines = [line.partition(" ") for line in _whole_lines(self.file(TAKEN))]
+        told = {word: rest for word, _, rest in lines[1:]}
+        end = _end_from(_whole_lines(self.file(ENDED))) or _end_from([told.get(ENDED, "")])
+        began = told.get(BEGAN)
+        if began is None:
+            began = _text(self.file(BEGAN))
+        return Tale(began_at_ms=None if began is None else milliseconds(began.strip()), end=end)
 
     def read(self, name: str) -> dict[str, Any] | None:
         return _read_json(self.file(name))
@@ -253,6 +249,32 @@ def _write(path: str, text: str) -> None:
 def _write_json(path: str, record: Mapping[str, Any]) -> None:
     _write(f"{path}.new", json.dumps(record))
     os.replace(f"{path}.new", path)
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _whole_lines(path: str) -> list[str]:
+    """Without one that is still being written."""
+    return (_text(path) or "").split("\n")[:-1]
+
+
+def _end_from(lines: list[str]) -> EndRecord | None:
+    """Of the first line: when, the exit code, the signal it was told, and why."""
+    words = lines[0].split(" ", 3) if lines else []
+    if len(words) < 3:
+        return None
+    return EndRecord(
+        at_ms=milliseconds(words[0]) or 0,
+        code=int(words[1]) if words[1].isdecimal() else None,
+        told="" if words[2] == "-" else words[2],
+        detail=words[3] if len(words) > 3 else "",
+    )
 
 
 def _read_json(path: str) -> dict[str, Any] | None:

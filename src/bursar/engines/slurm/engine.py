@@ -84,7 +84,7 @@ class SlurmEngine:
         wanted = set(live)
         for ref in sorted(set(self._folders.unsettled()) | wanted, key=key_of):
             folder = self._folders.of(ref)
-            if not folder.is_known or (ref not in wanted and folder.end() is not None):
+            if not folder.is_known or (ref not in wanted and folder.tale().end is not None):
                 folder.leave()
                 continue
             followed = self._remember(ref)
@@ -186,7 +186,7 @@ class SlurmEngine:
             followed = self._remember(ref)
             followed.in_doubt = True
         followed.told_ended = False
-        if followed.folder.end() is not None:
+        if followed.folder.tale().end is not None:
             self._look_at(followed)
             return
         self._stop(followed, grace_seconds)
@@ -403,10 +403,10 @@ class SlurmEngine:
     # -- what a folder says ------------------------------------------------------------------------
 
     def _look_at(self, followed: Followed) -> None:
-        """Report of an attempt what its folder says and was not reported yet. The end is read first: what has
-        ended by then began before."""
-        record = None if followed.told_ended else followed.folder.end()
-        began_at_ms = None if followed.told_began else followed.folder.began_at_ms()
+        """Report of an attempt what its folder says and was not reported yet."""
+        tale = followed.folder.tale()
+        record = None if followed.told_ended else tale.end
+        began_at_ms = None if followed.told_began else tale.began_at_ms
         fate = self._fate_behind_our_back(followed, record) if record is not None else None
         with self._lock:
             if began_at_ms is not None and not followed.told_began:
@@ -441,7 +441,7 @@ class SlurmEngine:
     def _settle_end(self, followed: Followed, how: Exit) -> None:
         """An end that no script wrote: write it down first, so that it is told the same again."""
         folder = followed.folder
-        if folder.end() is None:
+        if folder.tale().end is None:
             os.makedirs(folder.path, mode=0o700, exist_ok=True)
             code = how.code if how.signal is None else 128 + how.signal
             folder.write_end(EndRecord(at_ms=_now_ms(), code=code, told="", detail=how.detail))

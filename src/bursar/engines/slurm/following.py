@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from bursar.engines.slurm.asking import NODE_LOST, Fate
-from bursar.engines.slurm.attempt_folder import BEGAN, TAKEN, AttemptFolder, EndRecord
+from bursar.engines.slurm.attempt_folder import TAKEN, AttemptFolder, EndRecord
 from bursar.engines.slurm.script import CANNOT_MARK
 from bursar.engines.slurm.settings import ToldReader
 from bursar.model.attempt import Exit
@@ -197,7 +197,7 @@ def _by_slurm(followed: Followed, fate: Fate) -> Exit:
     code, number = split_code(fate.code or None)
     if fate.signal:
         code, number = None, fate.signal
-    before = "" if followed.folder.has(BEGAN) else "before its tasks were started"
+    before = "" if followed.folder.tale().began_at_ms else "before its tasks were started"
     if followed.stop is not None:
         if followed.stop.killed:
             code, number = None, int(signal.SIGKILL)

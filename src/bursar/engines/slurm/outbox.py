@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -112,7 +111,8 @@ class Outbox:
         parts = parts_of(order, facts.nodes)
         around = Around(
             folder=folder.path,
-            news=os.path.join(self._folders.news, folder.key),
+            key=folder.key,
+            news=self._folders.news.path,
             bundles=self._bundles,
             path=self._settings.path,
             addresses=self._cluster.addresses,

@@ -37,17 +37,17 @@ _HEAD = f"""#!/bin/bash
 unset LC_ALL
 LC_ALL=C
 export -n SHELL
-told= pid=
+told= pid= begun=
 for one in {_SIGNALS}; do trap "heard $one" $one; done
 now() {{ at=${{EPOCHREALTIME:-$(date +%s)}}; }}
 finish() {{
   now
-  printf '%s %s %s %s\\n' "$at" "$1" "${{told:--}}" "$2" >"$A/ended"
-  : >"$N"
+  printf 'ended %s %s %s %s\\n' "$at" "$1" "${{told:--}}" "$2" >>"$A/taken"
+  echo "$K" >>"$N"
   [ "$1" = - ] && exit 1
   exit "$1"
 }}
-begin() {{ now; echo "$at" >"$A/began"; : >"$N"; }}
+begin() {{ now; begun=$at; echo "began $at" >>"$A/taken"; echo "$K" >>"$N"; }}
 await() {{
   while :; do
     wait "$1"
@@ -148,8 +148,9 @@ class Around:
 
     folder: str
     """Of this attempt."""
+    key: str
     news: str
-    """The file that is touched when there is something to read in the folder."""
+    """The folder in which each node has a file: there the key is added when there is something to read."""
     bundles: str
     path: str
     addresses: Mapping[str, str]
@@ -179,17 +180,19 @@ def scripts_of(order: StartOrder, around: Around, parts: tuple[tuple[str, ...], 
             files["run.sh"] = _ended_line(recipe.run)
         if recipe.setup:
             files["setup.sh"] = _ended_line(recipe.setup)
-    text = [f"A={shlex.quote(around.folder)}\nN={shlex.quote(around.news)}\n"]
+    places = {"A": around.folder, "K": around.key, "N": f"{around.news}/"}
+    text = ["".join(f"{name}={shlex.quote(value)}\n" for name, value in places.items())]
+    text[0] += "N+=$SLURMD_NODENAME\n"
     text += _exports(recipe.envs)
     text += _exports(_shared_names(order, seats, nodes, around))
     text += _lay_out(order, around, len(nodes))
     if len(seats) == 1:
         text += _alone(order, seats[0])
-        head = _HEAD.replace("told= pid=\n", f"told= pid=\n{_ALONE}", 1)
+        head = _HEAD.replace("begun=\n", f"begun=\n{_ALONE}", 1)
     else:
         files["node.sh"] = "".join([_NODE, *_node_lines(order, seats, nodes)])
         text += _gang(order, len(nodes), parts)
-        head = _HEAD.replace("told= pid=\n", f"told= pid=\n{_GANG}", 1)
+        head = _HEAD.replace("begun=\n", f"begun=\n{_GANG}", 1)
     # The folder must be known before the mark is made, the rest only after it.
     batch = head.replace("umask 077\n", f"{text[0]}umask 077\n", 1) + "".join(text[1:])
     return Scripts(batch=batch, files=files, nodes=nodes)
@@ -234,7 +237,7 @@ def _lay_out(order: StartOrder, around: Around, ranks: int) -> Iterator[str]:
     laid += [(mount.target.removeprefix("~/"), mount.bundle) for mount in recipe.mounts]
     for rank in range(ranks):
         for target, bundle in laid:
-            place = shlex.quote(f"{around.folder}/work/{rank}/{target}")
+            place = shlex.quote(f"{around.folder}/work-{rank}/{target}")
             archive = shlex.quote(f"{around.bundles}/{bundle}")
             yield (
                 f"mkdir -p {place} && tar -xzf {archive} -C {place} --no-same-owner || "
@@ -250,13 +253,13 @@ def _lay_out(order: StartOrder, around: Around, ranks: int) -> Iterator[str]:
 def _alone(order: StartOrder, seat: Seat) -> Iterator[str]:
     recipe = order.recipe
     names = {
-        "HOME": "$A/work/0",
-        "TMPDIR": "$A/scratch/0",
+        "HOME": "$A/work-0",
+        "TMPDIR": "$A/scratch-0",
     }
     yield "".join(f'export {name}="{value}"\n' for name, value in names.items())
     yield from _exports(_seat_names(order, seat, 0, (0, 1, 0)))
     yield _device_lines(seat)
-    yield 'cd "$A/work/0" || finish - "not started: $A/work/0 is not there"\n'
+    yield 'cd "$A/work-0" || finish - "not started: $A/work-0 is not there"\n'
     streams = '</dev/null >>"$A/task-0.out" 2>>"$A/task-0.err" &\npid=$!\n'
     streams += '[ -z "$told" ] || heard "$told"\nawait "$pid"\n'
     if recipe.setup and not recipe.argv:
@@ -322,7 +325,7 @@ def _gang(order: StartOrder, ranks: int, parts: tuple[tuple[str, ...], ...]) -> 
     yield f"grace={recipe.grace_seconds} stop_signal={recipe.stop_signal.removeprefix('SIG')}\n"
     yield (
         f'is_up() {{ set -- "$A"/up.*; [ -e "$1" ] && [ $# = {ranks} ]; }}\n'
-        'begin_once() { [ -e "$A/began" ] || begin; }\n'
+        'begin_once() { [ -n "$begun" ] || begin; }\n'
     )
     if recipe.argv:
         yield f"word={shlex.quote(recipe.argv[0])}\n{_FIND}"
@@ -375,7 +378,7 @@ class _Crew:
         """One process in the background, with its streams."""
         rank, seat = self.seats[index]
         names = _seat_names(self.order, seat, rank, (index, len(self.seats), self.node_rank))
-        folders = f'HOME="$A/work/{self.node_rank}" TMPDIR="$A/scratch/{self.node_rank}"'
+        folders = f'HOME="$A/work-{self.node_rank}" TMPDIR="$A/scratch-{self.node_rank}"'
         devices = _device_lines(seat)
         if not devices:
             devices = f"own_devices {' '.join(map(str, self.positions(index)))}\n"
