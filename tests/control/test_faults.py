@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,17 @@ from typing import Any
 import pytest
 
 from bursar.catalog.gpu_models import GPU_MODELS
+from bursar.control import loop
 from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.steady_clock import SteadyClock
 from bursar.control.submission import IdempotencyKey, NotLeader
 from bursar.model.errors import EngineFault
+from bursar.model.event import AttemptSucceeded
 from bursar.model.fleet import EngineKind
 from bursar.model.job import JobState
+from bursar.model.report import Report
 from bursar.model.units import HOUR_MS
-from bursar.ports import Batch, Lead, StaleLead
+from bursar.ports import Batch, Lead, StaleLead, StartOrder
 from bursar.store import open_store
 from bursar.testing.memory_engine import MemoryEngine
 from tests.control.stand import (
@@ -180,3 +184,63 @@ def test_a_job_over_its_time_is_stopped_and_failed(tmp_path: Path) -> None:
         row = until_state(plane, job, JobState.FAILED)
     assert row.exit_signal == 15
     assert [ref.job_id for ref in stand.engine.stopped] == [job]
+
+
+# -- an engine's files -----------------------------------------------------------------------------
+
+
+class EngineOnABadDisk(MemoryEngine):
+    """Neither takes orders nor tells anything the first times it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(ends_at_once=True)
+        self.bad_starts = self.bad_reports = 1
+
+    def start(self, order: StartOrder) -> None:
+        if self.bad_starts:
+            self.bad_starts -= 1
+            raise OSError(28, "No space left on device")
+        super().start(order)
+
+    def reports(self, timeout_seconds: float) -> Sequence[Report]:
+        if self.bad_reports and self.started:
+            self.bad_reports -= 1
+            raise OSError(116, "Stale file handle")
+        return super().reports(timeout_seconds)
+
+
+def test_a_disk_that_fails_for_a_while_costs_nothing_but_time(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, engine=EngineOnABadDisk())
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.SUCCEEDED)
+    assert len(stand.engine.started) == 1
+
+
+# -- together --------------------------------------------------------------------------------------
+
+
+def test_what_is_reported_while_it_is_too_early_to_decide_is_written_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        jobs = submit(plane, *(gpu_job() for _ in range(8)))
+        for job in jobs:
+            until_state(plane, job, JobState.RUNNING)
+        monkeypatch.setattr(loop, "CYCLE_GAP_SECONDS", 1.0)
+        sizes: list[int] = []
+        append = plane._writer.store.append
+
+        def counted(batch: Batch, lead: Lead) -> int:
+            sizes.append(sum(isinstance(one, AttemptSucceeded) for one in batch.events))
+            return append(batch, lead)
+
+        monkeypatch.setattr(plane._writer.store, "append", counted)
+        for job in jobs:
+            stand.engine.end(job)
+            time.sleep(0.02)
+        for job in jobs:
+            until_state(plane, job, JobState.SUCCEEDED)
+    told = [size for size in sizes if size]
+    assert sum(told) == 8 and len(told) <= 2

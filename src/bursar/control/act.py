@@ -119,7 +119,8 @@ class Actor:
         for number in range(TRIES):
             try:
                 self._once(act, origins)
-            except EngineFault as fault:
+            except (EngineFault, OSError) as error:
+                fault = fault_of(error)
                 self.faults[act.engine] = str(fault)
                 if self._pause(min(fault.retry_after_seconds * 2**number, LONGEST_PAUSE_SECONDS)):
                     return
@@ -174,6 +175,13 @@ class Actor:
         )
 
 
+def fault_of(error: EngineFault | OSError) -> EngineFault:
+    """A full disk or a folder that is gone for a while is no reason to give up either."""
+    if isinstance(error, EngineFault):
+        return error
+    return EngineFault(f"the engine's files: {error}", retry_after_seconds=1.0)
+
+
 class Listener:
     """A thread that waits for an engine's reports and passes them on."""
 
@@ -195,8 +203,8 @@ class Listener:
         while not self._closing.is_set():
             try:
                 reports = self._engine.reports(timeout_seconds=0.5)
-            except EngineFault as fault:
-                time.sleep(min(fault.retry_after_seconds, LONGEST_PAUSE_SECONDS))
+            except (EngineFault, OSError) as error:
+                time.sleep(min(fault_of(error).retry_after_seconds, LONGEST_PAUSE_SECONDS))
                 continue
             if reports:
                 self._report(reports)

@@ -43,7 +43,7 @@ from bursar.model.fleet import EngineKind
 from bursar.model.units import SECOND_MS
 from bursar.ports import AttemptRef, Batch, Clock, Lead, Recorded, StaleLead, Store
 
-CYCLE_GAP_SECONDS = 0.2
+CYCLE_GAP_SECONDS = 0.1
 IDLE_SECONDS = 0.5
 MOST_IN_A_GROUP = 2_000
 MOST_EVENTS_IN_A_GROUP = 10_000
@@ -82,6 +82,7 @@ class Writer:
         self._dirty = True
         self._unsure = False
         self._last_cycle = 0.0
+        self._held: list[Request] = []
         self._snapshot_at = live.sequence
 
     # -- one turn --------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ class Writer:
     def turn(self) -> None:
         """Serve what has come, then decide if anything changed and the last cycle is long enough ago."""
         requests, questions = self.take(self._patience())
-        for group in _groups(requests):
+        for group in _groups(self._in_company(requests)):
             if self._is_sure():
                 self._commit_together(group)
             else:
@@ -102,8 +103,7 @@ class Writer:
             self._look_at_budgets()
         if self._is_sure() and self.progress.is_due(time.monotonic()):
             self._write_progress()
-        is_time = time.monotonic() - self._last_cycle >= CYCLE_GAP_SECONDS
-        if self._is_sure() and self._dirty and is_time:
+        if self._is_sure() and self._dirty and self._until_cycle() <= 0:
             try:
                 self._cycle()
             except BrokenInvariant as error:
@@ -113,12 +113,25 @@ class Writer:
     def _patience(self) -> float:
         if self._unsure:
             return 0.0
-        if self._dirty:
-            return max(0.0, self._last_cycle + CYCLE_GAP_SECONDS - time.monotonic())
+        if self._dirty or self._held:
+            return max(0.0, self._until_cycle())
         wake_ms = self.live.next_wake_ms()
         if wake_ms is None:
             return IDLE_SECONDS
         return min(IDLE_SECONDS, max(0.0, (wake_ms - self.clock.now_ms()) / 1000))
+
+    def _until_cycle(self) -> float:
+        """Seconds."""
+        return self._last_cycle + CYCLE_GAP_SECONDS - time.monotonic()
+
+    def _in_company(self, requests: list[Request]) -> list[Request]:
+        """What engines report while it is too early to decide is kept until then, or until something else is
+        committed: nobody waits for an answer, and each transaction costs the same whatever is in it."""
+        requests = [*self._held, *requests]
+        only_reports = all(isinstance(one, TakeReports) for one in requests)
+        too_early = self._until_cycle() > 0 and len(requests) < MOST_IN_A_GROUP
+        self._held = requests if only_reports and too_early else []
+        return [] if self._held else requests
 
     def take(self, patience: float) -> tuple[list[Request], list[Question]]:
         requests: list[Request] = []

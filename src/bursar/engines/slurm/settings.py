@@ -41,7 +41,7 @@ class SlurmSettings:
     """Makes the reader of an attempt's ``BURSAR_SAVED_FILE``."""
     poll_seconds: float = 2.0
     """How often Slurm is asked what became of the jobs. Ends that jobs report themselves come at once."""
-    look_seconds: float = 0.1
+    look_seconds: float = 0.05
     """How often the folder is looked at, in which jobs leave word."""
     node_poll_seconds: float = 4.0
     launch_seconds: float = 120.0

@@ -1,5 +1,4 @@
-"""Reports on their way to the control plane. Each time something is told costs it a transaction, so word is
-passed on in company where that harms nobody."""
+"""Reports on their way to the control plane: ends at once, what frees nothing perhaps in company."""
 
 from __future__ import annotations
 
@@ -8,8 +7,6 @@ import time
 
 from bursar.model.report import Report, TasksStarted
 
-PACE_SECONDS = 0.25
-"""The first end is told at once, those that follow it together."""
 BEGAN_PATIENCE_SECONDS = 0.3
 """How long word that something began may wait for company: it frees nothing."""
 
@@ -21,7 +18,6 @@ class Telling:
         self._changed = threading.Condition()
         self._queue: list[Report] = []
         self._queued_at = 0.0
-        self._told_at = 0.0
 
     def add(self, report: Report) -> None:
         with self._changed:
@@ -37,13 +33,12 @@ class Telling:
             if not self._queue or not (is_last_chance or now >= self._tell_at()):
                 return []
             found, self._queue = self._queue, []
-            self._told_at = now
             return found
 
     def _tell_at(self) -> float:
         if all(isinstance(one, TasksStarted) for one in self._queue):
             return self._queued_at + BEGAN_PATIENCE_SECONDS
-        return self._told_at + PACE_SECONDS
+        return self._queued_at
 
     def wait(self, seconds: float) -> None:
         """Until there is something more to tell, if it does not take longer."""
