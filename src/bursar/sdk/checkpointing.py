@@ -79,7 +79,7 @@ def checkpointing(
         origin = Origin(os.environ.get("BURSAR_JOB_ID", ""), _number("BURSAR_ATTEMPT"))
         teller = Teller(os.environ.get(FILE) if rank == 0 else None)
         run = Run(shelf, Terms(keep, leave, saves, origin), teller, stop)
-        stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.grace_left_seconds))
+        stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.asked_at_ms, stop.ends_at_ms))
         try:
             if saves:
                 shelf.clear_leftovers()

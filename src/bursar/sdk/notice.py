@@ -111,7 +111,7 @@ def main(words: Sequence[str]) -> int:
     except OSError as problem:
         _say(f"{options.command[0]} cannot be run: {problem.strerror}")
         return 127
-    stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.grace_left_seconds))
+    stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.asked_at_ms, stop.ends_at_ms))
     stop.on_stop(lambda: child.send_signal(stop.signum))
     stop.listen()
     try:
@@ -122,7 +122,8 @@ def main(words: Sequence[str]) -> int:
                 ends_at_ms = _look(look, address)
                 if ends_at_ms is not None:
                     told = True
-                    teller.stopping(options.provider, max(0.0, (ends_at_ms - now_ms()) / 1_000))
+                    at_ms = now_ms()
+                    teller.stopping(options.provider, at_ms, max(at_ms, ends_at_ms))
                     _say(f"{options.provider} takes this machine away; the command is told to stop")
                     child.send_signal(signal.SIGTERM)
             time.sleep(LOOK_SECONDS)

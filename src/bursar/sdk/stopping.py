@@ -1,6 +1,6 @@
 """Signals that ask a job to stop become a flag and one call; the job leaves when its work is safe.
 
-The handler itself only stores two values and writes one byte: it takes no lock, so it may interrupt
+The handler itself only stores a few values and writes one byte: it takes no lock, so it may interrupt
 anything. Callbacks run in a thread that waits for that byte, also while the main thread is inside a long
 call that lets no handler run.
 """
@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
+
+from bursar.sdk.telling import now_ms
 
 PREEMPTED_EXIT = 85
 """The exit code that says: I was asked to stop, my work is saved as far as it could be, run me again."""
@@ -37,6 +39,7 @@ class StopSignals:
         self.asked = False
         self.signum = int(signal.SIGTERM)
         """Which signal asked."""
+        self.asked_at_ms = 0
         self._signals = tuple(signals)
         self._asked_at = 0.0
         self._grace_seconds = _seconds(os.environ.get(GRACE))
@@ -80,6 +83,13 @@ class StopSignals:
             return None
         return self._asked_at + self._grace_seconds - time.monotonic()
 
+    @property
+    def ends_at_ms(self) -> int | None:
+        """When the grace is over; None as above."""
+        if self._grace_seconds is None or not self.asked:
+            return None
+        return self.asked_at_ms + round(self._grace_seconds * 1_000)
+
     def close(self) -> None:
         """Give every signal back to whom it belonged, unless somebody took it from us meanwhile."""
         if self._pipe is None or self._thread is None:
@@ -115,6 +125,7 @@ class StopSignals:
         if not self.asked:
             self.signum = signum
             self._asked_at = time.monotonic()
+            self.asked_at_ms = now_ms()
             self.asked = True
 
     def _wait(self) -> None:

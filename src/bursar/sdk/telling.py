@@ -33,12 +33,9 @@ class Teller:
         about = {"bytes": size_bytes, "seconds": round(seconds, 3)}
         self._tell("resumed", step, now_ms(), about)
 
-    def stopping(self, source: str, grace_seconds: float | None) -> None:
+    def stopping(self, source: str, at_ms: int, ends_at_ms: int | None) -> None:
         """It was asked to stop. Bursar knows if it was Bursar, and learns it if it was somebody else."""
-        at_ms = now_ms()
-        known = (
-            {} if grace_seconds is None else {"ends_at_ms": at_ms + round(grace_seconds * 1_000)}
-        )
+        known = {} if ends_at_ms is None else {"ends_at_ms": ends_at_ms}
         self._tell("stopping", None, at_ms, {"source": source, **known})
 
     def progress(self, step: int, total: int | None) -> None:

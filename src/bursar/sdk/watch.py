@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace, mirror: Mirror) -> int:
     if options.restore_only:
         return 0
     stop = StopSignals(STOP_SIGNALS)
-    stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.grace_left_seconds))
+    stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.asked_at_ms, stop.ends_at_ms))
     stop.listen()
     try:
         watch = Watch(mirror, teller, Pace(options.every, options.quiet))

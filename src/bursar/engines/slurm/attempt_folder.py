@@ -279,9 +279,8 @@ def _end_from(lines: list[str]) -> EndRecord | None:
 
 def _read_json(path: str) -> dict[str, Any] | None:
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
+        found = json.loads(_text(path) or "")
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 MOST_BYTES = 1_000_000
 """Then a node's file begins anew. Word that comes at that moment is lost, and Slurm will be asked."""
@@ -22,8 +23,9 @@ class News:
         with os.scandir(self.path) as files:
             for file in files:
                 if "@" in file.name:
+                    # So scripts of an earlier version leave word: by an empty file.
                     keys[file.name] = None
-                    _remove_word_of_before(file.path)
+                    Path(file.path).unlink(missing_ok=True)
                 elif file.stat().st_size != self._read.get(file.name, 0):
                     keys.update(dict.fromkeys(self._new_lines(file.name)))
         return sorted(keys)
@@ -42,11 +44,3 @@ class News:
             end = 0
         self._read[name] = end
         return text.decode("utf-8", "replace").split("\n") if newline else []
-
-
-def _remove_word_of_before(path: str) -> None:
-    """Scripts of an earlier version leave an empty file with the key as its name."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
