@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -147,8 +148,12 @@ def waited_for(condition: Callable[[], bool], patience_seconds: float) -> bool:
     return True
 
 
+def signal_each(pids: Sequence[int], number: int) -> None:
+    """In this order; who is gone already is passed over."""
+    for pid in pids:
+        _signal(pid, number)
+
+
 def _signal(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        return

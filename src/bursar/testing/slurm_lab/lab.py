@@ -340,17 +340,26 @@ class Lab:
         return self._daemons.pid(name)
 
     def cut_power(self, node: str) -> None:
-        """Kill a node's slurmd with everything that runs on it."""
+        """Kill a node's slurmd with everything that runs on it, at one moment.
+
+        All are held still before the first is killed: a step daemon or a script that outlives its child
+        by a moment would report that the child was killed, which no node without power can do.
+        """
         self.kill(f"slurmd.{node}")
-        for pid in self._left_running(node):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        held: list[int] = []
+        while found := [pid for pid in self._left_running(node) if pid not in held]:
+            daemons.signal_each(found, signal.SIGSTOP)
+            held += found
+        daemons.signal_each(held, signal.SIGKILL)
 
     def _left_running(self, node: str = "*") -> list[int]:
-        """Step daemons that outlived their slurmd, known by the log they write to; and what they run."""
+        """Step daemons that outlived their slurmd, known by the log they write to; and what they run.
+
+        Parents come before their children.
+        """
         logs = f"{self.folder}/log/slurmd.{node}.log"
         stepds = daemons.holding_open("slurmstepd", logs)
-        return [*daemons.descendants(stepds), *stepds]
+        return list(dict.fromkeys([*stepds, *daemons.descendants(stepds)]))
 
     # -- down --------------------------------------------------------------------------------------
 
@@ -368,9 +377,7 @@ class Lab:
         nodes = [name for name in names if name.startswith("slurmd.")]
         first = ["slurmrestd", *nodes]
         self._daemons.end_all([name for name in first if name in names])
-        for pid in self._left_running():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        daemons.signal_each(self._left_running(), signal.SIGKILL)
         for name in ("slurmctld", "slurmdbd", "mariadbd", "munged", "logs"):
             if name in names:
                 self._daemons.end(name, patience_seconds=10.0)
