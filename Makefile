@@ -19,7 +19,7 @@ PURE_TESTS := $(wildcard tests/model tests/core tests/accounting tests/catalog)
 export BURSAR_ORACLE ?= $(CURDIR)/../shared/oracle/cases.yaml
 export BURSAR_TRACES ?= $(CURDIR)/../shared/traces
 
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 # The steps share the processors already; running them side by side would only mix their output.

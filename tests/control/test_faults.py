@@ -195,6 +195,7 @@ class EngineOnABadDisk(MemoryEngine):
     def __init__(self) -> None:
         super().__init__(ends_at_once=True)
         self.bad_starts = self.bad_reports = 1
+        self.stays_bad = False
 
     def start(self, order: StartOrder) -> None:
         if self.bad_starts:
@@ -204,7 +205,7 @@ class EngineOnABadDisk(MemoryEngine):
 
     def reports(self, timeout_seconds: float) -> Sequence[Report]:
         if self.bad_reports and self.started:
-            self.bad_reports -= 1
+            self.bad_reports -= not self.stays_bad
             raise OSError(116, "Stale file handle")
         return super().reports(timeout_seconds)
 
@@ -214,7 +215,21 @@ def test_a_disk_that_fails_for_a_while_costs_nothing_but_time(tmp_path: Path) ->
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.SUCCEEDED)
+        until(lambda: not plane.health().engine_faults, "health has nothing to say")
     assert len(stand.engine.started) == 1
+
+
+def test_health_says_that_reports_cannot_be_read_for_as_long_as_that_is_so(tmp_path: Path) -> None:
+    engine = EngineOnABadDisk()
+    engine.stays_bad = True
+    stand = Stand(tmp_path, engine=engine)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        told = "its reports cannot be read: the engine's files: [Errno 116] Stale file handle"
+        until(lambda: plane.health().engine_faults == {"local": told}, "health says so")
+        engine.stays_bad = False
+        until_state(plane, job, JobState.SUCCEEDED)
+        until(lambda: not plane.health().engine_faults, "health has nothing to say")
 
 
 # -- together --------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def all_checks(parsed: argparse.Namespace) -> Iterator[Check]:
     yield sqlite()
     yield from state(parsed.state)
     yield nvml()
+    yield from slurm()
     yield from server(parsed)
 
 
@@ -121,6 +122,23 @@ def nvml() -> Check:
             "nvml", "warn", told, "Fine for clients and virtual GPUs; else see nvidia-smi."
         )
     return Check("nvml", "ok", f"{count} GPUs, driver {driver}", "")
+
+
+def slurm() -> Iterator[Check]:
+    """The Slurm that this machine's commands reach, where they are installed."""
+    from bursar.wiring.slurm_engine import look_at_slurm
+
+    look = look_at_slurm()
+    if look is None:
+        return
+    if not look.answers:
+        fix = "See 'scontrol ping' and SLURM_CONF; ignore this where Bursar uses no Slurm."
+        yield Check("slurm", "warn", look.told, fix)
+    elif look.advice is not None:
+        told = f"{look.told}. {look.advice.found}"
+        yield Check("slurm", "warn", told, look.advice.fix)
+    else:
+        yield Check("slurm", "ok", look.told, "")
 
 
 def server(parsed: argparse.Namespace) -> Iterator[Check]:

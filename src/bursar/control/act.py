@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -186,10 +185,12 @@ class Listener:
     """A thread that waits for an engine's reports and passes them on."""
 
     def __init__(self, engine: Engine, report: Callable[[Iterable[Report]], None]) -> None:
-        self._engine = engine
+        self.engine = engine
         self._report = report
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bursar-listen", daemon=True)
+        self.fault = ""
+        """Why its reports cannot be read just now; empty when they can."""
 
     def start(self) -> None:
         self._thread.start()
@@ -202,9 +203,12 @@ class Listener:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                reports = self._engine.reports(timeout_seconds=0.5)
+                reports = self.engine.reports(timeout_seconds=0.5)
             except (EngineFault, OSError) as error:
-                time.sleep(min(fault_of(error).retry_after_seconds, LONGEST_PAUSE_SECONDS))
+                fault = fault_of(error)
+                self.fault = f"its reports cannot be read: {fault}"
+                self._closing.wait(min(fault.retry_after_seconds, LONGEST_PAUSE_SECONDS))
                 continue
+            self.fault = ""
             if reports:
                 self._report(reports)

@@ -275,8 +275,19 @@ class ControlPlane:
             stale_reports=writer.stale_reports,
             halted=writer.halted,
             store_fault=writer.store_fault,
-            engine_faults=dict(self._actor.faults) if self._actor is not None else {},
+            engine_faults=self._engine_faults(),
         )
+
+    def _engine_faults(self) -> dict[str, str]:
+        """What each engine cannot do just now: tell us what happened, or take an order."""
+        unheard = {
+            str(kind): one.fault
+            for one in list(self._listeners)
+            if isinstance(one, Listener) and one.fault
+            for kind, engine in self._engines.items()
+            if engine is one.engine
+        }
+        return unheard | (dict(self._actor.faults) if self._actor is not None else {})
 
     # -- the thread ------------------------------------------------------------------------------
 

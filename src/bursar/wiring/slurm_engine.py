@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from bursar.model.errors import EngineFault, UserError
 if TYPE_CHECKING:
     from bursar.config import FleetFile
     from bursar.engines.slurm.engine import SlurmEngine
+    from bursar.engines.slurm.pacing import Advice
 
 REST_SOCKET = "BURSAR_SLURM_REST_SOCKET"
 PARTITION, ACCOUNT, QOS = "BURSAR_SLURM_PARTITION", "BURSAR_SLURM_ACCOUNT", "BURSAR_SLURM_QOS"
@@ -61,15 +62,35 @@ def slurm_engine(state: Path) -> SlurmEngine:
     )
 
 
-def pacing_note() -> str:
-    """What the operator of this Slurm should change for jobs to start soon; nothing if it does not answer."""
+@dataclass(frozen=True, slots=True)
+class SlurmLook:
+    """The Slurm that this machine's commands reach: what it is, or why it does not answer; and advice."""
+
+    answers: bool
+    told: str
+    advice: Advice | None = None
+
+
+def look_at_slurm() -> SlurmLook | None:
+    """None where Slurm's commands are not installed."""
     from bursar.engines.slurm.commands import from_environment
     from bursar.engines.slurm.governed.present import read_config
     from bursar.engines.slurm.pacing import advice
 
+    if not shutil.which("scontrol"):
+        return None
     commands = replace(from_environment(), patience_seconds=PATIENCE_SECONDS)
     try:
         config = read_config(commands)
-    except EngineFault:
+    except EngineFault as fault:
+        return SlurmLook(False, str(fault))
+    told = f"cluster {config.get('ClusterName', '')}, Slurm {config.get('SLURM_VERSION', '')}"
+    return SlurmLook(True, told, advice(config))
+
+
+def pacing_note() -> str:
+    """What the operator of this Slurm should change for jobs to start soon; nothing if it does not answer."""
+    look = look_at_slurm()
+    if look is None or look.advice is None:
         return ""
-    return advice(config)
+    return f"{look.advice.found} {look.advice.fix}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from bursar.cli.checks import Check, slurm
 from bursar.engines.slurm.errand import Errand
 from bursar.engines.slurm.pacing import EPILOG_LINE, QUICK_LINE, advice
 from bursar.model.errors import EngineFault
@@ -17,6 +19,11 @@ from bursar.wiring.slurm_engine import pacing_note
 
 QUICK = QUICK_LINE.partition("=")[2]
 DONE = "/etc/slurm/epilog.sh"
+
+
+def said_of(config: Mapping[str, str]) -> str:
+    found = advice(config)
+    return f"{found.found} {found.fix}" if found is not None else ""
 
 
 @pytest.mark.parametrize(
@@ -32,7 +39,7 @@ DONE = "/etc/slurm/epilog.sh"
 def test_who_makes_jobs_wait_is_told_how_long_and_what_to_write(
     parameters: str, told: list[str]
 ) -> None:
-    said = advice({"SchedulerParameters": parameters, "Epilog": DONE})
+    said = said_of({"SchedulerParameters": parameters, "Epilog": DONE})
     assert all(words in said for words in told)
     assert said.count(" is ") == 1 + len(told), "nothing else is said to be slow"
     assert said.endswith(QUICK_LINE)
@@ -40,15 +47,15 @@ def test_who_makes_jobs_wait_is_told_how_long_and_what_to_write(
 
 def test_what_we_recommend_is_found_to_be_quick() -> None:
     settings = {"SchedulerParameters": QUICK, "Epilog": "/bin/true"}
-    assert advice(settings) == ""
-    assert advice({**settings, "SchedulerParameters": f"preempt_youngest_first,{QUICK}"}) == ""
+    assert said_of(settings) == ""
+    assert said_of({**settings, "SchedulerParameters": f"preempt_youngest_first,{QUICK}"}) == ""
 
 
 def test_an_end_that_no_node_reports_is_worth_an_epilog() -> None:
     for unset in ({}, {"Epilog": "(null)", "PrologFlags": "Alloc"}):
-        assert advice({"SchedulerParameters": QUICK, **unset}).endswith(f": {EPILOG_LINE}")
-    assert advice({"SchedulerParameters": QUICK, "PrologFlags": "Alloc,Contain"}) == ""
-    said = advice({})
+        assert said_of({"SchedulerParameters": QUICK, **unset}).endswith(f": {EPILOG_LINE}")
+    assert said_of({"SchedulerParameters": QUICK, "PrologFlags": "Alloc,Contain"}) == ""
+    said = said_of({})
     assert QUICK_LINE in said and EPILOG_LINE in said
 
 
@@ -63,13 +70,17 @@ def test_an_operator_is_told_of_the_slurm_that_is_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = (
-        "echo 'ClusterName             = lab'; echo 'Epilog                  = /bin/true'; "
+        "echo 'ClusterName             = lab'; echo 'SLURM_VERSION           = 22.05.8'; echo 'Epilog                  = /bin/true'; "
         "echo 'SchedulerParameters     = {}'"
     )
     scontrol_that(lines.format("bf_interval=5,batch_sched_delay=0"), tmp_path, monkeypatch)
     assert "bf_interval is 5 s" in pacing_note()
+    (check,) = slurm()
+    assert check.result == "warn" and check.fix.endswith(QUICK_LINE)
+    assert check.found.startswith("cluster lab, Slurm 22.05.8. Slurm starts jobs only when")
     scontrol_that(lines.format(QUICK), tmp_path, monkeypatch)
     assert pacing_note() == ""
+    assert list(slurm()) == [Check("slurm", "ok", "cluster lab, Slurm 22.05.8", "")]
 
 
 def test_a_slurm_that_does_not_answer_keeps_nobody_from_starting(
@@ -77,6 +88,15 @@ def test_a_slurm_that_does_not_answer_keeps_nobody_from_starting(
 ) -> None:
     scontrol_that("echo 'Unable to contact slurm controller' >&2; exit 1", tmp_path, monkeypatch)
     assert pacing_note() == ""
+    (check,) = slurm()
+    assert check.result == "warn" and "Unable to contact slurm controller" in check.found
+
+
+def test_the_doctor_says_nothing_of_slurm_where_its_commands_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert list(slurm()) == [] and pacing_note() == ""
 
 
 @pytest.mark.parametrize(

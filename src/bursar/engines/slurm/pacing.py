@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 QUICK: Mapping[str, int | None] = {
     "bf_interval": 1,
@@ -27,20 +28,36 @@ UNSAID_SECONDS = {"batch_sched_delay": 3, "bf_interval": 30}
 UNSET = ("", "(null)")
 
 
-def advice(config: Mapping[str, str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What makes starts late, and the lines of slurm.conf that mend it."""
+
+    slow: tuple[str, ...]
+    lines: tuple[str, ...]
+
+    @property
+    def found(self) -> str:
+        return (
+            "Slurm starts jobs only when its scheduler comes round, which is rarer than need be: "
+            f"{', '.join(self.slow)}."
+        )
+
+    @property
+    def fix(self) -> str:
+        return (
+            "For many short jobs put this into slurm.conf, then 'scontrol reconfigure': "
+            f"{' and '.join(self.lines)}"
+        )
+
+
+def advice(config: Mapping[str, str]) -> Advice | None:
     """What an operator should know whose ``scontrol show config`` says this; nothing if it is quick."""
     slow = [*_slow_clock(config.get("SchedulerParameters", ""))]
     lines = [QUICK_LINE] if slow else []
     if not _has_end_reports(config):
         slow.append("no Epilog makes nodes report the end of a job")
         lines.append(EPILOG_LINE)
-    if not slow:
-        return ""
-    return (
-        f"Slurm starts jobs only when its scheduler comes round, which is rarer than need be: "
-        f"{', '.join(slow)}. For many short jobs put this into slurm.conf, then 'scontrol reconfigure': "
-        f"{' and '.join(lines)}"
-    )
+    return Advice(tuple(slow), tuple(lines)) if slow else None
 
 
 def _slow_clock(parameters: str) -> list[str]:
