@@ -70,7 +70,8 @@ def test_an_operator_is_told_of_the_slurm_that_is_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = (
-        "echo 'ClusterName             = lab'; echo 'SLURM_VERSION           = 22.05.8'; echo 'Epilog                  = /bin/true'; "
+        "echo 'ClusterName             = lab'; echo 'SLURM_VERSION           = 22.05.8'; "
+        "echo 'Epilog                  = /bin/true'; "
         "echo 'SchedulerParameters     = {}'"
     )
     scontrol_that(lines.format("bf_interval=5,batch_sched_delay=0"), tmp_path, monkeypatch)
