@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -306,5 +307,10 @@ def test_ctrl_c_leaves_the_job_alone(ada: Person, here: Live) -> None:
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert f"{job} goes on without you" in said
-    assert json.loads(ada.run("status", job, "--json").out)["state"] == "running"
+    patience = time.monotonic() + 30
+    # What a job writes can be read a moment before its beginning is on record.
+    while (state := ada.run("status", job, "--json").json()["state"]) == "starting":
+        assert time.monotonic() < patience, f"{job} has written a line and is never said to run"
+        time.sleep(0.02)
+    assert state == "running"
     assert ada.run("cancel", job).code == 0

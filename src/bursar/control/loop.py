@@ -88,9 +88,13 @@ class Writer:
     # -- one turn --------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Serve what has come, then decide if anything changed and the last cycle is long enough ago."""
+        """Serve what has come, then decide if anything changed and the last cycle is long enough ago.
+
+        Whether it is, is asked once: a cycle never goes past reports that were kept for it.
+        """
         requests, questions = self.take(self._patience())
-        for group in _groups(self._in_company(requests)):
+        may_decide = self._until_cycle() <= 0
+        for group in _groups(self._in_company(requests, may_decide)):
             if self._is_sure():
                 self._commit_together(group)
             else:
@@ -103,7 +107,7 @@ class Writer:
             self._look_at_budgets()
         if self._is_sure() and self.progress.is_due(time.monotonic()):
             self._write_progress()
-        if self._is_sure() and self._dirty and self._until_cycle() <= 0:
+        if self._is_sure() and self._dirty and may_decide:
             try:
                 self._cycle()
             except BrokenInvariant as error:
@@ -124,12 +128,12 @@ class Writer:
         """Seconds."""
         return self._last_cycle + CYCLE_GAP_SECONDS - time.monotonic()
 
-    def _in_company(self, requests: list[Request]) -> list[Request]:
+    def _in_company(self, requests: list[Request], may_decide: bool) -> list[Request]:
         """What engines report while it is too early to decide is kept until then, or until something else is
         committed: nobody waits for an answer, and each transaction costs the same whatever is in it."""
         requests = [*self._held, *requests]
         only_reports = all(isinstance(one, TakeReports) for one in requests)
-        too_early = self._until_cycle() > 0 and len(requests) < MOST_IN_A_GROUP
+        too_early = not may_decide and len(requests) < MOST_IN_A_GROUP
         self._held = requests if only_reports and too_early else []
         return [] if self._held else requests
 
