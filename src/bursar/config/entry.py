@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def place(self) -> Place:
-        return place_of(self.file, self.node.start_mark)
+        return place_of(self.file, self.node)
 
     def wrong(self, problem: str, fix: str, code: str) -> UserError:
         """The error to raise about this value; ``problem`` goes on from its name."""
@@ -103,7 +103,7 @@ class Entry:
             text = self._inside(key, "a key").text()
             if text in found:
                 raise UserError(
-                    f"{place_of(self.file, key.start_mark)}: {text!r} stands twice in {self.name}.",
+                    f"{place_of(self.file, key)}: {text!r} stands twice in {self.name}.",
                     fix="Keep one of them.",
                     code="duplicate-key",
                 )
@@ -208,8 +208,8 @@ class Entry:
         return Entry(file=self.file, name=name, node=node)
 
     def _place_of_key(self, key: str) -> Place:
-        marks = [node.start_mark for node, _ in self.node.value if node.value == key]
-        return place_of(self.file, marks[0])
+        keys = [node for node, _ in self.node.value if node.value == key]
+        return place_of(self.file, keys[0])
 
     def _shown(self) -> str:
         if isinstance(self.node, yaml.ScalarNode):
@@ -228,8 +228,10 @@ def parse_duration(text: str) -> int | None:
     return round(total) if position and not text[position:].strip() else None
 
 
-def place_of(file: str, mark: yaml.Mark) -> Place:
-    """Marks count from 0, editors from 1."""
+def place_of(file: str, read: yaml.Node | yaml.Event) -> Place:
+    """Where it begins: what was read from a text has a mark. Marks count from 0, editors from 1."""
+    mark = read.start_mark
+    assert mark is not None
     return Place(file=file, line=mark.line + 1, column=mark.column + 1)
 
 
@@ -262,7 +264,7 @@ def _refuse_what_would_cost_too_much(text: str, file: str) -> None:
             what = f"is nested more than {DEEPEST} deep"
             if count > MOST_VALUES:
                 what = f"has more than {MOST_VALUES:,} values"
-            place = place_of(file, event.start_mark)
+            place = place_of(file, event)
             fix = "Make the tree flatter, or write nodes as a pattern or a number."
             raise UserError(f"{place}: the file {what} here.", fix=fix, code="too-large")
 
