@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from bursar.testing.slurm_lab import daemons
 from bursar.testing.slurm_lab.__main__ import main
 from bursar.testing.slurm_lab.lab import LOG_KEEPER
 from tests.conformance.engine_stands import until
@@ -30,6 +35,32 @@ def test_long_logs_are_emptied_under_their_writers(tmp_path: Path) -> None:
     kept = (tmp_path / "slurmd.n 1.log.old").read_text(encoding="utf-8")
     assert (len(kept), kept.endswith("last\n")) == (100, True)
     assert short.read_text(encoding="utf-8") == "short\n"
+
+
+SCRIPT = "trap 'echo told >>$0' HUP TERM CHLD; sleep 300 & echo ready >>$0; wait"
+STEP = """import subprocess, sys
+sys.exit(subprocess.Popen(["bash", "-c", sys.argv[1], sys.argv[2]], process_group=0).wait())"""
+
+
+def test_a_machine_that_loses_its_power_has_no_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = tmp_path / "heard"
+    step = subprocess.Popen([sys.executable, "-c", STEP, SCRIPT, heard], start_new_session=True)
+    until("its script waits", lambda: heard.exists() and heard.read_text() == "ready\n")
+    kill = os.kill
+
+    def kill_and_be_interrupted(pid: int, number: int) -> None:
+        kill(pid, number)
+        time.sleep(0.1)
+
+    monkeypatch.setattr(daemons.os, "kill", kill_and_be_interrupted)
+    tree = [step.pid, *daemons.descendants([step.pid])]
+    assert len(tree) == 3
+    daemons.kill_at_one_moment(lambda: tree)
+    assert step.wait(10) == -signal.SIGKILL
+    until("all are gone", lambda: not any(map(daemons.start_time, tree)))
+    assert heard.read_text(encoding="utf-8") == "ready\n"
 
 
 def test_what_was_never_started_has_no_status_and_stops_well(

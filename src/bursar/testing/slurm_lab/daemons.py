@@ -148,6 +148,20 @@ def waited_for(condition: Callable[[], bool], patience_seconds: float) -> bool:
     return True
 
 
+def kill_at_one_moment(find: Callable[[], Sequence[int]]) -> None:
+    """Kill processes as if their machine lost its power: ``find`` gives them, parents before their children.
+
+    All are held still before the first is killed: one that outlived its child by a moment would report that
+    the child was killed, which no machine without power can do. And children are killed first: a group that
+    is held still and loses its last parent in the session is sent on its way again, with a SIGHUP.
+    """
+    held: list[int] = []
+    while found := [pid for pid in find() if pid not in held]:
+        signal_each(found, signal.SIGSTOP)
+        held += found
+    signal_each(held[::-1], signal.SIGKILL)
+
+
 def signal_each(pids: Sequence[int], number: int) -> None:
     """In this order; who is gone already is passed over."""
     for pid in pids:

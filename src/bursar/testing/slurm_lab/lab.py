@@ -340,17 +340,9 @@ class Lab:
         return self._daemons.pid(name)
 
     def cut_power(self, node: str) -> None:
-        """Kill a node's slurmd with everything that runs on it, at one moment.
-
-        All are held still before the first is killed: a step daemon or a script that outlives its child
-        by a moment would report that the child was killed, which no node without power can do.
-        """
+        """Kill a node's slurmd with everything that runs on it, at one moment."""
         self.kill(f"slurmd.{node}")
-        held: list[int] = []
-        while found := [pid for pid in self._left_running(node) if pid not in held]:
-            daemons.signal_each(found, signal.SIGSTOP)
-            held += found
-        daemons.signal_each(held, signal.SIGKILL)
+        daemons.kill_at_one_moment(lambda: self._left_running(node))
 
     def _left_running(self, node: str = "*") -> list[int]:
         """Step daemons that outlived their slurmd, known by the log they write to; and what they run.
