@@ -232,6 +232,24 @@ def test_health_says_that_reports_cannot_be_read_for_as_long_as_that_is_so(tmp_p
         until(lambda: not plane.health().engine_faults, "health has nothing to say")
 
 
+def test_an_engine_with_a_fault_of_our_own_is_listened_to_again(tmp_path: Path) -> None:
+    class Confused(EngineOnABadDisk):
+        def reports(self, timeout_seconds: float) -> Sequence[Report]:
+            if self.stays_bad and self.started:
+                raise KeyError("NodeName")
+            return MemoryEngine.reports(self, timeout_seconds)
+
+    engine = Confused()
+    engine.stays_bad = True
+    stand = Stand(tmp_path, engine=engine)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        told = "its reports cannot be read: KeyError: 'NodeName'"
+        until(lambda: plane.health().engine_faults == {"local": told}, "health says so")
+        engine.stays_bad = False
+        until_state(plane, job, JobState.SUCCEEDED)
+
+
 # -- together --------------------------------------------------------------------------------------
 
 

@@ -174,11 +174,12 @@ class Actor:
         )
 
 
-def fault_of(error: EngineFault | OSError) -> EngineFault:
+def fault_of(error: Exception) -> EngineFault:
     """A full disk or a folder that is gone for a while is no reason to give up either."""
     if isinstance(error, EngineFault):
         return error
-    return EngineFault(f"the engine's files: {error}", retry_after_seconds=1.0)
+    what = "the engine's files" if isinstance(error, OSError) else type(error).__name__
+    return EngineFault(f"{what}: {error}", retry_after_seconds=1.0)
 
 
 class Listener:
@@ -204,7 +205,8 @@ class Listener:
         while not self._closing.is_set():
             try:
                 reports = self.engine.reports(timeout_seconds=0.5)
-            except (EngineFault, OSError) as error:
+            except Exception as error:
+                # Whatever it is, also a fault of ours: nobody else would ever hear of this engine's jobs.
                 fault = fault_of(error)
                 self.fault = f"its reports cannot be read: {fault}"
                 self._closing.wait(min(fault.retry_after_seconds, LONGEST_PAUSE_SECONDS))

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.slurm.commands import Commands
+from bursar.engines.slurm.attempt_folder import AttemptFolder, EndRecord
+from bursar.engines.slurm.commands import Commands, Refused
+from bursar.engines.slurm.outbox import SENDERS
 from bursar.engines.slurm.rest_line import InDoubt
 from bursar.engines.slurm.settings import SlurmSettings
 from bursar.engines.slurm.submitting import Submitter
@@ -209,6 +211,31 @@ def test_what_slurm_will_not_have_ends_with_its_words(stand: SlurmStand) -> None
     )
     listener.engine.start(order("j-1", "true"))
     assert "invalid partition" in listener.ended(ref("j-1")).detail.lower()
+
+
+def test_a_folder_that_fails_for_a_while_stops_nobody_who_sends(
+    stand: SlurmStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As often as there are threads that send; what comes after it is sent all the same."""
+    listener = stand.open()
+    write, failures = AttemptFolder.write_end, [OSError(28, "No space left on device")] * SENDERS
+
+    def write_on_a_full_disk(folder: AttemptFolder, record: EndRecord) -> None:
+        if failures:
+            raise failures.pop()
+        write(folder, record)
+
+    def refuse(_submitter: Submitter, *_words: object) -> str:
+        raise Refused("Slurm: sbatch: no such partition", retry_after_seconds=0.1)
+
+    with monkeypatch.context() as bad:
+        bad.setattr(AttemptFolder, "write_end", write_on_a_full_disk)
+        bad.setattr(Submitter, "submit", refuse)
+        listener.engine.start(order("j-1", "true"))
+        assert "no such partition" in listener.ended(ref("j-1")).detail
+    assert failures == []
+    listener.engine.start(order("j-2", "exit 4"))
+    assert listener.ended(ref("j-2")).code == 4
 
 
 # -- accounts --------------------------------------------------------------------------------------

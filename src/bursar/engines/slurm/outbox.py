@@ -158,29 +158,34 @@ class Outbox:
 
     def _send_all(self) -> None:
         while (posted := self._posted.get()) is not None:
+            followed, record = posted
             if self._is_closing:
-                posted[0].is_sending = False
+                followed.is_sending = False
                 return
-            refused = self._send(*posted)
-            if refused:
-                self._refused(posted[0], refused)
+            try:
+                self._send(followed, record)
+            except (EngineFault, OSError) as problem:
+                # Slurm does not answer, or the folder does not: that passes, and this is sent later.
+                pause = problem.retry_after_seconds if isinstance(problem, EngineFault) else 0.0
+                followed.in_doubt = True
+                followed.send_at = time.monotonic() + max(SEND_AGAIN_SECONDS, pause)
+            finally:
+                followed.is_sending = False
 
-    def _send(self, followed: Followed, record: dict[str, Any] | None) -> str:
-        """Submit; what cannot be sent now is sent later. Why it never can be, or nothing."""
+    def _send(self, followed: Followed, record: dict[str, Any] | None) -> None:
+        """Submit it unless it is there; what Slurm will never have is told to whom it concerns."""
+        if followed.told_ended:
+            return
+        if followed.in_doubt:
+            self.look_up(followed)
+        if followed.ids:
+            return
         try:
-            if followed.told_ended:
-                return ""
-            if followed.in_doubt:
-                self.look_up(followed)
-            return "" if followed.ids else self._submit(followed, record)
+            never = self._submit(followed, record)
         except Refused as refused:
-            return f"not started: {refused}"
-        except EngineFault as fault:
-            followed.in_doubt = True
-            followed.send_at = time.monotonic() + max(SEND_AGAIN_SECONDS, fault.retry_after_seconds)
-            return ""
-        finally:
-            followed.is_sending = False
+            never = f"not started: {refused}"
+        if never:
+            self._refused(followed, never)
 
     def look_up(self, followed: Followed) -> None:
         """Whether an earlier submission arrived."""
@@ -190,6 +195,7 @@ class Outbox:
         followed.in_doubt = False
 
     def _submit(self, followed: Followed, record: dict[str, Any] | None) -> str:
+        """Why it never can be submitted, or nothing."""
         record = record or followed.folder.read(names.SUBMISSION)
         if record is None:
             return "lost: what it should run is not there any more"
