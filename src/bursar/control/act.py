@@ -118,7 +118,8 @@ class Actor:
         for number in range(TRIES):
             try:
                 self._once(act, origins)
-            except (EngineFault, OSError) as error:
+            except Exception as error:
+                # Whatever it is, also a fault of ours: nobody else would carry out the orders behind it.
                 fault = fault_of(error)
                 self.faults[act.engine] = str(fault)
                 if self._pause(min(fault.retry_after_seconds * 2**number, LONGEST_PAUSE_SECONDS)):
