@@ -162,6 +162,17 @@ def test_without_slurmrestd_jobs_go_in_by_sbatch(stand: SlurmStand, tmp_path: Pa
     assert shown(listener, 1).startswith("t4-1 ")
 
 
+@pytest.mark.parametrize("way", ["slurmrestd", "sbatch"])
+def test_slurm_starts_nothing_again_by_itself(stand: SlurmStand, way: str) -> None:
+    """Another try is another attempt, and that is decided elsewhere."""
+    settings = stand.settings()
+    listener = stand.open_with(replace(settings, rest_socket=None) if way == "sbatch" else settings)
+    listener.engine.start(order("j-1", SLEEP))
+    listener.started(ref("j-1"))
+    (ident,) = slurm_ids(stand)
+    assert "Requeue=0" in stand.lab.run("scontrol", "-o", "show", "job", ident).split()
+
+
 def test_an_answer_that_is_lost_starts_nothing_twice(
     stand: SlurmStand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

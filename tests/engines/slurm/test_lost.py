@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from bursar.model.errors import EngineFault
 from bursar.model.job import OVER, JobState
 from bursar.model.recipe import Recipe
 from bursar.testing.slurm_lab import Lab, LabPlan
 from bursar.testing.slurm_lab.plan import t4_nodes
 from tests.conformance.engine_stands import until
-from tests.engines.slurm.planes import driven
+from tests.engines.slurm.planes import Driven, driven
 from tests.engines.slurm.test_storm import resume_drained
 from tests.slurm_labs import needs_slurm, own_lab
 
@@ -38,6 +40,19 @@ def with_path_below(folder: Path) -> list[str]:
             if str(folder) in words or any(file.startswith(f"{folder}/") for file in files):
                 found.append(f"{entry}: {words}")
     return found
+
+
+def until_over(bursar: Driven, lab: Lab, patience: float) -> None:
+    """When it takes too long, say what Bursar and Slurm say of it."""
+    try:
+        until("all jobs are over", lambda: set(bursar.counts()) <= OVER, patience)
+    except AssertionError as late:
+        said = [str(late), str(bursar.counts()), str(bursar.plane.health()), str(lab.status())]
+        for question in ("node", "job"):
+            with contextlib.suppress(EngineFault):
+                said.append(lab.run("scontrol", "-o", "show", question, patience_seconds=10))
+        said.append((lab.folder / "log" / "slurmctld.log").read_text(encoding="utf-8")[-3_000:])
+        raise AssertionError("\n".join(said)) from late
 
 
 def test_a_lab_that_is_stopped_leaves_nothing() -> None:
@@ -64,7 +79,7 @@ def test_jobs_of_a_node_that_loses_power_start_elsewhere(tmp_path: Path) -> None
         assert row is not None and row.placement is not None
         lost = row.placement.tasks[0].node
         lab.cut_power(lost)
-        until("it is over", lambda: set(bursar.counts()) <= OVER, 90)
+        until_over(bursar, lab, 90)
         row = bursar.plane.reader.job(job)
         assert row is not None and (row.state, row.exit_detail) == (JobState.SUCCEEDED, "")
         assert (row.attempt, row.failures) == (2, 0)

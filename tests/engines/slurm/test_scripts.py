@@ -285,7 +285,7 @@ def test_both_ways_in_ask_for_the_same() -> None:
     assert request_from(request.as_record()) == request
     rest, words = rest_properties(request, part), list(sbatch_words(request, part))
     assert (rest["nodelist"], rest["nodes"], rest["cpus_per_task"]) == ("a,b", [2, 2], 3)
-    assert (rest["requeue"], rest["time_limit"], rest["memory_per_node"]) == (False, 9, 500)
+    assert (rest["no_requeue"], rest["time_limit"], rest["memory_per_node"]) == (True, 9, 500)
     for word in ("--nodelist=a,b", "--cpus-per-task=3", "--no-requeue", "--time=9", "--mem=500"):
         assert word in words
     assert "--qos=q" in words and "account" not in rest

@@ -105,7 +105,8 @@ def rest_properties(request: JobRequest, part: Part) -> dict[str, Any]:
         "tasks": count,
         "tasks_per_node": 1,
         "cpus_per_task": part.cpus,
-        "requeue": False,
+        # ``requeue: false`` is taken and passed over: then Slurm's own default counts.
+        "no_requeue": True,
         "environment": dict(request.environment),
         "current_working_directory": request.folder,
         "standard_input": "/dev/null",
