@@ -21,6 +21,7 @@ from bursar.cli.parsers import add_list, new_parser
 from bursar.cli.safe_text import one_line
 from bursar.cli.session import ask, connect
 from bursar.cli.waiting import add_wait, stay, stays
+from bursar.model.units import counted
 
 if TYPE_CHECKING:
     from bursar.cli.parsers import Subparsers
@@ -112,7 +113,11 @@ def about(job: Any) -> Iterator[str]:
         where = one_line(", ".join(job["nodes"]))
         yield f"runs on     {one_line(job['pool'])}: {where}, {per_hour(job['micro_usd_per_hour'])}"
     if job["failures"] or job["preemptions"]:
-        yield f"so far      {job['failures']} failures, {job['preemptions']} preemptions"
+        failed, preempted = (
+            counted(job["failures"], "failure"),
+            counted(job["preemptions"], "preemption"),
+        )
+        yield f"so far      {failed}, {preempted}"
     if job["progress"] is not None:
         yield f"progress    {how_far(job)}"
     if job["recovered"] is not None:
