@@ -113,11 +113,8 @@ def about(job: Any) -> Iterator[str]:
         where = one_line(", ".join(job["nodes"]))
         yield f"runs on     {one_line(job['pool'])}: {where}, {per_hour(job['micro_usd_per_hour'])}"
     if job["failures"] or job["preemptions"]:
-        failed, preempted = (
-            counted(job["failures"], "failure"),
-            counted(job["preemptions"], "preemption"),
-        )
-        yield f"so far      {failed}, {preempted}"
+        failed = counted(job["failures"], "failure")
+        yield f"so far      {failed}, {counted(job['preemptions'], 'preemption')}"
     if job["progress"] is not None:
         yield f"progress    {how_far(job)}"
     if job["recovered"] is not None:
