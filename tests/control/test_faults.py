@@ -186,32 +186,40 @@ def test_a_job_over_its_time_is_stopped_and_failed(tmp_path: Path) -> None:
     assert [ref.job_id for ref in stand.engine.stopped] == [job]
 
 
-# -- an engine's files -----------------------------------------------------------------------------
+# -- an engine in trouble ---------------------------------------------------------------------------
 
 
-class EngineOnABadDisk(MemoryEngine):
+STALE = OSError(116, "Stale file handle")
+OUR_FAULT = KeyError("NodeName")
+
+
+class TroubledEngine(MemoryEngine):
     """Neither takes orders nor tells anything the first times it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, trouble: Exception) -> None:
         super().__init__(ends_at_once=True)
+        self.trouble = trouble
         self.bad_starts = self.bad_reports = 1
         self.stays_bad = False
 
     def start(self, order: StartOrder) -> None:
         if self.bad_starts:
             self.bad_starts -= 1
-            raise OSError(28, "No space left on device")
+            raise self.trouble
         super().start(order)
 
     def reports(self, timeout_seconds: float) -> Sequence[Report]:
         if self.bad_reports and self.started:
             self.bad_reports -= not self.stays_bad
-            raise OSError(116, "Stale file handle")
+            raise self.trouble
         return super().reports(timeout_seconds)
 
 
-def test_a_disk_that_fails_for_a_while_costs_nothing_but_time(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, engine=EngineOnABadDisk())
+@pytest.mark.parametrize("trouble", [STALE, OUR_FAULT], ids=["its disk", "a fault of ours"])
+def test_an_engine_in_trouble_for_a_while_costs_nothing_but_time(
+    tmp_path: Path, trouble: Exception
+) -> None:
+    stand = Stand(tmp_path, engine=TroubledEngine(trouble))
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.SUCCEEDED)
@@ -219,41 +227,27 @@ def test_a_disk_that_fails_for_a_while_costs_nothing_but_time(tmp_path: Path) ->
     assert len(stand.engine.started) == 1
 
 
-def test_health_says_that_reports_cannot_be_read_for_as_long_as_that_is_so(tmp_path: Path) -> None:
-    engine = EngineOnABadDisk()
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (STALE, "the engine's files: [Errno 116] Stale file handle"),
+        (OUR_FAULT, "KeyError: 'NodeName'"),
+    ],
+    ids=["its disk", "a fault of ours"],
+)
+def test_health_says_that_reports_cannot_be_read_for_as_long_as_that_is_so(
+    tmp_path: Path, trouble: Exception, told: str
+) -> None:
+    engine = TroubledEngine(trouble)
     engine.stays_bad = True
     stand = Stand(tmp_path, engine=engine)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
-        told = "its reports cannot be read: the engine's files: [Errno 116] Stale file handle"
-        until(lambda: plane.health().engine_faults == {"local": told}, "health says so")
+        expected = {"local": f"its reports cannot be read: {told}"}
+        until(lambda: plane.health().engine_faults == expected, "health says so")
         engine.stays_bad = False
         until_state(plane, job, JobState.SUCCEEDED)
         until(lambda: not plane.health().engine_faults, "health has nothing to say")
-
-
-def test_an_engine_with_a_fault_of_our_own_is_asked_and_listened_to_again(tmp_path: Path) -> None:
-    class Confused(EngineOnABadDisk):
-        def start(self, order: StartOrder) -> None:
-            if self.bad_starts:
-                self.bad_starts -= 1
-                raise KeyError("PATH")
-            super().start(order)
-
-        def reports(self, timeout_seconds: float) -> Sequence[Report]:
-            if self.stays_bad and self.started:
-                raise KeyError("NodeName")
-            return MemoryEngine.reports(self, timeout_seconds)
-
-    engine = Confused()
-    engine.stays_bad = True
-    stand = Stand(tmp_path, engine=engine)
-    with stand.plane() as plane:
-        (job,) = submit(plane, gpu_job())
-        told = "its reports cannot be read: KeyError: 'NodeName'"
-        until(lambda: plane.health().engine_faults == {"local": told}, "health says so")
-        engine.stays_bad = False
-        until_state(plane, job, JobState.SUCCEEDED)
 
 
 # -- together --------------------------------------------------------------------------------------
