@@ -176,7 +176,8 @@ class Actor:
 
 
 def fault_of(error: Exception) -> EngineFault:
-    """A full disk or a folder that is gone for a while is no reason to give up either."""
+    """As an operator is told of it. A full disk, a folder that is gone for a while or a fault of ours is no
+    reason to give up either."""
     if isinstance(error, EngineFault):
         return error
     what = "the engine's files" if isinstance(error, OSError) else type(error).__name__
