@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from benchmarks.figure import Figure, Stopwatch, peak_memory_gb
 from bursar.core.cycle import decide
-from bursar.core.orders import events_for
-from bursar.core.state import FleetState
+from bursar.core.order_events import events_for
+from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import Hold, StartJob
 from bursar.model.event import AttemptSucceeded, JobSubmitted
-from bursar.model.job import JobSpec
-from bursar.testing import fleet_of, job, pool, queue, state_of, tenant
+from bursar.model.jobs.job import JobSpec
+from tests.support import fleet_of, job, pool, queue, state_of, tenant
 
 FLAVOR = "a100-80gb/owned"
 NODES, QUEUES, TEAMS = 5_000, 1_000, 10
@@ -69,7 +69,7 @@ class Churn:
 
     @property
     def waiting(self) -> int:
-        return sum(line.count for line in self.state.lines.values())
+        return sum(backlog.count for backlog in self.state.backlogs.by_key.values())
 
     def _submit(self, count: int) -> None:
         for _ in range(count):

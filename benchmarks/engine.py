@@ -10,10 +10,10 @@ from pathlib import Path
 from benchmarks.figure import Figure
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
-from bursar.model.attempt import Placement, Task
-from bursar.model.job import JobSpec, TaskGroup
-from bursar.model.recipe import Recipe
-from bursar.model.report import Report, TasksEnded, TasksStarted
+from bursar.model.engine_report import EngineReport, TasksEnded, TasksStarted
+from bursar.model.jobs.attempt import Placement, Task
+from bursar.model.jobs.job import JobSpec, TaskGroup
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef, StartOrder
 
 JOBS = 1_000
@@ -41,10 +41,8 @@ class Stopwatch:
         self._engine.start(
             StartOrder(
                 ref=AttemptRef(job_id=job_id, attempt=1),
-                name="true",
-                queue="research",
                 placement=PLACEMENT,
-                recipe=Recipe(run="true"),
+                recipe=RunSpec(run="true"),
                 spec=SPEC,
             )
         )
@@ -53,7 +51,7 @@ class Stopwatch:
         for report in self._engine.reports(seconds):
             self._take(report)
 
-    def _take(self, report: Report) -> None:
+    def _take(self, report: EngineReport) -> None:
         if isinstance(report, TasksStarted):
             self.start_ms.append(report.at_ms - self._ordered_at_ms[report.job_id])
         elif isinstance(report, TasksEnded):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from benchmarks.figure import Figure, Stopwatch
 from bursar.core.cycle import decide
-from bursar.core.orders import events_for
+from bursar.core.order_events import events_for
 from bursar.model.decision import StartJob
-from bursar.model.job import Topology
-from bursar.testing import fleet_of, job, pool, state_of, submit
+from bursar.model.jobs.job import Topology
+from tests.support import fleet_of, job, pool, state_of, submit
 
 NODES, TASKS = 5_000, 512
 ROUNDS = 20

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from benchmarks.figure import Figure, Stopwatch
 from bursar.model.event import AttemptAssigned, JobSubmitted
-from bursar.model.job import JobSpec
-from bursar.model.policy import OrderPolicy, Policies, PreemptionLimits, SharePolicy
-from bursar.model.tenant import Tenant
+from bursar.model.jobs.job import JobSpec
+from bursar.model.tenants.policy import OrderPolicy, Policies, PreemptionLimits, SharePolicy
+from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import HOUR_MS
-from bursar.simulate.loop import Simulation
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import fleet_of, job, pool, queue, quota, tenant
+from bursar.simulate.simulation import Simulation
+from tests.support import fleet_of, job, pool, queue, quota, tenant
 
 KUEUE_ADMISSIONS_PER_SECOND = 43
 

@@ -9,26 +9,31 @@ from dataclasses import dataclass
 from functools import cache
 
 from benchmarks.figure import Figure, Stopwatch, peak_memory_gb
-from bursar.accounting.axis import Naming, read_axes
-from bursar.accounting.books import Books
-from bursar.accounting.entry import AccountKind, Entry, kind_of
-from bursar.accounting.focus import Issuer
-from bursar.accounting.ledger import Ledger
-from bursar.accounting.line_item import line_items
-from bursar.accounting.report import report
-from bursar.accounting.savings import savings
-from bursar.accounting.statement import IdlePolicy, Style, Terms, statements
-from bursar.api.cost_files import write_focus
-from bursar.control.collector import seldom_collecting
+from bursar.accounting.ledger.books import Books
+from bursar.accounting.ledger.entry import AccountKind, LedgerEntry, kind_of
+from bursar.accounting.ledger.ledger import Ledger
+from bursar.accounting.reports.focus import Issuer
+from bursar.accounting.reports.group_by import Naming, read_axes
+from bursar.accounting.reports.line_item import line_items
+from bursar.accounting.reports.report import report
+from bursar.accounting.reports.savings import savings
+from bursar.accounting.reports.statement import (
+    IdlePolicy,
+    StatementRequest,
+    StatementStyle,
+    statements,
+)
+from bursar.api.endpoints.money.export_formats import write_focus
+from bursar.gc_tuning import rare_gc
 from bursar.model import event as ev
-from bursar.model.attempt import Placement, ShareUse, Task
-from bursar.model.fleet import Fleet, Market
-from bursar.model.job import JobSpec, TaskGroup
-from bursar.model.job_tag import JobTag
-from bursar.model.policy import Policies
-from bursar.model.tenant import Tenant
+from bursar.model.fleet.fleet import Fleet, Market
+from bursar.model.jobs.attempt import Placement, ShareUse, Task
+from bursar.model.jobs.job import JobSpec, TaskGroup
+from bursar.model.jobs.job_labels import JobLabel
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import DAY_MS, GIB_MIB, HOUR_MS, MILLI, MINUTE_MS
-from bursar.testing import fleet_of, pool, queue, tenant
+from tests.support import fleet_of, pool, queue, tenant
 
 DAYS = 30
 POOLS = {"owned": (75, Market.OWNED, 17.5), "spot": (50, Market.SPOT, 21.0)}
@@ -136,7 +141,7 @@ class Counter:
     def __init__(self) -> None:
         self.usage = self.all = 0
 
-    def count(self, entry: Entry) -> None:
+    def count(self, entry: LedgerEntry) -> None:
         self.all += 1
         self.usage += kind_of(entry.debit) is AccountKind.USAGE
 
@@ -195,21 +200,21 @@ def figures() -> list[Figure]:
     ]
 
 
-@seldom_collecting()
+@rare_gc()
 def _bill(ledger: Ledger, events: Iterable[ev.LoggedEvent]) -> None:
     """As the log is billed that a server begins with; it collects cycles no more often later on."""
     for event in events:
         ledger.apply(event)
 
 
-@seldom_collecting()
+@rare_gc()
 def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
-    terms = Terms(
+    terms = StatementRequest(
         tenants=tenants,
         from_ms=0,
         to_ms=DAYS * DAY_MS,
         idle=IdlePolicy.PROPORTIONAL,
-        style=Style.CHARGEBACK,
+        style=StatementStyle.CHARGEBACK,
         payers=QUEUES,
     )
     found = statements(books, terms)
@@ -229,7 +234,7 @@ def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
     return sum(len(statement.lines) for statement in found.all)
 
 
-@seldom_collecting()
+@rare_gc()
 def _export(books: Books, tenants: tuple[Tenant, ...]) -> int:
     """As ``bursar cost export`` writes it."""
     lines = line_items(books.between(0, DAYS * DAY_MS), _naming(books, tenants))
@@ -240,7 +245,7 @@ def _naming(books: Books, tenants: tuple[Tenant, ...]) -> Naming:
     """As the server reads tags from its store: jobs that are alike share one."""
 
     @cache
-    def tag(ending: str) -> JobTag:
-        return JobTag(owner=f"user{ending}", name="train")
+    def tag(ending: str) -> JobLabel:
+        return JobLabel(owner=f"user{ending}", name="train")
 
     return Naming(tenants, {job_id: tag(job_id[-2:]) for job_id in books.job_ids()})

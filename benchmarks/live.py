@@ -19,7 +19,7 @@ from benchmarks import sbatch
 from benchmarks.figure import Figure
 from bursar.client import Client
 from bursar.model.event import AttemptAssigned, AttemptStarted, AttemptSucceeded
-from bursar.model.job import JobState
+from bursar.model.jobs.job import JobState
 from bursar.ports import Recorded
 from bursar.store import open_store
 

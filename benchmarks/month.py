@@ -12,15 +12,15 @@ import time
 from dataclasses import replace
 
 from benchmarks.figure import Figure, peak_memory_gb
-from bursar.model.policy import Policies
-from bursar.simulate.collector import seldom_collecting
-from bursar.simulate.from_trace import TraceMapping, as_scenario
-from bursar.simulate.generate import preset, stream
-from bursar.simulate.loop import Simulation
-from bursar.simulate.measures import Measures
-from bursar.simulate.policies import choose_policy
+from bursar.gc_tuning import rare_gc_in_a_run
+from bursar.model.tenants.policy import Policies
+from bursar.simulate.metrics import RunMetrics
+from bursar.simulate.named_policies import choose_policy
 from bursar.simulate.scenario import Scenario
-from bursar.testing import fleet_of, pool, queue, tenant
+from bursar.simulate.simulation import Simulation
+from bursar.simulate.workload.generate import preset, stream
+from bursar.simulate.workload.trace_scenario import TraceMapping, as_scenario
+from tests.support import fleet_of, pool, queue, tenant
 
 NODES, DAYS, JOBS = 5_000, 30, 1_000_000
 FEWER_JOBS = 250_000
@@ -52,9 +52,9 @@ def run(jobs: int) -> dict[str, float]:
     began, began_cpu = time.perf_counter(), time.process_time()
     simulation = Simulation(_scenario(jobs))
     empty_gb = peak_memory_gb()
-    measures = Measures(simulation.state)
+    measures = RunMetrics(simulation.state)
     live = 0
-    with seldom_collecting():
+    with rare_gc_in_a_run():
         for number, step in enumerate(simulation.steps()):
             measures.note(step)
             if number % STEPS_BETWEEN_LOOKS == 0:
@@ -74,7 +74,7 @@ def run(jobs: int) -> dict[str, float]:
 def unmeasured(jobs: int) -> dict[str, float]:
     """The run alone: what the scheduler and the simulator hold, without the numbers of a report."""
     simulation = Simulation(_scenario(jobs))
-    with seldom_collecting():
+    with rare_gc_in_a_run():
         for _ in simulation.steps():
             pass
     return {"peak_gb": peak_memory_gb()}

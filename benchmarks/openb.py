@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 
 from benchmarks.figure import Figure, Stopwatch, peak_memory_gb
-from bursar.model.policy import PlacementPolicy
-from bursar.testing.openb import DEFAULT, FOLDER, WORKLOADS, PlacementStudy
+from bursar.model.tenants.policy import PlacementPolicy
+from studies.fragmentation.placement_study import DEFAULT, FOLDER, WORKLOADS, PlacementStudy
 
 TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 POLICIES = (
     PlacementPolicy.FRAGMENTATION_GRADIENT,
-    PlacementPolicy.ROOM_FOR_ALL,
+    PlacementPolicy.REMAINING_CAPACITY,
     PlacementPolicy.BEST_FIT,
 )
 SEEDS = (42, 43)

@@ -9,21 +9,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import studies.formats  # noqa: F401  registers the formats of the traces
 from benchmarks.figure import Figure
-from bursar.model.fleet import Fleet
-from bursar.model.job import Checkpoint
-from bursar.model.policy import Policies
+from bursar.model.fleet.fleet import Fleet
+from bursar.model.jobs.job import CheckpointPolicy
+from bursar.model.tenants.policy import Policies
 from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS, SECOND_MS
-from bursar.simulate.measures import Summary
+from bursar.simulate.metrics import Summary
+from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions, prepare
 from bursar.simulate.scenario import Delays
-from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
-from bursar.testing import fleet_of, pool
+from tests.support import fleet_of, pool
 
 TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 PHILLY = TRACES / "bench" / "philly_5000_20171106.csv"
 HELIOS = TRACES / "helios_slice" / "helios_venus_2vc_sept.csv.xz"
 ORDERS = ("fifo-strict", "fifo", "sjf", "srtf", "las", "qssf", "bursar")
-SAVING = Checkpoint(interval_ms=10 * MINUTE_MS, restart_ms=MINUTE_MS)
+SAVING = CheckpointPolicy(interval_ms=10 * MINUTE_MS, restart_ms=MINUTE_MS)
 PUBLISHED = {
     ("Philly", "fifo-strict"): "66,471.7 (Helios' simulator), 66,464 (Tiresias)",
     ("Philly", "sjf"): "12,719.3 (Helios' simulator)",

@@ -12,20 +12,26 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import studies.formats  # noqa: F401  registers the formats of the traces
 from benchmarks import month
 from benchmarks.figure import Figure, Stopwatch
+from bursar.gc_tuning import rare_gc_in_a_run
 from bursar.model.event import AttemptSucceeded
-from bursar.model.policy import Policies
-from bursar.model.tenant import Tenant
-from bursar.simulate.collector import seldom_collecting
-from bursar.simulate.from_trace import Estimate, TraceMapping, UnknownTeams, as_scenario
-from bursar.simulate.learned import Predictor
-from bursar.simulate.loop import Simulation
-from bursar.simulate.policies import Estimates, PolicyChoice, choose_policy
-from bursar.simulate.readers import read_trace
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import Tenant
+from bursar.simulate.named_policies import PolicyChoice, RunTimeSource, choose_policy
+from bursar.simulate.runs.workload_source import Workload
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.simulate.study.workload import Workload
-from bursar.testing import fleet_of, pool, queue, tenant
+from bursar.simulate.simulation import Simulation
+from bursar.simulate.traces import read_trace
+from bursar.simulate.workload.run_time_predictor import Predictor
+from bursar.simulate.workload.trace_scenario import (
+    EstimateSource,
+    TraceMapping,
+    UnknownTeams,
+    as_scenario,
+)
+from tests.support import fleet_of, pool, queue, tenant
 
 TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 PHILLY = TRACES / "philly" / "philly_passed_82247.csv.xz"
@@ -109,9 +115,11 @@ def _slice() -> Ground:
 
 def _scenario(ground: Ground, choice: PolicyChoice) -> tuple[Scenario, Predictor | None]:
     trace = read_trace(str(ground.trace))
-    told = Estimate.TRUE if choice.estimates is Estimates.ORACLE else Estimate.WRITTEN
+    told = (
+        EstimateSource.TRUE if choice.estimates is RunTimeSource.ORACLE else EstimateSource.WRITTEN
+    )
     teams = UnknownTeams.OWN_QUEUE if ground.tenants else UnknownTeams.DEFAULT_QUEUE
-    predictor = Predictor() if choice.estimates is Estimates.LEARNED else None
+    predictor = Predictor() if choice.estimates is RunTimeSource.LEARNED else None
     workload = Workload(jobs=trace, count=len(trace))
     run = as_scenario(
         trace if predictor is None else workload.learning(predictor),
@@ -130,9 +138,9 @@ def _replay(ground: Ground, name: str, reference: str) -> Figure:
     watch = Stopwatch()
     ended = 0
     with watch.lap():
-        with seldom_collecting():
+        with rare_gc_in_a_run():
             scenario, predictor = _scenario(ground, choice)
-        with seldom_collecting():
+        with rare_gc_in_a_run():
             for step in Simulation(scenario).steps():
                 if predictor is not None:
                     predictor.follow_all(step.events)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from bursar.model.errors import EngineFault, UserError
-from bursar.testing.slurm_lab import Lab, LabPlan
-from bursar.testing.slurm_lab.lab import missing_programs
+from tests.support.slurm_lab import Lab, LabPlan
+from tests.support.slurm_lab.lab import missing_programs
 
 JOBS = int(os.environ.get("BURSAR_BENCH_SBATCH_JOBS", "400"))
 MOST_SECONDS = 300.0

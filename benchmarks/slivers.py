@@ -6,10 +6,10 @@ import random
 
 from benchmarks.figure import Figure, Stopwatch
 from bursar.core.cycle import decide
-from bursar.core.orders import events_for
+from bursar.core.order_events import events_for
 from bursar.model.decision import Hold, StartJob
 from bursar.model.event import AttemptSucceeded
-from bursar.testing import fleet_of, mig_job, pool, state_of, submit
+from tests.support import fleet_of, mig_job, pool, state_of, submit
 
 GPUS = 1_000
 PROFILES = ("1g.10gb", "1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb")

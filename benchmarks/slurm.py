@@ -21,12 +21,12 @@ from typing import Any
 from benchmarks.figure import Figure
 from bursar.client import Client
 from bursar.model.event import AttemptSucceeded
-from bursar.model.job import JobState
+from bursar.model.jobs.job import JobState
 from bursar.store import open_store
-from bursar.store.database import SqlStore
-from bursar.testing.slurm_lab import Lab, LabPlan
-from bursar.testing.slurm_lab.lab import missing_programs
-from bursar.testing.slurm_lab.plan import a100_nodes
+from bursar.store.sql_store import SqlStore
+from tests.support.slurm_lab import Lab, LabPlan
+from tests.support.slurm_lab.lab import missing_programs
+from tests.support.slurm_lab.lab_spec import a100_nodes
 
 JOBS = int(os.environ.get("BURSAR_BENCH_SLURM_JOBS", "800"))
 HELD = 300
@@ -238,9 +238,9 @@ def _last_end_ms(store: SqlStore) -> int:
 
 def _submits(lab: Lab) -> tuple[float, float]:
     """Held jobs, so that nothing but the submission is measured: by sbatch, and as the engine does it."""
-    from bursar.engines.slurm.commands import Commands
-    from bursar.engines.slurm.request import JobRequest, Part
-    from bursar.engines.slurm.submitting import Submitter
+    from bursar.engines.slurm.commands.commands import Commands
+    from bursar.engines.slurm.driven.request import HetComponent, JobRequest
+    from bursar.engines.slurm.driven.submit import Submitter
 
     lab.run("scontrol", "update", "PartitionName=training", "State=DOWN")
     began = time.monotonic()
@@ -251,7 +251,7 @@ def _submits(lab: Lab) -> tuple[float, float]:
     request = JobRequest(
         name="true",
         comment="bursar:bench:j-1@1",
-        parts=(Part(nodes=("a100-1",), cpus=1, memory_mib=0, gres="gpu:a100:1"),),
+        parts=(HetComponent(nodes=("a100-1",), cpus=1, memory_mib=0, gres="gpu:a100:1"),),
         minutes=10,
         partition="training",
         environment={"PATH": "/usr/bin:/bin"},

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from bursar.model.errors import UserError
-from bursar.simulate.spot_study import SpotRequest, run_spot_study
 from bursar.simulate.spot_study.cells import OURS
-from bursar.simulate.spot_study.published_tables import PUBLISHED
-from bursar.simulate.spot_study.study import TABLES, mean_above_optimum
+from studies.spot_deadlines import SpotRequest, run_spot_study
+from studies.spot_deadlines.published_tables import PUBLISHED
+from studies.spot_deadlines.study import TABLES, mean_above_optimum
 
 TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 THEIRS = "uniform-progress"

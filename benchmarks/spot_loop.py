@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from benchmarks.figure import Figure, Stopwatch
 from benchmarks.spot import TRACES
 from bursar.model.errors import UserError
-from bursar.model.job import Checkpoint
-from bursar.model.policy import DeadlineRule, Policies, SpotPolicy
+from bursar.model.jobs.job import CheckpointPolicy
+from bursar.model.tenants.policy import DeadlineRule, Policies, SpotPolicy
 from bursar.model.units import HOUR_MS, MINUTE_MS
 from bursar.simulate.scenario import Delays
-from bursar.simulate.spot_study.sources import TWO_MONTHS, SpotCase, read_cases, spot_folder
+from studies.spot_deadlines.sources import TWO_MONTHS, SpotCase, read_cases, spot_folder
 from tests.simulate.spot_days import Timed, run
 
 JOB_HOURS = 48
@@ -76,7 +76,7 @@ def _run_case(case: SpotCase, paid: dict[DeadlineRule, Paid]) -> None:
             submitted_ms=start * case.tick_ms,
             hours=JOB_HOURS,
             within_ms=WITHIN_MS,
-            checkpoint=Checkpoint(interval_ms=case.tick_ms, restart_ms=RESTART_MS),
+            checkpoint=CheckpointPolicy(interval_ms=case.tick_ms, restart_ms=RESTART_MS),
         )
         for rule, tally in paid.items():
             spot = SpotPolicy(deadline_rule=rule, tick_ms=case.tick_ms, change_over_ms=0)

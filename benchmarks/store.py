@@ -12,11 +12,11 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from bursar.model.event import JobSubmitted
-from bursar.model.job import JobSpec, TaskGroup, WholeGpus
-from bursar.model.recipe import Recipe
+from bursar.model.jobs.job import JobSpec, TaskGroup, WholeGpus
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import Batch, JobFilter, JobOrigin
 from bursar.store import open_store
-from bursar.store.database import SqlStore
+from bursar.store.sql_store import SqlStore
 
 SIZES = {1_000: (30, ">= 15,000/s"), 50: (200, ">= 3,000/s; group commit of 50 bare rows: 16,000")}
 ONE_BY_ONE = (300, "446/s, bare rows")
@@ -79,7 +79,7 @@ def _batch(size: int) -> Batch:
         events.append(JobSubmitted(at_ms=number, job_id=job_id, spec=spec, priority=10))
         origins[job_id] = JobOrigin(
             owner=f"user-{number % 40}",
-            recipe=Recipe(run=f"python train.py --seed {number}", envs={"SEED": str(number)}),
+            recipe=RunSpec(run=f"python train.py --seed {number}", envs={"SEED": str(number)}),
             labels={"project": "vision"},
             document=f"resources:\n  accelerators: A100:1\nrun: python train.py --seed {number}\n",
         )

@@ -21,12 +21,13 @@ from pathlib import Path
 from benchmarks.figure import Figure
 from bursar.api.server import ServeOptions, address_of, open_socket, serve
 from bursar.catalog.gpu_models import GPU_MODELS
-from bursar.config.fleet_file import parse_fleet
-from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
-from bursar.control.token_book import admin_terms, mint
-from bursar.model.fleet import EngineKind
+from bursar.config.fleet.fleet_file import parse_fleet
+from bursar.control.access.token_cache import admin_terms, mint
+from bursar.control.control_plane import ControlPlane, PlaneOptions
+from bursar.control.requests.token_requests import PutTokens
+from bursar.model.fleet.fleet import EngineKind
 from bursar.store import open_store
-from bursar.testing.memory_engine import MemoryEngine
+from tests.support.memory_engine import MemoryEngine
 
 CLIENTS = 64
 SINGLE = 8_000
@@ -170,7 +171,7 @@ def _serve(folder: str, told: Connection) -> None:
     )
     plane.start()
     token, text = mint(admin_terms("bench"), time.time_ns() // 1_000_000)
-    plane.put_tokens(THE_OPERATOR, [token]).result(30)
+    plane.send(PutTokens(tokens=[token])).result(30)
     told.send((listening.getsockname()[1], text))
     try:
         serve(plane, options, listening)

@@ -1,21 +1,22 @@
-"""How hard the property tests try: quick by default, ``HYPOTHESIS_PROFILE=thorough`` for more."""
+"""How hard the property tests try: quick by default, ``HYPOTHESIS_PROFILE`` for more."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
 from tests.oracle.conftest import pytest_terminal_summary
-from tests.slurm_labs import SHARED_LAB
+from tests.support.shared_slurm_lab import SHARED_LAB
 
 __all__ = ["pytest_terminal_summary"]
 
 settings.register_profile(
     "quick",
-    max_examples=60,
+    max_examples=20,
     deadline=None,
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("full", settings.get_profile("quick"), max_examples=60)
 settings.register_profile(
     "thorough",
     settings.get_profile("quick"),

@@ -62,6 +62,17 @@ def test_decisions_are_numbered_without_gaps_and_listed() -> None:
     assert listed == [page.name for page in DECISIONS]
 
 
+def test_the_list_of_decisions_says_which_still_hold() -> None:
+    marks = {"**Superseded:** ": "no", "**Superseded in part:** ": "in part"}
+    rows = re.findall(r"^\| \d+ \| .* \| (.+) \|$", PAGES["docs/decisions/README.md"], re.MULTILINE)
+    texts = [page.read_text(encoding="utf-8").split("\n", 2)[2] for page in DECISIONS]
+    holds = [
+        next((word for mark, word in marks.items() if text.startswith(mark)), "yes")
+        for text in texts
+    ]
+    assert rows == holds
+
+
 def test_each_word_of_the_glossary_has_one_row() -> None:
     expect_none("words with two rows", repeated_words(PAGES["docs/glossary.md"]))
 

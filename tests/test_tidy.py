@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import shutil
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.children import clean_environment
 from tests.tidy import arrows, habits, layout, shape
 from tests.tidy.source import Finding, Source, project_sources
 
@@ -16,6 +20,7 @@ Rule = Callable[[Source], list[Finding]]
 RULES: tuple[Rule, ...] = (
     habits.python_files_parse,
     arrows.imports_follow_the_arrows,
+    arrows.core_rooms_import_one_way,
     arrows.pure_parts_stay_pure,
     habits.no_branch_on_simulating,
     shape.functions_are_short,
@@ -27,20 +32,18 @@ RULES: tuple[Rule, ...] = (
     habits.no_unfinished_marks,
     habits.no_stubs,
     habits.no_async_outside_api,
+    habits.interrupted_children_heed_ctrl_c,
     habits.no_commented_out_code,
     layout.packages_introduce_themselves,
+    layout.readmes_name_every_module,
+    layout.packages_are_small,
     layout.no_machine_paths,
     layout.no_package_mirrors,
 )
 
 CORE = "src/bursar/core/fit.py"
+DRAFT = "src/bursar/core/draft.py"
 TEST = "tests/core/test_fit.py"
-
-
-def _written_out(keywords: str) -> str:
-    """A dataclass with the fields a to f whose own ``__init__`` takes these."""
-    fields = "".join(f"    {name}: int\n" for name in "abcdef")
-    return f"@dataclass(init=False)\nclass A:\n{fields}    def __init__(self, *, {keywords}): pass"
 
 
 # rule -> (path, text) of files it must report.
@@ -49,35 +52,48 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
     arrows.imports_follow_the_arrows: [
         (CORE, "from bursar.catalog.gpus import MODELS"),
         (CORE, "from bursar import simulate"),
-        (CORE, "import bursar.control.loop"),
+        ("src/bursar/wiring/spot.py", "from studies.formats import FORMATS"),
+        (CORE, "import bursar.control.writer"),
         (CORE, "from ..simulate import world"),
         (CORE, "def late():\n    from bursar.ports import Clock"),
-        ("src/bursar/model/job.py", "from bursar.core.fit import fits"),
-        ("src/bursar/simulate/world.py", "from bursar.plan import compare"),
-        ("src/bursar/cli/main.py", "from bursar.simulate.world import World"),
-        ("src/bursar/testing/fleets.py", "from bursar.wiring import build"),
-        ("src/bursar/engines/slurm/engine.py", "from bursar.engines.local.engine import run"),
-        ("src/bursar/engines/slurm/engine.py", "from bursar.engines import local"),
+        ("src/bursar/model/jobs/job.py", "from bursar.core.fit import fits"),
+        ("src/bursar/simulate/simulated_engines.py", "from bursar.plan import compare"),
+        ("src/bursar/cli/main.py", "from bursar.simulate.simulated_engines import World"),
+        (
+            "src/bursar/engines/slurm/driven/engine.py",
+            "from bursar.engines.local.engine import run",
+        ),
+        ("src/bursar/engines/slurm/driven/engine.py", "from bursar.engines import local"),
         ("src/bursar/__init__.py", "from bursar.core.cycle import decide"),
-        ("src/bursar/brand_new/thing.py", "from bursar.model.job import Job"),
+        ("src/bursar/brand_new/thing.py", "from bursar.model.jobs.job import Job"),
+    ],
+    arrows.core_rooms_import_one_way: [
+        (DRAFT, "from bursar.core.preemption.victim_cost import Evictable"),
+        (DRAFT, "from bursar.core import cycle"),
+        ("src/bursar/core/state/fleet_state.py", "from ..draft import Draft"),
+        ("src/bursar/core/brand_new/thing.py", "import re"),
     ],
     arrows.pure_parts_stay_pure: [
         (CORE, "import time"),
         (CORE, "from datetime import datetime"),
         (CORE, "import os.path"),
         (CORE, "import numpy as np"),
-        ("src/bursar/model/job.py", "from random import choice"),
+        ("src/bursar/model/jobs/job.py", "from random import choice"),
         ("src/bursar/catalog/gpus.py", "TABLE = open('gpus.json').read()"),
     ],
     habits.no_branch_on_simulating: [
-        ("src/bursar/control/act.py", "if simulating:\n    pass"),
-        ("src/bursar/control/act.py", "x = 1 if self._is_simulated else 2"),
+        ("src/bursar/control/engine_threads/order_executor.py", "if simulating:\n    pass"),
+        (
+            "src/bursar/control/engine_threads/order_executor.py",
+            "x = 1 if self._is_simulated else 2",
+        ),
         (CORE, "if world.kind is Kind.SIMULATED and ready:\n    pass"),
     ],
     shape.functions_are_short: [(CORE, "def long():\n" + "    x = 1\n" * 60)],
     shape.files_are_short: [
         (CORE, "x = 1\n" * 501),
         ("benchmarks/__main__.py", "x = 1\n" * 501),
+        ("studies/formats/philly.py", "x = 1\n" * 501),
         (TEST, "x = 1\n" * 601),
     ],
     shape.parameters_are_few: [
@@ -86,9 +102,6 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
         (CORE, "class A:\n    def __init__(self, a, b, c, d, e, f): pass"),
         (CORE, "class A:\n    @staticmethod\n    def of(a, b, c, d, e, f): pass"),
         (CORE, "def f(a, b, c, d, *rest, **more): pass"),
-        (CORE, _written_out("a, b, c, d, e, g")),
-        (CORE, _written_out("a, b, c, d, e, f, g")),
-        (CORE, _written_out("a, b, c, d, e, f").replace("init=False", "frozen=True")),
     ],
     shape.names_say_what_things_are: [
         ("src/bursar/core/job_utils.py", ""),
@@ -105,7 +118,7 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
     ],
     habits.no_print_in_the_package: [
         (CORE, "print('placed')"),
-        ("src/bursar/simulate/world.py", "print('placed')"),
+        ("src/bursar/simulate/simulated_engines.py", "print('placed')"),
     ],
     habits.no_unfinished_marks: [
         (CORE, "x = 1  # TO" + "DO: two"),
@@ -113,11 +126,12 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
         ("Makefile", "# X" + "XX"),
     ],
     habits.no_stubs: [(CORE, "def f():\n    raise NotImplementedError('soon')")],
-    habits.no_async_outside_api: [("src/bursar/control/loop.py", "async def run(): pass")],
+    habits.no_async_outside_api: [("src/bursar/control/writer.py", "async def run(): pass")],
+    habits.interrupted_children_heed_ctrl_c: [(TEST, "child.send_signal(signal.SIGINT)")],
     habits.no_commented_out_code: [
         (CORE, "# x = compute(y)"),
         (CORE, "# draft.apply(event)"),
-        (CORE, "# from bursar.model.job import Job"),
+        (CORE, "# from bursar.model.jobs.job import Job"),
         (CORE, "# for node in fleet.nodes:"),
         (CORE, "if a:\n    # return best.node\n    pass"),
         (TEST, "# print(decisions)"),
@@ -136,19 +150,29 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
 GOOD: dict[Rule, list[tuple[str, str]]] = {
     habits.python_files_parse: [(CORE, ""), ("docs/page.md", "y = = 2")],
     arrows.imports_follow_the_arrows: [
-        (CORE, "from bursar.model.job import Job\nfrom bursar.core.quota import Quota"),
+        (
+            CORE,
+            "from bursar.model.jobs.job import Job\nfrom bursar.core.quota.quota_tree import Quota",
+        ),
         ("src/bursar/wiring.py", "from bursar.cli.main import main"),
-        ("src/bursar/testing/fleets.py", "from bursar.simulate.world import World"),
-        ("src/bursar/engines/slurm/engine.py", "from bursar.engines.slurm.script import write"),
+        (
+            "src/bursar/engines/slurm/driven/engine.py",
+            "from bursar.engines.slurm.driven.script import write",
+        ),
         ("src/bursar/cli/main.py", "from bursar import __version__, wiring"),
         (TEST, "from bursar.cli.main import main"),
     ],
+    arrows.core_rooms_import_one_way: [
+        (DRAFT, "from bursar.core.state.fleet_state import FleetState"),
+        ("src/bursar/core/state/timers.py", "from bursar.core.state.decay import decay"),
+        ("src/bursar/simulate/simulation.py", "from bursar.core.cycle import decide"),
+    ],
     arrows.pure_parts_stay_pure: [
-        (CORE, "from collections.abc import Iterator\nfrom bursar.model.job import Job"),
-        ("src/bursar/simulate/trace.py", "import random"),
+        (CORE, "from collections.abc import Iterator\nfrom bursar.model.jobs.job import Job"),
+        ("src/bursar/simulate/workload/trace.py", "import random"),
     ],
     habits.no_branch_on_simulating: [
-        ("src/bursar/simulate/world.py", "if simulation.done:\n    pass"),
+        ("src/bursar/simulate/simulated_engines.py", "if simulation.done:\n    pass"),
         ("src/bursar/cli/main.py", "if command == 'simulate':\n    pass"),
     ],
     shape.functions_are_short: [(CORE, "def fits():\n" + "    x = 1\n" * 59)],
@@ -156,10 +180,9 @@ GOOD: dict[Rule, list[tuple[str, str]]] = {
     shape.parameters_are_few: [
         (CORE, "class A:\n    def f(self, a, b, c, d, *, e): pass"),
         (CORE, "@dataclass\nclass A:\n" + "".join(f"    f{n}: int\n" for n in range(9))),
-        (CORE, _written_out("a, b, c, d, e, f")),
     ],
     shape.names_say_what_things_are: [
-        ("src/bursar/store/database.py", "class Metadata: pass"),
+        ("src/bursar/store/sql_store.py", "class Metadata: pass"),
         ("src/bursar/core/based_on.py", "class Database: pass"),
     ],
     habits.no_swallowed_errors: [
@@ -169,11 +192,14 @@ GOOD: dict[Rule, list[tuple[str, str]]] = {
     ],
     habits.no_print_in_the_package: [
         ("src/bursar/cli/main.py", "print('placed')"),
-        ("src/bursar/simulate/report.py", "print('placed')"),
         ("benchmarks/__main__.py", "print('placed')"),
     ],
     habits.no_unfinished_marks: [("docs/page.md", "mktemp XX" + "XXXX")],
     habits.no_async_outside_api: [("src/bursar/api/server.py", "async def run(): pass")],
+    habits.interrupted_children_heed_ctrl_c: [
+        (TEST, "Popen(words, preexec_fn=with_ctrl_c).send_signal(signal.SIGINT)"),
+        (CORE, "heard = signal.SIGINT"),
+    ],
     habits.no_commented_out_code: [
         (CORE, "# O(changed)"),
         (CORE, "# available == nominal - used"),
@@ -224,7 +250,11 @@ def test_a_good_example_is_left_alone(rule: Rule, path: str, text: str) -> None:
 
 
 def test_every_rule_is_shown_to_fail() -> None:
-    assert set(RULES) == set(BAD) | {layout.packages_introduce_themselves}
+    assert set(RULES) == set(BAD) | {
+        layout.packages_introduce_themselves,
+        layout.readmes_name_every_module,
+        layout.packages_are_small,
+    }
 
 
 @pytest.mark.parametrize(
@@ -257,3 +287,42 @@ def test_the_project_is_seen() -> None:
     """An empty list of files would keep every rule."""
     paths = {source.path.as_posix() for source in the_project()}
     assert {"Makefile", ".ci/run", "README.md", "src/bursar/__init__.py"} <= paths
+
+
+def test_a_package_names_each_of_at_most_fifteen_modules(tmp_path: Path) -> None:
+    folder = tmp_path / "src" / "bursar" / "core"
+    folder.mkdir(parents=True)
+    names = [f"module_{number}" for number in range(16)]
+    for name in ["__init__", *names]:
+        (folder / f"{name}.py").touch()
+    (folder / "README.md").write_text(
+        " ".join(f"`{name}`" for name in names[:-1]), encoding="utf-8"
+    )
+    source = Source(tmp_path, Path("src/bursar/core/__init__.py"), "")
+    [missing] = layout.readmes_name_every_module(source)
+    assert "module_15" in missing.rule
+    [many] = layout.packages_are_small(source)
+    assert "16 modules" in many.rule
+    (folder / "module_15.py").unlink()
+    assert not layout.readmes_name_every_module(source) and not layout.packages_are_small(source)
+
+
+IGNORED = ("/.state/", "cache/", "*.pack", "docs/built.md")
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_what_git_ignores_is_not_read(tmp_path: Path, in_git: bool) -> None:
+    """What ``make run`` leaves in a checkout is no part of the project, and need not be text."""
+    (tmp_path / ".gitignore").write_text("\n".join(["# left by a run", *IGNORED, ""]))
+    ours = ["docs/page.md", "docs/.state/page.md", "src/cache.py", "docs/cache.md"]
+    left = [".state/bundles/1f8b", "src/cache/a", "b.pack", "docs/b.pack/a", "docs/built.md"]
+    for name in (*ours, *left):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(gzip.compress(b"x") if name in left else b"text")
+    if in_git:
+        if shutil.which("git") is None:
+            pytest.skip("git is not installed")
+        for words in (["init", "--quiet"], ["add", "docs/page.md"]):
+            subprocess.run(["git", *words], cwd=tmp_path, env=clean_environment(), check=True)
+    found = [source.path.as_posix() for source in project_sources(tmp_path)]
+    assert found == [".gitignore", *sorted(ours)]

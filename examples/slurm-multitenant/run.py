@@ -21,10 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bursar.cli.main import main as main_of_bursar
-from bursar.testing.slurm_lab.lab import Lab
-from bursar.testing.slurm_lab.plan import LabPlan, a100_nodes, t4_nodes
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent))  # the lab comes with the checkout, not with the package
+
+from tests.support.slurm_lab.lab import Lab  # noqa: E402
+from tests.support.slurm_lab.lab_spec import LabPlan, a100_nodes, t4_nodes  # noqa: E402
+
 FLEET = str(HERE / "fleet.yaml")
 USERS = ("alice=research-training", "carol=product-training", "dave=product-inference")
 TRAINING_JOBS, FINETUNE_JOBS, SERVING_JOBS = 10, 2, 3

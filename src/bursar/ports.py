@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from bursar.model.attempt import Placement
+from bursar.model.engine_report import EngineReport, NoticeReported, Progressed
 from bursar.model.event import LoggedEvent
-from bursar.model.gpu import Layout
-from bursar.model.identity import Token
-from bursar.model.job import JobSpec, JobState
-from bursar.model.job_tag import JobTag
-from bursar.model.message import Message
-from bursar.model.price import PriceReading
-from bursar.model.recipe import Recipe
-from bursar.model.report import NoticeReport, Progressed, Report
+from bursar.model.fleet.gpu import Layout
+from bursar.model.fleet.price import PriceReading
+from bursar.model.jobs.attempt import Placement
+from bursar.model.jobs.job import JobSpec, JobState
+from bursar.model.jobs.job_labels import JobLabel
+from bursar.model.jobs.run_spec import RunSpec
+from bursar.model.notification import Notification
+from bursar.model.tenants.identity import Token
 from bursar.model.units import DAY_MS
 
 # -- time --------------------------------------------------------------------------------------------
@@ -47,10 +47,8 @@ class StartOrder:
     """Everything an engine needs to run an attempt. Carrying it out twice is the same as once."""
 
     ref: AttemptRef
-    name: str
-    queue: str
     placement: Placement
-    recipe: Recipe
+    recipe: RunSpec
     spec: JobSpec
 
 
@@ -81,7 +79,7 @@ class Engine(Protocol):
     def partition(self, node: str, gpu: int, layout: Layout) -> None:
         """Cut a GPU without holders."""
 
-    def reports(self, timeout_seconds: float) -> Sequence[Report]:
+    def reports(self, timeout_seconds: float) -> Sequence[EngineReport]:
         """What happened since the last call; waits so long for the first. Called from one thread.
 
         Reports may be repeated after a crash. They are forgotten by the engine only after
@@ -109,7 +107,7 @@ class Interruptible(Protocol):
 class InterruptionSource(Protocol):
     """Where a provider says that machines will be taken away."""
 
-    def poll(self) -> Sequence[NoticeReport]:
+    def poll(self) -> Sequence[NoticeReported]:
         """What it says now, also what it said before; ``EngineFault`` when it cannot be asked."""
 
 
@@ -129,7 +127,7 @@ class LogFile:
 class Notifier(Protocol):
     """Says a message to people somewhere."""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Notification) -> None:
         """Say it, or raise ``EngineFault``; one that waits 0 s says that trying again is of no use."""
 
 
@@ -149,7 +147,7 @@ class JobOrigin:
     """Who submitted a job and as what. ``owner`` is the user; ``labels`` are his own."""
 
     owner: str
-    recipe: Recipe
+    recipe: RunSpec
     labels: Mapping[str, str] = field(default_factory=dict)
     document: str = ""
     """The job as it was written, without its secrets, to be shown and submitted again."""
@@ -311,14 +309,14 @@ class Snapshot:
     body: str
 
 
-class StaleLead(Exception):
+class LeadershipLost(Exception):
     """Another process has taken the lead since: nothing may be written any more.
 
     What was being written when the lead was lost may be in the log: read it again.
     """
 
 
-class Lead(Protocol):
+class LeaderLease(Protocol):
     """The right to write. It ends with the process that holds it, whatever ends it."""
 
     epoch: int
@@ -361,7 +359,7 @@ class StoreReader(Protocol):
     def origins(self, job_ids: Collection[str]) -> Mapping[str, JobOrigin]:
         """The same of several jobs; those that are not known are left out."""
 
-    def tags(self, job_ids: Collection[str]) -> Mapping[str, JobTag]:
+    def tags(self, job_ids: Collection[str]) -> Mapping[str, JobLabel]:
         """Whose these jobs are and what they are called; those that are not known are left out."""
 
     def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None: ...
@@ -378,21 +376,21 @@ class StoreReader(Protocol):
 class Store(StoreReader, Protocol):
     """One durable log with its tables. Only the leader writes, from one thread."""
 
-    def try_lead(self, address: str) -> Lead | None:
+    def try_lead(self, address: str) -> LeaderLease | None:
         """Take the lead if nobody has it; never waits."""
 
-    def append(self, batch: Batch, lead: Lead) -> int:
+    def append(self, batch: Batch, lead: LeaderLease) -> int:
         """Write a batch in one durable transaction and give the last sequence number.
 
-        Raises ``StaleLead`` when the lead is another's, and ``EngineFault`` when the database cannot be
+        Raises ``LeadershipLost`` when the lead is another's, and ``EngineFault`` when the database cannot be
         written now (full disk, lost connection). Then the same batch object may be given again, and is
         written once; who gives it up calls ``settle`` and reads the log before he writes another.
         """
 
-    def settle(self, lead: Lead) -> None:
+    def settle(self, lead: LeaderLease) -> None:
         """Find out whether a batch in doubt was written; ``EngineFault`` while nobody can know."""
 
-    def keep_snapshot(self, snapshot: Snapshot, lead: Lead) -> None:
+    def keep_snapshot(self, snapshot: Snapshot, lead: LeaderLease) -> None:
         """Replace the older one."""
 
     def close(self) -> None: ...

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from bursar.accounting.books import Books
-from bursar.accounting.entry import Entry
-from bursar.accounting.ledger import Ledger
-from bursar.accounting.parts import SliceRule
+from bursar.accounting.ledger.books import Books
+from bursar.accounting.ledger.entry import LedgerEntry
+from bursar.accounting.ledger.ledger import Ledger
+from bursar.accounting.ledger.node_parts import SliceRule
 from bursar.model import event as ev
-from bursar.model.attempt import Placement, ShareUse, SliceUse, Task
-from bursar.model.fleet import Fleet
-from bursar.model.gpu import MigInstance
-from bursar.model.job import JobSpec, TaskGroup
-from bursar.model.policy import Policies
+from bursar.model.fleet.fleet import Fleet
+from bursar.model.fleet.gpu import MigInstance
+from bursar.model.jobs.attempt import Placement, ShareUse, SliceUse, Task
+from bursar.model.jobs.job import JobSpec, TaskGroup
+from bursar.model.tenants.policy import Policies
 from bursar.model.units import GIB_MIB, HOUR_MS, MILLI
-from bursar.testing import fleet_of, pool
-from bursar.testing.worlds import PoolPlan
+from tests.support import fleet_of, pool
+from tests.support.fleets import PoolPlan
 
 AnEvent = TypeVar("AnEvent", bound=ev.LoggedEvent)
 A100 = pool("a100", gpus=8, cpu=96, memory_gib=1024, usd_per_node_hour=16.0)
@@ -79,7 +79,7 @@ class Scene:
         return self.submit(job_id, at, queue).assign(job_id, *tasks, at=at)
 
     def claim(self, job_id: str, *tasks: Task, at: float) -> Scene:
-        event = ev.RoomClaimed(
+        event = ev.PlacementClaimed(
             at_ms=ms(at), job_id=job_id, placement=self.place(*tasks), victims=()
         )
         return self.tell(event)
@@ -116,8 +116,10 @@ class Scene:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def ledger(self, until: float, rule: SliceRule = SliceRule.MAX) -> tuple[Ledger, list[Entry]]:
-        entries: list[Entry] = []
+    def ledger(
+        self, until: float, rule: SliceRule = SliceRule.MAX
+    ) -> tuple[Ledger, list[LedgerEntry]]:
+        entries: list[LedgerEntry] = []
         ledger = Ledger(rule, also=entries.append)
         for event in self.log:
             ledger.apply(event)

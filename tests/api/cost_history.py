@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from bursar.config.fleet_file import parse_fleet
+from bursar.config.fleet.fleet_file import parse_fleet
 from bursar.model import event as ev
-from bursar.model.attempt import Exit, Placement, ShareUse, Task
-from bursar.model.job import JobSpec, MpsShare, TaskGroup, WholeGpus
-from bursar.model.recipe import Recipe
+from bursar.model.jobs.attempt import Exit, Placement, ShareUse, Task
+from bursar.model.jobs.job import JobSpec, MpsShare, TaskGroup, WholeGpus
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.model.units import DAY_MS, HOUR_MS
 from bursar.ports import Batch, JobOrigin
 from bursar.store import open_store
@@ -120,9 +120,9 @@ def a_day(history: History, number: int, day_ms: int) -> None:
         JobSpec(name="sweep", queue="a-train", groups=(TaskGroup(gpu=WholeGpus(count=2)),)),
         JobSpec(name="serve", queue="b-train", groups=(TaskGroup(gpu=MpsShare(percent=25)),)),
     )
-    ann = JobOrigin(owner="ann", recipe=Recipe(run="true"), labels={"project": "atlas"})
-    amos = JobOrigin(owner="amos", recipe=Recipe(run="true"), labels={"project": "=birch"})
-    bob = JobOrigin(owner="bob", recipe=Recipe(run="true"))
+    ann = JobOrigin(owner="ann", recipe=RunSpec(run="true"), labels={"project": "atlas"})
+    amos = JobOrigin(owner="amos", recipe=RunSpec(run="true"), labels={"project": "=birch"})
+    bob = JobOrigin(owner="bob", recipe=RunSpec(run="true"))
     share = Task(
         group="main", node="t4-1", count=1, shares=(ShareUse(gpu=0, percent=25, memory_mib=0),)
     )

@@ -16,20 +16,21 @@ from pathlib import Path
 import uvicorn
 
 from bursar.api.app import App
-from bursar.api.call import Settings
+from bursar.api.http.request import ApiSettings
 from bursar.api.server import ServeOptions, address_of, configured, open_socket, run_server
 from bursar.catalog.gpu_models import GPU_MODELS
-from bursar.config.fleet_file import parse_fleet
-from bursar.control.access import Grant, TenantTree, grant_scopes
-from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
-from bursar.control.steady_clock import SteadyClock
-from bursar.control.token_book import TokenTerms, mint
-from bursar.model.fleet import EngineKind
-from bursar.model.identity import Permission, Role, Token
+from bursar.config.fleet.fleet_file import parse_fleet
+from bursar.control.access.permissions import AccessTree, Grant, grant_scopes
+from bursar.control.access.token_cache import TokenRequestTerms, mint
+from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.monotonic_clock import MonotonicClock
+from bursar.control.requests.token_requests import PutTokens
+from bursar.model.fleet.fleet import EngineKind
+from bursar.model.tenants.identity import Permission, Role, Token
 from bursar.ports import AttemptRef, LogFile
 from bursar.store import open_store
-from bursar.testing.memory_engine import MemoryEngine
 from tests.api.asking import PATIENCE_SECONDS, Asker
+from tests.support.memory_engine import MemoryEngine
 
 FLEET = """
 clusters:
@@ -161,7 +162,7 @@ def open_plane(
 def serving(plane: ControlPlane, folder: Path, **settings: object) -> Iterator[Served]:
     """A server that answers on a thread of its own."""
     listening = open_socket(ServeOptions(state_folder=folder))
-    app = App(plane, Settings(state_folder=folder, **settings), SteadyClock())  # type: ignore[arg-type]
+    app = App(plane, ApiSettings(state_folder=folder, **settings), MonotonicClock())  # type: ignore[arg-type]
     up = threading.Event()
     server = uvicorn.Server(configured(app))
     thread = threading.Thread(
@@ -184,17 +185,17 @@ def make_tokens(plane: ControlPlane) -> dict[str, str]:
     rows: list[Token] = []
     for name, (user, role, tenant) in PEOPLE.items():
         scopes = _all_scopes(role, tenant)
-        terms = TokenTerms(
+        terms = TokenRequestTerms(
             user=user, role=role, tenant=tenant, scopes=scopes, created_by="the test"
         )
-        row, texts[name] = mint(terms, SteadyClock().now_ms())
+        row, texts[name] = mint(terms, MonotonicClock().now_ms())
         rows.append(row)
-    plane.put_tokens(THE_OPERATOR, rows).result(PATIENCE_SECONDS)
+    plane.send(PutTokens(tokens=rows)).result(PATIENCE_SECONDS)
     return texts
 
 
 def _all_scopes(role: Role, tenant: str) -> tuple[Permission, ...]:
-    tree = TenantTree(parents={tenant: None}, queues=frozenset())
+    tree = AccessTree(parents={tenant: None}, queues=frozenset())
     return grant_scopes(THE_OPERATOR, Grant(user="x", role=role, tenant=tenant), tree)
 
 

@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
-from bursar.control.access import (
+from bursar.control.access.permissions import (
     INSTALLATION_WIDE,
     RANK,
     ROLE_PERMISSIONS,
+    AccessTree,
     Grant,
-    TenantTree,
     grant_scopes,
     may,
     may_change_job,
@@ -20,11 +20,11 @@ from bursar.control.access import (
     queues_seen,
     role_permissions,
 )
-from bursar.control.token_book import TokenTerms, mint
+from bursar.control.access.token_cache import TokenRequestTerms, mint
 from bursar.model.errors import UserError
-from bursar.model.identity import MEMBER_OF_ALL, Identity, Permission, Role
+from bursar.model.tenants.identity import MEMBER_OF_ALL, Identity, Permission, Role
 
-TREE = TenantTree(
+TREE = AccessTree(
     parents={
         "acme": None,
         "team-a": "acme",
@@ -169,7 +169,7 @@ def test_a_narrowed_token_grants_only_what_is_left_of_it() -> None:
 
 
 def test_nobody_revokes_the_token_of_somebody_above_him() -> None:
-    terms = TokenTerms(user="x", role=Role.ADMIN, tenant="team-a", scopes=(), created_by="y")
+    terms = TokenRequestTerms(user="x", role=Role.ADMIN, tenant="team-a", scopes=(), created_by="y")
     token, _ = mint(terms, 0)
     assert not may_revoke(identity(Role.LEAD, "team-a"), token)
     assert may_revoke(identity(Role.ADMIN, "team-a"), token)

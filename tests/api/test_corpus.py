@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from bursar.api.body import DEEPEST, parse_json
-from bursar.api.endpoints.bundles import check_archive
-from bursar.api.problems import Refused
+from bursar.api.endpoints.jobs.bundles import check_archive
+from bursar.api.http.body import DEEPEST, parse_json
+from bursar.api.http.errors import HttpRefusal
 from tests.api.asking import Asker, Told, job
 from tests.api.scene import Scene
 
@@ -216,10 +216,10 @@ def test_an_archive_under_another_name_is_refused(scene: Scene) -> None:
 
 
 def test_too_many_members_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bursar.api.endpoints.bundles.MOST_MEMBERS", 10)
+    monkeypatch.setattr("bursar.api.endpoints.jobs.bundles.MOST_MEMBERS", 10)
     path = tmp_path / "many"
     path.write_bytes(archive(*((f"f{n}", b"") for n in range(11))))
-    with pytest.raises(Refused, match="more than 10 files"):
+    with pytest.raises(HttpRefusal, match="more than 10 files"):
         check_archive(path)
 
 
@@ -341,7 +341,7 @@ def test_depth_is_counted_outside_texts() -> None:
     assert parse_json(brackets.encode())["run"].startswith("[[[")
     deep = "[" * DEEPEST + "]" * DEEPEST
     assert parse_json(deep.encode())
-    with pytest.raises(Refused, match="nested"):
+    with pytest.raises(HttpRefusal, match="nested"):
         parse_json(f"[{deep}]".encode())
 
 

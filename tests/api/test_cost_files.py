@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from bursar.accounting.entry import AccountKind
-from bursar.accounting.focus import COLUMNS, DECIMALS, Issuer, Value, focus_rows
-from bursar.accounting.line_item import LineItem
-from bursar.api.cost_files import write_focus
+from bursar.accounting.ledger.entry import AccountKind
+from bursar.accounting.reports.focus import COLUMNS, DECIMALS, Issuer, Value, focus_rows
+from bursar.accounting.reports.line_item import LineItem
+from bursar.api.endpoints.money.export_formats import write_focus
 from bursar.model.units import DAY_MS, GIB_MIB, HOUR_MS, MILLI
-from bursar.testing import fleet_of, pool
+from tests.support import fleet_of, pool
 
 NASTY = {
     "a plain word": "train-7",

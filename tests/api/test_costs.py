@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bursar.accounting.axis import write_day
-from bursar.accounting.focus import COLUMNS
+from bursar.accounting.reports.focus import COLUMNS
+from bursar.accounting.reports.group_by import write_day
 from bursar.model.units import DAY_MS
 from tests.api.asking import PATIENCE_SECONDS, Asker
 from tests.api.cost_history import DAYS, begin_ms, today_ms, write_history

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from bursar.api.app import App
-from bursar.api.call import Settings
-from bursar.api.gate import check_bind
-from bursar.api.problems import CODES
-from bursar.api.route import Open, Route
+from bursar.api.http.authentication import check_bind
+from bursar.api.http.errors import CODES
+from bursar.api.http.request import ApiSettings
+from bursar.api.http.route import Open, Route
 from bursar.api.routes import ROUTES
-from bursar.control.steady_clock import SteadyClock
+from bursar.control.monotonic_clock import MonotonicClock
 from bursar.model.errors import BrokenInvariant, UserError
-from bursar.model.identity import Permission
+from bursar.model.tenants.identity import Permission
 from tests.api.asking import Asker, job
 from tests.api.scene import Scene
 
@@ -42,12 +42,14 @@ def test_a_route_that_does_not_say_who_may_use_it_stops_the_server(
 ) -> None:
     undeclared = replace(ROUTES[3], path="/v1/new", needs=needs)
     with pytest.raises(BrokenInvariant, match="does not say who may use it"):
-        App(scene.plane, Settings(state_folder=tmp_path), SteadyClock(), (*ROUTES, undeclared))
+        App(
+            scene.plane, ApiSettings(state_folder=tmp_path), MonotonicClock(), (*ROUTES, undeclared)
+        )
 
 
 def test_a_route_that_stands_twice_stops_the_server(scene: Scene, tmp_path: Path) -> None:
     with pytest.raises(BrokenInvariant, match="stands twice"):
-        App(scene.plane, Settings(state_folder=tmp_path), SteadyClock(), (*ROUTES, ROUTES[0]))
+        App(scene.plane, ApiSettings(state_folder=tmp_path), MonotonicClock(), (*ROUTES, ROUTES[0]))
 
 
 @pytest.mark.parametrize("route", guarded, ids=lambda route: route.name)

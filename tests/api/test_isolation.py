@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bursar.api.route import Open, Route
+from bursar.api.http.route import Open, Route
 from bursar.api.routes import ROUTES
 from tests.api.asking import Asker, Told, job
 from tests.api.scene import Scene, open_scene

@@ -14,11 +14,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from bursar.api.http.errors import CODES
+from bursar.api.http.route import Open, Route
 from bursar.api.openapi import statuses
-from bursar.api.problems import CODES
-from bursar.api.route import Open, Route
 from bursar.api.routes import ROUTES
-from bursar.model.identity import Permission
+from bursar.model.tenants.identity import Permission
 from tests.api.scene import Scene
 
 STREAMS = {"/v1/events"}
@@ -28,7 +28,8 @@ CHECKS = (
     content_type_conformance,
     response_schema_conformance,
 )
-EXAMPLES = 20
+EXAMPLES = settings.default.max_examples // 3
+"""For each route: as many as other property tests try would take minutes."""
 
 
 @pytest.fixture(scope="module")

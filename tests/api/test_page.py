@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-from bursar.api.problems import CODES
-from bursar.api.route import Open
+from bursar.api.http.errors import CODES
+from bursar.api.http.route import Open
 from bursar.api.routes import ROUTES
-from bursar.model.identity import Permission
+from bursar.model.tenants.identity import Permission
 from tests.tidy.source import ROOT
 
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bursar.control.requests.price_requests import ChangePrices
 from bursar.model.event import PriceChanged
 from bursar.model.units import HOUR_MS
 from tests.api.asking import PATIENCE_SECONDS, Asker, job
@@ -82,7 +83,7 @@ def test_an_array_costs_what_its_members_do(past: Scene) -> None:
 def test_a_spot_price_that_moved_is_in_the_band(past: Scene) -> None:
     for price in (3_000_000, 1_600_000):
         change = PriceChanged(at_ms=0, pool="t4", node_micro_usd_per_hour=price)
-        assert past.plane.change_prices([change]).result(PATIENCE_SECONDS)
+        assert past.plane.send(ChangePrices(changes=[change])).result(PATIENCE_SECONDS)
     spot_t4 = {"accelerators": "T4:4", "use_spot": True}
     plan = planned(past.bob, "b-train", resources=spot_t4, expected_hours=1, max_hours=1)
     found = one(plan, "t4")
@@ -90,7 +91,7 @@ def test_a_spot_price_that_moved_is_in_the_band(past: Scene) -> None:
     unchanged = [PriceChanged(at_ms=0, pool="t4", node_micro_usd_per_hour=1_600_000)]
     gone = [PriceChanged(at_ms=0, pool="h100", node_micro_usd_per_hour=1)]
     for changes in (unchanged, gone):
-        assert past.plane.change_prices(changes).result(PATIENCE_SECONDS) == ()
+        assert past.plane.send(ChangePrices(changes=changes)).result(PATIENCE_SECONDS) == ()
 
 
 def test_a_job_that_is_refused_has_no_estimate(past: Scene) -> None:

@@ -23,13 +23,14 @@ from bursar.api.server import (
 )
 from bursar.model.errors import UserError
 from tests.api.asking import PATIENCE_SECONDS, Asker
+from tests.children import with_ctrl_c
 from tests.tidy.source import ROOT
 
 PROGRAM = """
     import sys
     from pathlib import Path
     from bursar.api.server import ServeOptions, serve
-    from bursar.control.plane import THE_OPERATOR
+    from bursar.control.control_plane import THE_OPERATOR
     from tests.api.scene import WritingEngine, make_tokens, open_plane
 
     folder = Path(sys.argv[1])
@@ -49,6 +50,7 @@ def test_it_is_found_answers_and_ends_well(tmp_path: Path, how: signal.Signals) 
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         text=True,
+        preexec_fn=with_ctrl_c,
     )
     file = tmp_path / SERVER_FILE
     try:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bursar.api.event_hub import WAITING_EVENTS, Follower
-from bursar.api.log_files import Reading, chosen
+from bursar.api.streams.event_hub import WAITING_EVENTS, Follower
+from bursar.api.streams.log_files import Reading, chosen
 from bursar.ports import LogFile
 from tests.api.scene import Scene, open_scene
 

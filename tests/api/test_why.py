@@ -39,7 +39,7 @@ def test_a_preempted_job_says_who_took_its_place_and_what_was_lost(scene: Scene)
     scene.until_state(victim, "queued")
     told = why(scene.admin, victim)
     (past,) = told["past"]
-    assert (past["type"], past["attempt"]) == ("GaveWay", 1)
+    assert (past["type"], past["attempt"]) == ("PastPreemption", 1)
     assert past["numbers"]["on_behalf_of"] == taker
     assert past["numbers"]["queue"] == "b-train"
     assert past["numbers"]["why"] == "reclaim"
@@ -83,7 +83,7 @@ def test_a_job_that_reached_its_ceiling_says_so(scene: Scene) -> None:
         "reached its cost ceiling (max_cost) of $0.0001: charged"
     )
     told = why(scene.ann, job_id)
-    assert [one["type"] for one in told["past"]] == ["CameToLimit"]
+    assert [one["type"] for one in told["past"]] == ["PastLimit"]
     assert told["past"][0]["numbers"]["charged_micro_usd"] >= 49
     assert "reached the job's cost ceiling (max_cost): charged $0.000" in told["text"][-1]
     events = scene.ann.get(f"/v1/jobs/{job_id}/events").json["items"]

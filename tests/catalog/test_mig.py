@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
-from bursar.catalog.mig import find_mig_profile, layout_fault, layouts, mig_geometry
-from bursar.model.errors import UserError
-from bursar.model.gpu import Layout, MigGeometry, MigInstance, slice_milli
-from bursar.model.mig_layout import (
+from bursar.catalog.mig_geometries import layout_fault, layouts, mig_geometry
+from bursar.model.fleet.gpu import Layout, MigGeometry, MigInstance, slice_milli
+from bursar.model.fleet.mig_layout import (
     OverlappingInstances,
     TooManyInstances,
     UnknownProfile,
@@ -186,36 +185,6 @@ def test_any_set_of_instances_is_valid_exactly_when_a_maximal_layout_holds_it(
     some = tuple(data.draw(st.lists(st.sampled_from(everything), max_size=5)))
     held = any(not Counter(some) - Counter(layout) for layout in layouts(geometry))
     assert (layout_fault(geometry, some) is None) == held
-
-
-PROFILE_SPELLINGS = {
-    "as the driver writes it": "1g.10gb",
-    "in capitals": "1G.10GB",
-    "as a Kubernetes resource": "nvidia.com/mig-1g.10gb",
-}
-
-
-@pytest.mark.parametrize("written", PROFILE_SPELLINGS.values(), ids=PROFILE_SPELLINGS.keys())
-def test_a_profile_is_found_by_any_of_its_names(written: str) -> None:
-    assert find_mig_profile(find_gpu_model("h100"), written).name == "1g.10gb"
-
-
-def test_media_engines_are_spelt_with_a_dot_in_kubernetes() -> None:
-    assert find_mig_profile(find_gpu_model("h100"), "mig-1g.10gb.me").name == "1g.10gb+me"
-
-
-def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
-    with pytest.raises(UserError, match=r"'3g\.20gb' is not a MIG profile of a100-80gb") as caught:
-        find_mig_profile(find_gpu_model("a100-80gb"), "3g.20gb")
-    assert caught.value.code == "unknown-mig-profile"
-    assert "did you mean" in caught.value.fix
-    assert all(name in caught.value.fix for name in BOARDS["a100-80gb"].split())
-
-
-def test_a_profile_of_a_board_without_mig_is_refused() -> None:
-    with pytest.raises(UserError, match="t4-16gb cannot be cut by MIG") as caught:
-        find_mig_profile(find_gpu_model("t4"), "1g.5gb")
-    assert caught.value.code == "unknown-mig-profile"
 
 
 def test_equal_geometries_are_one_and_others_are_not() -> None:

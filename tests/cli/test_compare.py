@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import with_ctrl_c
 from tests.cli.commands import (
     BURSAR,
     bursar,
+    bursar_alone,
     environment,
     expect_refusal,
     without_cycle_times,
@@ -32,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compare(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return bursar("compare", "trace.csv", *arguments, cwd=folder)
+    return bursar_alone("compare", "trace.csv", *arguments, cwd=folder)
 
 
 TWO = ("--fleet", "fleet.yaml", "--policy", "fifo-strict", "--policy", "sjf")
@@ -88,7 +90,7 @@ def test_what_is_left_out_on_one_fleet_only_is_told_of_it(folder: Path) -> None:
     (folder / "gang.csv").write_text(
         "job_id,submit_s,run_s,gpus\nsmall,0,60,1\nlarge,0,60,32\n", encoding="utf-8"
     )
-    ran = bursar(
+    ran = bursar_alone(
         *("compare", "gang.csv", "--fleet", "fleet.yaml", "--fleet", "large.yaml"), cwd=folder
     )
     assert "fleet: 1 jobs could never run on this fleet" in ran.stdout
@@ -106,7 +108,7 @@ def test_what_is_left_out_on_one_fleet_only_is_told_of_it(folder: Path) -> None:
 def test_wrong_input_is_two_lines(
     folder: Path, arguments: tuple[str, ...], problem: str, fix: str
 ) -> None:
-    expect_refusal(compare(folder, *arguments), problem, fix)
+    expect_refusal(bursar("compare", "trace.csv", *arguments, cwd=folder), problem, fix)
 
 
 def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
@@ -119,6 +121,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
         env=environment(),
         cwd=folder,
         start_new_session=True,
+        preexec_fn=with_ctrl_c,
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         while b" of 60,000 jobs" not in process.stderr.read(40):

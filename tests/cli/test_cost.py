@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.accounting.axis import write_day
+from bursar.accounting.reports.group_by import write_day
 from bursar.model.units import DAY_MS
 from tests.api.cost_history import DAYS, begin_ms, today_ms, write_history
 from tests.api.scene import open_scene

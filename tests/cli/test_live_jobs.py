@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.children import with_ctrl_c
 from tests.cli.commands import BURSAR, environment
 from tests.cli.live import Live, Person, live
 
@@ -298,6 +299,7 @@ def test_ctrl_c_leaves_the_job_alone(ada: Person, here: Live) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**environment(), "BURSAR_SERVER": here.server, "BURSAR_TOKEN": ada.token},
+        preexec_fn=with_ctrl_c,
     )
     assert process.stdout is not None
     job = process.stdout.readline().strip()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import with_ctrl_c
 from tests.cli.commands import BURSAR, environment
 from tests.cli.live import FLEET, Live, Person, live
 
@@ -157,6 +158,7 @@ def test_the_doctor_finds_it_well(here: Live) -> None:
     for check in (
         "python",
         "state folder",
+        "store: integrity",
         "server",
         "clock",
         "leader",
@@ -181,6 +183,7 @@ def test_watching_goes_on_until_ctrl_c(here: Live) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**environment(), "BURSAR_SERVER": here.server, "BURSAR_TOKEN": here.ada.token},
+        preexec_fn=with_ctrl_c,
     )
     assert process.stdout is not None
     pictures = 0

@@ -15,8 +15,9 @@ import pytest
 
 from bursar import __version__
 from bursar.cli import main as cli
-from bursar.cli.colours import paint
+from bursar.cli.terminal.colours import paint
 from bursar.model.errors import UserError
+from tests.children import with_ctrl_c
 
 SRC = Path(__file__).parents[2] / "src"
 BURSAR = [sys.executable, "-m", "bursar.cli.main"]
@@ -79,7 +80,7 @@ def test_help_does_not_pay_for_what_it_does_not_use() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem", "fix"),
     [
-        (("dmeo",), "'dmeo' is not a command", "did you mean 'demo'?"),
+        (("dmeo",), "'dmeo' is not a command", "Did you mean 'demo'?"),
         (
             ("frobnicate",),
             "'frobnicate' is not a command",
@@ -166,6 +167,7 @@ def test_an_interrupt_ends_quietly() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        preexec_fn=with_ctrl_c,
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == b"ready\n"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from bursar.cli import exit_codes
-from bursar.cli.completion import SHELLS
+from bursar.cli.commands.operations.completion import SHELLS
 from bursar.cli.main import ALIASES, COMMANDS, build_parser
 from tests.cli.commands import ROOT, bursar
 

@@ -6,12 +6,12 @@ import argparse
 
 import pytest
 
-from bursar.cli.amounts import at_most, duration, how_it_ended, moment
-from bursar.cli.listing import Column, Listing, print_rows
-from bursar.cli.safe_text import csv_cell, lines, log_lines, one_line
-from bursar.cli.waiting import own_code
+from bursar.cli.commands.jobs.wait import own_code
+from bursar.cli.terminal.format import at_most, duration, how_it_ended, moment
+from bursar.cli.terminal.safe_text import csv_cell, lines, log_lines, one_line
+from bursar.cli.terminal.table import Column, TableSpec, print_rows
 
-LISTING = Listing(
+LISTING = TableSpec(
     columns=(
         Column("ID", lambda row: row["id"], whole=True),
         Column("NAME", lambda row: row["name"]),

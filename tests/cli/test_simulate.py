@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import with_ctrl_c
 from tests.cli.commands import (
     BURSAR,
     bursar,
+    bursar_alone,
     environment,
     expect_refusal,
     without_cycle_times,
@@ -34,7 +36,8 @@ def simulate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_run_is_told(folder: Path) -> None:
-    ran = simulate(folder, "--policy", "fifo-strict")
+    said = ("trace.csv", "--fleet", "fleet.yaml", "--policy", "fifo-strict")
+    ran = bursar_alone("simulate", *said, cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
     told = ran.stdout.splitlines()
     assert told[0] == "trace.csv on fleet (16 GPUs), policy fifo-strict"
@@ -53,7 +56,8 @@ def test_the_fleet_files_own_policies_are_the_default(folder: Path) -> None:
 
 def test_the_same_input_gives_the_same_bytes(folder: Path) -> None:
     again = ("--policy", "qssf", "--seed", "3", "--faults", "node-loss=20000,failure=0.1")
-    first, second = simulate(folder, *again), simulate(folder, *again)
+    said = ("simulate", "trace.csv", "--fleet", "fleet.yaml", *again)
+    first, second = (bursar_alone(*said, cwd=folder) for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert without_cycle_times(first.stdout) == without_cycle_times(second.stdout)
 
@@ -93,7 +97,7 @@ def test_a_drawn_workload_needs_no_file(folder: Path) -> None:
 
 def test_parts_of_gpus_can_be_slices(folder: Path) -> None:
     from bursar.model.event import GpuPartitioned
-    from bursar.simulate.event_log import read_run
+    from bursar.simulate.workload.event_log import read_run
 
     ran = bursar(
         *("simulate", "synthetic:inference-mix?jobs=50", "--fleet", "fleet.yaml"),
@@ -128,7 +132,7 @@ def test_a_queue_for_all_and_a_queue_for_each(folder: Path) -> None:
 
 def test_a_log_reads_back(folder: Path) -> None:
     from bursar.model.event import JobSubmitted
-    from bursar.simulate.event_log import read_run
+    from bursar.simulate.workload.event_log import read_run
 
     assert simulate(folder, "--log", "run.jsonl").returncode == 0
     recorded = read_run(folder / "run.jsonl")
@@ -196,9 +200,9 @@ def test_bad_rows_and_jobs_too_large_are_told_and_counted(folder: Path) -> None:
             "",
         ),
         (
-            ("trace.csv", "--fleet", "fleet.yaml", "--format", "phily"),
-            "'phily' is not a trace format",
-            "Did you mean 'philly'?",
+            ("trace.csv", "--fleet", "fleet.yaml", "--format", "sact"),
+            "'sact' is not a trace format",
+            "Did you mean 'sacct'?",
         ),
         (
             ("trace.csv", "--fleet", "fleet.yaml", "--html", "no/such/folder/x"),
@@ -282,6 +286,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path, output: str) -> None:
         stderr=subprocess.PIPE,
         env=environment(),
         cwd=folder,
+        preexec_fn=with_ctrl_c,
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         while b" of 30,000 jobs" not in process.stderr.read(40):

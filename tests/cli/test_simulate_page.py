@@ -6,19 +6,19 @@ import argparse
 from collections.abc import Iterator
 
 from bursar.cli.main import build_parser
-from bursar.simulate.generate import PRESETS
-from bursar.simulate.policies import (
+from bursar.simulate.named_policies import (
     BACKFILLS,
     FLEET,
     KEYS,
     ORDERS,
     PLACEMENTS,
     PREEMPTIONS,
-    Estimates,
+    RunTimeSource,
 )
-from bursar.simulate.study.changes import CHANGES
-from bursar.simulate.study.fault_names import FAULTS
-from bursar.simulate.study.workload import SETTINGS
+from bursar.simulate.runs.fault_options import FAULTS
+from bursar.simulate.runs.fleet_overrides import CHANGES
+from bursar.simulate.runs.workload_source import SETTINGS
+from bursar.simulate.workload.generate import PRESETS
 from tests.cli.commands import ROOT
 
 PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ EVERYWHERE = {"-h", "--help"}
 
 
 def test_every_name_of_a_policy_is_explained() -> None:
-    names = (*ORDERS, FLEET, *PLACEMENTS, *BACKFILLS, *PREEMPTIONS, *Estimates, *KEYS)
+    names = (*ORDERS, FLEET, *PLACEMENTS, *BACKFILLS, *PREEMPTIONS, *RunTimeSource, *KEYS)
     assert [name for name in names if f"`{name}`" not in PAGE and f"`{name}=" not in PAGE] == []
 
 

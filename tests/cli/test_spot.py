@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -12,37 +13,40 @@ from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
 from bursar.cli.main import main
 from tests.tidy.source import ROOT
 
-FOLDER = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")
+PAGE = ROOT / "docs" / "spot.md"
 
 
-def test_a_folder_without_traces_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["simulate", "spot", "--traces", str(tmp_path)]) == FAILED
+def test_without_a_history_it_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "spot"]) == FAILED
     told = capsys.readouterr().err
-    assert str(tmp_path) in told and "BURSAR_TRACES" in told
+    assert "needs a history" in told and "--history FILE" in told and "at,machines" in told
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--deadline-hours", "40"], "do not fit in the 40 h"),
+        (["--on-demand-price", "3", "--deadline-hours", "40"], "do not fit in the 40 h"),
+        (["--on-demand-price", "3"], "covers 3.0 h, less than the 60 h"),
         (["--policy", "fastest"], "'fastest' is not a rule"),
-        (["--part", "zone"], "'zone' is not a part"),
+        ([], "--on-demand-price USD"),
+        (["--history", "absent.csv"], "there is no such file"),
     ],
 )
-def test_a_wrong_wish_is_told(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_request_is_answered(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["simulate", "spot", *words]) == FAILED
+    history = tmp_path / "spot.csv"
+    history.write_text("at,machines,usd_per_hour\n0,1,1\n3600,0,\n10800,1,1.1\n")
+    assert main(["simulate", "spot", "--history", str(history), *words]) == FAILED
     assert said in capsys.readouterr().err
 
 
-def test_hours_must_be_hours(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", ["--job-hours", "--on-demand-price"])
+def test_amounts_must_be_more_than_nothing(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["simulate", "spot", "--job-hours", "-1"])
+        main(["simulate", "spot", option, "-1"])
     assert stopped.value.code == WRONG_USAGE
-    assert "number of hours" in capsys.readouterr().err
+    assert "'-1' is not a number of" in capsys.readouterr().err
 
 
 def test_other_traces_still_need_a_fleet(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,13 +54,32 @@ def test_other_traces_still_need_a_fleet(capsys: pytest.CaptureFixture[str]) -> 
     assert "--fleet FILE" in capsys.readouterr().err
 
 
-def test_rules_stand_side_by_side_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    if not (FOLDER / "spot_availability_skypilot").is_dir():
-        pytest.skip(f"no spot traces in {FOLDER}; set BURSAR_TRACES to the folder of the traces")
-    words = ["simulate", "spot", "--traces", str(FOLDER), "--limit", "1", "-o", "json"]
-    assert main([*words, "--policy", "greedy,uniform-progress"]) == OK
+def test_the_example_of_the_page_gives_what_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    csv, command, shown = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[:3]
+    (tmp_path / "spot.csv").write_text(csv)
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command)[1:]) == OK
+    assert capsys.readouterr().out == shown
+
+
+def test_json_has_a_row_for_each_pool_and_one_for_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = tmp_path / "spot.csv"
+    history.write_text("at,pool,machines\n0,a,1\n0,b,1\n7200,a,0\n14400,a,1\n36000,b,0\n")
+    words = ["simulate", "spot", "--history", str(history), "--limit", "2", "-o", "json"]
+    words += ["--on-demand-price", "3", "--spot-price", "1", "--policy", "greedy"]
+    assert main([*words, "--job-hours", "2", "--deadline-hours", "4"]) == OK
     found = json.loads(capsys.readouterr().out)
-    assert found["complete"] and len(found["cells"]) == 29 + 7
+    assert found["complete"] and [cell["name"] for cell in found["cells"]] == [
+        "a",
+        "b",
+        "all pools",
+    ]
     for cell in found["cells"]:
-        assert list(cell["rules"]) == ["greedy", "uniform-progress", "optimum"]
+        assert list(cell["rules"]) == ["greedy", "optimum"]
         assert cell["rules"]["greedy"]["missed_deadlines"] == 0
+        assert cell["rules"]["greedy"]["jobs"] == 2

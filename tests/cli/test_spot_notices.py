@@ -7,10 +7,10 @@ import json
 import pytest
 
 from bursar.config import parse_fleet
+from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import UserError
 from bursar.model.event import NoticeKind
-from bursar.model.fleet import Fleet
-from bursar.model.report import NoticeReport
+from bursar.model.fleet.fleet import Fleet
 from bursar.wiring.spot_notices import sources_for, spot_nodes_here
 from tests.clouds.metadata_double import Asked, Reply, metadata_double
 
@@ -57,7 +57,7 @@ def test_a_node_with_an_address_is_asked_there(fleet: Fleet) -> None:
         (report,) = first.poll()
         assert (report.node, report.source, report.kind) == ("f1", "gcp", NoticeKind.TERMINATE)
         (report,) = second.poll()
-        assert isinstance(report, NoticeReport)
+        assert isinstance(report, NoticeReported)
         assert (report.node, report.source) == ("s1", "azure")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import bursar, expect_refusal, write_fleet, write_trace
+from tests.cli.commands import bursar, bursar_alone, expect_refusal, write_fleet, write_trace
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_trace_is_described(folder: Path) -> None:
-    ran = bursar("trace", "describe", "trace.csv", "--fleet", "fleet.yaml", cwd=folder)
+    ran = bursar_alone("trace", "describe", "trace.csv", "--fleet", "fleet.yaml", cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "jobs        40 over " in ran.stdout
     assert "of 16 GPUs" in ran.stdout

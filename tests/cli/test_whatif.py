@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bursar.simulate.study import Progress
-from bursar.wiring import prepare_whatif, tell_comparison
-from tests.cli.commands import bursar, expect_refusal, write_trace
+from bursar.simulate.runs import RunProgress
+from bursar.wiring.simulation import prepare_whatif, tell_comparison
+from tests.cli.commands import bursar, bursar_alone, expect_refusal, write_trace
 
 FLEET = """
 clusters: {main: {}}
@@ -63,7 +63,8 @@ def summaries(folder: Path, *changes: str) -> list[dict[str, object]]:
 
 
 def test_both_runs_stand_beside_each_other(folder: Path) -> None:
-    ran = whatif(folder, "--change", "quota.red.a100-80gb/owned=24")
+    said = ("run.jsonl", "--change", "quota.red.a100-80gb/owned=24")
+    ran = bursar_alone("whatif", *said, cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("changed: quota.red.a100-80gb/owned=24\nrun.jsonl\n")
     assert re.search(r"^ +as recorded +changed$", ran.stdout, re.M)
@@ -115,7 +116,7 @@ def test_run_times_can_be_learned_while_a_log_is_run_again(folder: Path) -> None
 
 def test_when_stopped_the_second_run_does_not_begin(folder: Path) -> None:
     class SeenEnough:
-        def saw(self, progress: Progress) -> bool:
+        def saw(self, progress: RunProgress) -> bool:
             return progress.now_ms > 0
 
     prepared = prepare_whatif(str(folder / "run.jsonl"), ["nodes.a100=8"])

@@ -12,7 +12,7 @@ import pytest
 from bursar.client import bundle as bundles
 from bursar.client.bundle import Bundle, pack, pack_files
 from bursar.client.errors import BadBundle
-from bursar.client.ignore import rules_of
+from bursar.client.ignore_rules import rules_of
 
 
 def names_in(bundle: Bundle) -> list[str]:

@@ -14,7 +14,7 @@ from bursar.client.errors import (
     Infeasible,
     Invalid,
     NotFound,
-    OverQuota,
+    QuotaError,
     Refused,
     ServerFailed,
     TimedOut,
@@ -150,8 +150,8 @@ def test_an_answer_that_takes_too_long(server: FakeServer) -> None:
         (409, "fleet-changed", Conflict),
         (422, "unknown-key", Invalid),
         (422, "no-pool-fits", Infeasible),
-        (422, "over-potential-quota", OverQuota),
-        (422, "budget-spent", OverQuota),
+        (422, "over-potential-quota", QuotaError),
+        (422, "budget-spent", QuotaError),
         (429, "too-many-bad-tokens", ServerFailed),
         (500, "internal-error", ServerFailed),
     ],
@@ -217,8 +217,8 @@ def test_importing_the_client_loads_no_server_and_no_third_party() -> None:
 
 def test_a_connection_without_a_token_shows_none(server: FakeServer) -> None:
     from bursar.client.address import read_address
-    from bursar.client.connection import Request
+    from bursar.client.connection import HttpRequest
 
     server.on("GET", "/healthz", Says({}))
-    Connection(read_address(server.address), "").ask(Request(method="GET", path="/healthz"))
+    Connection(read_address(server.address), "").ask(HttpRequest(method="GET", path="/healthz"))
     assert "authorization" not in server.asked[0].headers

@@ -14,18 +14,24 @@ import pytest
 
 from bursar.client import function_call
 from bursar.client.errors import Invalid, JobFailed
-from bursar.client.function_call import Call, pack_call
-from bursar.client.outcome import MARK, ResultFilter, has_result, read_result, without_results
+from bursar.client.function_call import FunctionCall, pack_call
+from bursar.client.function_result import (
+    MARK,
+    ResultFilter,
+    has_result,
+    read_result,
+    without_results,
+)
 from tests.client import called
 
 ROOT = Path(__file__).parents[2]
 
 
-def pack(function: Callable[..., object], *args: object, **kwargs: object) -> Call:
+def pack(function: Callable[..., object], *args: object, **kwargs: object) -> FunctionCall:
     return pack_call(function, args, kwargs, python=sys.executable)
 
 
-def run(call: Call, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(call: FunctionCall, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """As the engine does it: unpack, and run the script in the folder, with nothing of ours installed."""
     with tarfile.open(fileobj=io.BytesIO(call.bundle.content), mode="r:gz") as archive:
         archive.extractall(folder, filter="data")

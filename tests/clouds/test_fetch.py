@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bursar.clouds import fetch
-from bursar.clouds.fetch import HttpFetch
+from bursar.clouds import https
+from bursar.clouds.https import HttpFetch
 from bursar.model.errors import EngineFault
 
 URL = "https://prices.example/list"
@@ -91,6 +91,6 @@ def test_only_https_is_asked(url: str) -> None:
 
 
 def test_a_body_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "MOST_BYTES", 10)
+    monkeypatch.setattr(https, "MOST_BYTES", 10)
     with pytest.raises(EngineFault, match="sent more than"):
         Network(b"x" * 11).fetch()(URL)

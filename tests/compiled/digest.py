@@ -5,21 +5,17 @@ from __future__ import annotations
 import hashlib
 import sys
 from dataclasses import replace
-from typing import get_args
 
 from bursar.core import cycle
-from bursar.model.attempt import Placement
-from bursar.model.declared import declared_types
-from bursar.model.event import LoggedEvent
-from bursar.model.policy import Policies
+from bursar.model.tenants.policy import Policies
 from bursar.model.units import DAY_MS, HOUR_MS
 from bursar.simulate.faults import Faults, NodeLosses, Stragglers
-from bursar.simulate.from_trace import TraceMapping, as_scenario
-from bursar.simulate.generate import preset, stream
-from bursar.simulate.learned import Predictor
-from bursar.simulate.loop import Simulation
-from bursar.simulate.policies import choose_policy
-from bursar.testing import fleet_of, pool, queue, tenant
+from bursar.simulate.named_policies import choose_policy
+from bursar.simulate.simulation import Simulation
+from bursar.simulate.workload.generate import preset, stream
+from bursar.simulate.workload.run_time_predictor import Predictor
+from bursar.simulate.workload.trace_scenario import TraceMapping, as_scenario
+from tests.support import fleet_of, pool, queue, tenant
 
 POLICIES = ("fifo-strict", "sjf-skip", "fair-tree", "las", "srtf", "bursar")
 JOBS = 600
@@ -52,17 +48,9 @@ def digest_of(policy: str) -> str:
     return digest.hexdigest()
 
 
-def types_digest() -> str:
-    """What the fields of everything in a log hold: what is written and read follows from it."""
-    kinds = sorted(get_args(LoggedEvent), key=lambda kind: kind.__name__)
-    declared = [(kind.__name__, sorted(declared_types(kind).items())) for kind in kinds]
-    declared.append(("Placement", sorted(declared_types(Placement).items())))
-    return hashlib.sha256(repr(declared).encode()).hexdigest()
-
-
 def digests() -> dict[str, str]:
-    """By policy, and of the declared types."""
-    return {policy: digest_of(policy) for policy in POLICIES} | {"types": types_digest()}
+    """By policy."""
+    return {policy: digest_of(policy) for policy in POLICIES}
 
 
 if __name__ == "__main__":

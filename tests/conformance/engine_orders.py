@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bursar.model.attempt import Placement, Task
-from bursar.model.job import JobSpec, TaskGroup
-from bursar.model.recipe import Recipe
+from bursar.model.jobs.attempt import Placement, Task
+from bursar.model.jobs.job import JobSpec, TaskGroup
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef, StartOrder
 
 QUEUE = "research"
@@ -23,7 +23,7 @@ def tasks_on(*nodes: str) -> tuple[Task, ...]:
 
 def order(
     job_id: str,
-    recipe: Recipe | str,
+    recipe: RunSpec | str,
     *,
     tasks: Sequence[Task] = (),
     attempt: int = 1,
@@ -48,9 +48,7 @@ def order(
     )
     return StartOrder(
         ref=ref(job_id, attempt),
-        name=job_id,
-        queue=QUEUE,
         placement=placement,
-        recipe=Recipe(run=recipe) if isinstance(recipe, str) else recipe,
+        recipe=RunSpec(run=recipe) if isinstance(recipe, str) else recipe,
         spec=JobSpec(name=job_id, queue=QUEUE, groups=groups),
     )

@@ -14,14 +14,14 @@ import pytest
 
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
-from bursar.engines.slurm.commands import Commands
-from bursar.engines.slurm.engine import SlurmEngine
-from bursar.engines.slurm.settings import SlurmSettings
-from bursar.model.attempt import Exit
-from bursar.model.report import Report, TasksEnded, TasksStarted
+from bursar.engines.slurm.commands.commands import Commands
+from bursar.engines.slurm.driven.engine import SlurmEngine
+from bursar.engines.slurm.driven.settings import SlurmSettings
+from bursar.model.engine_report import EngineReport, TasksEnded, TasksStarted
+from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef, Engine
-from bursar.testing.slurm_lab import Lab
-from tests.slurm_labs import SHARED_LAB, needs_slurm
+from tests.support.shared_slurm_lab import SHARED_LAB, needs_slurm
+from tests.support.slurm_lab import Lab
 
 PATIENCE_SECONDS = 20.0
 
@@ -39,12 +39,12 @@ class Listener:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.heard: list[Report] = []
+        self.heard: list[EngineReport] = []
 
     def listen(self, seconds: float = 0.0) -> None:
         self.heard += self.engine.reports(seconds)
 
-    def count(self, kind: type[Report], ref: AttemptRef) -> int:
+    def count(self, kind: type[EngineReport], ref: AttemptRef) -> int:
         return len(self._of(kind, ref))
 
     def started(self, ref: AttemptRef) -> None:
@@ -58,13 +58,13 @@ class Listener:
         assert isinstance(report, TasksEnded)
         return report.exit
 
-    def _wait(self, kind: type[Report], ref: AttemptRef) -> None:
+    def _wait(self, kind: type[EngineReport], ref: AttemptRef) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self._of(kind, ref):
             assert time.monotonic() < deadline, f"no {kind.__name__} of {ref}; heard {self.heard}"
             self.listen(0.2)
 
-    def _of(self, kind: type[Report], ref: AttemptRef) -> list[Report]:
+    def _of(self, kind: type[EngineReport], ref: AttemptRef) -> list[EngineReport]:
         return [
             report
             for report in self.heard
@@ -99,8 +99,7 @@ class LocalStand:
 
     def warden_pid(self) -> int:
         """Of the warden that serves this folder now."""
-        link = self.engines[-1]._link
-        assert link is not None
+        link = self.engines[-1]._open.supervisor
         link.keep_up()
         return link.warden_pid
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bursar.model.recipe import Recipe
-from bursar.model.report import TasksEnded, TasksStarted
+from bursar.model.engine_report import TasksEnded, TasksStarted
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef, StartOrder
 from tests.conformance.engine_orders import order, ref, tasks_on
 from tests.conformance.engine_stands import Listener, Stand, until
@@ -28,7 +28,7 @@ def trail(tmp_path: Path) -> Path:
 
 def leaving_a_trail(order: StartOrder, trail: Path, then: str = "") -> StartOrder:
     """Each time it runs, a line is added."""
-    recipe = Recipe(run=f'echo ran >> "$TRAIL"\n{then}', envs={"TRAIL": str(trail / "runs")})
+    recipe = RunSpec(run=f'echo ran >> "$TRAIL"\n{then}', envs={"TRAIL": str(trail / "runs")})
     return replace(order, recipe=recipe)
 
 
@@ -76,7 +76,7 @@ class EngineSuite:
 
     def test_a_command_of_words_is_not_read_by_a_shell(self, stand: Stand) -> None:
         listener = stand.open()
-        listener.engine.start(order("j-1", Recipe(argv=("echo", "$(id)", "; exit 7", "`id`"))))
+        listener.engine.start(order("j-1", RunSpec(argv=("echo", "$(id)", "; exit 7", "`id`"))))
         assert listener.ended(ref("j-1")).code == 0
         assert output(listener, ref("j-1")) == "$(id) ; exit 7 `id`\n"
 
@@ -90,7 +90,7 @@ class EngineSuite:
 
     def test_setup_runs_once_on_each_node_before_run(self, stand: Stand, trail: Path) -> None:
         listener = stand.open()
-        recipe = Recipe(
+        recipe = RunSpec(
             setup='echo "setup $BURSAR_NODE" >> "$TRAIL"; touch made',
             run='test -e made && echo "run $BURSAR_NODE" >> "$TRAIL"',
             envs={"TRAIL": str(trail / "runs")},
@@ -104,7 +104,7 @@ class EngineSuite:
 
     def test_a_failed_setup_ends_the_attempt(self, stand: Stand) -> None:
         listener = stand.open()
-        listener.engine.start(order("j-1", Recipe(setup="exit 4", run="echo ran")))
+        listener.engine.start(order("j-1", RunSpec(setup="exit 4", run="echo ran")))
         ended = listener.ended(ref("j-1"))
         assert ended.code == 4 and "setup failed" in ended.detail
         assert listener.count(TasksStarted, ref("j-1")) == 0
@@ -168,7 +168,7 @@ class EngineSuite:
     def test_a_job_chooses_the_signal_it_is_stopped_with(self, stand: Stand) -> None:
         listener = stand.open()
         script = "trap 'exit 5' USR1; echo ready; while :; do sleep 0.05; done"
-        listener.engine.start(order("j-1", Recipe(run=script, stop_signal="SIGUSR1")))
+        listener.engine.start(order("j-1", RunSpec(run=script, stop_signal="SIGUSR1")))
         until("the trap is set", lambda: "ready" in output(listener, ref("j-1")))
         listener.engine.stop(ref("j-1"), 30)
         assert listener.ended(ref("j-1")).code == 5
@@ -237,7 +237,7 @@ class EngineSuite:
 
     def test_a_gang_that_cannot_start_whole_does_not_start(self, stand: Stand) -> None:
         listener = stand.open()
-        recipe = Recipe(argv=("/no/such/program",))
+        recipe = RunSpec(argv=("/no/such/program",))
         listener.engine.start(order("j-1", recipe, tasks=tasks_on("a", "b")))
         ended = listener.ended(ref("j-1"))
         assert ended.code != 0 and "/no/such/program" in ended.detail
@@ -308,7 +308,7 @@ class EngineSuite:
             'test "$TOKEN" = canary-4f1c9a && touch seen; while [ ! -e go ]; do sleep 0.02; done'
         )
         script = script.replace(canary, 'canary-"4f1c9a"')
-        recipe = Recipe(run=script, secrets={"TOKEN": canary})
+        recipe = RunSpec(run=script, secrets={"TOKEN": canary})
         listener.engine.start(order("j-1", recipe))
         listener.started(ref("j-1"))
         until("the secret is seen", lambda: bool(list(tmp_path.rglob("seen"))))

@@ -10,14 +10,15 @@ from pathlib import Path
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import FleetFile, parse_fleet
-from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
-from bursar.control.submission import Submission
-from bursar.model.fleet import EngineKind
-from bursar.model.job import JobSpec, JobState, TaskGroup, WholeGpus
-from bursar.model.recipe import Recipe
+from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.requests.job_requests import SubmitJobs
+from bursar.control.requests.submission import Submission
+from bursar.model.fleet.fleet import EngineKind
+from bursar.model.jobs.job import JobSpec, JobState, TaskGroup, WholeGpus
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import Clock, InterruptionSource, JobRow
 from bursar.store import open_store
-from bursar.testing.memory_engine import MemoryEngine
+from tests.support.memory_engine import MemoryEngine
 
 PATIENCE_SECONDS = 20.0
 
@@ -53,7 +54,7 @@ def gpu_job(gpus: int = 1, queue: str = "retraining", **more: object) -> Submiss
         groups=(TaskGroup(gpu=WholeGpus(count=gpus), cpu_milli=1000, memory_mib=1024),),
         **more,  # type: ignore[arg-type]
     )
-    return Submission(spec=spec, recipe=Recipe(run="true"))
+    return Submission(spec=spec, recipe=RunSpec(run="true"))
 
 
 @dataclass
@@ -88,7 +89,9 @@ class Stand:
 
 
 def submit(plane: ControlPlane, *jobs: Submission) -> tuple[str, ...]:
-    return plane.submit(THE_OPERATOR, jobs).result(PATIENCE_SECONDS).job_ids
+    return (
+        plane.send(SubmitJobs(who=THE_OPERATOR, submissions=jobs)).result(PATIENCE_SECONDS).job_ids
+    )
 
 
 def until(what: Callable[[], bool], told: str) -> None:

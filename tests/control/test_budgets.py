@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from bursar.accounting.budget import Standing, standings
+from bursar.accounting.budgets.budget import BudgetStatus, standings
 from bursar.config import FleetFile, parse_fleet
-from bursar.control.live_state import LiveState
-from bursar.control.plane import THE_OPERATOR, ControlPlane
-from bursar.control.submission import Submission, Submitted
-from bursar.core.explain import explain
+from bursar.control.control_plane import THE_OPERATOR, ControlPlane
+from bursar.control.live.live_state import LiveState
+from bursar.control.requests.fleet_requests import DeclareFleet
+from bursar.control.requests.job_requests import SubmitJobs
+from bursar.control.requests.submission import Submission, Submitted
+from bursar.core.explain.explain import explain
 from bursar.model.errors import UserError
 from bursar.model.event import BudgetLevelChanged, JobSubmitted
-from bursar.model.job import JobState
+from bursar.model.jobs.job import JobState
 from bursar.model.units import DAY_MS, HOUR_MS, SECOND_MS, USD_MICRO
-from bursar.wiring.proof import prove
+from bursar.wiring.verify_store import prove
 from tests.control.stand import FLEET, Stand, gpu_job, row_of, submit, until, until_state
 
 BUDGETED = FLEET.replace("  acme:\n", "  acme:\n    budget: %s\n")
@@ -39,8 +41,8 @@ class SetClock:
         return self.at_ms
 
 
-def standing(plane: ControlPlane) -> Standing:
-    def question(live: LiveState, now_ms: int) -> Standing:
+def standing(plane: ControlPlane) -> BudgetStatus:
+    def question(live: LiveState, now_ms: int) -> BudgetStatus:
         keeper = live.books.budgets
         (found,) = standings(keeper.tree, keeper.spending, keeper.meter, now_ms)
         return found
@@ -56,7 +58,11 @@ def one_job(hours: float = 1, **more: object) -> Submission:
 def asked_at_once(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Submitted]]:
     """From many threads, as requests come."""
     with ThreadPoolExecutor(16) as threads:
-        futures = list(threads.map(lambda job: plane.submit(THE_OPERATOR, [job]), jobs))
+        futures = list(
+            threads.map(
+                lambda job: plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[job])), jobs
+            )
+        )
     return futures
 
 
@@ -198,6 +204,6 @@ def test_levels_survive_a_restart_and_a_new_declaration(tmp_path: Path) -> None:
         held = plane.ask(lambda state, _now_ms: sorted(state.budgets.holds)).result(10)
         assert held == ["experiments", "retraining"]
         richer = fleet(STEPS.replace("usd: 10", "usd: 100"))
-        plane.declare(THE_OPERATOR, richer).result(10)
+        plane.send(DeclareFleet(who=THE_OPERATOR, declared=richer)).result(10)
         until_state(plane, second, JobState.RUNNING)
         assert [one.level for one in levels(plane)] == [40, 0]

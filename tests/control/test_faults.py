@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from bursar.catalog.gpu_models import GPU_MODELS
-from bursar.control import loop
-from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
-from bursar.control.steady_clock import SteadyClock
-from bursar.control.submission import IdempotencyKey, NotLeader
+from bursar.control import writer
+from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.monotonic_clock import MonotonicClock
+from bursar.control.requests.job_requests import SubmitJobs
+from bursar.control.requests.submission import IdempotencyKey, NotLeader
+from bursar.model.engine_report import EngineReport
 from bursar.model.errors import EngineFault
 from bursar.model.event import AttemptSucceeded
-from bursar.model.fleet import EngineKind
-from bursar.model.job import JobState
-from bursar.model.report import Report
+from bursar.model.fleet.fleet import EngineKind
+from bursar.model.jobs.job import JobState
 from bursar.model.units import HOUR_MS
-from bursar.ports import Batch, Lead, StaleLead, StartOrder
+from bursar.ports import Batch, LeaderLease, LeadershipLost, StartOrder
 from bursar.store import open_store
-from bursar.testing.memory_engine import MemoryEngine
 from tests.control.stand import (
     Stand,
     gpu_job,
@@ -33,6 +33,7 @@ from tests.control.stand import (
     until,
     until_state,
 )
+from tests.support.memory_engine import MemoryEngine
 
 
 class TroubledStore:
@@ -47,11 +48,11 @@ class TroubledStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def append(self, batch: Batch, lead: Lead) -> int:
+    def append(self, batch: Batch, lead: LeaderLease) -> int:
         if self.refuses:
             raise EngineFault("the disk is full", retry_after_seconds=0.05)
         if self.lead_is_lost:
-            raise StaleLead
+            raise LeadershipLost
         last: int = self._inner.append(batch, lead)
         if self.answers_get_lost:
             raise EngineFault("the connection was lost", retry_after_seconds=0.05)
@@ -100,9 +101,9 @@ def test_a_commit_whose_answer_was_lost_counts_once(tmp_path: Path) -> None:
     with troubled_plane(tmp_path, engine) as (plane, store):
         store.answers_get_lost = True
         with pytest.raises(EngineFault, match="connection was lost"):
-            plane.submit(THE_OPERATOR, [gpu_job()], key).result(5)
+            plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
         store.answers_get_lost = False
-        again = plane.submit(THE_OPERATOR, [gpu_job()], key).result(5)
+        again = plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
         assert again.replayed
         until_state(plane, again.job_ids[0], JobState.RUNNING)
     assert len(engine.started) == 1
@@ -131,7 +132,7 @@ def test_a_leader_who_lost_the_lead_steps_down_and_says_so(tmp_path: Path) -> No
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
         store.lead_is_lost = True
-        with pytest.raises((StaleLead, NotLeader)):
+        with pytest.raises((LeadershipLost, NotLeader)):
             submit(plane, gpu_job())
         store.lead_is_lost = False
         until(lambda: plane.is_leader, "it leads again once it may")
@@ -144,12 +145,12 @@ def test_a_leader_who_lost_the_lead_steps_down_and_says_so(tmp_path: Path) -> No
 def test_a_clock_that_is_set_does_not_end_a_job(tmp_path: Path, step_ms: int) -> None:
     """The wall clock steps by an hour under a running job of at most ten minutes."""
     wall = {"offset": 0}
-    real = SteadyClock()
+    real = MonotonicClock()
 
     def wall_ms() -> int:
         return real.now_ms() + wall["offset"]
 
-    stand = Stand(tmp_path, clock=SteadyClock(wall_ms=wall_ms))
+    stand = Stand(tmp_path, clock=MonotonicClock(wall_ms=wall_ms))
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job(max_run_ms=10 * 60_000))
         until_state(plane, job, JobState.RUNNING)
@@ -161,7 +162,7 @@ def test_a_clock_that_is_set_does_not_end_a_job(tmp_path: Path, step_ms: int) ->
 
 
 def test_time_goes_on_from_the_log_after_the_clock_was_set_back() -> None:
-    clock = SteadyClock(not_before_ms=5_000, wall_ms=lambda: 1_000, passed_ms=lambda: 70)
+    clock = MonotonicClock(not_before_ms=5_000, wall_ms=lambda: 1_000, passed_ms=lambda: 70)
     assert clock.now_ms() == 5_000
 
 
@@ -208,7 +209,7 @@ class TroubledEngine(MemoryEngine):
             raise self.trouble
         super().start(order)
 
-    def reports(self, timeout_seconds: float) -> Sequence[Report]:
+    def reports(self, timeout_seconds: float) -> Sequence[EngineReport]:
         if self.bad_reports and self.started:
             self.bad_reports -= not self.stays_bad
             raise self.trouble
@@ -261,11 +262,11 @@ def test_what_is_reported_while_it_is_too_early_to_decide_is_written_together(
         jobs = submit(plane, *(gpu_job() for _ in range(8)))
         for job in jobs:
             until_state(plane, job, JobState.RUNNING)
-        monkeypatch.setattr(loop, "CYCLE_GAP_SECONDS", 1.0)
+        monkeypatch.setattr(writer, "CYCLE_GAP_SECONDS", 1.0)
         sizes: list[int] = []
         append = plane._writer.store.append
 
-        def counted(batch: Batch, lead: Lead) -> int:
+        def counted(batch: Batch, lead: LeaderLease) -> int:
             sizes.append(sum(isinstance(one, AttemptSucceeded) for one in batch.events))
             return append(batch, lead)
 

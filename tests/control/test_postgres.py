@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bursar.control.plane import THE_OPERATOR, ControlPlane
-from bursar.control.submission import IdempotencyKey
+from bursar.control.control_plane import THE_OPERATOR, ControlPlane
+from bursar.control.requests.job_requests import SubmitJobs
+from bursar.control.requests.submission import IdempotencyKey
 from bursar.model.errors import EngineFault
-from bursar.model.job import JobState
+from bursar.model.jobs.job import JobState
 from bursar.store.rebuild import differences
-from bursar.testing.memory_engine import MemoryEngine
 from tests.control.stand import Stand, gpu_job, submit, until, until_state
 from tests.store.private_postgres import PrivatePostgres
+from tests.support.memory_engine import MemoryEngine
 
 pytestmark = pytest.mark.real
 RESTARTS = 3
@@ -67,7 +68,9 @@ def submit_all(plane: ControlPlane, acknowledged: list[str]) -> None:
         key = IdempotencyKey(tenant="acme", key=str(number), request_sha256="x")
         while True:
             try:
-                taken = plane.submit(THE_OPERATOR, [gpu_job()], key).result(60)
+                taken = plane.send(
+                    SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)
+                ).result(60)
             except EngineFault:
                 time.sleep(0.05)
                 continue

@@ -12,12 +12,12 @@ from bursar.clouds.aws.clients import aws_prices
 from bursar.clouds.aws.prices import AwsPrices
 from bursar.clouds.azure.prices import AzurePrices
 from bursar.config import parse_fleet
-from bursar.control.plane import ControlPlane
+from bursar.control.control_plane import ControlPlane
+from bursar.control.monotonic_clock import MonotonicClock
 from bursar.control.price_refresh import PriceRefresh
-from bursar.control.steady_clock import SteadyClock
 from bursar.model.errors import EngineFault, UserError
 from bursar.model.event import PriceChanged
-from bursar.model.price import PriceReading
+from bursar.model.fleet.price import PriceReading
 from bursar.ports import PriceFeed, PriceRequest
 from bursar.wiring.price_refresh import clouds, refreshing_prices
 from tests.clouds.azure.test_prices import item
@@ -68,7 +68,7 @@ class Unreachable:
 
 def azure(**changed: Any) -> PriceFeed:
     pages = {"api/retail/prices?": {"Items": [item(**changed)], "NextPageLink": ""}}
-    return AzurePrices(fetch=Answers(pages), clock=StillClock(SteadyClock().now_ms()))
+    return AzurePrices(fetch=Answers(pages), clock=StillClock(MonotonicClock().now_ms()))
 
 
 def nothing() -> PriceFeed:
@@ -140,7 +140,7 @@ def test_a_spot_pool_follows_the_market_of_moto(
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
-    clock = SteadyClock()
+    clock = MonotonicClock()
     feed = AwsPrices(pricing=NotListed(), ec2=aws_prices(clock).ec2, clock=clock)
     rows = feed.read([PriceRequest(region="us-east-1", instance_types=("p4d.24xlarge",))]).rows
     offered = {row.node_micro_usd_per_hour for row in rows}
@@ -173,7 +173,7 @@ def test_the_thread_begins_and_ends_with_its_block(stand: Stand) -> None:
 
 def test_a_feed_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BURSAR_GCP_API_KEY", raising=False)
-    feeds = clouds(SteadyClock())
+    feeds = clouds(MonotonicClock())
     with pytest.raises(UserError, match="BURSAR_GCP_API_KEY"):
         feeds["gcp"]()
     monkeypatch.setenv("BURSAR_GCP_API_KEY", "k")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bursar.core.cycle import decide
-from bursar.core.state import FleetState
+from bursar.core.state.fleet_state import FleetState
 
 
 def picture_of(state: FleetState, now_ms: int) -> tuple[object, ...]:
@@ -15,8 +15,11 @@ def picture_of(state: FleetState, now_ms: int) -> tuple[object, ...]:
             for name in state.quota.names()
             for fr in sorted(state.limited)
         },
-        {key: [record.id for record in line.jobs()] for key, line in state.lines.items()},
-        {key: line.count for key, line in state.lines.items()},
+        {
+            key: [record.id for record in backlog.jobs()]
+            for key, backlog in state.backlogs.by_key.items()
+        },
+        {key: backlog.count for key, backlog in state.backlogs.by_key.items()},
         {
             record.id: (record.spec, record.state, record.rank, record.preemptions, record.unmet)
             for record in state.jobs.values()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bursar.model.policy import (
+from bursar.model.tenants.policy import (
     Policies,
 )
 from bursar.model.units import HOUR_MS
-from bursar.testing import (
-    Stage,
+from tests.support import (
+    SchedulerHarness,
     fleet_of,
     job,
     pool,
@@ -24,23 +24,23 @@ TEAMS = (
 )
 
 
-def stage(nodes: int = 2, *, policies: Policies | None = None) -> Stage:
+def stage(nodes: int = 2, *, policies: Policies | None = None) -> SchedulerHarness:
     """Nodes with 8 GPUs each and one queue without limits."""
-    return Stage(state_of(fleet_of(pool("a100", nodes)), policies=policies))
+    return SchedulerHarness(state_of(fleet_of(pool("a100", nodes)), policies=policies))
 
 
-def shared(nodes: int = 4, *, policies: Policies | None = None) -> Stage:
+def shared(nodes: int = 4, *, policies: Policies | None = None) -> SchedulerHarness:
     """Two teams of one organisation, 16 GPUs each, which may borrow from each other."""
-    return Stage(state_of(fleet_of(pool("a100", nodes)), TEAMS, policies))
+    return SchedulerHarness(state_of(fleet_of(pool("a100", nodes)), TEAMS, policies))
 
 
-def reasons(stage: Stage, job_id: str) -> list[type]:
+def reasons(stage: SchedulerHarness, job_id: str) -> list[type]:
     hold = stage.hold_of(job_id)
     assert hold is not None
     return [type(reason) for reason in hold.reasons]
 
 
-def borrowed() -> Stage:
+def borrowed() -> SchedulerHarness:
     """Research borrows the whole fleet; an hour passes."""
     world = shared()
     world.submit(*(job(f"r{n}", gpus=8, queue="research") for n in range(4)))

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from bursar.core.cycle import decide
-from bursar.model.decision import ClaimRoom, Hold, PartitionGpu, StartJob, StopJob, StopReason
+from bursar.model.decision import ClaimPlacement, Hold, PartitionGpu, StartJob, StopJob, StopReason
 from bursar.model.event import ForeignUsageSeen, NodeDrained, NodeLost, TenantChanged
-from bursar.model.fleet import Market
-from bursar.model.job import Checkpoint, FlavorChoice, JobState, Spread, Topology
-from bursar.model.policy import (
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import CheckpointPolicy, FlavorChoice, JobState, Spread, Topology
+from bursar.model.reason import (
+    BehindHead,
+    NeverFits,
+    NoCapacity,
+    OverQuota,
+    WaitsForJobs,
+    WouldDelay,
+)
+from bursar.model.tenants.policy import (
     BackfillPolicy,
     OrderPolicy,
     OrderTerm,
     Policies,
     SharePolicy,
 )
-from bursar.model.reason import BehindHead, NeverFits, NoRoom, OverQuota, WaitsForJobs, WouldDelay
-from bursar.model.tenant import Queueing
+from bursar.model.tenants.tenant import Queueing
 from bursar.model.units import HOUR_MS, MINUTE_MS
-from bursar.testing import (
-    Stage,
+from tests.core.stages import A100, borrowed, reasons, shared, stage
+from tests.support import (
+    SchedulerHarness,
     fleet_of,
     gang,
     group,
@@ -33,7 +43,6 @@ from bursar.testing import (
     state_of,
     tenant,
 )
-from tests.core.stages import A100, borrowed, reasons, shared, stage
 
 # -- placement ---------------------------------------------------------------------------------
 
@@ -51,12 +60,12 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     world.submit(job("a", gpus=1), job("gang", gpus=8, tasks=2))
     world.cycle()
     assert world.started_now() == ["a"]
-    assert reasons(world, "gang") == [NoRoom]
+    assert reasons(world, "gang") == [NoCapacity]
 
 
 def test_a_gang_goes_to_the_smallest_domain_that_holds_it() -> None:
     fleet = fleet_of(pool("a100", 6), topology={"block": 4, "rack": 2})
-    world = Stage(state_of(fleet))
+    world = SchedulerHarness(state_of(fleet))
     world.submit(job("one", gpus=8), job("pair", gpus=8, tasks=2))
     world.cycle()
     racks = {fleet.nodes[int(n[-4:]) - 1].labels["rack"] for n in world.nodes_of("pair")}
@@ -65,12 +74,12 @@ def test_a_gang_goes_to_the_smallest_domain_that_holds_it() -> None:
 
 def test_a_required_rack_is_never_left_even_if_the_pool_has_room() -> None:
     fleet = fleet_of(pool("a100", 4), topology={"rack": 2})
-    world = Stage(state_of(fleet))
+    world = SchedulerHarness(state_of(fleet))
     three = job("three", gpus=8, tasks=3, topology=Topology(required="rack"))
     world.submit(three, replace(three, name="preferred", constraints=job().constraints))
     world.cycle()
     assert world.started_now() == ["preferred"]
-    assert reasons(world, "three") == [NoRoom]
+    assert reasons(world, "three") == [NoCapacity]
 
 
 def test_a_launcher_without_gpus_sits_beside_its_workers() -> None:
@@ -110,7 +119,7 @@ def test_the_cheapest_pool_is_taken_unless_the_job_has_its_own_order() -> None:
         pool("owned", 1, usd_per_node_hour=30.0),
         pool("spot", 1, usd_per_node_hour=10.0, market=Market.SPOT),
     )
-    world = Stage(state_of(fleet))
+    world = SchedulerHarness(state_of(fleet))
     markets = (Market.OWNED, Market.SPOT)
     world.submit(
         job("cheap", gpus=1, markets=markets),
@@ -133,9 +142,9 @@ def test_expected_rework_can_make_spot_the_dearer_choice() -> None:
         market=Market.SPOT,
         interruptions_per_million_hours=500_000,
     )
-    world = Stage(state_of(fleet_of(pool("owned", 1, usd_per_node_hour=16.0), spot)))
+    world = SchedulerHarness(state_of(fleet_of(pool("owned", 1, usd_per_node_hour=16.0), spot)))
     markets = (Market.OWNED, Market.SPOT)
-    saved = Checkpoint(interval_ms=MINUTE_MS, restart_ms=MINUTE_MS)
+    saved = CheckpointPolicy(interval_ms=MINUTE_MS, restart_ms=MINUTE_MS)
     world.submit(
         job("unsaved", gpus=1, hours=10, markets=markets),
         job("saved", gpus=1, hours=10, markets=markets, checkpoint=saved),
@@ -225,13 +234,18 @@ def test_a_team_that_used_less_lately_goes_first() -> None:
     assert world.started_now() == ["p1"]
 
 
-def test_a_pressing_deadline_goes_before_equals_of_its_priority() -> None:
-    world = stage(1)
-    world.submit(job("old", gpus=8, hours=1))
-    world.advance(1)
-    world.submit(job("late", gpus=8, hours=1, deadline_ms=HOUR_MS + 30 * MINUTE_MS))
+@pytest.mark.parametrize(("slack_minutes", "first"), [(30, "late"), (90, "fresh")])
+def test_a_pressing_deadline_goes_before_fairness(slack_minutes: int, first: str) -> None:
+    """Research has used more, so product goes first unless less than an hour can be lost."""
+    world = shared(1)
+    world.submit(job("r1", gpus=8, queue="research"))
     world.cycle()
-    assert world.started_now() == ["late"]
+    world.start_all().advance(10 * HOUR_MS).finish("r1")
+    deadline_ms = world.now_ms + HOUR_MS + slack_minutes * MINUTE_MS
+    world.submit(job("late", gpus=8, hours=1, queue="research", deadline_ms=deadline_ms))
+    world.submit(job("fresh", gpus=8, hours=1, queue="product"))
+    world.cycle()
+    assert world.started_now() == [first]
 
 
 def test_shortest_first_is_a_policy_by_name() -> None:
@@ -244,7 +258,7 @@ def test_shortest_first_is_a_policy_by_name() -> None:
 
 def test_nothing_passes_the_blocked_head_of_a_strict_queue() -> None:
     strict = queue("research", queueing=Queueing.STRICT)
-    world = Stage(state_of(fleet_of(pool("a100", 1)), [strict]))
+    world = SchedulerHarness(state_of(fleet_of(pool("a100", 1)), [strict]))
     world.submit(job("wide", gpus=8, tasks=2))
     world.advance(1)
     world.submit(job("small", gpus=1))
@@ -265,7 +279,7 @@ def test_a_team_borrows_what_the_other_leaves_idle() -> None:
 
 def test_over_quota_says_who_limits_it_and_by_how_much() -> None:
     teams = (tenant("acme"), queue("research", "acme", {A100: quota(8, borrow=0)}))
-    world = Stage(state_of(fleet_of(pool("a100", 4)), teams))
+    world = SchedulerHarness(state_of(fleet_of(pool("a100", 4)), teams))
     world.submit(job("wide", gpus=8, tasks=2))
     world.cycle()
     hold = world.hold_of("wide")
@@ -285,7 +299,7 @@ def test_over_quota_says_who_limits_it_and_by_how_much() -> None:
 
 def test_a_raised_quota_lets_the_next_cycle_start_the_job() -> None:
     teams = (tenant("acme"), queue("research", "acme", {A100: 8}))
-    world = Stage(state_of(fleet_of(pool("a100", 4)), teams))
+    world = SchedulerHarness(state_of(fleet_of(pool("a100", 4)), teams))
     world.submit(job("wide", gpus=8, tasks=2))
     world.cycle()
     world.apply(TenantChanged(at_ms=0, tenant=queue("research", "acme", {A100: 16})))
@@ -296,7 +310,7 @@ def test_a_raised_quota_lets_the_next_cycle_start_the_job() -> None:
 # -- backfill ----------------------------------------------------------------------------------
 
 
-def blocked_gang(policies: Policies | None = None) -> Stage:
+def blocked_gang(policies: Policies | None = None) -> SchedulerHarness:
     """One node busy for an hour, one free, and a gang that needs both."""
     world = stage(2, policies=policies)
     world.submit(job("busy", gpus=8, hours=1))
@@ -323,7 +337,7 @@ def test_a_long_job_does_not_delay_the_planned_start_of_a_blocked_gang() -> None
     assert reasons(world, "long") == [WouldDelay]
     hold = world.hold_of("gang")
     assert hold is not None
-    assert isinstance(hold.reasons[0], NoRoom) and hold.reasons[0].expected_at_ms is not None
+    assert isinstance(hold.reasons[0], NoCapacity) and hold.reasons[0].expected_at_ms is not None
 
 
 def test_without_reservations_the_long_job_passes() -> None:
@@ -332,6 +346,41 @@ def test_without_reservations_the_long_job_passes() -> None:
     world.submit(job("long", gpus=8, hours=5))
     world.cycle()
     assert world.started_now() == ["long"]
+
+
+@pytest.mark.parametrize(("waited_ms", "started"), [(HOUR_MS - 1, ["long"]), (HOUR_MS, [])])
+def test_a_gang_of_unknown_run_time_gets_a_reservation_only_after_patience(
+    waited_ms: int, started: list[str]
+) -> None:
+    policies = Policies(backfill=BackfillPolicy(patience_ms=HOUR_MS))
+    world = stage(2, policies=policies)
+    world.submit(job("busy", gpus=8, hours=9))
+    world.cycle()
+    world.start_all()
+    world.submit(job("gang", gpus=8, tasks=2))
+    world.advance(waited_ms)
+    world.submit(job("long", gpus=8, hours=20))
+    world.cycle()
+    assert world.started_now() == started
+
+
+@pytest.mark.parametrize(("hours", "started"), [(0.5, ["other"]), (5, [])])
+def test_a_job_of_any_pool_leaves_a_planned_start_its_quota(
+    hours: float, started: list[str]
+) -> None:
+    """The second pool is idle, but what would run there past the planned start takes the quota."""
+    research = queue("research", quota={A100: quota(16, borrow=0)})
+    world = SchedulerHarness(state_of(fleet_of(pool("a", 2), pool("b", 2)), [research]))
+    world.submit(job("busy", gpus=8, hours=1))
+    world.cycle()
+    world.start_all()
+    world.submit(job("gang", gpus=8, tasks=2, hours=1))
+    world.cycle()
+    world.advance(1)
+    world.submit(job("other", gpus=8, hours=hours))
+    world.cycle()
+    assert world.started_now() == started
+    assert started or reasons(world, "other") == [WouldDelay, WouldDelay]
 
 
 # -- ends, dependencies, nodes -----------------------------------------------------------------
@@ -422,7 +471,7 @@ def test_decide_changes_nothing_and_answers_alike_when_asked_twice() -> None:
     world.submit(job("mine", gpus=8, queue="product"), mig_job("slice", queue="product"))
     first = decide(world.state, world.now_ms)
     assert decide(world.state, world.now_ms) == first
-    assert any(isinstance(one, StartJob | Hold | ClaimRoom) for one in first)
+    assert any(isinstance(one, StartJob | Hold | ClaimPlacement) for one in first)
 
 
 def test_a_late_report_about_a_lost_node_changes_nothing() -> None:
@@ -439,7 +488,7 @@ def test_a_late_report_about_a_lost_node_changes_nothing() -> None:
 
 def test_reloading_a_checkpoint_is_not_work() -> None:
     world = stage(1)
-    saved = Checkpoint(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+    saved = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
     world.submit(job("a", gpus=8, hours=3, checkpoint=saved))
     world.cycle()
     world.start_all().advance(30 * MINUTE_MS).save("a").preempted("a")
@@ -456,7 +505,7 @@ def test_shapes_that_differ_in_run_time_alone_share_what_is_known_of_room() -> N
     world.submit(job("short", gpus=4, hours=1), job("long", gpus=4, hours=9))
     world.submit(job("small", gpus=2, hours=1))
     world.cycle()
-    plans = {one: world.job(one).line.plan for one in ("short", "long", "small")}
+    plans = {one: world.job(one).backlog.plan for one in ("short", "long", "small")}
     assert plans["short"] is not plans["long"]
     assert plans["short"].room_key == plans["long"].room_key != plans["small"].room_key
-    assert all(reasons(world, one)[0] in (NoRoom, WouldDelay) for one in plans)
+    assert all(reasons(world, one)[0] in (NoCapacity, WouldDelay) for one in plans)

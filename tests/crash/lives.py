@@ -21,15 +21,16 @@ from typing import Any
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import parse_fleet
-from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
-from bursar.control.submission import IdempotencyKey, Submission
+from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.requests.job_requests import SubmitJobs
+from bursar.control.requests.submission import IdempotencyKey, Submission
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
-from bursar.model.fleet import EngineKind
-from bursar.model.job import OVER, JobSpec, TaskGroup, WholeGpus
-from bursar.model.recipe import Recipe
+from bursar.model.fleet.fleet import EngineKind
+from bursar.model.jobs.job import OVER, JobSpec, TaskGroup, WholeGpus
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.model.units import HOUR_MS
-from bursar.ports import AttemptRef, Batch, Lead, StartOrder
+from bursar.ports import AttemptRef, Batch, LeaderLease, StartOrder
 from bursar.store import open_store
 
 JOBS_A_LIFE = 6
@@ -86,7 +87,7 @@ class DoomedStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def append(self, batch: Batch, lead: Lead) -> int:
+    def append(self, batch: Batch, lead: LeaderLease) -> int:
         self._doom.pass_by()
         last: int = self._inner.append(batch, lead)
         self._doom.pass_by()
@@ -144,7 +145,11 @@ class Life:
         for index in range(JOBS_A_LIFE):
             key = IdempotencyKey(tenant="acme", key=f"{self.number}-{index}", request_sha256="x")
             job = self._job(chance)
-            ids = plane.submit(THE_OPERATOR, [job], key).result(60).job_ids
+            ids = (
+                plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[job], key=key))
+                .result(60)
+                .job_ids
+            )
             _append(self.folder / "acknowledged", " ".join(ids))
             time.sleep(chance.random() * 0.02)
 
@@ -156,7 +161,7 @@ class Life:
             "EFFECTS": str(self.folder / "effects"),
             "NAP": f"{chance.random() * TOUCH_SECONDS:.3f}",
         }
-        return Submission(spec=spec, recipe=Recipe(run=SCRIPT, envs=envs))
+        return Submission(spec=spec, recipe=RunSpec(run=SCRIPT, envs=envs))
 
 
 def _append(path: Path, line: str) -> None:

@@ -15,10 +15,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from bursar.control.plane import ControlPlane
-from bursar.control.submission import Submission
+from bursar.control.control_plane import ControlPlane
+from bursar.control.requests.submission import Submission
 from bursar.engines.local.engine import LocalEngine
-from bursar.model.fleet import EngineKind
+from bursar.model.fleet.fleet import EngineKind
 from tests.crash import lives
 
 SCRIPT = """

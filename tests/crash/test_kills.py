@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bursar.accounting.entry import AccountKind
-from bursar.control.live_books import unlike_books
-from bursar.control.live_state import LiveState
-from bursar.core.carry import carry
-from bursar.core.check import state_faults
-from bursar.model.job import JobState
+from bursar.accounting.ledger.entry import AccountKind
+from bursar.control.live.live_ledger import unlike_books
+from bursar.control.live.live_state import LiveState
+from bursar.core.state.snapshot import to_snapshot
+from bursar.model.jobs.job import JobState
 from bursar.store import open_store
 from bursar.store.rebuild import differences
 from tests.crash.effects import read_stays, run_more_than_once, shared_devices
+from tests.seeds import first_always
+from tests.support.state_audit import state_faults
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (1, 2, 3, 4)
@@ -25,7 +26,7 @@ LIVES = 26
 """Each of four seeds; together more than a hundred kills."""
 
 
-@pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed {seed}")
+@pytest.fixture(scope="module", params=first_always(1, SEEDS), ids=lambda seed: f"seed {seed}")
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is left after all lives of a seed."""
     folder = tmp_path_factory.mktemp("lives")
@@ -89,7 +90,9 @@ def test_a_snapshot_and_the_whole_log_lead_to_one_state(folder: Path) -> None:
     assert short.sequence == long.sequence
     assert short.declared is not None and long.declared is not None
     now_ms = long.last_event_ms
-    assert carry(short.state, short.declared, now_ms) == carry(long.state, long.declared, now_ms)
+    assert to_snapshot(short.state, short.declared, now_ms) == to_snapshot(
+        long.state, long.declared, now_ms
+    )
     assert list(unlike_books(short.books, long.books, now_ms)) == []
     assert long.books.books_at(now_ms).by_kind()[AccountKind.USAGE] > 0
     assert not long.books.spending.holds, "all jobs are over: nothing is held of the budget"

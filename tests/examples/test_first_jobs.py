@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bursar.ports import JobFilter
-from bursar.wiring import first_jobs
+from bursar.wiring import sample_jobs
 from tests.control.stand import Stand, until
 
 SWEEP = "name: sweep\nqueue: retraining\narray: 3\nresources: {accelerators: 'T4:1'}\nrun: 'true'\n"
@@ -16,7 +16,7 @@ SWEEP = "name: sweep\nqueue: retraining\narray: 3\nresources: {accelerators: 'T4
 def test_every_start_says_what_to_type_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_jobs, "BETWEEN_FILES_SECONDS", 0.01)
+    monkeypatch.setattr(sample_jobs, "BETWEEN_FILES_SECONDS", 0.01)
     folder = tmp_path / "jobs"
     folder.mkdir()
     (folder / "1-sweep.yaml").write_text(SWEEP, encoding="utf-8")
@@ -24,8 +24,8 @@ def test_every_start_says_what_to_type_next(
     starts: list[list[str]] = []
     for _ in range(2):
         said: list[str] = []
-        with stand.plane() as plane, first_jobs.submitting(plane, folder, said.append):
-            until(lambda: first_jobs.WHAT_NEXT in said, "it says what to type")  # noqa: B023
+        with stand.plane() as plane, sample_jobs.submitting(plane, folder, said.append):
+            until(lambda: sample_jobs.WHAT_NEXT in said, "it says what to type")  # noqa: B023
             (array,) = {job.id.partition("[")[0] for job in plane.reader.jobs(JobFilter())}
         starts.append(said)
     submitted = f"submitted 1-sweep.yaml to retraining: {array}, an array of 3 jobs"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from bursar.testing.slurm_lab.lab import Lab
-from tests.slurm_labs import needs_slurm, own_lab
+from tests.support.shared_slurm_lab import needs_slurm, own_lab
+from tests.support.slurm_lab.lab import Lab
 from tests.tidy.source import ROOT
 
 RUN = ROOT / "examples" / "slurm-multitenant" / "run.py"

@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.examples.up import Installation, until, up
 
 FLEET = """
@@ -47,6 +49,7 @@ def test_the_second_takes_over_and_finds_what_runs(tmp_path: Path) -> None:
             assert {job["attempt"] for job in second.jobs()} == {1}
 
 
+@pytest.mark.thorough
 def test_a_leader_that_was_stopped_for_long_goes_on(tmp_path: Path) -> None:
     """SIGSTOP, longer than the follower waits between two tries for the lead, then SIGCONT."""
     fleet = tmp_path / "fleet.yaml"

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bursar.model.attempt import Placement, Task
 from bursar.model.decision import (
-    ClaimRoom,
+    ClaimPlacement,
     Decision,
     EvacuateJob,
     Hold,
     PartitionGpu,
     PreemptJob,
-    ReleaseRoom,
+    ReleaseClaim,
     StartJob,
     StopJob,
 )
-from bursar.model.job import Checkpoint, Topology
+from bursar.model.jobs.attempt import Placement, Task
+from bursar.model.jobs.job import CheckpointPolicy, Topology
 from bursar.model.units import HOUR_MS, MINUTE_MS, write_usd
-from bursar.testing import Stage, fleet_of, job, mig_job, mps_job, pool, queue, state_of, tenant
+from tests.support import (
+    SchedulerHarness,
+    fleet_of,
+    job,
+    mig_job,
+    mps_job,
+    pool,
+    queue,
+    state_of,
+    tenant,
+)
 
 A100 = "a100-80gb/owned"
-Scene = Callable[[], Iterator[Stage]]
+Scene = Callable[[], Iterator[SchedulerHarness]]
 
 
-def lending_and_taking_back() -> Iterator[Stage]:
+def lending_and_taking_back() -> Iterator[SchedulerHarness]:
     """Research borrows all; product comes back for its half and waits for the victim to leave."""
     teams = (tenant("co"), queue("research", "co", {A100: 16}), queue("product", "co", {A100: 16}))
-    stage = Stage(state_of(fleet_of(pool("a100", 4), topology={"rack": 2}), teams))
-    saved = Checkpoint(interval_ms=30 * MINUTE_MS)
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2}), teams))
+    saved = CheckpointPolicy(interval_ms=30 * MINUTE_MS)
     stage.submit(*(job(f"r{n}", gpus=8, hours=6, checkpoint=saved) for n in range(4)))
     stage.cycle()
     yield stage
@@ -36,14 +46,14 @@ def lending_and_taking_back() -> Iterator[Stage]:
     stage.submit(job("p", gpus=8, queue="product", hours=1), job("r4", gpus=8, hours=1))
     stage.cycle()
     yield stage
-    stage.preempted(*stage.told_to_stop())
+    stage.preempted(*stage.stop_requested())
     stage.cycle()
     yield stage
 
 
-def planning_around_a_gang() -> Iterator[Stage]:
+def planning_around_a_gang() -> Iterator[SchedulerHarness]:
     """A gang that must share a rack waits; a short job passes it, a long one does not."""
-    stage = Stage(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
     stage.submit(*(job(f"a{n}", gpus=8, hours=hours) for n, hours in enumerate((5, 5, 2))))
     stage.cycle()
     yield stage
@@ -56,9 +66,9 @@ def planning_around_a_gang() -> Iterator[Stage]:
     yield stage
 
 
-def parts_of_gpus() -> Iterator[Stage]:
+def parts_of_gpus() -> Iterator[SchedulerHarness]:
     """Slices fill a cut GPU, shares stay off it, and a whole GPU is given back when it is needed."""
-    stage = Stage(state_of(fleet_of(pool("a100", 1, gpus=2))))
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", 1, gpus=2))))
     stage.submit(*(mig_job(f"s{n}", "2g.20gb") for n in range(2)), mps_job("m", 40))
     stage.cycle()
     yield stage
@@ -93,9 +103,9 @@ def written(decision: Decision) -> str:
             return f"stop {job_id}, {reason}"
         case EvacuateJob(job_id=job_id, node=node, lost_micro_usd=lost):
             return f"evacuate {job_id} from {node}, {write_usd(lost)} lost"
-        case ClaimRoom(job_id=job_id, placement=placement, victims=victims):
+        case ClaimPlacement(job_id=job_id, placement=placement, victims=victims):
             return f"claim for {job_id} {_where(placement)} from {' '.join(victims)}"
-        case ReleaseRoom(job_id=job_id):
+        case ReleaseClaim(job_id=job_id):
             return f"release the place of {job_id}"
         case PartitionGpu(node=node, gpu=gpu, layout=layout):
             return f"cut {node} GPU {gpu}: {' '.join(map(str, layout)) or 'whole'}"

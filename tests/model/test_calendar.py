@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bursar.model.calendar import date_of, month_before, period_around, write_moment
-from bursar.model.tenant import BudgetPeriod
+from bursar.model.tenants.tenant import BudgetPeriod
 from bursar.model.units import DAY_MS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

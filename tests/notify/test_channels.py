@@ -15,13 +15,13 @@ import pytest
 
 from bursar.config.notify_file import read_channels
 from bursar.model.errors import EngineFault, UserError
-from bursar.model.message import Channel, ChannelKind, Message, Occasion
+from bursar.model.notification import Channel, ChannelKind, Notification, NotificationKind
 from bursar.notify.http_channel import HttpChannel
 from bursar.notify.mail_channel import MailChannel
 
 SECRET = "s3cr3t-canary"
-MESSAGE = Message(
-    occasion=Occasion.FAILED,
+MESSAGE = Notification(
+    occasion=NotificationKind.FAILED,
     at_ms=1_700_000_000_000,
     tenant="vision",
     title="train <!channel> (j-a) failed",
@@ -202,7 +202,7 @@ def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path) -> Non
     (tmp_path / "pw").write_text(f"{SECRET}\n")
     path = written(tmp_path, FILE, 0o644)
     ops, mail = read_channels(path, {"HOOK": f"https://h.example.com/{SECRET}"})
-    assert (ops.on, ops.tenants, ops.url[-13:]) == ((Occasion.FAILED,), ("vision",), SECRET)
+    assert (ops.on, ops.tenants, ops.url[-13:]) == ((NotificationKind.FAILED,), ("vision",), SECRET)
     assert (mail.password, mail.port, mail.to) == (SECRET, 587, ("a@example.com",))
     assert SECRET not in repr((ops, mail))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bursar.core.node_plan import NodePlan, NodeRequest, plan_in_order
+from bursar.core.other_schedulers.slurm_node_plan import NodePlan, NodeRequest, plan_in_order
 from tests.oracle.answer_quota import keys, note_unread
 
 Case = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bursar.core.admission_share import (
+from bursar.core.other_schedulers.kueue_admission_share import (
     AdmissionShareRules,
     AdmissionShares,
     WaitingJob,
@@ -12,8 +12,8 @@ from bursar.core.admission_share import (
     sample,
     usage_score,
 )
-from bursar.core.classic_share import ClassicShare, classic_shares
-from bursar.core.fair_tree import ShareHolder, ShareTree, rank_fair_tree
+from bursar.core.other_schedulers.slurm_classic_share import ClassicShare, classic_shares
+from bursar.core.other_schedulers.slurm_fair_tree import ShareHolder, ShareTree, rank_fair_tree
 from tests.oracle.answer_quota import keys, note_unread
 
 Case = dict[str, Any]

@@ -14,14 +14,14 @@ from bursar.core.preemption import (
     may_preempt,
 )
 from bursar.model.decision import PreemptionReason
-from bursar.model.policy import (
+from bursar.model.tenants.policy import (
     BorrowWhileReclaiming,
     FairStrategy,
     PreemptionPolicy,
     Reclaim,
     WithinQueue,
 )
-from bursar.model.tenant import FlavorResource
+from bursar.model.tenants.tenant import FlavorResource
 from tests.oracle.answer_quota import TREE_KEYS, keys, note_unread, queue_name, quota_tree
 from tests.oracle.runner import Answer, Case
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bursar.core.partial import TaskGroupRange, largest_fitting_counts
-from bursar.core.quota import QuotaNode, QuotaTree
-from bursar.core.shares import dominant_share
-from bursar.model.tenant import FlavorResource, Quota
+from bursar.core.quota.dominant_share import dominant_share
+from bursar.core.quota.quota_tree import QuotaNode, QuotaTree
+from bursar.core.start_job import TaskGroupRange, largest_fitting_counts
+from bursar.model.tenants.tenant import FlavorResource, Quota
 from tests.oracle.runner import UNREAD, Answer, Case
 
 Fields = Mapping[str, Any]
@@ -187,9 +187,10 @@ def answer_borrowing_on(case: Case, fixtures: dict[str, Any]) -> str | None:
     """Whether the first queue borrows, and whether on what is requested."""
     given = case["input"]
     share = dominant_share(_tree_in_use(given), queue_name(given["queues"][0]["name"]))
+    requested = amounts(given.get("requested"))
     ours = {
         "borrowing": share.borrowing,
-        "borrowing_on_requested": share.borrows_any_of(amounts(given.get("requested"))),
+        "borrowing_on_requested": any(requested.get(one, 0) > 0 for one in share.borrowed),
     }
     note_unread(given, {**TREE_KEYS, **keys("usage requested")})
     return _difference("borrowing", ours, case["expect"])

@@ -10,22 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bursar.core.topology import (
-    Assignment,
-    DomainCount,
-    Leaf,
+from bursar.core.other_schedulers.kueue_topology import (
+    KueueAssignment,
+    KueueDomainCount,
+    KueueTopologyRequest,
     LeafCounts,
-    MissReason,
-    SliceLayer,
-    TopologyMiss,
-    TopologyRequest,
-    TopologyTree,
     find_stale,
     grow,
     place,
     replace_lost,
     shrink,
 )
+from bursar.core.topology import Leaf, MissReason, TopologyMiss, TopologyRequest, TopologyTree
+from bursar.core.topology import place as place_as_bursar
+from bursar.model.jobs.job import SliceLayer
 from tests.oracle.answer_quota import keys, note_unread
 from tests.oracle.runner import Case
 
@@ -104,7 +102,7 @@ class World:
         named = list(values)
         return named[-1] if self.by_hostname else ",".join(named)
 
-    def assume(self, podset: Podset, assignment: Assignment) -> None:
+    def assume(self, podset: Podset, assignment: KueueAssignment) -> None:
         """Let later podsets see what this one took."""
         for part in assignment:
             for name, amount in per_task(podset).items():
@@ -118,7 +116,7 @@ def answer_podsets(case: Case, fixtures: dict[str, Any]) -> str | None:
     note_unread(given, INPUT_KEYS)
     note_unread(nodes, NODE_KEYS, "nodes")
     world = build_world(given, nodes)
-    placed: dict[str, Assignment] = {}
+    placed: dict[str, KueueAssignment] = {}
     for group in grouped(given["podsets"]):
         outcome = answer_group(world, group)
         if isinstance(outcome, TopologyMiss):
@@ -158,7 +156,7 @@ def build_world(given: Mapping[str, Any], nodes: list[dict[str, Any]]) -> World:
         if leaf and pod.get("phase", "Running").removeprefix("Pod") not in ("Failed", "Succeeded"):
             world.free[leaf].subtract(Counter(pod.get("requests", {})) + Counter(pods=1))
     for usage in given.get("prior_usage", []):
-        part = DomainCount(leaf=world.leaf_id(usage["domain"]), tasks=usage["count"])
+        part = KueueDomainCount(leaf=world.leaf_id(usage["domain"]), tasks=usage["count"])
         world.assume(usage, (part,))
     return world
 
@@ -171,7 +169,7 @@ def grouped(podsets: list[Podset]) -> list[list[Podset]]:
     return list(groups.values())
 
 
-def answer_group(world: World, group: list[Podset]) -> dict[str, Assignment] | TopologyMiss:
+def answer_group(world: World, group: list[Podset]) -> dict[str, KueueAssignment] | TopologyMiss:
     """Place one group: again after a lost node, or resized from before, or afresh."""
     existing = world.case.get("existing_workload")
     if existing and existing.get("unhealthy_nodes"):
@@ -194,24 +192,46 @@ def leader_and_workers(group: list[Podset]) -> tuple[Podset | None, Podset]:
 
 def answer_fresh(
     world: World, leader: Podset | None, workers: Podset
-) -> dict[str, Assignment] | TopologyMiss:
+) -> dict[str, KueueAssignment] | TopologyMiss:
     request = request_for(world, workers, leaders=1 if leader else 0)
     if isinstance(request, str):
         return unspecified(request)
-    placed = place(world.tree, request, count_leaves(world, workers, leader))
+    counts = count_leaves(world, workers, leader)
+    placed = place_as_both(world.tree, request, counts)
     if isinstance(placed, TopologyMiss):
         return placed
     return assume_both(world, leader, workers, placed)
 
 
+def place_as_both(
+    tree: TopologyTree, request: KueueTopologyRequest, counts: Mapping[str, LeafCounts]
+) -> KueueAssignment | TopologyMiss:
+    """As Kueue; where the request needs nothing that only Kueue has, also as Bursar does."""
+    theirs = place(tree, request, counts)
+    only_kueue = request.leaders or request.balanced or not request.least_free
+    if only_kueue or any(count.affinity for count in counts.values()):
+        return theirs
+    plain = TopologyRequest(
+        count=request.count,
+        required=request.required,
+        preferred=request.preferred,
+        layers=request.layers,
+    )
+    ours = place_as_bursar(tree, plain, {leaf: count.tasks for leaf, count in counts.items()})
+    if isinstance(ours, TopologyMiss):
+        assert ours == theirs
+        return ours
+    return tuple(KueueDomainCount(leaf=part.leaf, tasks=part.tasks) for part in ours)
+
+
 def assume_both(
-    world: World, leader: Podset | None, workers: Podset, placed: Assignment
-) -> dict[str, Assignment]:
+    world: World, leader: Podset | None, workers: Podset, placed: KueueAssignment
+) -> dict[str, KueueAssignment]:
     """Split a placement into the workers' and the leader's."""
     answer = {workers["name"]: tuple(part for part in placed if part.tasks)}
     if leader:
         answer[leader["name"]] = tuple(
-            DomainCount(leaf=part.leaf, tasks=part.leaders) for part in placed if part.leaders
+            KueueDomainCount(leaf=part.leaf, tasks=part.leaders) for part in placed if part.leaders
         )
         world.assume(leader, answer[leader["name"]])
     world.assume(workers, answer[workers["name"]])
@@ -220,9 +240,9 @@ def assume_both(
 
 def answer_lost_node(
     world: World, group: list[Podset], existing: Mapping[str, Any]
-) -> dict[str, Assignment] | TopologyMiss:
+) -> dict[str, KueueAssignment] | TopologyMiss:
     """The first unhealthy node's tasks again, podset by podset."""
-    answer: dict[str, Assignment] = {}
+    answer: dict[str, KueueAssignment] = {}
     for podset in group:
         current = existing.get("current_assignment", {}).get(podset["name"])
         if current is None:
@@ -253,10 +273,10 @@ def answer_lost_node(
 
 def answer_resize(
     world: World, leader: Podset | None, workers: Podset
-) -> dict[str, Assignment] | TopologyMiss | None:
+) -> dict[str, KueueAssignment] | TopologyMiss | None:
     """Keep what ran before and place or drop only the difference; None to place afresh."""
     before = assignment_of(world, workers["previous"])
-    led_before: Assignment = ()
+    led_before: KueueAssignment = ()
     if leader and leader.get("previous"):
         led_before = assignment_of(world, leader["previous"])
     request = request_for(world, workers, leaders=1 if leader and not led_before else 0)
@@ -265,7 +285,7 @@ def answer_resize(
     ran = sum(part.tasks for part in before)
     if request.slice_size > 1 and (ran % request.slice_size or request.count % request.slice_size):
         return None
-    answer: dict[str, Assignment] = {}
+    answer: dict[str, KueueAssignment] = {}
     if leader and led_before:
         answer[leader["name"]] = led_before
         world.assume(leader, led_before)
@@ -283,14 +303,14 @@ def answer_resize(
     return answer
 
 
-def request_for(world: World, podset: Podset, *, leaders: int = 0) -> TopologyRequest | str:
+def request_for(world: World, podset: Podset, *, leaders: int = 0) -> KueueTopologyRequest | str:
     """The podset's topology request; a text when it makes none at all."""
     topology = podset.get("topology") or {}
     layers = slice_layers(world, topology)
     anywhere = topology.get("unconstrained") or podset.get("implied") or layers
     if not (topology.get("required") or topology.get("preferred") or anywhere):
         return "no topology level is asked for"
-    return TopologyRequest(
+    return KueueTopologyRequest(
         count=podset["count"],
         required=topology.get("required"),
         preferred=topology.get("preferred"),
@@ -427,14 +447,14 @@ def is_whole(*texts: str | None) -> bool:
     return all(text is not None and text.removeprefix("-").isdigit() for text in texts)
 
 
-def assignment_of(world: World, published: Mapping[str, Any]) -> Assignment:
+def assignment_of(world: World, published: Mapping[str, Any]) -> KueueAssignment:
     return tuple(
-        DomainCount(leaf=world.leaf_id(domain["values"]), tasks=domain["count"])
+        KueueDomainCount(leaf=world.leaf_id(domain["values"]), tasks=domain["count"])
         for domain in published["domains"]
     )
 
 
-def described(world: World, assignment: Assignment | None) -> dict[str, Any] | None:
+def described(world: World, assignment: KueueAssignment | None) -> dict[str, Any] | None:
     """Our assignment in the words of the case; None when there is none."""
     if assignment is None:
         return None

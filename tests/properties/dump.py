@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bursar.core.device import Device
-from bursar.core.line import JobRecord, KindLine
-from bursar.core.node import NodeState
-from bursar.core.pool import PoolState
-from bursar.core.state import FleetState
+from bursar.core.nodes.device import Device
+from bursar.core.nodes.node import NodeState
+from bursar.core.nodes.pool import PoolState
+from bursar.core.state.backlog import Backlog
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
 
 
 def attributes_of(kind: type, *but: str) -> tuple[str, ...]:
@@ -21,7 +22,7 @@ def attributes_of(kind: type, *but: str) -> tuple[str, ...]:
     return tuple(sorted(set(slots).difference(but)))
 
 
-OF_A_JOB = attributes_of(JobRecord, "line", "claim", "ticket")
+OF_A_JOB = attributes_of(JobRecord, "backlog", "claim", "ticket")
 OF_A_DEVICE = attributes_of(Device, "model")
 OF_A_NODE = attributes_of(NodeState, "devices", "holders", "tags")
 
@@ -32,7 +33,9 @@ def dump(state: FleetState) -> dict[str, Any]:
         "pools": {name: dump_pool(pool) for name, pool in state.pools.items()},
         "pool of node": {node: pool.spec.name for node, pool in state.pool_of_node.items()},
         "jobs": {job_id: dump_job(record) for job_id, record in state.jobs.items()},
-        "lines": sorted((dump_line(line) for line in state.lines.values()), key=repr),
+        "lines": sorted(
+            (dump_backlog(backlog) for backlog in state.backlogs.by_key.values()), key=repr
+        ),
         "finished": dict(state.finished),
         "blocked": sorted(state.blocked),
         "dependents": {job: sorted(waiting) for job, waiting in state.dependents.items()},
@@ -82,17 +85,17 @@ def dump_job(record: JobRecord) -> dict[str, Any]:
     return {
         **{name: getattr(record, name) for name in OF_A_JOB},
         "request": dict(record.request),
-        "kind": record.line.kind,
+        "kind": record.backlog.kind,
         "claim": None if claim is None else (claim.placement, claim.victims),
     }
 
 
-def dump_line(line: KindLine) -> dict[str, Any]:
-    plan = line.plan
+def dump_backlog(backlog: Backlog) -> dict[str, Any]:
+    plan = backlog.plan
     return {
-        "kind": line.kind,
-        "count": line.count,
-        "jobs": [record.id for record in line.jobs()],
+        "kind": backlog.kind,
+        "count": backlog.count,
+        "jobs": [record.id for record in backlog.jobs()],
         "problem": plan.problem,
         "fits": [
             (fit.pool.spec.name, fit.expected_micro_usd, fit.request(plan.counts))

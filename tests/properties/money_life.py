@@ -9,24 +9,31 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from bursar.accounting.budget import Standing
-from bursar.accounting.ledger import Ledger
-from bursar.control.budget_door import STARTING_MS, BudgetDoor
-from bursar.control.live_books import LiveBooks
-from bursar.core.attempt_limits import paid_grace_ms
-from bursar.core.check import require_sound
+from bursar.accounting.budgets.budget import BudgetStatus
+from bursar.accounting.ledger.ledger import Ledger
+from bursar.control.live.budget_admission import STARTING_MS, BudgetAdmission
+from bursar.control.live.live_ledger import LiveLedger
 from bursar.core.cycle import decide
-from bursar.core.line import JobRecord
-from bursar.core.orders import events_for
-from bursar.core.state import FleetState
+from bursar.core.order_events import events_for
+from bursar.core.state.attempt_limits import paid_grace_ms
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
 from bursar.model import event as ev
 from bursar.model.errors import UserError
-from bursar.model.fleet import Market
-from bursar.model.job import Constraints, JobSpec, JobState
-from bursar.model.policy import Policies, PreemptionLimits
-from bursar.model.tenant import Budget, BudgetAction, BudgetPeriod, BudgetStep, Enforcement, Tenant
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import Constraints, JobSpec, JobState
+from bursar.model.tenants.policy import Policies, PreemptionLimits
+from bursar.model.tenants.tenant import (
+    Budget,
+    BudgetAction,
+    BudgetPeriod,
+    BudgetStep,
+    Enforcement,
+    Tenant,
+)
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, USD_MICRO
-from bursar.testing import fleet_of, job, mig_job, mps_job, pool, queue, submission, tenant
+from tests.support import fleet_of, job, mig_job, mps_job, pool, queue, submission, tenant
+from tests.support.state_audit import require_thoroughly_valid
 
 BEGAN_MS = 20_000 * DAY_MS + 21 * HOUR_MS
 """Not long before a midnight: days end within a play."""
@@ -119,7 +126,7 @@ class Life:
         policies = Policies(preemption=limits)
         fleet = fleet_of(*POOLS)
         self.state = FleetState(fleet, self.tenants, policies)
-        self.books = LiveBooks()
+        self.books = LiveLedger()
         declared = ev.FleetDeclared(
             at_ms=self.now_ms, fleet=fleet, tenants=self.tenants, policies=policies
         )
@@ -132,7 +139,7 @@ class Life:
     def ledger(self) -> Ledger:
         return self.books.ledger
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[BudgetStatus]:
         return self.books.budgets.standings(self.now_ms)
 
     def apply(self, event: ev.Event) -> None:
@@ -170,7 +177,7 @@ class Life:
 
     def ask(self, spec: JobSpec) -> None:
         """Somebody submits; three at once, to one group."""
-        door = BudgetDoor(self.books.budgets, self.state, self.now_ms)
+        door = BudgetAdmission(self.books.budgets, self.state, self.now_ms)
         let_in: list[ev.JobSubmitted] = []
         for number in range(3):
             made: tuple[ev.JobSubmitted, ...] = (
@@ -200,7 +207,7 @@ class Life:
             case "finish":
                 self.report(ev.AttemptSucceeded, record)
             case _:
-                failed = not record.told_to_stop
+                failed = not record.stop_requested
                 self.report(ev.AttemptFailed if failed else ev.AttemptPreempted, record)
 
     def report(self, kind: type[Report], record: JobRecord) -> None:
@@ -213,7 +220,7 @@ class Life:
             self.apply(change)
         for _ in range(3):
             decisions = decide(self.state, self.now_ms)
-            require_sound(self.state, decisions, self.now_ms, thorough=True)
+            require_thoroughly_valid(self.state, decisions, self.now_ms)
             for decision in decisions:
                 for event in events_for(decision, self.now_ms):
                     self.apply(event)
@@ -221,7 +228,7 @@ class Life:
             key = f"{record.id}/{record.attempt}"
             if record.state is JobState.STARTING:
                 self.starts.setdefault(key, self.now_ms + STARTING_MS)
-            if record.told_to_stop:
+            if record.stop_requested:
                 grace_ms, paid_ms = GRACE_SECONDS * SECOND_MS, paid_grace_ms(record, self.now_ms)
                 grace_ms = grace_ms if paid_ms is None else min(grace_ms, paid_ms)
                 self.ends.setdefault(key, self.now_ms + grace_ms)
@@ -236,7 +243,7 @@ class Life:
 
     def _moments(self) -> list[int]:
         due = [at_ms for at_ms, _ in self.state.limits[:1]]
-        due += [*self.ends.values(), *self.starts.values(), self.books.budgets.next_look_ms]
+        due += [*self.ends.values(), *self.starts.values(), self.books.budgets.next_check_ms]
         return [max(self.now_ms + 1, one) for one in due]
 
     def _engines_report(self) -> None:

@@ -15,18 +15,17 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-from bursar.core.admission import check_node, check_tenant, submissions
+from bursar.core.admission.admit import check_fleet, submissions
 from bursar.core.cycle import decide
-from bursar.core.orders import events_for
-from bursar.core.state import FleetState
+from bursar.core.order_events import events_for
+from bursar.core.state.fleet_state import FleetState
 from bursar.model import event as ev
 from bursar.model.decision import Decision
 from bursar.model.errors import UserError
-from bursar.model.fleet import Node
-from bursar.model.job import JobSpec, JobState
-from bursar.model.tenant import Quota
+from bursar.model.fleet.fleet import Node
+from bursar.model.jobs.job import JobSpec, JobState
+from bursar.model.tenants.tenant import Quota
 from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS
-from bursar.testing import Stage
 from tests.properties.worlds import (
     PREEMPTION_LIMITS,
     World,
@@ -37,6 +36,7 @@ from tests.properties.worlds import (
     specs,
     worlds,
 )
+from tests.support import SchedulerHarness
 
 Thing = TypeVar("Thing")
 PASSES_MS = (0, 1, MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 7 * HOUR_MS)
@@ -117,7 +117,7 @@ class Play:
 
     def __init__(self, world: World, watch: Watcher | None = None) -> None:
         self.world = world
-        self.stage = Stage(fresh_state(world))
+        self.stage = SchedulerHarness(fresh_state(world))
         self.watch = watch
         self.submitted: list[str] = []
         self._new_nodes = count(1)
@@ -194,9 +194,9 @@ class Play:
             case "save":
                 live = [job for job in live if job.state is not JobState.STARTING]
             case "stopped":
-                live = [job for job in live if job.told_to_stop]
+                live = [job for job in live if job.stop_requested]
             case "taken":
-                live = [job for job in live if not job.told_to_stop]
+                live = [job for job in live if not job.stop_requested]
         return [job.id for job in live]
 
     def _report(self, verb: str, job_id: str) -> None:
@@ -272,7 +272,6 @@ class Play:
         node = Node(
             id=f"{like.pool}-new{next(self._new_nodes)}", pool=like.pool, labels=like.labels
         )
-        check_node(node, self.state)
         self.stage.apply(ev.NodeAdded(at_ms=self.now_ms, node=node))
 
     # -- terms -----------------------------------------------------------------------------------
@@ -304,7 +303,8 @@ class Play:
             above = (*sorted(self.state.tenants), None)
             changed = replace(tenant, parent=_nth(above, step.number * 7))
         with suppress(UserError):
-            check_tenant(changed, self.state)
+            tree = {**self.state.tenants, changed.name: changed}
+            check_fleet(self.world.fleet, tree.values(), self.state.policies)
             self.stage.apply(ev.TenantChanged(at_ms=self.now_ms, tenant=changed))
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 from bursar.model.decision import Hold
-from bursar.model.job import JobSpec, JobState, TaskGroup, WholeGpus
-from bursar.model.policy import (
+from bursar.model.jobs.job import JobSpec, JobState, TaskGroup, WholeGpus
+from bursar.model.reason import NoCapacity
+from bursar.model.tenants.policy import (
     BackfillPolicy,
     OrderPolicy,
     OrderTerm,
@@ -18,12 +19,11 @@ from bursar.model.policy import (
     Policies,
     SharePolicy,
 )
-from bursar.model.reason import NoRoom
-from bursar.model.tenant import Tenant
+from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import MILLI, MINUTE_MS
-from bursar.testing import Stage, fleet_of, pool
 from tests.properties.plays import fresh_state
 from tests.properties.worlds import World, brief
+from tests.support import SchedulerHarness, fleet_of, pool
 
 FIRST_COME = OrderPolicy(share=SharePolicy.NONE, terms=(OrderTerm.SUBMITTED,))
 NODE_CPUS = 24
@@ -90,7 +90,7 @@ class Diary:
     """Plays a day moment by moment; knows when each job was first promised to start and when it did."""
 
     def __init__(self, day: Day) -> None:
-        self.stage = Stage(fresh_state(day.world))
+        self.stage = SchedulerHarness(fresh_state(day.world))
         self.first_planned: dict[str, int] = {}
         self.started: dict[str, int] = {}
         self.passed = 0
@@ -129,7 +129,7 @@ class Diary:
         decisions = self.stage.cycle()
         for hold in (one for one in decisions if isinstance(one, Hold)):
             for reason in hold.reasons:
-                planned = reason.expected_at_ms if isinstance(reason, NoRoom) else None
+                planned = reason.expected_at_ms if isinstance(reason, NoCapacity) else None
                 if planned is not None and hold.head == waiting[0]:
                     self.first_planned.setdefault(hold.head, planned)
         for job_id in self.stage.started_now():

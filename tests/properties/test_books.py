@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -10,16 +9,16 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bursar.accounting.books import Books
-from bursar.accounting.carried_meter import CarriedMeter, carry_meter, resume_meter
-from bursar.accounting.entry import OF_QUEUES, AccountKind, Entry, kind_of
-from bursar.accounting.ledger import Ledger, replay
-from bursar.accounting.meter import Meter
-from bursar.core.charge import gpu_milli_held
+from bursar.accounting.ledger.books import Books
+from bursar.accounting.ledger.entry import OF_QUEUES, AccountKind, LedgerEntry, kind_of
+from bursar.accounting.ledger.ledger import Ledger, replay
+from bursar.accounting.ledger.meter import Meter
+from bursar.accounting.ledger.meter_snapshot import MeterSnapshot, carry_meter, resume_meter
+from bursar.codec import from_text, to_text
+from bursar.core.quota.charge import gpu_milli_held
 from bursar.model import event as ev
-from bursar.model.plain_values import from_plain, to_plain
 from bursar.model.units import HOUR_MS
-from tests.accounting.plain_split import plain_costs
+from tests.accounting.ledger.plain_split import plain_costs
 from tests.properties.plays import ANY_SCRIPT, Play, Script
 
 SPENT = frozenset(AccountKind) - {AccountKind.CAPACITY}
@@ -37,8 +36,8 @@ def log_of(script: Script) -> tuple[list[ev.LoggedEvent], int]:
     return [declared, *play.stage.log], play.now_ms + AFTER_MS
 
 
-def entries_of(log: list[ev.LoggedEvent], until_ms: int) -> list[Entry]:
-    found: list[Entry] = []
+def entries_of(log: list[ev.LoggedEvent], until_ms: int) -> list[LedgerEntry]:
+    found: list[LedgerEntry] = []
     meter = Meter(found.append)
     meter.apply_all(log)
     meter.close(until_ms)
@@ -136,9 +135,9 @@ def test_two_halves_give_the_books_of_the_whole(script: Script, cut: int) -> Non
     first = Ledger()
     for event in log[: cut % len(log)]:
         first.apply(event)
-    plain = json.dumps(to_plain(CarriedMeter)(carry_meter(first.meter)))
-    carried = from_plain(CarriedMeter)(json.loads(plain))
-    books = Books().restore(first.books.hour_rows(), first.books.job_rows())
+    plain = to_text(carry_meter(first.meter))
+    carried = from_text(MeterSnapshot, plain)
+    books = Books().add_rows(first.books.hour_rows(), first.books.job_rows())
     second = resume_meter(carried, books.post)
     second.apply_all(log[cut % len(log) :])
     second.close(until_ms)
@@ -180,11 +179,11 @@ def test_another_price_leaves_what_was_used_before_as_it_was(
     assert money(early) == money([entry for entry in before if is_metered(entry)])
 
 
-def is_metered(entry: Entry) -> bool:
+def is_metered(entry: LedgerEntry) -> bool:
     return kind_of(entry.credit) is AccountKind.CAPACITY
 
 
-def money(entries: list[Entry]) -> dict[tuple[str, str, str], int]:
+def money(entries: list[LedgerEntry]) -> dict[tuple[str, str, str], int]:
     found: dict[tuple[str, str, str], int] = defaultdict(int)
     for entry in entries:
         if entry.micro_usd:
@@ -225,7 +224,7 @@ def touched(event: ev.LoggedEvent, log: list[ev.LoggedEvent]) -> set[str]:
     return {
         task.node
         for other in log
-        if isinstance(other, ev.AttemptAssigned | ev.RoomClaimed) and other.job_id == job_id
+        if isinstance(other, ev.AttemptAssigned | ev.PlacementClaimed) and other.job_id == job_id
         for task in other.placement.all_tasks
     }
 
@@ -262,7 +261,7 @@ def test_the_same_declaration_again_changes_no_balance(script: Script, cut: int)
     index = 1 + cut % len(log)
     declared = log[0]
     assert isinstance(declared, ev.FleetDeclared)
-    meter = Meter(list[Entry]().append)
+    meter = Meter(list[LedgerEntry]().append)
     meter.apply_all(log[:index])
     fleet = replace(declared.fleet, pools=tuple(meter.pools.values()))
     again = replace(declared, at_ms=meter.now_ms, fleet=fleet)

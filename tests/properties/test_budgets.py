@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bursar.accounting.entry import OF_QUEUES
-from bursar.control.live_books import LiveBooks
+from bursar.accounting.ledger.entry import OF_QUEUES
+from bursar.codec import from_text, to_text
+from bursar.control.live.live_ledger import LedgerSnapshot, LiveLedger
 from bursar.model.event import BudgetLevelChanged, FleetDeclared
-from bursar.model.tenant import BudgetPeriod, Tenant
+from bursar.model.tenants.tenant import BudgetPeriod, Tenant
 from tests.properties.money_life import Act, Life, acts, tenants
 from tests.properties.plays import ANY_SCRIPT, Play, Script
 
@@ -78,7 +77,7 @@ def test_replaying_the_log_gives_the_same_levels_and_holds(
     tree: tuple[Tenant, ...], plan: list[Act]
 ) -> None:
     life = lived(tree, plan)
-    again, known = LiveBooks(), {}
+    again, known = LiveLedger(), {}
     for event in life.log:
         if isinstance(event, BudgetLevelChanged):
             found = again.budgets.standings(event.at_ms)
@@ -87,16 +86,16 @@ def test_replaying_the_log_gives_the_same_levels_and_holds(
             known[event.tenant] = event
         again.apply(event)
     assert known == life.state.budgets.levels
-    assert again.spending.carry() == life.books.spending.carry()
+    assert again.spending.to_snapshot() == life.books.spending.to_snapshot()
 
 
 @given(TREES, acts(), st.integers(0, 200))
 def test_budgets_go_on_from_anywhere(tree: tuple[Tenant, ...], plan: list[Act], cut: int) -> None:
     life = lived(tree, plan)
-    first = LiveBooks()
+    first = LiveLedger()
     for event in life.log[:cut]:
         first.apply(event)
-    second = LiveBooks.bring_in(json.loads(json.dumps(first.carry())))
+    second = LiveLedger.restore(from_text(LedgerSnapshot, to_text(first.to_snapshot())))
     second.budgets.set_tenants(tree if cut else ())
     for event in life.log[cut:]:
         second.apply(event)
@@ -110,7 +109,7 @@ def test_the_ledger_and_the_state_agree_on_who_is_over(script: Script) -> None:
     declared = FleetDeclared(
         at_ms=0, fleet=world.fleet, tenants=tuple(world.tenants), policies=world.policies
     )
-    books = LiveBooks()
+    books = LiveLedger()
     for event in (declared, *play.stage.log):
         books.apply(event)
     assert books.ledger.meter.jobs.keys() == play.stage.state.jobs.keys()

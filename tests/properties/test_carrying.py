@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hypothesis import given
 
-from bursar.core.carry import bring_in, carry, redeclare
-from bursar.core.check import state_faults
+from bursar.codec import from_text, to_text
 from bursar.core.cycle import decide
-from bursar.core.state import FleetState
-from bursar.model.carried import Carried
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.snapshot import from_snapshot, redeclare, to_snapshot
 from bursar.model.event import FleetDeclared
-from bursar.model.plain_values import from_plain, to_plain
+from bursar.model.state_snapshot import StateSnapshot
 from tests.properties.dump import dump
 from tests.properties.plays import ANY_SCRIPT, Play, Script
+from tests.support.state_audit import state_faults
 
 CACHES = ("mix", "finished")
 """What is not carried: the recent mix of shapes fades within minutes; of what is over, only failures
@@ -39,10 +38,10 @@ def knowledge(state: FleetState) -> dict[str, Any]:
 @given(ANY_SCRIPT)
 def test_a_carried_state_knows_and_decides_the_same(script: Script) -> None:
     play = Play(script.world).run(script)
-    carried = carry(play.state, declared_by(play), play.now_ms)
-    through_text = from_plain(Carried)(json.loads(json.dumps(to_plain(Carried)(carried))))
+    carried = to_snapshot(play.state, declared_by(play), play.now_ms)
+    through_text = from_text(StateSnapshot, to_text(carried))
     assert through_text == carried
-    again = bring_in(through_text)
+    again = from_snapshot(through_text)
     assert knowledge(again) == knowledge(play.state)
     assert not state_faults(again)
     assert set(decide(again, play.now_ms)) == set(decide(play.state, play.now_ms))
@@ -52,6 +51,6 @@ def test_a_carried_state_knows_and_decides_the_same(script: Script) -> None:
 def test_the_same_declaration_again_changes_nothing(script: Script) -> None:
     play = Play(script.world).run(script)
     before = declared_by(play)
-    now = carry(play.state, before, play.now_ms).declared
+    now = to_snapshot(play.state, before, play.now_ms).declared
     again = redeclare(play.state, before, now)
     assert knowledge(again) == knowledge(play.state)

@@ -5,31 +5,31 @@ from __future__ import annotations
 from hypothesis import given
 
 from bursar.core.cycle import decide
-from bursar.core.node import FOREIGN
-from bursar.core.state import FleetState
+from bursar.core.nodes.node import FOREIGN
+from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import StartJob
 from bursar.model.event import (
     ForeignUsageSeen,
     JobSubmitted,
     NodeRestored,
 )
-from bursar.model.fleet import Fleet, Node
-from bursar.model.job import JobState
-from bursar.testing import Stage
+from bursar.model.fleet.fleet import Fleet, Node
+from bursar.model.jobs.job import JobState
 from tests.properties.plays import ANY_SCRIPT, Play, Script
+from tests.support import SchedulerHarness
 
 ROUNDS = 400
 """Many more than any play has jobs to finish, retry and restart."""
 
 
-def clear_the_way(stage: Stage) -> None:
+def clear_the_way(stage: SchedulerHarness) -> None:
     """Every node takes jobs, and nobody else is on it."""
     for node in sorted(stage.state.pool_of_node):
         stage.apply(ForeignUsageSeen(at_ms=stage.now_ms, node=node))
         stage.apply(NodeRestored(at_ms=stage.now_ms, node=node))
 
 
-def let_all_end(stage: Stage) -> bool:
+def let_all_end(stage: SchedulerHarness) -> bool:
     """One round: decide, and let everything that holds room end well; whether anything happened."""
     events = len(stage.log)
     stage.cycle()
@@ -40,7 +40,7 @@ def let_all_end(stage: Stage) -> bool:
     return len(stage.log) > events
 
 
-def fits_alone(stage: Stage, job_id: str) -> bool:
+def fits_alone(stage: SchedulerHarness, job_id: str) -> bool:
     """Whether a job would start in a world like this one in which there is nothing else."""
     state = stage.state
     nodes = tuple(
@@ -70,7 +70,7 @@ def fits_alone(stage: Stage, job_id: str) -> bool:
     return any(isinstance(one, StartJob) for one in decide(empty, stage.now_ms))
 
 
-def run_dry(stage: Stage) -> None:
+def run_dry(stage: SchedulerHarness) -> None:
     """Until nothing happens; then give up what could not even run alone, and go on."""
     for _ in range(ROUNDS):
         if let_all_end(stage):
@@ -90,7 +90,7 @@ def must_be_empty(state: FleetState) -> None:
     assert not state.jobs and not state.blocked and not state.claims
     assert not state.to_stop and not state.limits and not state.dependents
     assert not any(state.running_in.values()) and not any(state.running_priorities.values())
-    assert not any(line.count or line.jobs() for line in state.lines.values())
+    assert not any(backlog.count or backlog.jobs() for backlog in state.backlogs.by_key.values())
     for pool in state.pools.values():
         assert not pool.ends
         for node in pool.nodes:

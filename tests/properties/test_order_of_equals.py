@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-from bursar.core.admission import submissions
+from bursar.core.admission.admit import submissions
 from bursar.model.decision import Decision
 from bursar.model.errors import UserError
-from bursar.model.job import JobSpec
+from bursar.model.jobs.job import JobSpec
 from bursar.model.units import MINUTE_MS
-from bursar.testing import Stage
 from tests.properties.plays import ANY_WORLD, fresh_state
 from tests.properties.worlds import World, brief, known_models, specs
+from tests.support import SchedulerHarness
 
 Named = tuple[str, JobSpec]
 
@@ -56,17 +56,17 @@ def twins(draw: st.DrawFn) -> Twins:
     return Twins(worlds=(world, shuffled), batches=tuple(batches))
 
 
-def bring_in(stage: Stage, batch: tuple[Named, ...]) -> None:
+def submit_all(stage: SchedulerHarness, batch: tuple[Named, ...]) -> None:
     for job_id, spec in batch:
         with suppress(UserError):
             for event in submissions(spec, job_id, stage.now_ms, stage.state, known_models()):
                 stage.apply(event)
 
 
-def go_on(stage: Stage, number: int, *, backwards: bool) -> None:
+def go_on(stage: SchedulerHarness, number: int, *, backwards: bool) -> None:
     """Reports of one moment, in one order or the other."""
     sign = -1 if backwards else 1
-    for job_id in stage.told_to_stop()[::sign]:
+    for job_id in stage.stop_requested()[::sign]:
         stage.preempted(job_id)
     for job_id in stage.running()[::sign]:
         if stage.job(job_id).started_at_ms is None:
@@ -78,11 +78,11 @@ def go_on(stage: Stage, number: int, *, backwards: bool) -> None:
 
 @given(twins())
 def test_equal_inputs_in_another_order_give_the_same_decisions(pair: Twins) -> None:
-    stages = [Stage(fresh_state(world)) for world in pair.worlds]
+    stages = [SchedulerHarness(fresh_state(world)) for world in pair.worlds]
     decided: list[tuple[Decision, ...]] = []
     for number, batches in enumerate(pair.batches):
         for stage, batch in zip(stages, batches, strict=True):
-            bring_in(stage, batch)
+            submit_all(stage, batch)
         for _ in range(2):
             decided = [stage.cycle() for stage in stages]
             assert decided[0] == decided[1]

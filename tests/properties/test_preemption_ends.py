@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-from bursar.model.decision import ClaimRoom, PreemptJob, StartJob
-from bursar.model.job import JobSpec
-from bursar.model.policy import FairStrategy, Policies, PreemptionLimits
+from bursar.model.decision import ClaimPlacement, PreemptJob, StartJob
+from bursar.model.jobs.job import JobSpec
+from bursar.model.tenants.policy import FairStrategy, Policies, PreemptionLimits
 from bursar.model.units import MINUTE_MS
-from bursar.testing import fleet_of, job, pool, queue, tenant
 from tests.properties.plays import Play
 from tests.properties.worlds import (
     EAGER,
@@ -24,6 +23,7 @@ from tests.properties.worlds import (
     contested_worlds,
     specs,
 )
+from tests.support import fleet_of, job, pool, queue, tenant
 
 CYCLES = 1_000
 QUIET = 100
@@ -74,9 +74,9 @@ class Count:
         stage = self.play.stage
         decisions = self.play.cycle()
         self.preemptions.append(sum(isinstance(one, PreemptJob) for one in decisions))
-        moves = (PreemptJob, ClaimRoom, StartJob)
+        moves = (PreemptJob, ClaimPlacement, StartJob)
         self.moves.append(sum(isinstance(one, moves) for one in decisions))
-        for job_id in stage.told_to_stop():
+        for job_id in stage.stop_requested():
             stage.preempted(job_id)
         stage.start_all().advance(MINUTE_MS)
 

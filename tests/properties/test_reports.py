@@ -7,33 +7,33 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bursar.accounting.axis import Axis, Dimension, Naming, read_axes
-from bursar.accounting.focus import Issuer, focus_rows
-from bursar.accounting.ledger import replay
-from bursar.accounting.line_item import line_items
-from bursar.accounting.meter import LATE_MS
-from bursar.accounting.report import changes, report, total_change
+from bursar.accounting.ledger.ledger import replay
+from bursar.accounting.ledger.meter import LATE_MS
+from bursar.accounting.reports.focus import Issuer, focus_rows
+from bursar.accounting.reports.group_by import Dimension, GroupBy, Naming, read_axes
+from bursar.accounting.reports.line_item import line_items
+from bursar.accounting.reports.report import changes, report, total_change
 from bursar.model import event as ev
-from bursar.model.job_tag import JobTag
+from bursar.model.jobs.job_labels import JobLabel
 from bursar.model.units import DAY_MS, HOUR_MS, USD_MICRO
 from tests.properties.plays import ANY_SCRIPT, Script
 from tests.properties.test_books import log_of, rows
 
 EVERY_AXIS = tuple(
-    Axis(dimension=one, label="team" if one is Dimension.LABEL else "") for one in Dimension
+    GroupBy(dimension=one, label="team" if one is Dimension.LABEL else "") for one in Dimension
 )
 AXES = st.lists(st.sampled_from(EVERY_AXIS), min_size=1, max_size=3, unique=True)
 
 
 def naming_of(script: Script) -> Naming:
     jobs = [f"j{number}" for number in range(50)]
-    tags = {name: JobTag(owner=name[-1:], labels={"team": name[:2]}) for name in jobs}
+    tags = {name: JobLabel(owner=name[-1:], labels={"team": name[:2]}) for name in jobs}
     return Naming(tuple(script.world.tenants), tags)
 
 
 @given(ANY_SCRIPT, AXES)
 def test_along_all_axes_the_rows_come_to_what_the_fleet_cost(
-    script: Script, axes: list[Axis]
+    script: Script, axes: list[GroupBy]
 ) -> None:
     log, until_ms = log_of(script)
     books = replay(log, until_ms)

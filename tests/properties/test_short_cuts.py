@@ -10,7 +10,7 @@ from hypothesis import given
 from bursar.core import cycle
 from bursar.core.cycle import decide
 from bursar.core.draft import Draft
-from bursar.core.state import FleetState
+from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import Decision
 from bursar.model.event import Event
 from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from bursar.core.check import require_sound
 from bursar.core.cycle import decide
-from bursar.core.slices import SlicePool
-from bursar.core.state import FleetState
+from bursar.core.nodes.slices import SlicePool
+from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import Decision
-from bursar.model.gpu import GpuMode
-from bursar.model.mig_layout import layout_fault
+from bursar.model.fleet.gpu import GpuMode
+from bursar.model.fleet.mig_layout import layout_fault
 from tests.properties.dump import dump, first_difference
 from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state
+from tests.support.state_audit import require_thoroughly_valid
 
 
 def must_be_sound(play: Play, decisions: tuple[Decision, ...]) -> None:
-    require_sound(play.state, decisions, play.now_ms, thorough=True)
+    require_thoroughly_valid(play.state, decisions, play.now_ms)
 
 
 @given(ANY_SCRIPT)
@@ -85,7 +85,7 @@ def index_is_true(kept: SlicePool | None, state: FleetState) -> None:
         assert list(kept.slice_candidates(profile)) == list(anew.slice_candidates(profile))
     for percent in (1, 50, 100):
         assert list(kept.share_candidates(percent, 0)) == list(anew.share_candidates(percent, 0))
-    assert list(kept.whole_candidates()) == list(anew.whole_candidates())
+    assert list(kept.share_candidates(100, 0)) == list(anew.share_candidates(100, 0))
 
 
 @given(ANY_SCRIPT)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bursar.core.line import JobRecord
-from bursar.core.shape import shape_of
-from bursar.model.decision import ClaimRoom, Decision, StartJob
-from bursar.model.job import JobSpec, JobState
-from bursar.model.tenant import Queueing
+from bursar.core.placement.pool_fit import shape_of
+from bursar.core.state.job_record import JobRecord
+from bursar.model.decision import ClaimPlacement, Decision, StartJob
+from bursar.model.jobs.job import JobSpec, JobState
+from bursar.model.tenants.tenant import Queueing
 from tests.properties.plays import ANY_WORLD, Play, Script, Step, scripts
 from tests.properties.worlds import PRIORITIES, World, specs, worlds
 
@@ -24,7 +24,7 @@ def in_line(play: Play) -> list[JobRecord]:
 
 def served(decisions: tuple[Decision, ...]) -> set[str]:
     """Jobs that were given a place, now or as soon as others have left it."""
-    return {one.job_id for one in decisions if isinstance(one, StartJob | ClaimRoom)}
+    return {one.job_id for one in decisions if isinstance(one, StartJob | ClaimPlacement)}
 
 
 @st.composite

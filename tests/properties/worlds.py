@@ -13,10 +13,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bursar.model.fleet import Fleet, Market, Pool, Taint
-from bursar.model.gpu import GpuModel
-from bursar.model.job import (
-    Checkpoint,
+from bursar.model.fleet.fleet import Fleet, Market, Pool, Taint
+from bursar.model.fleet.gpu import GpuModel
+from bursar.model.jobs.job import (
+    CheckpointPolicy,
     FlavorChoice,
     GpuRequest,
     JobSpec,
@@ -30,7 +30,7 @@ from bursar.model.job import (
     Topology,
     WholeGpus,
 )
-from bursar.model.policy import (
+from bursar.model.tenants.policy import (
     BackfillPolicy,
     BorrowWhileReclaiming,
     FairStrategy,
@@ -46,17 +46,17 @@ from bursar.model.policy import (
     VictimOrder,
     WithinQueue,
 )
-from bursar.model.tenant import CPU, GPU, FlavorResource, Queueing, Quota, Tenant
+from bursar.model.tenants.tenant import CPU, GPU, FlavorResource, Queueing, Quota, Tenant
 from bursar.model.units import GIB_MIB, HOUR_MS, MILLI, MINUTE_MS, USD_MICRO
-from bursar.testing import fleet_of, gang, gpu_model, pool
-from bursar.testing.worlds import PoolPlan
+from tests.support import fleet_of, gang, gpu_model, pool
+from tests.support.fleets import PoolPlan
 
 MODELS = ("a100-80gb", "h100-80gb", "a30-24gb", "t4-16gb")
 ANY_OF = ((), MODELS[:2], MODELS[2:])
 TOPOLOGIES: tuple[dict[str, int], ...] = ({}, {"rack": 2}, {"rack": 1}, {"block": 2, "rack": 1})
 PRIORITIES = ("low", "normal", "normal", "high")
 TAINT = Taint(key="dedicated", value="batch")
-GRACE = Checkpoint(interval_ms=10 * MINUTE_MS, restart_ms=2 * MINUTE_MS)
+GRACE = CheckpointPolicy(interval_ms=10 * MINUTE_MS, restart_ms=2 * MINUTE_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bursar.sdk import CheckpointProblem, checkpointing
-from bursar.sdk.problems import StaleAttempt
+from bursar.sdk.errors import StaleAttempt
 from tests.sdk.writing import is_exact, told, writer
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bursar.model.recipe import Recipe
-from bursar.model.report import CheckpointReported, Progressed, Resumed, StopHeard
+from bursar.model.engine_report import CheckpointReported, Progressed, Resumed, StopAcknowledged
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.sdk import PREEMPTED_EXIT
 from tests.conformance.engine_orders import order, ref
 from tests.conformance.engine_stands import Listener, LocalStand, local_stand, until
@@ -56,7 +56,7 @@ def is_heard(listener: Listener, kind: type, attempt: int) -> bool:
 def test_saves_resumes_and_progress_are_reported(stand: LocalStand, tmp_path: Path) -> None:
     listener = stand.open()
     words = (sys.executable, "-c", JOB, str(ROOT / "src"), str(tmp_path / "c"))
-    recipe = Recipe(argv=words, grace_seconds=20)
+    recipe = RunSpec(argv=words, grace_seconds=20)
     steps = []
     for attempt in (1, 2):
         listener.engine.start(order("j", recipe, attempt=attempt))
@@ -69,8 +69,8 @@ def test_saves_resumes_and_progress_are_reported(stand: LocalStand, tmp_path: Pa
         assert saved.size_bytes == 100 and saved.save_ms is not None
         steps.append(saved.step)
         assert heard(listener, Progressed, attempt)
-        stopped = heard(listener, StopHeard, attempt)[-1]
-        assert isinstance(stopped, StopHeard)
+        stopped = heard(listener, StopAcknowledged, attempt)[-1]
+        assert isinstance(stopped, StopAcknowledged)
         assert stopped.source == "signal" and stopped.ends_at_ms == stopped.at_ms + 20_000
     resumed = heard(listener, Resumed, 2)
     assert [report.step for report in resumed] == steps[:1]

@@ -14,8 +14,14 @@ from s3fs import S3FileSystem
 
 from bursar.sdk import CheckpointProblem, checkpointing
 from bursar.sdk.manifest import MANIFEST
-from bursar.sdk.remote import RemoteShelf
-from bursar.sdk.target import FolderTarget, Target, Unreachable, UrlTarget, target_at
+from bursar.sdk.object_store import (
+    FolderObjectStore,
+    ObjectStore,
+    StoreUnreachable,
+    UrlObjectStore,
+    target_at,
+)
+from bursar.sdk.remote_store import RemoteCheckpointStore
 from tests.sdk.writing import is_exact, writer
 
 
@@ -55,13 +61,13 @@ def memory() -> Iterator[str]:
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "folder":
-        return FolderTarget(tmp_path / "target")
+        return FolderObjectStore(tmp_path / "target")
     return target_at(request.getfixturevalue(request.param))
 
 
-def test_six_verbs(target: Target, tmp_path: Path) -> None:
+def test_six_verbs(target: ObjectStore, tmp_path: Path) -> None:
     (tmp_path / "here").write_bytes(b"content")
     assert target.names() == []
     target.put(tmp_path / "here", "a/b")
@@ -149,7 +155,7 @@ def test_a_torn_manifest_is_skipped_and_goes_with_the_next_save(
         }
 
 
-class BreaksAfter(FolderTarget):
+class BreaksAfter(FolderObjectStore):
     """A connection that goes away after so many writes."""
 
     left = 1_000
@@ -165,17 +171,17 @@ class BreaksAfter(FolderTarget):
     def _use(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise Unreachable("the connection went away")
+            raise StoreUnreachable("the connection went away")
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])
 def test_a_connection_that_goes_away_is_raised_and_the_older_stays(
     writes: int, tmp_path: Path
 ) -> None:
-    from bursar.sdk.shelf import Origin
+    from bursar.sdk.checkpoint_store import Origin
 
     target = BreaksAfter(tmp_path)
-    shelf = RemoteShelf(target)
+    shelf = RemoteCheckpointStore(target)
     for step in (1, 2):
         draft = shelf.begin(step, 0)
         writer(step)(draft.path)
@@ -183,7 +189,7 @@ def test_a_connection_that_goes_away_is_raised_and_the_older_stays(
             shelf.commit(draft, Origin("", 0))
             target.left = writes
         else:
-            with pytest.raises(Unreachable):
+            with pytest.raises(StoreUnreachable):
                 shelf.commit(draft, Origin("", 0))
     older = [entry for entry in shelf.entries() if entry.step == 1]
     assert shelf.fetch(older[0])[0].step == 1
@@ -195,8 +201,8 @@ def test_a_library_of_errors_becomes_one() -> None:
         def cat_file(self, path: str) -> bytes:
             raise RuntimeError("EndpointConnectionError")
 
-    with pytest.raises(Unreachable, match="s3://b: RuntimeError: EndpointConnectionError"):
-        UrlTarget(Odd(), "b", "s3://b").read("x")
+    with pytest.raises(StoreUnreachable, match="s3://b: RuntimeError: EndpointConnectionError"):
+        UrlObjectStore(Odd(), "b", "s3://b").read("x")
 
 
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}

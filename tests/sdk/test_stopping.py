@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bursar.sdk import PREEMPTED_EXIT, Preempted, checkpointing
-from bursar.sdk.stopping import StopSignals
+from bursar.sdk.signals import StopSignals
 from tests.sdk.writing import is_exact, python, told, writer
 
 LOOP = """

@@ -16,10 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.sdk import checkpointing
-from bursar.sdk.problems import TornCheckpoint
-from bursar.sdk.remote import RemoteShelf
-from bursar.sdk.shelf import Entry, FolderShelf, Origin, Shelf
-from bursar.sdk.target import FolderTarget
+from bursar.sdk.checkpoint_store import (
+    CheckpointName,
+    CheckpointStore,
+    FolderCheckpointStore,
+    Origin,
+)
+from bursar.sdk.errors import TornCheckpoint
+from bursar.sdk.object_store import FolderObjectStore
+from bursar.sdk.remote_store import RemoteCheckpointStore
 from tests.sdk.writing import content, is_exact, python, writer
 
 FILES = (*content(2), "manifest.json")
@@ -65,15 +70,15 @@ class PowerOff:
                 os._exit(9)
 
 
-def folder_shelf(folder: Path) -> Shelf:
-    return FolderShelf(folder)
+def folder_shelf(folder: Path) -> CheckpointStore:
+    return FolderCheckpointStore(folder)
 
 
-def remote_shelf(folder: Path) -> Shelf:
-    return RemoteShelf(FolderTarget(folder))
+def remote_shelf(folder: Path) -> CheckpointStore:
+    return RemoteCheckpointStore(FolderObjectStore(folder))
 
 
-def save_and_remove(shelf: Shelf, step: int) -> None:
+def save_and_remove(shelf: CheckpointStore, step: int) -> None:
     """What a save does, with ``keep=1``."""
     shelf.clear_leftovers()
     draft = shelf.begin(step, step)
@@ -85,7 +90,7 @@ def save_and_remove(shelf: Shelf, step: int) -> None:
 
 
 @pytest.mark.parametrize("made", [folder_shelf, remote_shelf])
-def test_killed_between_any_two_calls(made: type[Shelf], tmp_path: Path) -> None:
+def test_killed_between_any_two_calls(made: type[CheckpointStore], tmp_path: Path) -> None:
     """At every such point there is a whole checkpoint, and the next save works."""
     points, died = 0, True
     while died:
@@ -114,7 +119,7 @@ def test_killed_between_any_two_calls(made: type[Shelf], tmp_path: Path) -> None
     assert points > 10
 
 
-def is_whole(shelf: Shelf, entry: Entry) -> bool:
+def is_whole(shelf: CheckpointStore, entry: CheckpointName) -> bool:
     try:
         manifest, folder = shelf.fetch(entry)
     except TornCheckpoint:

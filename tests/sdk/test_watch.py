@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from bursar.sdk.snapshot import Mirror, settled_since
-from bursar.sdk.stopping import PREEMPTED_EXIT
-from bursar.sdk.target import FolderTarget
+from bursar.sdk.directory_copy import Mirror, settled_since
+from bursar.sdk.object_store import FolderObjectStore
+from bursar.sdk.signals import PREEMPTED_EXIT
 from tests.sdk.writing import environment, told
 
 
 def mirror(tmp_path: Path, name: str = "here", keep: int = 2) -> Mirror:
     (tmp_path / name).mkdir(exist_ok=True)
-    return Mirror(tmp_path / name, FolderTarget(tmp_path / "there"), keep)
+    return Mirror(tmp_path / name, FolderObjectStore(tmp_path / "there"), keep)
 
 
 def write(folder: Path, **files: str) -> None:
@@ -61,7 +61,7 @@ def test_the_same_content_is_sent_once_and_old_content_goes(tmp_path: Path) -> N
         synced = sync_all(one)
         assert synced is not None
         assert synced.sent_bytes == len(text) + (4 if text == "1" else 0)
-    kept = FolderTarget(tmp_path / "there").names()
+    kept = FolderObjectStore(tmp_path / "there").names()
     assert [name for name in kept if name.startswith("snapshots/")] == [
         "snapshots/00000003.json",
         "snapshots/00000004.json",
@@ -84,7 +84,7 @@ def test_a_folder_goes_as_a_whole_and_half_of_one_stays_as_it_was(tmp_path: Path
 
 
 def test_a_file_that_changes_while_it_is_sent_is_not_taken(tmp_path: Path) -> None:
-    class Slow(FolderTarget):
+    class Slow(FolderObjectStore):
         def put(self, path: Path, name: str) -> None:
             super().put(path, name)
             path.write_text("longer than before")
@@ -94,7 +94,7 @@ def test_a_file_that_changes_while_it_is_sent_is_not_taken(tmp_path: Path) -> No
     write(tmp_path / "here", a="1")
     with pytest.raises(OSError, match="a changed while it was sent"):
         sync_all(one)
-    assert FolderTarget(tmp_path / "there").names() == []
+    assert FolderObjectStore(tmp_path / "there").names() == []
 
 
 def test_a_torn_snapshot_is_skipped_and_said(tmp_path: Path) -> None:

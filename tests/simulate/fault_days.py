@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from bursar.core.check import require_sound, state_faults
-from bursar.core.state import FleetState
-from bursar.model.decision import Decision, StartJob
+from bursar.core.state.fleet_state import FleetState
+from bursar.model.decision import StartJob
 from bursar.model.event import (
     AttemptAssigned,
     AttemptFailed,
@@ -27,9 +26,9 @@ from bursar.model.event import (
     PriceChanged,
     TenantChanged,
 )
-from bursar.model.fleet import Fleet, Market
-from bursar.model.job import Checkpoint, JobSpec, Spread, Topology
-from bursar.model.policy import (
+from bursar.model.fleet.fleet import Fleet, Market
+from bursar.model.jobs.job import CheckpointPolicy, JobSpec, Spread, Topology
+from bursar.model.tenants.policy import (
     BackfillPolicy,
     BorrowWhileReclaiming,
     FairStrategy,
@@ -42,7 +41,7 @@ from bursar.model.policy import (
     VictimOrder,
     WithinQueue,
 )
-from bursar.model.tenant import Queueing, Tenant
+from bursar.model.tenants.tenant import Queueing, Tenant
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.faults import (
     Faults,
@@ -52,10 +51,11 @@ from bursar.simulate.faults import (
     SpotReclaims,
     Stragglers,
 )
-from bursar.simulate.loop import Simulation, Step
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import (
-    Stage,
+from bursar.simulate.simulation import Simulation, Step
+from tests.properties.test_nothing_is_lost import must_be_empty, run_dry
+from tests.support import (
+    SchedulerHarness,
     fleet_of,
     gang,
     group,
@@ -67,7 +67,7 @@ from bursar.testing import (
     quota,
     tenant,
 )
-from tests.properties.test_nothing_is_lost import must_be_empty, run_dry
+from tests.support.state_audit import require_thoroughly_valid, state_faults
 
 OWNED = "a100-80gb/owned"
 QUEUES = ("vision", "speech", "serving")
@@ -218,7 +218,7 @@ def _spec(chance: Random, name: str, gpus: int) -> JobSpec:
         max_run_ms=minutes * MINUTE_MS * 5 // 4 if chance.random() < 0.2 else None,
         deadline_ms=chance.randrange(1, 24) * HOUR_MS if chance.random() < 0.1 else None,
         retries=chance.choice((0, 1, 5)),
-        checkpoint=Checkpoint(
+        checkpoint=CheckpointPolicy(
             interval_ms=chance.choice((None, 7 * MINUTE_MS, 30 * MINUTE_MS)),
             restart_ms=chance.choice((0, 2 * MINUTE_MS)),
         ),
@@ -290,13 +290,9 @@ class Attendance:
         assert state.jobs.keys() | state.finished.keys() == self.submitted
 
 
-def thoroughly(state: FleetState, decisions: tuple[Decision, ...], now_ms: int) -> None:
-    require_sound(state, decisions, now_ms, thorough=True)
-
-
 def live_through(scenario: Scenario) -> Iterator[Step]:
     """Take every step, checking all that can be checked; at the end nothing may be left over."""
-    simulation = Simulation(scenario, check=thoroughly)
+    simulation = Simulation(scenario, check=require_thoroughly_valid)
     attendance = Attendance()
     now_ms = 0
     for step in simulation.steps():
@@ -317,7 +313,7 @@ def _must_have_ended(scenario: Scenario, state: FleetState, now_ms: int) -> None
     """
     assert sorted(state.pool_of_node) == sorted(node.id for node in scenario.fleet.nodes)
     assert state.live() == []
-    stage = Stage(state, now_ms)
+    stage = SchedulerHarness(state, now_ms)
     stage.cycle()
     assert not stage.decided(StartJob), "something could have started, and nobody asked"
     run_dry(stage)

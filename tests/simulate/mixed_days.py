@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
-from bursar.core.check import require_sound
+from bursar.core.check import require_valid
 from bursar.model.event import Event, JobSubmitted, NodeAdded, NodeLost
-from bursar.model.fleet import Market, Node
-from bursar.model.job import Checkpoint, JobSpec, JobState
+from bursar.model.fleet.fleet import Market, Node
+from bursar.model.jobs.job import CheckpointPolicy, JobSpec, JobState
 from bursar.model.units import HOUR_MS, MINUTE_MS, USD_MICRO
-from bursar.simulate.loop import Simulation
-from bursar.simulate.measures.fold import Measures
+from bursar.simulate.metrics.run_metrics import RunMetrics
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import fleet_of, job, pool, queue
+from bursar.simulate.simulation import Simulation
+from tests.support import fleet_of, job, pool, queue
 
 SPOT_USD, STEADY_USD = 0.9731, 3.06
 """Of a GPU, an hour."""
 NODES, GPUS = 4, 4
 TASKS = NODES * GPUS
-SAVES = Checkpoint(interval_ms=20 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+SAVES = CheckpointPolicy(interval_ms=20 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
 DELAYS = Delays(start_ms=MINUTE_MS, stop_ms=30_000)
 
 
@@ -96,8 +96,8 @@ def run(gang: Gang, counts: Iterable[tuple[int, int]], submitted_ms: int, seed: 
         events=sorted(events, key=lambda event: event.at_ms),
         delays=DELAYS,
     )
-    simulation = Simulation(scenario, check=require_sound)
-    measures = Measures(simulation.state)
+    simulation = Simulation(scenario, check=require_valid)
+    measures = RunMetrics(simulation.state)
     for step in simulation.steps():
         measures.note(step)
         if simulation.state.finished.get("gang") is JobState.SUCCEEDED:

@@ -17,13 +17,13 @@ from bursar.model.event import (
     PriceChanged,
     TenantChanged,
 )
-from bursar.model.fleet import Market
-from bursar.model.job import Checkpoint, JobSpec, Spread, Topology
-from bursar.model.policy import BackfillPolicy, Policies, VictimOrder
-from bursar.model.tenant import Queueing, Tenant
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import CheckpointPolicy, JobSpec, Spread, Topology
+from bursar.model.tenants.policy import BackfillPolicy, Policies, VictimOrder
+from bursar.model.tenants.tenant import Queueing, Tenant
 from bursar.model.units import HOUR_MS, MINUTE_MS
 from bursar.simulate.scenario import Scenario
-from bursar.testing import fleet_of, job, mig_job, mps_job, pool, queue, quota, tenant
+from tests.support import fleet_of, job, mig_job, mps_job, pool, queue, quota, tenant
 
 OWNED = "a100-80gb/owned"
 QUEUES = ("vision", "speech", "serving", "platform")
@@ -127,7 +127,7 @@ def _spec(chance: Random, name: str) -> JobSpec:
         expected_run_ms=minutes * MINUTE_MS,
         max_run_ms=minutes * MINUTE_MS * 5 // 4 if chance.random() < 0.3 else None,
         deadline_ms=chance.randrange(24) * HOUR_MS if chance.random() < 0.1 else None,
-        checkpoint=Checkpoint(
+        checkpoint=CheckpointPolicy(
             interval_ms=chance.choice((None, 10 * MINUTE_MS, 30 * MINUTE_MS)),
             restart_ms=chance.choice((0, 2 * MINUTE_MS)),
         ),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from bursar.core.check import require_sound
+from bursar.core.check import require_valid
 from bursar.model.event import (
     AttemptAssigned,
     AttemptFailed,
@@ -18,13 +18,13 @@ from bursar.model.event import (
     NodeAdded,
     NodeLost,
 )
-from bursar.model.fleet import Fleet, Market, Node
-from bursar.model.job import Checkpoint, JobSpec
-from bursar.model.policy import Policies
+from bursar.model.fleet.fleet import Fleet, Market, Node
+from bursar.model.jobs.job import CheckpointPolicy, JobSpec
+from bursar.model.tenants.policy import Policies
 from bursar.model.units import HOUR_MS
-from bursar.simulate.loop import Simulation
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import fleet_of, job, pool, queue
+from bursar.simulate.simulation import Simulation
+from tests.support import fleet_of, job, pool, queue
 
 STEADY_USD, SPOT_USD = 3.06, 0.9731
 Spells = Sequence[tuple[int, bool]]
@@ -38,7 +38,7 @@ class Timed:
     submitted_ms: int
     hours: float
     within_ms: int
-    checkpoint: Checkpoint
+    checkpoint: CheckpointPolicy
 
     @property
     def spec(self) -> JobSpec:
@@ -103,7 +103,7 @@ def run(
         events=events_of(zones, timed),
         delays=delays,
     )
-    simulation = Simulation(scenario, check=require_sound if check else None)
+    simulation = Simulation(scenario, check=require_valid if check else None)
     outcome = Outcome()
     held: AttemptAssigned | None = None
     for step in simulation.steps():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bursar.accounting.ledger import replay
-from bursar.core.check import require_sound
+from bursar.accounting.ledger.ledger import replay
+from bursar.core.check import require_valid
 from bursar.model.event import (
     AttemptAssigned,
     AttemptStopping,
@@ -14,13 +14,13 @@ from bursar.model.event import (
     FleetDeclared,
     JobSubmitted,
 )
-from bursar.model.job import Checkpoint, JobSpec
-from bursar.model.policy import Policies
-from bursar.model.tenant import Budget, BudgetAction, BudgetPeriod, BudgetStep, Tenant
+from bursar.model.jobs.job import CheckpointPolicy, JobSpec
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import Budget, BudgetAction, BudgetPeriod, BudgetStep, Tenant
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, USD_MICRO
-from bursar.simulate.loop import Simulation
 from bursar.simulate.scenario import Scenario
-from bursar.testing import fleet_of, job, pool, queue, tenant
+from bursar.simulate.simulation import Simulation
+from tests.support import fleet_of, job, pool, queue, tenant
 
 OWNED = "a100-80gb/owned"
 
@@ -46,7 +46,7 @@ def play(tenants: tuple[Tenant, ...], *specs: tuple[int, JobSpec]) -> list[Event
         JobSubmitted(at_ms=at_ms, job_id=spec.name, spec=spec, priority=0) for at_ms, spec in specs
     ]
     scenario = Scenario(fleet=fleet_of(pool("a100")), tenants=tenants, events=events)
-    simulation = Simulation(scenario, check=require_sound)
+    simulation = Simulation(scenario, check=require_valid)
     return [one for step in simulation.steps() for one in (*step.events, *step.committed)]
 
 
@@ -60,7 +60,7 @@ def starts(log: list[Event], job_id: str) -> list[int]:
 
 def hours(name: str, gpus: int, run_hours: int) -> JobSpec:
     """It saves its work, so that what was stopped can be finished in later periods."""
-    saved = Checkpoint(interval_ms=10 * MINUTE_MS)
+    saved = CheckpointPolicy(interval_ms=10 * MINUTE_MS)
     return replace(job(name, gpus=gpus, queue="research", hours=run_hours), checkpoint=saved)
 
 

@@ -13,15 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bursar.core.state import FleetState
+from bursar.core.state.fleet_state import FleetState
 from bursar.model import event as ev
 from bursar.model.errors import UserError
 from bursar.model.event import Event
-from bursar.model.fleet import Fleet
-from bursar.model.policy import Policies
-from bursar.model.tenant import Tenant
-from bursar.simulate.demo import demonstration
-from bursar.simulate.event_log import (
+from bursar.model.fleet.fleet import Fleet
+from bursar.model.jobs.job import GpuRequest, MigSlice, MpsShare, WholeGpus
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import Tenant
+from bursar.simulate.demo.demo import demonstration
+from bursar.simulate.simulation import Simulation
+from bursar.simulate.workload.event_log import (
+    VERSION,
     VERSION_KEY,
     RecordedRun,
     read_events,
@@ -29,10 +32,11 @@ from bursar.simulate.event_log import (
     write_events,
     write_run,
 )
-from bursar.simulate.loop import Simulation
 from tests.simulate.rough_days import rough_day
 
 EVENT_TYPES = get_args(Event)
+requests = st.one_of(st.from_type(WholeGpus), st.from_type(MigSlice), st.from_type(MpsShare))
+st.register_type_strategy(GpuRequest, requests)
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 
 
@@ -115,30 +119,34 @@ def test_a_field_that_is_younger_than_the_log_gets_its_default() -> None:
 
 BAD_LINES = {
     "not JSON": ("{", "the last line was not written to its end (Expecting"),
-    "no type": ('{"at_ms":1}\n', "there is no 'type' that says what it is"),
-    "no mapping": ("[]\n", "there is no 'type' that says what it is"),
+    "no type": ('{"at_ms":1}\n', "Object missing required field `type`"),
+    "no mapping": ("[]\n", "Expected `object`, got `array`"),
     "an unknown type": (
         '{"type":"NodeLosd","at_ms":1,"node":"n"}\n',
-        "'NodeLosd' is no type; did you mean 'NodeLost'?",
+        "'NodeLosd' is no type of event (Did you mean 'NodeLost'?)",
     ),
-    "a type that is no text": ('{"type":[1]}\n', "'[1]' is no type"),
-    "an unknown field": (
+    "a type that is no text": ('{"type":[1]}\n', "Expected `str`"),
+    "a bill": (
+        '{"type":"BillReceived","at_ms":1,"pool":"p","flavor":"f","from_ms":0,"to_ms":1,'
+        '"billed_micro_usd":1}\n',
+        "BillReceived is no event of a simulation",
+    ),
+    "a missing field": (
         '{"type":"NodeLost","at_ms":1,"nod":"n"}\n',
-        "NodeLost has no field 'nod'; did you mean 'node'?",
+        "Object missing required field `node`",
     ),
-    "a missing field": ('{"type":"NodeLost","at_ms":1}\n', "NodeLost lacks 'node'"),
     "a wrong type": (
         '{"type":"NodeLost","at_ms":"1","node":"n"}\n',
-        "NodeLost: at_ms: '1' is of type str, not a int",
+        "Expected `int`, got `str` - at `$.at_ms`",
     ),
     "true for a number": (
         '{"type":"NodeLost","at_ms":true,"node":"n"}\n',
-        "NodeLost: at_ms: 'True' is of type bool, not a int",
+        "Expected `int`, got `bool` - at `$.at_ms`",
     ),
     "a wrong value deep inside": (
         '{"type":"GpuPartitioned","at_ms":1,"node":"n","gpu":0,'
         '"layout":[{"profile":"1g.10gb","start":"x"}]}\n',
-        "GpuPartitioned: layout[0].start: 'x' is of type str, not a int",
+        "Expected `int`, got `str` - at `$.layout[0].start`",
     ),
     "not a number": (
         '{"type":"NodeLost","at_ms":NaN,"node":"n"}\n',
@@ -172,7 +180,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
         ("", "not-an-event-log"),
         ('{"type":"NodeLost","at_ms":1,"node":"n"}\n', "not-an-event-log"),
         (json.dumps({VERSION_KEY: 99}) + "\n", "event-log-version"),
-        (json.dumps({VERSION_KEY: 1, "fleet": 5}) + "\n", "bad-event-line"),
+        (json.dumps({VERSION_KEY: VERSION, "fleet": 5}) + "\n", "bad-event-line"),
         ("{\n", "bad-event-line"),
         ("\udcff\n", "bad-event-line"),
     ],

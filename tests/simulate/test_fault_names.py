@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bursar.model.errors import UserError
-from bursar.model.fleet import Fleet, Market
-from bursar.simulate.study.fault_names import choose_faults
-from bursar.testing import fleet_of, pool
+from bursar.model.fleet.fleet import Fleet, Market
+from bursar.simulate.runs.fault_options import choose_faults
+from tests.support import fleet_of, pool
 
 SERIES = '{"metadata": {"gap_seconds": 600}, "data": [2, 2, 1, 0, 2]}'
 

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.simulate.loop import Simulation, Step
+from bursar.simulate.simulation import Simulation, Step
+from tests.seeds import first_always
 from tests.simulate.fault_days import fault_day, live_through
 
 SEEDS = 200
 WRITE_LOGS = """
 import sys
-from bursar.simulate.event_log import write_events
+from bursar.simulate.workload.event_log import write_events
 from tests.simulate.test_fault_seeds import steps_of
 for seed in range(3, 200, 40):
     for step in steps_of(seed):
@@ -25,7 +26,7 @@ for seed in range(3, 200, 40):
 REPEAT = "python -m tests.simulate.repeat"
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", first_always(20, range(SEEDS)))
 def test_a_day_of_faults_is_sound_and_comes_to_an_end(seed: int) -> None:
     try:
         for _ in live_through(fault_day(seed)):
@@ -35,7 +36,7 @@ def test_a_day_of_faults_is_sound_and_comes_to_an_end(seed: int) -> None:
         raise
 
 
-@pytest.mark.parametrize("seed", range(0, SEEDS, 25))
+@pytest.mark.parametrize("seed", first_always(2, range(0, SEEDS, 25)))
 def test_the_same_seed_gives_the_same_day(seed: int) -> None:
     assert steps_of(seed) == steps_of(seed)
 

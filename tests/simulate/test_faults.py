@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 import pytest
 
-from bursar.core.check import require_sound
+from bursar.core.check import require_valid
 from bursar.model.event import (
     AttemptFailed,
     AttemptStarted,
@@ -21,26 +21,26 @@ from bursar.model.event import (
     NoticeKind,
     SpotNotice,
 )
-from bursar.model.fleet import Fleet, Market, Node
-from bursar.model.job import Checkpoint, JobSpec, JobState
+from bursar.model.fleet.fleet import Fleet, Market, Node
+from bursar.model.jobs.job import CheckpointPolicy, JobSpec, JobState
 from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS, SECOND_MS
-from bursar.simulate.clock import Clock
 from bursar.simulate.faults import (
     Faults,
     NodeLosses,
-    Outage,
+    NodeOutage,
     PoolSeries,
     SlowStarts,
     SpotReclaims,
     Stragglers,
 )
-from bursar.simulate.loop import Simulation
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import fleet_of, job, pool, queue
+from bursar.simulate.simulation import Simulation
+from bursar.simulate.virtual_clock import VirtualClock
+from tests.support import fleet_of, job, pool, queue
 
 YEAR_MS = 8760 * HOUR_MS
 CALM = Faults(seed=1, until_ms=YEAR_MS)
-SAVES = Checkpoint(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+SAVES = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
 START_MS = 20 * SECOND_MS
 SPOT = fleet_of(
     pool("s", nodes=3, gpus=1, market=Market.SPOT, interruptions_per_million_hours=100_000)
@@ -53,7 +53,7 @@ def run(faults: Faults | None, *specs: JobSpec, fleet: Fleet | None = None) -> l
     scenario = Scenario(
         fleet=fleet or fleet_of(pool("a", gpus=1)), tenants=(queue(),), events=events, faults=faults
     )
-    simulation = Simulation(scenario, check=require_sound)
+    simulation = Simulation(scenario, check=require_valid)
     return [e for step in simulation.steps() for e in (*step.events, *step.committed)]
 
 
@@ -151,7 +151,7 @@ def test_a_series_of_another_size_is_scaled() -> None:
 
 def test_a_reclaim_is_announced_then_happens_then_ends() -> None:
     node = Node(id="n", pool="s")
-    outage = Outage(at_ms=1, node=node, lost_at_ms=5, back_at_ms=9)
+    outage = NodeOutage(at_ms=1, node=node, lost_at_ms=5, back_at_ms=9)
     assert list(outage.events()) == [
         SpotNotice(at_ms=1, node="n", source="simulated", kind=NoticeKind.TERMINATE, ends_at_ms=5),
         NodeLost(at_ms=5, node="n"),
@@ -163,20 +163,20 @@ def test_a_reclaim_is_announced_then_happens_then_ends() -> None:
 def test_outages_happen_only_while_something_else_goes_on() -> None:
     node = Node(id="n", pool="s")
     outages = [
-        Outage(at_ms=at_ms, node=node, lost_at_ms=at_ms, back_at_ms=at_ms + 1)
+        NodeOutage(at_ms=at_ms, node=node, lost_at_ms=at_ms, back_at_ms=at_ms + 1)
         for at_ms in (5, 10, 15)
     ]
-    clock = Clock([NodeLost(at_ms=12, node="x")], outages)
+    clock = VirtualClock([NodeLost(at_ms=12, node="x")], outages)
     seen = []
     while clock.advance():
         seen += [(clock.now_ms, type(what)) for what in iter(clock.next_due, None)]
-    assert seen == [(5, Outage), (10, Outage), (12, NodeLost)]
+    assert seen == [(5, NodeOutage), (10, NodeOutage), (12, NodeLost)]
 
 
 # -- what they cost ----------------------------------------------------------------------------------
 
 
-def reclaimed_once(saves_at_notice: bool, checkpoint: Checkpoint) -> list[Event]:
+def reclaimed_once(saves_at_notice: bool, checkpoint: CheckpointPolicy) -> list[Event]:
     """A job of two hours on a node that is gone from 1:15 to 3:00."""
     quarter = 15 * MINUTE_MS
     reclaims = series((0, 1), (5 * quarter, 0), (12 * quarter, 1))
@@ -202,7 +202,7 @@ def test_a_checkpoint_at_the_notice_loses_only_the_notice() -> None:
 
 
 def test_a_job_that_never_saves_cannot_save_at_the_notice() -> None:
-    never = Checkpoint(restart_ms=MINUTE_MS)
+    never = CheckpointPolicy(restart_ms=MINUTE_MS)
     events = reclaimed_once(True, never)
     (done,) = told(events, AttemptSucceeded)
     assert told(events, CheckpointSaved) == []
@@ -245,7 +245,9 @@ def test_failures_come_at_any_moment_of_the_run() -> None:
 
 def test_a_failure_keeps_what_was_saved() -> None:
     faults = replace(CALM, failure_chance=0.5)
-    spec = job("train", hours=4, retries=99, checkpoint=Checkpoint(interval_ms=10 * MINUTE_MS))
+    spec = job(
+        "train", hours=4, retries=99, checkpoint=CheckpointPolicy(interval_ms=10 * MINUTE_MS)
+    )
     events = run(faults, replace(spec, name="j4"))
     failed = told(events, AttemptFailed)
     (done,) = told(events, AttemptSucceeded)
@@ -258,7 +260,7 @@ def test_a_straggler_takes_longer_and_saves_less_in_the_same_time() -> None:
     slow = replace(CALM, stragglers=Stragglers(chance=1.0))
     slow_milli = slow.fate("train", 1, START_MS).slow_milli
     assert MILLI < slow_milli <= 3 * MILLI
-    for checkpoint in (Checkpoint(), SAVES):
+    for checkpoint in (CheckpointPolicy(), SAVES):
         (done,) = told(run(slow, job("train", hours=2, checkpoint=checkpoint)), AttemptSucceeded)
         assert done[0] == pytest.approx(START_MS + 2 * HOUR_MS * slow_milli / MILLI, abs=20)
 
@@ -303,7 +305,7 @@ def test_an_outage_of_a_node_that_is_gone_already_is_passed_over() -> None:
         delays=Delays(start_ms=0),
         faults=faults,
     )
-    simulation = Simulation(scenario, check=require_sound)
+    simulation = Simulation(scenario, check=require_valid)
     for _ in simulation.steps():
         pass
     assert simulation.state.finished == {"train": JobState.SUCCEEDED}

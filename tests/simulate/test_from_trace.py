@@ -7,25 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.core.check import require_sound
+from bursar.core.check import require_valid
 from bursar.model.event import JobSubmitted
-from bursar.model.job import JobSpec, JobState, MigSlice, MpsShare, TaskGroup, WholeGpus
-from bursar.model.policy import Policies
-from bursar.model.tenant import Tenant
+from bursar.model.jobs.job import JobSpec, JobState, MigSlice, MpsShare, TaskGroup, WholeGpus
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import HOUR_MS, MINUTE_MS
-from bursar.simulate.from_trace import (
-    Estimate,
+from bursar.simulate.simulation import Simulation
+from bursar.simulate.workload.trace import Trace, TraceJob
+from bursar.simulate.workload.trace_scenario import (
+    EstimateSource,
     JobStream,
     TraceMapping,
     TraceRun,
     UnknownTeams,
     as_scenario,
 )
-from bursar.simulate.loop import Simulation
-from bursar.simulate.readers.nodes import NodeList, TraceNode
-from bursar.simulate.trace import Trace, TraceJob
-from bursar.simulate.trace_fleet import fleet_of_nodes
-from bursar.testing import fleet_of, pool, queue, tenant
+from studies.formats.openb_nodes import NodeList, TraceNode
+from studies.fragmentation.trace_fleet import fleet_of_nodes
+from tests.support import fleet_of, pool, queue, tenant
 
 FLEET = fleet_of(pool("a100", nodes=4), pool("t4", nodes=2, gpus=4, model="t4"))
 TENANTS = (tenant("acme"), queue("vision", "acme", {"a100-80gb/owned": 16}))
@@ -159,14 +159,14 @@ def queues_of(run: TraceRun) -> Sequence[str]:
 @pytest.mark.parametrize(
     ("estimate", "limits", "told"),
     [
-        (Estimate.WRITTEN, False, (2 * HOUR_MS, None)),
-        (Estimate.WRITTEN, True, (2 * HOUR_MS, 2 * HOUR_MS)),
-        (Estimate.TRUE, False, (HOUR_MS, None)),
-        (Estimate.NONE, False, (None, None)),
+        (EstimateSource.WRITTEN, False, (2 * HOUR_MS, None)),
+        (EstimateSource.WRITTEN, True, (2 * HOUR_MS, 2 * HOUR_MS)),
+        (EstimateSource.TRUE, False, (HOUR_MS, None)),
+        (EstimateSource.NONE, False, (None, None)),
     ],
 )
 def test_what_the_scheduler_is_told_of_run_times(
-    estimate: Estimate, limits: bool, told: tuple[int | None, int | None]
+    estimate: EstimateSource, limits: bool, told: tuple[int | None, int | None]
 ) -> None:
     mapping = TraceMapping(estimate=estimate, limits=limits)
     spec = spec_of(replace(ROW, expected_ms=2 * HOUR_MS), mapping)
@@ -197,7 +197,7 @@ def test_a_stream_runs_like_the_trace_and_keeps_nothing() -> None:
     whole = run_of(*jobs, bad)
     ends = []
     for run in (streamed, whole):
-        simulation = Simulation(run.scenario, check=require_sound)
+        simulation = Simulation(run.scenario, check=require_valid)
         ends.append([step.now_ms for step in simulation.steps()])
         assert set(simulation.state.finished.values()) == {JobState.SUCCEEDED}
         assert len(simulation.state.finished) == 100

@@ -8,12 +8,18 @@ from pathlib import Path
 import pytest
 
 from bursar.model.event import AttemptFailed, AttemptSucceeded, JobCancelled
-from bursar.model.policy import Policies
+from bursar.model.tenants.policy import Policies
 from bursar.model.units import HOUR_MS, MINUTE_MS
-from bursar.simulate.learned import DOUBT, FIRST_GUESS_MS, MEMORY, Predictor, RollingMean
-from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
-from bursar.simulate.trace import TraceJob
-from bursar.testing import fleet_of, pool
+from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.simulate.workload.run_time_predictor import (
+    DOUBT,
+    FIRST_GUESS_MS,
+    MEMORY,
+    Predictor,
+    RollingMean,
+)
+from bursar.simulate.workload.trace import TraceJob
+from tests.support import fleet_of, pool
 
 JOB = TraceJob(
     job_id="a", submitted_ms=0, run_ms=10 * HOUR_MS, team="red", user="ann", name="train", gpus=2

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.core.admission import check_fleet, check_job
-from bursar.core.admission.arrival import Arrival
-from bursar.core.check import require_sound
-from bursar.core.state import FleetState
-from bursar.model.decision import Decision, PreemptJob, StartJob
+from bursar.core.admission.admission_request import AdmissionRequest
+from bursar.core.admission.admit import check_fleet, check_job
+from bursar.core.check import require_valid
+from bursar.core.state.fleet_state import FleetState
+from bursar.model.decision import PreemptJob, StartJob
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import (
     AttemptAssigned,
@@ -23,15 +23,16 @@ from bursar.model.event import (
     JobSubmitted,
     NodeLost,
 )
-from bursar.model.job import Checkpoint, JobSpec, JobState
-from bursar.model.policy import OrderPolicy, Policies
+from bursar.model.jobs.job import CheckpointPolicy, JobSpec, JobState
+from bursar.model.tenants.policy import OrderPolicy, Policies
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
-from bursar.simulate.demo import demonstration
-from bursar.simulate.loop import Simulation, Step
-from bursar.simulate.report import Report
+from bursar.simulate.demo.demo import demonstration
+from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.scenario import Scenario
-from bursar.testing import fleet_of, job, pool, queue, tenant
+from bursar.simulate.simulation import Simulation, Step
 from tests.simulate.rough_days import rough_day
+from tests.support import fleet_of, job, pool, queue, tenant
+from tests.support.state_audit import require_thoroughly_valid
 
 OWNED = "a100-80gb/owned"
 START_MS = 20 * SECOND_MS
@@ -53,7 +54,7 @@ def small_day(*specs: tuple[int, JobSpec], more: Sequence[Event] = ()) -> Scenar
 
 
 def take_all(scenario: Scenario) -> list[Step]:
-    return list(Simulation(scenario, check=require_sound).steps())
+    return list(Simulation(scenario, check=require_valid).steps())
 
 
 def events_of(steps: Sequence[Step], job_id: str) -> list[tuple[int, type[Event]]]:
@@ -80,19 +81,16 @@ def test_the_same_scenario_gives_the_same_steps(scenario: object) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("gap_ms", [2 * MINUTE_MS, 8 * MINUTE_MS])
 def test_a_rough_day_is_sound_at_every_step_and_loses_no_job(seed: int, gap_ms: int) -> None:
-    simulation = Simulation(rough_day(seed, gap_ms=gap_ms), check=thoroughly)
-    report = Report(simulation.state)
+    simulation = Simulation(rough_day(seed, gap_ms=gap_ms), check=require_thoroughly_valid)
+    metrics = RunMetrics(simulation.state)
     for step in simulation.steps():
-        report.note(step)
+        metrics.note(step)
     state = simulation.state
     assert state.live() == []
-    assert [one for one in report.unfinished() if not waits_in_vain(state, one)] == []
-    jobs = sum(team.succeeded + team.stopped for team in report.teams())
-    assert jobs == len(state.finished)
-
-
-def thoroughly(state: FleetState, decisions: tuple[Decision, ...], now_ms: int) -> None:
-    require_sound(state, decisions, now_ms, thorough=True)
+    assert [one for one in sorted(state.jobs) if not waits_in_vain(state, one)] == []
+    outcomes = metrics.summary().outcomes
+    assert outcomes.succeeded + outcomes.failed + outcomes.cancelled == len(state.finished)
+    assert outcomes.unfinished == len(state.jobs)
 
 
 def waits_in_vain(state: FleetState, job_id: str) -> bool:
@@ -104,7 +102,7 @@ def waits_in_vain(state: FleetState, job_id: str) -> bool:
 
 @pytest.mark.parametrize("seed", [1, 7])
 def test_every_job_of_the_demonstration_ends(seed: int) -> None:
-    simulation = Simulation(demonstration(seed), check=thoroughly)
+    simulation = Simulation(demonstration(seed), check=require_thoroughly_valid)
     submitted = {e.job_id for s in simulation.steps() for e in s.events if hasattr(e, "spec")}
     assert set(simulation.state.finished) == submitted
     assert len(submitted) > 60
@@ -117,7 +115,7 @@ def test_the_demonstration_is_let_in_at_the_door() -> None:
     for event in scenario.events:
         if isinstance(event, JobSubmitted):
             check_job(
-                Arrival(
+                AdmissionRequest(
                     spec=event.spec,
                     job_id=event.job_id,
                     at_ms=event.at_ms,
@@ -129,7 +127,7 @@ def test_the_demonstration_is_let_in_at_the_door() -> None:
 
 
 def test_a_preempted_job_goes_on_from_its_checkpoint_and_pays_its_restart() -> None:
-    saves = Checkpoint(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+    saves = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
     borrower = job("borrower", 8, queue="research", hours=2, checkpoint=saves)
     owner = job("owner", 4, queue="product", hours=1)
     told_ms = 70 * MINUTE_MS
@@ -204,7 +202,7 @@ def test_a_node_lost_at_the_moment_an_attempt_ends_takes_it_along() -> None:
 def test_a_cancelled_job_leaves_whether_it_waits_or_runs() -> None:
     cancelled = [JobCancelled(at_ms=HOUR_MS, job_id=name) for name in ("runs", "waits")]
     runs, waits = (job(name, 8, queue="research", hours=9) for name in ("runs", "waits"))
-    simulation = Simulation(small_day((0, runs), (0, waits), more=cancelled), check=require_sound)
+    simulation = Simulation(small_day((0, runs), (0, waits), more=cancelled), check=require_valid)
     steps = list(simulation.steps())
     assert events_of(steps, "runs")[-1] == (HOUR_MS + STOP_MS, AttemptPreempted)
     assert events_of(steps, "waits") == []
@@ -212,7 +210,7 @@ def test_a_cancelled_job_leaves_whether_it_waits_or_runs() -> None:
 
 
 def test_no_cycle_runs_for_what_cannot_change_an_answer() -> None:
-    saves = Checkpoint(interval_ms=MINUTE_MS)
+    saves = CheckpointPolicy(interval_ms=MINUTE_MS)
     steps = take_all(small_day((0, job("alone", 1, hours=1, checkpoint=saves))))
     assert sum(step.cycle_ns is not None for step in steps) == 2
     assert len(steps) > 60

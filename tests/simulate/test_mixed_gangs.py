@@ -9,8 +9,8 @@ import pytest
 
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
-from bursar.simulate.readers.spot import read_spot_series
-from bursar.simulate.spot_study.sources import SERIES, spot_folder
+from bursar.simulate.traces.spot_series import read_spot_series
+from studies.spot_deadlines.sources import SERIES, spot_folder
 from tests.simulate.mixed_days import GPUS, SPOT_USD, STEADY_USD, TASKS, Day, Gang, run
 from tests.tidy.source import ROOT
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bursar.core.check import require_sound
+from bursar.core.check import require_valid
 from bursar.model.errors import UserError
 from bursar.model.event import JobSubmitted
-from bursar.model.job import Checkpoint
-from bursar.model.policy import (
+from bursar.model.jobs.job import CheckpointPolicy
+from bursar.model.tenants.policy import (
     BackfillPolicy,
     OrderPolicy,
     OrderTerm,
@@ -19,17 +19,17 @@ from bursar.model.policy import (
     VictimOrder,
     WithinQueue,
 )
-from bursar.model.tenant import Queueing, Tenant
-from bursar.simulate.loop import Simulation
-from bursar.simulate.policies import (
+from bursar.model.tenants.tenant import Queueing, Tenant
+from bursar.simulate.named_policies import (
     ORDERS,
     PLACEMENTS,
     TURNS_PER_JOB,
-    Estimates,
+    RunTimeSource,
     choose_policy,
 )
-from bursar.simulate.study import FleetChoice, RunRequest, WorkloadOptions, prepare
-from bursar.testing import fleet_of, pool
+from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.simulate.simulation import Simulation
+from tests.support import fleet_of, pool
 
 OWN = Policies(
     order=OrderPolicy(share=SharePolicy.DOMINANT_SHARE),
@@ -53,7 +53,7 @@ def test_without_a_name_the_fleets_own_policies_stay(text: str) -> None:
     choice = choose_policy(text, OWN)
     assert choice.policies == OWN
     assert choice.tenants(TENANTS) == TENANTS
-    assert choice.estimates is Estimates.WRITTEN
+    assert choice.estimates is RunTimeSource.WRITTEN
 
 
 def test_ours_is_what_a_fleet_has_that_says_nothing_and_jobs_take_turns() -> None:
@@ -78,16 +78,16 @@ def test_every_order_keeps_the_fleets_priority_classes_and_repeats_itself(name: 
 @pytest.mark.parametrize(
     ("name", "terms", "strict", "estimates"),
     [
-        ("fifo-strict", OrderTerm.SUBMITTED, True, Estimates.WRITTEN),
-        ("fifo", OrderTerm.SUBMITTED, False, Estimates.WRITTEN),
-        ("sjf", OrderTerm.SHORTEST, True, Estimates.ORACLE),
-        ("sjf-skip", OrderTerm.SHORTEST, False, Estimates.ORACLE),
-        ("service-first", OrderTerm.LEAST_WORK, True, Estimates.ORACLE),
-        ("qssf", OrderTerm.LEAST_WORK, True, Estimates.LEARNED),
+        ("fifo-strict", OrderTerm.SUBMITTED, True, RunTimeSource.WRITTEN),
+        ("fifo", OrderTerm.SUBMITTED, False, RunTimeSource.WRITTEN),
+        ("sjf", OrderTerm.SHORTEST, True, RunTimeSource.ORACLE),
+        ("sjf-skip", OrderTerm.SHORTEST, False, RunTimeSource.ORACLE),
+        ("service-first", OrderTerm.LEAST_WORK, True, RunTimeSource.ORACLE),
+        ("qssf", OrderTerm.LEAST_WORK, True, RunTimeSource.LEARNED),
     ],
 )
 def test_the_orders_of_the_literature(
-    name: str, terms: OrderTerm, strict: bool, estimates: Estimates
+    name: str, terms: OrderTerm, strict: bool, estimates: RunTimeSource
 ) -> None:
     choice = choose_policy(name, OWN)
     assert choice.policies.order == OrderPolicy(share=SharePolicy.NONE, terms=(terms,))
@@ -100,12 +100,12 @@ def test_the_orders_of_the_literature(
 @pytest.mark.parametrize(
     ("name", "term", "estimates"),
     [
-        ("srtf", OrderTerm.SHORTEST_REMAINING, Estimates.ORACLE),
-        ("las", OrderTerm.LEAST_ATTAINED, Estimates.NONE),
+        ("srtf", OrderTerm.SHORTEST_REMAINING, RunTimeSource.ORACLE),
+        ("las", OrderTerm.LEAST_ATTAINED, RunTimeSource.NONE),
     ],
 )
 def test_time_sharing_stops_whoever_comes_later(
-    name: str, term: OrderTerm, estimates: Estimates
+    name: str, term: OrderTerm, estimates: RunTimeSource
 ) -> None:
     choice = choose_policy(name, OWN)
     assert choice.policies.order.terms == (term,)
@@ -164,7 +164,7 @@ def test_a_part_alone_changes_the_fleets_own() -> None:
     assert choice.policies.order == OWN.order
     assert choice.policies.placement is OWN.placement
     assert choice.policies.backfill.reservations == 0
-    assert choice.estimates is Estimates.LEARNED
+    assert choice.estimates is RunTimeSource.LEARNED
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,12 @@ def test_under_every_order_each_decision_is_sound_and_every_job_ends(name: str) 
             name="small", fleet=fleet_of(pool("a", 2)), tenants=(), policies=Policies()
         ),
         policy=name,
-        workload=WorkloadOptions(checkpoint=Checkpoint(interval_ms=600_000, restart_ms=30_000)),
+        workload=WorkloadOptions(
+            checkpoint=CheckpointPolicy(interval_ms=600_000, restart_ms=30_000)
+        ),
     )
     prepared = prepare(request)
-    simulation = Simulation(prepared.scenario, check=require_sound)
+    simulation = Simulation(prepared.scenario, check=require_valid)
     submitted = sum(
         isinstance(event, JobSubmitted) for step in simulation.steps() for event in step.events
     )

@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from bursar.model.event import JobSubmitted
-from bursar.model.job import Checkpoint
+from bursar.model.jobs.job import CheckpointPolicy
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
-from bursar.simulate.demo import demonstration
-from bursar.simulate.loop import Simulation
-from bursar.simulate.moments import time_of_day
-from bursar.simulate.report import Report, percentile
-from bursar.simulate.report_text import Line, table, tell
+from bursar.simulate.demo.demo import demonstration
+from bursar.simulate.demo.demo_text import TextLine, table, tell, utilisation_rows
+from bursar.simulate.demo.timeline_entry import time_of_day
+from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import fleet_of, job, pool, queue, tenant
+from bursar.simulate.simulation import Simulation
+from tests.support import fleet_of, job, pool, queue, tenant
 
 OWNED = "a100-80gb/owned"
 
 
 @pytest.fixture
-def report() -> Report:
+def metrics() -> RunMetrics:
     """Eight GPUs at $1 an hour each; a borrower that is preempted, and the owner that preempts it."""
-    saves = Checkpoint(interval_ms=30 * MINUTE_MS, restart_ms=6 * MINUTE_MS)
+    saves = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=6 * MINUTE_MS)
     specs = [
         (0, job("borrower", 8, queue="vision", hours=2, checkpoint=saves)),
         (HOUR_MS + 15 * MINUTE_MS, job("owner", 4, queue="product", hours=1)),
@@ -42,43 +42,39 @@ def report() -> Report:
         delays=Delays(start_ms=0, stop_ms=0),
     )
     simulation = Simulation(scenario)
-    report = Report(simulation.state)
+    metrics = RunMetrics(simulation.state)
     for step in simulation.steps():
-        report.note(step)
-    return report
+        metrics.note(step)
+    return metrics
 
 
-def test_waits_costs_and_losses_add_up(report: Report) -> None:
-    research, product = report.team("vision"), report.team("product")
-    assert [team.team for team in report.teams()] == ["product", "research"]
-    assert (research.jobs, research.succeeded, research.preempted) == (1, 1, 1)
+def test_waits_costs_and_losses_add_up(metrics: RunMetrics) -> None:
+    summary = metrics.summary()
+    product, research = sorted(summary.teams, key=lambda one: one.team)
+    assert (product.team, research.team) == ("product", "research")
+    assert (research.outcomes.submitted, research.outcomes.succeeded) == (1, 1)
+    assert research.preemptions == 1
     # Ran 1 h 15 min, lost 15 min and a restart of 6 min, waited for both others, then 1 h 6 min.
-    assert research.waits_ms == [2 * HOUR_MS]
-    assert research.gpu_hours == pytest.approx(8 * (1.25 + 1.1))
+    assert research.times.wait_ms.p50 == research.times.wait_ms.p90 == 2 * HOUR_MS
+    assert research.gpu_milli_ms == pytest.approx(8 * (1.25 + 1.1) * 1_000 * HOUR_MS)
     assert research.cost_micro_usd == pytest.approx(8_000_000 * (1.25 + 1.1), abs=2)
-    assert research.lost_micro_usd == 8_000_000 * 21 // 60
-    assert product.waits_ms == [0, 0], "a job that depends on others waits from their end on"
-    assert product.gpu_hours == pytest.approx(8)
-    assert report.unfinished() == []
+    assert research.lost_micro_usd == 8_000_000 * 15 // 60
+    assert summary.losses.restart_micro_usd == 8_000_000 * 6 // 60
+    assert product.times.wait_ms.p90 == 0, "a job that depends on others waits from their end on"
+    assert product.gpu_milli_ms == pytest.approx(8 * 1_000 * HOUR_MS)
+    assert summary.outcomes.unfinished == 0
 
 
-def test_utilisation_is_what_was_held_of_all(report: Report) -> None:
-    assert [percent for _, percent in report.utilisation()] == [100, 62, 50, 87, 100]
-    assert report.mean_utilisation_percent == pytest.approx(100 * 26.8 / (8 * 4.35))
-
-
-@pytest.mark.parametrize(
-    ("values", "percent", "expected"),
-    [([], 50, 0), ([5], 90, 5), ([1, 2, 3, 4], 50, 2), (list(range(1, 11)), 90, 9)],
-)
-def test_a_percentile_is_a_value_that_occurred(
-    values: list[int], percent: int, expected: int
-) -> None:
-    assert percentile(values, percent) == expected
+def test_utilisation_is_what_was_held_of_all(metrics: RunMetrics) -> None:
+    summary = metrics.summary()
+    assert summary.use.allocated == pytest.approx(26.8 / (8 * 4.35))
+    lines = [line.text for line in utilisation_rows(summary, metrics.series())]
+    assert lines[2:] == ["  from  00:00  02:00  04:00", "  %        81     68    100"]
 
 
 def test_columns_are_aligned() -> None:
-    assert table([["team", "jobs"], ["a", "100"]]) == ["  team  jobs", "  a      100"]
+    lines = [line.text for line in table([["team", "jobs"], ["a", "100"]])]
+    assert lines == ["  team  jobs", "  a      100"]
 
 
 def test_a_time_on_a_later_day_says_so() -> None:
@@ -86,7 +82,7 @@ def test_a_time_on_a_later_day_says_so() -> None:
     assert time_of_day(DAY_MS + HOUR_MS) == "01:00+1"
 
 
-def lines_of(seed: int, *, verbose: bool) -> list[Line]:
+def lines_of(seed: int, *, verbose: bool) -> list[TextLine]:
     return list(tell(Simulation(demonstration(seed)), verbose=verbose))
 
 

@@ -10,11 +10,11 @@ from random import Random
 import pytest
 
 from bursar.model.errors import UserError
-from bursar.model.job import Checkpoint
-from bursar.model.policy import DeadlineRule, Policies, SpotPolicy
+from bursar.model.jobs.job import CheckpointPolicy
+from bursar.model.tenants.policy import DeadlineRule, Policies, SpotPolicy
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.scenario import Delays
-from bursar.simulate.spot_study.sources import TWO_WEEKS, read_cases, spot_folder
+from studies.spot_deadlines.sources import TWO_WEEKS, read_cases, spot_folder
 from tests.simulate.spot_days import STEADY_USD, Spells, Timed, run, spells_by_chance
 from tests.tidy.source import ROOT
 
@@ -36,7 +36,7 @@ def drawn(seed: int) -> tuple[dict[str, Spells], Timed]:
         submitted_ms=chance.randrange(HOUR_MS),
         hours=hours,
         within_ms=least_ms + slack_ms,
-        checkpoint=Checkpoint(interval_ms=interval_ms, restart_ms=restart_ms),
+        checkpoint=CheckpointPolicy(interval_ms=interval_ms, restart_ms=restart_ms),
     )
     zones = [f"zone-{number}" for number in range(chance.choice([1, 1, 2, 3]))]
     return {zone: spells_by_chance(chance, 30 * HOUR_MS) for zone in zones}, timed
@@ -77,13 +77,14 @@ def traces() -> Path:
         pytest.skip(f"no spot traces in {FOLDER}; set BURSAR_TRACES to the folder of the traces")
 
 
+@pytest.mark.thorough
 def test_on_measured_spot_ours_costs_less_than_uniform_progress(traces: Path) -> None:
     paid = dict.fromkeys(DeadlineRule, 0.0)
     for case in read_cases(traces, 60 * HOUR_MS):
         if case.group != TWO_WEEKS:
             continue
         spells = [(tick * case.tick_ms, bool(room)) for tick, room in enumerate(case.room)]
-        saves = Checkpoint(interval_ms=case.tick_ms, restart_ms=12 * MINUTE_MS)
+        saves = CheckpointPolicy(interval_ms=case.tick_ms, restart_ms=12 * MINUTE_MS)
         for start in case.starts[:: len(case.starts) // 3]:
             timed = Timed(
                 submitted_ms=start * case.tick_ms,

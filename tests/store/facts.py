@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from itertools import count
 
 from bursar.model import event as ev
-from bursar.model.attempt import Exit, Placement, Task
-from bursar.model.job import JobSpec, TaskGroup, WholeGpus
-from bursar.model.recipe import Recipe
+from bursar.model.jobs.attempt import Exit, Placement, Task
+from bursar.model.jobs.job import JobSpec, TaskGroup, WholeGpus
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AuditEntry, Batch, JobOrigin
 
 _ids = count(1)
@@ -68,7 +68,7 @@ def origin(
     labels: Mapping[str, str] | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> JobOrigin:
-    recipe = Recipe(run="python train.py", envs={"LR": "0.1"}, secrets=secrets or {})
+    recipe = RunSpec(run="python train.py", envs={"LR": "0.1"}, secrets=secrets or {})
     return JobOrigin(owner=owner, recipe=recipe, labels=labels or {}, document="run: train\n")
 
 

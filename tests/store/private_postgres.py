@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-ABSENT = "no PostgreSQL binaries (initdb, pg_ctl) were found: 'make real-postgres' installs them"
+ABSENT = (
+    "no PostgreSQL binaries (initdb, pg_ctl) were found: 'tools/install-postgres' installs them"
+)
 SETTINGS = "-c listen_addresses='' -c unix_socket_directories='{folder}' -c max_connections=60"
 
 

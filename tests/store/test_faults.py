@@ -12,13 +12,14 @@ import pytest
 from sqlalchemy import Connection
 
 from bursar.model.errors import EngineFault
-from bursar.ports import Batch, StaleLead
-from bursar.store import open_store, sqlite, sqlite_warning
-from bursar.store.database import SqlStore
+from bursar.ports import Batch, LeadershipLost
+from bursar.store import open_store, sqlite_warning
+from bursar.store.backends import sqlite
+from bursar.store.backends.sqlite_version import warning
 from bursar.store.integrity import integrity
-from bursar.store.leading import SqlLead
+from bursar.store.leader_lock import SqlLeaderLease
 from bursar.store.rebuild import differences
-from bursar.store.sqlite_version import warning
+from bursar.store.sql_store import SqlStore
 from tests.store import facts
 
 
@@ -30,21 +31,21 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 
 @pytest.fixture
-def lead(store: SqlStore) -> SqlLead:
+def lead(store: SqlStore) -> SqlLeaderLease:
     found = store.try_lead("here")
-    assert isinstance(found, SqlLead)
+    assert isinstance(found, SqlLeaderLease)
     store.append(facts.new_jobs(10), found)
     return found
 
 
-def set_writer(lead: SqlLead, pragma: str) -> None:
+def set_writer(lead: SqlLeaderLease, pragma: str) -> None:
     def tell(connection: Connection) -> None:
         connection.exec_driver_sql(f"PRAGMA {pragma}")
 
     lead.write(tell)
 
 
-def fault_of(store: SqlStore, lead: SqlLead, batch: Batch) -> EngineFault:
+def fault_of(store: SqlStore, lead: SqlLeaderLease, batch: Batch) -> EngineFault:
     before = list(store.events())
     with pytest.raises(EngineFault) as caught:
         store.append(batch, lead)
@@ -54,14 +55,14 @@ def fault_of(store: SqlStore, lead: SqlLead, batch: Batch) -> EngineFault:
     return caught.value
 
 
-def assert_heals(store: SqlStore, lead: SqlLead, batch: Batch) -> None:
+def assert_heals(store: SqlStore, lead: SqlLeaderLease, batch: Batch) -> None:
     last = store.last_sequence()
     assert store.append(batch, lead) == last + len(batch.events)
     assert differences(store) == []
     assert integrity(store) == []
 
 
-def test_a_full_disk(store: SqlStore, lead: SqlLead) -> None:
+def test_a_full_disk(store: SqlStore, lead: SqlLeaderLease) -> None:
     """The new connection after the fault has no limit: as if somebody had made room."""
     with store.reading() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -72,7 +73,7 @@ def test_a_full_disk(store: SqlStore, lead: SqlLead) -> None:
     assert_heals(store, lead, batch)
 
 
-def test_a_database_that_cannot_be_written(store: SqlStore, lead: SqlLead) -> None:
+def test_a_database_that_cannot_be_written(store: SqlStore, lead: SqlLeaderLease) -> None:
     set_writer(lead, "query_only = ON")
     batch = facts.new_jobs(3)
     assert "cannot be opened or written" in str(fault_of(store, lead, batch))
@@ -80,7 +81,7 @@ def test_a_database_that_cannot_be_written(store: SqlStore, lead: SqlLead) -> No
 
 
 def test_a_database_that_another_program_has_locked(
-    store: SqlStore, lead: SqlLead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, lead: SqlLeaderLease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_writer(lead, "busy_timeout = 20")
     other = sqlite3.connect(tmp_path / "bursar.db", isolation_level=None)
@@ -145,19 +146,23 @@ def test_damage_is_told_apart_from_a_full_disk(tmp_path: Path) -> None:
         open_store(path)
 
 
-def test_a_lock_file_that_somebody_deleted(store: SqlStore, lead: SqlLead, tmp_path: Path) -> None:
+def test_a_lock_file_that_somebody_deleted(
+    store: SqlStore, lead: SqlLeaderLease, tmp_path: Path
+) -> None:
     """Two hold a lock then; the epoch says which of them leads."""
     (tmp_path / "bursar.db.lead").unlink()
     other = open_store(tmp_path / "bursar.db")
     second = other.try_lead("there")
     assert second is not None and second.epoch == 2
-    with pytest.raises(StaleLead):
+    with pytest.raises(LeadershipLost):
         store.append(facts.new_jobs(1), lead)
     assert other.append(facts.new_jobs(1), second) == 11
     other.close()
 
 
-def test_exactly_one_connection_writes_and_checkpoints(store: SqlStore, lead: SqlLead) -> None:
+def test_exactly_one_connection_writes_and_checkpoints(
+    store: SqlStore, lead: SqlLeaderLease
+) -> None:
     with store.reading() as connection:
         settings = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from bursar.model.errors import EngineFault
-from bursar.ports import Batch, StaleLead
+from bursar.ports import Batch, LeadershipLost
 from bursar.store import open_store
 from bursar.store.integrity import integrity
 from bursar.store.rebuild import differences
@@ -93,7 +93,7 @@ def test_the_lead_is_lost_to_whoever_took_it(fresh_postgres: str) -> None:
     assert taken is not None and taken.epoch == 2
     with pytest.raises(EngineFault):
         store.append(facts.new_jobs(1), lead)
-    with pytest.raises(StaleLead):
+    with pytest.raises(LeadershipLost):
         store.append(facts.new_jobs(1), lead)
     assert other.append(Batch(events=facts.new_jobs(1).events), taken) == 1
     store.close()

@@ -20,12 +20,15 @@ ARROWS: dict[str, frozenset[str]] = {
     "catalog": frozenset({"model"}),
     "governance": frozenset({"model", "core"}),
     "ports": frozenset({"model"}),
+    "background": frozenset({"model"}),
+    "codec": frozenset({"model"}),
     "config": frozenset({"model", "core", "catalog", "accounting"}),
-    "control": SHELL | {"config"},
-    "simulate": SHELL,
+    "gc_tuning": frozenset(),
+    "control": SHELL | {"background", "codec", "config", "gc_tuning"},
+    "simulate": SHELL | {"codec", "gc_tuning"},
     "plan": SHELL | {"simulate"},
-    "engines": frozenset({"model", "ports"}),
-    "store": frozenset({"model", "ports"}),
+    "engines": frozenset({"model", "ports", "background"}),
+    "store": frozenset({"model", "ports", "codec"}),
     "clouds": frozenset({"model", "ports"}),
     "notify": frozenset({"model", "ports"}),
     "api": SHELL | {"config", "control"},
@@ -34,11 +37,21 @@ ARROWS: dict[str, frozenset[str]] = {
     "portal": frozenset({"model", "client"}),
     "sdk": frozenset(),
 }
+NOT_SHIPPED = frozenset({"benchmarks", "studies", "tests"})
+"""Folders beside the package that build on it."""
+
 MAY_IMPORT_ALL = frozenset({"wiring"})
-TESTING_MAY_NOT_IMPORT = frozenset({"cli", "wiring"})
 
 # Folders whose members do not know each other: one engine, or one cloud, per folder.
 STRANGERS = frozenset({"engines", "clouds"})
+
+# Packages and modules directly in core/, each of which imports only those before it.
+CORE_ROOMS: tuple[str, ...] = (
+    *("quota", "topology", "deadline", "nodes", "journal", "placement", "state"),
+    *("admission", "check", "fleet_change", "order_events"),
+    *("draft", "ordering", "reservation", "hold_reasons", "preemption", "spot"),
+    *("start_job", "cycle", "explain", "other_schedulers"),
+)
 
 PURE_MODULES = frozenset(
     {"__future__", "abc", "array", "bisect", "collections", "contextlib", "copy", "dataclasses"}
@@ -48,17 +61,9 @@ PURE_MODULES = frozenset(
 # (file, package or built-in) -> the measurement that argues for it. A decisions page says more.
 PURE_EXCEPTIONS: dict[tuple[str, str], str] = {
     (
-        "src/bursar/core/deadline/value_table.py",
+        "src/bursar/core/deadline/policy_solver.py",
         "numpy",
     ): "a table in 0.08 s instead of 2.5 s (0017)",
-    (
-        "src/bursar/model/made_often.py",
-        "exec",
-    ): "an event in 0.6 us instead of 0.9; dataclasses writes its own the same way (0026)",
-    **{
-        ("src/bursar/model/declared.py", package): "our own source, which no run changes (0026)"
-        for package in ("ast", "pathlib", "sys")
-    },
 }
 
 IMPURE_BUILTINS = frozenset({"__import__", "breakpoint", "eval", "exec", "input", "open"})
@@ -70,6 +75,9 @@ def imports_follow_the_arrows(source: Source) -> list[Finding]:
         return []
     findings = []
     for line, module in imported_modules(source):
+        if module.split(".")[0] in NOT_SHIPPED:
+            rule = f"the package must not import {module}, which is not in the wheel"
+            findings.append(source.finding(line, rule, "move what both need into the package"))
         if module.split(".")[0] != "bursar":
             continue
         problem = _against_the_arrows(source, module.split(".")[1:])
@@ -92,22 +100,40 @@ def _against_the_arrows(source: Source, target: list[str]) -> tuple[str, str] | 
         return None
     if not target_part or target_part == "__version__" or part in MAY_IMPORT_ALL:
         return None
-    if part == "testing":
-        allowed = target_part not in TESTING_MAY_NOT_IMPORT
-    elif part not in ARROWS:
+    if part not in ARROWS:
         return (
             f"the part '{part}' has no arrows yet",
             "add its row to ARROWS in tests/tidy/arrows.py and to ARCHITECTURE.md",
         )
-    else:
-        allowed = target_part in ARROWS[part]
-    if allowed:
+    if target_part in ARROWS[part]:
         return None
     may = ", ".join(sorted(ARROWS.get(part, ()))) or "nothing of ours"
     return (
         f"{part or 'the package root'} must not import {target_part}; it may import {may}",
         "move the code to the part that may, or pass the value in as an argument",
     )
+
+
+def core_rooms_import_one_way(source: Source) -> list[Finding]:
+    """Each package of the core imports only those before it in CORE_ROOMS."""
+    if source.part != "core":
+        return []
+    own = source.path.parts[3].removesuffix(".py")
+    if own == "__init__":
+        return []
+    if own not in CORE_ROOMS:
+        rule = f"core/{own} has no position in the import order of the core"
+        return [source.finding(1, rule, "add it to CORE_ROOMS in tests/tidy/arrows.py")]
+    allowed = CORE_ROOMS[: CORE_ROOMS.index(own) + 1]
+    findings = []
+    for line, module in imported_modules(source):
+        names = module.split(".")
+        if names[:2] != ["bursar", "core"] or len(names) < 3 or names[2] in allowed:
+            continue
+        rule = f"core/{own} must not import core/{names[2]}, which comes after it"
+        fix = "move the code to the later package, or pass the value in as an argument"
+        findings.append(source.finding(line, rule, fix))
+    return findings
 
 
 def pure_parts_stay_pure(source: Source) -> list[Finding]:
@@ -149,7 +175,8 @@ def imported_modules(source: Source) -> Iterator[tuple[int, str]]:
 
 def _names_from(node: ast.ImportFrom, module: str) -> Iterator[tuple[int, str]]:
     """A name taken from a folder may be a module of it; naming it whole catches both cases."""
-    folder_of_parts = module == "bursar" or module.removeprefix("bursar.") in STRANGERS
+    folder_of_parts = module in ("bursar", "bursar.core")
+    folder_of_parts = folder_of_parts or module.removeprefix("bursar.") in STRANGERS
     if folder_of_parts and module.startswith("bursar"):
         for alias in node.names:
             yield node.lineno, f"{module}.{alias.name}"

@@ -51,9 +51,8 @@ def no_swallowed_errors(source: Source) -> list[Finding]:
 
 
 def no_print_in_the_package(source: Source) -> list[Finding]:
-    """Only the command line and the simulator's reports write to the terminal."""
-    report = source.part == "simulate" and source.path.stem.startswith("report")
-    if not source.in_package or source.part == "cli" or report:
+    """Only the command line writes to the terminal."""
+    if not source.in_package or source.part == "cli":
         return []
     return [
         source.finding(node.lineno, "print() in the package", "return the text to the caller")
@@ -84,6 +83,18 @@ def no_stubs(source: Source) -> list[Finding]:
     ]
 
 
+def interrupted_children_heed_ctrl_c(source: Source) -> list[Finding]:
+    """Whoever runs the tests in the background has every child start with SIGINT ignored."""
+    if source.path.parts[0] != "tests" or "with_ctrl_c" in source.text:
+        return []
+    rule, fix = "a child may ignore SIGINT", "start it with preexec_fn=with_ctrl_c"
+    return [
+        source.finding(node.lineno, rule, fix)
+        for node in source.nodes
+        if isinstance(node, ast.Attribute) and node.attr == "SIGINT"
+    ]
+
+
 def no_async_outside_api(source: Source) -> list[Finding]:
     """Synchronous code everywhere but in api/, so that nothing is written twice."""
     if not source.in_package or source.part == "api":
@@ -97,7 +108,7 @@ def no_async_outside_api(source: Source) -> list[Finding]:
 
 def no_commented_out_code(source: Source) -> list[Finding]:
     """History keeps old code; a comment states an invariant or a reason."""
-    if source.tree is None:
+    if source.tree is None or not any(map(_is_code, _marked_lines(source.text))):
         return []
     fix = "delete it; write an equation with == or in words"
     return [
@@ -140,6 +151,13 @@ def _does_nothing(statement: ast.stmt) -> bool:
     if isinstance(statement.value, ast.Call):
         return bool(LOGS & {name.lstrip("_") for name in _identifiers(statement.value.func)})
     return isinstance(statement.value, ast.Constant)
+
+
+def _marked_lines(text: str) -> Iterator[str]:
+    """Lines that begin like a comment: few, where a tokenizer would look at every word."""
+    for line in map(str.lstrip, text.splitlines()):
+        if line.startswith("#"):
+            yield line.lstrip("#").strip()
 
 
 def _own_line_comments(text: str) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ import re
 from tests.tidy.source import Finding, Source
 
 README_FROM_MODULES = 3
+MOST_MODULES = 15
 
 MACHINE_PATH = re.compile(r"(?<![\w.~$}-])/(?:work|root|home)/")
 MIRROR = re.compile(
@@ -19,7 +20,7 @@ MIRROR = re.compile(
 
 def packages_introduce_themselves(source: Source) -> list[Finding]:
     """Each folder of the package says what it is for, in a docstring and, once it grows, a page."""
-    if not source.in_package:
+    if not source.has_readme_rules:
         return []
     folder = (source.root / source.path).parent
     modules = sorted(file.name for file in folder.glob("*.py"))
@@ -37,6 +38,37 @@ def packages_introduce_themselves(source: Source) -> list[Finding]:
             fix = "add one that opens with its words and its flow"
             findings.append(source.finding(1, rule, fix))
     return findings
+
+
+def packages_are_small(source: Source) -> list[Finding]:
+    """A folder holds at most fifteen modules: about what a reader keeps in mind."""
+    if not source.has_readme_rules or source.path.name != "__init__.py":
+        return []
+    modules = _modules_beside(source)
+    if len(modules) <= MOST_MODULES:
+        return []
+    rule = f"the folder has {len(modules)} modules, more than {MOST_MODULES}"
+    return [source.finding(1, rule, "make two packages of it, or merge modules of one idea")]
+
+
+def readmes_name_every_module(source: Source) -> list[Finding]:
+    """A README that leaves a module out sends the reader looking."""
+    if not source.has_readme_rules or source.path.name != "__init__.py":
+        return []
+    readme = (source.root / source.path).parent / "README.md"
+    if not readme.exists():
+        return []
+    text = readme.read_text(encoding="utf-8")
+    missing = [name for name in _modules_beside(source) if f"`{name}`" not in text]
+    if not missing:
+        return []
+    rule = f"README.md does not name {', '.join(missing)}"
+    return [source.finding(1, rule, "add one line for each to its table of modules")]
+
+
+def _modules_beside(source: Source) -> list[str]:
+    folder = (source.root / source.path).parent
+    return sorted(file.stem for file in folder.glob("*.py") if file.name != "__init__.py")
 
 
 def no_machine_paths(source: Source) -> list[Finding]:

@@ -11,6 +11,12 @@ from tests.tidy.source import Finding, Source
 FUNCTION_LINES = 60
 FILE_LINES = 500
 TEST_FILE_LINES = 600
+# One idea that needs more lines than others. docs/decisions/0027-rooms.md argues for each.
+LONGER_FILES = {
+    "src/bursar/config/job/job_keys.py": 540,
+    "src/bursar/core/state/fleet_state.py": 560,
+    "src/bursar/engines/slurm/driven/engine.py": 540,
+}
 PARAMETERS = 5
 
 BANNED_WORDS = frozenset(
@@ -39,6 +45,7 @@ def files_are_short(source: Source) -> list[Finding]:
     if source.path.suffix != ".py":
         return []
     limit = TEST_FILE_LINES if source.path.parts[0] == "tests" else FILE_LINES
+    limit = LONGER_FILES.get(source.path.as_posix(), limit)
     length = len(source.text.splitlines())
     if length <= limit:
         return []
@@ -47,15 +54,9 @@ def files_are_short(source: Source) -> list[Finding]:
 
 
 def parameters_are_few(source: Source) -> list[Finding]:
-    """Five parameters, keyword-only ones included; self and cls are free.
-
-    A dataclass may have any number of fields, and so may the ``__init__`` that it writes out itself.
-    """
+    """Five parameters, keyword-only ones included; self and cls are free."""
     findings = []
-    written_out = _written_out(source)
     for function, in_class in _functions(source):
-        if function in written_out:
-            continue
         count = _parameter_count(function, in_class)
         if count > PARAMETERS:
             rule = f"{function.name}() takes {count} parameters, more than {PARAMETERS}"
@@ -95,34 +96,6 @@ def _parameter_count(function: Function, in_class: bool) -> int:
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
     )
     return count - 1 if in_class and not static else count
-
-
-def _written_out(source: Source) -> set[Function]:
-    """Every ``__init__`` that takes the fields of its dataclass by their names, and nothing else."""
-    found: set[Function] = set()
-    for one in source.nodes:
-        if not isinstance(one, ast.ClassDef) or not any(map(_leaves_init_out, one.decorator_list)):
-            continue
-        fields = [
-            part.target.id
-            for part in one.body
-            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
-        ]
-        for part in one.body:
-            if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-                keywords = [argument.arg for argument in part.args.kwonlyargs]
-                if keywords == fields and _parameter_count(part, True) == len(fields):
-                    found.add(part)
-    return found
-
-
-def _leaves_init_out(decorator: ast.expr) -> bool:
-    """Whether this is ``@dataclass(..., init=False)``."""
-    return (
-        isinstance(decorator, ast.Call)
-        and ast.unparse(decorator.func) == "dataclass"
-        and any(ast.unparse(said) == "init=False" for said in decorator.keywords)
-    )
 
 
 def _banned_word(name: str) -> str | None:

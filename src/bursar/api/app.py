@@ -17,29 +17,30 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from bursar.api.body import Disconnected
-from bursar.api.call import Call, Desk, Settings, answer
-from bursar.api.event_hub import EventHub
-from bursar.api.gate import (
+from bursar.api.http.authentication import (
+    AnonymousLimit,
     Authenticator,
     HostList,
-    StrangerLimit,
     bad_token,
     read_headers,
     token_text,
     too_many_bad_tokens,
 )
+from bursar.api.http.body import Disconnected
+from bursar.api.http.errors import engine_fault, internal_error, not_leader, user_error
+from bursar.api.http.request import ApiSettings, AppContext, RequestContext, answer
+from bursar.api.http.route import Open, Reply, Route, RouteTable
 from bursar.api.openapi import OPENAPI_PATH, openapi
-from bursar.api.problems import engine_fault, internal_error, not_leader, user_error
-from bursar.api.route import Open, Reply, Route, RouteTable
 from bursar.api.routes import ROUTES, job_document_schema
-from bursar.api.wire import REQUEST_ID_HEADER
-from bursar.control.access import denied, may
-from bursar.control.plane import THE_OPERATOR, ControlPlane
-from bursar.control.submission import NotLeader
-from bursar.control.token_book import TokenBook
+from bursar.api.streams.event_hub import EventHub
+from bursar.api.wire.jobs import REQUEST_ID_HEADER
+from bursar.control.access.permissions import denied, may
+from bursar.control.access.token_cache import TokenCache
+from bursar.control.control_plane import ControlPlane
+from bursar.control.requests.submission import NotLeader
+from bursar.control.requests.token_requests import NoteAudit, PutTokens
 from bursar.model.errors import EngineFault, UserError
-from bursar.model.identity import Identity, Permission
+from bursar.model.tenants.identity import Identity, Permission
 from bursar.ports import AuditEntry, Clock
 
 LOG = logging.getLogger("bursar.api")
@@ -63,20 +64,20 @@ class App:
     def __init__(
         self,
         plane: ControlPlane,
-        settings: Settings,
+        settings: ApiSettings,
         clock: Clock,
         routes: Sequence[Route] = ROUTES,
     ) -> None:
         self._table = RouteTable((*routes, self._describing_route()))
         self._openapi = openapi(self._table.routes, job_document_schema())
         self._hosts = HostList(settings.allowed_hosts)
-        self._bad_tokens = StrangerLimit()
-        self._strangers = StrangerLimit()
+        self._bad_tokens = AnonymousLimit()
+        self._strangers = AnonymousLimit()
         self._threads = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="bursar-read")
-        self.desk = Desk(
+        self.desk = AppContext(
             plane=plane,
             settings=settings,
-            book=TokenBook(plane.reader.tokens, clock),
+            book=TokenCache(plane.reader.tokens, clock),
             clock=clock,
             readers=self._threads,
         )
@@ -90,7 +91,7 @@ class App:
         return self._table.routes
 
     def _describing_route(self) -> Route:
-        async def describe(_call: Call) -> Response:
+        async def describe(_call: RequestContext) -> Response:
             return answer(self._openapi)
 
         return Route(
@@ -138,7 +139,7 @@ class App:
             if self.desk.plane.is_leader:
                 used = self.desk.book.take_uses()
                 if used:
-                    self.desk.plane.put_tokens(THE_OPERATOR, used)
+                    self.desk.plane.send(PutTokens(tokens=used))
 
     # -- one request -----------------------------------------------------------------------------
 
@@ -170,13 +171,13 @@ class App:
             await failed(scope, receive, send_with_headers)
 
     async def _answer(self, scope: Scope, receive: Receive, request_id: str) -> Response:
-        call: Call | None = None
+        call: RequestContext | None = None
         try:
             headers = read_headers(scope["headers"])
             method: str = scope["method"]
             self._hosts.check(headers, method)
             route, path = self._table.find(method, scope["path"])
-            call = Call(
+            call = RequestContext(
                 desk=self.desk,
                 route=route,
                 identity=None,
@@ -200,7 +201,7 @@ class App:
             call.note("done")
         return response
 
-    def _note_refusal(self, error: UserError, call: Call | None, scope: Scope) -> None:
+    def _note_refusal(self, error: UserError, call: RequestContext | None, scope: Scope) -> None:
         """A refusal for want of a right is written to the audit log; a mistake is not.
 
         Of strangers only so many are, or they could fill the log.
@@ -209,19 +210,18 @@ class App:
         if call is not None and error.code in _DENIED:
             call.note("denied", detail)
         elif error.code in _NOBODY and not self._strangers.is_over(_address_of(scope)):
-            self.desk.plane.note(
-                AuditEntry(
-                    at_ms=self.desk.clock.now_ms(),
-                    user="",
-                    token_id="",
-                    action=f"{scope['method']} {scope['path']}"[:200],
-                    subject=_address_of(scope),
-                    outcome="denied",
-                    detail=detail[:500],
-                )
+            entry = AuditEntry(
+                at_ms=self.desk.clock.now_ms(),
+                user="",
+                token_id="",
+                action=f"{scope['method']} {scope['path']}"[:200],
+                subject=_address_of(scope),
+                outcome="denied",
+                detail=detail[:500],
             )
+            self.desk.plane.send(NoteAudit(entry=entry))
 
-    async def _let_in(self, call: Call, scope: Scope) -> None:
+    async def _let_in(self, call: RequestContext, scope: Scope) -> None:
         """Who it is, and whether he may. Nothing of the request is looked at before."""
         needs = call.route.needs
         if needs is Open.TO_ALL:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from bursar import __version__
-from bursar.api import wire, wire_cost
-from bursar.api.problems import CODES
-from bursar.api.route import Open, Parameter, Reply, Route
-from bursar.api.schemas import components, reference
+from bursar.api import wire
+from bursar.api.http.errors import CODES
+from bursar.api.http.route import Open, Parameter, Reply, Route
+from bursar.api.wire.schemas import components, reference
 
 OPENAPI_PATH = "/v1/openapi.json"
 PATH_SCHEMAS: dict[str, dict[str, Any]] = {
@@ -27,7 +27,12 @@ def openapi(routes: Sequence[Route], job_document: dict[str, Any]) -> dict[str, 
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     kinds = {reply.kind for route in routes for reply in route.replies.values() if reply.kind}
-    kinds |= {wire.Problem, wire.FleetFiles, wire.TokenRequest, wire_cost.BillRequest}
+    kinds |= {
+        wire.ProblemView,
+        wire.FleetFiles,
+        wire.TokenRequest,
+        wire.BillRequest,
+    }
     schemas = components(tuple(sorted(kinds, key=lambda kind: str(kind.__name__))))
     return {
         "openapi": "3.1.0",
@@ -137,5 +142,5 @@ def _problem(status: int) -> dict[str, Any]:
     codes = sorted(code for code, kind in CODES.items() if kind.status == status)
     return {
         "description": f"Codes: {', '.join(codes)}.",
-        "content": {wire.PROBLEM: {"schema": reference(wire.Problem)}},
+        "content": {wire.PROBLEM: {"schema": reference(wire.ProblemView)}},
     }

@@ -5,30 +5,25 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from bursar.api import wire, wire_fleet
-from bursar.api.endpoints import (
+from bursar.api import wire
+from bursar.api.endpoints.fleet import findings, fleet, interrupt, tenants
+from bursar.api.endpoints.jobs import (
     bundles,
     events,
-    fleet,
-    interruption_stories,
-    interruptions,
+    interruption_report,
     jobs,
     logs,
-    metrics,
-    operate,
-    rules,
-    submissions,
-    tenants,
-    tokens,
-    waiting,
+    queue,
+    submit,
 )
-from bursar.api.metrics import MEDIA_TYPE
-from bursar.api.route import Body, Open, Parameter, Reply, Route
-from bursar.api.routes_cost import COST
-from bursar.api.schemas import reference
-from bursar.config.job_schema import job_schema
-from bursar.model.identity import Permission
-from bursar.model.job import JobState
+from bursar.api.endpoints.money.routes import COST
+from bursar.api.endpoints.operations import metrics, operations, tokens
+from bursar.api.endpoints.operations.prometheus import MEDIA_TYPE
+from bursar.api.http.route import Body, Open, Parameter, Reply, Route
+from bursar.api.wire.schemas import reference
+from bursar.config.job.job_schema import job_schema
+from bursar.model.jobs.job import JobState
+from bursar.model.tenants.identity import Permission
 
 KIB, MIB = 2**10, 2**20
 
@@ -68,7 +63,7 @@ BULK = {
         "jobs": {
             "type": "array",
             "minItems": 1,
-            "maxItems": submissions.MOST_AT_ONCE,
+            "maxItems": submit.MOST_AT_ONCE,
             "items": {"$ref": "#/components/schemas/JobDocument"},
         }
     },
@@ -82,7 +77,7 @@ PUBLIC = (
         method="GET",
         path="/healthz",
         needs=Open.TO_ALL,
-        endpoint=operate.alive,
+        endpoint=operations.alive,
         about="Whether the process answers, and whether it leads.",
         replies={200: Reply(about="It answers.", kind=wire.Alive)},
     ),
@@ -90,7 +85,7 @@ PUBLIC = (
         method="GET",
         path="/v1/schema/job.json",
         needs=Open.TO_ALL,
-        endpoint=operate.job_schema_file,
+        endpoint=operations.job_schema_file,
         about="The JSON Schema of a job file.",
         replies={200: Reply(about="The schema.")},
     ),
@@ -98,7 +93,7 @@ PUBLIC = (
         method="GET",
         path="/v1/schema/fleet.json",
         needs=Open.TO_ALL,
-        endpoint=operate.fleet_schema_file,
+        endpoint=operations.fleet_schema_file,
         about="The JSON Schema of a fleet file.",
         replies={200: Reply(about="The schema.")},
     ),
@@ -109,9 +104,9 @@ JOBS = (
         method="POST",
         path="/v1/jobs",
         needs=Permission.WRITE_JOBS,
-        endpoint=submissions.submit,
+        endpoint=submit.submit,
         about="Submit a job, as JSON or YAML. The answer comes when the job is durable.",
-        replies={201: Reply(about="The job was taken.", kind=wire.Submitted)},
+        replies={201: Reply(about="The job was taken.", kind=wire.SubmittedView)},
         problems=(409,),
         body=_job_body(MIB),
         headers=(IDEMPOTENCY,),
@@ -121,7 +116,7 @@ JOBS = (
         method="POST",
         path="/v1/jobs:bulk",
         needs=Permission.WRITE_JOBS,
-        endpoint=submissions.submit_many,
+        endpoint=submit.submit_many,
         about="Submit up to 1,000 jobs: all are taken, or none.",
         replies={201: Reply(about="All were taken.", kind=wire.BulkSubmitted)},
         problems=(409,),
@@ -169,15 +164,15 @@ JOBS = (
         needs=Permission.READ_JOBS,
         endpoint=jobs.why,
         about="Why it does not run, when it will, and what would start it now.",
-        replies={200: Reply(about="The explanation.", kind=wire.Explanation)},
+        replies={200: Reply(about="The explanation.", kind=wire.ExplanationView)},
     ),
     Route(
         method="GET",
         path="/v1/jobs/{job_id}/interruptions",
         needs=Permission.READ_JOBS,
-        endpoint=interruption_stories.why_preempted,
+        endpoint=interruption_report.why_preempted,
         about="What interrupted a job, what that cost, and what would help.",
-        replies={200: Reply(about="The story.", kind=wire.InterruptionStory)},
+        replies={200: Reply(about="The story.", kind=wire.InterruptionReportView)},
         problems=(404,),
     ),
     Route(
@@ -210,7 +205,7 @@ JOBS = (
         needs=Permission.WRITE_JOBS,
         endpoint=jobs.cancel,
         about="End it. Its own user may, and whoever leads.",
-        replies={200: Reply(about="The job as it is now.", kind=wire.Job)},
+        replies={200: Reply(about="The job as it is now.", kind=wire.JobView)},
         writes=True,
         is_audited=True,
     ),
@@ -218,9 +213,9 @@ JOBS = (
         method="POST",
         path="/v1/jobs/{job_id}:retry",
         needs=Permission.WRITE_JOBS,
-        endpoint=submissions.retry,
+        endpoint=submit.retry,
         about="Submit a job that is over again, under a new id.",
-        replies={201: Reply(about="The new job was taken.", kind=wire.Submitted)},
+        replies={201: Reply(about="The new job was taken.", kind=wire.SubmittedView)},
         problems=(409,),
         headers=(IDEMPOTENCY,),
         writes=True,
@@ -230,7 +225,7 @@ JOBS = (
         method="POST",
         path="/v1/plan",
         needs=Permission.WRITE_JOBS,
-        endpoint=waiting.plan,
+        endpoint=queue.plan,
         about="What would become of a job: feasibility, place, start, cost. Nothing is submitted.",
         replies={200: Reply(about="The plan.", kind=wire.Plan)},
         body=_job_body(MIB),
@@ -239,7 +234,7 @@ JOBS = (
         method="GET",
         path="/v1/queue",
         needs=Permission.READ_JOBS,
-        endpoint=waiting.list_waiting,
+        endpoint=queue.list_waiting,
         about="Waiting jobs in the order in which they come, with why and where each stands.",
         replies={200: Reply(about="A page of waiting jobs.", kind=wire.WaitingPage)},
         query=(LIMIT, CURSOR),
@@ -288,7 +283,7 @@ FLEET = (
         needs=Permission.READ_FLEET,
         endpoint=fleet.get_fleet,
         about="Pools, nodes and GPUs, and who holds them.",
-        replies={200: Reply(about="The fleet.", kind=wire.Fleet)},
+        replies={200: Reply(about="The fleet.", kind=wire.FleetView)},
         query=(Parameter(name="pool", about="Only this pool."),),
     ),
     Route(
@@ -323,7 +318,7 @@ FLEET = (
         method="GET",
         path="/v1/rules",
         needs=Permission.READ_TENANTS,
-        endpoint=rules.list_findings,
+        endpoint=findings.list_findings,
         about="What the house rules have to say about the fleet and its jobs as they are.",
         replies={200: Reply(about="One row for each finding.", kind=wire.FindingPage)},
     ),
@@ -398,7 +393,7 @@ OPERATION = (
         method="GET",
         path="/v1/health",
         needs=Permission.OPERATE,
-        endpoint=operate.health,
+        endpoint=operations.health,
         about="How the control plane is doing, in numbers.",
         replies={200: Reply(about="The numbers.")},
     ),
@@ -406,7 +401,7 @@ OPERATION = (
         method="GET",
         path="/v1/audit",
         needs=Permission.OPERATE,
-        endpoint=operate.audit,
+        endpoint=operations.audit,
         about="Who did or tried what, newest first.",
         replies={200: Reply(about="A page of entries.", kind=wire.AuditPage)},
         query=(LIMIT, CURSOR),
@@ -415,18 +410,18 @@ OPERATION = (
         method="POST",
         path="/v1/jobs/{job_id}:interrupt",
         needs=Permission.OPERATE,
-        endpoint=interruptions.interrupt,
+        endpoint=interrupt.interrupt,
         about="Take a running job's virtual node away, announced or not, to see what becomes of the job.",
-        replies={200: Reply(about="The node, and when it goes.", kind=wire_fleet.Interrupted)},
+        replies={200: Reply(about="The node, and when it goes.", kind=wire.InterruptedView)},
         problems=(409,),
-        body=_json_body(reference(wire_fleet.InterruptionRequest), 4 * KIB),
+        body=_json_body(reference(wire.InterruptionRequest), 4 * KIB),
         writes=True,
     ),
     Route(
         method="POST",
         path="/v1/nodes/{node}:drain",
         needs=Permission.OPERATE,
-        endpoint=operate.drain,
+        endpoint=operations.drain,
         about="Let nothing new start on a node.",
         replies={200: Reply(about="Done.", kind=wire.NodeChanged)},
         writes=True,
@@ -435,7 +430,7 @@ OPERATION = (
         method="POST",
         path="/v1/nodes/{node}:restore",
         needs=Permission.OPERATE,
-        endpoint=operate.restore,
+        endpoint=operations.restore,
         about="Let a node take jobs again.",
         replies={200: Reply(about="Done.", kind=wire.NodeChanged)},
         writes=True,

@@ -20,10 +20,10 @@ import uvicorn
 import uvloop
 
 from bursar.api.app import App
-from bursar.api.call import Settings
-from bursar.api.gate import check_bind, is_loopback
-from bursar.control.plane import ControlPlane
-from bursar.control.steady_clock import SteadyClock
+from bursar.api.http.authentication import check_bind, is_loopback
+from bursar.api.http.request import ApiSettings
+from bursar.control.control_plane import ControlPlane
+from bursar.control.monotonic_clock import MonotonicClock
 from bursar.model.errors import UserError
 
 SERVER_FILE: Final = "server.json"
@@ -86,12 +86,12 @@ def serve(plane: ControlPlane, options: ServeOptions, taken: socket.socket | Non
     names = options.allowed_hosts
     if not is_loopback(options.host):
         names = (*names, options.host)
-    settings = Settings(
+    settings = ApiSettings(
         state_folder=options.state_folder,
         allowed_hosts=names,
         max_bundle_bytes=options.max_bundle_bytes,
     )
-    app = App(plane, settings, SteadyClock())
+    app = App(plane, settings, MonotonicClock())
     address = address_of(listening)
     server_file = options.state_folder / SERVER_FILE
     if plane.is_leader or not server_file.exists():

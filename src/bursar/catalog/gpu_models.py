@@ -7,11 +7,11 @@ differently; every spelling we have met is an alias, so that one GPU never count
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
-from bursar.catalog.mig import mig_geometry
+from bursar.catalog.mig_geometries import mig_geometry
 from bursar.model.errors import UserError
-from bursar.model.gpu import GpuModel
+from bursar.model.fleet.gpu import GpuModel
+from bursar.model.suggestion import close_names
 from bursar.model.units import MILLI
 
 A100_DECI_TFLOPS = 3120
@@ -127,12 +127,12 @@ def plain_spelling(name: str) -> str:
 
 
 def _unknown_model(name: str, wanted: str) -> UserError:
-    close = get_close_matches(wanted, sorted(_BY_ALIAS), n=3)
+    close = close_names(wanted, sorted(_BY_ALIAS), 3)
     meant = sorted({_BY_ALIAS[spelling].name for spelling in close})
     if meant:
-        fix = f"did you mean {' or '.join(repr(one) for one in meant)}?"
+        fix = f"Did you mean {' or '.join(repr(one) for one in meant)}?"
     else:
-        fix = f"write one of {', '.join(model.name for model in GPU_MODELS)}."
+        fix = f"Write one of {', '.join(model.name for model in GPU_MODELS)}."
     return UserError(
         f"{name!r} is not a GPU model we know.",
         fix=fix,

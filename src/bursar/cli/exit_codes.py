@@ -27,7 +27,7 @@ BY_KIND: Final = {
     "BadBundle": WRONG_USAGE,
     "NotFound": NOT_FOUND,
     "Denied": DENIED,
-    "OverQuota": OVER_QUOTA,
+    "QuotaError": OVER_QUOTA,
     "Infeasible": INFEASIBLE,
     "Unreachable": UNREACHABLE,
     "TimedOut": TIMED_OUT,

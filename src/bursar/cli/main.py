@@ -11,39 +11,15 @@ import sys
 from collections.abc import Callable, Sequence
 
 from bursar import __version__
-from bursar.cli import (
-    cancel,
-    chaos,
-    compare,
-    completion,
-    cost,
-    doctor,
-    fleet,
-    gpus,
-    logs,
-    notify,
-    plan,
-    queue,
-    render,
-    rules,
-    shares,
-    simulate,
-    slurm,
-    status,
-    submit,
-    tenant,
-    token,
-    top,
-    trace,
-    up,
-    whatif,
-    why,
-    why_preempted,
-)
-from bursar.cli.colours import paint
-from bursar.cli.complaints import complain
+from bursar.cli.arguments import Parser, Subparsers, new_parser
+from bursar.cli.commands.fleet import fleet, gpus, render, rules, slurm, tenant, top
+from bursar.cli.commands.jobs import cancel, logs, plan, queue, status, submit, why, why_preempted
+from bursar.cli.commands.money import cost, shares
+from bursar.cli.commands.operations import chaos, completion, doctor, notify, token, up
+from bursar.cli.commands.simulation import compare, simulate, trace, whatif
 from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE, exit_code_of
-from bursar.cli.parsers import Parser, Subparsers, new_parser
+from bursar.cli.terminal.colours import paint
+from bursar.cli.terminal.messages import print_error
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 
 DEMO_SEED = 7
@@ -58,13 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        complain(error.problem, error.fix)
+        print_error(error.problem, error.fix)
         return exit_code_of(error)
     except EngineFault as fault:
-        complain(f"{fault}", f"Try again in {fault.retry_after_seconds:g} s.")
+        print_error(f"{fault}", f"Try again in {fault.retry_after_seconds:g} s.")
         return FAILED
     except BrokenInvariant as broken:
-        complain(f"Bursar itself is at fault: {broken}", "Report this, with what you typed.")
+        print_error(f"Bursar itself is at fault: {broken}", "Report this, with what you typed.")
         return FAILED
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain again when it closes stdout.
@@ -80,14 +56,14 @@ def run(arguments: list[str]) -> int:
     parser = build_parser()
     named = next((word for word in arguments if not word.startswith("-")), None)
     if named is not None and named not in COMMANDS:
-        complain(f"'{named}' is not a command of bursar.", suggestion(named))
+        print_error(f"'{named}' is not a command of bursar.", suggestion(named))
         return WRONG_USAGE
     parsed, unknown = parser.parse_known_args(arguments)
     if words and not getattr(parsed, "takes_words", False):
         unknown = unknown or ["--"]
     if unknown:
         of = f"bursar {parsed.command}" if parsed.command else "bursar"
-        complain(f"'{unknown[0]}' means nothing to {of}.", f"'{of} --help' lists what it takes.")
+        print_error(f"'{unknown[0]}' means nothing to {of}.", f"'{of} --help' lists what it takes.")
         return WRONG_USAGE
     if parsed.command is None:
         parser.print_help()
@@ -106,10 +82,10 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def demo(parsed: argparse.Namespace) -> int:
     """Print the demonstration, in colour when people watch."""
-    from bursar import wiring
+    from bursar.wiring import simulation
 
     coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    for line in wiring.demo(seed=parsed.seed, verbose=parsed.verbose):
+    for line in simulation.demo(seed=parsed.seed, verbose=parsed.verbose):
         print(paint(line.text, line.tone) if coloured else line.text)
     return OK
 
@@ -212,11 +188,10 @@ def _add_demo(commands: Subparsers) -> None:
 
 def suggestion(named: str) -> str:
     """The command that was probably meant, and all there are."""
-    from difflib import get_close_matches
+    from bursar.model.suggestion import did_you_mean
 
-    close = get_close_matches(named, sorted(COMMANDS), n=1)
-    meant = f"did you mean '{close[0]}'? " if close else ""
-    return f"{meant}The commands are: {', '.join(sorted(COMMANDS))}."
+    names = sorted(COMMANDS)
+    return f"{did_you_mean(named, names)} The commands are: {', '.join(names)}.".lstrip()
 
 
 if __name__ == "__main__":

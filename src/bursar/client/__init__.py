@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bursar.api import wire, wire_cost
+from bursar.api import wire
 from bursar.client.client import Client
 from bursar.client.job import Job
 
-__all__ = ["Client", "Job", "submit", "wire", "wire_cost"]
+__all__ = ["Client", "Job", "submit", "wire"]
 
 
 def submit(what: object, /, *args: object, **kwargs: object) -> Job:

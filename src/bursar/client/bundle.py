@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bursar.client.errors import BadBundle
-from bursar.client.ignore import Ignored, read_ignored
+from bursar.client.ignore_rules import Ignored, read_ignored
 
 MOST_BYTES: Final = 100 * 1024 * 1024
 MOST_FILES: Final = 10_000

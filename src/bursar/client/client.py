@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 
-from bursar.api import wire, wire_fleet
+from bursar.api import wire
 from bursar.client.address import find_address, find_token
-from bursar.client.connection import Answer, Connection, Request
+from bursar.client.connection import Connection, HttpRequest, HttpResponse
 from bursar.client.costs import Costs
 from bursar.client.document import SENT, Document, changes_for, naming, read_document
 from bursar.client.errors import Refused, Unreachable, refusal
 from bursar.client.job import Job
-from bursar.client.stream import ServerEvent, read_events
+from bursar.client.server_sent_events import ServerEvent, read_events
 
 if TYPE_CHECKING:
     from bursar.client.bundle import Bundle
@@ -119,7 +119,7 @@ class Client:
         }
         with naming(document):
             told = self._send("POST", "/v1/jobs", document.text.encode(), headers)
-        made = cast(wire.Submitted, told)
+        made = cast(wire.SubmittedView, told)
         job = Job(self, made["id"], tuple(made["ids"]))
         job.findings = tuple(made.get("findings", ()))
         return job
@@ -145,25 +145,25 @@ class Client:
     def show(self, job_id: str) -> wire.JobDetail:
         return cast(wire.JobDetail, self._get(_job(job_id)))
 
-    def jobs(self, *, limit: int | None = None, **chosen: Chosen) -> Iterator[wire.Job]:
+    def jobs(self, *, limit: int | None = None, **chosen: Chosen) -> Iterator[wire.JobView]:
         """Jobs, newest first: ``state``, ``queue``, ``owner``, ``name`` and ``label`` choose.
 
         Several states or queues are given as a list.
         """
-        return cast(Iterator[wire.Job], self._pages("/v1/jobs", limit, chosen))
+        return cast(Iterator[wire.JobView], self._pages("/v1/jobs", limit, chosen))
 
     def queue(self, *, limit: int | None = None) -> Iterator[wire.Waiting]:
         """Waiting jobs in the order in which they come."""
         return cast(Iterator[wire.Waiting], self._pages("/v1/queue", limit, {}))
 
-    def why(self, job_id: str) -> wire.Explanation:
-        return cast(wire.Explanation, self._get(f"{_job(job_id)}/why"))
+    def why(self, job_id: str) -> wire.ExplanationView:
+        return cast(wire.ExplanationView, self._get(f"{_job(job_id)}/why"))
 
-    def why_preempted(self, job_id: str) -> wire.InterruptionStory:
+    def why_preempted(self, job_id: str) -> wire.InterruptionReportView:
         """What interrupted a job, what that cost, and what would help."""
-        return cast(wire.InterruptionStory, self._get(f"{_job(job_id)}/interruptions"))
+        return cast(wire.InterruptionReportView, self._get(f"{_job(job_id)}/interruptions"))
 
-    def events_of(self, job_id: str) -> list[wire.JobEvent]:
+    def events_of(self, job_id: str) -> list[wire.JobEventView]:
         return cast(wire.JobEvents, self._get(f"{_job(job_id)}/events"))["items"]
 
     def log_text(self, job_id: str, **chosen: str | int) -> str:
@@ -182,19 +182,19 @@ class Client:
         """Changes of the states of jobs, as they happen."""
         return self._follow("/v1/events", over=lambda _event: False)
 
-    def cancel(self, job_id: str) -> wire.Job:
-        return cast(wire.Job, self._post(f"{_job(job_id)}:cancel"))
+    def cancel(self, job_id: str) -> wire.JobView:
+        return cast(wire.JobView, self._post(f"{_job(job_id)}:cancel"))
 
     def retry(self, job_id: str) -> Job:
         """The same once more, as a new job."""
         headers = {wire.IDEMPOTENCY_HEADER: _new_key()}
-        made = cast(wire.Submitted, self._post(f"{_job(job_id)}:retry", None, headers))
+        made = cast(wire.SubmittedView, self._post(f"{_job(job_id)}:retry", None, headers))
         return Job(self, made["id"], tuple(made["ids"]))
 
     # -- fleet and tenants -------------------------------------------------------------------------
 
-    def fleet(self) -> wire.Fleet:
-        return cast(wire.Fleet, self._get("/v1/fleet"))
+    def fleet(self) -> wire.FleetView:
+        return cast(wire.FleetView, self._get("/v1/fleet"))
 
     def quota(self) -> list[wire.QuotaRow]:
         return cast(wire.QuotaPage, self._get("/v1/quota"))["items"]
@@ -274,11 +274,11 @@ class Client:
 
     def interrupt(
         self, job_id: str, *, notice_seconds: int = 30, absence_seconds: int = 60
-    ) -> wire_fleet.Interrupted:
+    ) -> wire.InterruptedView:
         """Take a running job's virtual node away; without a notice it is killed at once."""
         body = {"notice_seconds": notice_seconds, "absence_seconds": absence_seconds}
         path = f"{_job(job_id)}:interrupt"
-        return cast(wire_fleet.Interrupted, self._post(path, body, repeatable=False))
+        return cast(wire.InterruptedView, self._post(path, body, repeatable=False))
 
     def openapi(self) -> dict[str, Any]:
         return cast(dict[str, Any], self._get("/v1/openapi.json"))
@@ -359,8 +359,8 @@ class Client:
         headers: Mapping[str, str] | None = None,
         *,
         repeatable: bool = True,
-    ) -> Answer:
-        request = Request(
+    ) -> HttpResponse:
+        request = HttpRequest(
             method=method, path=path, body=body, headers=headers or {}, repeatable=repeatable
         )
         return self._connection.ask(request)
@@ -392,7 +392,7 @@ class Client:
             headers = {"Accept": wire.EVENT_STREAM}
             if last_id:
                 headers[wire.LAST_EVENT_HEADER] = last_id
-            request = Request(
+            request = HttpRequest(
                 method="GET", path=path, headers=headers, timeout_seconds=QUIET_SECONDS
             )
             try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from bursar import __version__
-from bursar.api.wire import JSON, PROBLEM, REQUEST_ID_HEADER
+from bursar.api.wire.jobs import JSON, PROBLEM, REQUEST_ID_HEADER
 from bursar.client.address import Address, read_address
 from bursar.client.errors import Invalid, Refused, ServerFailed, TimedOut, Unreachable, refusal
 
@@ -31,7 +31,7 @@ UNAVAILABLE: Final = 503
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """One question to the server. ``repeatable`` says that asking twice is the same as once."""
 
     method: str
@@ -43,7 +43,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """What came back, whole."""
 
     status: int
@@ -81,7 +81,7 @@ class Connection:
         self._token = token
         self._sleep: Callable[[float], None] = time.sleep
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: HttpRequest) -> HttpResponse:
         """Send, read all of the answer, and raise what the server refuses."""
         import http.client
 
@@ -91,9 +91,9 @@ class Connection:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._unreachable(error) from error
-        return Answer(status=response.status, headers=_headers(response), body=body)
+        return HttpResponse(status=response.status, headers=_headers(response), body=body)
 
-    def stream(self, request: Request) -> Iterator[bytes]:
+    def stream(self, request: HttpRequest) -> Iterator[bytes]:
         """The lines of an answer that goes on and on. Ends when the server ends it.
 
         It has a connection of its own, so that other questions can be asked meanwhile.
@@ -130,7 +130,7 @@ class Connection:
         """Jobs hold their client, and nobody closes a job."""
         self.close()
 
-    def _send_until_taken(self, request: Request) -> http.client.HTTPResponse:
+    def _send_until_taken(self, request: HttpRequest) -> http.client.HTTPResponse:
         import http.client
 
         give_up_at = time.monotonic() + self.patience_seconds
@@ -159,7 +159,7 @@ class Connection:
             self._sleep(wait)
         raise AssertionError("itertools.count has no end")
 
-    def _send(self, request: Request) -> http.client.HTTPResponse:
+    def _send(self, request: HttpRequest) -> http.client.HTTPResponse:
         if not request.repeatable:
             self.close()  # a kept connection may have died: then nobody knows whether this arrived
         if self._open is None:

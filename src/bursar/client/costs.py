@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
-from bursar.api import wire_cost
+from bursar.api import wire
 
 if TYPE_CHECKING:
     from bursar.client.client import Client
@@ -20,40 +20,40 @@ class Costs:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def report(self, by: str = "team", **chosen: Asked) -> wire_cost.CostReport:
+    def report(self, by: str = "team", **chosen: Asked) -> wire.CostReportView:
         """What some days cost: ``from_day``, ``to_day`` and ``limit`` choose."""
-        return cast(wire_cost.CostReport, self._get("report", {"by": by, **chosen}))
+        return cast(wire.CostReportView, self._get("report", {"by": by, **chosen}))
 
-    def diff(self, by: str = "team", **chosen: Asked) -> wire_cost.CostDiff:
+    def diff(self, by: str = "team", **chosen: Asked) -> wire.CostDiff:
         """What changed: ``from_day``, ``to_day``, ``before_from``, ``before_to`` and ``limit``."""
-        return cast(wire_cost.CostDiff, self._get("diff", {"by": by, **chosen}))
+        return cast(wire.CostDiff, self._get("diff", {"by": by, **chosen}))
 
-    def budgets(self) -> list[wire_cost.BudgetRow]:
+    def budgets(self) -> list[wire.BudgetRow]:
         """What is spent, held and left of each budget."""
-        return cast(wire_cost.BudgetPage, self._client._get("/v1/budgets"))["items"]
+        return cast(wire.BudgetPage, self._client._get("/v1/budgets"))["items"]
 
-    def forecast(self, tenant: str | None = None) -> list[wire_cost.CostForecast]:
+    def forecast(self, tenant: str | None = None) -> list[wire.CostForecast]:
         """When each budget will be used up."""
         told = self._get("forecast", {"tenant": tenant})
-        return cast(wire_cost.CostForecasts, told)["items"]
+        return cast(wire.CostForecasts, told)["items"]
 
-    def statement(self, **chosen: Asked) -> wire_cost.CostStatements:
+    def statement(self, **chosen: Asked) -> wire.CostStatements:
         """``tenant``, ``from_day``, ``to_day``, ``kind``, ``idle`` and ``lines`` choose."""
-        return cast(wire_cost.CostStatements, self._get("statement", chosen))
+        return cast(wire.CostStatements, self._get("statement", chosen))
 
-    def savings(self, **chosen: Asked) -> wire_cost.CostSavings:
+    def savings(self, **chosen: Asked) -> wire.CostSavings:
         """``baseline``, ``from_day``, ``to_day`` and ``price`` (a list of pool=dollars) choose."""
-        return cast(wire_cost.CostSavings, self._get("savings", chosen))
+        return cast(wire.CostSavings, self._get("savings", chosen))
 
     def export(self, form: str = "csv", **chosen: Asked) -> bytes:
         """A file: csv, json, parquet, focus or focus-parquet; ``from_day`` and ``to_day`` choose."""
         path = f"/v1/cost/export{_query({'format': form, **chosen})}"
         return self._client._ask("GET", path).body
 
-    def bill(self, bill: wire_cost.BillRequest) -> wire_cost.BillTaken:
+    def bill(self, bill: wire.BillRequest) -> wire.BillTaken:
         """Bring the books of days that are over to what a provider billed for a pool."""
         told = self._client._post("/v1/cost/bills", dict(bill), repeatable=False)
-        return cast(wire_cost.BillTaken, told)
+        return cast(wire.BillTaken, told)
 
     def _get(self, what: str, chosen: Mapping[str, Asked]) -> object:
         return self._client._get(f"/v1/cost/{what}{_query(chosen)}")

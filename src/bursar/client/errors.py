@@ -36,7 +36,7 @@ class Denied(Refused):
     """No token, one that is over, or one without the right."""
 
 
-class OverQuota(Refused):
+class QuotaError(Refused):
     """A quota or a budget forbids it for ever, not only now."""
 
 
@@ -75,7 +75,7 @@ QUOTA_CODES: Final = frozenset({"over-potential-quota"})
 QUOTA_WORDS: Final = ("quota", "budget", "cost")
 BY_STATUS: Final[Mapping[int, type[Refused]]] = {
     401: Denied,
-    402: OverQuota,
+    402: QuotaError,
     403: Denied,
     404: NotFound,
     408: TimedOut,
@@ -104,7 +104,7 @@ def _kind(status: int, code: str) -> type[Refused]:
     if code in INFEASIBLE_CODES:
         return Infeasible
     if code in QUOTA_CODES or any(word in code.split("-") for word in QUOTA_WORDS):
-        return OverQuota
+        return QuotaError
     known = BY_STATUS.get(status)
     if known is not None:
         return known

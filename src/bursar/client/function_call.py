@@ -28,7 +28,7 @@ PROTOCOL: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """What will run, and the files it needs."""
 
     name: str
@@ -42,7 +42,7 @@ def pack_call(
     kwargs: Mapping[str, object],
     *,
     python: str,
-) -> Call:
+) -> FunctionCall:
     """The call as files and a command line. ``python`` is the interpreter of the job."""
     by_value = not _has_a_name(function)
     content = _pickled(
@@ -56,7 +56,7 @@ def pack_call(
     }
     if not by_value:
         packed.update(_own_module(function))
-    return Call(
+    return FunctionCall(
         name=_job_name(function),
         bundle=pack_files(packed),
         run=f"exec {shlex.quote(python)} {FOLDER}/call.py",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from bursar.client.errors import Denied, JobFailed, Refused, TimedOut
-from bursar.client.outcome import ResultFilter, has_result, read_result, without_results
+from bursar.client.function_result import ResultFilter, has_result, read_result, without_results
 
 if TYPE_CHECKING:
     from bursar.api import wire

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bursar.config.entry import Entry, compose
+from bursar.config.yaml.located_value import LocatedValue, compose
 from bursar.model.errors import UserError
-from bursar.model.message import Channel, ChannelKind, Occasion
+from bursar.model.notification import Channel, ChannelKind, NotificationKind
 
 NOTIFY = {"channels": "the channels, by name"}
 CHANNEL = {
@@ -68,7 +68,7 @@ class _Reading:
         self._environment = environment
         self.has_secrets = False
 
-    def channel(self, name: str, entry: Entry) -> Channel:
+    def channel(self, name: str, entry: LocatedValue) -> Channel:
         if not name or not set(name) <= NAME_LETTERS or len(name) > 40:
             raise entry.wrong(
                 f"has the name {name[:40]!r}", "Use up to 40 of a-z, 0-9, - and _.", "wrong-value"
@@ -85,7 +85,7 @@ class _Reading:
                 raise entry.wrong(f"does not say {key!r}", f"Write '{key}: ...'.", "missing-key")
         return self._made(name, kind, said)
 
-    def _made(self, name: str, kind: ChannelKind, said: dict[str, Entry]) -> Channel:
+    def _made(self, name: str, kind: ChannelKind, said: dict[str, LocatedValue]) -> Channel:
         encrypted = said["encrypted"].flag() if "encrypted" in said else True
         server = said["server"].text() if "server" in said else ""
         if not encrypted and server not in LOOPBACK:
@@ -96,9 +96,9 @@ class _Reading:
         return Channel(
             name=name,
             kind=kind,
-            on=tuple(one.choice(Occasion) for one in said["when"].members())
+            on=tuple(one.choice(NotificationKind) for one in said["when"].members())
             if "when" in said
-            else tuple(Occasion),
+            else tuple(NotificationKind),
             tenants=tuple(one.text() for one in said["tenants"].members())
             if "tenants" in said
             else (),
@@ -113,7 +113,7 @@ class _Reading:
             encrypted=encrypted,
         )
 
-    def _address(self, entry: Entry) -> str:
+    def _address(self, entry: LocatedValue) -> str:
         url = self._secret(entry)
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
@@ -124,7 +124,7 @@ class _Reading:
             )
         return url
 
-    def _secret(self, entry: Entry) -> str:
+    def _secret(self, entry: LocatedValue) -> str:
         text = entry.text()
         if text.startswith("$"):
             if text[1:] not in self._environment:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bursar.catalog.prices.changes import FOLLOWS, INSTANCE_TYPE, REGION, price_update
-from bursar.control.plane import ControlPlane
+from bursar.catalog.prices.price_changes import FOLLOWS, INSTANCE_TYPE, REGION, price_update
+from bursar.control.control_plane import ControlPlane
+from bursar.control.requests.price_requests import ChangePrices
 from bursar.model.errors import EngineFault, UserError
-from bursar.model.fleet import Market, Pool
+from bursar.model.fleet.fleet import Market, Pool
 from bursar.model.units import write_usd
 from bursar.ports import PriceFeed, PriceRequest
 
@@ -61,7 +62,7 @@ class PriceRefresh:
         if not update.changes:
             return 0
         was = {pool.name: pool.node_micro_usd_per_hour for pool in pools}
-        taken = self._plane.change_prices(update.changes).result(ANSWER_SECONDS)
+        taken = self._plane.send(ChangePrices(changes=update.changes)).result(ANSWER_SECONDS)
         for one in taken:
             old, new = write_usd(was[one.pool]), write_usd(one.node_micro_usd_per_hour)
             self._tell(f"a node of {one.pool} costs {new} an hour from now on; it was {old}")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from bursar.core.eviction import Evictable
 from bursar.core.journal import Journal
-from bursar.core.line import JobRecord, KindLine
-from bursar.core.search import NOTHING_KEPT, Room, Search
-from bursar.core.shape import Counts, PoolFit
-from bursar.core.state import FleetState
-from bursar.model.attempt import Placement, Task
+from bursar.core.placement.pool_fit import Counts, PoolFit
+from bursar.core.placement.search import NOTHING_KEPT, Allocation, Search
+from bursar.core.state.backlog import Backlog
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import Decision, Hold, Order, PartitionGpu, StartJob
-from bursar.model.job import MigSlice
-from bursar.model.reason import NoRoom, Reason
-from bursar.model.tenant import FlavorResource
+from bursar.model.jobs.attempt import Placement, Task
+from bursar.model.jobs.job import MigSlice
+from bursar.model.reason import NoCapacity, Reason
+from bursar.model.tenants.tenant import FlavorResource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStart:
+class Reservation:
     """When a blocked job should start, the nodes kept for it, and the quota it leaves beside it."""
 
     job_id: str
@@ -56,18 +57,31 @@ def of_flavor(request: Mapping[FlavorResource, int], flavor: str) -> Mapping[Fla
     return {fr: amount for fr, amount in request.items() if fr[0] == flavor}
 
 
+class EvictableJobs(Protocol):
+    """The running jobs of one flavor that may be stopped; ``preemption/`` finds them."""
+
+    def legal(
+        self, record: JobRecord, request: Mapping[FlavorResource, int]
+    ) -> dict[str, list[JobRecord]]:
+        """Those that a job has a right to displace, by queue."""
+
+
 class Draft:
     """The state with this cycle's decisions written into it; ``undo`` takes them all out again.
-
-    Room only ever shrinks while a cycle is drafted, so a shape that found none once (``no_room``)
-    finds none again, whichever queue asks, and however long it would run: what was kept from it by a
-    reservation is another answer.
 
     ``over`` are those told to stop because they are cancelled or have come to a limit: nobody needs to
     tell them again.
 
-    ``is_last`` says that the job being asked is the only one without an answer. Nobody comes after it,
-    so what it gets is ordered and not written into the state.
+    What a cycle remembers beside the journal, to be faster and never to decide otherwise:
+
+    - ``no_room``: searches that failed. Capacity only shrinks in a cycle, so they fail again, whichever
+      queue asks and however long the job would run.
+    - ``is_last``: the job being scheduled is the only one without an answer, so its start is ordered
+      and not written into the state.
+    - ``demand``: waiting requests by MIG profile.
+    - ``evictable``: by flavor, the running jobs that may be stopped.
+
+    What lasts from cycle to cycle is listed in decision 0001.
     """
 
     def __init__(self, state: FleetState, now_ms: int) -> None:
@@ -77,9 +91,9 @@ class Draft:
         self.orders: list[Order] = []
         self.holds: list[Hold] = []
         self.reserved: dict[str, dict[str, int]] = {}
-        self.planned: list[PlannedStart] = []
+        self.planned: list[Reservation] = []
         self.slack: list[dict[FlavorResource, int]] = []
-        self.no_room: dict[tuple[Hashable, str, Counts], NoRoom] = {}
+        self.no_room: dict[tuple[Hashable, str, Counts], NoCapacity] = {}
         self.is_last = False
         self.victim_searches = 0
         self.started_ends: dict[
@@ -90,7 +104,7 @@ class Draft:
         self.victims: set[str] = set()
         self.over: set[str] = set()
         self._demand: dict[str, int] | None = None
-        self._evictable: dict[str, Evictable] = {}
+        self.evictable: dict[str, EvictableJobs] = {}
 
     def undo(self) -> None:
         """Leave the state as it was found."""
@@ -105,22 +119,37 @@ class Draft:
 
     # -- looking for room ------------------------------------------------------------------------
 
-    def search(self, record: JobRecord, fit: PoolFit) -> Search:
+    def search(self, record: JobRecord, *fits: PoolFit) -> Search:
         """A try at placing a job that respects the reservations made so far."""
         state, end_ms = self.state, self.now_ms + record.run_ms
         search = Search(self.journal, state.mix, state.policies, holder=record.id, end_ms=end_ms)
+        search.is_last = self.is_last
         if self.reserved:
-            search.reserved = self._kept_in(fit)
-        if record.line.plan.has_slices:
+            search.reserved = self._reserved_in(fits)
+        if record.backlog.plan.has_slices:
             search.demand = self._demand_of(record)
         return search
 
-    def _kept_in(self, fit: PoolFit) -> Mapping[str, int]:
-        """The nodes of a fit that are kept for others, and from when on."""
-        kept = self.reserved.get(fit.pool.spec.name, NOTHING_KEPT)
-        if fit.anchors is None:
-            return kept
-        return {**kept, **self.reserved.get(fit.anchors.name, NOTHING_KEPT)}
+    def _reserved_in(self, fits: tuple[PoolFit, ...]) -> Mapping[str, int]:
+        """The reserved nodes of some pools, and from when on."""
+        first = fits[0]
+        if len(fits) == 1 and first.anchors is None:
+            return self.reserved.get(first.pool.spec.name, NOTHING_KEPT)
+        found: dict[str, int] = {}
+        for fit in fits:
+            found |= self.reserved.get(fit.pool.spec.name, NOTHING_KEPT)
+            if fit.anchors is not None:
+                found |= self.reserved.get(fit.anchors.name, NOTHING_KEPT)
+        return found
+
+    def known_no_room(self, fit: PoolFit, counts: Counts) -> NoCapacity | None:
+        """Why a search of a pool failed before in this cycle: capacity only shrinks in a cycle."""
+        return self.no_room.get((fit.plan.room_key, fit.name, counts))
+
+    def remember_no_room(self, fit: PoolFit, counts: Counts, reason: Reason) -> None:
+        """Keep why a search failed, unless a reservation was in the way: another job may pass that."""
+        if isinstance(reason, NoCapacity):
+            self.no_room[fit.plan.room_key, fit.name, counts] = reason
 
     def _demand_of(self, record: JobRecord) -> Mapping[str, int]:
         """For whom a GPU is cut: a gang for itself, a single slice with all who wait in mind.
@@ -129,7 +158,7 @@ class Draft:
         that was kept for it would be lost again.
         """
         own: dict[str, int] = {}
-        for group in record.line.plan.groups:
+        for group in record.backlog.plan.groups:
             if isinstance(group.gpu, MigSlice):
                 own[group.gpu.profile] = own.get(group.gpu.profile, 0) + group.count
         return own if sum(own.values()) > 1 else self.demand
@@ -139,24 +168,17 @@ class Draft:
         """Waiting requests by MIG profile, so that a GPU is cut for those who wait."""
         if self._demand is None:
             self._demand = {}
-            for line in self.state.active.values():
-                for group in line.plan.groups:
+            for backlog in self.state.active.values():
+                for group in backlog.plan.groups:
                     if isinstance(group.gpu, MigSlice):
                         profile = group.gpu.profile
                         wanted = self._demand.get(profile, 0)
-                        self._demand[profile] = wanted + group.count * line.count
+                        self._demand[profile] = wanted + group.count * backlog.count
         return self._demand
-
-    def evictable(self, flavor: str) -> Evictable:
-        """Who of a flavor's running jobs may be stopped, gathered when first asked."""
-        found = self._evictable.get(flavor)
-        if found is None:
-            found = self._evictable[flavor] = Evictable(self.state, flavor, self.now_ms)
-        return found
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def order_start(self, record: JobRecord, fit: PoolFit, room: Room) -> Placement:
+    def order_start(self, record: JobRecord, fit: PoolFit, room: Allocation) -> Placement:
         """Order a job to start somewhere, and nothing else."""
         for cut in room.cuts:
             self.orders.append(PartitionGpu(node=cut.node, gpu=cut.gpu, layout=cut.layout))
@@ -166,7 +188,7 @@ class Draft:
         )
         return placement
 
-    def start(self, record: JobRecord, fit: PoolFit, room: Room) -> None:
+    def start(self, record: JobRecord, fit: PoolFit, room: Allocation) -> None:
         """Order a job to start in room that is already occupied, and count it."""
         charge = self.state.charge_of(self.order_start(record, fit, room))
         request = charge.request
@@ -182,17 +204,17 @@ class Draft:
             request = of_flavor(request, fit.flavor)
         ends = self.started_ends.setdefault(fit.pool.spec.name, [])
         ends.append((end_ms, record.spec.queue, room.tasks, request))
-        self.count_share(record, charge.weight)
+        self.add_weight(record.spec.queue, charge.weight)
 
     def _count_alike(self, alike_in: dict[str, int], pool: str) -> None:
         """One more of its like stands in this pool: the next may go to another."""
         alike_in[pool] = alike_in.get(pool, 0) + 1
         self.journal.remember(alike_in.__setitem__, pool, alike_in[pool] - 1)
 
-    def count_share(self, record: JobRecord, weight: int) -> None:
-        """Let what was just given count against the tenant and all above it at once."""
+    def add_weight(self, queue: str, weight: int) -> None:
+        """Count what a start gave, or an end took, in the fair share of a queue and all above it."""
         added, parents = self.added_weight, self.state.parents
-        tenant: str | None = record.spec.queue
+        tenant: str | None = queue
         while tenant is not None:
             added[tenant] = added.get(tenant, 0) + weight
             tenant = parents[tenant]
@@ -212,20 +234,20 @@ class Draft:
             self.journal.credit(self.state.quota, victim.spec.queue, credit)
         self.journal.charge(self.state.quota, record.spec.queue, request)
 
-    def take(self, line: KindLine, record: JobRecord) -> None:
-        """The head of a line has its answer."""
-        line.take()
-        self.journal.remember(line.give_back, record)
-        self.taken[id(line)] = self.taken.get(id(line), 0) + 1
+    def take(self, backlog: Backlog, record: JobRecord) -> None:
+        """The head of a backlog has its answer."""
+        backlog.take()
+        self.journal.remember(backlog.give_back, record)
+        self.taken[id(backlog)] = self.taken.get(id(backlog), 0) + 1
 
-    def waiting(self, line: KindLine) -> int:
-        """Jobs of a line that have no answer yet."""
-        return line.count - self.taken.get(id(line), 0)
+    def waiting(self, backlog: Backlog) -> int:
+        """Jobs of a backlog that have no answer yet."""
+        return backlog.count - self.taken.get(id(backlog), 0)
 
-    def hold(self, line: KindLine, head: JobRecord, reasons: tuple[Reason, ...]) -> None:
-        """Hold all jobs of a line that have no answer yet."""
+    def hold(self, backlog: Backlog, head: JobRecord, reasons: tuple[Reason, ...]) -> None:
+        """Hold all jobs of a backlog that have no answer yet."""
         self.holds.append(
-            Hold(kind=line.kind, head=head.id, waiting=self.waiting(line), reasons=reasons)
+            Hold(kind=backlog.kind, head=head.id, waiting=self.waiting(backlog), reasons=reasons)
         )
 
     def hold_jobs(self, records: list[JobRecord], reasons: tuple[Reason, ...]) -> None:
@@ -237,7 +259,7 @@ def hold_for(records: list[JobRecord], reasons: tuple[Reason, ...]) -> Hold:
     """A hold of particular jobs of one kind."""
     jobs = tuple(sorted(record.id for record in records))
     return Hold(
-        kind=records[0].line.kind,
+        kind=records[0].backlog.kind,
         head=jobs[0],
         waiting=len(jobs),
         reasons=reasons,

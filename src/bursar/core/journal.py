@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bursar.core.node import NodeState
-from bursar.core.pool import PoolState
-from bursar.core.quota import QuotaTree
-from bursar.model.attempt import Task
-from bursar.model.gpu import Layout
-from bursar.model.tenant import FlavorResource
+from bursar.core.nodes.node import NodeState
+from bursar.core.nodes.pool import PoolState
+from bursar.core.quota.quota_tree import QuotaTree
+from bursar.model.fleet.gpu import Layout
+from bursar.model.jobs.attempt import Task
+from bursar.model.tenants.tenant import FlavorResource
 
 
 class Journal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bursar.model.governance import RuleMode
+from bursar.model.tenants.governance import RuleMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from bursar.model.tenant import BudgetPeriod
+from bursar.model.tenants.tenant import BudgetPeriod
 from bursar.model.units import DAY_MS, MINUTE_MS
 
 _DAYS_IN_400_YEARS = 146_097

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bursar.model.attempt import Placement
-from bursar.model.gpu import MigInstance
-from bursar.model.kind import Kind
-from bursar.model.made_often import made_often
+from bursar.model.fleet.gpu import MigInstance
+from bursar.model.jobs.attempt import Placement
+from bursar.model.jobs.job_kind import JobKind
 from bursar.model.reason import Reason
 
 
@@ -33,21 +32,13 @@ class StopReason(StrEnum):
     """It goes on elsewhere: on steady capacity to meet its deadline, or on spot again to cost less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartJob:
     """Run this attempt of the job exactly there."""
 
     job_id: str
     attempt: int
     placement: Placement
-
-    def __init__(self, *, job_id: str, attempt: int, placement: Placement) -> None:
-        self.job_id = job_id  # type: ignore[misc]
-        self.attempt = attempt  # type: ignore[misc]
-        self.placement = placement  # type: ignore[misc]
-
-
-made_often(StartJob)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +80,7 @@ class EvacuateJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimRoom:
+class ClaimPlacement:
     """Keep this place for the job until its victims have left."""
 
     job_id: str
@@ -98,7 +89,7 @@ class ClaimRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseRoom:
+class ReleaseClaim:
     """Stop keeping a place for the job: it may not, or need not, have it any more."""
 
     job_id: str
@@ -113,7 +104,7 @@ class PartitionGpu:
     layout: tuple[MigInstance, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """Nothing starts for these jobs now, and this is every reason.
 
@@ -121,29 +112,12 @@ class Hold:
     for particular jobs rather than for all that wait of the kind (a claim being served, for instance).
     """
 
-    kind: Kind
+    kind: JobKind
     head: str
     waiting: int
     reasons: tuple[Reason, ...]
     jobs: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        *,
-        kind: Kind,
-        head: str,
-        waiting: int,
-        reasons: tuple[Reason, ...],
-        jobs: tuple[str, ...] = (),
-    ) -> None:
-        self.kind = kind  # type: ignore[misc]
-        self.head = head  # type: ignore[misc]
-        self.waiting = waiting  # type: ignore[misc]
-        self.reasons = reasons  # type: ignore[misc]
-        self.jobs = jobs  # type: ignore[misc]
 
-
-made_often(Hold)
-
-Order = StartJob | PreemptJob | StopJob | EvacuateJob | ClaimRoom | ReleaseRoom | PartitionGpu
+Order = StartJob | PreemptJob | StopJob | EvacuateJob | ClaimPlacement | ReleaseClaim | PartitionGpu
 Decision = Order | Hold

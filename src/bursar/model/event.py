@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bursar.model.attempt import Exit, Placement
-from bursar.model.fleet import Fleet, Node
-from bursar.model.gpu import MigInstance
-from bursar.model.job import JobSpec
-from bursar.model.made_often import made_often
-from bursar.model.policy import Policies
-from bursar.model.tenant import Tenant
+from bursar.model.fleet.fleet import Fleet, Node
+from bursar.model.fleet.gpu import MigInstance
+from bursar.model.jobs.attempt import Exit, Placement
+from bursar.model.jobs.job import JobSpec
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import Tenant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
     """A user's job was accepted. ``priority`` is its class's value at that moment.
 
@@ -27,15 +26,6 @@ class JobSubmitted:
     priority: int
     hold_micro_usd: int = 0
 
-    def __init__(
-        self, *, at_ms: int, job_id: str, spec: JobSpec, priority: int, hold_micro_usd: int = 0
-    ) -> None:
-        self.at_ms = at_ms  # type: ignore[misc]
-        self.job_id = job_id  # type: ignore[misc]
-        self.spec = spec  # type: ignore[misc]
-        self.priority = priority  # type: ignore[misc]
-        self.hold_micro_usd = hold_micro_usd  # type: ignore[misc]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled:
@@ -45,7 +35,7 @@ class JobCancelled:
     job_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptAssigned:
     """A place was promised to the job: from now on nobody else may have it."""
 
@@ -54,14 +44,8 @@ class AttemptAssigned:
     attempt: int
     placement: Placement
 
-    def __init__(self, *, at_ms: int, job_id: str, attempt: int, placement: Placement) -> None:
-        self.at_ms = at_ms  # type: ignore[misc]
-        self.job_id = job_id  # type: ignore[misc]
-        self.attempt = attempt  # type: ignore[misc]
-        self.placement = placement  # type: ignore[misc]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStarted:
     """The engine reports that its processes run."""
 
@@ -69,13 +53,8 @@ class AttemptStarted:
     job_id: str
     attempt: int
 
-    def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
-        self.at_ms = at_ms  # type: ignore[misc]
-        self.job_id = job_id  # type: ignore[misc]
-        self.attempt = attempt  # type: ignore[misc]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved:
     """All work up to this moment would survive a stop; the rest is known when the job said so."""
 
@@ -85,23 +64,6 @@ class CheckpointSaved:
     step: int | None = None
     save_ms: int | None = None
     size_bytes: int | None = None
-
-    def __init__(
-        self,
-        *,
-        at_ms: int,
-        job_id: str,
-        attempt: int,
-        step: int | None = None,
-        save_ms: int | None = None,
-        size_bytes: int | None = None,
-    ) -> None:
-        self.at_ms = at_ms  # type: ignore[misc]
-        self.job_id = job_id  # type: ignore[misc]
-        self.attempt = attempt  # type: ignore[misc]
-        self.step = step  # type: ignore[misc]
-        self.save_ms = save_ms  # type: ignore[misc]
-        self.size_bytes = size_bytes  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +117,7 @@ class PreemptionCause(StrEnum):
     """Nobody that we know of: it asked to be run again by its exit code."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptPreempted:
     """It stopped because it was told to. The job waits again, unless it was cancelled or expired.
 
@@ -168,34 +130,14 @@ class AttemptPreempted:
     exit: Exit | None = None
     cause: PreemptionCause = PreemptionCause.ORDER
 
-    def __init__(
-        self,
-        *,
-        at_ms: int,
-        job_id: str,
-        attempt: int,
-        exit: Exit | None = None,
-        cause: PreemptionCause = PreemptionCause.ORDER,
-    ) -> None:
-        self.at_ms = at_ms  # type: ignore[misc]
-        self.job_id = job_id  # type: ignore[misc]
-        self.attempt = attempt  # type: ignore[misc]
-        self.exit = exit  # type: ignore[misc]
-        self.cause = cause  # type: ignore[misc]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSucceeded:
     """Its processes ended well."""
 
     at_ms: int
     job_id: str
     attempt: int
-
-    def __init__(self, *, at_ms: int, job_id: str, attempt: int) -> None:
-        self.at_ms = at_ms  # type: ignore[misc]
-        self.job_id = job_id  # type: ignore[misc]
-        self.attempt = attempt  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +151,7 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomClaimed:
+class PlacementClaimed:
     """A place is kept for a job until those who were told to leave it have left."""
 
     at_ms: int
@@ -219,7 +161,7 @@ class RoomClaimed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomReleased:
+class ClaimReleased:
     """The place kept for a job is open to all again."""
 
     at_ms: int
@@ -368,13 +310,6 @@ class BillReceived:
     billed_micro_usd: int
 
 
-made_often(JobSubmitted)
-made_often(AttemptAssigned)
-made_often(AttemptStarted)
-made_often(CheckpointSaved)
-made_often(AttemptPreempted)
-made_often(AttemptSucceeded)
-
 AttemptEnded = AttemptPreempted | AttemptSucceeded | AttemptFailed
 JobEvent = (
     JobSubmitted
@@ -386,8 +321,8 @@ JobEvent = (
     | AttemptStopping
     | AttemptExpired
     | AttemptEnded
-    | RoomClaimed
-    | RoomReleased
+    | PlacementClaimed
+    | ClaimReleased
 )
 FleetEvent = (
     GpuPartitioned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import (
@@ -18,7 +18,7 @@ from bursar.model.event import (
     JobCancelled,
     NodeLost,
 )
-from bursar.model.job import JobState
+from bursar.model.jobs.job import JobState
 
 NEXT: Final[dict[tuple[JobState, type], JobState]] = {
     (JobState.BLOCKED, JobCancelled): JobState.CANCELLED,
@@ -87,6 +87,28 @@ LIVE: Final = frozenset(
     }
 )
 """States in which an attempt holds room."""
+
+
+class HasAttempts(Protocol):
+    """A job with numbered attempts, of which at most the newest is live."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of the newest attempt; 0 before the first."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether that attempt still holds capacity."""
+
+
+FencedJob = TypeVar("FencedJob", bound=HasAttempts)
+
+
+def fence(job: FencedJob | None, attempt: int | None) -> FencedJob | None:
+    """The job if that attempt is its live one, else None: late messages change nothing."""
+    if job is None or job.attempt != attempt or not job.is_live:
+        return None
+    return job
 
 
 def next_state(state: JobState, event: type, retries_left: int, story: object) -> JobState:

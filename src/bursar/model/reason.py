@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bursar.model.calendar import write_moment
-from bursar.model.tenant import CPU, GPU
+from bursar.model.tenants.tenant import CPU, GPU
 from bursar.model.units import GIB_MIB, MILLI, write_duration, write_gpus, write_usd
 
 
@@ -19,7 +19,7 @@ def write_amount(resource: str, amount: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoRoom:
+class NoCapacity:
     """Some pool would do, but nothing there is free enough."""
 
     pool: str
@@ -113,7 +113,7 @@ class WaitsForVictims:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceLost:
+class ClaimLost:
     """Its victims have left, but it no longer fits where its place was kept."""
 
     pool: str
@@ -181,13 +181,13 @@ class WaitsForSpot:
 
 
 Reason = (
-    NoRoom
+    NoCapacity
     | OverQuota
     | NeverFits
     | WouldDelay
     | BehindHead
     | WaitsForVictims
-    | PlaceLost
+    | ClaimLost
     | WaitsForJobs
     | WaitsForSpot
     | OverBudget

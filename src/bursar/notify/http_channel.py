@@ -9,7 +9,7 @@ from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from bursar.model.errors import EngineFault
-from bursar.model.message import Channel, ChannelKind, Message
+from bursar.model.notification import Channel, ChannelKind, Notification
 
 TIMEOUT_SECONDS = 10.0
 MARKS = {
@@ -42,7 +42,7 @@ class HttpChannel:
         self._channel = channel
         self._open = _opener().open
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Notification) -> None:
         """Say it once, and be sure that it was taken."""
         body = json.dumps(self._body(message), ensure_ascii=False).encode()
         headers = {
@@ -64,7 +64,7 @@ class HttpChannel:
                 f"{host} cannot be reached: {_reason(error)}", retry_after_seconds=1.0
             ) from None
 
-    def _body(self, message: Message) -> dict[str, object]:
+    def _body(self, message: Notification) -> dict[str, object]:
         if self._channel.kind is ChannelKind.SLACK:
             mark = MARKS[message.occasion.value]
             return {"text": f"{mark} *{_plain(message.title)}*\n{_plain(message.text)}"}

@@ -9,7 +9,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
 
 from bursar.model.errors import EngineFault
-from bursar.model.message import Channel, Message
+from bursar.model.notification import Channel, Notification
 
 TIMEOUT_SECONDS = 20.0
 
@@ -21,7 +21,7 @@ class MailChannel:
         self.name = channel.name
         self._channel = channel
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Notification) -> None:
         """Say it once, and be sure that the server has taken it."""
         channel = self._channel
         try:
@@ -51,7 +51,7 @@ class MailChannel:
             )
 
 
-def _mail(channel: Channel, message: Message) -> EmailMessage:
+def _mail(channel: Channel, message: Notification) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = channel.sender
     mail["To"] = ", ".join(channel.to)

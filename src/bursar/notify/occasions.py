@@ -22,8 +22,8 @@ from bursar.model.event import (
     NodeLost,
     PreemptionCause,
 )
-from bursar.model.job import JobState
-from bursar.model.message import Message, Occasion
+from bursar.model.jobs.job import JobState
+from bursar.model.notification import Notification, NotificationKind
 from bursar.model.units import write_duration, write_usd
 from bursar.ports import JobRow, Recorded
 
@@ -49,7 +49,7 @@ class Occasions:
                     self._placed, row.id, frozenset(task.node for task in row.placement.all_tasks)
                 )
 
-    def messages(self, recorded: Recorded) -> list[Message]:
+    def messages(self, recorded: Recorded) -> list[Notification]:
         """What there is to say of an event: mostly nothing."""
         match recorded.event:
             case AttemptAssigned() as event:
@@ -77,13 +77,13 @@ class Occasions:
         return []
 
     def _of_job(
-        self, said: tuple[Occasion, JobRow, str, str] | None, at: Recorded
-    ) -> list[Message]:
+        self, said: tuple[NotificationKind, JobRow, str, str] | None, at: Recorded
+    ) -> list[Notification]:
         if said is None:
             return []
         occasion, row, title, text = said
         return [
-            Message(
+            Notification(
                 occasion=occasion,
                 at_ms=at.event.at_ms,
                 tenant=row.queue,
@@ -96,7 +96,9 @@ class Occasions:
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    def _preempted(self, event: AttemptPreempted) -> tuple[Occasion, JobRow, str, str] | None:
+    def _preempted(
+        self, event: AttemptPreempted
+    ) -> tuple[NotificationKind, JobRow, str, str] | None:
         row = self._job(event.job_id)
         why = self._stopping.pop(event.job_id, None)
         self._placed.pop(event.job_id, None)
@@ -108,14 +110,14 @@ class Occasions:
         lost = why.lost_micro_usd if why is not None else 0
         work = f" {write_usd(lost)} of work was not saved." if lost else " No work was lost."
         return (
-            Occasion.PREEMPTED,
+            NotificationKind.PREEMPTED,
             row,
             f"{_named(row)} was interrupted",
             f"Attempt {event.attempt} in {row.queue} stopped: {reason}.{work} The job waits again by "
             f"itself. 'bursar why {row.id}' says when it starts.",
         )
 
-    def _lost(self, job_id: str, node: str) -> tuple[Occasion, JobRow, str, str] | None:
+    def _lost(self, job_id: str, node: str) -> tuple[NotificationKind, JobRow, str, str] | None:
         """Its node went while it ran there: no event of its own tells that it has stopped."""
         row = self._job(job_id)
         self._placed.pop(job_id, None)
@@ -124,26 +126,26 @@ class Occasions:
         if row.state is JobState.FAILED:
             return self._failed_row(row)
         return (
-            Occasion.PREEMPTED,
+            NotificationKind.PREEMPTED,
             row,
             f"{_named(row)} was interrupted",
             f"Its attempt in {row.queue} stopped: its node {node} was lost. What it had not saved is lost. "
             f"The job waits again by itself. 'bursar why {row.id}' says when it starts.",
         )
 
-    def _failed(self, event: AttemptEnded) -> tuple[Occasion, JobRow, str, str] | None:
+    def _failed(self, event: AttemptEnded) -> tuple[NotificationKind, JobRow, str, str] | None:
         row = self._job(event.job_id)
         self._placed.pop(event.job_id, None)
         return None if row is None or row.state is not JobState.FAILED else self._failed_row(row)
 
-    def _failed_row(self, row: JobRow) -> tuple[Occasion, JobRow, str, str]:
+    def _failed_row(self, row: JobRow) -> tuple[NotificationKind, JobRow, str, str]:
         took = (
             f" after {write_duration(row.ended_at_ms - row.started_at_ms)}"
             if row.started_at_ms is not None and row.ended_at_ms is not None
             else ""
         )
         return (
-            Occasion.FAILED,
+            NotificationKind.FAILED,
             row,
             f"{_named(row)} failed",
             f"Attempt {row.attempt} in {row.queue} ended{took} with {_how(row)}, and no retry is left. "
@@ -152,7 +154,7 @@ class Occasions:
 
     def _recovered(
         self, event: AttemptResumed | CheckpointSaved
-    ) -> tuple[Occasion, JobRow, str, str] | None:
+    ) -> tuple[NotificationKind, JobRow, str, str] | None:
         row = self._job(event.job_id)
         if row is None:
             return None
@@ -160,7 +162,7 @@ class Occasions:
         step = f" step {event.step:,}" if event.step is not None else " what was saved"
         did = "goes on from" if isinstance(event, AttemptResumed) else "has saved"
         return (
-            Occasion.RECOVERED,
+            NotificationKind.RECOVERED,
             row,
             f"{_named(row)} is back",
             f"Attempt {event.attempt} in {row.queue} {did}{step}.",
@@ -203,10 +205,10 @@ def _how(row: JobRow) -> str:
 # -- budgets ---------------------------------------------------------------------------------------
 
 
-def _budget(event: BudgetLevelChanged, sequence: int) -> Message:
+def _budget(event: BudgetLevelChanged, sequence: int) -> Notification:
     spent, amount = write_usd(event.spent_micro_usd), write_usd(event.amount_micro_usd)
-    return Message(
-        occasion=Occasion.BUDGET,
+    return Notification(
+        occasion=NotificationKind.BUDGET,
         at_ms=event.at_ms,
         tenant=event.tenant,
         title=f"{event.tenant} has spent {event.level} % of its budget",

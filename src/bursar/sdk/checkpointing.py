@@ -10,10 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bursar.sdk.problems import CheckpointProblem, StaleAttempt, TornCheckpoint
-from bursar.sdk.shelf import Draft, Entry, FolderShelf, Origin, Shelf
-from bursar.sdk.stopping import STOP_SIGNALS, Preempted, StopSignals
-from bursar.sdk.telling import FILE, Teller, now_ms, who_stops_jobs
+from bursar.sdk.checkpoint_store import (
+    CheckpointName,
+    CheckpointStore,
+    FolderCheckpointStore,
+    Origin,
+    PendingCheckpoint,
+)
+from bursar.sdk.errors import CheckpointProblem, StaleAttempt, TornCheckpoint
+from bursar.sdk.signals import STOP_SIGNALS, Preempted, StopSignals
+from bursar.sdk.status_reports import FILE, StatusReporter, now_ms, who_stops_jobs
 
 Place = str | os.PathLike[str]
 
@@ -43,7 +49,7 @@ class Skipped(NamedTuple):
     why: str
 
 
-class Terms(NamedTuple):
+class CheckpointSettings(NamedTuple):
     """How a run keeps its checkpoints."""
 
     keep: int
@@ -77,8 +83,8 @@ def checkpointing(
         shelf = _shelf_at(_place_of(place, rank) if every_rank else place)
         saves = every_rank or rank == 0
         origin = Origin(os.environ.get("BURSAR_JOB_ID", ""), _number("BURSAR_ATTEMPT"))
-        teller = Teller(os.environ.get(FILE) if rank == 0 else None)
-        run = Run(shelf, Terms(keep, leave, saves, origin), teller, stop)
+        teller = StatusReporter(os.environ.get(FILE) if rank == 0 else None)
+        run = Run(shelf, CheckpointSettings(keep, leave, saves, origin), teller, stop)
         stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.asked_at_ms, stop.ends_at_ms))
         try:
             if saves:
@@ -96,13 +102,19 @@ def checkpointing(
 class Run:
     """One process's view of its own checkpoints. Made by ``checkpointing``."""
 
-    def __init__(self, shelf: Shelf, terms: Terms, teller: Teller, stop: StopSignals) -> None:
+    def __init__(
+        self,
+        shelf: CheckpointStore,
+        terms: CheckpointSettings,
+        teller: StatusReporter,
+        stop: StopSignals,
+    ) -> None:
         self._shelf = shelf
         self._terms = terms
         self._teller = teller
         self._stop = stop
         self._lock = threading.Lock()
-        self._torn: set[Entry] = set()
+        self._torn: set[CheckpointName] = set()
         self._save_seconds = 0.0
         self._saved_at = time.monotonic()
         self.skipped: list[Skipped] = []
@@ -136,7 +148,7 @@ class Run:
         """Of what may be checkpoints, newest first; ranks that save apart agree on one with it."""
         return [entry.step for entry in self._shelf.entries()]
 
-    def _skip(self, entry: Entry, why: str) -> None:
+    def _skip(self, entry: CheckpointName, why: str) -> None:
         self._torn.add(entry)
         self.skipped.append(Skipped(entry.name, why))
         warn(f"checkpoint {entry.name} in {self._shelf.where} is torn and is skipped: {why}")
@@ -167,7 +179,7 @@ class Run:
             self.leave()
         return saved
 
-    def begin(self, step: int) -> Draft:
+    def begin(self, step: int) -> PendingCheckpoint:
         """The first half of a save, for writers of several processes: all write into ``draft.path``."""
         if type(step) is not int or step < 0:
             raise CheckpointProblem(
@@ -175,7 +187,7 @@ class Run:
             )
         return self._shelf.begin(step, now_ms())
 
-    def commit(self, draft: Draft) -> Saved:
+    def commit(self, draft: PendingCheckpoint) -> Saved:
         """The second half, by one process, when all have written."""
         with self._lock:
             try:
@@ -286,19 +298,19 @@ def _place_of(place: Place, rank: int) -> str:
     return f"{os.fspath(place).rstrip('/')}/rank-{rank:05d}"
 
 
-def _shelf_at(place: Place) -> Shelf:
+def _shelf_at(place: Place) -> CheckpointStore:
     text = os.fspath(place)
     if not text:
         raise CheckpointProblem("no place was given", fix="name a folder or a URL")
     scheme, separator, path = text.partition("://")
     if not separator:
-        return FolderShelf(Path(text).absolute())
+        return FolderCheckpointStore(Path(text).absolute())
     if scheme == "file":
-        return FolderShelf(Path(path).absolute())
-    from bursar.sdk.remote import RemoteShelf
-    from bursar.sdk.target import target_at
+        return FolderCheckpointStore(Path(path).absolute())
+    from bursar.sdk.object_store import target_at
+    from bursar.sdk.remote_store import RemoteCheckpointStore
 
-    return RemoteShelf(target_at(text))
+    return RemoteCheckpointStore(target_at(text))
 
 
 def _number(name: str) -> int:

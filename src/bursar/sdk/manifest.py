@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from bursar.sdk.problems import CheckpointProblem, TornCheckpoint
+from bursar.sdk.errors import CheckpointProblem, TornCheckpoint
 
 MANIFEST = "manifest.json"
 FORMAT = 1

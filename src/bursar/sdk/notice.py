@@ -21,8 +21,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from bursar.sdk.stopping import STOP_SIGNALS, StopSignals
-from bursar.sdk.telling import FILE, Teller, now_ms, who_stops_jobs
+from bursar.sdk.signals import STOP_SIGNALS, StopSignals
+from bursar.sdk.status_reports import FILE, StatusReporter, now_ms, who_stops_jobs
 
 TIMEOUT_SECONDS = 2.0
 LOOK_SECONDS = 0.2
@@ -104,7 +104,7 @@ def main(words: Sequence[str]) -> int:
     options = _read(words)
     look, usual = PROVIDERS[options.provider]
     address = options.address or usual
-    teller = Teller(os.environ.get(FILE))
+    teller = StatusReporter(os.environ.get(FILE))
     stop = StopSignals(STOP_SIGNALS)
     try:
         child = subprocess.Popen(options.command, process_group=0)

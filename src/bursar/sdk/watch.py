@@ -17,16 +17,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bursar.sdk.problems import CheckpointProblem
-from bursar.sdk.snapshot import Look, Mirror, settled_since
-from bursar.sdk.stopping import PREEMPTED_EXIT, STOP_SIGNALS, StopSignals
-from bursar.sdk.target import target_at
-from bursar.sdk.telling import FILE, Teller, who_stops_jobs
+from bursar.sdk.directory_copy import DirectoryScan, Mirror, settled_since
+from bursar.sdk.errors import CheckpointProblem
+from bursar.sdk.object_store import target_at
+from bursar.sdk.signals import PREEMPTED_EXIT, STOP_SIGNALS, StopSignals
+from bursar.sdk.status_reports import FILE, StatusReporter, who_stops_jobs
 
 LOOK_SECONDS = 0.2
 
 
-class Pace(NamedTuple):
+class WatchPace(NamedTuple):
     """How often to sync, and how long a file must be left alone to be whole."""
 
     every_seconds: float
@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace, mirror: Mirror) -> int:
-    teller = Teller(os.environ.get(FILE))
+    teller = StatusReporter(os.environ.get(FILE))
     Path(options.directory).mkdir(parents=True, exist_ok=True)
     _restore(mirror, teller)
     if options.restore_only:
@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace, mirror: Mirror) -> int:
     stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.asked_at_ms, stop.ends_at_ms))
     stop.listen()
     try:
-        watch = Watch(mirror, teller, Pace(options.every, options.quiet))
+        watch = DirectoryWatch(mirror, teller, WatchPace(options.every, options.quiet))
         if not options.command:
             watch.until_stopped(stop)
             return 0
@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace, mirror: Mirror) -> int:
         stop.close()
 
 
-def _restore(mirror: Mirror, teller: Teller) -> None:
+def _restore(mirror: Mirror, teller: StatusReporter) -> None:
     begun = time.monotonic()
     files = mirror.restore()
     for skipped in mirror.skipped:
@@ -75,14 +75,14 @@ def _restore(mirror: Mirror, teller: Teller) -> None:
         teller.resumed(None, 0, time.monotonic() - begun)
 
 
-class Watch:
+class DirectoryWatch:
     """Looks at the directory at a pace, and sends what has settled."""
 
-    def __init__(self, mirror: Mirror, teller: Teller, pace: Pace) -> None:
+    def __init__(self, mirror: Mirror, teller: StatusReporter, pace: WatchPace) -> None:
         self._mirror = mirror
         self._teller = teller
         self._pace = pace
-        self._last: dict[str, Look] = {}
+        self._last: dict[str, DirectoryScan] = {}
         self._next = 0.0
 
     def until_stopped(self, stop: StopSignals) -> None:

@@ -1,34 +1,31 @@
-"""Budgets in a simulated run: the ledger's own fold beside the state, made only where somebody has one.
+"""Budgets in a simulated run, metered like those of the live ledger.
 
-Jobs of a trace were let in by somebody else, so nothing is held for them at the door: what a simulated
-budget does is what its steps say.
+Jobs of a trace were admitted elsewhere, so nothing is held for them at admission: a simulated budget only
+applies its steps.
 """
 
 from __future__ import annotations
 
-from bursar.accounting.budget_keeper import BudgetKeeper
-from bursar.accounting.meter import Meter
-from bursar.accounting.spending import Spending
-from bursar.core.alarms import NEVER_MS, Wake
-from bursar.core.state import FleetState
+from bursar.accounting.budgets.budget_monitor import BudgetMonitor
+from bursar.accounting.budgets.spending import SpendingTotals
+from bursar.accounting.ledger.meter import Meter
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.timers import NEVER_MS
 from bursar.model.event import Event, FleetDeclared
-from bursar.simulate.clock import Clock
 from bursar.simulate.scenario import Scenario
-
-BUDGETS = "(budgets)"
-"""The alarms that are for nobody's job but for looking at budgets."""
+from bursar.simulate.virtual_clock import BudgetCheck, VirtualClock
 
 
 class SimulatedBudgets:
-    """Hears of every event after the state has, and lets levels change on the clock."""
+    """Follows every event after the state, and pushes level changes onto the clock."""
 
-    def __init__(self, scenario: Scenario, state: FleetState, clock: Clock) -> None:
-        spending = Spending()
+    def __init__(self, scenario: Scenario, state: FleetState, clock: VirtualClock) -> None:
+        spending = SpendingTotals()
         self._meter = Meter(spending.post)
-        self._keeper = BudgetKeeper(self._meter, spending)
+        self._monitor = BudgetMonitor(self._meter, spending)
         self._levels = state.budgets
         self._clock = clock
-        self._armed_ms = NEVER_MS
+        self._timer_ms = NEVER_MS
         declared = FleetDeclared(
             at_ms=0,
             fleet=scenario.fleet,
@@ -36,30 +33,30 @@ class SimulatedBudgets:
             policies=scenario.policies,
         )
         self._meter.apply(declared)
-        self._keeper.apply(declared)
+        self._monitor.apply(declared)
 
-    def hear(self, event: Event) -> None:
-        """Bring the books up to an event, and set the alarm anew if it must ring sooner."""
+    def apply(self, event: Event) -> None:
+        """Meter an event, and set an earlier timer if needed."""
         self._meter.apply(event)
-        self._keeper.apply(event)
-        if self._keeper.next_look_ms < self._armed_ms:
-            self._arm()
+        self._monitor.apply(event)
+        if self._monitor.next_check_ms < self._timer_ms:
+            self._set_timer()
 
-    def _arm(self) -> None:
-        self._armed_ms = max(self._clock.now_ms, self._keeper.next_look_ms)
-        self._clock.set_alarm(Wake(at_ms=self._armed_ms, job_id=BUDGETS, attempt=0))
+    def _set_timer(self) -> None:
+        self._timer_ms = max(self._clock.now_ms, self._monitor.next_check_ms)
+        self._clock.set_timer(BudgetCheck(self._timer_ms))
 
-    def look(self) -> None:
-        """The alarm rings. What has changed happens at this same instant.
+    def check(self) -> None:
+        """Push the level changes of this instant.
 
-        It is set again only while something else goes on or a budget keeps something from going on:
-        periods would follow each other for ever.
+        The timer is set again only while other events are to come or a budget blocks jobs: periods would
+        follow each other for ever.
         """
         now_ms = self._clock.now_ms
-        if now_ms < self._armed_ms:
+        if now_ms < self._timer_ms:
             return
-        self._armed_ms = NEVER_MS
-        for change in self._keeper.look(self._levels.levels, now_ms):
+        self._timer_ms = NEVER_MS
+        for change in self._monitor.look(self._levels.levels, now_ms):
             self._clock.push(change)
         if self._clock.has_events or self._levels.no_borrowing:
-            self._arm()
+            self._set_timer()

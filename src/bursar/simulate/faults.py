@@ -15,7 +15,7 @@ from math import log
 from random import Random
 
 from bursar.model.event import Event, NodeAdded, NodeLost, NoticeKind, SpotNotice
-from bursar.model.fleet import Fleet, Market, Node, Pool
+from bursar.model.fleet.fleet import Fleet, Market, Node, Pool
 from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS
 
 MILLION = 1_000_000
@@ -88,7 +88,7 @@ class Stragglers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class InjectedFate:
     """What is in store for one attempt.
 
     ``fails_at_milli`` is the part of its work after which it fails, None for never; ``slow_milli``
@@ -101,7 +101,7 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outage:
+class NodeOutage:
     """A node goes: perhaps drained first, then lost, and back later.
 
     ``at_ms`` is when it begins to show. Unlike an event it happens only while something else goes
@@ -140,7 +140,7 @@ class Faults:
     stragglers: Stragglers | None = None
     failure_chance: float = 0.0
 
-    def fate(self, job_id: str, attempt: int, usual_start_ms: int) -> Fate:
+    def fate(self, job_id: str, attempt: int, usual_start_ms: int) -> InjectedFate:
         """What is in store for an attempt; every number is drawn whether or not it is used."""
         chance = self._chance("attempt", f"{job_id}/{attempt}")
         starts, slow = self.slow_starts, self.stragglers
@@ -149,26 +149,26 @@ class Faults:
         slow_milli = MILLI
         if slow is not None and straggles < slow.chance:
             slow_milli += round(how_much * (slow.slowest_milli - MILLI))
-        return Fate(
+        return InjectedFate(
             start_ms=usual_start_ms if starts is None else starts.draw_ms(chance),
             fails_at_milli=when if fails else None,
             slow_milli=slow_milli,
         )
 
-    def outages(self, fleet: Fleet) -> Iterator[Outage]:
+    def outages(self, fleet: Fleet) -> Iterator[NodeOutage]:
         """Every outage in order of time, drawn as it is needed. One node's never overlap."""
         pools = {pool.name: pool for pool in fleet.pools}
         members: dict[str, list[Node]] = {}
         for node in sorted(fleet.nodes, key=lambda node: node.id):
             members.setdefault(node.pool, []).append(node)
-        sources: list[Iterator[Outage]] = []
+        sources: list[Iterator[NodeOutage]] = []
         for name in sorted(members):
             sources += self._sources(pools[name], members[name])
         return heapq.merge(*sources, key=lambda outage: (outage.at_ms, outage.node.id))
 
     # -- small steps -----------------------------------------------------------------------------
 
-    def _sources(self, pool: Pool, nodes: list[Node]) -> Iterator[Iterator[Outage]]:
+    def _sources(self, pool: Pool, nodes: list[Node]) -> Iterator[Iterator[NodeOutage]]:
         """A spot node's loss is a reclaim, so that two causes never take one node at once."""
         reclaims, losses = self.spot_reclaims, self.node_losses
         if reclaims is not None and pool.name in reclaims.series:
@@ -183,16 +183,16 @@ class Faults:
             for node in nodes:
                 yield self._by_loss(node, losses)
 
-    def _by_loss(self, node: Node, losses: NodeLosses) -> Iterator[Outage]:
+    def _by_loss(self, node: Node, losses: NodeLosses) -> Iterator[NodeOutage]:
         chance = self._chance("node", node.id)
         draw = _exponential(chance, losses.per_million_hours)
         at_ms = draw()
         while at_ms < self.until_ms:
             back_at_ms = at_ms + _about(chance, losses.mean_repair_ms)
-            yield Outage(at_ms=at_ms, node=node, lost_at_ms=at_ms, back_at_ms=back_at_ms)
+            yield NodeOutage(at_ms=at_ms, node=node, lost_at_ms=at_ms, back_at_ms=back_at_ms)
             at_ms = back_at_ms + draw()
 
-    def _by_rate(self, node: Node, per_million_hours: int) -> Iterator[Outage]:
+    def _by_rate(self, node: Node, per_million_hours: int) -> Iterator[NodeOutage]:
         reclaims = self.spot_reclaims
         assert reclaims is not None
         chance = self._chance("node", node.id)
@@ -201,7 +201,7 @@ class Faults:
         while at_ms < self.until_ms:
             lost_at_ms = at_ms + reclaims.notice_ms
             back_at_ms = lost_at_ms + _about(chance, reclaims.mean_absence_ms)
-            yield Outage(
+            yield NodeOutage(
                 at_ms=at_ms,
                 node=node,
                 lost_at_ms=lost_at_ms,
@@ -210,7 +210,7 @@ class Faults:
             )
             at_ms = back_at_ms + draw()
 
-    def _by_series(self, node: Node, place: int, nodes: int, pool: str) -> Iterator[Outage]:
+    def _by_series(self, node: Node, place: int, nodes: int, pool: str) -> Iterator[NodeOutage]:
         """The node at a place of the order is there while the pool has more nodes than that."""
         reclaims = self.spot_reclaims
         assert reclaims is not None
@@ -223,7 +223,7 @@ class Faults:
                 shown_ms = max(back_at_ms, gone_at_ms - reclaims.notice_ms)
                 back_at_ms = at_ms
                 if shown_ms < self.until_ms and gone_at_ms < at_ms:
-                    yield Outage(
+                    yield NodeOutage(
                         at_ms=shown_ms,
                         node=node,
                         lost_at_ms=gone_at_ms,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bursar.model.event import Event
-from bursar.model.fleet import Fleet
-from bursar.model.policy import Policies
-from bursar.model.tenant import Tenant
+from bursar.model.fleet.fleet import Fleet
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import SECOND_MS
 from bursar.simulate.faults import Faults
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bursar.store.database import SqlStore
+    from bursar.store.sql_store import SqlStore
 
 POSTGRES_SCHEMES = ("postgresql:", "postgres:", "postgresql+psycopg:")
 SQLITE_SCHEME = "sqlite:///"
@@ -23,16 +23,16 @@ def open_store(url_or_path: str | Path, read_only: bool = False) -> SqlStore:
     """
     where = str(url_or_path)
     if where.startswith(POSTGRES_SCHEMES):
-        from bursar.store.postgres import open_postgres
+        from bursar.store.backends.postgres import open_postgres
 
         return open_postgres(where, read_only=read_only)
-    from bursar.store.sqlite import open_sqlite
+    from bursar.store.backends.sqlite import open_sqlite
 
     return open_sqlite(Path(where.removeprefix(SQLITE_SCHEME)), read_only=read_only)
 
 
 def sqlite_warning() -> str | None:
     """What the operator should know about this machine's SQLite; None when there is nothing."""
-    from bursar.store.sqlite_version import warning
+    from bursar.store.backends.sqlite_version import warning
 
     return warning()

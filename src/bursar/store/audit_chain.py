@@ -13,7 +13,7 @@ from dataclasses import astuple
 from typing import Any
 
 from bursar.ports import AuditEntry
-from bursar.store.encoding import storable
+from bursar.store.tables.codec import storable
 
 START = "0" * 64
 

@@ -1,11 +1,11 @@
-"""Is the database itself in order? What ``bursar doctor`` asks before it looks at the tables."""
+"""Whether the database itself is undamaged; ``bursar doctor`` reports it."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, func, select, text
 
-from bursar.store.database import SqlStore
-from bursar.store.schema import events, meta
+from bursar.store.sql_store import SqlStore
+from bursar.store.tables.schema import events, meta
 
 MOST_PROBLEMS = 20
 

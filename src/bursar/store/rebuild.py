@@ -13,14 +13,14 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from bursar.model.job import OVER
-from bursar.ports import Lead
-from bursar.store.database import SqlStore
-from bursar.store.encoding import event_of
-from bursar.store.gather import job_facts
-from bursar.store.projection import NO_ORIGIN, AttemptFacts, OriginRef, Rows, fold
-from bursar.store.reading import PAGE
-from bursar.store.schema import (
+from bursar.codec import event_of
+from bursar.model.jobs.job import OVER
+from bursar.ports import LeaderLease
+from bursar.store.append import Before, set_secrets_alive
+from bursar.store.reader import PAGE
+from bursar.store.sql_store import SqlStore
+from bursar.store.tables.projection import NO_ORIGIN, AttemptFacts, OriginRef, Rows, fold
+from bursar.store.tables.schema import (
     attempts,
     events,
     job_counts,
@@ -29,14 +29,14 @@ from bursar.store.schema import (
     secrets,
     waits,
 )
-from bursar.store.writing import Before, set_secrets_alive
+from bursar.store.tables.touched_rows import job_facts
 
 Keyed = Mapping[tuple[Any, ...], tuple[Any, ...]]
 """The rows of a table by their keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class RebuildDifference:
     """One row that is not what the log says; None where there is no row."""
 
     table: str
@@ -55,18 +55,18 @@ class Difference:
         return f"{self.table} {key}: {'; '.join(unlike)}"
 
 
-def differences(store: SqlStore) -> list[Difference]:
+def differences(store: SqlStore) -> list[RebuildDifference]:
     """Where the tables are not what replaying the log gives; empty when all is well."""
     with store.reading() as connection:
         rows = _replayed(connection)
-        found: list[Difference] = []
+        found: list[RebuildDifference] = []
         for table, said in _expected(rows).items():
             found += _unlike(table, _stored(connection, table), said)
         found += _unlike("secrets", _stored_alive(connection), _alive(connection, rows))
         return found
 
 
-def rebuild(store: SqlStore, lead: Lead) -> int:
+def rebuild(store: SqlStore, lead: LeaderLease) -> int:
     """Write the tables anew from the log, in one transaction; says how many events were replayed."""
 
     def rewrite(connection: Connection) -> int:
@@ -146,7 +146,9 @@ def _all(connection: Connection, *columns: Any) -> Iterable[Any]:
     return connection.execute(select(*columns)).all()
 
 
-def _unlike(table: str, stored: Keyed, said: Keyed) -> Iterator[Difference]:
+def _unlike(table: str, stored: Keyed, said: Keyed) -> Iterator[RebuildDifference]:
     for key in sorted(stored.keys() | said.keys()):
         if stored.get(key) != said.get(key):
-            yield Difference(table=table, key=key, in_table=stored.get(key), from_log=said.get(key))
+            yield RebuildDifference(
+                table=table, key=key, in_table=stored.get(key), from_log=said.get(key)
+            )

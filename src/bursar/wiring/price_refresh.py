@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from bursar.background import BackgroundThread
 from bursar.model.errors import EngineFault, UserError
 
 if TYPE_CHECKING:
-    from bursar.control.plane import ControlPlane
+    from bursar.control.control_plane import ControlPlane
     from bursar.control.price_refresh import MakeFeed
     from bursar.ports import Clock, PriceFeed
 
@@ -24,27 +24,23 @@ def refreshing_prices(
     plane: ControlPlane, tell: Callable[[str], None], every_seconds: float = EVERY_SECONDS
 ) -> Iterator[None]:
     """Within the block, pools that follow a cloud cost what it asks."""
+    from bursar.control.monotonic_clock import MonotonicClock
     from bursar.control.price_refresh import PriceRefresh
-    from bursar.control.steady_clock import SteadyClock
 
-    refresh = PriceRefresh(plane, clouds(SteadyClock()), tell)
-    over = threading.Event()
+    refresh = PriceRefresh(plane, clouds(MonotonicClock()), tell)
 
-    def run() -> None:
-        while not over.is_set():
-            try:
-                refresh.once()
-            except (EngineFault, UserError, TimeoutError) as error:
-                tell(f"prices were not refreshed: {error}")
-            over.wait(every_seconds)
+    def refresh_once() -> None:
+        try:
+            refresh.once()
+        except (EngineFault, UserError, TimeoutError) as error:
+            tell(f"prices were not refreshed: {error}")
 
-    thread = threading.Thread(target=run, name="bursar-prices", daemon=True)
+    thread = BackgroundThread("bursar-prices", refresh_once, every_seconds)
     thread.start()
     try:
         yield
     finally:
-        over.set()
-        thread.join(timeout=2)
+        thread.close(timeout_seconds=2)
 
 
 def clouds(clock: Clock) -> Mapping[str, MakeFeed]:
@@ -68,8 +64,8 @@ def _aws(clock: Clock) -> PriceFeed:
 
 def _gcp(clock: Clock) -> PriceFeed:
     from bursar.catalog.prices.gcp import GCP
-    from bursar.clouds.fetch import HttpFetch
     from bursar.clouds.gcp.prices import GcpPrices
+    from bursar.clouds.https import HttpFetch
 
     key = os.environ.get(GCP_KEY_VARIABLE, "")
     if not key:
@@ -85,6 +81,6 @@ def _gcp(clock: Clock) -> PriceFeed:
 
 def _azure(clock: Clock) -> PriceFeed:
     from bursar.clouds.azure.prices import AzurePrices
-    from bursar.clouds.fetch import HttpFetch
+    from bursar.clouds.https import HttpFetch
 
     return AzurePrices(fetch=HttpFetch(), clock=clock)

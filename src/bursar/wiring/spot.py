@@ -1,50 +1,49 @@
-"""The study of spot and deadlines, put together for whoever asks."""
+"""The study of spot and deadlines on a user's own history, put together for the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bursar.simulate.measures.plain import Plain
     from bursar.simulate.spot_study import SpotOutcome
-    from bursar.simulate.spot_study.crew import SpotWatcher
-
-ALL = "all"
+    from bursar.simulate.spot_study.parallel_tasks import SpotWatcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotOptions:
-    """What a user says about the study. No rules means all, no parts the traces."""
+    """What a user says about the study. No rules means all; a price of 0 is not given."""
 
-    traces: str
+    histories: Sequence[str]
     job_hours: float
     deadline_hours: float
     change_over_hours: float
+    nodes: int = 1
+    on_demand_usd: float = 0.0
+    spot_usd: float = 0.0
     rules: Sequence[str] = ()
-    parts: Sequence[str] = ()
-    limit: int | None = None
+    starts: int | None = None
 
 
 def study_spot(options: SpotOptions, watcher: SpotWatcher) -> SpotOutcome:
     """Run it."""
     from bursar.core.deadline import POLICIES
-    from bursar.simulate.spot_study import PARTS, JobSize, SpotRequest, run_spot_study
+    from bursar.simulate.spot_study import HistoryStudy, JobSize, run_history_study
 
-    parts = PARTS if ALL in options.parts else options.parts or PARTS[:1]
-    return run_spot_study(
-        SpotRequest(
-            traces=Path(options.traces),
+    return run_history_study(
+        HistoryStudy(
+            histories=tuple(options.histories),
             size=JobSize(
                 job_hours=options.job_hours,
                 deadline_hours=options.deadline_hours,
                 change_over_hours=options.change_over_hours,
             ),
             rules=tuple(options.rules) or tuple(POLICIES),
-            parts=tuple(parts),
-            limit=options.limit,
+            starts=options.starts,
+            nodes=options.nodes,
+            on_demand_micro_usd=round(options.on_demand_usd * 1_000_000),
+            spot_micro_usd=round(options.spot_usd * 1_000_000),
         ),
         watcher,
     )
@@ -57,7 +56,7 @@ def tell_spot(outcome: SpotOutcome) -> str:
     return tell(outcome)
 
 
-def spot_json(outcome: SpotOutcome) -> dict[str, Plain]:
+def spot_json(outcome: SpotOutcome) -> dict[str, Any]:
     """The study for programs."""
     from bursar.simulate.spot_study.text import spot_json as as_json
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bursar.model.errors import UserError
 
 if TYPE_CHECKING:
-    from bursar.model.fleet import Fleet
+    from bursar.model.fleet.fleet import Fleet
     from bursar.ports import InterruptionSource
 
 IsClear = Callable[[str], bool]
@@ -27,12 +27,12 @@ def sources_for(
 
 
 def _source(word: str, fleet: Fleet, is_clear: IsClear) -> InterruptionSource:
-    from bursar.clouds.aws.interruption import ADDRESS as AWS
-    from bursar.clouds.aws.interruption import AwsNotices
-    from bursar.clouds.azure.interruption import ADDRESS as AZURE
-    from bursar.clouds.azure.interruption import AzureNotices
-    from bursar.clouds.gcp.interruption import ADDRESS as GCP
-    from bursar.clouds.gcp.interruption import GcpNotices
+    from bursar.clouds.aws.spot_notices import ADDRESS as AWS
+    from bursar.clouds.aws.spot_notices import AwsNotices
+    from bursar.clouds.azure.spot_notices import ADDRESS as AZURE
+    from bursar.clouds.azure.spot_notices import AzureNotices
+    from bursar.clouds.gcp.spot_notices import ADDRESS as GCP
+    from bursar.clouds.gcp.spot_notices import GcpNotices
 
     node, equals, rest = word.rpartition("=")
     provider, _, address = rest.partition("@")
@@ -55,7 +55,7 @@ def _source(word: str, fleet: Fleet, is_clear: IsClear) -> InterruptionSource:
 
 def spot_nodes_here(fleet: Fleet) -> list[str]:
     """The nodes that this machine is and that can be taken away: of spot pools of the local engine."""
-    from bursar.model.fleet import EngineKind, Market
+    from bursar.model.fleet.fleet import EngineKind, Market
 
     here = {one.name for one in fleet.clusters if one.engine is EngineKind.LOCAL}
     pools = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.catalog.prices.changes import (
+from bursar.catalog.prices.price_changes import (
     INSTANCE_TYPE,
     REGION,
     TERM_YEARS,
@@ -15,11 +15,11 @@ from bursar.catalog.prices.changes import (
     price_update,
 )
 from bursar.model.event import PriceChanged
-from bursar.model.fleet import Market, Pool
-from bursar.model.price import PriceSource
+from bursar.model.fleet.fleet import Market, Pool
+from bursar.model.fleet.price import PriceSource
 from bursar.model.units import DAY_MS, HOUR_MS
-from bursar.testing import fleet_of, pool
 from tests.catalog.prices.test_book import NOW_MS, row
+from tests.support import fleet_of, pool
 
 LABELS = {INSTANCE_TYPE: "p5.48xlarge", REGION: "us-east-1"}
 

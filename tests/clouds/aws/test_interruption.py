@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bursar.clouds.aws.interruption import ACTION_PATH, REBALANCE_PATH, TTL_SECONDS, AwsNotices
+from bursar.clouds.aws.spot_notices import ACTION_PATH, REBALANCE_PATH, TTL_SECONDS, AwsNotices
+from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault
 from bursar.model.event import NoticeKind
-from bursar.model.report import NoticeReport
 from tests.clouds.metadata_double import Asked, Double, Reply, metadata_double
 
 ENDS_AT_MS = 1_479_284_520_000
@@ -62,7 +62,7 @@ def test_the_end_of_the_machine(double: Double, imds: Imds, action: str) -> None
     imds.pages[ACTION_PATH] = json.dumps({**ACTION, "action": action})
     imds.pages[REBALANCE_PATH] = json.dumps(REBALANCE)
     assert AwsNotices(["n1", "n2"], double.address).poll() == [
-        NoticeReport(node=node, source="aws", kind=NoticeKind.TERMINATE, ends_at_ms=ENDS_AT_MS)
+        NoticeReported(node=node, source="aws", kind=NoticeKind.TERMINATE, ends_at_ms=ENDS_AT_MS)
         for node in ("n1", "n2")
     ]
 
@@ -70,7 +70,7 @@ def test_the_end_of_the_machine(double: Double, imds: Imds, action: str) -> None
 def test_a_recommendation_has_no_end(double: Double, imds: Imds) -> None:
     imds.pages[REBALANCE_PATH] = json.dumps(REBALANCE)
     assert AwsNotices(["n1"], double.address).poll() == [
-        NoticeReport(node="n1", source="aws", kind=NoticeKind.REBALANCE)
+        NoticeReported(node="n1", source="aws", kind=NoticeKind.REBALANCE)
     ]
 
 

@@ -15,8 +15,8 @@ from moto import mock_aws
 from bursar.clouds.aws.clients import aws_prices
 from bursar.clouds.aws.prices import AwsPrices
 from bursar.model.errors import EngineFault
-from bursar.model.fleet import Market
-from bursar.model.price import PriceSource, SpotPoint
+from bursar.model.fleet.fleet import Market
+from bursar.model.fleet.price import PriceSource, SpotPoint
 from bursar.ports import PriceFeed, PriceRequest
 from tests.clouds.recorded import NOW_MS, StillClock
 

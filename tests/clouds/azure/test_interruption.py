@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bursar.clouds.azure.interruption import EVENTS_PATH, NAME_PATH, AzureNotices
+from bursar.clouds.azure.spot_notices import EVENTS_PATH, NAME_PATH, AzureNotices
+from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault
 from bursar.model.event import NoticeKind
-from bursar.model.report import NoticeReport
 from tests.clouds.metadata_double import Asked, Double, Reply, metadata_double
 
 ENDS_AT_MS = 1_474_309_787_000
@@ -70,7 +70,7 @@ def test_nothing_is_scheduled(double: Double) -> None:
 def test_what_ends_the_machine(double: Double, azure: Azure, kind: str) -> None:
     azure.events = [event(EventType=kind)]
     assert AzureNotices(["n1"], double.address).poll() == [
-        NoticeReport(node="n1", source="azure", kind=NoticeKind.TERMINATE, ends_at_ms=ENDS_AT_MS)
+        NoticeReported(node="n1", source="azure", kind=NoticeKind.TERMINATE, ends_at_ms=ENDS_AT_MS)
     ]
 
 

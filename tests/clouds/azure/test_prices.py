@@ -9,8 +9,8 @@ import pytest
 
 from bursar.clouds.azure.prices import HOST, AzurePrices
 from bursar.model.errors import EngineFault
-from bursar.model.fleet import Market
-from bursar.model.price import PriceSource
+from bursar.model.fleet.fleet import Market
+from bursar.model.fleet.price import PriceSource
 from bursar.ports import PriceFeed, PriceRequest
 from tests.clouds.recorded import NOW_MS, Answers, StillClock
 

@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from bursar.clouds.gcp.interruption import PATH, GcpNotices
+from bursar.clouds.gcp.spot_notices import PATH, GcpNotices
+from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault
 from bursar.model.event import NoticeKind
-from bursar.model.report import NoticeReport
 from tests.clouds.metadata_double import Asked, Double, Reply, metadata_double
 
 
@@ -63,7 +63,7 @@ def test_the_value_is_read_and_then_waited_for(double: Double, google: Google) -
     found = source.poll()
     timer.join()
     assert found == [
-        NoticeReport(node="n1", source="gcp", kind=NoticeKind.TERMINATE, ends_at_ms=31_000)
+        NoticeReported(node="n1", source="gcp", kind=NoticeKind.TERMINATE, ends_at_ms=31_000)
     ]
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bursar.catalog.prices.book import packaged
+from bursar.catalog.prices.price_book import packaged
 from bursar.clouds.gcp.prices import GcpPrices
 from bursar.model.errors import EngineFault
-from bursar.model.fleet import Market
-from bursar.model.price import MachineShape
+from bursar.model.fleet.fleet import Market
+from bursar.model.fleet.price import MachineShape
 from bursar.ports import PriceFeed, PriceRequest
 from tests.clouds.recorded import NOW_MS, Answers, StillClock
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bursar.ports import Lead
+from bursar.ports import LeaderLease
 from bursar.store import open_store
-from bursar.store.database import SqlStore
+from bursar.store.sql_store import SqlStore
 from tests.store.fixtures import fresh_postgres, postgres_server
 
 __all__ = ["fresh_postgres", "postgres_server"]
@@ -40,7 +40,7 @@ def store(open_again: Open) -> SqlStore:
 
 
 @pytest.fixture
-def lead(store: SqlStore) -> Lead:
+def lead(store: SqlStore) -> LeaderLease:
     lead = store.try_lead("http://here")
     assert lead is not None
     return lead

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bursar.model import event as ev
-from bursar.model.job import JobState
-from bursar.model.job_tag import JobTag
-from bursar.ports import AttemptRow, JobFilter, Lead
-from bursar.store.database import SqlStore
+from bursar.model.jobs.job import JobState
+from bursar.model.jobs.job_labels import JobLabel
+from bursar.ports import AttemptRow, JobFilter, LeaderLease
 from bursar.store.rebuild import differences, rebuild
+from bursar.store.sql_store import SqlStore
 from tests.store import facts
 
 
@@ -19,7 +19,7 @@ def state_of(store: SqlStore, job_id: str) -> JobState:
     return row.state
 
 
-def test_a_life_from_submission_to_success(store: SqlStore, lead: Lead) -> None:
+def test_a_life_from_submission_to_success(store: SqlStore, lead: LeaderLease) -> None:
     kept = facts.origin(owner="ann", labels={"team": "vision"})
     store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": kept}), lead)
     row = store.job("j-1")
@@ -53,7 +53,7 @@ def test_a_life_from_submission_to_success(store: SqlStore, lead: Lead) -> None:
     assert len(store.events_of("j-1")) == 5
 
 
-def test_the_members_of_an_array_are_found_by_its_id(store: SqlStore, lead: Lead) -> None:
+def test_the_members_of_an_array_are_found_by_its_id(store: SqlStore, lead: LeaderLease) -> None:
     shared, other = facts.origin(), facts.origin()
     members = [f"j-a[{number}]" for number in range(12)]
     alone = ["j-b", "j-a2[0]"]
@@ -67,7 +67,9 @@ def test_the_members_of_an_array_are_found_by_its_id(store: SqlStore, lead: Lead
     assert store.members("j-b") == store.members("j-") == store.members("j-a[0]") == []
 
 
-def test_a_failure_is_tried_again_while_retries_are_left(store: SqlStore, lead: Lead) -> None:
+def test_a_failure_is_tried_again_while_retries_are_left(
+    store: SqlStore, lead: LeaderLease
+) -> None:
     store.append(facts.batch(facts.submitted("j-1", retries=1), facts.assigned("j-1")), lead)
     store.append(facts.batch(facts.failed("j-1")), lead)
     row = store.job("j-1")
@@ -79,7 +81,9 @@ def test_a_failure_is_tried_again_while_retries_are_left(store: SqlStore, lead: 
     assert [one.outcome for one in store.attempts("j-1")] == ["AttemptFailed"] * 2
 
 
-def test_a_report_about_an_older_attempt_changes_nothing(store: SqlStore, lead: Lead) -> None:
+def test_a_report_about_an_older_attempt_changes_nothing(
+    store: SqlStore, lead: LeaderLease
+) -> None:
     store.append(facts.batch(facts.submitted("j-1"), facts.assigned("j-1")), lead)
     store.append(facts.batch(facts.preempted("j-1"), facts.assigned("j-1", 2)), lead)
     before = store.job("j-1"), store.attempts("j-1")
@@ -88,7 +92,7 @@ def test_a_report_about_an_older_attempt_changes_nothing(store: SqlStore, lead: 
     assert before[0] is not None and before[0].preemptions == 1
 
 
-def test_a_lost_node_ends_what_ran_on_it(store: SqlStore, lead: Lead) -> None:
+def test_a_lost_node_ends_what_ran_on_it(store: SqlStore, lead: LeaderLease) -> None:
     jobs = ["j-1", "j-2", "j-3"]
     store.append(facts.batch(*(facts.submitted(job_id) for job_id in jobs)), lead)
     store.append(
@@ -108,14 +112,14 @@ def test_a_lost_node_ends_what_ran_on_it(store: SqlStore, lead: Lead) -> None:
     assert lost not in [one.event for one in store.events_of("j-2")]
 
 
-def test_a_lost_node_ends_what_the_same_batch_put_there(store: SqlStore, lead: Lead) -> None:
+def test_a_lost_node_ends_what_the_same_batch_put_there(store: SqlStore, lead: LeaderLease) -> None:
     lost = ev.NodeLost(at_ms=9_000, node="n1")
     store.append(facts.batch(facts.submitted("j-1"), facts.assigned("j-1"), lost), lead)
     assert state_of(store, "j-1") is JobState.QUEUED
     assert differences(store) == []
 
 
-def test_a_job_waits_for_those_it_depends_on(store: SqlStore, lead: Lead) -> None:
+def test_a_job_waits_for_those_it_depends_on(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.batch(facts.submitted("j-1"), facts.submitted("j-2")), lead)
     last = facts.submitted("j-3", depends_on=("j-1", "j-2"))
     gone = facts.submitted("j-4", depends_on=("j-1",))
@@ -136,7 +140,7 @@ def test_a_job_waits_for_those_it_depends_on(store: SqlStore, lead: Lead) -> Non
     assert differences(store) == []
 
 
-def test_cancelling_what_runs_waits_for_its_end(store: SqlStore, lead: Lead) -> None:
+def test_cancelling_what_runs_waits_for_its_end(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.batch(facts.submitted("j-1"), facts.assigned("j-1")), lead)
     store.append(facts.batch(facts.cancelled("j-1")), lead)
     assert state_of(store, "j-1") is JobState.CANCELLING
@@ -150,7 +154,7 @@ def test_cancelling_what_runs_waits_for_its_end(store: SqlStore, lead: Lead) -> 
 
 
 @pytest.fixture
-def listed(store: SqlStore, lead: Lead) -> SqlStore:
+def listed(store: SqlStore, lead: LeaderLease) -> SqlStore:
     ann = facts.origin("ann", {"team": "vision"})
     bob = facts.origin("bob", {"team": "speech", "a": "b"})
     events = [
@@ -203,7 +207,7 @@ def secrets_kept(store: SqlStore) -> int:
         return int(connection.exec_driver_sql("SELECT count(*) FROM secrets").scalar_one())
 
 
-def test_secrets_are_forgotten_when_the_job_is_over(store: SqlStore, lead: Lead) -> None:
+def test_secrets_are_forgotten_when_the_job_is_over(store: SqlStore, lead: LeaderLease) -> None:
     kept = facts.origin(secrets={"TOKEN": "s3cret"})
     store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": kept}), lead)
     assert store.origin("j-1") == kept
@@ -212,7 +216,7 @@ def test_secrets_are_forgotten_when_the_job_is_over(store: SqlStore, lead: Lead)
     assert secrets_kept(store) == 0
 
 
-def test_many_jobs_are_known_by_owner_name_and_labels(store: SqlStore, lead: Lead) -> None:
+def test_many_jobs_are_known_by_owner_name_and_labels(store: SqlStore, lead: LeaderLease) -> None:
     """More than one question may name at once."""
     mine, other = facts.origin(owner="ann", labels={"team": "vision"}), facts.origin(owner="bob")
     names = [f"j-{number}" for number in range(1_200)]
@@ -220,13 +224,15 @@ def test_many_jobs_are_known_by_owner_name_and_labels(store: SqlStore, lead: Lea
     store.append(facts.batch(*map(facts.submitted, names), origins=origins), lead)
     found = store.tags([*names, "j-none"])
     assert sorted(found) == sorted(names)
-    assert found["j-1"] == JobTag(
+    assert found["j-1"] == JobLabel(
         owner="ann", name=facts.spec("j-1").name, labels={"team": "vision"}
     )
     assert found["j-2"].owner == "bob" and store.tags([]) == {}
 
 
-def test_members_of_an_array_share_an_origin_to_the_last(store: SqlStore, lead: Lead) -> None:
+def test_members_of_an_array_share_an_origin_to_the_last(
+    store: SqlStore, lead: LeaderLease
+) -> None:
     kept = facts.origin(secrets={"TOKEN": "s3cret"})
     members = [f"j-1[{number}]" for number in range(3)]
     origins = dict.fromkeys(members, kept)
@@ -253,7 +259,9 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("table", sorted(SPOILED))
-def test_tables_that_differ_are_found_and_rebuilt(listed: SqlStore, lead: Lead, table: str) -> None:
+def test_tables_that_differ_are_found_and_rebuilt(
+    listed: SqlStore, lead: LeaderLease, table: str
+) -> None:
     hush = facts.origin(secrets={"TOKEN": "s3cret"})
     some = [facts.submitted("j-5"), facts.submitted("j-6"), facts.cancelled("j-6")]
     listed.append(facts.batch(*some, origins={"j-5": hush, "j-6": hush}), lead)
@@ -267,7 +275,7 @@ def test_tables_that_differ_are_found_and_rebuilt(listed: SqlStore, lead: Lead, 
     assert listed.origin("j-5") == hush
 
 
-def test_a_difference_says_what_should_be_there(listed: SqlStore, lead: Lead) -> None:
+def test_a_difference_says_what_should_be_there(listed: SqlStore, lead: LeaderLease) -> None:
     listed.write(lambda connection: connection.exec_driver_sql(SPOILED["jobs"]), lead)
     text = "; ".join(str(one) for one in differences(listed))
     assert "jobs j-3: <JobState.FAILED: 'failed'> should be <JobState.STARTING" in text

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from bursar.model.errors import UserError
-from bursar.ports import Lead, Snapshot, StaleLead
-from bursar.store.database import SqlStore
-from bursar.store.schema import meta
+from bursar.ports import LeaderLease, LeadershipLost, Snapshot
+from bursar.store.sql_store import SqlStore
+from bursar.store.tables.schema import meta
 from tests.conformance.store_suite.conftest import Open
 from tests.store import facts
 
@@ -30,30 +30,30 @@ def test_the_lead_is_had_once(store: SqlStore, open_again: Open) -> None:
     assert store.leader() == (2, "http://two")
 
 
-def test_closing_gives_the_lead_up(store: SqlStore, lead: Lead, open_again: Open) -> None:
+def test_closing_gives_the_lead_up(store: SqlStore, lead: LeaderLease, open_again: Open) -> None:
     store.close()
     assert open_again().try_lead("http://two") is not None
 
 
 def test_a_lead_that_was_given_up_writes_nothing(
-    store: SqlStore, lead: Lead, open_again: Open
+    store: SqlStore, lead: LeaderLease, open_again: Open
 ) -> None:
     lead.release()
     for write in (
         lambda: store.append(facts.new_jobs(1), lead),
         lambda: store.keep_snapshot(Snapshot(sequence=1, body=""), lead),
     ):
-        with pytest.raises(StaleLead):
+        with pytest.raises(LeadershipLost):
             write()
     assert open_again().last_sequence() == 0
 
 
-def test_a_stale_epoch_writes_nothing(store: SqlStore, lead: Lead) -> None:
+def test_a_stale_epoch_writes_nothing(store: SqlStore, lead: LeaderLease) -> None:
     """As if another had taken the lead while this process was not looking."""
     store.write(lambda connection: connection.execute(meta.update().values(epoch=7)), lead)
-    with pytest.raises(StaleLead):
+    with pytest.raises(LeadershipLost):
         store.append(facts.new_jobs(3), lead)
-    with pytest.raises(StaleLead):
+    with pytest.raises(LeadershipLost):
         store.keep_snapshot(Snapshot(sequence=1, body=""), lead)
     assert store.last_sequence() == 0
     assert store.snapshot() is None
@@ -65,7 +65,7 @@ def test_a_reader_does_not_lead(store: SqlStore, open_again: Open) -> None:
 
 
 def test_programs_we_start_do_not_keep_the_lead(
-    store: SqlStore, lead: Lead, open_again: Open
+    store: SqlStore, lead: LeaderLease, open_again: Open
 ) -> None:
     words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, close_fds=False) as child:

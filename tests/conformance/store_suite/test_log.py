@@ -6,12 +6,12 @@ import pytest
 
 from bursar.model import event as ev
 from bursar.model.errors import BrokenInvariant
-from bursar.model.fleet import Fleet, Node
-from bursar.model.policy import Policies
-from bursar.ports import Batch, Lead, Snapshot
-from bursar.store.database import SqlStore
+from bursar.model.fleet.fleet import Fleet, Node
+from bursar.model.tenants.policy import Policies
+from bursar.ports import Batch, LeaderLease, Snapshot
 from bursar.store.integrity import integrity
 from bursar.store.rebuild import differences
+from bursar.store.sql_store import SqlStore
 from tests.conformance.store_suite.conftest import Open
 from tests.store import facts
 
@@ -26,7 +26,7 @@ def test_an_empty_log_has_nothing(store: SqlStore) -> None:
     assert integrity(store) == []
 
 
-def test_what_was_appended_is_read_back_in_order(store: SqlStore, lead: Lead) -> None:
+def test_what_was_appended_is_read_back_in_order(store: SqlStore, lead: LeaderLease) -> None:
     first = [facts.submitted("j-1"), ev.NodeAdded(at_ms=1, node=Node(id="n1", pool="a100"))]
     second = [facts.assigned("j-1"), facts.started("j-1"), facts.succeeded("j-1")]
     assert store.append(facts.batch(*first), lead) == 2
@@ -39,20 +39,22 @@ def test_what_was_appended_is_read_back_in_order(store: SqlStore, lead: Lead) ->
     assert store.last_sequence() == 5
 
 
-def test_a_declared_fleet_is_kept(store: SqlStore, lead: Lead) -> None:
+def test_a_declared_fleet_is_kept(store: SqlStore, lead: LeaderLease) -> None:
     fleet = Fleet(clusters=(), pools=(), nodes=())
     declared = ev.FleetDeclared(at_ms=1, fleet=fleet, tenants=(), policies=Policies())
     store.append(facts.batch(declared), lead)
     assert [one.event for one in store.events()] == [declared]
 
 
-def test_a_long_log_is_read_over_pages(store: SqlStore, lead: Lead) -> None:
+def test_a_long_log_is_read_over_pages(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.new_jobs(2_500), lead)
     assert [one.sequence for one in store.events()] == list(range(1, 2_501))
     assert integrity(store) == []
 
 
-def test_a_batch_that_contradicts_the_log_leaves_nothing(store: SqlStore, lead: Lead) -> None:
+def test_a_batch_that_contradicts_the_log_leaves_nothing(
+    store: SqlStore, lead: LeaderLease
+) -> None:
     store.append(facts.batch(facts.submitted("j-1")), lead)
     for bad in (
         facts.batch(facts.submitted("j-2"), facts.submitted("j-1")),
@@ -67,11 +69,11 @@ def test_a_batch_that_contradicts_the_log_leaves_nothing(store: SqlStore, lead: 
     assert differences(store) == []
 
 
-def test_an_empty_batch_changes_nothing(store: SqlStore, lead: Lead) -> None:
+def test_an_empty_batch_changes_nothing(store: SqlStore, lead: LeaderLease) -> None:
     assert store.append(Batch(), lead) == 0
 
 
-def test_a_second_store_sees_what_is_committed(open_again: Open, lead: Lead) -> None:
+def test_a_second_store_sees_what_is_committed(open_again: Open, lead: LeaderLease) -> None:
     store, other = open_again(), open_again(read_only=True)
     store.append(facts.batch(facts.submitted("j-1")), lead)
     assert other.last_sequence() == 1
@@ -88,7 +90,7 @@ def test_everything_is_there_after_closing(open_again: Open) -> None:
     assert [one.event for one in open_again().events()] == [facts.submitted("j-1")]
 
 
-def test_the_two_newest_snapshots_are_kept(store: SqlStore, lead: Lead) -> None:
+def test_the_two_newest_snapshots_are_kept(store: SqlStore, lead: LeaderLease) -> None:
     for sequence in (3, 5, 9):
         store.keep_snapshot(Snapshot(sequence=sequence, body=f"at {sequence}"), lead)
     assert store.snapshot() == Snapshot(sequence=9, body="at 9")
@@ -99,7 +101,7 @@ def test_the_two_newest_snapshots_are_kept(store: SqlStore, lead: Lead) -> None:
     assert count == 2
 
 
-def test_odd_texts_come_back_as_they_were(store: SqlStore, lead: Lead) -> None:
+def test_odd_texts_come_back_as_they_were(store: SqlStore, lead: LeaderLease) -> None:
     """One user's odd character must not keep a batch of other people's jobs from being written."""
     odd = 'quote " priority ,"priority":9} backslash \\ nul \0 half \ud800 snowman ☃ ,"spec":{"name":"x"'
     job = facts.submitted("j-1", name=odd)

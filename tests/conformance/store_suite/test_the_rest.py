@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from bursar.model.engine_report import Progressed
 from bursar.model.errors import BrokenInvariant
-from bursar.model.identity import Permission, Role, Token
-from bursar.model.report import Progressed
-from bursar.ports import Acknowledgement, Batch, JobProgress, Lead
-from bursar.store.database import SqlStore
+from bursar.model.tenants.identity import Permission, Role, Token
+from bursar.ports import Acknowledgement, Batch, JobProgress, LeaderLease
 from bursar.store.integrity import integrity
+from bursar.store.sql_store import SqlStore
 from tests.store import facts
 
 TOKEN = Token(
@@ -27,7 +27,7 @@ TOKEN = Token(
 ANSWER = Acknowledgement(tenant="a", key="k", request_sha256="00", answer='{"id":"j-1"}', at_ms=5)
 
 
-def test_an_answer_is_given_again(store: SqlStore, lead: Lead) -> None:
+def test_an_answer_is_given_again(store: SqlStore, lead: LeaderLease) -> None:
     store.append(Batch(acknowledgements=(ANSWER,)), lead)
     assert store.acknowledgement("a", "k") == ANSWER
     assert store.acknowledgement("b", "k") is None
@@ -36,7 +36,7 @@ def test_an_answer_is_given_again(store: SqlStore, lead: Lead) -> None:
     assert store.last_sequence() == 0
 
 
-def test_tokens_are_written_as_they_are_now(store: SqlStore, lead: Lead) -> None:
+def test_tokens_are_written_as_they_are_now(store: SqlStore, lead: LeaderLease) -> None:
     other = replace(TOKEN, id="t0")
     store.append(Batch(tokens=(TOKEN, other)), lead)
     assert store.tokens() == [other, TOKEN]
@@ -45,7 +45,9 @@ def test_tokens_are_written_as_they_are_now(store: SqlStore, lead: Lead) -> None
     assert store.tokens() == [other, revoked]
 
 
-def test_the_newest_progress_of_a_job_is_kept_and_is_no_event(store: SqlStore, lead: Lead) -> None:
+def test_the_newest_progress_of_a_job_is_kept_and_is_no_event(
+    store: SqlStore, lead: LeaderLease
+) -> None:
     first, second = "j-first", "j-second"
     last = store.append(facts.batch(facts.submitted(first), facts.submitted(second)), lead)
 
@@ -74,7 +76,7 @@ def test_the_newest_progress_of_a_job_is_kept_and_is_no_event(store: SqlStore, l
     assert store.last_sequence() == last and integrity(store) == []
 
 
-def test_the_audit_log_is_read_from_its_end(store: SqlStore, lead: Lead) -> None:
+def test_the_audit_log_is_read_from_its_end(store: SqlStore, lead: LeaderLease) -> None:
     entries = [facts.audit_entry(f"act {number}", "odd \0 \ud800") for number in range(5)]
     store.append(Batch(audit=tuple(entries[:2])), lead)
     store.append(Batch(audit=tuple(entries[2:])), lead)
@@ -93,7 +95,9 @@ def test_the_audit_log_is_read_from_its_end(store: SqlStore, lead: Lead) -> None
         ("DELETE FROM audit", "ends at row 0"),
     ],
 )
-def test_a_spoiled_audit_log_is_noticed(store: SqlStore, lead: Lead, spoil: str, said: str) -> None:
+def test_a_spoiled_audit_log_is_noticed(
+    store: SqlStore, lead: LeaderLease, spoil: str, said: str
+) -> None:
     store.append(Batch(audit=tuple(facts.audit_entry(str(one)) for one in range(5))), lead)
     store.write(lambda connection: connection.exec_driver_sql(spoil), lead)
     (problem,) = store.verify_audit()
@@ -101,7 +105,7 @@ def test_a_spoiled_audit_log_is_noticed(store: SqlStore, lead: Lead, spoil: str,
     assert integrity(store) == [problem]
 
 
-def test_a_log_with_gaps_is_noticed(store: SqlStore, lead: Lead) -> None:
+def test_a_log_with_gaps_is_noticed(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.new_jobs(5), lead)
     store.write(
         lambda connection: connection.exec_driver_sql("DELETE FROM events WHERE sequence = 3"), lead

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from bursar.model.errors import BrokenInvariant, EngineFault
-from bursar.ports import Lead, StaleLead
-from bursar.store.database import SqlStore
-from bursar.store.leading import SqlLead
+from bursar.ports import LeaderLease, LeadershipLost
+from bursar.store.leader_lock import SqlLeaderLease
 from bursar.store.rebuild import differences
-from bursar.store.schema import meta
+from bursar.store.sql_store import SqlStore
+from bursar.store.tables.schema import meta
 from tests.store import facts
 
 Break = Callable[..., None]
 
 
 @pytest.fixture
-def break_commit(lead: Lead, monkeypatch: pytest.MonkeyPatch) -> Break:
+def break_commit(lead: LeaderLease, monkeypatch: pytest.MonkeyPatch) -> Break:
     """The next commit fails, after or before it was done; ``reachable`` again at once, or not yet."""
-    assert isinstance(lead, SqlLead)
+    assert isinstance(lead, SqlLeaderLease)
     hold: Any = lead._hold
     dialect = hold._engine.dialect
 
@@ -54,7 +54,9 @@ def _broken(dialect: str) -> Exception:
     return psycopg.OperationalError("server closed the connection unexpectedly")
 
 
-def test_a_commit_that_was_done_is_found(store: SqlStore, lead: Lead, break_commit: Break) -> None:
+def test_a_commit_that_was_done_is_found(
+    store: SqlStore, lead: LeaderLease, break_commit: Break
+) -> None:
     break_commit(is_done=True)
     assert store.append(facts.new_jobs(3), lead) == 3
     assert store.append(facts.new_jobs(3), lead) == 6
@@ -62,7 +64,7 @@ def test_a_commit_that_was_done_is_found(store: SqlStore, lead: Lead, break_comm
 
 
 def test_a_commit_that_was_not_done_is_a_fault(
-    store: SqlStore, lead: Lead, break_commit: Break
+    store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=False)
     batch = facts.new_jobs(3)
@@ -74,7 +76,7 @@ def test_a_commit_that_was_not_done_is_a_fault(
 
 @pytest.mark.parametrize("is_done", [True, False])
 def test_the_same_batch_may_be_given_again(
-    store: SqlStore, lead: Lead, break_commit: Break, is_done: bool
+    store: SqlStore, lead: LeaderLease, break_commit: Break, is_done: bool
 ) -> None:
     break_commit(is_done=is_done, is_reachable=False)
     batch = facts.new_jobs(3)
@@ -86,7 +88,7 @@ def test_the_same_batch_may_be_given_again(
 
 
 def test_another_batch_cannot_pass_one_that_is_there(
-    store: SqlStore, lead: Lead, break_commit: Break
+    store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=True, is_reachable=False)
     with pytest.raises(EngineFault):
@@ -97,7 +99,7 @@ def test_another_batch_cannot_pass_one_that_is_there(
 
 
 def test_another_batch_may_follow_one_that_is_not_there(
-    store: SqlStore, lead: Lead, break_commit: Break
+    store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=False, is_reachable=False)
     with pytest.raises(EngineFault):
@@ -106,13 +108,13 @@ def test_another_batch_may_follow_one_that_is_not_there(
 
 
 def test_a_new_leader_meanwhile_ends_the_doubt(
-    store: SqlStore, lead: Lead, break_commit: Break
+    store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=False, is_reachable=False)
     batch = facts.new_jobs(3)
     with pytest.raises(EngineFault):
         store.append(batch, lead)
     store.write(lambda connection: connection.execute(meta.update().values(epoch=5)), lead)
-    with pytest.raises(StaleLead):
+    with pytest.raises(LeadershipLost):
         store.append(batch, lead)
     assert store.last_sequence() == 0

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
+from bursar.model.engine_report import TasksEnded
 from bursar.model.errors import EngineFault
-from bursar.model.recipe import Recipe
-from bursar.model.report import TasksEnded
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef, StartOrder
 from tests.conformance.engine_orders import order, ref, tasks_on
 
@@ -61,7 +61,7 @@ def order_of(job_id: str, runs: str) -> StartOrder:
     number = int(job_id.removeprefix("j-"))
     script = f'echo "$RANK" >> {runs}/{job_id}\nsleep 0.0{number % 7}\nexit {code_of(job_id)}\n'
     tasks = tasks_on("a", "b")[: tasks_of(job_id)]
-    return order(job_id, Recipe(run=script, grace_seconds=1), tasks=tasks)
+    return order(job_id, RunSpec(run=script, grace_seconds=1), tasks=tasks)
 
 
 def start(engine: LocalEngine, wanted: StartOrder) -> None:

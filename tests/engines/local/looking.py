@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from bursar.engines.local.warden.processes import everything
+from bursar.engines.local.supervisor.proc import everything
 from bursar.ports import AttemptRef
 from tests.conformance.engine_stands import LocalStand, until
 

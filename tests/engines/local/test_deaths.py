@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.local.warden.ports import hold_port
-from bursar.engines.local.warden.processes import boot_id, look
+from bursar.engines.local.supervisor.proc import boot_id, look
+from bursar.engines.local.supervisor.rendezvous_port import hold_port
+from bursar.model.engine_report import TasksStarted
 from bursar.model.errors import EngineFault
-from bursar.model.recipe import Recipe
-from bursar.model.report import TasksStarted
+from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_orders import order, ref
 from tests.conformance.engine_stands import LocalStand, until
 from tests.engines.local.looking import (
@@ -103,7 +103,7 @@ def test_a_new_warden_can_stop_what_an_old_one_started(stand: LocalStand, tmp_pa
 def test_a_keeper_killed_during_setup_ends_the_attempt(stand: LocalStand, tmp_path: Path) -> None:
     listener = stand.open()
     setup = f"echo $$ > {tmp_path}/setup; exec sleep 60"
-    listener.engine.start(order("j-1", Recipe(setup=setup, run=f"touch {tmp_path}/ran")))
+    listener.engine.start(order("j-1", RunSpec(setup=setup, run=f"touch {tmp_path}/ran")))
     pid = read_pid(tmp_path / "setup")
     kill_and_wait(keeper_of(stand, J)["pid"])
     assert "before its tasks began" in listener.ended(J).detail

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bursar.engines.local.devices import FoundGpu, FoundSlice, found_gpus
 from bursar.engines.local.engine import LocalEngine
+from bursar.engines.local.gpu_discovery import FoundGpu, FoundSlice, found_gpus
 from bursar.engines.local.settings import LocalSettings
 from bursar.model.errors import EngineFault
-from bursar.model.gpu import MigInstance
+from bursar.model.fleet.gpu import MigInstance
 
 
 class NVMLError(Exception):

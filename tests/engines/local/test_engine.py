@@ -13,13 +13,13 @@ import pytest
 from bursar.engines.local import engine as local_engine
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
-from bursar.engines.local.warden import messages
-from bursar.engines.local.warden.folder import AttemptFolder, BadJobId, make_folders
-from bursar.engines.local.warden.messages import receive, send
-from bursar.engines.local.warden_link import WardenLink
+from bursar.engines.local.supervisor import socket_messages
+from bursar.engines.local.supervisor.attempt_folder import AttemptFolder, BadJobId, make_folders
+from bursar.engines.local.supervisor.socket_messages import receive, send
+from bursar.engines.local.supervisor_client import SupervisorClient
+from bursar.model.engine_report import CheckpointReported, NodeBackReported, NodeLostReported
 from bursar.model.errors import BrokenInvariant, EngineFault
-from bursar.model.recipe import Recipe
-from bursar.model.report import CheckpointReported, NodeBack, NodeGone
+from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_orders import order, ref
 from tests.conformance.engine_stands import LocalStand, until
 from tests.conformance.engine_suite import output
@@ -50,14 +50,14 @@ def test_a_note_that_was_lost_is_made_up_for(
 ) -> None:
     monkeypatch.setattr(local_engine, "LOOK_AGAIN_SECONDS", 0.1)
     listener = stand.open()
-    (stand.state / "engine" / messages.NOTES_SOCKET).unlink()
+    (stand.state / "engine" / socket_messages.NOTES_SOCKET).unlink()
     listener.engine.start(order("j-1", "exit 4"))
     assert listener.ended(J).code == 4
 
 
 def test_what_is_kept_of_an_attempt_stays_until_it_is_forgotten(stand: LocalStand) -> None:
     listener = stand.open()
-    recipe = Recipe(run="echo out; echo made > made", secrets={"TOKEN": "x"})
+    recipe = RunSpec(run="echo out; echo made > made", secrets={"TOKEN": "x"})
     listener.engine.start(order("j-1", recipe))
     listener.ended(J)
     engine = listener.engine
@@ -80,7 +80,7 @@ def test_nobody_else_can_look_inside(stand: LocalStand) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
     for path in folder_of(stand, J).iterdir():
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
-    address = stand.state / "engine" / messages.WARDEN_SOCKET
+    address = stand.state / "engine" / socket_messages.WARDEN_SOCKET
     assert stat.S_IMODE(address.stat().st_mode) & 0o077 == 0
 
 
@@ -139,13 +139,13 @@ def test_a_warden_of_another_version_retires_and_its_jobs_stay(
     old = stand.warden_pid()
     first.engine.start(order("j-1", f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 9"))
     first.started(J)
-    real = messages.receive
+    real = socket_messages.receive
 
     def of_another_version(stream: object) -> dict[str, object] | None:
         answer = real(stream)  # type: ignore[arg-type]
         return {**answer, "version": 0} if answer and answer.get("pid") == old else answer
 
-    monkeypatch.setattr(messages, "receive", of_another_version)
+    monkeypatch.setattr(socket_messages, "receive", of_another_version)
     second = stand.open([J])
     assert stand.warden_pid() != old
     until("the old warden has gone", lambda: not is_running(old))
@@ -161,18 +161,18 @@ def test_nodes_are_gone_only_when_no_warden_can_be_started(
     monkeypatch.setattr(local_engine, "LOOK_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(local_engine, "GONE_AFTER_SECONDS", 0.05)
 
-    def refuse(self: WardenLink) -> None:
+    def refuse(self: SupervisorClient) -> None:
         raise EngineFault("no process can be started", retry_after_seconds=1.0)
 
-    def heard(kind: type[NodeGone] | type[NodeBack]) -> list[str]:
+    def heard(kind: type[NodeLostReported] | type[NodeBackReported]) -> list[str]:
         listener.listen(0.05)
         return [report.node for report in listener.heard if isinstance(report, kind)]
 
     with monkeypatch.context() as broken:
-        broken.setattr(WardenLink, "keep_up", refuse)
-        until("the nodes are gone", lambda: heard(NodeGone) == ["a", "b"])
-        assert heard(NodeBack) == []
-    until("the nodes are back", lambda: heard(NodeBack) == ["a", "b"])
+        broken.setattr(SupervisorClient, "keep_up", refuse)
+        until("the nodes are gone", lambda: heard(NodeLostReported) == ["a", "b"])
+        assert heard(NodeBackReported) == []
+    until("the nodes are back", lambda: heard(NodeBackReported) == ["a", "b"])
 
 
 def test_the_state_folder_may_have_a_long_name(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_the_state_folder_may_have_a_long_name(tmp_path: Path) -> None:
 
 def test_nonsense_on_the_socket_ends_the_connection_and_nothing_else(stand: LocalStand) -> None:
     listener = stand.open()
-    folder_fd = messages.open_folder(str(stand.state / "engine"))
-    path = messages.short_path(folder_fd, messages.WARDEN_SOCKET)
+    folder_fd = socket_messages.open_folder(str(stand.state / "engine"))
+    path = socket_messages.short_path(folder_fd, socket_messages.WARDEN_SOCKET)
     for text in (b"\xff\xff\xff\xff", b"\0\0\0\4nope", b"\0\0\0\2{"):
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect(path)

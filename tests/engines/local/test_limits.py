@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bursar.engines.local.settings import LocalSettings
-from bursar.engines.local.warden.limits import ControlGroup, NodeLimit
-from bursar.model.recipe import Recipe
+from bursar.engines.local.supervisor.resource_limits import ControlGroup, NodeLimit
+from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_orders import order, ref, tasks_on
 from tests.conformance.engine_stands import LocalStand
 
@@ -28,7 +28,7 @@ for _ in range(4):
 def test_a_task_over_its_memory_is_ended_and_told(stand: LocalStand) -> None:
     listener = stand.open()
     tasks = [replace(tasks_on("node-0")[0], memory_mib=100)]
-    listener.engine.start(order("j-1", Recipe(argv=GREEDY), tasks=tasks))
+    listener.engine.start(order("j-1", RunSpec(argv=GREEDY), tasks=tasks))
     ended = listener.ended(ref("j-1"))
     assert ended.signal == 9
     assert "of 100 MiB memory on node node-0" in ended.detail
@@ -38,7 +38,7 @@ def test_memory_that_workers_share_counts_once(stand: LocalStand) -> None:
     """Five processes of 60 MiB each that share all of it are not 300 MiB."""
     listener = stand.open()
     tasks = [replace(tasks_on("node-0")[0], memory_mib=150)]
-    recipe = Recipe(argv=(sys.executable, "-c", SHARING))
+    recipe = RunSpec(argv=(sys.executable, "-c", SHARING))
     listener.engine.start(order("j-1", recipe, tasks=tasks))
     ended = listener.ended(ref("j-1"))
     assert (ended.code, ended.detail) == (0, "")
@@ -50,7 +50,7 @@ def test_each_node_of_a_gang_has_its_own_limit(stand: LocalStand) -> None:
         replace(task, memory_mib=mib)
         for task, mib in zip(tasks_on("a", "b"), (400, 100), strict=True)
     ]
-    listener.engine.start(order("j-1", Recipe(argv=GREEDY), tasks=tasks))
+    listener.engine.start(order("j-1", RunSpec(argv=GREEDY), tasks=tasks))
     assert "of 100 MiB memory on node b" in listener.ended(ref("j-1")).detail
 
 
@@ -114,5 +114,5 @@ def test_without_a_group_memory_is_watched(stand: LocalStand, tmp_path: Path) ->
     settings = LocalSettings(state=stand.state, cgroup=parent, warden_linger_seconds=0.3)
     listener = stand.open_with(settings)
     tasks = [replace(tasks_on("node-0")[0], memory_mib=100)]
-    listener.engine.start(order("j-1", Recipe(argv=GREEDY), tasks=tasks))
+    listener.engine.start(order("j-1", RunSpec(argv=GREEDY), tasks=tasks))
     assert "of 100 MiB memory" in listener.ended(ref("j-1")).detail

@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.engines.local.devices import FoundGpu, FoundSlice
-from bursar.engines.local.order_plan import Surroundings, plan_of
-from bursar.engines.local.warden.plan import AttemptPlan, read_plan
-from bursar.model.attempt import ShareUse, SliceUse, Task
-from bursar.model.gpu import MigInstance
-from bursar.model.recipe import Recipe
+from bursar.engines.local.gpu_discovery import FoundGpu, FoundSlice
+from bursar.engines.local.order_to_plan import JobSurroundings, plan_of
+from bursar.engines.local.supervisor.attempt_plan import AttemptPlan, read_plan
+from bursar.model.fleet.gpu import MigInstance
+from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
+from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_orders import order, tasks_on
 from tests.conformance.engine_stands import LocalStand, until
 from tests.conformance.engine_suite import output
 
-AROUND = Surroundings(
+AROUND = JobSurroundings(
     path="/bin", language="C.UTF-8", log_bytes=1 << 20, log_files=3, cgroup="", gpus={}
 )
 HALF = MigInstance(profile="3g.40gb", start=4)
 
 
-def plan(*tasks: Task, around: Surroundings = AROUND, job_id: str = "j-1") -> AttemptPlan:
+def plan(*tasks: Task, around: JobSurroundings = AROUND, job_id: str = "j-1") -> AttemptPlan:
     return plan_of(order(job_id, "true", tasks=tasks), around)
 
 
@@ -131,19 +131,19 @@ def test_a_plan_survives_the_way_to_the_warden() -> None:
 
 
 REFUSED = {
-    "a preloaded library": (Recipe(run="true", envs={"LD_PRELOAD": "x.so"}), "LD_PRELOAD"),
-    "a library path": (Recipe(run="true", envs={"LD_LIBRARY_PATH": "x"}), "export it in run"),
-    "a start file of the shell": (Recipe(run="true", envs={"BASH_ENV": "x"}), "BASH_ENV"),
-    "a function for the shell": (Recipe(run="true", envs={"BASH_FUNC_x%%": "() {"}), "BASH_FUNC_"),
-    "GPUs of others": (Recipe(run="true", envs={"CUDA_VISIBLE_DEVICES": "0"}), "set by Bursar"),
-    "a name of ours": (Recipe(run="true", envs={"BURSAR_JOB_ID": "j-2"}), "set by Bursar"),
-    "a rank": (Recipe(run="true", secrets={"RANK": "0"}), "set by Bursar"),
-    "no name of a variable": (Recipe(run="true", envs={"A=B": "x"}), "no name of a variable"),
-    "a NUL in a value": (Recipe(run="true", secrets={"A": "x\0y"}), "NUL"),
-    "a NUL in a word": (Recipe(argv=("echo", "a\0b")), "NUL"),
-    "nothing to run": (Recipe(), "nothing to run"),
-    "a shell that is looked for": (Recipe(run="true", shell="bash"), "absolute path"),
-    "a signal that cannot be caught": (Recipe(run="true", stop_signal="SIGKILL"), "SIGTERM"),
+    "a preloaded library": (RunSpec(run="true", envs={"LD_PRELOAD": "x.so"}), "LD_PRELOAD"),
+    "a library path": (RunSpec(run="true", envs={"LD_LIBRARY_PATH": "x"}), "export it in run"),
+    "a start file of the shell": (RunSpec(run="true", envs={"BASH_ENV": "x"}), "BASH_ENV"),
+    "a function for the shell": (RunSpec(run="true", envs={"BASH_FUNC_x%%": "() {"}), "BASH_FUNC_"),
+    "GPUs of others": (RunSpec(run="true", envs={"CUDA_VISIBLE_DEVICES": "0"}), "set by Bursar"),
+    "a name of ours": (RunSpec(run="true", envs={"BURSAR_JOB_ID": "j-2"}), "set by Bursar"),
+    "a rank": (RunSpec(run="true", secrets={"RANK": "0"}), "set by Bursar"),
+    "no name of a variable": (RunSpec(run="true", envs={"A=B": "x"}), "no name of a variable"),
+    "a NUL in a value": (RunSpec(run="true", secrets={"A": "x\0y"}), "NUL"),
+    "a NUL in a word": (RunSpec(argv=("echo", "a\0b")), "NUL"),
+    "nothing to run": (RunSpec(), "nothing to run"),
+    "a shell that is looked for": (RunSpec(run="true", shell="bash"), "absolute path"),
+    "a signal that cannot be caught": (RunSpec(run="true", stop_signal="SIGKILL"), "SIGTERM"),
 }
 
 
@@ -155,7 +155,7 @@ def test_refused(case: str) -> None:
 
 def test_a_refused_attempt_ends_without_having_run(stand: LocalStand) -> None:
     listener = stand.open()
-    recipe = Recipe(run="echo ran", envs={"LD_PRELOAD": "x.so"})
+    recipe = RunSpec(run="echo ran", envs={"LD_PRELOAD": "x.so"})
     wanted = order("j-1", recipe)
     listener.engine.start(wanted)
     ended = listener.ended(wanted.ref)

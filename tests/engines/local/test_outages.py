@@ -5,16 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from bursar.engines.local.engine import LocalEngine
-from bursar.engines.local.outages import DYING_MS, OutageBook
+from bursar.engines.local.outages import DYING_MS, Outages
+from bursar.model.engine_report import (
+    EngineReport,
+    NodeBackReported,
+    NodeLostReported,
+    NoticeReported,
+    TasksEnded,
+)
 from bursar.model.event import NoticeKind
-from bursar.model.report import NodeBack, NodeGone, NoticeReport, Report, TasksEnded
 from tests.conformance.engine_orders import order, ref, tasks_on
 from tests.conformance.engine_stands import Listener, LocalStand, until
 from tests.engines.local.looking import folder_of, is_running, read_pid
 
-NOTICE = NoticeReport(node="n", source="chaos", kind=NoticeKind.TERMINATE, ends_at_ms=130)
-GONE = NodeGone(node="n", at_ms=130, detail="taken away")
-BACK = NodeBack(node="n", at_ms=330)
+NOTICE = NoticeReported(node="n", source="chaos", kind=NoticeKind.TERMINATE, ends_at_ms=130)
+GONE = NodeLostReported(node="n", at_ms=130, detail="taken away")
+BACK = NodeBackReported(node="n", at_ms=330)
 
 
 def empty(_node: str) -> bool:
@@ -22,7 +28,7 @@ def empty(_node: str) -> bool:
 
 
 def test_a_node_is_announced_then_gone_then_back(tmp_path: Path) -> None:
-    book = OutageBook(str(tmp_path))
+    book = Outages(str(tmp_path))
     assert book.begin("n", 100, notice_ms=30, absence_ms=200) == NOTICE
     assert book.go_on(129, empty) == [] and not book.is_out("n")
     assert book.go_on(130, lambda _: False) == [] and book.is_out("n")
@@ -33,36 +39,36 @@ def test_a_node_is_announced_then_gone_then_back(tmp_path: Path) -> None:
 
 
 def test_what_does_not_die_does_not_keep_its_node(tmp_path: Path) -> None:
-    book = OutageBook(str(tmp_path))
+    book = Outages(str(tmp_path))
     assert book.begin("n", 0, notice_ms=0, absence_ms=10**6) is None
     assert book.go_on(DYING_MS - 1, lambda _: False) == []
-    assert [type(one) for one in book.go_on(DYING_MS, lambda _: False)] == [NodeGone]
+    assert [type(one) for one in book.go_on(DYING_MS, lambda _: False)] == [NodeLostReported]
 
 
 def test_a_node_that_is_going_is_not_taken_away_twice(tmp_path: Path) -> None:
-    book = OutageBook(str(tmp_path))
+    book = Outages(str(tmp_path))
     book.begin("n", 100, notice_ms=30, absence_ms=200)
     assert book.begin("n", 110, notice_ms=0, absence_ms=5) == NOTICE
     book.go_on(1_000, empty)
     again = book.begin("n", 1_000, notice_ms=30, absence_ms=200)
-    assert isinstance(again, NoticeReport) and again.ends_at_ms == 1_030
+    assert isinstance(again, NoticeReported) and again.ends_at_ms == 1_030
 
 
 def test_the_last_word_is_repeated_after_a_restart_and_nothing_is_skipped(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    OutageBook(folder).begin("n", 100, notice_ms=30, absence_ms=200)
-    book = OutageBook(folder)
+    Outages(folder).begin("n", 100, notice_ms=30, absence_ms=200)
+    book = Outages(folder)
     assert book.again() == [NOTICE]
     assert book.go_on(131, empty) == [GONE]
-    book = OutageBook(folder)
+    book = Outages(folder)
     assert book.again() == [GONE]
     assert book.go_on(5_000, empty) == [BACK]
-    book = OutageBook(folder)
+    book = Outages(folder)
     assert book.again() == [BACK]
-    assert OutageBook(folder).again() == []
+    assert Outages(folder).again() == []
 
 
-def heard_of(listener: Listener, kind: type[Report]) -> bool:
+def heard_of(listener: Listener, kind: type[EngineReport]) -> bool:
     listener.listen(0.1)
     return any(isinstance(one, kind) for one in listener.heard)
 
@@ -80,14 +86,14 @@ def test_everything_on_a_node_dies_before_it_is_gone_and_nothing_elsewhere(
         listener.started(ref(name))
     first, second, other = (read_pid(tmp_path / node) for node in ("a", "b", "c"))
     engine.interrupt("b", notice_ms=0, absence_ms=300)
-    until("the node is gone", lambda: heard_of(listener, NodeGone))
+    until("the node is gone", lambda: heard_of(listener, NodeLostReported))
     assert not is_running(first) and not is_running(second)
     assert is_running(other)
     listener.ended(ref("gang"))
     kinds = [type(one) for one in listener.heard]
-    assert kinds.index(NodeGone) < kinds.index(TasksEnded), "its loss is told first"
+    assert kinds.index(NodeLostReported) < kinds.index(TasksEnded), "its loss is told first"
     assert listener.count(TasksEnded, ref("other")) == 0
-    until("the node is back", lambda: heard_of(listener, NodeBack))
+    until("the node is back", lambda: heard_of(listener, NodeBackReported))
 
 
 def test_what_reaches_a_node_too_late_ends_at_once(stand: LocalStand) -> None:
@@ -95,7 +101,7 @@ def test_what_reaches_a_node_too_late_ends_at_once(stand: LocalStand) -> None:
     engine = listener.engine
     assert isinstance(engine, LocalEngine)
     engine.interrupt("a", notice_ms=0, absence_ms=60_000)
-    until("the node is gone", lambda: heard_of(listener, NodeGone))
+    until("the node is gone", lambda: heard_of(listener, NodeLostReported))
     engine.start(order("late", "exec sleep 300", tasks=tasks_on("a")))
     assert listener.ended(ref("late")).code != 0
 
@@ -112,4 +118,4 @@ def test_a_loss_is_told_before_an_end_also_when_the_killer_was_killed(stand: Loc
     again = stand.open([ref("j")])
     again.ended(ref("j"))
     kinds = [type(one) for one in again.heard]
-    assert kinds.index(NodeGone) < kinds.index(TasksEnded)
+    assert kinds.index(NodeLostReported) < kinds.index(TasksEnded)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bursar.engines.local.settings import LocalSettings
-from bursar.engines.local.warden.streams import LogShare, LogWriter, parts_of
+from bursar.engines.local.supervisor.log_files import LogShare, LogWriter, parts_of
 from tests.conformance.engine_orders import order, ref
 from tests.conformance.engine_stands import LocalStand
 

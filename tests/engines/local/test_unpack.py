@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.local.warden.unpack import BadArchive, UnpackLimits, inner_path, unpack
-from bursar.model.recipe import Mount, Recipe
+from bursar.engines.local.supervisor.archive import BadArchive, UnpackLimits, inner_path, unpack
+from bursar.model.jobs.run_spec import Mount, RunSpec
 from tests.conformance.engine_orders import order, ref
 from tests.conformance.engine_stands import LocalStand
 from tests.conformance.engine_suite import output
@@ -166,7 +166,7 @@ def test_a_job_finds_its_files_on_every_node(stand: LocalStand) -> None:
     inputs = bundle(bundles, member("b", b"B"))
     listener = stand.open()
     mounts = (Mount(target="~/inputs", bundle=inputs.name),)
-    recipe = Recipe(run="./tool.sh; cat sub/a inputs/b", workdir=code.name, mounts=mounts)
+    recipe = RunSpec(run="./tool.sh; cat sub/a inputs/b", workdir=code.name, mounts=mounts)
     listener.engine.start(order("j-1", recipe))
     assert listener.ended(ref("j-1")).code == 0
     assert output(listener, ref("j-1")) == "tool\nAB"
@@ -176,7 +176,7 @@ def test_a_job_finds_its_files_on_every_node(stand: LocalStand) -> None:
 def test_a_mount_stays_in_the_working_directory(stand: LocalStand, target: str) -> None:
     inputs = bundle(stand.state / "bundles", member("b", b"B"))
     listener = stand.open()
-    recipe = Recipe(run="echo ran", mounts=(Mount(target=target, bundle=inputs.name),))
+    recipe = RunSpec(run="echo ran", mounts=(Mount(target=target, bundle=inputs.name),))
     listener.engine.start(order("j-1", recipe))
     assert "working directory" in listener.ended(ref("j-1")).detail
     assert output(listener, ref("j-1")) == ""
@@ -185,6 +185,6 @@ def test_a_mount_stays_in_the_working_directory(stand: LocalStand, target: str) 
 @pytest.mark.parametrize("name", ["0" * 64, "../bundles/x"])
 def test_a_bundle_that_is_not_there_ends_the_attempt(stand: LocalStand, name: str) -> None:
     listener = stand.open()
-    listener.engine.start(order("j-1", Recipe(run="echo ran", workdir=name)))
+    listener.engine.start(order("j-1", RunSpec(run="echo ran", workdir=name)))
     ended = listener.ended(ref("j-1"))
     assert ended.code is None and "could not be laid out" in ended.detail

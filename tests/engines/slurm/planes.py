@@ -9,17 +9,18 @@ from pathlib import Path
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import parse_fleet
-from bursar.control.plane import THE_OPERATOR, ControlPlane, PlaneOptions
-from bursar.control.submission import Submission
-from bursar.engines.local.told import ToldFile
-from bursar.engines.slurm.commands import Commands
-from bursar.engines.slurm.engine import SlurmEngine
-from bursar.engines.slurm.settings import SlurmSettings
-from bursar.model.fleet import EngineKind
-from bursar.model.job import JobSpec, JobState, TaskGroup, WholeGpus
-from bursar.model.recipe import Recipe
+from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.requests.job_requests import SubmitJobs
+from bursar.control.requests.submission import Submission
+from bursar.engines.slurm.commands.commands import Commands
+from bursar.engines.slurm.driven.engine import SlurmEngine
+from bursar.engines.slurm.driven.settings import SlurmSettings
+from bursar.engines.status_file import StatusFile
+from bursar.model.fleet.fleet import EngineKind
+from bursar.model.jobs.job import JobSpec, JobState, TaskGroup, WholeGpus
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.store import open_store
-from bursar.testing.slurm_lab import Lab
+from tests.support.slurm_lab import Lab
 
 FLEET = """
 clusters:
@@ -39,12 +40,14 @@ class Driven:
     engine: SlurmEngine
     state: Path
 
-    def submit(self, count: int, recipe: Recipe) -> list[str]:
+    def submit(self, count: int, recipe: RunSpec) -> list[str]:
         """So many alike, of one GPU and one CPU each."""
         group = TaskGroup(gpu=WholeGpus(count=1), cpu_milli=1_000)
         spec = JobSpec(name="short", queue="research", groups=(group,))
         made = [Submission(spec=spec, recipe=recipe) for _ in range(count)]
-        return list(self.plane.submit(THE_OPERATOR, made).result(120).job_ids)
+        return list(
+            self.plane.send(SubmitJobs(who=THE_OPERATOR, submissions=made)).result(120).job_ids
+        )
 
     def counts(self) -> dict[JobState, int]:
         return dict(self.plane.reader.count_jobs(None))
@@ -55,7 +58,7 @@ def settings_for(lab: Lab, state: Path) -> SlurmSettings:
         state=state,
         commands=Commands(environment=lab.environment()),
         rest_socket=lab.rest_socket,
-        told=ToldFile,
+        told=StatusFile,
         launch_seconds=8.0,
     )
 

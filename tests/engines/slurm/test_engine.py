@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.slurm.attempt_folder import AttemptFolder, EndRecord
-from bursar.engines.slurm.commands import Commands, Refused
-from bursar.engines.slurm.outbox import SENDERS
-from bursar.engines.slurm.rest_line import InDoubt
-from bursar.engines.slurm.settings import SlurmSettings
-from bursar.engines.slurm.submitting import Submitter
-from bursar.model.attempt import ShareUse, SliceUse, Task
-from bursar.model.gpu import MigInstance
-from bursar.model.recipe import Recipe
-from bursar.model.report import ForeignSeen, TasksStarted
+from bursar.engines.slurm.commands.commands import Commands, SlurmRefused
+from bursar.engines.slurm.commands.rest_connection import UnknownOutcome
+from bursar.engines.slurm.driven.attempt_folder import EndRecord, SlurmAttemptFolder
+from bursar.engines.slurm.driven.outbox import SENDERS
+from bursar.engines.slurm.driven.settings import SlurmSettings
+from bursar.engines.slurm.driven.submit import Submitter
+from bursar.model.engine_report import ForeignReported, TasksStarted
+from bursar.model.fleet.gpu import MigInstance
+from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
+from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_orders import order, ref
 from tests.conformance.engine_stands import Listener, SlurmStand, slurm_stand, until
 from tests.conformance.engine_suite import output
-from tests.slurm_labs import needs_slurm
+from tests.support.shared_slurm_lab import needs_slurm
 
 pytestmark = [pytest.mark.real, needs_slurm]
 
@@ -140,7 +140,7 @@ def test_what_others_run_is_seen_and_gone_again(stand: SlurmStand) -> None:
 
     def seen() -> list[tuple[int, ...]]:
         listener.listen(0.2)
-        return [report.gpus for report in listener.heard if isinstance(report, ForeignSeen)]
+        return [report.gpus for report in listener.heard if isinstance(report, ForeignReported)]
 
     until("the job of another is seen", lambda: (1,) in seen())
     stand.lab.run("scancel", foreign)
@@ -185,12 +185,12 @@ def test_an_answer_that_is_lost_starts_nothing_twice(
         ident = sent(self, *words)  # type: ignore[arg-type]
         if not lost:
             lost.append(ident)
-            raise InDoubt("the answer is lost", retry_after_seconds=0.1)
+            raise UnknownOutcome("the answer is lost", retry_after_seconds=0.1)
         return ident
 
     monkeypatch.setattr(Submitter, "submit", losing)
     listener = stand.open()
-    wanted = order("j-1", Recipe(run=f'echo ran >> "{trail}"; sleep 3'))
+    wanted = order("j-1", RunSpec(run=f'echo ran >> "{trail}"; sleep 3'))
     listener.engine.start(wanted)
     assert listener.ended(ref("j-1")).code == 0
     assert trail.read_text(encoding="utf-8") == "ran\n"
@@ -229,18 +229,21 @@ def test_a_folder_that_fails_for_a_while_stops_nobody_who_sends(
 ) -> None:
     """As often as there are threads that send; what comes after it is sent all the same."""
     listener = stand.open()
-    write, failures = AttemptFolder.write_end, [OSError(28, "No space left on device")] * SENDERS
+    write, failures = (
+        SlurmAttemptFolder.write_end,
+        [OSError(28, "No space left on device")] * SENDERS,
+    )
 
-    def write_on_a_full_disk(folder: AttemptFolder, record: EndRecord) -> None:
+    def write_on_a_full_disk(folder: SlurmAttemptFolder, record: EndRecord) -> None:
         if failures:
             raise failures.pop()
         write(folder, record)
 
     def refuse(_submitter: Submitter, *_words: object) -> str:
-        raise Refused("Slurm: sbatch: no such partition", retry_after_seconds=0.1)
+        raise SlurmRefused("Slurm: sbatch: no such partition", retry_after_seconds=0.1)
 
     with monkeypatch.context() as bad:
-        bad.setattr(AttemptFolder, "write_end", write_on_a_full_disk)
+        bad.setattr(SlurmAttemptFolder, "write_end", write_on_a_full_disk)
         bad.setattr(Submitter, "submit", refuse)
         listener.engine.start(order("j-1", "true"))
         assert "no such partition" in listener.ended(ref("j-1")).detail
@@ -257,7 +260,8 @@ def test_jobs_are_booked_to_the_account_of_their_queue(stand: SlurmStand) -> Non
     stand.lab.run("sacctmgr", "-i", "add", "account", "booked")
     stand.lab.run("sacctmgr", "-i", "add", "user", me, "account=booked")
     listener = stand.open()
-    listener.engine.start(replace(order("j-1", SLEEP), queue="Booked"))
+    one = order("j-1", SLEEP)
+    listener.engine.start(replace(one, spec=replace(one.spec, queue="Booked")))
     listener.engine.start(order("j-2", SLEEP))
     for name in ("j-1", "j-2"):
         listener.started(ref(name))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bursar.testing.slurm_lab import daemons
-from bursar.testing.slurm_lab.__main__ import main
-from bursar.testing.slurm_lab.lab import LOG_KEEPER
 from tests.conformance.engine_stands import until
+from tests.support.slurm_lab import daemons
+from tests.support.slurm_lab.__main__ import main
+from tests.support.slurm_lab.lab import LOG_KEEPER
 
 
 def test_long_logs_are_emptied_under_their_writers(tmp_path: Path) -> None:

@@ -11,15 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.slurm.commands import Commands
-from bursar.engines.slurm.engine import SlurmEngine
-from bursar.engines.slurm.request import JobRequest, Part
-from bursar.engines.slurm.rest_line import InDoubt, NotThere, RestLines, read_answer
-from bursar.engines.slurm.settings import SlurmSettings
-from bursar.engines.slurm.submitting import Submitter
-from bursar.engines.slurm.telling import BEGAN_PATIENCE_SECONDS, Telling
-from bursar.model.attempt import Exit
-from bursar.model.report import TasksEnded, TasksStarted
+from bursar.engines.slurm.commands.commands import Commands
+from bursar.engines.slurm.commands.rest_connection import (
+    NotReachable,
+    RestConnections,
+    UnknownOutcome,
+    read_answer,
+)
+from bursar.engines.slurm.driven.engine import SlurmEngine
+from bursar.engines.slurm.driven.report_batch import BEGAN_PATIENCE_SECONDS, ReportBatch
+from bursar.engines.slurm.driven.request import HetComponent, JobRequest
+from bursar.engines.slurm.driven.settings import SlurmSettings
+from bursar.engines.slurm.driven.submit import Submitter
+from bursar.model.engine_report import TasksEnded, TasksStarted
+from bursar.model.jobs.attempt import Exit
 from tests.conformance.engine_orders import order
 from tests.conformance.engine_stands import until
 
@@ -64,7 +69,7 @@ def lines_of(path: Path) -> list[str]:
 REQUEST = JobRequest(
     name="j",
     comment="bursar:x:j-1@1",
-    parts=(Part(nodes=("n",), cpus=1, memory_mib=0, gres=""),),
+    parts=(HetComponent(nodes=("n",), cpus=1, memory_mib=0, gres=""),),
     minutes=1,
 )
 
@@ -112,13 +117,13 @@ def test_a_line_is_kept_and_used_again(tmp_path: Path, no_sbatch: Commands) -> N
 
 def test_an_answer_that_does_not_come_is_a_doubt(tmp_path: Path, no_sbatch: Commands) -> None:
     rest = PlayedRest(tmp_path / "s", [b""])
-    with pytest.raises(InDoubt):
+    with pytest.raises(UnknownOutcome):
         Submitter(no_sbatch, rest.path).submit(REQUEST, "true")
 
 
 def test_nobody_at_the_socket_is_no_doubt(tmp_path: Path) -> None:
-    with pytest.raises(NotThere):
-        RestLines(str(tmp_path / "nobody")).post("/x", b"{}")
+    with pytest.raises(NotReachable):
+        RestConnections(str(tmp_path / "nobody")).post("/x", b"{}")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ ENDED = TasksEnded(job_id="j-1", attempt=1, at_ms=2, exit=Exit(code=0))
 
 
 def test_an_end_is_told_at_once_with_what_waits() -> None:
-    telling = Telling()
+    telling = ReportBatch()
     telling.add(BEGAN)
     assert telling.take(is_last_chance=False) == []
     telling.add(ENDED)
@@ -171,7 +176,7 @@ def test_an_end_is_told_at_once_with_what_waits() -> None:
 
 
 def test_a_beginning_waits_for_company_but_not_for_long() -> None:
-    telling = Telling()
+    telling = ReportBatch()
     telling.add(BEGAN)
     time.sleep(BEGAN_PATIENCE_SECONDS)
     assert telling.take(is_last_chance=False) == [BEGAN]

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from bursar.model.errors import EngineFault
-from bursar.model.job import OVER, JobState
-from bursar.model.recipe import Recipe
-from bursar.testing.slurm_lab import Lab, LabPlan
-from bursar.testing.slurm_lab.plan import t4_nodes
+from bursar.model.jobs.job import OVER, JobState
+from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_stands import until
 from tests.engines.slurm.planes import Driven, driven
 from tests.engines.slurm.test_storm import resume_drained
-from tests.slurm_labs import needs_slurm, own_lab
+from tests.support.shared_slurm_lab import needs_slurm, own_lab
+from tests.support.slurm_lab import Lab, LabPlan
+from tests.support.slurm_lab.lab_spec import t4_nodes
 
 pytestmark = [pytest.mark.real, needs_slurm]
 
@@ -73,7 +73,7 @@ def test_jobs_of_a_node_that_loses_power_start_elsewhere(tmp_path: Path) -> None
         f'[ "$BURSAR_ATTEMPT" = 1 ] && exec sleep 300; echo "$BURSAR_NODE" >> "{tmp_path}/trail"'
     )
     with own_lab(PLAN) as lab, driven(lab, tmp_path / "state", ("t4-1", "t4-2")) as bursar:
-        (job,) = bursar.submit(1, Recipe(run=script))
+        (job,) = bursar.submit(1, RunSpec(run=script))
         until("it runs", lambda: bursar.counts() == {JobState.RUNNING: 1})
         row = bursar.plane.reader.job(job)
         assert row is not None and row.placement is not None
@@ -91,7 +91,7 @@ def test_jobs_of_a_node_that_loses_power_start_elsewhere(tmp_path: Path) -> None
             return bursar.plane.ask(lambda state, _now: lost in state.pool_of_node).result(10)
 
         until("the node is back", is_back, 60)
-        bursar.submit(8, Recipe(run=f'echo "$BURSAR_NODE" >> "{tmp_path}/both"; sleep 2'))
+        bursar.submit(8, RunSpec(run=f'echo "$BURSAR_NODE" >> "{tmp_path}/both"; sleep 2'))
         until("all have run", lambda: bursar.counts() == {JobState.SUCCEEDED: 9}, 60)
         assert set((tmp_path / "both").read_text(encoding="utf-8").split()) == {"t4-1", "t4-2"}
 
@@ -101,7 +101,7 @@ def test_a_control_plane_that_is_replaced_finds_its_jobs(tmp_path: Path) -> None
     script = f'echo ran >> "{tmp_path}/trail"; while [ ! -e "{go}" ]; do sleep 0.1; done'
     with own_lab(PLAN) as lab:
         with driven(lab, tmp_path / "state", ("t4-1", "t4-2")) as bursar:
-            bursar.submit(12, Recipe(run=script))
+            bursar.submit(12, RunSpec(run=script))
             until("eight run", lambda: bursar.counts().get(JobState.RUNNING) == 8)
         lab.kill("slurmctld")
         time.sleep(1.0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bursar.core.anchors import pairs_of
-from bursar.core.shape import ShapePlan, shape_of
-from bursar.engines.slurm.inventory import SlurmPartition
-from bursar.engines.slurm.request import ClusterFacts, no_common_partition, parts_of
-from bursar.model.fleet import Market
+from bursar.core.placement.anchor_split import pairs_of
+from bursar.core.placement.pool_fit import ShapePlan, shape_of
+from bursar.engines.slurm.commands.inventory import SlurmPartition
+from bursar.engines.slurm.driven.request import ClusterFacts, no_common_partition, parts_of
+from bursar.model.fleet.fleet import Market
 from bursar.model.units import HOUR_MS
-from bursar.testing import fleet_of, job, pool, state_of
 from tests.conformance.engine_orders import order, tasks_on
+from tests.support import fleet_of, job, pool, state_of
 
 
 def partition(name: str, *nodes: str) -> SlurmPartition:

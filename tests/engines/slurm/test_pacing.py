@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bursar.cli.checks import Check, slurm
-from bursar.engines.slurm.errand import Errand
-from bursar.engines.slurm.pacing import EPILOG_LINE, QUICK_LINE, advice
+from bursar.cli.commands.operations.doctor_checks import DoctorCheck, slurm
+from bursar.engines.slurm.commands.background import BackgroundTask
+from bursar.engines.slurm.driven.pacing import EPILOG_LINE, QUICK_LINE, advice
 from bursar.model.errors import EngineFault
-from bursar.testing.slurm_lab import LabPlan
-from bursar.testing.slurm_lab.conf import PLAIN_LINE, Place, slurm_conf
-from bursar.testing.slurm_lab.plan import t4_nodes
-from bursar.wiring.slurm_engine import pacing_note
+from bursar.wiring.slurm.engine import pacing_note
+from tests.support.slurm_lab import LabPlan
+from tests.support.slurm_lab.conf import PLAIN_LINE, LabLocation, slurm_conf
+from tests.support.slurm_lab.lab_spec import t4_nodes
 
 QUICK = QUICK_LINE.partition("=")[2]
 DONE = "/etc/slurm/epilog.sh"
@@ -81,7 +81,7 @@ def test_an_operator_is_told_of_the_slurm_that_is_here(
     assert check.found.startswith("cluster lab, Slurm 22.05.8. Slurm starts jobs only when")
     scontrol_that(lines.format(QUICK), tmp_path, monkeypatch)
     assert pacing_note() == ""
-    assert list(slurm()) == [Check("slurm", "ok", "cluster lab, Slurm 22.05.8", "")]
+    assert list(slurm()) == [DoctorCheck("slurm", "ok", "cluster lab, Slurm 22.05.8", "")]
 
 
 def test_a_slurm_that_does_not_answer_keeps_nobody_from_starting(
@@ -104,7 +104,7 @@ def test_the_doctor_says_nothing_of_slurm_where_its_commands_are_not(
     ("quick", "wanted"), [(True, [QUICK_LINE, EPILOG_LINE]), (False, [PLAIN_LINE])]
 )
 def test_a_lab_has_the_settings_that_its_plan_asks_for(quick: bool, wanted: list[str]) -> None:
-    place = Place(
+    place = LabLocation(
         folder=Path("/lab"),
         host="here",
         user="somebody",
@@ -128,7 +128,7 @@ def test_an_errand_keeps_nobody_waiting_and_is_never_run_twice_at_once() -> None
         runs.append(1)
         may_end.wait(10)
 
-    errand = Errand(work, "slow")
+    errand = BackgroundTask(work, "slow")
     assert errand.begin()
     assert not errand.begin(), "the first is still under way"
     may_end.set()
@@ -142,7 +142,7 @@ def test_what_goes_wrong_on_an_errand_is_raised_where_the_next_one_is_begun() ->
     def work() -> None:
         raise EngineFault("it broke", retry_after_seconds=1)
 
-    errand = Errand(work, "broken")
+    errand = BackgroundTask(work, "broken")
     assert errand.begin()
     errand.finish(10)
     with pytest.raises(EngineFault, match="it broke"):

@@ -11,36 +11,42 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.slurm.asking import Fate
-from bursar.engines.slurm.attempt_folder import AttemptFolder, EndRecord, Folders
-from bursar.engines.slurm.following import (
+from bursar.engines.slurm.commands.gres import parse_gres
+from bursar.engines.slurm.commands.inventory import SlurmNode
+from bursar.engines.slurm.commands.job_query import SlurmJobState
+from bursar.engines.slurm.driven.attempt_folder import AttemptFolders, EndRecord, SlurmAttemptFolder
+from bursar.engines.slurm.driven.attempt_tracking import (
     LATE_SECONDS,
     MOST_SUBMISSIONS,
     Circumstances,
-    Followed,
     StopState,
+    TrackedAttempt,
     exit_of,
     split_code,
     verdict,
 )
-from bursar.engines.slurm.gres import parse_gres
-from bursar.engines.slurm.inventory import SlurmNode
-from bursar.engines.slurm.plain_command import plain_command
-from bursar.engines.slurm.request import JobRequest, Part, gres_of, parts_of, request_from
-from bursar.engines.slurm.script import Around, scripts_of
-from bursar.engines.slurm.submitting import rest_properties, sbatch_words
-from bursar.model.attempt import ShareUse, Task
+from bursar.engines.slurm.driven.plain_command import plain_command
+from bursar.engines.slurm.driven.request import (
+    HetComponent,
+    JobRequest,
+    gres_of,
+    parts_of,
+    request_from,
+)
+from bursar.engines.slurm.driven.script import ScriptParts, scripts_of
+from bursar.engines.slurm.driven.submit import rest_properties, sbatch_words
 from bursar.model.errors import EngineFault
-from bursar.model.recipe import Recipe
+from bursar.model.jobs.attempt import ShareUse, Task
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import StartOrder
 from tests.conformance.engine_orders import order, ref, tasks_on
 from tests.conformance.engine_stands import until
 
 
-def laid_out(folders: Folders, wanted: StartOrder) -> tuple[AttemptFolder, str]:
+def laid_out(folders: AttemptFolders, wanted: StartOrder) -> tuple[SlurmAttemptFolder, str]:
     """The attempt's folder with its files, and its batch script."""
     folder = folders.of(wanted.ref)
-    around = Around(
+    around = ScriptParts(
         folder=folder.path,
         key=folder.key,
         news=folders.news.path,
@@ -57,8 +63,8 @@ def laid_out(folders: Folders, wanted: StartOrder) -> tuple[AttemptFolder, str]:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    made = Folders(tmp_path / "it's here")
+def folders(tmp_path: Path) -> AttemptFolders:
+    made = AttemptFolders(tmp_path / "it's here")
     made.prepare()
     return made
 
@@ -75,7 +81,7 @@ def run(script: str, job: str = "77") -> int:
 # -- one task --------------------------------------------------------------------------------------
 
 
-def test_a_script_that_is_started_twice_runs_once(folders: Folders) -> None:
+def test_a_script_that_is_started_twice_runs_once(folders: AttemptFolders) -> None:
     folder, script = laid_out(folders, order("j-1", 'echo "$RANK of $WORLD_SIZE"; exit 3'))
     assert (run(script), run(script, "78")) == (3, 0)
     assert Path(folder.file("task-0.out")).read_text(encoding="utf-8") == "0 of 1\n"
@@ -85,7 +91,7 @@ def test_a_script_that_is_started_twice_runs_once(folders: Folders) -> None:
     assert folders.take_news() == [ref("j-1")] and folders.take_news() == []
 
 
-def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: Folders) -> None:
+def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: AttemptFolders) -> None:
     folder, script = laid_out(folders, order("j-1", "echo ran"))
     assert folder.take() and not folder.take()
     assert run(script) == 0
@@ -98,7 +104,7 @@ def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: Folders
 
 
 @pytest.mark.parametrize("left", ["", "scratch-0/file", "scratch-0/deep/file", "scratch/0/file"])
-def test_scratch_folders_go_with_whatever_is_in_them(folders: Folders, left: str) -> None:
+def test_scratch_folders_go_with_whatever_is_in_them(folders: AttemptFolders, left: str) -> None:
     folder, _ = laid_out(folders, order("j-1", "true"))
     if left:
         os.makedirs(os.path.dirname(folder.file(left)), exist_ok=True)
@@ -107,14 +113,14 @@ def test_scratch_folders_go_with_whatever_is_in_them(folders: Folders, left: str
     assert not {"scratch", "scratch-0"} & set(os.listdir(folder.path)) and folder.has("work-0")
 
 
-def test_a_script_that_cannot_write_says_so(folders: Folders) -> None:
+def test_a_script_that_cannot_write_says_so(folders: AttemptFolders) -> None:
     folder, script = laid_out(folders, order("j-1", "echo ran"))
     os.rename(folder.path, f"{folder.path}.gone")
     assert run(script) == 75
 
 
-def test_a_signal_reaches_the_program_and_is_told(folders: Folders) -> None:
-    recipe = Recipe(run="trap 'exit 5' USR1; echo ready; while :; do sleep 0.05; done")
+def test_a_signal_reaches_the_program_and_is_told(folders: AttemptFolders) -> None:
+    recipe = RunSpec(run="trap 'exit 5' USR1; echo ready; while :; do sleep 0.05; done")
     folder, script = laid_out(folders, order("j-1", recipe))
     process = start(script)
     out = Path(folder.file("task-0.out"))
@@ -144,7 +150,7 @@ time.sleep(60)
     ],
 )
 def test_a_program_may_use_its_grace_though_its_shell_is_gone(
-    line: str, codes: tuple[int | None, int | None], folders: Folders, tmp_path: Path
+    line: str, codes: tuple[int | None, int | None], folders: AttemptFolders, tmp_path: Path
 ) -> None:
     program, file = tmp_path / "program.py", tmp_path / "file"
     program.write_text(SAVES, encoding="utf-8")
@@ -185,14 +191,14 @@ def test_only_what_every_shell_reads_alike_is_started_without_one(script: str, w
     assert plain_command(script, "/usr/bin/fish") == ()
 
 
-def test_a_command_with_the_name_of_a_function_is_not_taken_for_it(folders: Folders) -> None:
+def test_a_command_with_the_name_of_a_function_is_not_taken_for_it(folders: AttemptFolders) -> None:
     folder, script = laid_out(folders, order("j-1", "finish 0 well"))
     assert run(script) == 127
     end = folder.tale().end
     assert end is not None and (end.code, end.detail) == (127, "")
 
 
-def test_what_bash_needs_to_start_is_not_passed_on(folders: Folders) -> None:
+def test_what_bash_needs_to_start_is_not_passed_on(folders: AttemptFolders) -> None:
     folder, script = laid_out(folders, order("j-1", "printenv"))
     around = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "77", "HOME": "/", "SHELL": "/bin/bash"}
     subprocess.run(["bash", "-c", script], env=around, check=True, timeout=30)
@@ -201,8 +207,8 @@ def test_what_bash_needs_to_start_is_not_passed_on(folders: Folders) -> None:
     assert [line for line in shown if line.startswith("SHELL=")] == []
 
 
-def test_secrets_are_gone_before_the_program_runs(folders: Folders) -> None:
-    recipe = Recipe(
+def test_secrets_are_gone_before_the_program_runs(folders: AttemptFolders) -> None:
+    recipe = RunSpec(
         run='test ! -e "$BURSAR_SAVED_FILE/../secrets" && echo "$TOKEN$PLAIN"',
         secrets={"TOKEN": 'it\'s "$HOME" `id`\n'},
         envs={"PLAIN": "a 'b' $c"},
@@ -214,9 +220,9 @@ def test_secrets_are_gone_before_the_program_runs(folders: Folders) -> None:
     assert text == "it's \"$HOME\" `id`\na 'b' $c\n"
 
 
-def test_gang_scripts_are_right_bash(folders: Folders) -> None:
+def test_gang_scripts_are_right_bash(folders: AttemptFolders) -> None:
     tasks = [replace(tasks_on("a")[0], count=2, gpus=(3, 1)), *tasks_on("b")]
-    wanted = order("j-1", Recipe(run="true", setup="true"), tasks=tasks)
+    wanted = order("j-1", RunSpec(run="true", setup="true"), tasks=tasks)
     folder, script = laid_out(folders, wanted)
     node = Path(folder.file("node.sh")).read_text(encoding="utf-8")
     for text in (script, node):
@@ -280,7 +286,7 @@ def test_nodes_alike_are_one_part_and_the_first_leads() -> None:
 
 
 def test_both_ways_in_ask_for_the_same() -> None:
-    part = Part(nodes=("a", "b"), cpus=3, memory_mib=500, gres="gpu:t4:1")
+    part = HetComponent(nodes=("a", "b"), cpus=3, memory_mib=500, gres="gpu:t4:1")
     request = JobRequest(name="n", comment="c", parts=(part,), minutes=9, partition="p", qos="q")
     assert request_from(request.as_record()) == request
     rest, words = rest_properties(request, part), list(sbatch_words(request, part))
@@ -297,15 +303,15 @@ GONE = Circumstances(missing_seconds=100.0, patience_seconds=15.0, slurm_forgot=
 JUST_NOW = replace(GONE, missing_seconds=0.5)
 
 
-def followed(folders: Folders, *, ran: bool) -> Followed:
+def followed(folders: AttemptFolders, *, ran: bool) -> TrackedAttempt:
     folder = folders.of(ref("j-1"))
     folder.make(1)
     if ran:
         folder.write("taken", "77\n")
-    return Followed(ref=ref("j-1"), folder=folder, ids=["77"], submissions=1)
+    return TrackedAttempt(ref=ref("j-1"), folder=folder, ids=["77"], submissions=1)
 
 
-def test_what_never_ran_and_was_forgotten_is_sent_again(folders: Folders) -> None:
+def test_what_never_ran_and_was_forgotten_is_sent_again(folders: AttemptFolders) -> None:
     found = verdict(followed(folders, ran=False), None, JUST_NOW)
     assert found.submit_again and found.ended is None
     often = followed(folders, ran=False)
@@ -313,18 +319,18 @@ def test_what_never_ran_and_was_forgotten_is_sent_again(folders: Folders) -> Non
     assert verdict(often, None, GONE).ended is not None
 
 
-def test_what_ran_and_was_forgotten_is_given_time_and_then_lost(folders: Folders) -> None:
+def test_what_ran_and_was_forgotten_is_given_time_and_then_lost(folders: AttemptFolders) -> None:
     one = followed(folders, ran=True)
     assert verdict(one, None, JUST_NOW) == verdict(
-        one, Fate(state="RUNNING", code=0, signal=0), JUST_NOW
+        one, SlurmJobState(state="RUNNING", code=0, signal=0), JUST_NOW
     )
     lost = verdict(one, None, GONE).ended
     assert lost is not None and lost.code is None and "lost" in lost.detail
     assert not verdict(one, None, GONE).submit_again
 
 
-def test_success_is_only_what_the_script_says(folders: Folders) -> None:
-    done = Fate(state="COMPLETED", code=0, signal=0)
+def test_success_is_only_what_the_script_says(folders: AttemptFolders) -> None:
+    done = SlurmJobState(state="COMPLETED", code=0, signal=0)
     one = followed(folders, ran=True)
     early = replace(GONE, missing_seconds=LATE_SECONDS / 2)
     assert verdict(one, done, early).ended is None
@@ -332,15 +338,17 @@ def test_success_is_only_what_the_script_says(folders: Folders) -> None:
     assert late is not None and late.code is None and "lost" in late.detail
 
 
-def test_a_lost_node_is_told_and_what_had_not_begun_is_sent_again(folders: Folders) -> None:
-    fate = Fate(state="NODE_FAIL", code=0, signal=0, nodes=("t4-1",))
+def test_a_lost_node_is_told_and_what_had_not_begun_is_sent_again(folders: AttemptFolders) -> None:
+    fate = SlurmJobState(state="NODE_FAIL", code=0, signal=0, nodes=("t4-1",))
     assert verdict(followed(folders, ran=False), fate, GONE).submit_again
     found = verdict(followed(folders, ran=True), fate, GONE)
     assert found.node_lost and found.ended is not None
 
 
-def test_a_cancelled_job_is_sent_again_only_when_slurm_confuses_jobs(folders: Folders) -> None:
-    fate = Fate(state="CANCELLED", code=0, signal=0)
+def test_a_cancelled_job_is_sent_again_only_when_slurm_confuses_jobs(
+    folders: AttemptFolders,
+) -> None:
+    fate = SlurmJobState(state="CANCELLED", code=0, signal=0)
     one = followed(folders, ran=False)
     ended = verdict(one, fate, GONE).ended
     assert ended is not None and "not by Bursar" in ended.detail
@@ -348,14 +356,14 @@ def test_a_cancelled_job_is_sent_again_only_when_slurm_confuses_jobs(folders: Fo
     assert verdict(one, replace(fate, nodes=("t4-1",)), GONE).submit_again
 
 
-def test_the_end_that_was_ordered_says_so(folders: Folders) -> None:
+def test_the_end_that_was_ordered_says_so(folders: AttemptFolders) -> None:
     one = followed(folders, ran=True)
     one.stop = StopState(grace_seconds=30, kill_at=0.0, asked=True)
     record = EndRecord(at_ms=1, code=143, told="TERM", detail="")
     how = exit_of(record, one, None)
     assert (how.code, how.signal, how.detail) == (None, 15, "stopped as ordered, ended within 30 s")
     one.stop.killed = True
-    killed = verdict(one, Fate(state="FAILED", code=0, signal=9), GONE).ended
+    killed = verdict(one, SlurmJobState(state="FAILED", code=0, signal=9), GONE).ended
     assert (
         killed is not None
         and killed.signal == 9
@@ -363,8 +371,10 @@ def test_the_end_that_was_ordered_says_so(folders: Folders) -> None:
     )
 
 
-def test_a_cancellation_that_the_script_did_not_hear_is_told_by_slurm(folders: Folders) -> None:
+def test_a_cancellation_that_the_script_did_not_hear_is_told_by_slurm(
+    folders: AttemptFolders,
+) -> None:
     record = EndRecord(at_ms=1, code=143, told="", detail="")
-    followed = Followed(ref=ref("j-1"), folder=folders.of(ref("j-1")))
-    how = exit_of(record, followed, Fate(state="CANCELLED", code=0, signal=15))
+    followed = TrackedAttempt(ref=ref("j-1"), folder=folders.of(ref("j-1")))
+    how = exit_of(record, followed, SlurmJobState(state="CANCELLED", code=0, signal=15))
     assert how.signal == signal.SIGTERM and "cancelled in Slurm, not by Bursar" in how.detail

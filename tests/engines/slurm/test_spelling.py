@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bursar.engines.slurm.asking import Fate, queue
-from bursar.engines.slurm.foreign import Holding, changes, read_holdings
-from bursar.engines.slurm.gres import Gres, device_types, parse_gres
-from bursar.engines.slurm.hostlist import expand
-from bursar.engines.slurm.inventory import inventory, minutes
-from bursar.model.report import ForeignSeen
+from bursar.engines.slurm.commands.gres import Gres, device_types, parse_gres
+from bursar.engines.slurm.commands.hostlist import expand
+from bursar.engines.slurm.commands.inventory import inventory, minutes
+from bursar.engines.slurm.commands.job_query import SlurmJobState, queue
+from bursar.engines.slurm.driven.foreign_usage import ForeignHolding, changes, read_holdings
+from bursar.model.engine_report import ForeignReported
 
 NODES = """\
 NodeName=t4-1 Arch=x86_64 CoresPerSocket=1  CPUAlloc=1 CPUTot=32 CPULoad=3.84 AvailableFeatures=t4,16g \
@@ -30,7 +30,6 @@ TOPOLOGY = """\
 SwitchName=rack-1 Level=0 LinkSpeed=1 Nodes=t4-1
 SwitchName=core Level=1 LinkSpeed=1 Nodes=mig-1,t4-1 Switches=rack-1
 """
-QUEUE = "7_3|train|ada|acme|training|RUNNING|None|t4-1|4|8G|gres:gpu:t4:2|100|200|a|b|c"
 
 
 class Said:
@@ -38,7 +37,7 @@ class Said:
 
     def run(self, *argv: str, text: str | None = None) -> str:
         told = {"node": NODES, "partition": PARTITIONS, "topology": TOPOLOGY}
-        return QUEUE if argv[0] == "squeue" else told[argv[-1]]
+        return told[argv[-1]]
 
 
 @pytest.mark.parametrize(
@@ -102,20 +101,11 @@ def test_an_inventory_has_nodes_with_what_they_have_and_how_they_are() -> None:
     assert quiet.is_there and not quiet.is_open and quiet.shards == 8
 
 
-def test_an_inventory_has_partitions_and_jobs() -> None:
+def test_an_inventory_has_partitions() -> None:
     found = inventory(Said())
     first, second = found.partitions
     assert (first.name, first.is_default, first.max_minutes) == ("training", True, 10_080)
     assert second.nodes == ("t4-1", "t4-2", "t4-3") and not second.is_up
-    (job,) = found.jobs
-    assert (job.id, job.user, job.nodes, job.cpus, job.memory_mib) == (
-        "7_3",
-        "ada",
-        ("t4-1",),
-        4,
-        8_192,
-    )
-    assert job.comment == "a|b|c" and job.is_running
 
 
 def test_parts_of_one_job_are_one_job() -> None:
@@ -127,24 +117,24 @@ def test_parts_of_one_job_are_one_job() -> None:
 
 
 def test_what_was_done_to_a_job_is_said_in_words() -> None:
-    assert "not by Bursar" in Fate(state="CANCELLED", code=0, signal=15).words
-    assert Fate(state="FAILED", code=3, signal=0).words == ""
-    assert not Fate(state="COMPLETING", code=0, signal=0).is_over
+    assert "not by Bursar" in SlurmJobState(state="CANCELLED", code=0, signal=15).words
+    assert SlurmJobState(state="FAILED", code=3, signal=0).words == ""
+    assert not SlurmJobState(state="COMPLETING", code=0, signal=0).is_over
 
 
 def test_others_hold_what_slurm_says_for_each_node() -> None:
     line = "JobId=2 Nodes=a,b CPU_IDs=0-1,4 Mem=300 GRES=gpu:t4:2(IDX:1-2) Nodes=c CPU_IDs=0 Mem=1 GRES="
     found = read_holdings(line)
-    assert found["b"] == Holding(cpus=3, memory_mib=300, gpus=2, indices=(1, 2))
-    assert found["c"] == Holding(cpus=1, memory_mib=1)
+    assert found["b"] == ForeignHolding(cpus=3, memory_mib=300, gpus=2, indices=(1, 2))
+    assert found["c"] == ForeignHolding(cpus=1, memory_mib=1)
 
 
 def test_devices_of_others_are_numbered_around_ours_and_told_once() -> None:
     nodes = {"t4-1": inventory(Said()).by_name["t4-1"]}
     held = {"t4-1": {3}}
-    told: dict[str, ForeignSeen] = {}
-    theirs = {"t4-1": [Holding(cpus=2, memory_mib=10, gpus=2, indices=(0, 3))]}
-    seen = ForeignSeen(node="t4-1", gpus=(1, 2), cpu_milli=2_000, memory_mib=10)
+    told: dict[str, ForeignReported] = {}
+    theirs = {"t4-1": [ForeignHolding(cpus=2, memory_mib=10, gpus=2, indices=(0, 3))]}
+    seen = ForeignReported(node="t4-1", gpus=(1, 2), cpu_milli=2_000, memory_mib=10)
     assert changes(nodes, theirs, held, told) == [seen]
     assert changes(nodes, theirs, {}, told) == []
-    assert changes(nodes, {}, {}, told) == [ForeignSeen(node="t4-1")]
+    assert changes(nodes, {}, {}, told) == [ForeignReported(node="t4-1")]

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bursar.model.job import JobState
-from bursar.model.recipe import Recipe
+from bursar.model.jobs.job import JobState
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import JobFilter
-from bursar.testing.slurm_lab import Lab, LabPlan
-from bursar.testing.slurm_lab.plan import t4_nodes
-from bursar.wiring.proof import prove
+from bursar.wiring.verify_store import prove
 from tests.engines.slurm.planes import Driven, driven
-from tests.slurm_labs import needs_slurm, own_lab
+from tests.support.shared_slurm_lab import needs_slurm, own_lab
+from tests.support.slurm_lab import Lab, LabPlan
+from tests.support.slurm_lab.lab_spec import t4_nodes
 
 pytestmark = [pytest.mark.real, needs_slurm]
 
@@ -90,7 +90,7 @@ def test_no_job_is_lost_and_none_is_doubled(tmp_path: Path) -> None:
     nodes = tuple(node.name for node in PLAN.nodes)
     with own_lab(PLAN) as lab:
         with driven(lab, tmp_path / "state", nodes) as bursar:
-            recipe = Recipe(run=SCRIPT, envs={"EFFECTS": str(effects)})
+            recipe = RunSpec(run=SCRIPT, envs={"EFFECTS": str(effects)})
             submitted = bursar.submit(JOBS, recipe)
             weather(bursar, lab)
             assert not_well(bursar, effects) == []

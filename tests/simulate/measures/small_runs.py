@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bursar.model.event import Event, JobSubmitted
-from bursar.model.fleet import Fleet
-from bursar.model.job import JobSpec
-from bursar.model.tenant import Tenant
-from bursar.simulate.loop import Simulation
-from bursar.simulate.measures import Measures
+from bursar.model.fleet.fleet import Fleet
+from bursar.model.jobs.job import JobSpec
+from bursar.model.tenants.tenant import Tenant
+from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import fleet_of, pool, queue, tenant
+from bursar.simulate.simulation import Simulation
+from tests.support import fleet_of, pool, queue, tenant
 
 OWNED = "a100-80gb/owned"
 ONE_QUEUE = (tenant("acme"), queue("research", "acme"))
@@ -37,7 +37,7 @@ def measured(
     tenants: tuple[Tenant, ...] = ONE_QUEUE,
     fleet: Fleet | None = None,
     delays: Delays | None = None,
-) -> Measures:
+) -> RunMetrics:
     """Run it to the end, engines being instant unless said otherwise."""
     scenario = Scenario(
         fleet=fleet or one_node(),
@@ -48,9 +48,9 @@ def measured(
     return noted(scenario)
 
 
-def noted(scenario: Scenario) -> Measures:
+def noted(scenario: Scenario) -> RunMetrics:
     simulation = Simulation(scenario)
-    measures = Measures(simulation.state)
+    measures = RunMetrics(simulation.state)
     for step in simulation.steps():
         measures.note(step)
     return measures

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from bursar.model.event import TenantChanged
 from bursar.model.units import HOUR_MS
-from bursar.simulate.measures.cycle_times import KEPT, CycleTimes
-from bursar.simulate.measures.fairness import entitlements, jain
-from bursar.simulate.measures.job_book import SIZES, size_class
-from bursar.simulate.measures.meter import Meter
-from bursar.simulate.measures.quantiles import Grouping, nearest_rank, spread_of
-from bursar.testing import job, queue, tenant
+from bursar.simulate.metrics.cycle_times import KEPT, CycleTimes
+from bursar.simulate.metrics.fairness import entitlements, jain
+from bursar.simulate.metrics.live_jobs import SIZES, size_class
+from bursar.simulate.metrics.quantiles import Grouping, nearest_rank, spread_of
+from bursar.simulate.metrics.time_integral import TimeIntegral
 from tests.simulate.measures.small_runs import OWNED, TWO_TEAMS, measured, submitted
+from tests.support import job, queue, tenant
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(-50, 50)), max_size=30))
 def test_a_meter_adds_up_what_a_loop_over_every_millisecond_would(
     changes: list[tuple[int, int]],
 ) -> None:
-    meter = Meter()
+    meter = TimeIntegral()
     for at_ms, by in sorted(changes):
         meter.change(by, at_ms)
     slowly = sum(by * (1000 - at_ms) for at_ms, by in changes)

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from bursar.model.units import HOUR_MS, SECOND_MS
-from bursar.simulate.measures import Summary, compare_json, compare_table
-from bursar.simulate.measures.comparison import change_from, compare, write_change
-from bursar.simulate.measures.quantiles import Spread
-from bursar.simulate.measures.rows import write_dollars, write_real_time, write_time
-from bursar.simulate.measures.summary import Losses, Times
-from bursar.testing import job
+from bursar.simulate.metrics import Summary, compare_json, compare_table
+from bursar.simulate.metrics.quantiles import Distribution
+from bursar.simulate.metrics.summary import Losses, Times
+from bursar.simulate.report.comparison import change_from, compare, write_change
+from bursar.simulate.report.metric_rows import write_dollars, write_real_time, write_time
 from tests.simulate.measures.small_runs import measured, submitted
+from tests.support import job
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def slow() -> Summary:
 
 @pytest.fixture
 def quick(slow: Summary) -> Summary:
-    spread = Spread(count=2, mean=HOUR_MS * 3 / 4, p50=HOUR_MS, p90=HOUR_MS, p99=HOUR_MS)
+    spread = Distribution(count=2, mean=HOUR_MS * 3 / 4, p50=HOUR_MS, p90=HOUR_MS, p99=HOUR_MS)
     return replace(slow, name="quick", times=Times(jct_ms=spread, wait_ms=spread), losses=Losses())
 
 

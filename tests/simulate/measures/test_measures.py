@@ -15,14 +15,13 @@ from bursar.model.event import (
     NodeLost,
     PriceChanged,
 )
-from bursar.model.fleet import Market, Node
-from bursar.model.job import Checkpoint, Slo
+from bursar.model.fleet.fleet import Market, Node
+from bursar.model.jobs.job import CheckpointPolicy, Slo
 from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS, SECOND_MS
-from bursar.simulate.loop import Simulation
-from bursar.simulate.measures import Measures, Summary
-from bursar.simulate.measures.summary import GPU_HOUR
+from bursar.simulate.metrics import RunMetrics, Summary
+from bursar.simulate.metrics.summary import GPU_HOUR
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing import fleet_of, job, mig_job, mps_job, pool
+from bursar.simulate.simulation import Simulation
 from tests.simulate.measures.small_runs import (
     ONE_QUEUE,
     TWO_TEAMS,
@@ -30,9 +29,10 @@ from tests.simulate.measures.small_runs import (
     one_node,
     submitted,
 )
+from tests.support import fleet_of, job, mig_job, mps_job, pool
 
 USD = 1_000_000
-SAVES = Checkpoint(interval_ms=30 * MINUTE_MS, restart_ms=6 * MINUTE_MS)
+SAVES = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=6 * MINUTE_MS)
 
 one_after_another = submitted((0, job("a", 8, hours=1)), (0, job("b", 8, hours=1)))
 half_a_node = submitted((0, job("a", 4, hours=2)))
@@ -263,7 +263,7 @@ def test_a_summary_in_the_middle_counts_what_is_running() -> None:
         fleet=one_node(), tenants=ONE_QUEUE, events=events, delays=Delays(start_ms=0)
     )
     simulation = Simulation(scenario)
-    measures = Measures(simulation.state)
+    measures = RunMetrics(simulation.state)
     for step in simulation.steps():
         measures.note(step)
         if step.now_ms == HOUR_MS:

@@ -8,19 +8,20 @@ from itertools import pairwise
 
 import pytest
 
-from bursar.core.charge import gpu_milli_held
-from bursar.core.state import FleetState
+from bursar.core.quota.charge import gpu_milli_held
+from bursar.core.state.fleet_state import FleetState
 from bursar.model.event import JobSubmitted
-from bursar.model.gpu import slice_milli
-from bursar.model.job import JobState
+from bursar.model.fleet.gpu import slice_milli
+from bursar.model.jobs.job import JobState
 from bursar.model.units import HOUR_MS, MILLI
-from bursar.simulate.loop import Simulation
-from bursar.simulate.measures import Measures, Series
-from bursar.simulate.measures.samples import MOST_POINTS
+from bursar.simulate.metrics import RunMetrics, Series
+from bursar.simulate.metrics.samples import MOST_POINTS
 from bursar.simulate.scenario import Scenario
-from bursar.testing import fleet_of, job, pool
+from bursar.simulate.simulation import Simulation
+from tests.seeds import first_always
 from tests.simulate.measures.small_runs import measured, submitted
 from tests.simulate.rough_days import rough_day
+from tests.support import fleet_of, job, pool
 
 SEEDS = range(25)
 
@@ -67,13 +68,13 @@ def team_of(queue: str) -> str:
     return {"vision": "research", "speech": "research", "serving": "product"}.get(queue, queue)
 
 
-def slowly_counted(scenario: Scenario) -> tuple[Measures, Counter[str], int]:
+def slowly_counted(scenario: Scenario) -> tuple[RunMetrics, Counter[str], int]:
     """The measures, the slow sums beside them, and when the last job was alive.
 
     What happens while no job is alive counts only if another one comes.
     """
     simulation = Simulation(scenario)
-    measures = Measures(simulation.state)
+    measures = RunMetrics(simulation.state)
     sums: Counter[str] = Counter()
     later: Counter[str] = Counter()
     rates: Counter[str] = Counter()
@@ -95,7 +96,7 @@ def slowly_counted(scenario: Scenario) -> tuple[Measures, Counter[str], int]:
     return measures, sums, ended_ms
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", first_always(5, SEEDS))
 def test_sums_agree_with_a_slow_count_to_the_last_unit(seed: int) -> None:
     measures, slow, ended_ms = slowly_counted(rough_day(seed))
     summary = measures.summary()
@@ -117,10 +118,10 @@ def test_sums_agree_with_a_slow_count_to_the_last_unit(seed: int) -> None:
     assert unallocated == pytest.approx(slow["unallocated"] / span_ms)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", first_always(5, SEEDS))
 def test_outcomes_are_those_of_the_state_and_time_divides_without_rest(seed: int) -> None:
     simulation = Simulation(rough_day(seed))
-    measures = Measures(simulation.state)
+    measures = RunMetrics(simulation.state)
     for step in simulation.steps():
         measures.note(step)
     summary, ends = measures.summary(), Counter(simulation.state.finished.values())
@@ -143,7 +144,7 @@ def spans_of(series: Series) -> list[int]:
     return [b - a for a, b in pairwise(edges)]
 
 
-@pytest.mark.parametrize("seed", SEEDS[:8])
+@pytest.mark.parametrize("seed", first_always(3, SEEDS[:8]))
 def test_curves_are_means_whose_sum_is_the_whole(seed: int) -> None:
     measures, slow, _ = slowly_counted(rough_day(seed))
     series = measures.series()

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from bursar.model.units import HOUR_MS
-from bursar.simulate.demo import demonstration
-from bursar.simulate.measures import Measures
-from bursar.simulate.page import page_html, write_page
-from bursar.simulate.page.axes import percent_axis, time_axis, value_axis, wait_axis
-from bursar.simulate.page.curve import Box, Curve, curve_of, step_path
-from bursar.simulate.page.html import tag, text
-from bursar.testing import fleet_of, job, pool, queue, tenant
+from bursar.simulate.demo.demo import demonstration
+from bursar.simulate.metrics import RunMetrics
+from bursar.simulate.report.page import page_html, write_page
+from bursar.simulate.report.page.axes import percent_axis, time_axis, value_axis, wait_axis
+from bursar.simulate.report.page.curve import Box, Curve, curve_of, step_path
+from bursar.simulate.report.page.html import tag, text
 from tests.simulate.measures.small_runs import measured, noted, submitted
+from tests.support import fleet_of, job, pool, queue, tenant
 
 EVIL = "<script>alert('x')</script>\"&'"
 VOID = {"meta", "br", "hr"}
@@ -53,17 +53,17 @@ class Reader(HTMLParser):
         return [attributes for one, attributes in self.seen if one == name]
 
 
-def page_of(*runs: Measures, names: tuple[str, ...] = ("one", "two", "three")) -> str:
+def page_of(*runs: RunMetrics, names: tuple[str, ...] = ("one", "two", "three")) -> str:
     summaries = [run.summary(name) for run, name in zip(runs, names, strict=False)]
     return page_html(summaries, [run.series() for run in runs])
 
 
 @pytest.fixture(scope="module")
-def day() -> Measures:
+def day() -> RunMetrics:
     return noted(demonstration(7))
 
 
-def some_runs(day: Measures) -> dict[str, str]:
+def some_runs(day: RunMetrics) -> dict[str, str]:
     one_job = measured(submitted((0, job("a", 8, hours=1))))
     no_teams = measured(
         submitted((0, job("a", 1, queue="all", hours=1))), tenants=(queue("all", None),)
@@ -85,7 +85,7 @@ def some_runs(day: Measures) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def pages(day: Measures) -> dict[str, str]:
+def pages(day: RunMetrics) -> dict[str, str]:
     return some_runs(day)
 
 
@@ -154,7 +154,7 @@ def test_only_our_own_script_may_run(pages: dict[str, str]) -> None:
     assert "script-src 'sha256-" in policies[0]
 
 
-def test_several_runs_have_their_differences_to_the_first(day: Measures) -> None:
+def test_several_runs_have_their_differences_to_the_first(day: RunMetrics) -> None:
     first, second = day.summary("first"), day.summary("second")
     slower = replace(second, makespan_ms=2 * second.makespan_ms)
     page = page_html([first, slower], [day.series(), day.series()])
@@ -163,7 +163,7 @@ def test_several_runs_have_their_differences_to_the_first(day: Measures) -> None
     assert "Cost over time: second" in words
 
 
-def test_two_runs_of_one_name_are_told_apart(day: Measures) -> None:
+def test_two_runs_of_one_name_are_told_apart(day: RunMetrics) -> None:
     words = Reader(page_of(day, day, names=("same", "same"))).words
     assert {"same", "same (2)"} <= set(words)
 
@@ -182,7 +182,7 @@ def test_light_and_dark_and_without_javascript(pages: dict[str, str]) -> None:
     assert before_script.count("<svg") == page.count("<svg")
 
 
-def test_a_page_is_written_to_a_file(day: Measures, tmp_path: Path) -> None:
+def test_a_page_is_written_to_a_file(day: RunMetrics, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     write_page(day.summary("a day"), day.series(), path)
     assert path.read_text(encoding="utf-8") == page_of(day, names=("a day",))
@@ -243,7 +243,7 @@ def test_a_step_holds_until_the_next() -> None:
     assert (curve.at(49), curve.at(50), curve.at(1000)) == (0.0, 1.0, 1.0)
 
 
-def test_a_curve_with_too_many_steps_keeps_its_mean(day: Measures) -> None:
+def test_a_curve_with_too_many_steps_keeps_its_mean(day: RunMetrics) -> None:
     series = day.series()
     curve = curve_of(series, series.gpus_held)
     assert len(curve.values) <= 360 < len(series)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bursar.simulate.readers import describe
-from bursar.simulate.trace import BadRow, Trace, TraceJob
+from bursar.simulate.traces.trace_summary import describe
+from bursar.simulate.workload.trace import BadRow, Trace, TraceJob
 
 HOUR = 3_600_000
 

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.model.errors import UserError
-from bursar.simulate import readers
-from bursar.simulate.readers import FORMAT_TITLES, read_trace, write_trace
-from bursar.simulate.readers.own_form import COLUMNS
-from bursar.simulate.trace import Trace, TraceJob
+from bursar.simulate import traces
+from bursar.simulate.traces import read_trace, write_trace
+from bursar.simulate.traces.formats import BUILT_IN
+from bursar.simulate.traces.own_form import COLUMNS
+from bursar.simulate.workload.trace import Trace, TraceJob
 
 HAS_PYARROW = find_spec("pyarrow") is not None
-README = Path(readers.__file__).with_name("README.md")
+README = Path(traces.__file__).with_name("README.md")
 
 words = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=8)
 amounts = st.integers(min_value=0, max_value=10**12)
@@ -132,5 +133,5 @@ def test_the_readme_says_what_every_column_and_format_is() -> None:
     text = README.read_text()
     for column in COLUMNS.all:
         assert f"| `{column}` |" in text
-    for name in FORMAT_TITLES:
+    for name in ("parquet", *(one.name for one in BUILT_IN)):
         assert f"| `{name}` |" in text

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from bursar.model.errors import UserError
-from bursar.simulate.readers import FORMAT_TITLES, read_nodes, read_trace
-from bursar.simulate.readers.formats import format_named
-from bursar.simulate.readers.nodes import TraceNode
-from bursar.simulate.readers.quantity import cpu_milli, memory_mib
-from bursar.simulate.readers.source import members
-from bursar.simulate.readers.values import RowProblem, clock, moment, outcome
+from bursar.model.errors import BrokenInvariant, UserError
+from bursar.simulate.traces import formats, read_trace
+from bursar.simulate.traces.fields import RowProblem, clock, moment, outcome
+from bursar.simulate.traces.formats import BUILT_IN, LineFormat, format_named
+from bursar.simulate.traces.input_files import TraceText, members
+from bursar.simulate.traces.kueue import cpu_milli, memory_mib
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
 
 TEXT = "job_id,submit_s,run_s,gpus\na,0,1,1\nb,1,2,x\n"
 
@@ -57,7 +58,7 @@ def test_the_members_of_an_archive_can_be_listed(tmp_path: Path) -> None:
     [
         ("absent.csv", "trace-not-found", "there is no such file"),
         ("two.tar.gz", "trace-not-found", "the archive has 2 files; one must be chosen"),
-        ("two.tar.gz::folder/u.csv", "trace-not-found", "Did you mean folder/"),
+        ("two.tar.gz::folder/u.csv", "trace-not-found", "Did you mean 'folder/"),
         ("two.tar.gz::zzz", "trace-not-found", "It has folder/s.csv, folder/t.csv"),
         ("cut.csv.xz", "trace-damaged", "the file is damaged"),
         ("cut.csv.gz", "trace-damaged", "the file is damaged"),
@@ -84,22 +85,22 @@ def test_a_file_that_cannot_be_read_is_told(
 def test_an_unknown_format_is_answered_with_the_known(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text(TEXT)
-    with pytest.raises(UserError, match="Did you mean 'philly'"):
-        read_trace(file, "phily")
-    with pytest.raises(UserError, match="Write one of csv, bench, philly"):
+    with pytest.raises(UserError, match="Did you mean 'sacct'"):
+        read_trace(file, "sact")
+    with pytest.raises(UserError, match="csv, sacct, events"):
         read_trace(file, "0000")
-    for name in FORMAT_TITLES:
-        assert name == "parquet" or format_named(name).name == name
+    for one in BUILT_IN:
+        assert format_named(one.name) is one
 
 
 def test_an_unknown_header_is_compared_with_the_nearest_format(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
-    file.write_text("job_id,submit_s,num_gpu,duration_s\n1,2,3,4\n")
+    file.write_text("job_id,submit_s,run_s,gpu\n1,2,3,4\n")
     with pytest.raises(UserError) as told:
         read_trace(file)
-    assert "column num_gpus missing; found job_id, submit_s, num_gpu" in told.value.problem
-    assert "looks most like 'bench'" in told.value.problem
-    assert told.value.fix == "Did you write 'num_gpu' for 'num_gpus'?"
+    assert "column gpus missing; found job_id, submit_s, run_s, gpu" in told.value.problem
+    assert "looks most like 'csv'" in told.value.problem
+    assert told.value.fix == "Did you write 'gpu' for 'gpus'?"
     file.write_text("Dear all,\nplease find\n")
     with pytest.raises(UserError, match="not a trace in a format we recognise"):
         read_trace(file)
@@ -122,26 +123,6 @@ def test_a_field_that_is_far_too_long_is_one_bad_row(tmp_path: Path) -> None:
     assert "cannot be read as a row" in trace.bad_rows[0].problem
 
 
-def test_machines_of_openb(tmp_path: Path) -> None:
-    file = tmp_path / "nodes.csv"
-    rows = (
-        "n0,32000,262144,0,\nn1,96000,1,8,G2\nn2,1,1,2,T4\nn2,1,1,2,T4\nn3,1,1,2,\nn4,1,-1,2,T4\n"
-    )
-    file.write_text("sn,cpu_milli,memory_mib,gpu,model\n" + rows)
-    found = read_nodes(file)
-    assert found.nodes == (
-        TraceNode(node_id="n0", cpu_milli=32_000, memory_mib=262_144, gpus=0),
-        TraceNode(node_id="n1", cpu_milli=96_000, memory_mib=1, gpus=8, gpu_model="anonymous-g2"),
-        TraceNode(node_id="n2", cpu_milli=1, memory_mib=1, gpus=2, gpu_model="t4-16gb"),
-    )
-    assert found.gpus == 10
-    assert [str(row).partition("nodes.csv:")[2] for row in found.bad_rows] == [
-        "5: a second node is called 'n2'",
-        "6: has 2 GPUs and 0 models",
-        "7: memory_mib is -1, less than 0",
-    ]
-
-
 def test_times_and_amounts_as_others_write_them() -> None:
     assert moment("1970-01-02", "t") == 86_400_000
     assert moment("1970-01-01T08:00:00.0005+08:00", "t") == 0
@@ -155,3 +136,23 @@ def test_times_and_amounts_as_others_write_them() -> None:
     for wrong in ("one", "1Q", "-1"):
         with pytest.raises(RowProblem):
             memory_mib(wrong)
+
+
+def test_a_study_can_add_a_format_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "_FORMATS", {one.name: one for one in BUILT_IN})
+    mine = LineFormat("mine", "one job a line", lambda text: "mine" in text.head[0], _read_mine)
+    formats.register_formats(mine)
+    file = tmp_path / "t.txt"
+    file.write_text("mine a\nmine b\n")
+    assert [job.job_id for job in read_trace(file)] == ["1", "2"]
+    assert "mine" in formats.format_titles() and "mine" not in {one.name for one in BUILT_IN}
+    other = LineFormat("csv", "not ours", lambda _: True, _read_mine)
+    with pytest.raises(BrokenInvariant, match="two trace formats"):
+        formats.register_formats(other)
+
+
+def _read_mine(text: TraceText, draft: TraceBuilder) -> None:
+    for line, _ in enumerate(text.lines, start=1):
+        draft.add(line, TraceJob(job_id=str(line), submitted_ms=0, run_ms=1, gpus=1))

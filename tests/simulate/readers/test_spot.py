@@ -1,4 +1,4 @@
-"""Spot capacity, lifetimes and prices: both conventions, changes, and what cannot be read."""
+"""Spot capacity: both conventions, changes, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from bursar.model.errors import UserError
-from bursar.simulate.readers import (
-    read_lifetimes,
-    read_machine_changes,
-    read_spot_prices,
-    read_spot_series,
-)
+from bursar.simulate.traces import read_machine_changes, read_spot_series
 
 
 def series_file(path: Path, **content: object) -> Path:
@@ -82,60 +77,3 @@ def test_machines_that_come_and_go(tmp_path: Path) -> None:
     assert [row.line for row in found.bad_rows] == [4, 5, 6]
     path.write_text("0,1\n0,3\n120000,2\n")
     assert list(read_machine_changes(path).changes()) == [(0, 3), (120_000, 2)]
-
-
-def test_lifetimes(tmp_path: Path) -> None:
-    path = tmp_path / "l.csv"
-    header = "name,zone,machine_type,lifetime_s,insert_time\n"
-    good = "a,us-central1-c,n1-highcpu-16,2836.621,1970-01-01T00:00:00.500-07:00\n"
-    path.write_text(f"{header}{good}b,z,m,-1,1970-01-01\nc,z,m,1,never\n")
-    found = read_lifetimes(path)
-    (one,) = found.lifetimes
-    assert (one.lifetime_ms, one.started_ms) == (2_836_621, 7 * 3_600_000 + 500)
-    assert [row.line for row in found.bad_rows] == [3, 4]
-
-
-PRICES = """\
-instance_type,az_id,dt_s,spot_usd_h
-p3,az2,1000,
-p3,az1,1000,0.9731
-p3,az1,60,1.5
-g5,az1,500,0.1
-p3,az1,60,
-"""
-
-
-def test_prices_are_changes_of_each_series(tmp_path: Path) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text(PRICES)
-    history = read_spot_prices(path)
-    assert [(one.instance_type, one.zone, len(one)) for one in history.series] == [
-        ("g5", "az1", 1),
-        ("p3", "az1", 3),
-        ("p3", "az2", 1),
-    ]
-    series = history.of("p3", "az1")
-    assert series is not None
-    assert list(series.changes()) == [
-        (1_000_000, 973_100),
-        (1_060_000, 1_500_000),
-        (1_120_000, None),
-    ]
-    moments = (999_999, 1_000_000, 1_119_999, 1_120_000)
-    assert [series.at(at_ms) for at_ms in moments] == [None, 973_100, 1_500_000, None]
-    assert history.of("p3", "az9") is None
-    assert len(read_spot_prices(path, instance_types={"g5"}).series) == 1
-
-
-def test_a_bad_price_is_told_and_a_bad_time_ends_its_series(tmp_path: Path) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text(PRICES + "p3,az1,60,x\np3,az1,60,2\np3,az1,-5,2\np3,az1,60,3\np3,az2,10,1\n")
-    history = read_spot_prices(path)
-    series = history.of("p3", "az1")
-    assert series is not None
-    assert list(series.changes())[-1] == (1_240_000, 2_000_000)
-    assert [(row.line, row.problem) for row in history.bad_rows] == [
-        (7, "spot_usd_h is 'x', not a number"),
-        (9, "dt_s is -5, less than 0"),
-        (10, "follows a row of its series whose time could not be read"),
-    ]

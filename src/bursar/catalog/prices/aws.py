@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bursar.catalog.prices.table import (
+from bursar.catalog.prices.price_table import (
     AUGUST_22_2026_MS,
     JULY_20_2026_MS,
     MAY_2026_MS,
     OCTOBER_2026_MS,
     CloudTable,
-    Published,
+    PublishedPrice,
 )
 
 # Instance type, GPU model, thousandths of GPUs, CPUs, GiB of memory.
@@ -117,9 +117,9 @@ _RATES = {
     ),
 }
 _PUBLISHED = (
-    Published("p5.48xlarge", "us-east-1", 1, 38_560_000, MAY_2026_MS, "savings plan"),
-    Published("p5.48xlarge", "us-east-1", 3, 24_430_000, MAY_2026_MS, "reserved instance"),
-    Published(
+    PublishedPrice("p5.48xlarge", "us-east-1", 1, 38_560_000, MAY_2026_MS, "savings plan"),
+    PublishedPrice("p5.48xlarge", "us-east-1", 3, 24_430_000, MAY_2026_MS, "reserved instance"),
+    PublishedPrice(
         "p5en.48xlarge",
         "us-east-1",
         3,
@@ -127,8 +127,12 @@ _PUBLISHED = (
         OCTOBER_2026_MS,
         "savings plan, all paid at once",
     ),
-    Published("p6-b200.48xlarge", "us-east-1", 1, 89_720_000, MAY_2026_MS, "nothing paid at once"),
-    Published("p6-b200.48xlarge", "us-east-1", 3, 49_219_000, MAY_2026_MS, "bound to the family"),
+    PublishedPrice(
+        "p6-b200.48xlarge", "us-east-1", 1, 89_720_000, MAY_2026_MS, "nothing paid at once"
+    ),
+    PublishedPrice(
+        "p6-b200.48xlarge", "us-east-1", 3, 49_219_000, MAY_2026_MS, "bound to the family"
+    ),
 )
 _LEGACY = "no offer was found on the market; the price list still has it"
 

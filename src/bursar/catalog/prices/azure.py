@@ -5,13 +5,13 @@ No spot price here is of today: those that were read are of April 2025, the othe
 
 from __future__ import annotations
 
-from bursar.catalog.prices.table import (
+from bursar.catalog.prices.price_table import (
     APRIL_28_2025_MS,
     JUNE_18_2026_MS,
     MAY_2026_MS,
     OCTOBER_2026_MS,
     CloudTable,
-    Published,
+    PublishedPrice,
 )
 
 # Instance type, GPU model, thousandths of GPUs, CPUs, GiB of memory.
@@ -81,9 +81,11 @@ _RATES = {
     ),
 }
 _PUBLISHED = (
-    Published("Standard_ND96isr_H100_v5", "eastus", 1, 63_440_000, MAY_2026_MS, "reservation"),
-    Published("Standard_ND96isr_H100_v5", "eastus", 3, 43_760_000, MAY_2026_MS, "reservation"),
-    Published("Standard_ND96isr_H200_v5", "eastus2", 3, 42_222_000, OCTOBER_2026_MS, "reservation"),
+    PublishedPrice("Standard_ND96isr_H100_v5", "eastus", 1, 63_440_000, MAY_2026_MS, "reservation"),
+    PublishedPrice("Standard_ND96isr_H100_v5", "eastus", 3, 43_760_000, MAY_2026_MS, "reservation"),
+    PublishedPrice(
+        "Standard_ND96isr_H200_v5", "eastus2", 3, 42_222_000, OCTOBER_2026_MS, "reservation"
+    ),
 )
 _RETIRED = "retired on 2025-09-30"
 _ROSE = "one reading of November 2026 has it 30 % dearer"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from bursar.catalog.prices.table import AUGUST_21_2026_MS, SEPTEMBER_2026_MS, CloudTable, Published
+from bursar.catalog.prices.price_table import (
+    AUGUST_21_2026_MS,
+    SEPTEMBER_2026_MS,
+    CloudTable,
+    PublishedPrice,
+)
 
 # Instance type, GPU model, thousandths of GPUs, CPUs, GiB of memory.
 _SHAPES = (
@@ -83,7 +88,7 @@ _RATES = {
         ("a3-ultragpu-8g", 86_759_900, 50_772_300),
     ),
 }
-_PUBLISHED = (Published("a3-highgpu-8g", "asia-southeast1", 3, 38_880_000, SEPTEMBER_2026_MS),)
+_PUBLISHED = (PublishedPrice("a3-highgpu-8g", "asia-southeast1", 3, 38_880_000, SEPTEMBER_2026_MS),)
 _NO_SSD = "local SSD is not in it"
 _SPOT_ONLY = (
     "sold as spot or flex-start; the on-demand price is that of a part of the larger machine"

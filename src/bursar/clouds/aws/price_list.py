@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from bursar.model.fleet import Market
-from bursar.model.price import (
+from bursar.model.fleet.fleet import Market
+from bursar.model.fleet.price import (
     HOURS_PER_YEAR,
     USD,
     BadPrice,

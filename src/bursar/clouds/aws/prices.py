@@ -15,8 +15,8 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 
 from bursar.clouds.aws.price_list import rows_of_product
 from bursar.model.errors import EngineFault
-from bursar.model.fleet import Market
-from bursar.model.price import (
+from bursar.model.fleet.fleet import Market
+from bursar.model.fleet.price import (
     BadPrice,
     PriceReading,
     PriceRow,

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from bursar.model.errors import EngineFault
-from bursar.model.fleet import Market
-from bursar.model.price import (
+from bursar.model.fleet.fleet import Market
+from bursar.model.fleet.price import (
     HOURS_PER_YEAR,
     BadPrice,
     PriceReading,

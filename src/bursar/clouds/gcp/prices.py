@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from bursar.model.errors import EngineFault
-from bursar.model.fleet import Market
-from bursar.model.price import BadPrice, MachineShape, PriceReading, PriceRow, PriceSource
+from bursar.model.fleet.fleet import Market
+from bursar.model.fleet.price import BadPrice, MachineShape, PriceReading, PriceRow, PriceSource
 from bursar.model.units import GIB_MIB, MILLI
 from bursar.ports import Clock, Fetch, PriceRequest
 
@@ -49,7 +49,7 @@ SKIPPED = ("sole tenancy", "custom", "commitment", "reserved", "premium", "dws",
 """Other ways to buy the same parts."""
 
 
-class Part(NamedTuple):
+class SkuPrice(NamedTuple):
     """The price of one part of machines in one region."""
 
     nano_usd: int
@@ -60,7 +60,7 @@ class _Sku(NamedTuple):
     description: str
     market: Market
     regions: tuple[str, ...]
-    part: Part
+    part: SkuPrice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class GcpPrices:
 
     def _machine(
         self, skus: Iterable[_Sku], instance_type: str, region: str, market: Market
-    ) -> Part:
+    ) -> SkuPrice:
         """The sum of the parts; ``ValueError`` names the one that has no price."""
         shape = self.shapes.get(instance_type)
         if shape is None:
@@ -117,7 +117,7 @@ class GcpPrices:
             part = max(found)
             nano_usd += part.nano_usd * amount // per
             currencies.add(part.currency)
-        return Part(nano_usd, "/".join(sorted(currencies)))
+        return SkuPrice(nano_usd, "/".join(sorted(currencies)))
 
     def _skus(self, bad: list[BadPrice]) -> Iterator[_Sku]:
         url = ADDRESS
@@ -178,7 +178,7 @@ def _sku_of(sku: Mapping[str, Any]) -> _Sku | None:
         description=description,
         market=Market.SPOT if is_spot else Market.ON_DEMAND,
         regions=tuple(sku["serviceRegions"]),
-        part=Part(nano_usd, str(price.get("currencyCode", "USD"))),
+        part=SkuPrice(nano_usd, str(price.get("currencyCode", "USD"))),
     )
 
 

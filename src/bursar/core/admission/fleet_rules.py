@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bursar.core.admission.problem import Problem, listed, repeated, suggest
-from bursar.core.pool import NODE_LEVEL
-from bursar.model.fleet import Fleet, Pool
-from bursar.model.gpu import GpuModel
+from bursar.core.nodes.pool import NODE_LEVEL
+from bursar.model.fleet.fleet import Fleet, Pool
+from bursar.model.fleet.gpu import GpuModel
 
 
 def names_are_unique(fleet: Fleet) -> Iterator[Problem]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bursar.core.admission.arrival import Arrival, Rule
+from bursar.core.admission.admission_request import AdmissionRequest, Rule
 from bursar.core.admission.problem import Problem, listed, repeated, suggest
-from bursar.model.gpu import GpuModel
-from bursar.model.job import OVER, JobState, MigSlice, WholeGpus
+from bursar.model.fleet.gpu import GpuModel
+from bursar.model.jobs.job import OVER, JobState, MigSlice, WholeGpus
 from bursar.model.units import write_duration
 
 MOST_DEPENDENCIES = 100_000
 """Over all members of an array together."""
 
 
-def groups_are_named_apart(arrival: Arrival) -> Iterator[Problem]:
+def groups_are_named_apart(arrival: AdmissionRequest) -> Iterator[Problem]:
     if not arrival.spec.groups:
         fix = "Write at least one group of tasks."
         yield Problem(code="no-groups", field="groups", text="is empty", fix=fix)
@@ -27,7 +27,7 @@ def groups_are_named_apart(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
-def elastic_groups_have_room_to_grow(arrival: Arrival) -> Iterator[Problem]:
+def elastic_groups_have_room_to_grow(arrival: AdmissionRequest) -> Iterator[Problem]:
     for index, group in enumerate(arrival.spec.groups):
         if group.min_count is not None and group.min_count > group.count:
             yield Problem(
@@ -38,7 +38,7 @@ def elastic_groups_have_room_to_grow(arrival: Arrival) -> Iterator[Problem]:
             )
 
 
-def the_queue_exists(arrival: Arrival) -> Iterator[Problem]:
+def the_queue_exists(arrival: AdmissionRequest) -> Iterator[Problem]:
     tenants = arrival.state.tenants
     name = arrival.spec.queue
     queues = [one.name for one in tenants.values() if one.is_queue]
@@ -60,7 +60,7 @@ def the_queue_exists(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
-def the_priority_class_exists(arrival: Arrival) -> Iterator[Problem]:
+def the_priority_class_exists(arrival: AdmissionRequest) -> Iterator[Problem]:
     name = arrival.spec.priority_class
     known = arrival.state.policies.priority_classes
     if name not in known:
@@ -72,7 +72,7 @@ def the_priority_class_exists(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
-def times_agree(arrival: Arrival) -> Iterator[Problem]:
+def times_agree(arrival: AdmissionRequest) -> Iterator[Problem]:
     spec = arrival.spec
     expected, most = spec.expected_run_ms, spec.max_run_ms
     if expected is not None and most is not None and expected > most:
@@ -99,7 +99,7 @@ def times_agree(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
-def the_objective_can_be_met(arrival: Arrival) -> Iterator[Problem]:
+def the_objective_can_be_met(arrival: AdmissionRequest) -> Iterator[Problem]:
     """Even started at once, at full size."""
     slo, groups = arrival.spec.slo, arrival.spec.groups
     gpus = sum(one.count * one.gpu.count for one in groups if isinstance(one.gpu, WholeGpus))
@@ -119,7 +119,7 @@ def the_objective_can_be_met(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
-def dependencies_exist(arrival: Arrival) -> Iterator[Problem]:
+def dependencies_exist(arrival: AdmissionRequest) -> Iterator[Problem]:
     state = arrival.state
     for index, name in enumerate(arrival.spec.depends_on):
         field = f"depends_on[{index}]"
@@ -144,7 +144,7 @@ def dependencies_exist(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
-def _unknown_dependency(arrival: Arrival, field: str, name: str) -> Problem:
+def _unknown_dependency(arrival: AdmissionRequest, field: str, name: str) -> Problem:
     state = arrival.state
     first = f"{name}[0]"
     if first in state.jobs or first in state.finished:
@@ -155,7 +155,7 @@ def _unknown_dependency(arrival: Arrival, field: str, name: str) -> Problem:
     return Problem(code="unknown-dependency", field=field, text=text, fix=fix)
 
 
-def the_id_is_free(arrival: Arrival) -> Iterator[Problem]:
+def the_id_is_free(arrival: AdmissionRequest) -> Iterator[Problem]:
     state = arrival.state
     for job_id in job_ids(arrival.job_id, arrival.spec.array_size):
         if job_id in state.jobs or job_id in state.finished:
@@ -175,7 +175,7 @@ def job_ids(job_id: str, array_size: int) -> tuple[str, ...]:
     return tuple(f"{job_id}[{index}]" for index in range(array_size))
 
 
-def gpu_models_exist(arrival: Arrival) -> Iterator[Problem]:
+def gpu_models_exist(arrival: AdmissionRequest) -> Iterator[Problem]:
     known = {*arrival.known_models, *(model.name for model in _models_of_fleet(arrival))}
     for index, group in enumerate(arrival.spec.groups):
         for place, name in enumerate(group.gpu.models if group.gpu else ()):
@@ -188,7 +188,7 @@ def gpu_models_exist(arrival: Arrival) -> Iterator[Problem]:
                 )
 
 
-def mig_profiles_exist(arrival: Arrival) -> Iterator[Problem]:
+def mig_profiles_exist(arrival: AdmissionRequest) -> Iterator[Problem]:
     for index, group in enumerate(arrival.spec.groups):
         if not isinstance(group.gpu, MigSlice):
             continue
@@ -214,7 +214,7 @@ def mig_profiles_exist(arrival: Arrival) -> Iterator[Problem]:
         )
 
 
-def _models_of_fleet(arrival: Arrival) -> list[GpuModel]:
+def _models_of_fleet(arrival: AdmissionRequest) -> list[GpuModel]:
     specs = (pool.spec for pool in arrival.state.pools.values())
     found = {spec.gpu_model.name: spec.gpu_model for spec in specs if spec.gpu_model}
     return [found[name] for name in sorted(found)]

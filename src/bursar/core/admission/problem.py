@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from bursar.model.errors import UserError
+from bursar.model.suggestion import did_you_mean
 
 SHOWN = 8
 """So many problems are listed; the rest is counted."""
@@ -46,9 +46,8 @@ def refuse_if_any(subject: str, problems: Iterable[Problem]) -> None:
 def suggest(wrong: str, known: Iterable[str], what: str) -> str:
     """ "Did you mean ...?" when something is close, else what there is."""
     names = sorted(set(known))
-    close = get_close_matches(wrong, names, n=2, cutoff=0.6)
-    if close:
-        return f"Did you mean {' or '.join(repr(name) for name in close)}?"
+    if close := did_you_mean(wrong, names, 2):
+        return close
     if not names:
         return f"There is no {what} yet: declare one first."
     return f"Write one of {listed(names)}."

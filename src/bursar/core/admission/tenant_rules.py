@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from bursar.core.admission.problem import Problem, repeated, suggest
-from bursar.model.policy import FairStrategy, Policies, Reclaim
-from bursar.model.tenant import RESOURCES, Tenant
+from bursar.model.tenants.policy import FairStrategy, Policies, Reclaim
+from bursar.model.tenants.tenant import RESOURCES, Tenant
 
 
 def tenant_problems(tenants: Sequence[Tenant], flavors: Collection[str]) -> Iterator[Problem]:

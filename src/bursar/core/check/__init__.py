@@ -1,6 +1,6 @@
 """An independent checker of any set of decisions; it knows nothing of how they were made."""
 
-from bursar.core.check.upkeep import StateDrift, state_faults
-from bursar.core.check.verdict import Fault, check, require_sound
+from bursar.core.check.checker import check, require_no_faults, require_valid
+from bursar.core.check.fault import Fault
 
-__all__ = ["Fault", "StateDrift", "check", "require_sound", "state_faults"]
+__all__ = ["Fault", "check", "require_no_faults", "require_valid"]

@@ -6,39 +6,16 @@ The strictest action of all budgets at or above a queue is found anew, from the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from bursar.core.check.listing import Listing
-from bursar.core.line import JobRecord
-from bursar.core.state import FleetState
-from bursar.model.job import JobState
-from bursar.model.tenant import BudgetAction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartsOverBudget:
-    job_id: str
-    queue: str
-    action: BudgetAction
-
-    def __str__(self) -> str:
-        return f"{self.job_id} gets a place, but the budget of {self.queue} says {self.action}"
+from bursar.core.check.decisions_by_type import DecisionsByType
+from bursar.core.check.fault import Fault
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
+from bursar.model.jobs.job import JobState
+from bursar.model.tenants.tenant import BudgetAction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoesOnOverBudget:
-    job_id: str
-    queue: str
-    action: BudgetAction
-
-    def __str__(self) -> str:
-        return f"{self.job_id} is not stopped, but the budget of {self.queue} says {self.action}"
-
-
-BudgetFault = StartsOverBudget | GoesOnOverBudget
-
-
-def budget_faults(state: FleetState, listing: Listing) -> Iterator[BudgetFault]:
+def budget_faults(state: FleetState, listing: DecisionsByType) -> Iterator[Fault]:
     """What starts or goes on though a budget forbids it."""
     if not state.budgets.levels:
         return
@@ -47,13 +24,16 @@ def budget_faults(state: FleetState, listing: Listing) -> Iterator[BudgetFault]:
         if record is not None:
             action = strictest_action(state, record.spec.queue)
             if action in (_BLOCK_NEW, _STOP_PREEMPTIBLE, _STOP_ALL):
-                yield StartsOverBudget(job_id=job_id, queue=record.spec.queue, action=action)
+                queue = record.spec.queue
+                text = f"{job_id} gets a place, but the budget of {queue} says {action}"
+                yield Fault("starts-over-budget", job_id, text)
     told = listing.told
     for queue, records in sorted(state.running_in.items()):
         action = strictest_action(state, queue)
         for job_id, record in sorted(records.items()):
-            if job_id not in told and not record.told_to_stop and is_to_stop(record, action):
-                yield GoesOnOverBudget(job_id=job_id, queue=queue, action=action)
+            if job_id not in told and not record.stop_requested and is_to_stop(record, action):
+                text = f"{job_id} is not stopped, but the budget of {queue} says {action}"
+                yield Fault("runs-over-budget", job_id, text)
 
 
 _BLOCK_NEW = BudgetAction.BLOCK_NEW

@@ -3,96 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
-from bursar.model.attempt import Placement, Task
-from bursar.model.fleet import Pool
-from bursar.model.gpu import GpuModel
-from bursar.model.job import JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
+from bursar.core.check.fault import Fault
+from bursar.model.fleet.fleet import Pool
+from bursar.model.fleet.gpu import GpuModel
+from bursar.model.jobs.attempt import Placement, Task
+from bursar.model.jobs.job import JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.units import MILLI, write_usd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownGroup:
-    job_id: str
-    group: str
-
-    def __str__(self) -> str:
-        return f"{self.job_id} has no task group {self.group}, yet is given a place for it"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangNotWhole:
-    job_id: str
-    group: str
-    tasks: int
-    least: int
-    most: int
-
-    def __str__(self) -> str:
-        wanted = str(self.most) if self.least == self.most else f"{self.least} to {self.most}"
-        return f"{self.job_id} has places for {self.tasks} tasks of {self.group}, needs {wanted}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrongShape:
-    """The tasks of one group on one node hold something else than the group asks for."""
-
-    job_id: str
-    group: str
-    node: str
-    resource: str
-    wanted: str
-    given: str
-
-    def __str__(self) -> str:
-        return (
-            f"tasks {self.group} of {self.job_id} on {self.node} need {self.wanted} "
-            f"{self.resource}, are given {self.given}"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrongPrice:
-    job_id: str
-    stated_micro_usd: int
-    counted_micro_usd: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.job_id} is priced at {write_usd(self.stated_micro_usd)} an hour; "
-            f"what it takes costs {write_usd(self.counted_micro_usd)}"
-        )
-
-
-GangFault = UnknownGroup | GangNotWhole | WrongShape | WrongPrice
-
-
-def gang_faults(job_id: str, spec: JobSpec, placement: Placement) -> list[GangFault]:
+def gang_faults(job_id: str, spec: JobSpec, placement: Placement) -> list[Fault]:
     """Compare a placement with what the job asked for, group by group."""
     groups = {group.name: group for group in spec.groups}
     placed: Counter[str] = Counter()
-    found: list[GangFault] = []
+    found: list[Fault] = []
     for task in placement.all_tasks:
         placed[task.group] += task.count
         group = groups.get(task.group)
         if group is None:
-            found.append(UnknownGroup(job_id=job_id, group=task.group))
+            text = f"{job_id} has no task group {task.group}, yet is given a place for it"
+            found.append(Fault("unknown-task-group", job_id, text))
         else:
             found += _shape_faults(job_id, group, task)
     for group in spec.groups:
         least = group.count if group.min_count is None else group.min_count
         tasks = placed[group.name]
         if not least <= tasks <= group.count:
-            found.append(
-                GangNotWhole(
-                    job_id=job_id, group=group.name, tasks=tasks, least=least, most=group.count
-                )
-            )
+            found.append(_not_whole(job_id, group, tasks, least))
     return found
 
 
-def _shape_faults(job_id: str, group: TaskGroup, task: Task) -> list[GangFault]:
+def _not_whole(job_id: str, group: TaskGroup, tasks: int, least: int) -> Fault:
+    wanted = str(group.count) if least == group.count else f"{least} to {group.count}"
+    text = f"{job_id} has places for {tasks} tasks of {group.name}, needs {wanted}"
+    return Fault("gang-not-whole", job_id, text)
+
+
+def _shape_faults(job_id: str, group: TaskGroup, task: Task) -> list[Fault]:
     wanted_slices, wanted_shares = _wanted_parts(group, task.count)
     gpus = group.gpu.count * task.count if isinstance(group.gpu, WholeGpus) else 0
     slices = tuple(sorted(use.instance.profile for use in task.slices))
@@ -105,24 +52,18 @@ def _shape_faults(job_id: str, group: TaskGroup, task: Task) -> list[GangFault]:
         ("MiB of memory", group.memory_mib * task.count, task.memory_mib),
         ("MiB of disk", group.disk_mib * task.count, task.disk_mib),
     )
-    found: list[GangFault] = [
-        WrongShape(
-            job_id=job_id,
-            group=group.name,
-            node=task.node,
-            resource=resource,
-            wanted=str(wanted),
-            given=str(given),
+    found = [
+        Fault(
+            "wrong-task-shape",
+            job_id,
+            f"tasks {group.name} of {job_id} on {task.node} need {wanted} "
+            f"{resource}, are given {given}",
         )
         for resource, wanted, given in pairs
         if wanted != given
     ]
     if task.count < 1:
-        found.append(
-            GangNotWhole(
-                job_id=job_id, group=group.name, tasks=task.count, least=1, most=group.count
-            )
-        )
+        found.append(_not_whole(job_id, group, task.count, least=1))
     return found
 
 
@@ -139,7 +80,7 @@ def _wanted_parts(
             return (), ()
 
 
-def price_faults(job_id: str, pool: Pool, placement: Placement) -> list[GangFault]:
+def price_faults(job_id: str, pool: Pool, placement: Placement) -> list[Fault]:
     """The largest part of a node that tasks take, at the node's price, summed over the tasks."""
     price = pool.node_micro_usd_per_hour
     counted = 0
@@ -152,8 +93,11 @@ def price_faults(job_id: str, pool: Pool, placement: Placement) -> list[GangFaul
         counted += min(price, max(parts))
     if counted == placement.micro_usd_per_hour:
         return []
-    stated = placement.micro_usd_per_hour
-    return [WrongPrice(job_id=job_id, stated_micro_usd=stated, counted_micro_usd=counted)]
+    text = (
+        f"{job_id} is priced at {write_usd(placement.micro_usd_per_hour)} an hour; "
+        f"what it takes costs {write_usd(counted)}"
+    )
+    return [Fault("wrong-price", job_id, text)]
 
 
 def gpu_milli_of(task: Task, model: GpuModel | None) -> int:

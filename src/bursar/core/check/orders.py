@@ -5,33 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bursar.core.check.budgets import is_to_stop, strictest_action
-from bursar.core.check.listing import Listing
-from bursar.core.check.order_faults import (
-    BudgetSpent,
-    ClaimedAlready,
-    GraceTooLong,
-    LeftBehind,
-    NoClaim,
-    NoNotice,
-    NoReasonToStop,
-    NothingGained,
-    NotLive,
-    NotPreemptible,
-    NotWaiting,
-    OrderFault,
-    ToldTwice,
-    TooSoon,
-    UnknownJob,
-    VictimStays,
-    WrongAttempt,
-)
-from bursar.core.line import JobRecord
-from bursar.core.state import FleetState
-from bursar.model.decision import ClaimRoom, EvacuateJob, PreemptJob, StopJob, StopReason
+from bursar.core.check.decisions_by_type import DecisionsByType
+from bursar.core.check.fault import Fault
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
+from bursar.model.decision import ClaimPlacement, EvacuateJob, PreemptJob, StopJob, StopReason
 from bursar.model.event import NoticeKind
-from bursar.model.fleet import Market
-from bursar.model.job import JobState
-from bursar.model.units import HOUR_MS
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import JobState
+from bursar.model.units import HOUR_MS, write_duration
 
 HOLDS_ROOM = frozenset(
     {
@@ -44,7 +26,7 @@ HOLDS_ROOM = frozenset(
 )
 
 
-def order_faults(state: FleetState, listing: Listing, now_ms: int) -> list[OrderFault]:
+def order_faults(state: FleetState, listing: DecisionsByType, now_ms: int) -> list[Fault]:
     """What is wrong with orders, wherever they put their jobs."""
     check = _Orders(state, listing, now_ms)
     return [
@@ -58,55 +40,60 @@ def order_faults(state: FleetState, listing: Listing, now_ms: int) -> list[Order
 
 
 class _Orders:
-    def __init__(self, state: FleetState, listing: Listing, now_ms: int) -> None:
+    def __init__(self, state: FleetState, listing: DecisionsByType, now_ms: int) -> None:
         self.state = state
         self.listing = listing
         self.now_ms = now_ms
         self.told: set[str] = set()
 
-    def starts(self) -> Iterator[OrderFault]:
+    def starts(self) -> Iterator[Fault]:
         for order in self.listing.starts:
             record = self.state.jobs.get(order.job_id)
             yield from self._must_wait(record, order.job_id, "StartJob")
             if record is not None and order.attempt != record.attempt + 1:
-                yield self._wrong_attempt("StartJob", record, order.attempt, record.attempt + 1)
+                yield _wrong_attempt("StartJob", record, order.attempt, record.attempt + 1)
 
-    def claims(self) -> Iterator[OrderFault]:
+    def claims(self) -> Iterator[Fault]:
         released = set(self.listing.released)
         told = self.listing.told
         for order in self.listing.claims:
             record = self.state.jobs.get(order.job_id)
-            yield from self._must_wait(record, order.job_id, "ClaimRoom")
+            yield from self._must_wait(record, order.job_id, "ClaimPlacement")
             if record is not None and record.claim is not None and record.id not in released:
-                yield ClaimedAlready(job_id=record.id)
+                text = f"a second place is kept for {record.id} while it still has the first"
+                yield Fault("claimed-already", record.id, text)
             yield from self._victims(order, told)
 
-    def _victims(self, order: ClaimRoom, told: set[str]) -> Iterator[OrderFault]:
+    def _victims(self, order: ClaimPlacement, told: set[str]) -> Iterator[Fault]:
         for victim in order.victims:
             record = self.state.jobs.get(victim)
-            leaves = victim in told or (record is not None and record.told_to_stop)
+            leaves = victim in told or (record is not None and record.stop_requested)
             if record is None or record.state not in HOLDS_ROOM or not leaves:
-                yield VictimStays(job_id=order.job_id, victim=victim)
+                text = (
+                    f"a place is kept for {order.job_id} until {victim} leaves, who is not told to"
+                )
+                yield Fault("victim-not-stopped", order.job_id, text)
 
-    def releases(self) -> Iterator[OrderFault]:
+    def releases(self) -> Iterator[Fault]:
         seen: set[str] = set()
         for job_id in self.listing.released:
             record = self.state.jobs.get(job_id)
             if record is None or record.claim is None or job_id in seen:
-                yield NoClaim(job_id=job_id)
+                text = f"the place kept for {job_id} is released, but none is kept for it"
+                yield Fault("no-claim-to-release", job_id, text)
             seen.add(job_id)
 
-    def stops(self) -> Iterator[OrderFault]:
+    def stops(self) -> Iterator[Fault]:
         for order in self.listing.stops:
             record, faults = self._told(order, "StopJob")
             yield from faults
             if record is not None and not self._is_over(record, order.reason):
-                yield NoReasonToStop(
-                    job_id=record.id,
-                    reason=order.reason,
-                    state=record.state,
-                    limit_at_ms=_limit_of(record),
+                limit_ms = _limit_of(record)
+                limit = "it has no limit" if limit_ms is None else f"its limit is {limit_ms}"
+                text = (
+                    f"{record.id} is stopped as {order.reason}, but is {record.state} and {limit}"
                 )
+                yield Fault("no-reason-to-stop", record.id, text)
 
     def _is_over(self, record: JobRecord, reason: StopReason) -> bool:
         if reason is StopReason.CANCELLED:
@@ -122,27 +109,41 @@ class _Orders:
         limit_ms = _limit_of(record)
         return limit_ms is not None and limit_ms <= self.now_ms
 
-    def preemptions(self) -> Iterator[OrderFault]:
-        limits = self.state.policies.preemption
+    def preemptions(self) -> Iterator[Fault]:
         victims = {(order.job_id, one) for order in self.listing.claims for one in order.victims}
         for order in self.listing.preemptions:
             if (order.on_behalf_of, order.job_id) not in victims:
-                yield NothingGained(job_id=order.job_id, on_behalf_of=order.on_behalf_of)
+                text = (
+                    f"{order.job_id} is preempted for {order.on_behalf_of}, "
+                    f"for which no place is kept with it as a victim"
+                )
+                yield Fault("preempted-for-nothing", order.job_id, text)
             record, faults = self._told(order, "PreemptJob")
             yield from faults
             if record is None:
                 continue
-            if not record.spec.preemptible:
-                yield NotPreemptible(job_id=record.id)
-            ran_ms = self.now_ms - record.assigned_at_ms
-            if ran_ms < limits.minimum_run_ms:
-                minimum = limits.minimum_run_ms
-                yield TooSoon(job_id=record.id, ran_ms=ran_ms, minimum_run_ms=minimum)
-            if record.preemptions >= limits.preemptions_per_job:
-                budget = limits.preemptions_per_job
-                yield BudgetSpent(job_id=record.id, preemptions=record.preemptions, budget=budget)
+            yield from self._preemption_limits(record)
 
-    def evacuations(self) -> Iterator[OrderFault]:
+    def _preemption_limits(self, record: JobRecord) -> Iterator[Fault]:
+        limits = self.state.policies.preemption
+        if not record.spec.preemptible:
+            text = f"{record.id} is preempted, but is not preemptible"
+            yield Fault("not-preemptible", record.id, text)
+        ran_ms = self.now_ms - record.assigned_at_ms
+        if ran_ms < limits.minimum_run_ms:
+            text = (
+                f"{record.id} is preempted after {write_duration(ran_ms)}; "
+                f"it may run {write_duration(limits.minimum_run_ms)} first"
+            )
+            yield Fault("preempted-too-soon", record.id, text)
+        if record.preemptions >= limits.preemptions_per_job:
+            text = (
+                f"{record.id} is preempted once more after {record.preemptions} times; "
+                f"the policy allows {limits.preemptions_per_job}"
+            )
+            yield Fault("preempted-too-often", record.id, text)
+
+    def evacuations(self) -> Iterator[Fault]:
         """Who is on a node that is taken away must be told, nobody else, and in time."""
         doomed: dict[str, dict[str, int | None]] = {}
         for node, notice in sorted(self.state.notices.items()):
@@ -154,51 +155,66 @@ class _Orders:
             yield from faults
             ends = doomed.get(order.job_id, {})
             if record is not None and order.node not in ends:
-                yield NoNotice(job_id=record.id, node=order.node)
+                text = (
+                    f"{record.id} is made to leave {order.node}, "
+                    f"which is not taken away from under it"
+                )
+                yield Fault("evacuated-without-notice", record.id, text)
             for node, ends_at_ms in ends.items():
                 left_ms = max(0, (ends_at_ms or 0) - self.now_ms)
                 if ends_at_ms is not None and order.grace_ms > left_ms:
-                    yield GraceTooLong(
-                        job_id=order.job_id, node=node, grace_ms=order.grace_ms, left_ms=left_ms
+                    text = (
+                        f"{order.job_id} has {write_duration(order.grace_ms)} to leave {node}, "
+                        f"which is gone in {write_duration(left_ms)}"
                     )
+                    yield Fault("grace-too-long", order.job_id, text)
         for job_id in sorted(doomed.keys() - self.listing.told):
             record = self.state.jobs.get(job_id)
-            if record is None or record.told_to_stop:
+            if record is None or record.stop_requested:
                 continue
             if record.state in (JobState.STARTING, JobState.RUNNING):
-                yield LeftBehind(job_id=job_id, node=min(doomed[job_id]))
+                text = f"{job_id} is not told to leave {min(doomed[job_id])}, which is taken away"
+                yield Fault("not-evacuated", job_id, text)
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _must_wait(self, record: JobRecord | None, job_id: str, order: str) -> Iterator[OrderFault]:
+    def _must_wait(self, record: JobRecord | None, job_id: str, order: str) -> Iterator[Fault]:
         if record is None:
-            yield UnknownJob(job_id=job_id, order=order)
+            yield _unknown_job(job_id, order)
         elif record.state is not JobState.QUEUED:
-            yield NotWaiting(job_id=job_id, order=order, state=record.state)
+            text = f"{order} for {job_id}, which does not wait: it is {record.state}"
+            yield Fault("not-waiting", job_id, text)
 
     def _told(
         self, order: PreemptJob | StopJob | EvacuateJob, name: str
-    ) -> tuple[JobRecord | None, list[OrderFault]]:
+    ) -> tuple[JobRecord | None, list[Fault]]:
         """The live job that an order ends, if it has one, and what is wrong with ending it."""
         record = self.state.jobs.get(order.job_id)
         if record is None:
-            return None, [UnknownJob(job_id=order.job_id, order=name)]
+            return None, [_unknown_job(order.job_id, name)]
         if record.state not in HOLDS_ROOM:
-            return None, [NotLive(job_id=record.id, order=name, state=record.state)]
-        found: list[OrderFault] = []
+            text = f"{name} for {record.id}, which holds no room: it is {record.state}"
+            return None, [Fault("not-live", record.id, text)]
+        found: list[Fault] = []
         if order.attempt != record.attempt:
-            found.append(self._wrong_attempt(name, record, order.attempt, record.attempt))
-        leaving = record.told_to_stop or record.id in self.told
+            found.append(_wrong_attempt(name, record, order.attempt, record.attempt))
+        leaving = record.stop_requested or record.id in self.told
         if isinstance(order, PreemptJob | EvacuateJob):
             leaving = leaving or record.state not in (JobState.STARTING, JobState.RUNNING)
         if leaving:
-            found.append(ToldTwice(job_id=record.id, order=name))
+            text = f"{name} for {record.id}, which is told to stop already"
+            found.append(Fault("stopped-twice", record.id, text))
         self.told.add(record.id)
         return record, found
 
-    @staticmethod
-    def _wrong_attempt(order: str, record: JobRecord, stated: int, expected: int) -> OrderFault:
-        return WrongAttempt(job_id=record.id, order=order, stated=stated, expected=expected)
+
+def _unknown_job(job_id: str, order: str) -> Fault:
+    return Fault("unknown-job", job_id, f"{order} for {job_id}, which is over or never was")
+
+
+def _wrong_attempt(order: str, record: JobRecord, stated: int, expected: int) -> Fault:
+    text = f"{order} for attempt {stated} of {record.id}, expected {expected}"
+    return Fault("wrong-attempt", record.id, text)
 
 
 def _has_spent_its_ceiling(record: JobRecord, now_ms: int) -> bool:

@@ -15,46 +15,24 @@ their victims had already made way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from bursar.core.check.decisions_by_type import DecisionsByType
+from bursar.core.check.fault import Fault
 from bursar.core.check.gangs import gpu_milli_of
-from bursar.core.check.listing import Listing
 from bursar.core.check.orders import HOLDS_ROOM
-from bursar.core.quota import UNLIMITED
-from bursar.core.state import FleetState
-from bursar.model.attempt import Placement
+from bursar.core.quota.quota_tree import UNLIMITED
+from bursar.core.state.fleet_state import FleetState
+from bursar.model.jobs.attempt import Placement
 from bursar.model.reason import write_amount
-from bursar.model.tenant import CPU, GPU, MEMORY, BudgetAction, FlavorResource, Quota
+from bursar.model.tenants.tenant import CPU, GPU, MEMORY, BudgetAction, FlavorResource, Quota
 
 NOTHING = Quota()
 Amounts = Mapping[FlavorResource, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverQuota:
-    """After these decisions a tenant uses more than it may."""
-
-    tenant: str
-    flavor: str
-    resource: str
-    used: int
-    used_before: int
-    quota: int
-    borrowing_limit: int | None
-
-    def __str__(self) -> str:
-        limit = self.borrowing_limit
-        borrow = "" if limit is None else f" and {write_amount(self.resource, limit)} to borrow"
-        return (
-            f"{self.tenant} would use {write_amount(self.resource, self.used)} of {self.flavor} "
-            f"(now {write_amount(self.resource, self.used_before)}); "
-            f"it has {write_amount(self.resource, self.quota)}{borrow}"
-        )
-
-
 def quota_faults(
-    state: FleetState, listing: Listing, recounted_jobs: int | None
-) -> list[OverQuota]:
+    state: FleetState, listing: DecisionsByType, recounted_jobs: int | None
+) -> list[Fault]:
     """Compare what tenants would use with what they may, in the trees where something starts.
 
     At most ``recounted_jobs`` running jobs are counted from their placements, those of queues that
@@ -69,7 +47,7 @@ def quota_faults(
         return []
     children = children_of(state)
     held = _HeldNow(state, promises, recounted_jobs)
-    found: list[OverQuota] = []
+    found: list[Fault] = []
     for root, wanted in sorted(roots.items()):
         for flavor_resource in sorted(wanted):
             tree = TreeWalk(state, children, held.of, flavor_resource)
@@ -81,7 +59,7 @@ def quota_faults(
 class _Promises:
     """Whose quota is taken by what: kept places, starts, and those who make way for them."""
 
-    def __init__(self, state: FleetState, listing: Listing) -> None:
+    def __init__(self, state: FleetState, listing: DecisionsByType) -> None:
         settled = {order.job_id for order in listing.starts} | set(listing.released)
         kept = [r for _, r in sorted(state.claims.items()) if r.id not in settled and r.claim]
         told = listing.told
@@ -114,7 +92,7 @@ def _leaves(state: FleetState, job_id: str, told: Iterable[str]) -> bool:
     record = state.jobs.get(job_id)
     if record is None or record.state not in HOLDS_ROOM:
         return False
-    return record.told_to_stop or job_id in told
+    return record.stop_requested or job_id in told
 
 
 class _HeldNow:
@@ -186,7 +164,7 @@ class TreeWalk:
         self.children = children
         self.held = held
         self.flavor_resource = flavor_resource
-        self.faults: list[OverQuota] = []
+        self.faults: list[Fault] = []
         self.used: dict[str, int] = {}
 
     def walk(self, name: str) -> tuple[int, int, int]:
@@ -223,19 +201,17 @@ class TreeWalk:
         return tenant.quotas.get(self.flavor_resource, NOTHING).borrowing_limit
 
     def _blame(self, name: str, used: tuple[int, int], quota: int) -> None:
-        tenant = self.state.tenants[name]
+        before, after = used
         flavor, resource = self.flavor_resource
-        self.faults.append(
-            OverQuota(
-                tenant=name,
-                flavor=flavor,
-                resource=resource,
-                used=used[1],
-                used_before=used[0],
-                quota=quota,
-                borrowing_limit=None if tenant.parent is None else self._borrowing_limit(name),
-            )
+        is_root = self.state.tenants[name].parent is None
+        limit = None if is_root else self._borrowing_limit(name)
+        borrow = "" if limit is None else f" and {write_amount(resource, limit)} to borrow"
+        text = (
+            f"{name} would use {write_amount(resource, after)} of {flavor} "
+            f"(now {write_amount(resource, before)}); "
+            f"it has {write_amount(resource, quota)}{borrow}"
         )
+        self.faults.append(Fault("quota-exceeded", name, text))
 
 
 def kept_quota(own: Quota, quota: int) -> int:

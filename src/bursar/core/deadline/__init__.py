@@ -4,19 +4,19 @@ Words: a *spell* is a time during which a pool has room, or has none; a *change-
 a move costs in time; an *outlook* is what the past says about a pool; a *place* is where a job runs.
 """
 
+from bursar.core.deadline.availability import AvailabilityEstimate, AvailabilityTracker
 from bursar.core.deadline.expected_cost import expected_cost
-from bursar.core.deadline.published import greedy, on_demand_only, uniform_progress
-from bursar.core.deadline.spells import Outlook, SpellBook
-from bursar.core.deadline.terms import (
+from bursar.core.deadline.inputs import (
     ON_DEMAND,
     WAIT,
+    DeadlineProgress,
     DeadlineTerms,
-    Market,
-    Offer,
     Place,
     Policy,
-    Standing,
+    SpotMarket,
+    SpotOffer,
 )
+from bursar.core.deadline.published_rules import greedy, on_demand_only, uniform_progress
 
 POLICIES: dict[str, Policy] = {
     "on-demand": on_demand_only,
@@ -30,14 +30,14 @@ __all__ = [
     "ON_DEMAND",
     "POLICIES",
     "WAIT",
+    "AvailabilityEstimate",
+    "AvailabilityTracker",
+    "DeadlineProgress",
     "DeadlineTerms",
-    "Market",
-    "Offer",
-    "Outlook",
     "Place",
     "Policy",
-    "SpellBook",
-    "Standing",
+    "SpotMarket",
+    "SpotOffer",
     "expected_cost",
     "greedy",
     "on_demand_only",

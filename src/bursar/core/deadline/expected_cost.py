@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from bursar.core.deadline.safety import may_spend_the_tick
-from bursar.core.deadline.spells import expected_life_ms
-from bursar.core.deadline.table_key import (
+from bursar.core.deadline.availability import expected_life_ms
+from bursar.core.deadline.deadline_guard import can_wait_one_tick
+from bursar.core.deadline.inputs import (
+    ON_DEMAND,
+    WAIT,
+    DeadlineProgress,
+    DeadlineTerms,
+    Place,
+    SpotMarket,
+    SpotOffer,
+)
+from bursar.core.deadline.policy_table import (
     ACT_SPOT,
     ACT_WAIT,
     PRICE_GRID,
@@ -17,18 +26,9 @@ from bursar.core.deadline.table_key import (
     row_of,
     step_for,
 )
-from bursar.core.deadline.terms import (
-    ON_DEMAND,
-    WAIT,
-    DeadlineTerms,
-    Market,
-    Offer,
-    Place,
-    Standing,
-)
 
 
-def expected_cost(terms: DeadlineTerms, standing: Standing, market: Market) -> Place:
+def expected_cost(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket) -> Place:
     """Choose the pool that is cheapest when its losses are counted; then spot, on demand or wait.
 
     What the table wishes is done only if the deadline stays within reach of on-demand capacity. A spot
@@ -39,18 +39,20 @@ def expected_cost(terms: DeadlineTerms, standing: Standing, market: Market) -> P
         return WAIT
     offer = best_offer(terms, standing, market)
     wish = _wish(terms, standing, market, offer)
-    if wish == ACT_WAIT and may_spend_the_tick(terms, standing, WAIT):
+    if wish == ACT_WAIT and can_wait_one_tick(terms, standing, WAIT):
         return WAIT
     if offer is not None:
-        if wish == ACT_SPOT and may_spend_the_tick(terms, standing, offer.pool):
+        if wish == ACT_SPOT and can_wait_one_tick(terms, standing, offer.pool):
             return offer.pool
         stays = standing.place not in (WAIT, ON_DEMAND) and market.offer_of(standing.place)
-        if stays and may_spend_the_tick(terms, standing, standing.place):
+        if stays and can_wait_one_tick(terms, standing, standing.place):
             return standing.place
     return ON_DEMAND
 
 
-def best_offer(terms: DeadlineTerms, standing: Standing, market: Market) -> Offer | None:
+def best_offer(
+    terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket
+) -> SpotOffer | None:
     """The pool whose useful hour costs least, and less than on demand.
 
     A pool that the job is in is left only if the lower price elsewhere pays for the move. That it may
@@ -70,7 +72,7 @@ def best_offer(terms: DeadlineTerms, standing: Standing, market: Market) -> Offe
     return best if moving < here.price_micro_usd * useful_ms else here
 
 
-def _useful_hour(terms: DeadlineTerms, standing: Standing, offer: Offer) -> float:
+def _useful_hour(terms: DeadlineTerms, standing: DeadlineProgress, offer: SpotOffer) -> float:
     """The price, with the change-over into the pool and the one after its loss spread over its life."""
     life_ms = expected_life_ms(offer.outlook.age, offer.outlook.up_step)
     useful_ms = _useful_ms(standing, offer)
@@ -80,12 +82,14 @@ def _useful_hour(terms: DeadlineTerms, standing: Standing, offer: Offer) -> floa
     return offer.price_micro_usd * (useful_ms + begins_ms + lost_ms) / useful_ms
 
 
-def _useful_ms(standing: Standing, offer: Offer) -> int:
+def _useful_ms(standing: DeadlineProgress, offer: SpotOffer) -> int:
     life_ms = expected_life_ms(offer.outlook.age, offer.outlook.up_step)
     return max(1, min(life_ms, standing.remaining_ms))
 
 
-def _wish(terms: DeadlineTerms, standing: Standing, market: Market, offer: Offer | None) -> int:
+def _wish(
+    terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket, offer: SpotOffer | None
+) -> int:
     on_demand = standing.place == ON_DEMAND
     if offer is None:
         # Pools that are dearer than on demand are as good as none.
@@ -108,7 +112,7 @@ def _table(terms: DeadlineTerms, price: int, up_step: int, down_step: int) -> Va
 
     numpy is loaded here, when the first table is wanted: the whole core would load it otherwise.
     """
-    from bursar.core.deadline.value_table import value_table
+    from bursar.core.deadline.policy_solver import value_table
 
     step_ms = step_for(terms.deadline_ms)
     blocks = -(-terms.deadline_ms // (step_ms * STEPS_IN_A_BLOCK))

@@ -5,21 +5,21 @@ choose. Words: a *preemptor* waits, *candidates* run and may legally be stopped 
 are the candidates chosen, a *trial* supposes that some of them had stopped.
 """
 
-from bursar.core.preemption.choose import choose_victims
-from bursar.core.preemption.parties import (
+from bursar.core.preemption.candidates import (
     Candidate,
     PreemptionRules,
     Preemptor,
-    Room,
+    TrialPlacement,
     Victim,
 )
-from bursar.core.preemption.policy import may_preempt
+from bursar.core.preemption.choose_victims import choose_victims
+from bursar.core.preemption.eligibility import may_preempt
 
 __all__ = [
     "Candidate",
     "PreemptionRules",
     "Preemptor",
-    "Room",
+    "TrialPlacement",
     "Victim",
     "choose_victims",
     "may_preempt",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
-from bursar.core.preemption.parties import Candidate, Preemptor, Room, Victim
-from bursar.core.quota import QuotaTree
+from bursar.core.preemption.candidates import Candidate, Preemptor, TrialPlacement, Victim
+from bursar.core.quota.quota_tree import QuotaTree
 from bursar.model.decision import PreemptionReason
 
 Accused = tuple[Candidate, PreemptionReason]
@@ -17,7 +17,7 @@ class Trial:
 
     __slots__ = ("_counted", "_out", "preemptor", "room", "tree")
 
-    def __init__(self, tree: QuotaTree, preemptor: Preemptor, room: Room | None) -> None:
+    def __init__(self, tree: QuotaTree, preemptor: Preemptor, room: TrialPlacement | None) -> None:
         self.tree = tree
         self.preemptor = preemptor
         self.room = room

@@ -2,71 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from bursar.core.topology.balanced import find_balanced_fit
-from bursar.core.topology.descent import Share, descend
-from bursar.core.topology.outcome import Assignment, DomainCount, MissReason, TopologyMiss
-from bursar.core.topology.request import LeafCounts, Shape, TopologyRequest, resolve
-from bursar.core.topology.room import Room, measure
+from bursar.core.topology.assign import descend
+from bursar.core.topology.domain_capacity import measure
+from bursar.core.topology.request import TopologyRequest, resolve
+from bursar.core.topology.result import Assignment, DomainCount, MissReason, TopologyMiss
 from bursar.core.topology.search import find_fit
 from bursar.core.topology.tree import TopologyTree
 
 
 def place(
-    tree: TopologyTree, request: TopologyRequest, counts: Mapping[str, LeafCounts]
+    tree: TopologyTree, request: TopologyRequest, counts: Mapping[str, int]
 ) -> Assignment | TopologyMiss:
-    """Where the gang runs, by path; or what is missing. Leaves without counts take nothing."""
-    return place_within(tree, request, counts, None)
+    """Where the gang runs, by path; or what is missing.
 
-
-def place_within(
-    tree: TopologyTree,
-    request: TopologyRequest,
-    counts: Mapping[str, LeafCounts],
-    leaves: range | None,
-) -> Assignment | TopologyMiss:
-    """As :func:`place`, on some neighbouring leaves only."""
+    ``counts`` says how many tasks each leaf could take; leaves that it does not name take none.
+    """
     shape = resolve(tree, request)
     if isinstance(shape, TopologyMiss):
         return shape
-    room = measure(tree, shape, counts, leaves)
-    if request.balanced and request.preferred is not None:
-        even = _place_evenly(tree, room, shape)
-        if even is not None:
-            return even
-    fit = find_fit(tree, room, shape)
+    capacity = measure(tree, shape, counts)
+    fit = find_fit(tree, capacity, shape)
     if isinstance(fit, TopologyMiss):
         return fit
-    placed = _whole(tree, shape, descend(tree, room, shape, fit))
-    if placed is not None:
-        return placed
+    shares = descend(tree, capacity, shape, fit)
+    if shares is not None and sum(share.tasks for share in shares) == shape.count:
+        return tuple(
+            DomainCount(leaf=tree.leaf_id(share.domain), tasks=share.tasks)
+            for share in sorted(shares)
+            if share.tasks
+        )
     return TopologyMiss(
         reason=MissReason.TOO_LITTLE_ROOM,
         level=tree.levels[-1],
         slices_wanted=shape.slices,
         slice_size=shape.slice_size,
     )
-
-
-def _place_evenly(tree: TopologyTree, room: Room, shape: Shape) -> Assignment | None:
-    """The even placement, if there is one; the ordinary search answers otherwise."""
-    found = find_balanced_fit(tree, room, shape)
-    if found is None:
-        return None
-    fit, settled_room = found
-    return _whole(tree, shape, descend(tree, settled_room, shape, fit))
-
-
-def _whole(tree: TopologyTree, shape: Shape, shares: Iterable[Share] | None) -> Assignment | None:
-    """The shares as an assignment, only if together they are the whole gang."""
-    if shares is None:
-        return None
-    placed = tuple(
-        DomainCount(leaf=tree.leaf_id(share.domain), tasks=share.tasks, leaders=share.leaders)
-        for share in sorted(shares, key=lambda share: share.domain)
-        if share.tasks or share.leaders
-    )
-    tasks = sum(part.tasks for part in placed)
-    leaders = sum(part.leaders for part in placed)
-    return placed if (tasks, leaders) == (shape.count, shape.leaders) else None

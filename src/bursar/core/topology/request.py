@@ -5,50 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bursar.core.topology.outcome import MissReason, TopologyMiss
+from bursar.core.topology.result import MissReason, TopologyMiss
 from bursar.core.topology.tree import TopologyTree
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceLayer:
-    """Every ``size`` tasks must share one domain of ``level``."""
-
-    level: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeafCounts:
-    """How much of one task group a leaf could take right now, if nothing else were placed.
-
-    ``tasks_with_leader`` is what is left for tasks once the leader is there; it equals ``tasks``
-    where no leader is asked for or the leader does not fit (``leaders`` is 0). ``affinity`` is the
-    leaf's score with this task group: a higher score is preferred over any better packing.
-    """
-
-    tasks: int
-    tasks_with_leader: int = 0
-    leaders: int = 0
-    affinity: int = 0
+from bursar.model.jobs.job import SliceLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRequest:
-    """One task group, with its leader if it has one.
+    """One task group.
 
     ``required``: all tasks in one domain of that level, or none. ``preferred``: the same if
     possible, then each wider level, then spread. Neither: anywhere. ``layers`` go outermost first
-    and each size divides the one before. ``balanced`` evens a preferred placement out over as few
-    domains as hold it; ``least_free`` makes an unconstrained one fill the fullest domains first.
+    and each size divides the one before.
     """
 
     count: int
     required: str | None = None
     preferred: str | None = None
     layers: tuple[SliceLayer, ...] = ()
-    leaders: int = 0
-    balanced: bool = False
-    least_free: bool = True
 
     @property
     def unconstrained(self) -> bool:
@@ -60,25 +34,23 @@ class TopologyRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ResolvedRequest:
     """A request with its levels as indexes of one tree; ``inner_sizes`` has one size per level."""
 
     count: int
-    leaders: int
     level: int
     slice_level: int
     slice_size: int
     inner_sizes: tuple[int, ...]
     required: bool
     unconstrained: bool
-    least_free: bool
 
     @property
     def slices(self) -> int:
         return self.count // self.slice_size
 
 
-def resolve(tree: TopologyTree, request: TopologyRequest) -> Shape | TopologyMiss:
+def resolve(tree: TopologyTree, request: TopologyRequest) -> ResolvedRequest | TopologyMiss:
     """Check the request against the tree's levels before any counting is done."""
     level_name = _requested_level(tree, request)
     slice_name = request.layers[0].level if request.layers else tree.levels[-1]
@@ -95,16 +67,14 @@ def resolve(tree: TopologyTree, request: TopologyRequest) -> Shape | TopologyMis
     inner_sizes = _inner_sizes(tree, request)
     if isinstance(inner_sizes, TopologyMiss):
         return inner_sizes
-    return Shape(
+    return ResolvedRequest(
         count=request.count,
-        leaders=request.leaders,
         level=level,
         slice_level=slice_level,
         slice_size=request.slice_size,
         inner_sizes=inner_sizes,
         required=request.required is not None,
         unconstrained=request.unconstrained,
-        least_free=request.unconstrained and request.least_free,
     )
 
 

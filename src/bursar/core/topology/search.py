@@ -2,111 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bursar.core.topology.choice import Demand, by_leader_room, by_room, leader_first, tightest
-from bursar.core.topology.outcome import MissReason, TopologyMiss
-from bursar.core.topology.request import Shape
-from bursar.core.topology.room import Room
+from bursar.core.topology.domain_capacity import DomainCapacity
+from bursar.core.topology.request import ResolvedRequest
+from bursar.core.topology.result import MissReason, TopologyMiss
 from bursar.core.topology.tree import TopologyTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Domains of one level that hold everything together, in the order they are to be filled.
-
-    ``keep_shares``: what a domain gets is settled, so its children share that and no more.
-    """
+    """Domains of one level that hold everything together, in the order they are to be filled."""
 
     level: int
     domains: tuple[int, ...]
-    keep_shares: bool = False
 
 
-def whole_demand(shape: Shape) -> Demand:
-    """The request in slices of its outermost layer."""
-    return Demand(
-        units=shape.slices,
-        unit_tasks=shape.slice_size,
-        leaders=shape.leaders,
-        by_slice=True,
-        tight=not shape.least_free,
-    )
-
-
-def find_fit(tree: TopologyTree, room: Room, shape: Shape) -> Fit | TopologyMiss:
+def find_fit(
+    tree: TopologyTree, capacity: DomainCapacity, shape: ResolvedRequest
+) -> Fit | TopologyMiss:
     """One domain of the requested level; if preferred, of a wider level; at last several."""
     level = shape.level
+    slices, tasks = capacity.slices, capacity.tasks
     while True:
         domains = tree.domains(level)
         if not domains:
             return _miss(tree, shape, level, MissReason.NO_DOMAINS, 0)
-        order = by_leader_room(room, domains, least_free=shape.least_free)
-        single = _one_domain(room, order, shape)
-        if single is not None:
-            return Fit(level=level, domains=(single,))
+        holding = [domain for domain in domains if slices[domain] >= shape.slices]
+        if holding:
+            best = min(holding, key=lambda domain: (slices[domain], tasks[domain], domain))
+            return Fit(level=level, domains=(best,))
         if shape.required:
-            led = shape.leaders > 0 and room.leaders[order[0]] < shape.leaders
-            reason = MissReason.NO_ROOM_FOR_LEADER if led else MissReason.TOO_LITTLE_ROOM
-            return _miss(tree, shape, level, reason, room.slices[order[0]])
+            most = max(slices[domains.start : domains.stop])
+            return _miss(tree, shape, level, MissReason.TOO_LITTLE_ROOM, most)
         if level == 0 or shape.unconstrained:
-            return _several_domains(tree, room, shape, level, order)
+            return _several_domains(tree, capacity, shape, level)
         level -= 1
 
 
-def _one_domain(room: Room, order: Sequence[int], shape: Shape) -> int | None:
-    """The domain that takes everything, if the request may look for one here.
+def by_capacity(capacity: DomainCapacity, domains: Iterable[int], *, least_free: bool) -> list[int]:
+    """Most slices first (or fewest), then fewest tasks left over."""
+    sign = 1 if least_free else -1
+    slices, tasks = capacity.slices, capacity.tasks
+    return sorted(domains, key=lambda domain: (sign * slices[domain], tasks[domain], domain))
 
-    A preferred request only looks past the first domain at a wider level, so that affinity decides
-    before packing does.
-    """
-    for position, domain in enumerate(order):
-        if room.leaders[domain] >= shape.leaders and room.led_slices[domain] >= shape.slices:
-            if shape.least_free:
-                return domain
-            rest = order[position:]
-            return tightest(room, rest, room.led_slices, shape.slices, shape.leaders)
-        if not shape.least_free and not shape.required:
-            return None
-    return None
+
+def tightest(domains: Sequence[int], free: list[int], units: int) -> int:
+    """The first domain that holds so many units with least to spare."""
+    return min((one for one in domains if free[one] >= units), key=lambda domain: free[domain])
 
 
 def _several_domains(
-    tree: TopologyTree, room: Room, shape: Shape, level: int, order: Sequence[int]
+    tree: TopologyTree, capacity: DomainCapacity, shape: ResolvedRequest, level: int
 ) -> Fit | TopologyMiss:
-    """The leader's domain first, then the roomiest, and the last one as tight as possible."""
-    demand = whole_demand(shape)
-    order = leader_first(room, order, demand)
+    """The roomiest first and the last one as tight as possible; or the fullest first."""
+    order = by_capacity(capacity, tree.domains(level), least_free=shape.unconstrained)
+    slices, left = capacity.slices, shape.slices
     chosen: list[int] = []
-    slices_left, leaders_left, position = shape.slices, shape.leaders, 0
-    while leaders_left > 0 and position < len(order) and room.leaders[order[position]] > 0:
-        domain = order[position]
-        if demand.tight and room.led_slices[domain] >= slices_left:
-            rest = order[position:]
-            domain = tightest(room, rest, room.led_slices, slices_left, leaders_left)
-        chosen.append(domain)
-        leaders_left -= room.leaders[domain]
-        slices_left -= room.led_slices[domain]
-        position += 1
-    if leaders_left > 0:
-        return _miss(tree, shape, level, MissReason.NO_ROOM_FOR_LEADER, 0)
-    followers = by_room(room, order[position:], least_free=shape.least_free)
-    for index, domain in enumerate(followers):
-        if slices_left <= 0:
+    for index, domain in enumerate(order):
+        if left <= 0:
             break
-        if demand.tight and room.slices[domain] >= slices_left:
-            domain = tightest(room, followers[index:], room.slices, slices_left, 0)
+        if slices[domain] >= left and not shape.unconstrained:
+            domain = tightest(order[index:], slices, left)
         chosen.append(domain)
-        slices_left -= room.slices[domain]
-    if slices_left > 0:
-        fit = shape.slices - slices_left
-        return _miss(tree, shape, level, MissReason.TOO_LITTLE_ROOM, fit)
+        left -= slices[domain]
+    if left > 0:
+        return _miss(tree, shape, level, MissReason.TOO_LITTLE_ROOM, shape.slices - left)
     return Fit(level=level, domains=tuple(chosen))
 
 
 def _miss(
-    tree: TopologyTree, shape: Shape, level: int, reason: MissReason, slices_fit: int
+    tree: TopologyTree, shape: ResolvedRequest, level: int, reason: MissReason, slices_fit: int
 ) -> TopologyMiss:
     return TopologyMiss(
         reason=reason,

@@ -8,23 +8,23 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from bursar.engines.local.note_box import NoteBox
-from bursar.engines.local.order_plan import plan_of
-from bursar.engines.local.outages import OutageBook
+from bursar.engines.local.order_to_plan import plan_of
+from bursar.engines.local.outages import Outages
 from bursar.engines.local.settings import LocalSettings
-from bursar.engines.local.told import ToldFile
-from bursar.engines.local.warden import folder as names
-from bursar.engines.local.warden.folder import AttemptFolder, BadJobId
-from bursar.engines.local.warden.streams import parts_of
-from bursar.engines.local.warden_link import WardenLink
-from bursar.model.attempt import Exit
+from bursar.engines.local.supervisor import attempt_folder as names
+from bursar.engines.local.supervisor.attempt_folder import AttemptFolder, BadJobId
+from bursar.engines.local.supervisor.log_files import parts_of
+from bursar.engines.local.supervisor_client import SupervisorClient
+from bursar.engines.local.wakeup_socket import WakeupSocket
+from bursar.engines.status_file import StatusFile
+from bursar.model.engine_report import EngineReport, NodeBackReported, NodeLostReported
+from bursar.model.engine_report import TasksEnded as Ended
+from bursar.model.engine_report import TasksStarted as Started
 from bursar.model.errors import BrokenInvariant, EngineFault
-from bursar.model.gpu import Layout
-from bursar.model.report import NodeBack, NodeGone, Report
-from bursar.model.report import TasksEnded as Ended
-from bursar.model.report import TasksStarted as Started
+from bursar.model.fleet.gpu import Layout
+from bursar.model.jobs.attempt import Exit
 from bursar.model.units import SECOND_MS
 from bursar.ports import AttemptRef, LogFile, StartOrder
 
@@ -32,6 +32,14 @@ LOOK_AGAIN_SECONDS = 2.0
 """Notes of keepers are only hints; so often the folders of live attempts are read as well."""
 GONE_AFTER_SECONDS = 60.0
 """How long no warden can be started before its nodes count as gone."""
+
+
+class Connections(NamedTuple):
+    """What the engine has only while it is open."""
+
+    wakeups: WakeupSocket
+    supervisor: SupervisorClient
+    outages: Outages
 
 
 class LocalEngine:
@@ -42,38 +50,39 @@ class LocalEngine:
         self._state = os.path.abspath(settings.state)
         self._around = settings.surroundings()
         self._lock = threading.Lock()
-        self._queue: deque[Report] = deque()
+        self._queue: deque[EngineReport] = deque()
         self._told: dict[AttemptRef, set[str]] = {}
         """Unsettled attempts, and what was reported of each."""
-        self._files: dict[AttemptRef, ToldFile] = {}
+        self._files: dict[AttemptRef, StatusFile] = {}
         """What they say of themselves."""
         self._dying: dict[AttemptRef, str] = {}
         """Attempts that end because their node is taken away, and the node: its loss is told first."""
         self._outage_lock = threading.Lock()
-        self._outages: OutageBook | None = None
         self._next_look = 0.0
         self._silent_since: float | None = None
         self._nodes_gone = False
-        self._link: WardenLink | None = None
-        self._box: NoteBox | None = None
+        self._connected: Connections | None = None
 
     # -- coming and going --------------------------------------------------------------------------
 
     def open(self, live: Sequence[AttemptRef]) -> None:
         """Listen first, then look: what happens in between is told twice rather than not at all."""
         names.make_folders(self._state)
-        self._box = NoteBox(names.engine_folder(self._state))
-        self._link = WardenLink(self._state, self._settings.warden_linger_seconds)
-        self._link.keep_up()
-        self._outages = OutageBook(names.engine_folder(self._state))
-        for said in self._outages.again():
+        engine_folder = names.engine_folder(self._state)
+        self._connected = connected = Connections(
+            wakeups=WakeupSocket(engine_folder),
+            supervisor=SupervisorClient(self._state, self._settings.warden_linger_seconds),
+            outages=Outages(engine_folder),
+        )
+        connected.supervisor.keep_up()
+        for said in connected.outages.again():
             self._tell(said)
         wanted = set(live)
         for folder in names.indexed(self._state):
             ref = AttemptRef(job_id=folder.job_id, attempt=folder.attempt)
             if ref not in wanted:
                 self._let_go(ref, folder)
-        dying = self._outages.dying
+        dying = connected.outages.dying
         for ref in sorted(wanted, key=lambda ref: (ref.job_id, ref.attempt)):
             folder = self._folder(ref)
             if folder.is_taken:
@@ -93,12 +102,10 @@ class LocalEngine:
 
     def close(self) -> None:
         """Let go. What runs goes on running."""
-        if self._link is not None:
-            self._link.close()
-            self._link = None
-        if self._box is not None:
-            self._box.close()
-            self._box = None
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            connected.supervisor.close()
+            connected.wakeups.close()
 
     def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
         """Nothing that was sent before ``open`` can still be taken: the warden reads the newest only."""
@@ -115,11 +122,11 @@ class LocalEngine:
             raise BrokenInvariant(f"attempt {ref.attempt} of {ref.job_id} is placed nowhere")
         with self._lock:
             self._told.setdefault(ref, set())
-        answer = self._warden.request({"do": "start", "plan": plan.as_message()})
+        answer = self._open.supervisor.request({"do": "start", "plan": plan.as_message()})
         if not answer["new"]:
             self._follow(ref)
         with self._outage_lock:
-            gone = [task.node for task in plan.tasks if self._opened_outages.is_out(task.node)]
+            gone = [task.node for task in plan.tasks if self._open.outages.is_out(task.node)]
             if gone:
                 self._dying[ref] = gone[0]
         if gone:
@@ -138,7 +145,7 @@ class LocalEngine:
     def _ask_to_stop(self, ref: AttemptRef, grace_ms: int) -> bool:
         """Whether it has ended already."""
         message = {"do": "stop", "job_id": ref.job_id, "attempt": ref.attempt, "grace_ms": grace_ms}
-        return bool(self._warden.request(message)["ended"])
+        return bool(self._open.supervisor.request(message)["ended"])
 
     def partition(self, node: str, gpu: int, layout: Layout) -> None:
         """Virtual GPUs are cut by counting. Real ones must be cut so already: we never change a driver."""
@@ -158,16 +165,16 @@ class LocalEngine:
     def interrupt(self, node: str, notice_ms: int, absence_ms: int) -> None:
         """Take a node away as its provider would: after a notice, or without one, and for a while."""
         with self._outage_lock:
-            said = self._opened_outages.begin(node, _now_ms(), notice_ms, absence_ms)
+            said = self._open.outages.begin(node, _now_ms(), notice_ms, absence_ms)
         if said is not None:
             self._tell(said)
-        self._opened_box.ring()
+        self._open.wakeups.ring()
 
     def _pass_outages(self) -> None:
         with self._outage_lock:
-            for said in self._opened_outages.go_on(_now_ms(), self._clear):
+            for said in self._open.outages.go_on(_now_ms(), self._clear):
                 self._tell(said)
-            still_dying = set(self._opened_outages.dying)
+            still_dying = set(self._open.outages.dying)
             done = [ref for ref, node in self._dying.items() if node not in still_dying]
             for ref in done:
                 del self._dying[ref]
@@ -191,9 +198,9 @@ class LocalEngine:
 
     # -- reports -----------------------------------------------------------------------------------
 
-    def reports(self, timeout_seconds: float) -> Sequence[Report]:
+    def reports(self, timeout_seconds: float) -> Sequence[EngineReport]:
         """What keepers told; every now and then also what can be read in the folders."""
-        box = self._opened_box
+        box = self._open.wakeups
         until = time.monotonic() + timeout_seconds
         while True:
             self._take_notes(box)
@@ -205,10 +212,10 @@ class LocalEngine:
             if found or left <= 0:
                 return found
             wait_seconds = min(left, max(0.0, self._next_look - time.monotonic()))
-            if box.wait(wait_seconds, self._warden.fileno):
+            if box.wait(wait_seconds, self._open.supervisor.fileno):
                 self._keep_up()
 
-    def _take_notes(self, box: NoteBox) -> None:
+    def _take_notes(self, box: WakeupSocket) -> None:
         for note in box.notes():
             ref = AttemptRef(job_id=note["job_id"], attempt=note["attempt"])
             if ref in self._told:
@@ -225,7 +232,7 @@ class LocalEngine:
     def _keep_up(self) -> None:
         """A killed warden is replaced. Only when that fails for long are the nodes gone."""
         try:
-            self._warden.keep_up()
+            self._open.supervisor.keep_up()
         except EngineFault as fault:
             problem = str(fault)
             now = time.monotonic()
@@ -233,15 +240,15 @@ class LocalEngine:
             if now - self._silent_since > GONE_AFTER_SECONDS and not self._nodes_gone:
                 self._nodes_gone = True
                 self._tell_of_nodes(
-                    lambda node: NodeGone(node=node, at_ms=_now_ms(), detail=problem)
+                    lambda node: NodeLostReported(node=node, at_ms=_now_ms(), detail=problem)
                 )
             return
         self._silent_since = None
         if self._nodes_gone:
             self._nodes_gone = False
-            self._tell_of_nodes(lambda node: NodeBack(node=node, at_ms=_now_ms()))
+            self._tell_of_nodes(lambda node: NodeBackReported(node=node, at_ms=_now_ms()))
 
-    def _tell_of_nodes(self, report: Callable[[str], Report]) -> None:
+    def _tell_of_nodes(self, report: Callable[[str], EngineReport]) -> None:
         for node in self._settings.nodes:
             self._tell(report(node))
 
@@ -254,22 +261,24 @@ class LocalEngine:
             told = self._told.setdefault(ref, set())
             if began is not None and "began" not in told:
                 told.add("began")
-                self._queue.append(Started(at_ms=int(began.get("at_ms", 0)), **_named(ref)))
+                at_ms = int(began.get("at_ms", 0))
+                self._queue.append(Started(job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms))
             if "ended" not in told:
                 path = folder.file(names.SAVED)
-                self._queue += self._files.setdefault(ref, ToldFile(path, ref)).news()
+                self._queue += self._files.setdefault(ref, StatusFile(path, ref)).news()
             if ended is not None and "ended" not in told and ref not in self._dying:
                 told.add("ended")
+                at_ms = int(ended.get("at_ms", 0))
                 self._queue.append(
-                    Ended(exit=_exit(ended), at_ms=int(ended.get("at_ms", 0)), **_named(ref))
+                    Ended(job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms, exit=_exit(ended))
                 )
-        self._opened_box.ring()
+        self._open.wakeups.ring()
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: EngineReport) -> None:
         with self._lock:
             self._queue.append(report)
 
-    def _drain(self) -> list[Report]:
+    def _drain(self) -> list[EngineReport]:
         with self._lock:
             found = list(self._queue)
             self._queue.clear()
@@ -320,26 +329,10 @@ class LocalEngine:
             raise BrokenInvariant(str(problem)) from None
 
     @property
-    def _warden(self) -> WardenLink:
-        if self._link is None:
+    def _open(self) -> Connections:
+        if self._connected is None:
             raise EngineFault("local engine: it is not open", retry_after_seconds=1.0)
-        return self._link
-
-    @property
-    def _opened_outages(self) -> OutageBook:
-        if self._outages is None:
-            raise EngineFault("local engine: it is not open", retry_after_seconds=1.0)
-        return self._outages
-
-    @property
-    def _opened_box(self) -> NoteBox:
-        if self._box is None:
-            raise EngineFault("local engine: it is not open", retry_after_seconds=1.0)
-        return self._box
-
-
-def _named(ref: AttemptRef) -> dict[str, Any]:
-    return {"job_id": ref.job_id, "attempt": ref.attempt}
+        return self._connected
 
 
 def _exit(record: dict[str, object]) -> Exit:

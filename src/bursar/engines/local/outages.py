@@ -13,8 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from bursar.model.engine_report import (
+    EngineReport,
+    NodeBackReported,
+    NodeLostReported,
+    NoticeReported,
+)
 from bursar.model.event import NoticeKind
-from bursar.model.report import NodeBack, NodeGone, NoticeReport, Report
 
 FILE = "outages"
 SOURCE = "chaos"
@@ -32,7 +37,7 @@ class Phase(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Outage:
+class PoolOutage:
     """One node's. It takes nothing new from the moment it dies until it is back."""
 
     node: str
@@ -44,45 +49,45 @@ class Outage:
     def is_out(self) -> bool:
         return self.phase in (Phase.DYING, Phase.GONE)
 
-    def said(self) -> Report | None:
+    def said(self) -> EngineReport | None:
         """What was said when the present phase began."""
         match self.phase:
             case Phase.ANNOUNCED:
-                return NoticeReport(
+                return NoticeReported(
                     node=self.node,
                     source=SOURCE,
                     kind=NoticeKind.TERMINATE,
                     ends_at_ms=self.lost_at_ms,
                 )
             case Phase.GONE:
-                return NodeGone(node=self.node, at_ms=self.lost_at_ms, detail="taken away")
+                return NodeLostReported(node=self.node, at_ms=self.lost_at_ms, detail="taken away")
             case Phase.BACK:
-                return NodeBack(node=self.node, at_ms=self.back_at_ms)
+                return NodeBackReported(node=self.node, at_ms=self.back_at_ms)
             case Phase.DYING:
                 return None
 
 
-class OutageBook:
+class Outages:
     """Every outage that is not over, on disk and in memory. Used by one thread at a time."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
         self._outages = {one.node: one for one in _read(self._path)}
 
-    def again(self) -> list[Report]:
+    def again(self) -> list[EngineReport]:
         """What was said last of each node, for whoever may not have heard; then those that are over go."""
         found = [said for one in self._outages.values() if (said := one.said()) is not None]
         self._outages = {n: one for n, one in self._outages.items() if one.phase is not Phase.BACK}
         self._write()
         return found
 
-    def begin(self, node: str, now_ms: int, notice_ms: int, absence_ms: int) -> Report | None:
+    def begin(self, node: str, now_ms: int, notice_ms: int, absence_ms: int) -> EngineReport | None:
         """Take a node away after a notice; without one it dies at once. None if it is going already."""
         known = self._outages.get(node)
         if known is not None and known.phase is not Phase.BACK:
             return known.said()
         lost_at_ms = now_ms + notice_ms
-        made = Outage(
+        made = PoolOutage(
             node=node,
             lost_at_ms=lost_at_ms,
             back_at_ms=lost_at_ms + absence_ms,
@@ -99,9 +104,9 @@ class OutageBook:
     def dying(self) -> list[str]:
         return sorted(n for n, one in self._outages.items() if one.phase is Phase.DYING)
 
-    def go_on(self, now_ms: int, is_empty: Callable[[str], bool]) -> list[Report]:
+    def go_on(self, now_ms: int, is_empty: Callable[[str], bool]) -> list[EngineReport]:
         """Let time pass. ``is_empty`` says whether nothing runs on a node any more."""
-        said: list[Report] = []
+        said: list[EngineReport] = []
         moved = False
         for node in sorted(self._outages):
             one = self._outages[node]
@@ -126,7 +131,7 @@ class OutageBook:
         os.rename(aside, self._path)
 
 
-def _next_phase(one: Outage, now_ms: int, is_empty: Callable[[str], bool]) -> Phase:
+def _next_phase(one: PoolOutage, now_ms: int, is_empty: Callable[[str], bool]) -> Phase:
     match one.phase:
         case Phase.ANNOUNCED if now_ms >= one.lost_at_ms:
             return Phase.DYING
@@ -137,10 +142,10 @@ def _next_phase(one: Outage, now_ms: int, is_empty: Callable[[str], bool]) -> Ph
     return one.phase
 
 
-def _read(path: str) -> Iterable[Outage]:
+def _read(path: str) -> Iterable[PoolOutage]:
     try:
         with open(path, encoding="utf-8") as file:
             kept = json.load(file)
     except FileNotFoundError:
         return []
-    return [Outage(**{**one, "phase": Phase(one["phase"])}) for one in kept]
+    return [PoolOutage(**{**one, "phase": Phase(one["phase"])}) for one in kept]

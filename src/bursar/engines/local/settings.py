@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bursar.engines.local.devices import FoundGpu
-from bursar.engines.local.order_plan import Surroundings
+from bursar.engines.local.gpu_discovery import FoundGpu
+from bursar.engines.local.order_to_plan import JobSurroundings
 from bursar.model.units import GIB_MIB
 
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -35,9 +35,9 @@ class LocalSettings:
     warden_linger_seconds: float = 30.0
     """How long a warden without control plane and without attempts stays."""
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> JobSurroundings:
         """The part that reaches tasks."""
-        return Surroundings(
+        return JobSurroundings(
             path=self.path,
             language=os.environ.get("LANG", "C.UTF-8"),
             log_bytes=min(self.log_file_mib, GIB_MIB) * MIB,

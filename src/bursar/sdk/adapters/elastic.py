@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from bursar.sdk.checkpointing import Run
-from bursar.sdk.problems import CheckpointProblem
+from bursar.sdk.errors import CheckpointProblem
 
 
-class World(NamedTuple):
+class WorkerRank(NamedTuple):
     """Who this process is among all, as torchrun and Bursar say it."""
 
     rank: int
@@ -24,9 +24,9 @@ class World(NamedTuple):
     restarts: int
 
 
-def world() -> World:
+def world() -> WorkerRank:
     """Alone when nobody says otherwise."""
-    return World(
+    return WorkerRank(
         int(os.environ.get("RANK", "0")),
         int(os.environ.get("WORLD_SIZE", "1")),
         int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),

@@ -13,7 +13,7 @@ from typing import Any
 from bursar.sdk.adapters.elastic import agree_to_stop
 from bursar.sdk.adapters.folders import copy_folder
 from bursar.sdk.checkpointing import Run
-from bursar.sdk.problems import CheckpointProblem
+from bursar.sdk.errors import CheckpointProblem
 
 
 def checkpoint_callback(run: Run) -> Any:

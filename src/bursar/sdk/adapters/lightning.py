@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from bursar.sdk.checkpointing import Run
-from bursar.sdk.problems import CheckpointProblem
+from bursar.sdk.errors import CheckpointProblem
 
 FILE = "lightning.ckpt"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from bursar.sdk.adapters.elastic import agree_to_stop, process_group, world
+from bursar.sdk.checkpoint_store import PendingCheckpoint
 from bursar.sdk.checkpointing import Run, Saved
-from bursar.sdk.problems import CheckpointProblem
-from bursar.sdk.shelf import Draft
+from bursar.sdk.errors import CheckpointProblem
 
 FILE = "training.pt"
 SHARDS = "shards"
@@ -163,7 +163,7 @@ def resume_sharded(run: Run, parts: dict[str, Any]) -> int:
     return int(step)
 
 
-def _commit(run: Run, draft: Draft | None) -> None:
+def _commit(run: Run, draft: PendingCheckpoint | None) -> None:
     if draft is not None:
         run.commit(draft)
     group = process_group()

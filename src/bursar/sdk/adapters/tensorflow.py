@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bursar.sdk.checkpointing import Run, Saved
-from bursar.sdk.problems import CheckpointProblem
+from bursar.sdk.errors import CheckpointProblem
 
 PREFIX = "tensorflow"
 

@@ -1,19 +1,13 @@
-"""One job size on one series under every rule, and the same against what was published."""
+"""Sizes of jobs, and what runs of one size cost under each rule."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bursar.core.deadline import POLICIES, DeadlineTerms
+from bursar.core.deadline import DeadlineTerms
 from bursar.model.units import HOUR_MS
-from bursar.simulate.spot_study.market import markets, one_price
-from bursar.simulate.spot_study.optimum import optimum_of_one_pool
-from bursar.simulate.spot_study.replay import SpotRun, replay
-from bursar.simulate.spot_study.sources import SpotCase
+from bursar.simulate.spot_study.replay import SpotRun
 
-ON_DEMAND_MICRO_USD = 3_060_000
-SPOT_MICRO_USD = 973_100
 OURS = "expected-cost"
 OPTIMUM = "optimum"
 SHORT_SERIES_PART = 0.8
@@ -27,7 +21,7 @@ class JobSize:
     deadline_hours: float = 60.0
     change_over_hours: float = 0.2
 
-    def terms(self, tick_ms: int, on_demand_micro_usd: int = ON_DEMAND_MICRO_USD) -> DeadlineTerms:
+    def terms(self, tick_ms: int, on_demand_micro_usd: int) -> DeadlineTerms:
         """The same in whole milliseconds."""
         return DeadlineTerms(
             work_ms=round(self.job_hours * HOUR_MS),
@@ -94,7 +88,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Cell:
+class StudyCell:
     """One row: a group or series, a job size, and a tally for each rule."""
 
     part: str
@@ -107,7 +101,7 @@ class Cell:
         """The tally of one rule, begun if need be."""
         return self.tallies.setdefault(rule, Tally())
 
-    def merge(self, other: Cell) -> None:
+    def merge(self, other: StudyCell) -> None:
         """Add what another row counted."""
         for rule, tally in other.tallies.items():
             self.tally(rule).merge(tally)
@@ -120,39 +114,8 @@ class Cell:
         return this.cost_micro_usd / best.cost_micro_usd - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesTask:
-    """One series, one job size, some rules; ``limit`` keeps that many starts, evenly chosen."""
-
-    part: str
-    case: SpotCase
-    size: JobSize
-    rules: Sequence[str]
-    limit: int | None = None
-    with_optimum: bool = True
-
-    def run(self) -> list[Cell]:
-        """Every start under every rule."""
-        case = self.case
-        size = self.size.shortened(case.span_ms)
-        terms = size.terms(case.tick_ms)
-        seen = markets([one_price(case.name, case.room, SPOT_MICRO_USD)], case.tick_ms)
-        cell = Cell(part=self.part, group=case.group, name=case.name, size=size)
-        fitting = [one for one in case.starts if one + terms.ticks <= len(case.room)] or [0]
-        for start in chosen(fitting, self.limit):
-            window = seen[start : start + terms.ticks]
-            for rule in self.rules:
-                cell.tally(rule).add(replay(terms, window, POLICIES[rule]))
-            if self.with_optimum:
-                room = case.room[start : start + terms.ticks]
-                best = cell.tally(OPTIMUM)
-                best.runs += 1
-                best.cost_micro_usd += optimum_of_one_pool(terms, room, SPOT_MICRO_USD)
-        return [cell]
-
-
-def chosen(starts: Sequence[int], limit: int | None) -> Sequence[int]:
-    """All of them, or every so manyth."""
-    if limit is None or limit >= len(starts):
-        return starts
-    return [starts[one * len(starts) // limit] for one in range(limit)]
+def evenly(first: int, last: int, count: int) -> tuple[int, ...]:
+    """So many whole numbers from the first to the last, as far apart as can be."""
+    if last <= first or count < 2:
+        return (first,)
+    return tuple(sorted({first + (last - first) * one // (count - 1) for one in range(count)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bursar.core.deadline import Market, Offer, Outlook, SpellBook
+from bursar.core.deadline import AvailabilityEstimate, AvailabilityTracker, SpotMarket, SpotOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,41 +29,41 @@ def one_price(pool: str, available: Sequence[int], price_micro_usd: int) -> Pool
     )
 
 
-def markets(tracks: Sequence[PoolTrack], tick_ms: int) -> list[Market]:
+def markets(tracks: Sequence[PoolTrack], tick_ms: int) -> list[SpotMarket]:
     """A fold over the ticks: the market at a tick knows that tick and those before it, nothing else."""
     if len(tracks) == 1:
         return _of_one(tracks[0], tick_ms)
     ordered = sorted(tracks, key=lambda track: track.pool)
-    books = [SpellBook() for _ in ordered]
-    whole = SpellBook()
+    books = [AvailabilityTracker() for _ in ordered]
+    whole = AvailabilityTracker()
     last = _listed_price(ordered)
-    known: dict[Offer, Offer] = {}
+    known: dict[SpotOffer, SpotOffer] = {}
     made = []
     for prices in zip(*(track.prices_micro_usd for track in ordered), strict=True):
         offers = []
         for track, book, price in zip(ordered, books, prices, strict=True):
             outlook = book.observe(price > 0, tick_ms)
             if price > 0:
-                offer = Offer(track.pool, price, outlook)
+                offer = SpotOffer(track.pool, price, outlook)
                 offers.append(known.setdefault(offer, offer))
         last = min((offer.price_micro_usd for offer in offers), default=last)
-        made.append(Market(tuple(offers), whole.observe(bool(offers), tick_ms), last))
+        made.append(SpotMarket(tuple(offers), whole.observe(bool(offers), tick_ms), last))
     return made
 
 
-def _of_one(track: PoolTrack, tick_ms: int) -> list[Market]:
+def _of_one(track: PoolTrack, tick_ms: int) -> list[SpotMarket]:
     """With one pool many ticks look the same; those share a value."""
-    book = SpellBook()
+    book = AvailabilityTracker()
     last = _listed_price([track])
-    known: dict[tuple[Outlook, int], Market] = {}
+    known: dict[tuple[AvailabilityEstimate, int], SpotMarket] = {}
     made = []
     for price in track.prices_micro_usd:
         outlook = book.observe(price > 0, tick_ms)
         last = price or last
         market = known.get((outlook, last))
         if market is None:
-            offers = (Offer(track.pool, price, outlook),) if price > 0 else ()
-            market = known[outlook, last] = Market(offers, outlook, last)
+            offers = (SpotOffer(track.pool, price, outlook),) if price > 0 else ()
+            market = known[outlook, last] = SpotMarket(offers, outlook, last)
         made.append(market)
     return made
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bursar.core.deadline import ON_DEMAND, WAIT, DeadlineTerms, Market, Policy, Standing
+from bursar.core.deadline import (
+    ON_DEMAND,
+    WAIT,
+    DeadlineProgress,
+    DeadlineTerms,
+    Policy,
+    SpotMarket,
+)
 from bursar.model.errors import BrokenInvariant
 from bursar.model.units import HOUR_MS
 
@@ -65,7 +72,7 @@ class _Job:
 
 
 def replay(
-    terms: DeadlineTerms, market: Sequence[Market], policy: Policy, *, save_every_ms: int = 0
+    terms: DeadlineTerms, market: Sequence[SpotMarket], policy: Policy, *, save_every_ms: int = 0
 ) -> SpotRun:
     """Run the job from the market's first tick to its end or its deadline.
 
@@ -78,7 +85,7 @@ def replay(
     for tick, now in zip(range(terms.ticks), market, strict=False):
         if job.place != WAIT and job.place != ON_DEMAND and now.offer_of(job.place) is None:
             job.lose_machine()
-        standing = Standing(tick * tick_ms, job.remaining_ms, job.pending_ms, job.place)
+        standing = DeadlineProgress(tick * tick_ms, job.remaining_ms, job.pending_ms, job.place)
         place = policy(terms, standing, now)
         if place == WAIT:
             job.place, job.pending_ms = WAIT, 0

@@ -1,222 +1,167 @@
-"""What is asked of a study of spot and deadlines, the tasks it becomes, and what came of them."""
+"""What each rule would have cost on a user's own history of spot capacity and prices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
 
-from bursar.core.deadline import POLICIES
+from bursar.core.deadline import POLICIES, DeadlineTerms
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
-from bursar.simulate.spot_study import fine_tuning, price_history, zones
-from bursar.simulate.spot_study.cells import OPTIMUM, Cell, JobSize, SeriesTask
-from bursar.simulate.spot_study.crew import SpotTask, SpotWatcher, carry_out
-from bursar.simulate.spot_study.published_tables import PUBLISHED
-from bursar.simulate.spot_study.sources import (
-    PRICED_WINDOWS,
-    TWO_MONTHS,
-    prices_folder,
-    read_cases,
-    spot_folder,
-)
+from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell, evenly
+from bursar.simulate.spot_study.history import PoolHistory, SpotHistory, common_span, read_history
+from bursar.simulate.spot_study.market import PoolTrack, markets
+from bursar.simulate.spot_study.optimum import optimum_of_one_pool, optimum_of_pools
+from bursar.simulate.spot_study.parallel_tasks import SpotWatcher, carry_out
+from bursar.simulate.spot_study.replay import replay
 
-TRACES: Final = "traces"
-TABLES: Final = "published"
-PARTS: Final = (TRACES, TABLES, zones.PART, price_history.PART, fine_tuning.PART)
-WINDOWS_IN_A_TASK: Final = 5
-SEEDS_IN_A_TASK: Final = 50
-LONGEST_ZONE_HOURS: Final = 59.9
-"""The priced windows are a few minutes shorter than 60 hours."""
-
+PART: Final = "history"
+ALL_POOLS: Final = "all pools"
+USUAL_STARTS: Final = 20
 USUAL_SIZE: Final = JobSize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotRequest:
-    """Where the traces are, what job is run, under which rules, and which parts of the study."""
+class HistoryStudy:
+    """Whose history, what job and which rules. Prices are per hour of a machine; 0 is not given."""
 
-    traces: Path
+    histories: Sequence[str]
     size: JobSize = USUAL_SIZE
     rules: Sequence[str] = tuple(POLICIES)
-    parts: Sequence[str] = (TRACES,)
-    limit: int | None = None
+    starts: int | None = None
+    nodes: int = 1
+    on_demand_micro_usd: int = 0
+    spot_micro_usd: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotOutcome:
-    """Rows in the order of the parts, and what could not be run and why."""
+    """Rows in the order in which they are shown, and what could not be run and why."""
 
-    request: SpotRequest
-    cells: tuple[Cell, ...]
+    cells: tuple[StudyCell, ...]
     left_out: tuple[str, ...]
     complete: bool
 
 
-def run_spot_study(
-    request: SpotRequest, watcher: SpotWatcher | None = None, *, processes: int | None = None
-) -> SpotOutcome:
-    """Read what is needed, run it over the processors, and add up."""
-    expect_known(request)
-    tasks, left_out = _tasks(request)
-    rows, complete = carry_out(tasks, watcher, processes=processes)
-    return SpotOutcome(
-        request=request, cells=tuple(_added_up(rows)), left_out=tuple(left_out), complete=complete
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryTask:
+    """One pool, or all of them together, from every start under every rule."""
 
+    name: str
+    tracks: tuple[PoolTrack, ...]
+    size: JobSize
+    terms: DeadlineTerms
+    rules: tuple[str, ...]
+    starts: tuple[int, ...]
 
-def expect_known(request: SpotRequest) -> None:
-    """Rules and parts by name, and a job that can be done, before anything is read."""
-    for kind, named, known in (
-        ("rule", request.rules, tuple(POLICIES)),
-        ("part", request.parts, PARTS),
-    ):
-        for name in named:
-            if name not in known:
-                raise UserError(
-                    f"'{name}' is not a {kind} of the spot study.",
-                    fix=f"Choose from {', '.join(known)}.",
-                    code=f"unknown-spot-{kind}",
-                )
-    request.size.terms(60_000)
+    def run(self) -> list[StudyCell]:
+        """Costs are those of one machine."""
+        cell = StudyCell(part=PART, group="", name=self.name, size=self.size)
+        seen = markets(self.tracks, self.terms.tick_ms)
+        for start in self.starts:
+            end = start + self.terms.ticks
+            for rule in self.rules:
+                cell.tally(rule).add(replay(self.terms, seen[start:end], POLICIES[rule]))
+            best = cell.tally(OPTIMUM)
+            best.runs += 1
+            best.cost_micro_usd += self._optimum(start, end)
+        return [cell]
 
-
-def _tasks(request: SpotRequest) -> tuple[list[SpotTask], list[str]]:
-    folder = spot_folder(request.traces)
-    tasks: list[SpotTask] = []
-    left_out: list[str] = []
-    for part in PARTS:
-        if part not in request.parts:
-            continue
-        if part == TRACES:
-            tasks += _series_tasks(folder, request)
-        elif part == TABLES:
-            tasks += _table_tasks(folder, request)
-        elif part == zones.PART:
-            tasks += _zone_tasks(folder, request, left_out)
-        elif part == price_history.PART:
-            tasks += _price_tasks(request, left_out)
-        else:
-            tasks += _fine_tuning_tasks(folder, request, left_out)
-    return tasks, left_out
-
-
-def _series_tasks(folder: Path, request: SpotRequest) -> list[SpotTask]:
-    deadline_ms = round(request.size.deadline_hours * HOUR_MS)
-    return [
-        SeriesTask(
-            part=TRACES, case=case, size=request.size, rules=request.rules, limit=request.limit
+    def _optimum(self, start: int, end: int) -> int:
+        prices = list(
+            zip(*(track.prices_micro_usd[start:end] for track in self.tracks), strict=True)
         )
-        for case in read_cases(folder, deadline_ms)
+        different = {price for tick in prices for price in tick if price}
+        if len(self.tracks) == 1 and len(different) == 1:
+            return optimum_of_one_pool(self.terms, [one for (one,) in prices], different.pop())
+        return optimum_of_pools(self.terms, prices)
+
+
+def run_history_study(study: HistoryStudy, watcher: SpotWatcher | None = None) -> SpotOutcome:
+    """Reads the histories, runs every start under every rule, and adds up."""
+    expect_known_rules(study.rules)
+    if not study.histories:
+        raise UserError(
+            "simulate spot needs a history of your spot capacity.",
+            fix="Name a file with --history FILE: a CSV with the columns at,machines,usd_per_hour, "
+            "a recorded series, or the event log of a fleet with spot pools; docs/spot.md shows one.",
+            code="no-spot-history",
+        )
+    found = [read_history(path) for path in study.histories]
+    tasks = _tasks(study, found)
+    cells, complete = carry_out(tasks, watcher)
+    bad = [str(row) for history in found for row in history.bad_rows]
+    return SpotOutcome(cells=tuple(cells), left_out=tuple(bad), complete=complete)
+
+
+def expect_known_rules(rules: Sequence[str]) -> None:
+    """Refuses a rule that there is not."""
+    for name in rules:
+        if name not in POLICIES:
+            raise UserError(
+                f"'{name}' is not a rule of the spot study.",
+                fix=f"Choose from {', '.join(POLICIES)}.",
+                code="unknown-spot-rule",
+            )
+
+
+def _tasks(study: HistoryStudy, found: Sequence[SpotHistory]) -> list[HistoryTask]:
+    pools = sorted((pool for one in found for pool in one.pools), key=lambda one: one.pool)
+    _expect_one_name_each(pools)
+    span = common_span(pools)
+    listed = [one.on_demand_micro_usd for one in found if one.on_demand_micro_usd]
+    on_demand = study.on_demand_micro_usd or min(listed, default=0)
+    _expect_prices(study, pools, on_demand)
+    terms = study.size.terms(span.step, on_demand)
+    last = len(span) - terms.ticks
+    if last < 0:
+        hours = len(span) * span.step / HOUR_MS
+        raise UserError(
+            f"the history covers {hours:.1f} h, less than the {study.size.deadline_hours:g} h "
+            "from a job's start to its deadline.",
+            fix="Give a longer history, or a shorter job with --job-hours and --deadline-hours.",
+            code="short-spot-history",
+        )
+    tracks = tuple(pool.track(span, study.nodes, study.spot_micro_usd) for pool in pools)
+    named: list[tuple[str, tuple[PoolTrack, ...]]] = [(one.pool, (one,)) for one in tracks]
+    if len(tracks) > 1:
+        named.append((ALL_POOLS, tracks))
+    return [
+        HistoryTask(
+            name=name,
+            tracks=chosen,
+            size=study.size,
+            terms=terms,
+            rules=tuple(study.rules),
+            starts=evenly(0, last, study.starts or USUAL_STARTS),
+        )
+        for name, chosen in named
     ]
 
 
-def _table_tasks(folder: Path, request: SpotRequest) -> list[SpotTask]:
-    """Cells with one change-over follow each other, for they share what has been worked out."""
-    tasks: list[SpotTask] = []
-    for cell in sorted(PUBLISHED, key=lambda one: one.change_over_hours):
-        for case in read_cases(folder, round(cell.deadline_hours * HOUR_MS)):
-            if case.group == cell.group:
-                tasks.append(
-                    SeriesTask(
-                        part=TABLES,
-                        case=case,
-                        size=cell.size,
-                        rules=request.rules,
-                        limit=request.limit,
-                    )
-                )
-    return tasks
-
-
-def _zone_tasks(folder: Path, request: SpotRequest, left_out: list[str]) -> list[SpotTask]:
-    archive = folder / PRICED_WINDOWS
-    if not archive.is_file():
-        left_out.append(f"{zones.PART}: {archive} is absent")
-        return []
-    size = request.size
-    if size.deadline_hours > LONGEST_ZONE_HOURS:
-        size = replace(size, deadline_hours=LONGEST_ZONE_HOURS)
-        if size.job_hours + size.change_over_hours > LONGEST_ZONE_HOURS - 1:
-            left_out.append(f"{zones.PART}: the job does not fit in windows of 60 h")
-            return []
-    numbers = zones.window_numbers(archive)[: request.limit]
-    return [
-        zones.ZonesTask(
-            archive=archive,
-            windows=numbers[first : first + WINDOWS_IN_A_TASK],
-            size=size,
-            rules=request.rules,
+def _expect_one_name_each(pools: Sequence[PoolHistory]) -> None:
+    names = [pool.pool for pool in pools]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(
+            f"two histories are about a pool called {twice[0]!r}.",
+            fix="Rename a file, or name pools in a column 'pool'.",
+            code="bad-spot-history",
         )
-        for first in range(0, len(numbers), WINDOWS_IN_A_TASK)
-    ]
 
 
-def _price_tasks(request: SpotRequest, left_out: list[str]) -> list[SpotTask]:
-    folder = prices_folder(request.traces)
-    if folder is None:
-        left_out.append(f"{price_history.PART}: no folder cloud_prices beside the spot traces")
-        return []
-    return [
-        price_history.PricesTask(
-            folder=folder,
-            family=family,
-            size=request.size,
-            rules=request.rules,
-            limit=request.limit,
+def _expect_prices(study: HistoryStudy, pools: Sequence[PoolHistory], on_demand: int) -> None:
+    if not on_demand:
+        raise UserError(
+            "the history does not say what an hour on demand costs.",
+            fix="Give it with --on-demand-price USD.",
+            code="no-spot-prices",
         )
-        for family in price_history.FAMILIES
-    ]
-
-
-def _fine_tuning_tasks(folder: Path, request: SpotRequest, left_out: list[str]) -> list[SpotTask]:
-    size = fine_tuning.SIZE
-    cases = tuple(
-        case
-        for case in read_cases(folder, round(size.deadline_hours * HOUR_MS))
-        if case.group == TWO_MONTHS
-    )
-    if not cases:
-        left_out.append(f"{fine_tuning.PART}: the archive has no {TWO_MONTHS}")
-        return []
-    seeds = range(min(request.limit or fine_tuning.SEEDS, fine_tuning.SEEDS))
-    return [
-        fine_tuning.FineTuningTask(
-            cases=cases, seeds=seeds[first : first + SEEDS_IN_A_TASK], rules=request.rules
+    unpriced = [pool.pool for pool in pools if not pool.has_prices]
+    if unpriced and not study.spot_micro_usd:
+        raise UserError(
+            f"the history does not say what an hour of {unpriced[0]!r} costs.",
+            fix="Give it with --spot-price USD, or in a column usd_per_hour.",
+            code="no-spot-prices",
         )
-        for first in range(0, len(seeds), SEEDS_IN_A_TASK)
-    ]
-
-
-def _added_up(rows: Sequence[Cell]) -> list[Cell]:
-    """Rows of one part, group, name and size become one; series also get a sum for their group."""
-    cells: dict[tuple[str, str, str, JobSize], Cell] = {}
-    for row in rows:
-        names = {row.name} if row.part != TABLES else set()
-        if row.part in (TRACES, TABLES):
-            names.add("all")
-        for name in sorted(names):
-            key = (row.part, row.group, name, row.size)
-            if key not in cells:
-                cells[key] = Cell(part=row.part, group=row.group, name=name, size=row.size)
-            cells[key].merge(row)
-    order = {(cell.group, cell.size): number for number, cell in enumerate(PUBLISHED)}
-    return sorted(
-        cells.values(),
-        key=lambda cell: (
-            PARTS.index(cell.part),
-            cell.group,
-            order.get((cell.group, cell.size), 0) if cell.part == TABLES else 0,
-            cell.name == "all",
-            cell.name,
-            cell.size.deadline_hours,
-        ),
-    )
-
-
-def mean_above_optimum(cells: Sequence[Cell], rule: str) -> float | None:
-    """The mean over rows, each counting once."""
-    found = [cell.above_optimum(rule) for cell in cells if OPTIMUM in cell.tallies]
-    known = [one for one in found if one is not None]
-    return sum(known) / len(known) if known else None

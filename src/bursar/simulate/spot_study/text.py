@@ -1,83 +1,38 @@
-"""A study for people, and for programs."""
+"""A study of spot and deadlines as text and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from bursar.core.deadline import POLICIES
-from bursar.simulate.measures.plain import Plain
-from bursar.simulate.spot_study.cells import OPTIMUM, OURS, Cell
-from bursar.simulate.spot_study.published_tables import PUBLISHED
-from bursar.simulate.spot_study.study import TABLES, TRACES, SpotOutcome, mean_above_optimum
+from bursar.simulate.report.aligned import aligned
+from bursar.simulate.spot_study.cells import OPTIMUM, StudyCell
+from bursar.simulate.spot_study.study import SpotOutcome
 
 BASELINE = "on-demand"
-PUBLISHED_RULES = ("greedy", "uniform-progress")
 
 
 def tell_spot(outcome: SpotOutcome) -> str:
-    """Tables of mean dollars per job, one for each part."""
-    parts: dict[str, list[Cell]] = {}
-    for cell in outcome.cells:
-        parts.setdefault(cell.part, []).append(cell)
-    pieces = []
-    for part, cells in parts.items():
-        pieces.append(_by_series(cells) if part in (TRACES, TABLES) else _by_rule(cells))
-    pieces += [f"left out: {reason}\n" for reason in outcome.left_out]
+    """A table for each pool, and what is missing."""
+    return "\n".join([rules_table(outcome.cells), *remarks(outcome)])
+
+
+def remarks(outcome: SpotOutcome) -> list[str]:
+    """What was left out, and whether the study was stopped."""
+    told = [f"left out: {reason}\n" for reason in outcome.left_out]
     if not outcome.complete:
-        pieces.append("stopped early: what is shown is not everything that was asked for\n")
-    return "\n".join(pieces)
+        told.append("stopped early: what is shown is not everything that was asked for\n")
+    return told
 
 
-def _by_series(cells: Sequence[Cell]) -> str:
-    rules = _rules(cells)
-    head = ["traces", "series", "job h", "due h", "change-over h", "jobs"]
-    head += [f"{rule} $" for rule in rules]
-    head += ["above optimum", "missed"]
-    rows = []
-    for cell in cells:
-        size = cell.size
-        row = [cell.group, cell.name, f"{size.job_hours:g}", f"{size.deadline_hours:g}"]
-        row += [f"{size.change_over_hours:g}", f"{next(iter(cell.tallies.values())).runs:,}"]
-        row += [f"{cell.tallies[rule].mean_usd:.2f}" for rule in rules]
-        row += [_part(cell.above_optimum(OURS)), _missed(cell)]
-        rows.append(row)
-    lines = _aligned(head, rows, text_columns=2)
-    sums = [cell for cell in cells if cell.name == "all"]
-    for rule in (*PUBLISHED_RULES, OURS):
-        mean = mean_above_optimum(sums, rule)
-        if mean is not None:
-            lines += f"{rule} is {mean:.1%} above the optimum, as the mean of {len(sums)} rows\n"
-    return lines + _beside_published(cells)
-
-
-def _beside_published(cells: Sequence[Cell]) -> str:
-    """What greedy and Uniform Progress cost where it was published, beside what they cost here."""
-    found = {(cell.group, cell.size): cell for cell in cells if cell.name == "all"}
-    rows = []
-    for one in PUBLISHED:
-        cell = found.get((one.group, one.size))
-        if cell is None or not set(PUBLISHED_RULES) <= set(cell.tallies):
-            continue
-        row = [one.group, f"{one.deadline_hours:g}", f"{one.change_over_hours:g}"]
-        for rule, usd in zip(
-            PUBLISHED_RULES, (one.greedy_usd, one.uniform_progress_usd), strict=True
-        ):
-            row += [f"{usd:.2f}", f"{cell.tallies[rule].mean_usd:.2f}"]
-        rows.append(row)
-    if not rows:
-        return ""
-    head = ["traces", "due h", "change-over h", "greedy published $", "here $"]
-    head += ["uniform-progress published $", "here $"]
-    return "\n" + _aligned(head, rows, text_columns=1)
-
-
-def _by_rule(cells: Sequence[Cell]) -> str:
+def rules_table(cells: Sequence[StudyCell]) -> str:
+    """One table for each row of a study: what its jobs cost under each rule."""
     head = ["rule", "jobs", "$ per job", "against on-demand", "on-demand h", "spot h", "wall h"]
     head += ["lost h", "change-overs", "missed"]
     told = ""
     for cell in cells:
         size = cell.size
-        told += f"{cell.part}: {cell.group} {cell.name}".rstrip()
+        told += f"{cell.part}: {' '.join(filter(None, (cell.group, cell.name)))}"
         told += f", {size.job_hours:g} h job, {size.deadline_hours:g} h deadline, "
         told += f"{size.change_over_hours:g} h change-over\n"
         rows = []
@@ -94,38 +49,11 @@ def _by_rule(cells: Sequence[Cell]) -> str:
                 row += [f"{tally.mean_hours(one):.1f}" for one in times]
                 row += [f"{tally.change_overs / max(1, tally.runs):.1f}", str(tally.missed)]
             rows.append(row + [""] * (len(head) - len(row)))
-        told += _aligned(head, rows, text_columns=1) + "\n"
+        told += "\n".join(aligned([head, *rows])) + "\n\n"
     return told.removesuffix("\n")
 
 
-def _rules(cells: Sequence[Cell]) -> list[str]:
-    there = {rule for cell in cells for rule in cell.tallies}
-    return [rule for rule in (*POLICIES, OPTIMUM) if rule in there]
-
-
-def _missed(cell: Cell) -> str:
-    return str(sum(tally.missed for tally in cell.tallies.values()))
-
-
-def _part(part: float | None) -> str:
-    return "" if part is None else f"{part:.1%}"
-
-
-def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int) -> str:
-    """Words to the left, numbers to the right."""
-    table = [head, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
-    lines = ""
-    for row in table:
-        cells = [
-            cell.ljust(width) if column < text_columns else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines += "  ".join(cells).rstrip() + "\n"
-    return lines
-
-
-def spot_json(outcome: SpotOutcome) -> dict[str, Plain]:
+def spot_json(outcome: SpotOutcome) -> dict[str, Any]:
     """Every row with every tally; times in milliseconds, money in micro-dollars, means beside them."""
     return {
         "complete": outcome.complete,
@@ -134,11 +62,11 @@ def spot_json(outcome: SpotOutcome) -> dict[str, Plain]:
     }
 
 
-def _cell_json(cell: Cell) -> dict[str, Plain]:
+def _cell_json(cell: StudyCell) -> dict[str, Any]:
     size = cell.size
-    rules: dict[str, Plain] = {}
+    rules: dict[str, Any] = {}
     for rule, tally in cell.tallies.items():
-        figures: dict[str, Plain] = {
+        figures: dict[str, Any] = {
             "jobs": tally.runs,
             "mean_usd": round(tally.mean_usd, 4),
             "cost_micro_usd": tally.cost_micro_usd,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bursar.engines.slurm.commands import Refused
+from bursar.engines.slurm.commands.commands import SlurmRefused
 
 
 class Said:
@@ -20,4 +20,4 @@ class Said:
         for begins, answer in self._answers.items():
             if words.startswith(begins):
                 return answer
-        raise Refused(f"Slurm: {words}", retry_after_seconds=1)
+        raise SlurmRefused(f"Slurm: {words}", retry_after_seconds=1)

@@ -11,21 +11,21 @@ import time
 from dataclasses import dataclass, replace
 
 from bursar.config import FleetFile, parse_fleet
-from bursar.engines.slurm.commands import Commands
+from bursar.engines.slurm.commands.commands import Commands
+from bursar.engines.slurm.commands.tables import moment_ms
 from bursar.engines.slurm.governed.conf import conf_text
+from bursar.engines.slurm.governed.desired import AccountMember, SlurmSetup
 from bursar.engines.slurm.governed.difference import apply, difference
 from bursar.engines.slurm.governed.present import read_present
 from bursar.engines.slurm.governed.render import RenderOptions, render
-from bursar.engines.slurm.governed.setup import Member, Setup
-from bursar.engines.slurm.governed.tables import moment_ms
 from bursar.model.event import AttemptAssigned, JobSubmitted
-from bursar.model.job import JobSpec, TaskGroup, WholeGpus
-from bursar.model.policy import Policies
+from bursar.model.jobs.job import JobSpec, TaskGroup, WholeGpus
+from bursar.model.tenants.policy import Policies
 from bursar.model.units import SECOND_MS
-from bursar.simulate.loop import Simulation
 from bursar.simulate.scenario import Delays, Scenario
-from bursar.testing.slurm_lab.lab import Lab
-from bursar.testing.slurm_lab.plan import LabPlan, t4_nodes
+from bursar.simulate.simulation import Simulation
+from tests.support.slurm_lab.lab import Lab
+from tests.support.slurm_lab.lab_spec import LabPlan, t4_nodes
 
 NODES, GPUS_EACH, JOBS, SEED = 16, 4, 300, 7
 LIMIT_SECONDS = 60
@@ -92,13 +92,13 @@ def the_fleet() -> FleetFile:
     return parse_fleet({"fleet.yaml": FLEET})
 
 
-def the_setup(file: FleetFile) -> Setup:
-    members = tuple(Member(user=user, account=queue) for queue, user in USERS.items())
+def the_setup(file: FleetFile) -> SlurmSetup:
+    members = tuple(AccountMember(user=user, account=queue) for queue, user in USERS.items())
     options = RenderOptions(cluster="lab", members=members)
     return render(file.fleet, file.tenants, file.policies, options)
 
 
-def the_plan(setup: Setup) -> LabPlan:
+def the_plan(setup: SlurmSetup) -> LabPlan:
     lines = [line for line in conf_text(setup).splitlines() if not line.startswith("#")]
     return LabPlan(
         nodes=t4_nodes(NODES),
@@ -112,7 +112,7 @@ def the_plan(setup: Setup) -> LabPlan:
 # -- Slurm -------------------------------------------------------------------------------------------
 
 
-def through_slurm(lab: Lab, setup: Setup, work: list[Work]) -> list[Ran]:
+def through_slurm(lab: Lab, setup: SlurmSetup, work: list[Work]) -> list[Ran]:
     """Accounts, past usage, a closed partition full of jobs; then it opens."""
     commands = Commands(environment=lab.environment())
     apply(commands, setup, difference(setup, read_present(commands)))

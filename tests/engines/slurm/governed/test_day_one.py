@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bursar import wiring
 from bursar.config import read_fleet
 from bursar.model.errors import UserError
-from bursar.wiring import slurm, slurm_import, slurm_usage
-from bursar.wiring.slurm_import import FLEET_FILE, LOG_FILE, SACCT_FILE, TRACE_FILE
+from bursar.wiring import simulation
+from bursar.wiring.run_requests import RunRequest, choose_fleet
+from bursar.wiring.slurm import governed, import_cluster, usage
+from bursar.wiring.slurm.import_cluster import FLEET_FILE, LOG_FILE, SACCT_FILE, TRACE_FILE
 from tests.engines.slurm.governed.said import Said
 from tests.engines.slurm.governed.test_history import row, sacct
 from tests.engines.slurm.governed.test_importing import slurm as answers
@@ -46,7 +47,7 @@ tenants: {acme: {children: {vision: {}, product: {}}}}
 def use(monkeypatch: pytest.MonkeyPatch, *rows: str) -> Said:
     said = answers()
     said._answers = {**said._answers, "sacct": sacct(*rows)}
-    monkeypatch.setattr(slurm, "commands_here", lambda **_: said)
+    monkeypatch.setattr(governed, "commands_here", lambda **_: said)
     return said
 
 
@@ -54,7 +55,7 @@ def test_an_import_gives_files_that_run_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = use(monkeypatch, *ROWS)
-    summary = slurm_import.import_slurm(str(tmp_path / "site"), None, None, {})
+    summary = import_cluster.import_slurm(str(tmp_path / "site"), None, None, {})
     site = tmp_path / "site"
     assert sorted(one.name for one in site.iterdir()) == sorted(
         [FLEET_FILE, TRACE_FILE, LOG_FILE, SACCT_FILE]
@@ -63,14 +64,14 @@ def test_an_import_gives_files_that_run_at_once(
     assert summary.bad_rows == ("sacct:6: job 4: it ran on nodes that are gone: gone1",)
     assert any("physics" in note for note in summary.notes)
     assert len(read_fleet(site / FLEET_FILE).fleet.nodes) == 4
-    run = wiring.prepare_run(
-        str(site / TRACE_FILE), str(site / FLEET_FILE), "", wiring.StudyOptions()
-    ).carry_out()
+    fleet = choose_fleet(str(site / FLEET_FILE))
+    request = RunRequest(name="", source=str(site / TRACE_FILE), fleet=fleet)
+    run = simulation.prepare_run(request).carry_out()
     assert run.summary.outcomes.succeeded == 5
-    both = wiring.prepare_whatif(str(site / LOG_FILE), ["nodes.t4=4"]).carry_out()
+    both = simulation.prepare_whatif(str(site / LOG_FILE), ["nodes.t4=4"]).carry_out()
     assert [one.jobs_over for one in both] == [4, 4]
     asked = {words[0] for words in said.asked}
-    assert asked == {"scontrol", "sacctmgr", "sacct", "squeue"}
+    assert asked == {"scontrol", "sacctmgr", "sacct"}
     assert not any("update" in words or "-i" in words for words in said.asked)
 
 
@@ -79,7 +80,7 @@ def test_an_import_without_history_says_so_and_leaves_the_fleet(
 ) -> None:
     use(monkeypatch)
     with pytest.raises(UserError) as nothing:
-        slurm_import.import_slurm(str(tmp_path), "now-1hour", None, {})
+        import_cluster.import_slurm(str(tmp_path), "now-1hour", None, {})
     assert nothing.value.code == "no-history"
     assert (tmp_path / FLEET_FILE).exists()
 
@@ -90,7 +91,7 @@ def test_the_bill_has_every_account_and_adds_up_to_the_nodes(
     use(monkeypatch, *ROWS)
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(PRICED, encoding="utf-8")
-    report = slurm_usage.slurm_usage(str(fleet), None, None)
+    report = usage.slurm_usage(str(fleet), None, None)
     rows = {one.account: one for one in report.rows}
     assert [(name, one.foreign, one.jobs) for name, one in rows.items()] == [
         ("physics", True, 1),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.model.policy import SharePolicy
+from bursar.model.tenants.policy import SharePolicy
 from tests.engines.slurm.governed.compare_starts import compare, page, turn_over_ms
 from tests.engines.slurm.governed.same_work import (
     the_fleet,
@@ -18,7 +18,7 @@ from tests.engines.slurm.governed.same_work import (
     through_slurm,
     through_the_simulator,
 )
-from tests.slurm_labs import needs_slurm, own_lab
+from tests.support.shared_slurm_lab import needs_slurm, own_lab
 from tests.tidy.source import ROOT
 
 REPORT = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from io import StringIO
 
-from bursar.accounting.ledger import Ledger
+from bursar.accounting.ledger.ledger import Ledger
 from bursar.config import FleetFile, parse_fleet
-from bursar.core.state import FleetState
-from bursar.engines.slurm.governed.history import (
+from bursar.core.state.fleet_state import FleetState
+from bursar.engines.slurm.governed.import_history import (
     FIELDS,
     SlurmHistory,
     history_of,

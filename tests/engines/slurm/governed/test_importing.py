@@ -8,13 +8,13 @@ import pytest
 
 from bursar.catalog.gpu_models import find_gpu_model
 from bursar.config import FleetFile, parse_fleet
-from bursar.config.fleet_text import write_fleet
-from bursar.engines.slurm.governed.importing import ImportedFleet, Known, import_fleet
-from bursar.engines.slurm.governed.present import Present, read_present
-from bursar.engines.slurm.inventory import inventory
+from bursar.config.fleet.fleet_writer import write_fleet
+from bursar.engines.slurm.commands.inventory import inventory
+from bursar.engines.slurm.governed.import_cluster import ImportedFleet, Known, import_fleet
+from bursar.engines.slurm.governed.present import CurrentSetup, read_present
 from bursar.model.errors import UserError
-from bursar.model.policy import SharePolicy
-from bursar.model.tenant import GPU, Quota
+from bursar.model.tenants.policy import SharePolicy
+from bursar.model.tenants.tenant import GPU, Quota
 from bursar.model.units import DAY_MS
 from tests.engines.slurm.governed.said import Said
 
@@ -78,7 +78,6 @@ def slurm(kind: str = "t4", config: str = CONFIG) -> Said:
             + PARTITION.format(name="serve", first="NO", nodes="n[1-2]"),
             "scontrol show topology": "",
             "scontrol -d -o show node": text,
-            "squeue": "",
         }
     )
 
@@ -172,7 +171,7 @@ def test_a_slurm_without_accounting_is_refused() -> None:
 
 def test_without_limits_there_are_no_quotas() -> None:
     commands = slurm()
-    present: Present = read_present(commands)
+    present: CurrentSetup = read_present(commands)
     plain = {name: replace(one, most={}) for name, one in present.accounts.items()}
     free = replace(present, accounts=plain, qos={})
     found = import_fleet(free, inventory(commands), KNOWN)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.slurm.governed.reasons import Outlook, meaning_of
+from bursar.engines.slurm.governed.reasons import StartCondition, meaning_of
 
 CODES = (Path(__file__).parent / "reason_codes.txt").read_text(encoding="utf-8").split()
 """As slurmctld 22.05.8 has them, in its own order behind the first ones."""
@@ -55,15 +55,15 @@ def test_limits_are_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("code", "outlook"),
     [
-        ("Priority", Outlook.WAITS),
-        ("QOSGrpGRES", Outlook.WAITS),
-        ("QOSMaxGRESPerJob", Outlook.USER),
-        ("BadConstraints", Outlook.USER),
-        ("AssocGrpBillingMinutes", Outlook.OPERATOR),
-        ("PartitionDown", Outlook.OPERATOR),
+        ("Priority", StartCondition.WAITS),
+        ("QOSGrpGRES", StartCondition.WAITS),
+        ("QOSMaxGRESPerJob", StartCondition.USER),
+        ("BadConstraints", StartCondition.USER),
+        ("AssocGrpBillingMinutes", StartCondition.OPERATOR),
+        ("PartitionDown", StartCondition.OPERATOR),
     ],
 )
-def test_who_has_to_act(code: str, outlook: Outlook) -> None:
+def test_who_has_to_act(code: str, outlook: StartCondition) -> None:
     assert meaning_of(code).outlook is outlook
 
 

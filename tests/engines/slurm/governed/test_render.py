@@ -8,17 +8,17 @@ import pytest
 
 from bursar.config import parse_fleet
 from bursar.engines.slurm.governed.conf import conf_text, partition_line
+from bursar.engines.slurm.governed.desired import AccountMember, Qos, SlurmAccount, SlurmSetup
 from bursar.engines.slurm.governed.difference import commands_for, difference
-from bursar.engines.slurm.governed.present import Present
+from bursar.engines.slurm.governed.present import CurrentSetup
 from bursar.engines.slurm.governed.render import (
     RenderOptions,
     budget_billing_minutes,
     render,
     slurm_cluster,
 )
-from bursar.engines.slurm.governed.setup import Account, Member, Qos, Setup
 from bursar.model.errors import UserError
-from bursar.model.tenant import Budget, BudgetPeriod
+from bursar.model.tenants.tenant import Budget, BudgetPeriod
 from bursar.model.units import DAY_MS, USD_MICRO
 
 FLEET = """
@@ -56,7 +56,7 @@ policies: {preemption: {minimum_run: 2 min}, order: {half_life: 7 d}}
 """
 
 
-def rendered(text: str = FLEET, **more: object) -> Setup:
+def rendered(text: str = FLEET, **more: object) -> SlurmSetup:
     file = parse_fleet({"fleet.yaml": text})
     options = RenderOptions(cluster="site", grace_seconds=20)
     return render(file.fleet, file.tenants, file.policies, replace(options, **more))  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ def rendered(text: str = FLEET, **more: object) -> Setup:
 
 def test_tenants_become_accounts() -> None:
     by_name = {one.name: one for one in rendered().accounts}
-    assert by_name["acme"] == Account(
+    assert by_name["acme"] == SlurmAccount(
         name="acme", shares=100, most={"gres/gpu:a100": 8, "gres/gpu": 24}
     )
     vision = by_name["vision"]
@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused(before: str, after: str, code: str) -> None:
 
 def test_a_user_of_no_queue_is_refused() -> None:
     with pytest.raises(UserError, match="'acme' is not a queue"):
-        rendered(members=(Member(user="ann", account="acme"),))
+        rendered(members=(AccountMember(user="ann", account="acme"),))
 
 
 # -- budgets -----------------------------------------------------------------------------------------
@@ -184,27 +184,27 @@ def test_without_a_half_life_the_whole_budget_is_the_limit() -> None:
 # -- differences -------------------------------------------------------------------------------------
 
 
-def present_of(setup: Setup) -> Present:
+def present_of(setup: SlurmSetup) -> CurrentSetup:
     """A cluster that has just that."""
     sorted_qos = [replace(one, preempts=tuple(sorted(one.preempts))) for one in setup.qos]
     accounts = [replace(one, qos=tuple(sorted(one.qos))) for one in setup.accounts]
-    return Present(
+    return CurrentSetup(
         cluster="site",
         version="22.05.8",
         qos={one.name: one for one in sorted_qos},
-        accounts={"root": Account(name="root"), **{one.name: one for one in accounts}},
+        accounts={"root": SlurmAccount(name="root"), **{one.name: one for one in accounts}},
         members=frozenset(setup.members),
         partitions={one.name: one for one in setup.partitions},
         settings=setup.settings,
     )
 
 
-def words(found: Setup, present: Present) -> list[str]:
+def words(found: SlurmSetup, present: CurrentSetup) -> list[str]:
     return [" ".join(one.argv[3:]) for one in difference(found, present).changes]
 
 
 def test_what_is_there_is_left_alone() -> None:
-    setup = rendered(members=(Member(user="ann", account="serving"),))
+    setup = rendered(members=(AccountMember(user="ann", account="serving"),))
     assert difference(setup, present_of(setup)).is_empty
 
 
@@ -213,7 +213,7 @@ def test_only_what_differs_is_changed() -> None:
     assert words(rendered(FLEET.replace("weight: 1.5", "weight: 2")), present) == [
         "modify account where name=vision Cluster=site set Fairshare=200"
     ]
-    assert words(rendered(members=(Member(user="ann", account="serving"),)), present) == [
+    assert words(rendered(members=(AccountMember(user="ann", account="serving"),)), present) == [
         "add user ann Account=serving Cluster=site"
     ]
     more = rendered(FLEET.replace("t4/owned: 8,", "t4/owned: 12,"))
@@ -237,7 +237,7 @@ def test_a_qos_exists_before_another_may_preempt_it_and_parents_before_children(
 
 def test_accounts_that_the_fleet_does_not_know_are_told_and_kept() -> None:
     present = present_of(rendered())
-    stranger = {**present.accounts, "physics": Account(name="physics")}
+    stranger = {**present.accounts, "physics": SlurmAccount(name="physics")}
     found = difference(rendered(), replace(present, accounts=stranger))
     assert found.strangers == ("physics",)
     assert found.changes == ()

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from bursar.config import parse_fleet
-from bursar.config.job_file import parse_job
+from bursar.config.job.job_file import parse_job
 from bursar.engines.slurm.governed.batch import batch_options, batch_script
-from bursar.engines.slurm.governed.gres import GresNames
+from bursar.engines.slurm.governed.gres_names import GresNames
 from bursar.engines.slurm.governed.render import RenderOptions, render
 from bursar.engines.slurm.governed.routing import (
     Promotion,
-    Route,
+    SlurmRoute,
     asked_gpus,
     promote,
     promotions,
@@ -38,7 +38,7 @@ run: python train.py
 """
 
 
-def routed(text: str = JOB, used: dict[str, dict[str, int]] | None = None) -> Route:
+def routed(text: str = JOB, used: dict[str, dict[str, int]] | None = None) -> SlurmRoute:
     return route(parse_job(text, "job.yaml").spec, SETUP, NAMES, used or {})
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bursar.engines.slurm.governed.tables import (
-    NotThatText,
+from bursar.engines.slurm.commands.hostlist import expand
+from bursar.engines.slurm.commands.tables import (
+    UnexpectedOutput,
     duration_ms,
     limits_held,
     memory_mib,
@@ -16,7 +17,6 @@ from bursar.engines.slurm.governed.tables import (
     write_duration_minutes,
     write_hosts,
 )
-from bursar.engines.slurm.hostlist import expand
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
 
 PARTITION = (
@@ -87,7 +87,7 @@ def test_amounts() -> None:
 )
 def test_nonsense_is_said_to_be_so(read: object, text: str) -> None:
     assert callable(read)
-    with pytest.raises(NotThatText, match=text):
+    with pytest.raises(UnexpectedOutput, match=text):
         read(text)
 
 

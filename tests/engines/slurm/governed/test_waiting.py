@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bursar.engines.slurm.governed.waiting import explain, gpus_each
+from bursar.engines.slurm.governed.explain_job import explain, gpus_each
 from bursar.model.errors import UserError
 from tests.engines.slurm.governed.said import Said
 

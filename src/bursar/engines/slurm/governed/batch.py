@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shlex
 
-from bursar.engines.slurm.governed.routing import Route
-from bursar.engines.slurm.governed.tables import write_duration_minutes
+from bursar.engines.slurm.commands.tables import write_duration_minutes
+from bursar.engines.slurm.governed.routing import SlurmRoute
 from bursar.model.errors import UserError
-from bursar.model.job import JobSpec, WholeGpus
-from bursar.model.recipe import Recipe
+from bursar.model.jobs.job import JobSpec, WholeGpus
+from bursar.model.jobs.run_spec import RunSpec
 from bursar.model.units import MILLI
 
 
-def batch_options(spec: JobSpec, recipe: Recipe, route: Route) -> tuple[str, ...]:
+def batch_options(spec: JobSpec, recipe: RunSpec, route: SlurmRoute) -> tuple[str, ...]:
     """The words before the script."""
     if len(spec.groups) != 1:
         raise UserError(
@@ -47,7 +47,7 @@ def batch_options(spec: JobSpec, recipe: Recipe, route: Route) -> tuple[str, ...
     return tuple(found)
 
 
-def batch_script(spec: JobSpec, recipe: Recipe) -> str:
+def batch_script(spec: JobSpec, recipe: RunSpec) -> str:
     """What runs: setup once, then the commands, on every node where there are several."""
     if recipe.workdir or recipe.mounts:
         raise UserError(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from bursar.engines.slurm.governed.gres import GresNames
-from bursar.engines.slurm.governed.setup import Partition, Setup
-from bursar.engines.slurm.governed.tables import write_duration_minutes, write_hosts
-from bursar.model.fleet import PARTITION_LABEL, Pool
-from bursar.model.policy import Policies
+from bursar.engines.slurm.commands.tables import write_duration_minutes, write_hosts
+from bursar.engines.slurm.governed.desired import DesiredPartition, SlurmSetup
+from bursar.engines.slurm.governed.gres_names import GresNames
+from bursar.model.fleet.fleet import PARTITION_LABEL, Pool
+from bursar.model.tenants.policy import Policies
 from bursar.model.units import GIB_MIB, MILLI
 
 MICRO_PER_BILLING = 1_000
@@ -50,7 +50,7 @@ class PartitionPlan:
         self._policies = policies
         self._notes = notes
 
-    def partitions(self) -> tuple[Partition, ...]:
+    def partitions(self) -> tuple[DesiredPartition, ...]:
         by_name: dict[str, list[Pool]] = {}
         for pool in self._gres.pools:
             for name in partitions_of(pool):
@@ -60,8 +60,8 @@ class PartitionPlan:
             for at, (name, pools) in enumerate(by_name.items())
         )
 
-    def _partition(self, name: str, pools: list[Pool], *, is_default: bool) -> Partition:
-        return Partition(
+    def _partition(self, name: str, pools: list[Pool], *, is_default: bool) -> DesiredPartition:
+        return DesiredPartition(
             name=name,
             nodes=tuple(node for pool in pools for node in self._gres.nodes[pool.name]),
             billing=self._billing(name, pools),
@@ -107,14 +107,14 @@ def _written(weight: Decimal) -> str:
     return f"{weight:.3f}"
 
 
-def conf_text(setup: Setup) -> str:
+def conf_text(setup: SlurmSetup) -> str:
     """The fragment, to be put into slurm.conf or included by it."""
     lines = [f"{key}={value}" for key, value in setup.settings.items()]
     lines += [partition_line(one) for one in setup.partitions]
     return HEADER + "\n".join(lines) + "\n"
 
 
-def partition_line(partition: Partition) -> str:
+def partition_line(partition: DesiredPartition) -> str:
     """One line of slurm.conf."""
     parts = [f"PartitionName={partition.name}", f"Nodes={write_hosts(partition.nodes)}"]
     if partition.is_default:

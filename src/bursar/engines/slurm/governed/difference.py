@@ -7,11 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bursar.engines.slurm.commands.inventory import CommandRunner
+from bursar.engines.slurm.commands.tables import duration_ms, write_tres
 from bursar.engines.slurm.governed.conf import partition_line
-from bursar.engines.slurm.governed.present import Present, read_present
-from bursar.engines.slurm.governed.setup import Account, Amounts, Member, Partition, Qos, Setup
-from bursar.engines.slurm.governed.tables import duration_ms, write_tres
-from bursar.engines.slurm.inventory import Runs
+from bursar.engines.slurm.governed.desired import (
+    AccountMember,
+    Amounts,
+    DesiredPartition,
+    Qos,
+    SlurmAccount,
+    SlurmSetup,
+)
+from bursar.engines.slurm.governed.present import CurrentSetup, read_present
 from bursar.model.errors import EngineFault
 
 NO_LIMIT = -1
@@ -19,7 +26,7 @@ SACCTMGR = ("sacctmgr", "-i", "-Q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SlurmChange:
     """One command and what it is for."""
 
     argv: tuple[str, ...]
@@ -27,10 +34,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class SlurmDifference:
     """Commands to run, and what only the file slurm.conf can say."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[SlurmChange, ...]
     conf: tuple[str, ...]
     strangers: tuple[str, ...]
     """Accounts that the fleet does not know; they are left alone."""
@@ -40,10 +47,10 @@ class Difference:
         return not self.changes and not self.conf
 
 
-def difference(wanted: Setup, present: Present) -> Difference:
+def difference(wanted: SlurmSetup, present: CurrentSetup) -> SlurmDifference:
     """What to do, and where slurm.conf says something else."""
     known = {one.name for one in wanted.accounts}
-    return Difference(
+    return SlurmDifference(
         changes=(
             *_qos_changes(wanted, present),
             *_account_changes(wanted, present),
@@ -54,9 +61,9 @@ def difference(wanted: Setup, present: Present) -> Difference:
     )
 
 
-def commands_for(wanted: Setup, cluster: str) -> tuple[Change, ...]:
+def commands_for(wanted: SlurmSetup, cluster: str) -> tuple[SlurmChange, ...]:
     """Every command for a cluster that has nothing yet."""
-    nothing = Present(
+    nothing = CurrentSetup(
         cluster=cluster,
         version="",
         qos={},
@@ -68,7 +75,7 @@ def commands_for(wanted: Setup, cluster: str) -> tuple[Change, ...]:
     return difference(wanted, nothing).changes
 
 
-def apply(commands: Runs, wanted: Setup, found: Difference) -> Difference:
+def apply(commands: CommandRunner, wanted: SlurmSetup, found: SlurmDifference) -> SlurmDifference:
     """Run the commands, read again, and give what is left: no commands, or Slurm did not do as told."""
     for change in found.changes:
         commands.run(*change.argv)
@@ -85,7 +92,7 @@ def apply(commands: Runs, wanted: Setup, found: Difference) -> Difference:
 # -- QOS ---------------------------------------------------------------------------------------------
 
 
-def _qos_changes(wanted: Setup, present: Present) -> Iterator[Change]:
+def _qos_changes(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[SlurmChange]:
     """All of them first, then whom each may preempt: only a QOS that exists can be named."""
     for one in wanted.qos:
         there = present.qos.get(one.name)
@@ -114,13 +121,13 @@ def _qos_fields(one: Qos, there: Qos) -> dict[str, str]:
 # -- accounts ----------------------------------------------------------------------------------------
 
 
-def _account_changes(wanted: Setup, present: Present) -> Iterator[Change]:
+def _account_changes(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[SlurmChange]:
     at = f"Cluster={present.cluster}"
     for one in wanted.accounts:
         there = present.accounts.get(one.name)
         if there is None:
             fields = {"Parent": one.parent} | _account_fields(
-                one, Account(name=one.name, shares=-1)
+                one, SlurmAccount(name=one.name, shares=-1)
             )
             yield _change("add", "account", (one.name, at), fields, f"add account {one.name}")
             continue
@@ -130,7 +137,7 @@ def _account_changes(wanted: Setup, present: Present) -> Iterator[Change]:
             yield _modify("account", (one.name, at), fields, f"account {one.name}")
 
 
-def _account_fields(one: Account, there: Account) -> dict[str, str]:
+def _account_fields(one: SlurmAccount, there: SlurmAccount) -> dict[str, str]:
     fields: dict[str, str] = {}
     if one.shares != there.shares:
         fields["Fairshare"] = str(one.shares)
@@ -143,9 +150,9 @@ def _account_fields(one: Account, there: Account) -> dict[str, str]:
     return fields
 
 
-def _member_changes(wanted: Setup, present: Present) -> Iterator[Change]:
+def _member_changes(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[SlurmChange]:
     for one in wanted.members:
-        if Member(user=one.user, account=one.account) not in present.members:
+        if AccountMember(user=one.user, account=one.account) not in present.members:
             words = (one.user, f"Account={one.account}", f"Cluster={present.cluster}")
             yield _change("add", "user", words, {}, f"add user {one.user} to {one.account}")
 
@@ -160,28 +167,30 @@ def _add_limits(fields: dict[str, str], name: str, wanted: Amounts, there: Amoun
 
 def _change(
     verb: str, kind: str, words: tuple[str, ...], fields: Mapping[str, str], sentence: str
-) -> Change:
+) -> SlurmChange:
     told = ", ".join(f"{key} {value or 'nobody'}" for key, value in fields.items())
-    return Change(
+    return SlurmChange(
         argv=(*SACCTMGR, verb, kind, *words, *(f"{key}={value}" for key, value in fields.items())),
         sentence=f"{sentence}: {told}" if told else sentence,
     )
 
 
-def _modify(kind: str, words: tuple[str, ...], fields: Mapping[str, str], sentence: str) -> Change:
+def _modify(
+    kind: str, words: tuple[str, ...], fields: Mapping[str, str], sentence: str
+) -> SlurmChange:
     made = _change("modify", kind, (*words, "set"), fields, sentence)
     if len(words) == 1:
         return made
     name, *where = words
     told = (f"{key}={value}" for key, value in fields.items())
     argv = (*SACCTMGR, "modify", kind, "where", f"name={name}", *where, "set", *told)
-    return Change(argv=argv, sentence=made.sentence)
+    return SlurmChange(argv=argv, sentence=made.sentence)
 
 
 # -- slurm.conf --------------------------------------------------------------------------------------
 
 
-def _setting_lines(wanted: Setup, present: Present) -> Iterator[str]:
+def _setting_lines(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[str]:
     there = {key.lower(): value for key, value in present.settings.items()}
     for key, value in wanted.settings.items():
         if not _same_setting(key, value, there.get(key.lower(), "")):
@@ -202,14 +211,14 @@ def _words(text: str) -> set[str]:
     return {word.strip().lower() for word in text.split(",")}
 
 
-def _partition_lines(wanted: Setup, present: Present) -> Iterator[str]:
+def _partition_lines(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[str]:
     for one in wanted.partitions:
         there = present.partitions.get(one.name)
         if there is None or _comparable(one) != _comparable(there):
             yield partition_line(one)
 
 
-def _comparable(partition: Partition) -> Any:
+def _comparable(partition: DesiredPartition) -> Any:
     weights = {name.lower(): _number(value) for name, value in partition.billing.items()}
     nodes = tuple(sorted(partition.nodes))
     return nodes, weights, partition.default_time_ms, partition.is_default

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bursar.engines.slurm.governed.setup import ROOT, Account, Amounts, Member, Partition, Qos
-from bursar.engines.slurm.governed.tables import (
-    NotThatText,
+from bursar.engines.slurm.commands.hostlist import expand
+from bursar.engines.slurm.commands.inventory import CommandRunner
+from bursar.engines.slurm.commands.tables import (
+    UnexpectedOutput,
     duration_ms,
     memory_mib,
     records,
@@ -15,8 +16,14 @@ from bursar.engines.slurm.governed.tables import (
     table,
     tres,
 )
-from bursar.engines.slurm.hostlist import expand
-from bursar.engines.slurm.inventory import Runs
+from bursar.engines.slurm.governed.desired import (
+    ROOT,
+    AccountMember,
+    Amounts,
+    DesiredPartition,
+    Qos,
+    SlurmAccount,
+)
 from bursar.model.errors import EngineFault, UserError
 from bursar.model.units import SECOND_MS
 
@@ -26,19 +33,19 @@ PARENT_SHARES = "parent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class CurrentSetup:
     """By name, as they are."""
 
     cluster: str
     version: str
     qos: Mapping[str, Qos]
-    accounts: Mapping[str, Account]
-    members: frozenset[Member]
-    partitions: Mapping[str, Partition]
+    accounts: Mapping[str, SlurmAccount]
+    members: frozenset[AccountMember]
+    partitions: Mapping[str, DesiredPartition]
     settings: Mapping[str, str]
 
 
-def read_present(commands: Runs) -> Present:
+def read_present(commands: CommandRunner) -> CurrentSetup:
     """Ask for all of it: five questions."""
     config = read_config(commands)
     if not config.get("AccountingStorageType", "").endswith("slurmdbd"):
@@ -50,13 +57,13 @@ def read_present(commands: Runs) -> Present:
         )
     cluster = config["ClusterName"]
     rows = read_associations(commands, cluster)
-    return Present(
+    return CurrentSetup(
         cluster=cluster,
         version=config.get("SLURM_VERSION", ""),
         qos={one.name: one for one in read_qos(commands)},
         accounts={one.name: one for one in accounts_of(rows)},
         members=frozenset(
-            Member(user=row["User"], account=row["Account"])
+            AccountMember(user=row["User"], account=row["Account"])
             for row in rows
             if row["User"] and not row["Partition"]
         ),
@@ -65,7 +72,7 @@ def read_present(commands: Runs) -> Present:
     )
 
 
-def read_config(commands: Runs) -> dict[str, str]:
+def read_config(commands: CommandRunner) -> dict[str, str]:
     """``scontrol show config`` by key."""
     found = {}
     for line in commands.run("scontrol", "show", "config").splitlines():
@@ -77,7 +84,7 @@ def read_config(commands: Runs) -> dict[str, str]:
     return found
 
 
-def read_associations(commands: Runs, cluster: str) -> list[dict[str, str]]:
+def read_associations(commands: CommandRunner, cluster: str) -> list[dict[str, str]]:
     """Accounts and, with a user, their members."""
     asked = ["sacctmgr", "-P", "show", "assoc", "where", f"cluster={cluster}"]
     rows = table(commands.run(*asked, f"format={ASSOC_FIELDS}"))
@@ -89,10 +96,10 @@ def _plain(key: str) -> str:
     return {"Par Name": "ParentName", "Def QOS": "DefaultQOS"}.get(key, key)
 
 
-def accounts_of(rows: Iterable[Mapping[str, str]]) -> list[Account]:
+def accounts_of(rows: Iterable[Mapping[str, str]]) -> list[SlurmAccount]:
     """The accounts among associations, parents first."""
     return [
-        Account(
+        SlurmAccount(
             name=row["Account"],
             parent=row["ParentName"] or ROOT,
             shares=0 if row["Share"] == PARENT_SHARES else int(row["Share"] or 1),
@@ -106,7 +113,7 @@ def accounts_of(rows: Iterable[Mapping[str, str]]) -> list[Account]:
     ]
 
 
-def read_qos(commands: Runs) -> list[Qos]:
+def read_qos(commands: CommandRunner) -> list[Qos]:
     """Every QOS, with what of it Bursar keeps."""
     asked = ["sacctmgr", "-P", "show", "qos", f"format={QOS_FIELDS}"]
     return [
@@ -129,14 +136,14 @@ def amounts(text: str) -> Amounts:
     return found
 
 
-def read_partitions(commands: Runs) -> list[Partition]:
+def read_partitions(commands: CommandRunner) -> list[DesiredPartition]:
     """Every partition that is shown to us."""
     found = []
     for row in records(commands.run("scontrol", "-o", "show", "partition")):
         if "PartitionName" not in row:
             continue
         found.append(
-            Partition(
+            DesiredPartition(
                 name=row["PartitionName"],
                 nodes=expand(said(row.get("Nodes"))),
                 billing=tres(said(row.get("TRESBillingWeights"))),
@@ -150,5 +157,5 @@ def read_partitions(commands: Runs) -> list[Partition]:
 def _time(text: str) -> int | None:
     try:
         return duration_ms(text)
-    except NotThatText:
+    except UnexpectedOutput:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Outlook(StrEnum):
+class StartCondition(StrEnum):
     """What has to happen before the job can start."""
 
     WAITS = "waits"
@@ -35,22 +35,22 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class ReasonMeaning:
     """A code explained. ``{qos}``, ``{account}`` and ``{partition}`` stand for those of the job."""
 
     code: str
     why: str
     do: str
-    outlook: Outlook
+    outlook: StartCondition
     limit: Limit | None = None
 
 
-_W, _U, _O = Outlook.WAITS, Outlook.USER, Outlook.OPERATOR
+_W, _U, _O = StartCondition.WAITS, StartCondition.USER, StartCondition.OPERATOR
 _CANCEL = "Cancel it and submit it again as it should be."
 _ADMIN = "Ask whoever runs the cluster."
 _WAIT = "Nothing: it starts by itself."
 
-_TABLE: dict[str, tuple[str, str, Outlook]] = {
+_TABLE: dict[str, tuple[str, str, StartCondition]] = {
     "None": ("Slurm has not looked at it yet", _WAIT, _W),
     "WaitingForScheduling": ("Slurm has not looked at it yet", _WAIT, _W),
     "SchedDefer": ("Slurm was told to look at it later than at submission", _WAIT, _W),
@@ -190,21 +190,21 @@ _PER = {"job": "PJ", "node": "PN", "user": "PU", "account": "PA", "": ""}
 _COUNTS = frozenset({"Jobs", "Submit", "Wall"})
 
 
-def meaning_of(code: str) -> Meaning:
+def meaning_of(code: str) -> ReasonMeaning:
     """What a code says. One that we do not know is told as it is."""
     plain = code.split(",", 1)[0].strip()
     if plain in _TABLE:
         why, do, outlook = _TABLE[plain]
-        return Meaning(code=plain, why=why, do=do, outlook=outlook)
+        return ReasonMeaning(code=plain, why=why, do=do, outlook=outlook)
     parts = _LIMIT.fullmatch(plain)
     if parts is None:
         shown = code.replace("{", "(").replace("}", ")")
         why = f"Slurm says {shown!r}, which we have no words for"
-        return Meaning(code=plain, why=why, do=_ADMIN, outlook=_O)
+        return ReasonMeaning(code=plain, why=why, do=_ADMIN, outlook=_O)
     return _limit(plain, parts)
 
 
-def _limit(code: str, parts: re.Match[str]) -> Meaning:
+def _limit(code: str, parts: re.Match[str]) -> ReasonMeaning:
     scope = "account" if parts["scope"] == "Assoc" else "qos"
     words, resource = _WORDS[parts["what"].lower()]
     per = (parts["per"] or "").lower()
@@ -212,7 +212,7 @@ def _limit(code: str, parts: re.Match[str]) -> Meaning:
     why, do, outlook = _limit_words(parts["span"], parts["minutes"] or "", per, (whose, words))
     field = _field(parts["span"], resource, parts["minutes"] or "", per)
     limit = Limit(scope=scope, field=field, resource=resource, per=per)
-    return Meaning(code=code, why=why, do=do, outlook=outlook, limit=limit)
+    return ReasonMeaning(code=code, why=why, do=do, outlook=outlook, limit=limit)
 
 
 def _field(span: str, resource: str, minutes: str, per: str) -> str:
@@ -226,7 +226,7 @@ def _field(span: str, resource: str, minutes: str, per: str) -> str:
 
 def _limit_words(
     span: str, minutes: str, per: str, named: tuple[str, str]
-) -> tuple[str, str, Outlook]:
+) -> tuple[str, str, StartCondition]:
     whose, words = named
     if span == "Min":
         return (

@@ -18,12 +18,20 @@ from dataclasses import dataclass
 from math import log
 
 from bursar.engines.slurm.governed.conf import PartitionPlan, settings_of
-from bursar.engines.slurm.governed.gres import GresNames
-from bursar.engines.slurm.governed.setup import BORROW, ROOT, Account, Amounts, Member, Qos, Setup
+from bursar.engines.slurm.governed.desired import (
+    BORROW,
+    ROOT,
+    AccountMember,
+    Amounts,
+    Qos,
+    SlurmAccount,
+    SlurmSetup,
+)
+from bursar.engines.slurm.governed.gres_names import GresNames
 from bursar.model.errors import UserError
-from bursar.model.fleet import EngineKind, Fleet
-from bursar.model.policy import Policies, Reclaim
-from bursar.model.tenant import (
+from bursar.model.fleet.fleet import EngineKind, Fleet
+from bursar.model.tenants.policy import Policies, Reclaim
+from bursar.model.tenants.tenant import (
     Budget,
     BudgetPeriod,
     Enforcement,
@@ -52,7 +60,7 @@ class RenderOptions:
     """What the fleet file does not say. ``members`` are added; nobody is ever taken out."""
 
     cluster: str
-    members: tuple[Member, ...] = ()
+    members: tuple[AccountMember, ...] = ()
     grace_seconds: int = 30
     gres_types: Mapping[str, str] | None = None
     """Slurm's name of each GPU model, as the cluster itself has it."""
@@ -60,7 +68,7 @@ class RenderOptions:
 
 def render(
     fleet: Fleet, tenants: Iterable[Tenant], policies: Policies, options: RenderOptions
-) -> Setup:
+) -> SlurmSetup:
     """Everything that Bursar keeps in this cluster's Slurm."""
     return _Render(fleet, tuple(tenants), policies, options).setup()
 
@@ -107,13 +115,13 @@ class _Render:
         self.limited = tuple(sorted(mentioned))
         """What any tenant has a quota of: from then on it is limited for all."""
 
-    def setup(self) -> Setup:
+    def setup(self) -> SlurmSetup:
         self._check_names()
         qos = [one for tenant in self.tenants if tenant.is_queue for one in self._qos(tenant)]
         accounts = [self._account(tenant) for tenant in self._parents_first(None)]
         plan = PartitionPlan(self.gres, self.policies, self.notes)
         self._note_what_is_lost()
-        return Setup(
+        return SlurmSetup(
             qos=tuple(qos),
             accounts=tuple(accounts),
             members=self._members(),
@@ -139,7 +147,7 @@ class _Render:
                 )
             seen[name] = f"the tenant {tenant.name!r} already"
 
-    def _members(self) -> tuple[Member, ...]:
+    def _members(self) -> tuple[AccountMember, ...]:
         queues = {one.name: one.name.lower() for one in self.tenants if one.is_queue}
         found = []
         for member in self.options.members:
@@ -149,14 +157,14 @@ class _Render:
                     fix=f"Its queues: {', '.join(sorted(queues))}.",
                     code="no-such-queue",
                 )
-            found.append(Member(user=member.user, account=queues[member.account]))
+            found.append(AccountMember(user=member.user, account=queues[member.account]))
         return tuple(sorted(set(found), key=lambda one: (one.account, one.user)))
 
     # -- accounts ------------------------------------------------------------------------------------
 
-    def _account(self, tenant: Tenant) -> Account:
+    def _account(self, tenant: Tenant) -> SlurmAccount:
         qos = tuple(one.name for one in self._qos(tenant)) if tenant.is_queue else ()
-        return Account(
+        return SlurmAccount(
             name=tenant.name.lower(),
             parent=(tenant.parent or ROOT).lower(),
             shares=max(1, round(tenant.weight * SHARES_PER_WEIGHT)) if tenant.weight else 0,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from bursar.engines.slurm.commands.gres import parse_gres
+from bursar.engines.slurm.commands.inventory import CommandRunner
 from bursar.engines.slurm.governed.conf import partitions_of
-from bursar.engines.slurm.governed.gres import GresNames
-from bursar.engines.slurm.governed.setup import BORROW, Qos, Setup
-from bursar.engines.slurm.gres import parse_gres
-from bursar.engines.slurm.inventory import Runs
+from bursar.engines.slurm.governed.desired import BORROW, Qos, SlurmSetup
+from bursar.engines.slurm.governed.gres_names import GresNames
 from bursar.model.errors import UserError
-from bursar.model.fleet import PARTITION_LABEL, Pool
-from bursar.model.job import JobSpec, TaskGroup, WholeGpus
+from bursar.model.fleet.fleet import PARTITION_LABEL, Pool
+from bursar.model.jobs.job import JobSpec, TaskGroup, WholeGpus
 
 GPUS = "gres/gpu"
 USUAL_CLASS = "normal"
@@ -24,7 +24,7 @@ USUAL_CLASS = "normal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class SlurmRoute:
     """What sbatch is told of a job, and why."""
 
     account: str
@@ -36,10 +36,10 @@ class Route:
 
 def route(
     spec: JobSpec,
-    setup: Setup,
+    setup: SlurmSetup,
     names: GresNames,
     used: Mapping[str, Mapping[str, int]],
-) -> Route:
+) -> SlurmRoute:
     """``used`` is what the jobs of each QOS hold or wait for, by resource; see ``used_by_qos``."""
     account = next((one for one in setup.accounts if one.name == spec.queue.lower()), None)
     if account is None or (setup.qos and not account.qos):
@@ -58,7 +58,7 @@ def route(
     kinds = {names.type_of(pool) for pool in pools} if _gpus(spec) else {None}
     kind = kinds.pop() if len(kinds) == 1 else None
     qos, why = _qos(account.qos, {one.name: one for one in setup.qos}, used, _wanted(spec, kind))
-    return Route(
+    return SlurmRoute(
         account=account.name,
         qos=qos,
         partitions=_partitions(spec, pools),
@@ -157,7 +157,7 @@ def _qos(
 # -- what is used ------------------------------------------------------------------------------------
 
 
-def used_by_qos(commands: Runs) -> dict[str, dict[str, int]]:
+def used_by_qos(commands: CommandRunner) -> dict[str, dict[str, int]]:
     """What the waiting and running jobs of each QOS ask for or hold."""
     found: dict[str, dict[str, int]] = {}
     text = commands.run("squeue", "-a", "-r", "-h", "-t", "PD,R,CF,S", "-o", "%q|%D|%b")
@@ -189,7 +189,7 @@ class Promotion:
     qos: str
 
 
-def promotions(commands: Runs, setup: Setup) -> tuple[Promotion, ...]:
+def promotions(commands: CommandRunner, setup: SlurmSetup) -> tuple[Promotion, ...]:
     """Waiting jobs that fit into what their queue has left of its own, the first in line first."""
     used = used_by_qos(commands)
     own = {one.name: one for one in setup.qos if not one.name.endswith(BORROW)}
@@ -212,7 +212,7 @@ def promotions(commands: Runs, setup: Setup) -> tuple[Promotion, ...]:
     return tuple(found)
 
 
-def promote(commands: Runs, found: Iterable[Promotion]) -> None:
+def promote(commands: CommandRunner, found: Iterable[Promotion]) -> None:
     """Move them."""
     for one in found:
         commands.run("scontrol", "update", f"jobid={one.job_id}", f"qos={one.qos}")

@@ -1,0 +1,1 @@
+"""Budgets: what was spent, what is left, and when it will run out."""

@@ -1,0 +1,1 @@
+"""The double-entry ledger: events in, postings in whole micro-dollars out."""

@@ -1,0 +1,105 @@
+"""The books as a flat list: one line for each day, job, place and kind, and what nobody used beside them.
+
+What is exported is made of these. Their money is all the money of the days in question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from bursar.accounting.ledger.books import Books, market_of, model_of
+from bursar.accounting.ledger.entry import AccountKind, kind_of, made_of, name_of
+from bursar.accounting.reports.group_by import OLDER, Naming
+from bursar.accounting.reports.statement import OF_POOLS
+from bursar.model.units import DAY_MS
+
+
+class LineItem(NamedTuple):
+    """So much money on one day. Empty names where nobody's job is meant."""
+
+    day_ms: int
+    kind: AccountKind
+    pool: str
+    gpu_model: str
+    market: str
+    team: str
+    project: str
+    queue: str
+    user: str
+    job_id: str
+    job_name: str
+    labels: Mapping[str, str]
+    micro_usd: int
+    gpu_milli_ms: int
+    cpu_milli_ms: int
+    memory_mib_ms: int
+
+
+def line_items(books: Books, naming: Naming) -> Iterator[LineItem]:
+    """Give it a copy of the days in question: jobs first, then capacity that they did not use."""
+    yield from _of_jobs(books, naming)
+    yield from _of_places(books)
+
+
+def _of_jobs(books: Books, naming: Naming) -> Iterator[LineItem]:
+    """Fields stand in order, without their names: there are hundreds of thousands of lines in a month."""
+    owners: dict[str, tuple[AccountKind, str, str, str]] = {}
+    for day_ms, job_id, account, pool, flavor, micro_usd, gpu, cpu, memory in books.job_rows():
+        if not micro_usd and not gpu and not cpu:
+            continue
+        tag = naming.tag_of(job_id)
+        if account not in owners:
+            name = name_of(account)
+            whose = (naming.team_of(name), naming.project_of(name), name)
+            owners[account] = (kind_of(account), *whose)
+        kind, team, project, queue = owners[account]
+        fields = (
+            day_ms,
+            kind,
+            pool,
+            model_of(flavor),
+            market_of(flavor),
+            team,
+            project,
+            queue,
+            tag.owner if job_id else OLDER,
+            job_id,
+            tag.name,
+            tag.labels,
+            micro_usd,
+            gpu,
+            cpu,
+            memory,
+        )
+        yield made_of(LineItem, fields)
+
+
+def _of_places(books: Books) -> Iterator[LineItem]:
+    found: dict[tuple[int, AccountKind, str, str], list[int]] = {}
+    for row in books.hour_rows(OF_POOLS):
+        key = (row.hour_ms // DAY_MS * DAY_MS, row.kind, row.pool, row.flavor)
+        cell = found.setdefault(key, [0] * 4)
+        amounts = (row.micro_usd, *row.volume[:3])
+        found[key] = [a + b for a, b in zip(cell, amounts, strict=True)]
+    for (day_ms, kind, pool, flavor), (micro_usd, gpu, cpu, memory) in sorted(found.items()):
+        if not micro_usd and not gpu and not cpu:
+            continue
+        yield LineItem(
+            day_ms=day_ms,
+            kind=kind,
+            pool=pool,
+            gpu_model=model_of(flavor),
+            market=market_of(flavor),
+            team="",
+            project="",
+            queue="",
+            user="",
+            job_id="",
+            job_name="",
+            labels={},
+            micro_usd=micro_usd,
+            gpu_milli_ms=gpu,
+            cpu_milli_ms=cpu,
+            memory_mib_ms=memory,
+        )

@@ -1,0 +1,110 @@
+"""What was saved, against a baseline that has a name and can be worked out from the same books."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bursar.accounting.ledger.books import HourRow, market_of
+from bursar.accounting.ledger.entry import OF_QUEUES, AccountKind
+from bursar.model.errors import UserError
+from bursar.model.fleet.fleet import Market
+from bursar.model.units import HOUR_MS, MILLI
+
+NODE_HOUR = MILLI * HOUR_MS
+
+
+class Baseline(StrEnum):
+    """What it is compared with."""
+
+    ON_DEMAND_SAME_HOURS = "the same node-hours, all on-demand"
+    """The same fleet, idle time included, at on-demand prices."""
+    ON_DEMAND_WHILE_USED = "on-demand, and only while used"
+    """No fleet at all: each part of a node rented by the millisecond for what jobs held. Hard to beat."""
+    NO_SHARING = "no sharing"
+    """Every slice and every share a whole GPU, at the prices that were paid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """``cost`` is what was paid for what the baseline covers; below it something was saved."""
+
+    baseline: Baseline
+    baseline_micro_usd: int
+    cost_micro_usd: int
+
+    @property
+    def saved_micro_usd(self) -> int:
+        """Negative where the baseline would have been cheaper; that is said too."""
+        return self.baseline_micro_usd - self.cost_micro_usd
+
+    @property
+    def saved_milli(self) -> int:
+        """Thousandths of the baseline."""
+        if not self.baseline_micro_usd:
+            return 0
+        return self.saved_micro_usd * MILLI // self.baseline_micro_usd
+
+
+def savings(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> tuple[Saving, ...]:
+    """Against every baseline. ``on_demand`` is what a node like those of a pool would cost an hour.
+
+    The rows are those of the period in question. Pools that are on-demand already need no price.
+    """
+    found = list(rows)
+    fleet = [row for row in found if row.kind is AccountKind.CAPACITY]
+    used = [row for row in found if row.kind in OF_QUEUES]
+    paid = -sum(row.micro_usd for row in fleet)
+    return (
+        Saving(
+            baseline=Baseline.ON_DEMAND_SAME_HOURS,
+            baseline_micro_usd=-_at_on_demand(fleet, on_demand),
+            cost_micro_usd=paid,
+        ),
+        Saving(
+            baseline=Baseline.ON_DEMAND_WHILE_USED,
+            baseline_micro_usd=_at_on_demand(used, on_demand),
+            cost_micro_usd=paid,
+        ),
+        sharing_saving(used),
+    )
+
+
+def sharing_saving(rows: Iterable[HourRow]) -> Saving:
+    """What slices and shares of GPUs saved those who used them; no other price is needed for it."""
+    used = [row for row in rows if row.kind in OF_QUEUES]
+    return Saving(
+        baseline=Baseline.NO_SHARING,
+        baseline_micro_usd=sum(_unshared(row) for row in used),
+        cost_micro_usd=sum(row.micro_usd for row in used),
+    )
+
+
+def _at_on_demand(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> int:
+    paid = 0
+    node_milli_ms: dict[str, int] = {}
+    for row in rows:
+        if row.pool in on_demand:
+            node_milli_ms[row.pool] = node_milli_ms.get(row.pool, 0) + row.volume.node_milli_ms
+        elif market_of(row.flavor) == Market.ON_DEMAND:
+            paid += row.micro_usd
+        else:
+            raise UserError(
+                f"what a node of the pool {row.pool!r} ({row.flavor}) costs on-demand is not known.",
+                fix=f"Say what a node costs an hour on demand: --price {row.pool}=DOLLARS.",
+                code="no-on-demand-price",
+            )
+    return paid + sum(
+        _rounded(on_demand[pool] * time, NODE_HOUR) for pool, time in node_milli_ms.items()
+    )
+
+
+def _unshared(row: HourRow) -> int:
+    """What an hour of an account would have cost with whole GPUs, at the price it had."""
+    node = row.volume.node_milli_ms
+    return _rounded(row.micro_usd * row.volume.unshared_milli_ms, node) if node else row.micro_usd
+
+
+def _rounded(amount: int, by: int) -> int:
+    return (2 * amount + by) // (2 * by)

@@ -1,0 +1,352 @@
+"""Statements: what each tenant is shown, or charged, for a period, so that all together are the fleet's cost.
+
+A tenant's own lines are what its jobs used and wasted. What nobody used is borne by the platform, by all
+in proportion, or by those whose quota it was. Money is rounded to cents twice, statements and then their
+lines, and each time what is left over goes to the largest, so that every sum can be checked by hand.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple
+
+from bursar.accounting.ledger.books import CPU as CPU_TIME
+from bursar.accounting.ledger.books import GPU as GPU_TIME
+from bursar.accounting.ledger.books import USD, Books, HourRow, market_of, model_of
+from bursar.accounting.ledger.entry import AccountKind, kind_of, made_of, name_of
+from bursar.accounting.ledger.node_parts import largest_remainder
+from bursar.accounting.ledger.sums import Cells
+from bursar.accounting.reports.payer import PayerTree
+from bursar.model.errors import UserError
+from bursar.model.fleet.fleet import CPU_ONLY
+from bursar.model.tenants.tenant import CPU, GPU, Tenant
+from bursar.model.units import DAY_MS, USD_MICRO
+
+PLATFORM = "(platform)"
+"""Who bears what no tenant does."""
+
+CENT_MICRO = USD_MICRO // 100
+HALF_A_CENT = CENT_MICRO // 2
+SHARED = frozenset({AccountKind.IDLE, AccountKind.RESERVED})
+OF_POOLS = SHARED | {AccountKind.FOREIGN, AccountKind.ADJUSTMENT}
+
+Place = tuple[str, str]
+"""A pool and its flavor."""
+Account = tuple[str, str, str]
+"""An account, and the place of its jobs."""
+
+
+class StatementBlock(NamedTuple):
+    """Lines in the making, alike in all but their job: job, money and GPU time of each stand side by side.
+
+    A month has hundreds of thousands of lines, so none is an object of its own before it is written.
+    """
+
+    kind: AccountKind
+    flavor: str
+    queue: str
+    job_ids: Sequence[str]
+    micro_usd: Sequence[int]
+    gpu_milli_ms: Sequence[int]
+
+
+class IdlePolicy(StrEnum):
+    """Who bears what a pool cost while nobody used it."""
+
+    ABSORBED = "absorbed"
+    """The platform."""
+    PROPORTIONAL = "proportional"
+    """Those who used the pool, in proportion; all who used anything where nobody used that pool."""
+    QUOTA_OWNER = "quota-owner"
+    """Those who had quota of the flavor and left it unused; the platform where nobody did."""
+
+
+class StatementStyle(StrEnum):
+    """Whether a statement only shows, or is owed."""
+
+    SHOWBACK = "showback"
+    CHARGEBACK = "chargeback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRequest:
+    """Which statements: for whole days (UTC), of these tenants. ``payers`` get one; empty: the roots."""
+
+    tenants: tuple[Tenant, ...]
+    from_ms: int
+    to_ms: int
+    idle: IdlePolicy = IdlePolicy.ABSORBED
+    style: StatementStyle = StatementStyle.SHOWBACK
+    payers: tuple[str, ...] = ()
+
+
+class StatementLine(NamedTuple):
+    """One row of a statement. ``job_id`` and ``queue`` are empty where the row is about no job."""
+
+    kind: AccountKind
+    gpu_model: str
+    market: str
+    queue: str
+    job_id: str
+    micro_usd: int
+    gpu_milli_ms: int
+    cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What one payer is shown or owes; ``cents`` is the sum of its lines'."""
+
+    payer: str
+    style: StatementStyle
+    from_ms: int
+    to_ms: int
+    lines: tuple[StatementLine, ...]
+    micro_usd: int
+    cents: int
+
+    @property
+    def owed_cents(self) -> int:
+        """Nothing is owed by a showback, nor by the platform to itself."""
+        return (
+            self.cents if self.style is StatementStyle.CHARGEBACK and self.payer != PLATFORM else 0
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statements:
+    """All of a period. The platform's own comes last; ``micro_usd`` is what the fleet cost."""
+
+    all: tuple[Statement, ...]
+    micro_usd: int
+    cents: int
+
+    def of(self, payer: str) -> Statement | None:
+        return next((one for one in self.all if one.payer == payer), None)
+
+
+def statements(books: Books, terms: StatementRequest) -> Statements:
+    """One statement for each payer and one for the platform; together they are the fleet's cost."""
+    _check(terms)
+    tree = PayerTree(terms.tenants, terms.payers)
+    hours = [one for one in books.hour_rows(OF_POOLS) if terms.from_ms <= one.hour_ms < terms.to_ms]
+    blocks: dict[str, list[StatementBlock]] = defaultdict(list)
+    borne: dict[Place, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    used = _Used()
+    for place, block in _own_blocks(books.jobs_between(terms.from_ms, terms.to_ms), used):
+        payer = tree.payer_of(block.queue)
+        blocks[payer].append(block)
+        borne[place][payer] += sum(block.micro_usd)
+    for payer, place, block in _shared_blocks(hours, _Weights(used, borne, tree, terms)):
+        blocks[payer].append(block)
+        borne[place][payer] += sum(block.micro_usd)
+    for payer, block in _adjustment_blocks(hours, borne):
+        blocks[payer].append(block)
+    return _in_cents(blocks, terms)
+
+
+def _check(terms: StatementRequest) -> None:
+    if terms.from_ms % DAY_MS or terms.to_ms % DAY_MS or terms.from_ms >= terms.to_ms:
+        raise UserError(
+            "a statement covers whole days (UTC), at least one.",
+            fix="Give a first day and the day after the last, both at midnight UTC.",
+            code="bad-period",
+        )
+
+
+class _Used(defaultdict[tuple[str, str], list[int]]):
+    """GPU and CPU time by flavor and queue."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: [0, 0])
+
+
+def _own_blocks(
+    jobs: Iterable[tuple[Account, Cells]], used: _Used
+) -> Iterator[tuple[Place, StatementBlock]]:
+    """What jobs used and wasted: one line for each job, place and kind; ``used`` adds it up."""
+    for (account, pool, flavor), cells in jobs:
+        queue = name_of(account)
+        held = used[flavor, queue]
+        held[0] += sum([cell[GPU_TIME] for cell in cells.values()])
+        held[1] += sum([cell[CPU_TIME] for cell in cells.values()])
+        job_ids = sorted([one for one, cell in cells.items() if cell[USD] or cell[GPU_TIME]])
+        if job_ids:
+            micro_usd = [cells[job_id][USD] for job_id in job_ids]
+            gpu_milli_ms = [cells[job_id][GPU_TIME] for job_id in job_ids]
+            block = StatementBlock(
+                kind_of(account), flavor, queue, job_ids, micro_usd, gpu_milli_ms
+            )
+            yield (pool, flavor), block
+
+
+class _Weights:
+    """In which proportion payers bear what nobody used of a place."""
+
+    def __init__(
+        self,
+        used: _Used,
+        borne: dict[Place, dict[str, int]],
+        tree: PayerTree,
+        terms: StatementRequest,
+    ) -> None:
+        self._used = used
+        self._borne = {place: dict(payers) for place, payers in borne.items()}
+        self._tree = tree
+        self._terms = terms
+        self._of_flavor: dict[str, dict[str, int]] = {}
+
+    def of(self, place: Place) -> dict[str, int]:
+        if self._terms.idle is IdlePolicy.PROPORTIONAL:
+            there = self._borne.get(place, {})
+            return there if any(there.values()) else self._overall()
+        if self._terms.idle is IdlePolicy.QUOTA_OWNER:
+            return self._unused(place[1])
+        return {}
+
+    def _overall(self) -> dict[str, int]:
+        found: dict[str, int] = defaultdict(int)
+        for payers in self._borne.values():
+            for payer, micro_usd in payers.items():
+                found[payer] += micro_usd
+        return found
+
+    def _unused(self, flavor: str) -> dict[str, int]:
+        known = self._of_flavor.get(flavor)
+        if known is not None:
+            return known
+        resource = CPU if model_of(flavor) == CPU_ONLY else GPU
+        column = (GPU, CPU).index(resource)
+        used = {queue: held[column] for (one, queue), held in self._used.items() if one == flavor}
+        duration_ms = self._terms.to_ms - self._terms.from_ms
+        found: dict[str, int] = defaultdict(int)
+        for name, amount in self._tree.unused((flavor, resource), used, duration_ms).items():
+            found[self._tree.payer_of(name)] += amount
+        self._of_flavor[flavor] = found
+        return found
+
+
+def _shared_blocks(
+    hours: Iterable[HourRow], weights: _Weights
+) -> list[tuple[str, Place, StatementBlock]]:
+    """What nobody used, and what others did, on whom it falls."""
+    found: dict[tuple[Place, AccountKind], list[int]] = {}
+    for row in hours:
+        if row.kind is not AccountKind.ADJUSTMENT:
+            cell = found.setdefault(((row.pool, row.flavor), row.kind), [0, 0])
+            cell[0] += row.micro_usd
+            cell[1] += row.volume.gpu_milli_ms
+    blocks: list[tuple[str, Place, StatementBlock]] = []
+    for (place, kind), (micro_usd, gpu_milli_ms) in sorted(found.items()):
+        payers = dict(sorted(weights.of(place).items())) if kind in SHARED else {}
+        if not any(payers.values()):
+            payers = {PLATFORM: 1}
+        money = largest_remainder(micro_usd, list(payers.values()))
+        time = largest_remainder(gpu_milli_ms, list(payers.values()))
+        for payer, usd, gpu in zip(payers, money, time, strict=True):
+            if usd or gpu:
+                blocks.append(
+                    (payer, place, StatementBlock(kind, place[1], "", ("",), (usd,), (gpu,)))
+                )
+    return blocks
+
+
+def _adjustment_blocks(
+    hours: Iterable[HourRow], borne: dict[Place, dict[str, int]]
+) -> list[tuple[str, StatementBlock]]:
+    """What a real bill changed, in proportion to what everybody bears of that place."""
+    found: dict[Place, int] = defaultdict(int)
+    for row in hours:
+        if row.kind is AccountKind.ADJUSTMENT:
+            found[row.pool, row.flavor] += row.micro_usd
+    blocks: list[tuple[str, StatementBlock]] = []
+    for place, micro_usd in sorted(found.items()):
+        payers = dict(sorted(borne.get(place, {}).items()))
+        if not any(payers.values()):
+            payers = {PLATFORM: 1}
+        money = largest_remainder(micro_usd, list(payers.values()))
+        for payer, usd in zip(payers, money, strict=True):
+            if usd:
+                block = StatementBlock(AccountKind.ADJUSTMENT, place[1], "", ("",), (usd,), (0,))
+                blocks.append((payer, block))
+    return blocks
+
+
+def _in_cents(blocks: dict[str, list[StatementBlock]], terms: StatementRequest) -> Statements:
+    payers = sorted(blocks, key=lambda payer: (payer == PLATFORM, payer))
+    amounts = [sum([sum(block.micro_usd) for block in blocks[payer]]) for payer in payers]
+    total = sum(amounts)
+    total_cents = round_to_cents(total)
+    found = []
+    for payer, micro_usd, cents in zip(
+        payers, amounts, cents_of(amounts, total_cents), strict=True
+    ):
+        found.append(
+            Statement(
+                payer=payer,
+                style=terms.style,
+                from_ms=terms.from_ms,
+                to_ms=terms.to_ms,
+                lines=tuple(_lines(blocks[payer], cents)),
+                micro_usd=micro_usd,
+                cents=cents,
+            )
+        )
+    return Statements(all=tuple(found), micro_usd=total, cents=total_cents)
+
+
+def _lines(blocks: Sequence[StatementBlock], total_cents: int) -> list[StatementLine]:
+    cents = iter(cents_of([usd for block in blocks for usd in block.micro_usd], total_cents))
+    lines: list[StatementLine] = []
+    for kind, flavor, queue, job_ids, micro_usd, gpu_milli_ms in blocks:
+        model, market = model_of(flavor), market_of(flavor)
+        each = zip(job_ids, micro_usd, gpu_milli_ms, islice(cents, len(job_ids)), strict=True)
+        lines += [
+            made_of(StatementLine, (kind, model, market, queue, job_id, usd, gpu, some))
+            for job_id, usd, gpu, some in each
+        ]
+    return lines
+
+
+def without_jobs(statement: Statement) -> Statement:
+    """The same with one line for all jobs of a queue: cents are rounded anew, the sum is the same."""
+    found: dict[tuple[AccountKind, str, str, str], list[int]] = {}
+    for line in statement.lines:
+        cell = found.setdefault((line.kind, line.gpu_model, line.market, line.queue), [0, 0])
+        cell[0] += line.micro_usd
+        cell[1] += line.gpu_milli_ms
+    cents = cents_of([micro_usd for micro_usd, _ in found.values()], statement.cents)
+    lines = tuple(
+        StatementLine(
+            kind=kind,
+            gpu_model=gpu_model,
+            market=market,
+            queue=queue,
+            job_id="",
+            micro_usd=micro_usd,
+            gpu_milli_ms=gpu_milli_ms,
+            cents=some,
+        )
+        for ((kind, gpu_model, market, queue), (micro_usd, gpu_milli_ms)), some in zip(
+            found.items(), cents, strict=True
+        )
+    )
+    return replace(statement, lines=lines)
+
+
+def round_to_cents(micro_usd: int) -> int:
+    """To the nearest cent, half a cent up."""
+    return (micro_usd + HALF_A_CENT) // CENT_MICRO
+
+
+def cents_of(amounts: Sequence[int], total_cents: int) -> list[int]:
+    """Each amount in cents; what is left over to the total goes to the largest."""
+    cents = [(amount + HALF_A_CENT) // CENT_MICRO for amount in amounts]
+    if cents:
+        sizes = [abs(amount) for amount in amounts]
+        cents[sizes.index(max(sizes))] += total_cents - sum(cents)
+    return cents

@@ -1,0 +1,1 @@
+"""Endpoints about the fleet: nodes, pools, tenants, governance findings and interruptions."""

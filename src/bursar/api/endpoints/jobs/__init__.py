@@ -1,0 +1,1 @@
+"""Endpoints about jobs: submit, list, queue, logs, events, bundles and explanations."""

@@ -1,0 +1,1 @@
+"""Endpoints about money: costs, budgets, statements, estimates and exports."""

@@ -1,0 +1,80 @@
+"""What a node like those of a pool would cost on demand: what savings are told against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bursar.catalog.prices.price_book import PriceQuery, find
+from bursar.catalog.prices.price_changes import INSTANCE_TYPE, REGION, ZONE
+from bursar.model.errors import UserError
+from bursar.model.fleet.fleet import Market, Pool
+from bursar.model.fleet.price import micro_usd_of
+from bursar.model.units import write_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDemandPrices:
+    """By pool, and where each is from. Pools of which nothing is known are not in it."""
+
+    by_pool: Mapping[str, int]
+    warnings: tuple[str, ...]
+
+
+def on_demand_prices(pools: Iterable[Pool], said: Mapping[str, int], now_ms: int) -> OnDemandPrices:
+    """What the caller says; else the price table, by the machine the pool names; else a pool alike."""
+    known = sorted(pools, key=lambda pool: pool.name)
+    found: dict[str, int] = dict(said)
+    warnings: list[str] = []
+    for pool in known:
+        if pool.name in found or pool.market is Market.ON_DEMAND:
+            continue
+        price, told = _listed(pool, now_ms)
+        if price is None:
+            price, told = _alike(pool, known)
+        if price is not None:
+            found[pool.name] = price
+            warnings += told
+    return OnDemandPrices(by_pool=found, warnings=tuple(warnings))
+
+
+def _listed(pool: Pool, now_ms: int) -> tuple[int | None, list[str]]:
+    machine, region = pool.labels.get(INSTANCE_TYPE), pool.labels.get(REGION)
+    if machine is None or region is None:
+        return None, []
+    wanted = PriceQuery(region=region, instance_type=machine, zone=pool.labels.get(ZONE, ""))
+    try:
+        quote = find(wanted, now_ms)
+    except UserError:
+        return None, []
+    return quote.node_micro_usd_per_hour, [f"{pool.name}: {one}" for one in quote.warnings]
+
+
+def _alike(pool: Pool, pools: Iterable[Pool]) -> tuple[int | None, list[str]]:
+    for other in pools:
+        same = other.gpu_model == pool.gpu_model and other.gpus_per_node == pool.gpus_per_node
+        if other.market is Market.ON_DEMAND and same and pool.gpus_per_node:
+            price = other.node_micro_usd_per_hour
+            return price, [
+                f"{pool.name} is compared with {other.name}: {write_usd(price)} an hour."
+            ]
+    return None, []
+
+
+def read_prices(texts: Iterable[str]) -> dict[str, int]:
+    """``pool=dollars`` for a node-hour, as somebody typed it."""
+    found: dict[str, int] = {}
+    for text in texts:
+        pool, _, usd = text.rpartition("=")
+        try:
+            price = micro_usd_of(usd)
+        except ValueError:
+            price = 0
+        if not pool or price <= 0:
+            raise UserError(
+                f"price is {text[:60]!r}.",
+                fix="Write pool=dollars for a node and hour, for example a100=32.77.",
+                code="wrong-value",
+            )
+        found[pool] = price
+    return found

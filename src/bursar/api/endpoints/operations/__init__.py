@@ -1,0 +1,1 @@
+"""Endpoints for operators: drain and cordon, tokens and Prometheus metrics."""

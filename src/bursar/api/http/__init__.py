@@ -1,0 +1,1 @@
+"""HTTP plumbing: routes, requests, authentication, bodies and error responses."""

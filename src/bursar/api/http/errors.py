@@ -1,0 +1,180 @@
+"""Every way the API says no: the code, its status, and the answer as ``application/problem+json``.
+
+Whatever is raised becomes one of these. Nothing of the inside (a traceback, a path, a class) goes out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.responses import Response
+
+from bursar.api.wire.jobs import PROBLEM
+from bursar.model.errors import EngineFault, UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemCode:
+    """A code of the API's own: its status, and what it is called."""
+
+    status: int
+    title: str
+
+
+CODES: Mapping[str, ProblemCode] = {
+    "not-json": ProblemCode(status=400, title="The body is not JSON"),
+    "not-utf8": ProblemCode(status=400, title="The body is not UTF-8"),
+    "too-deep": ProblemCode(status=400, title="The body is nested too deeply"),
+    "bad-request": ProblemCode(status=400, title="The request cannot be read"),
+    "no-token": ProblemCode(status=401, title="A token is needed"),
+    "bad-token": ProblemCode(status=401, title="The token is not valid"),
+    "forbidden": ProblemCode(status=403, title="Not allowed"),
+    "cross-site": ProblemCode(status=403, title="The request comes from another site"),
+    "no-such-route": ProblemCode(status=404, title="There is nothing here"),
+    "bundle-not-found": ProblemCode(status=404, title="Your tenant has not uploaded it"),
+    "no-such-job": ProblemCode(status=404, title="There is no such job"),
+    "no-such-attempt": ProblemCode(status=404, title="There is no such attempt"),
+    "no-such-log": ProblemCode(status=404, title="There is no such output"),
+    "no-such-token": ProblemCode(status=404, title="There is no such token"),
+    "no-such-node": ProblemCode(status=404, title="There is no such node"),
+    "no-such-tenant": ProblemCode(status=404, title="There is no such tenant"),
+    "wrong-method": ProblemCode(status=405, title="This route does not take that method"),
+    "too-slow": ProblemCode(status=408, title="The body did not arrive in time"),
+    "idempotency-key-reused": ProblemCode(status=409, title="The key was used for another request"),
+    "fleet-changed": ProblemCode(status=409, title="The fleet has changed since it was planned"),
+    "job-not-over": ProblemCode(status=409, title="The job is not over"),
+    "body-too-large": ProblemCode(status=413, title="The body is too large"),
+    "wrong-media-type": ProblemCode(status=415, title="The body is of another type"),
+    "wrong-host": ProblemCode(status=421, title="The server does not answer to that name"),
+    "is-an-array": ProblemCode(status=422, title="One job is wanted, and an array is named"),
+    "wrong-value": ProblemCode(status=422, title="A value is wrong"),
+    "unknown-parameter": ProblemCode(status=422, title="There is no such parameter"),
+    "bad-cursor": ProblemCode(status=422, title="The cursor is not one of ours"),
+    "bad-bundle": ProblemCode(status=422, title="The archive is refused"),
+    "no-such-bundle": ProblemCode(status=422, title="An archive was not uploaded"),
+    "scope-beyond-role": ProblemCode(status=422, title="The role does not allow that scope"),
+    "too-many-bad-tokens": ProblemCode(status=429, title="Too many bad tokens"),
+    "too-many-followers": ProblemCode(status=429, title="Too many streams are open"),
+    "internal-error": ProblemCode(status=500, title="We are at fault"),
+    "no-fleet": ProblemCode(status=503, title="No fleet is declared yet"),
+    "not-leader": ProblemCode(status=503, title="Another process leads"),
+    "engine-fault": ProblemCode(status=503, title="Something we depend on failed"),
+    "too-busy": ProblemCode(status=503, title="No answer in time"),
+}
+"""Codes with a status of their own. A ``UserError`` with any other code is a 422: see docs/api.md."""
+
+REFUSED = ProblemCode(status=422, title="What was asked cannot be done as it is")
+
+
+class HttpRefusal(UserError):
+    """An answer that says no, with the headers and fields that go with it."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        fix: str,
+        code: str,
+        headers: Mapping[str, str] | None = None,
+        leader: str | None = None,
+    ) -> None:
+        super().__init__(problem, fix=fix, code=code)
+        self.headers = dict(headers or {})
+        self.leader = leader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemResponse:
+    """A problem ready to be sent."""
+
+    status: int
+    body: Mapping[str, object]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def response(self) -> Response:
+        text = json.dumps(self.body, ensure_ascii=True)
+        return Response(
+            text, status_code=self.status, media_type=PROBLEM, headers=dict(self.headers)
+        )
+
+
+def not_leader(leader: str | None) -> HttpRefusal:
+    """A follower was asked to write."""
+    where = f"Ask the leader at {leader}." if leader else "Ask again in a moment."
+    return HttpRefusal(
+        "this process only reads: another one leads.",
+        fix=where,
+        code="not-leader",
+        headers={"Retry-After": "1"},
+        leader=leader,
+    )
+
+
+def no_fleet() -> HttpRefusal:
+    """There is nothing to run on, to share or to ask about."""
+    return HttpRefusal(
+        "no fleet is declared yet.",
+        fix="An admin declares one with 'bursar fleet apply', or POST /v1/fleet:apply.",
+        code="no-fleet",
+        headers={"Retry-After": "5"},
+    )
+
+
+def user_error(error: UserError, request_id: str) -> ProblemResponse:
+    """What the user can put right."""
+    kind = CODES.get(error.code, REFUSED)
+    headers: Mapping[str, str] = {}
+    extra: dict[str, object] = {}
+    if isinstance(error, HttpRefusal):
+        headers = error.headers
+        if error.code == "not-leader":
+            extra["leader"] = error.leader
+    return ProblemResponse(
+        status=kind.status,
+        headers=headers,
+        body={**_body(kind, error.code, error.problem, error.fix, request_id), **extra},
+    )
+
+
+def engine_fault(error: EngineFault, request_id: str) -> ProblemResponse:
+    """The outside world failed: the same request may work later."""
+    seconds = max(1, math.ceil(error.retry_after_seconds))
+    fix = f"Try again in {seconds} s."
+    kind = CODES["engine-fault"]
+    return ProblemResponse(
+        status=kind.status,
+        headers={"Retry-After": str(seconds)},
+        body=_body(kind, "engine-fault", str(error), fix, request_id),
+    )
+
+
+def internal_error(request_id: str) -> ProblemResponse:
+    """We are wrong. What happened is in the log, under the request's id."""
+    kind = CODES["internal-error"]
+    return ProblemResponse(
+        status=kind.status,
+        body=_body(
+            kind,
+            "internal-error",
+            "the server met an error of its own; nothing of your request was kept half done.",
+            f"Report it with the request id {request_id}; the server's log has the rest.",
+            request_id,
+        ),
+    )
+
+
+def _body(
+    kind: ProblemCode, code: str, detail: str, fix: str, request_id: str
+) -> dict[str, object]:
+    return {
+        "type": f"urn:bursar:problem:{code}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+        "code": code,
+        "fix": fix,
+        "request_id": request_id,
+    }

@@ -1,0 +1,247 @@
+"""A route as it is declared: who may use it, what it takes, what it answers.
+
+The same declaration is what requests are checked against and what OpenAPI is made from, so the two cannot
+differ. A route that does not say who may use it is refused when the server starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from starlette.responses import Response
+
+from bursar.api.http.errors import HttpRefusal
+from bursar.model.errors import BrokenInvariant
+from bursar.model.suggestion import did_you_mean
+from bursar.model.tenants.identity import Permission
+
+if TYPE_CHECKING:
+    from bursar.api.http.request import RequestContext
+
+Endpoint = Callable[["RequestContext"], Awaitable[Response]]
+
+MOST_PARAMETERS = 32
+
+
+class Open(Enum):
+    """Who may use a route that needs no particular permission. Both are said, never assumed."""
+
+    TO_ALL = "public"
+    TO_ANY_TOKEN = "any token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One query parameter."""
+
+    name: str
+    about: str
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    pattern: str = ""
+    max_length: int = 200
+    is_repeated: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        return self.least is not None
+
+    def read(self, text: str) -> str | int:
+        """The value, or a refusal that says what may stand there."""
+        if self.is_number:
+            return self._number(text)
+        if self.choices and text not in self.choices:
+            raise self._wrong(text, f"Write one of {', '.join(self.choices)}.")
+        if self.pattern and not re.fullmatch(self.pattern, text):
+            raise self._wrong(text, f"It must match {self.pattern}.")
+        if len(text) > self.max_length or not text.isprintable():
+            raise self._wrong(text, f"Write at most {self.max_length} printable characters.")
+        return text
+
+    def _number(self, text: str) -> int:
+        assert self.least is not None
+        assert self.most is not None
+        value = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+        if value is None or not self.least <= value <= self.most:
+            raise self._wrong(text, f"Write a whole number from {self.least} to {self.most:,}.")
+        return value
+
+    def _wrong(self, text: str, fix: str) -> HttpRefusal:
+        return HttpRefusal(f"{self.name} is {text[:60]!r}.", fix=fix, code="wrong-value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """What a route takes: a schema for each media type, and at most so many bytes."""
+
+    media: Mapping[str, Any]
+    max_bytes: int
+    is_streamed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A good answer: a wire type, or another medium."""
+
+    about: str
+    kind: Any = None
+    media: tuple[str, ...] = ("application/json",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One row of the route table."""
+
+    method: str
+    path: str
+    needs: Permission | Open | None
+    endpoint: Endpoint
+    about: str
+    replies: Mapping[int, Reply]
+    problems: tuple[int, ...] = ()
+    query: tuple[Parameter, ...] = ()
+    body: Body | None = None
+    headers: tuple[Parameter, ...] = ()
+    writes: bool = False
+    """Only the leader answers it."""
+    takes_head: bool = False
+    """A GET that is also answered when only its headers are wanted."""
+    is_audited: bool = False
+    """A success is written to the audit log here; other changes write their own entry with themselves."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def path_parameters(self) -> tuple[str, ...]:
+        return tuple(re.findall(r"{(\w+)}", self.path))
+
+    def read_query(self, raw: bytes) -> dict[str, Any]:
+        """The query's parameters, each checked; one that is not declared is refused."""
+        if not raw:
+            return {}
+        known = {one.name: one for one in self.query}
+        found: dict[str, Any] = {}
+        for name, text in _pairs(raw):
+            parameter = known.get(name)
+            if parameter is None:
+                raise _unknown(name, known)
+            if parameter.is_repeated:
+                found.setdefault(name, []).append(parameter.read(text))
+            elif name in found:
+                raise HttpRefusal(f"{name} stands twice.", fix="Keep one.", code="wrong-value")
+            else:
+                found[name] = parameter.read(text)
+        return found
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=MOST_PARAMETERS,
+            errors="strict",
+        )
+    except ValueError as error:
+        raise HttpRefusal(
+            "the query cannot be read.",
+            fix=f"Send at most {MOST_PARAMETERS} parameters, percent-encoded as UTF-8.",
+            code="bad-request",
+        ) from error
+
+
+def _unknown(name: str, known: Iterable[str]) -> HttpRefusal:
+    names = sorted(known)
+    fix = f"Write one of {', '.join(names)}." if names else "This route has no parameters."
+    return HttpRefusal(
+        f"there is no parameter {name[:60]!r}.",
+        fix=did_you_mean(name, names) or fix,
+        code="unknown-parameter",
+    )
+
+
+# -- finding the route -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class RouteTable:
+    """All routes, checked, and found by method and path."""
+
+    routes: tuple[Route, ...]
+    _fixed: dict[str, dict[str, Route]] = field(default_factory=dict)
+    _patterns: list[tuple[re.Pattern[str], dict[str, Route]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        _refuse_undeclared(self.routes)
+        patterns: dict[str, dict[str, Route]] = {}
+        for route in self.routes:
+            table = patterns if route.path_parameters else self._fixed
+            methods = table.setdefault(route.path, {})
+            if route.method in methods:
+                raise BrokenInvariant(f"{route.name} stands twice in the route table")
+            methods[route.method] = route
+        for path in sorted(patterns, key=lambda one: (":" not in one, one)):
+            parts = re.split(r"{(\w+)}", path)
+            pattern = "".join(
+                f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part)
+                for index, part in enumerate(parts)
+            )
+            self._patterns.append((re.compile(pattern), patterns[path]))
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        """The route, and what its path's parameters are."""
+        methods = self._fixed.get(path)
+        if methods is not None:
+            return _by_method(methods, method), {}
+        allowed: dict[str, Route] = {}
+        for pattern, others in self._patterns:
+            found = pattern.fullmatch(path)
+            if found is not None:
+                route = _taking(others, method)
+                if route is not None:
+                    return route, found.groupdict()
+                allowed |= others
+        if allowed:
+            return _by_method(allowed, method), {}
+        raise HttpRefusal(
+            "there is nothing at this path.",
+            fix="See GET /v1/openapi.json for what there is.",
+            code="no-such-route",
+        )
+
+
+def _taking(methods: Mapping[str, Route], method: str) -> Route | None:
+    """The route for a method. HEAD goes to a GET that takes it; the server leaves the body out."""
+    if method == "HEAD" and (got := methods.get("GET")) is not None and got.takes_head:
+        return got
+    return methods.get(method)
+
+
+def _by_method(methods: Mapping[str, Route], method: str) -> Route:
+    route = _taking(methods, method)
+    if route is not None:
+        return route
+    allowed = ", ".join(sorted(methods))
+    raise HttpRefusal(
+        f"this path does not take {method[:20]!r}.",
+        fix=f"Use {allowed}.",
+        code="wrong-method",
+        headers={"Allow": allowed},
+    )
+
+
+def _refuse_undeclared(routes: Iterable[Route]) -> None:
+    """Deny by default: who may use a route is said at the route, or there is no server."""
+    for route in routes:
+        if not isinstance(route.needs, Permission | Open):
+            raise BrokenInvariant(
+                f"{route.name} does not say who may use it; give it a permission in api/routes.py"
+            )

@@ -1,0 +1,1 @@
+"""Event and log streams: server-sent events and log files."""

@@ -1,0 +1,250 @@
+"""What goes over the wire about the fleet, those who share it, and those who run it. See ``wire.py``."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+from bursar.api.wire.spot import NoticeView
+
+RoleName = Literal["viewer", "member", "lead", "admin"]
+Scope = Literal[
+    "jobs:read",
+    "jobs:write",
+    "fleet:read",
+    "fleet:write",
+    "tenants:read",
+    "tenants:write",
+    "tokens:write",
+    "operate",
+]
+
+
+class HolderView(TypedDict):
+    """Who is on a GPU. Another tenant's job has no id."""
+
+    job_id: str | None
+    queue: str
+
+
+class DeviceView(TypedDict):
+    """One GPU of a node."""
+
+    index: int
+    mode: str
+    used_milli: int
+    is_healthy: bool
+    layout: list[str]
+    holders: list[HolderView]
+
+
+class FleetNode(TypedDict):
+    """One machine."""
+
+    id: str
+    is_up: bool
+    is_open: bool
+    notice: NoticeView | None
+    """In force until the node is gone, or restored."""
+    free_gpus: int
+    free_cpu_milli: int
+    free_memory_mib: int
+    devices: list[DeviceView]
+
+
+class FleetPool(TypedDict):
+    """Nodes alike."""
+
+    name: str
+    cluster: str
+    flavor: str
+    market: str
+    gpu_model: str | None
+    gpus_per_node: int
+    node_micro_usd_per_hour: int
+    nodes: list[FleetNode]
+    node_count: int
+    gpu_count: int
+    free_gpus: int
+
+
+class FleetView(TypedDict):
+    """What there is to run on, and who holds it."""
+
+    pools: list[FleetPool]
+
+
+class QuotaRow(TypedDict):
+    """One flavor's resource at one tenant: milli-GPUs, milli-CPUs or MiB. ``limit`` None is no limit."""
+
+    tenant: str
+    flavor: str
+    resource: str
+    nominal: int
+    used: int
+    borrowed: int
+    available: int | None
+    limit: int | None
+    limited_by: str
+
+
+class QuotaPage(TypedDict):
+    items: list[QuotaRow]
+
+
+class FairRow(TypedDict):
+    """A tenant's part of what its siblings have used, against the part it is promised."""
+
+    tenant: str
+    parent: str | None
+    weight: float
+    usage: float
+    share_permille: int
+    entitlement_permille: int
+    rank: int
+    siblings: int
+
+
+class FairPage(TypedDict):
+    items: list[FairRow]
+
+
+class TenantRow(TypedDict):
+    name: str
+    parent: str | None
+    weight: float
+    is_queue: bool
+    queueing: str
+
+
+class TenantPage(TypedDict):
+    items: list[TenantRow]
+
+
+class FleetFiles(TypedDict):
+    """The fleet as files, by name; with the number of the log's last event it was planned against."""
+
+    files: dict[str, str]
+    expected_sequence: NotRequired[int | None]
+
+
+class FleetChangeView(TypedDict):
+    """One difference between what runs and what the files say."""
+
+    kind: str
+    subject: str
+    before: str | None
+    after: str | None
+    effect: str
+
+
+class FleetPlan(TypedDict):
+    changes: list[FleetChangeView]
+    sequence: int
+
+
+class TokenRequest(TypedDict):
+    """A token to be made. Without scopes it may do all that the role allows you to grant."""
+
+    user: str
+    role: RoleName
+    tenant: str
+    scopes: NotRequired[list[Scope] | None]
+    expires_in_seconds: NotRequired[int | None]
+
+
+class NewToken(TypedDict):
+    """The token is in this answer and nowhere else."""
+
+    id: str
+    token: str
+    user: str
+    role: RoleName
+    tenant: str
+    scopes: list[Scope]
+    expires_at_ms: int | None
+
+
+class TokenRow(TypedDict):
+    id: str
+    user: str
+    role: RoleName
+    tenant: str
+    scopes: list[Scope]
+    created_at_ms: int
+    created_by: str
+    expires_at_ms: int | None
+    revoked_at_ms: int | None
+    last_used_at_ms: int | None
+
+
+class TokenPage(TypedDict):
+    items: list[TokenRow]
+
+
+class WhoAmI(TypedDict):
+    """Who the server takes you for. An empty tenant is the whole installation."""
+
+    user: str
+    role: RoleName
+    tenant: str
+    permissions: list[Scope]
+    queues: list[str]
+    token_id: str
+
+
+class StoredBundle(TypedDict):
+    sha256: str
+    size_bytes: int
+
+
+class InterruptionRequest(TypedDict):
+    """How a node is taken away: announced so long before (0: not at all), and for so long."""
+
+    notice_seconds: NotRequired[int]
+    absence_seconds: NotRequired[int]
+
+
+class InterruptedView(TypedDict):
+    """Which node is taken away from under a job, and when it is back."""
+
+    job_id: str
+    node: str
+    lost_at_ms: int
+    back_at_ms: int
+
+
+class NodeChanged(TypedDict):
+    node: str
+    action: Literal["drained", "restored"]
+
+
+class AuditRow(TypedDict):
+    number: int
+    at_ms: int
+    user: str
+    token_id: str
+    action: str
+    subject: str
+    outcome: str
+    detail: str
+
+
+class AuditPage(TypedDict):
+    items: list[AuditRow]
+    next_cursor: str | None
+
+
+class FindingRow(TypedDict):
+    """What a house rule has to say about a job or a node. In ``dry-run`` it forbids nothing."""
+
+    rule: str
+    mode: str
+    owner: str
+    subject: str
+    text: str
+    fix: str
+    micro_usd_per_hour: int
+
+
+class FindingPage(TypedDict):
+    items: list[FindingRow]

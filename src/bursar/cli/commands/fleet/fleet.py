@@ -1,0 +1,193 @@
+"""``bursar fleet``: what there is to run on, and how it is changed: looked at first, then all at once."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bursar.cli.arguments import add_connection, add_format, add_list, add_yes, new_parser
+from bursar.cli.connection import ask, connect, still_at
+from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
+from bursar.cli.terminal.format import until
+from bursar.cli.terminal.messages import agreed, is_interactive, print_error, print_note
+from bursar.cli.terminal.safe_text import one_line
+from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows, show_list
+from bursar.model.errors import UserError
+from bursar.model.units import GIB_MIB, MILLI
+
+if TYPE_CHECKING:
+    from bursar.cli.arguments import Subparsers
+
+SUFFIXES: Final = (".yaml", ".yml")
+MOST_FILE_BYTES: Final = 16 * 1024 * 1024
+
+
+def add_parser(commands: Subparsers) -> None:
+    """The command and its verbs."""
+    parser = new_parser(
+        commands,
+        "fleet",
+        ("show the nodes; plan and apply changes to fleet, tenants and policies", ""),
+        ("bursar fleet show", "bursar fleet plan fleet.yaml", "bursar fleet apply fleet.yaml -y"),
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+    show = new_parser(
+        verbs,
+        "show",
+        ("list the nodes and what is free on them", ""),
+        ("bursar fleet show -o wide",),
+    )
+    show.add_argument("--pool", metavar="POOL", help="only this pool")
+    add_list(show, limit=500)
+    plan = new_parser(
+        verbs,
+        "plan",
+        ("say what a fleet file would change, and what that would do to jobs", ""),
+        ("bursar fleet plan fleet.yaml",),
+    )
+    apply = new_parser(
+        verbs,
+        "apply",
+        (
+            "declare the fleet as a file says it",
+            "Shows the changes and asks; then all of them are made at once, or none when somebody "
+            "else changed the fleet meanwhile.",
+        ),
+        ("bursar fleet apply fleet.yaml", "bursar fleet apply fleet/ -y"),
+    )
+    for verb in (plan, apply):
+        verb.add_argument("file", metavar="FILE", help="a fleet file, or a folder of them")
+        add_format(verb)
+        add_connection(verb)
+    add_yes(apply)
+    for name, line in (
+        ("drain", "let nothing new start on a node"),
+        ("restore", "let a node take jobs again"),
+    ):
+        verb = new_parser(verbs, name, (line, ""), (f"bursar fleet {name} n1",))
+        verb.add_argument("node", metavar="NODE", help="the name of a node")
+        add_connection(verb)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Show, plan or apply."""
+    match parsed.verb:
+        case "show":
+            return show_list(parsed, NODES, lambda: _nodes(parsed))
+        case "plan":
+            return _plan(parsed)
+        case "apply":
+            return _apply(parsed)
+        case "drain":
+            ask(parsed, lambda client: client.drain(parsed.node))
+            print_note(f"nothing new starts on {parsed.node}; what runs there goes on.")
+        case "restore":
+            ask(parsed, lambda client: client.restore(parsed.node))
+            print_note(f"{parsed.node} takes jobs again.")
+    return OK
+
+
+def _nodes(parsed: argparse.Namespace) -> Sequence[Row]:
+    fleet = ask(parsed, lambda client: client.fleet())
+    return [
+        {**node, "pool": pool["name"], "gpu_model": pool["gpu_model"], "gpus": len(node["devices"])}
+        for pool in fleet["pools"]
+        if parsed.pool in (None, pool["name"])
+        for node in pool["nodes"]
+    ][: parsed.limit]
+
+
+def _plan(parsed: argparse.Namespace) -> int:
+    files = read_files(parsed.file)
+    found = ask(parsed, lambda client: client.plan_fleet(files))
+    print_rows(parsed, CHANGES, [*found["changes"]])
+    return OK
+
+
+def _apply(parsed: argparse.Namespace) -> int:
+    files = read_files(parsed.file)
+    with connect(parsed) as client:
+        with still_at("working out what would change"):
+            planned = client.plan_fleet(files)
+        print_rows(parsed, CHANGES, [*planned["changes"]])
+        if not planned["changes"]:
+            return OK
+        if not parsed.yes:
+            if not is_interactive():
+                print_error("the fleet would change, and there is nobody to ask.", "Say -y.")
+                return WRONG_USAGE
+            if not agreed(f"make these {len(planned['changes'])} changes?", default=False):
+                print_note("nothing was changed.")
+                return FAILED
+        with still_at("changing the fleet"):
+            client.apply_fleet(files, planned["sequence"])
+    print_note(f"the fleet is as {parsed.file} says.")
+    return OK
+
+
+def read_files(path: str) -> dict[str, str]:
+    """A file, or all YAML files of a folder, by name."""
+    place = Path(path)
+    try:
+        files = [place]
+        if place.is_dir():
+            files = sorted(one for one in place.iterdir() if one.suffix in SUFFIXES)
+        texts = {str(one): one.read_text(encoding="utf-8") for one in files}
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UserError(
+            f"{path} cannot be read: {why}.",
+            fix="Check the path and its permissions.",
+            code="no-fleet-file",
+        ) from error
+    if not texts:
+        raise UserError(
+            f"{path} has no YAML file in it.",
+            fix="Put fleet.yaml there, or name a file.",
+            code="no-fleet-file",
+        )
+    return texts
+
+
+def node_state(row: Row) -> str:
+    """Whether jobs may start there; of a node that is announced to go, who says so and when it ends."""
+    notice = row["notice"]
+    if notice is not None:
+        goes = "leaves" if notice["kind"] == "terminate" else "may leave"
+        when = "" if notice["ends_at_ms"] is None else f" {until(notice['ends_at_ms'])}"
+        return f"{goes}{when} ({one_line(notice['source'])})"
+    if not row["is_up"]:
+        return "lost"
+    return "up" if row["is_open"] else "drained"
+
+
+NODES: Final = TableSpec(
+    columns=(
+        Column("NODE", lambda row: row["id"], whole=True),
+        Column("POOL", lambda row: row["pool"]),
+        Column("STATE", node_state),
+        Column("GPU", lambda row: row["gpu_model"]),
+        Column("GPUS", lambda row: row["gpus"], right=True),
+        Column("FREE", lambda row: row["free_gpus"], right=True),
+        Column("CPUS FREE", lambda row: f"{row['free_cpu_milli'] / MILLI:g}", right=True),
+        Column("MEMORY FREE", lambda row: f"{row['free_memory_mib'] / GIB_MIB:g} GiB", right=True),
+    ),
+    keys=(
+        *("id", "pool", "gpu_model", "is_up", "is_open", "notice", "gpus", "free_gpus"),
+        *("free_cpu_milli", "free_memory_mib", "devices"),
+    ),
+    nothing="the fleet has no nodes; 'bursar fleet apply FILE' declares some.",
+)
+CHANGES: Final = TableSpec(
+    columns=(
+        Column("CHANGE", lambda row: row["kind"], whole=True),
+        Column("OF", lambda row: row["subject"], whole=True),
+        Column("NOW", lambda row: row["before"]),
+        Column("THEN", lambda row: row["after"]),
+        Column("EFFECT", lambda row: row["effect"]),
+    ),
+    keys=("kind", "subject", "before", "after", "effect"),
+    nothing="nothing would change: the fleet is as the file says.",
+)

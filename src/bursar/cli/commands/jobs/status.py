@@ -1,0 +1,220 @@
+"""``bursar status``: jobs, newest first, also those that are over; or everything about one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from bursar.cli.arguments import add_list, new_parser
+from bursar.cli.commands.jobs.wait import add_wait, stays, wait_or_follow
+from bursar.cli.connection import ask, connect
+from bursar.cli.exit_codes import OK
+from bursar.cli.terminal.format import (
+    how_it_ended,
+    moment,
+    per_hour,
+    run_time,
+    since,
+    tone_of_state,
+    until,
+)
+from bursar.cli.terminal.safe_text import one_line
+from bursar.cli.terminal.table import Column, Row, TableSpec, print_one, show_list
+from bursar.model.units import counted
+
+if TYPE_CHECKING:
+    from bursar.cli.arguments import Subparsers
+    from bursar.client import Client
+
+SHOWN_MEMBERS: Final = 20
+LIVE_STATES: Final = ("starting", "running", "stopping", "cancelling", "expiring")
+STATES: Final = (
+    *("blocked", "queued", "starting", "running", "stopping", "cancelling", "expiring"),
+    *("succeeded", "failed", "cancelled"),
+)
+
+
+def add_parser(commands: Subparsers) -> None:
+    """The command and its options."""
+    parser = new_parser(
+        commands,
+        "status",
+        (
+            "list jobs, newest first, or tell everything about one",
+            "Without JOB: jobs you may see, newest first, also those that are over. With JOB: its "
+            "state, its attempts and where they ran.",
+        ),
+        (
+            "bursar status",
+            "bursar status --state failed --state cancelled -o csv",
+            "bursar status j-abcdefghij --wait --exit-code",
+        ),
+    )
+    parser.add_argument("job", nargs="?", metavar="JOB", help="the id of a job")
+    parser.add_argument(
+        "--state", action="append", choices=STATES, help="only jobs in this state; may be repeated"
+    )
+    parser.add_argument("--queue", metavar="QUEUE", help="only jobs of this queue")
+    parser.add_argument("--owner", metavar="USER", help="only jobs of this user")
+    parser.add_argument("--mine", action="store_true", help="only your own jobs")
+    parser.add_argument("--name", metavar="NAME", help="only jobs of this name")
+    parser.add_argument("--label", metavar="KEY=VALUE", help="only jobs with this label")
+    add_wait(parser)
+    add_list(parser, limit=20)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """A list, or one job."""
+    if parsed.job is None:
+        return show_list(parsed, LISTING, lambda: ask(parsed, lambda client: rows(parsed, client)))
+    if stays(parsed):
+        with connect(parsed) as client:
+            return wait_or_follow(parsed, client, client.job(parsed.job))
+    found = ask(parsed, lambda client: client.show(parsed.job))
+
+    def tell() -> None:
+        for line in about(found):
+            print(line)
+
+    print_one(parsed, found, tell)
+    return OK
+
+
+def rows(parsed: argparse.Namespace, client: Client) -> list[Row]:
+    """The jobs that were asked for."""
+    owner = client.whoami()["user"] if parsed.mine else parsed.owner
+    chosen = {
+        "state": parsed.state or "",
+        "queue": parsed.queue or "",
+        "owner": owner or "",
+        "name": parsed.name or "",
+        "label": parsed.label or "",
+    }
+    return list(client.jobs(limit=parsed.limit, **chosen))
+
+
+def about(job: Any) -> Iterator[str]:
+    """One job in lines, its attempts last."""
+    yield f"job         {one_line(job['id'])}"
+    yield f"name        {one_line(job['name'])}"
+    yield f"queue       {one_line(job['queue'])}, priority {job['priority']}"
+    yield f"owner       {one_line(job['owner'])}"
+    yield f"state       {job['state']}"
+    yield f"GPUs        {job['gpus']}"
+    yield f"submitted   {moment(job['submitted_at_ms'])} ({since(job['submitted_at_ms'])} ago)"
+    if job["started_at_ms"] is not None:
+        yield f"started     {moment(job['started_at_ms'])}, ran {run_time(job)}"
+    if job["ended_at_ms"] is not None:
+        yield f"ended       {moment(job['ended_at_ms'])}, exit {one_line(how_it_ended(job))}"
+    if "array" in job:
+        yield from _members(job["array"])
+    if job["nodes"]:
+        where = one_line(", ".join(job["nodes"]))
+        yield f"runs on     {one_line(job['pool'])}: {where}, {per_hour(job['micro_usd_per_hour'])}"
+    if job["failures"] or job["preemptions"]:
+        failed = counted(job["failures"], "failure")
+        yield f"so far      {failed}, {counted(job['preemptions'], 'preemption')}"
+    if job["progress"] is not None:
+        yield f"progress    {how_far(job)}"
+    if job["recovered"] is not None:
+        yield f"recovered   {recovery(job)}"
+    if job["labels"]:
+        told = ", ".join(f"{key}={value}" for key, value in sorted(job["labels"].items()))
+        yield f"labels      {one_line(told)}"
+    for attempt in job["attempts"]:
+        yield f"attempt {attempt['attempt']:<3} {attempt_line(attempt)}"
+    if job["state"] in ("blocked", "queued"):
+        yield f"'bursar why {one_line(job['id'])}' says what it waits for."
+
+
+def how_far(job: Any) -> str:
+    """How far a job said last that it has come; while it runs, when it said so and when it is done."""
+    said = job["progress"]
+    told = [short_progress(job)]
+    if said["attempt"] != job["attempt"]:
+        told.append(f"as attempt {said['attempt']} said")
+    elif job["state"] in LIVE_STATES:
+        told.append(f"{since(said['at_ms'])} ago")
+        if said["expected_end_ms"] is not None and said["step"] != said["total"]:
+            told.append(f"done {until(said['expected_end_ms'])} at this pace")
+    return ", ".join(told)
+
+
+def short_progress(job: Any) -> str:
+    """``step 120 of 1,000 (12 %)``, or what is known of it."""
+    said = job["progress"]
+    if said is None:
+        return "-"
+    if said["permille"] is None:
+        return f"step {said['step']:,}"
+    return f"step {said['step']:,} of {said['total']:,} ({said['permille'] / 10:g} %)"
+
+
+def recovery(job: Any) -> str:
+    """Whether a job that was started again is back, and from where it went on."""
+    told = [] if job["resumed_step"] is None else [f"went on from step {job['resumed_step']:,}"]
+    if job["saved_step"] is not None:
+        told.append(f"has saved step {job['saved_step']:,}")
+    if job["recovered"]:
+        return "yes: " + (", ".join(told) or "has saved since its restart")
+    return "not yet: it runs again, but has neither told from where it goes on nor saved anything"
+
+
+def _members(array: Any) -> Iterator[str]:
+    counts = ", ".join(f"{count} {state}" for state, count in array["states"].items())
+    yield f"array       {array['size']} jobs: {counts}"
+    shown = array["members"][:SHOWN_MEMBERS]
+    for member in shown:
+        yield f"member      {one_line(member['id'])} is {member['state']}"
+    if len(shown) < array["size"]:
+        yield f"            and {array['size'] - len(shown)} more; -o json lists all"
+
+
+def attempt_line(attempt: Any) -> str:
+    """Where one try ran, for how long, and how it ended."""
+    where = f"{attempt['pool']}: {', '.join(attempt['nodes'])}"
+    began = moment(attempt["started_at_ms"] or attempt["assigned_at_ms"])
+    ended = attempt["outcome"] or "goes on"
+    return one_line(
+        f"{where}, from {began}, ran {run_time(attempt)}, {ended}, exit {how_it_ended(attempt)}"
+    )
+
+
+LISTING: Final = TableSpec(
+    columns=(
+        Column("JOB", lambda row: row["id"], whole=True),
+        Column("NAME", lambda row: row["name"]),
+        Column("QUEUE", lambda row: row["queue"]),
+        Column("OWNER", lambda row: row["owner"]),
+        Column("STATE", lambda row: row["state"], whole=True, tone=tone_of_state),
+        Column("GPUS", lambda row: row["gpus"], right=True),
+        Column("SUBMITTED", lambda row: f"{since(row['submitted_at_ms'])} ago", right=True),
+        Column("RAN", run_time, right=True),
+        Column("EXIT", how_it_ended),
+        Column("PROGRESS", short_progress, only_wide=True),
+        Column("TRIES", lambda row: row["attempt"], right=True, only_wide=True),
+        Column("PREEMPTED", lambda row: row["preemptions"], right=True, only_wide=True),
+        Column("NODES", lambda row: ",".join(row["nodes"]), only_wide=True),
+        Column(
+            "PRICE", lambda row: per_hour(row["micro_usd_per_hour"]), right=True, only_wide=True
+        ),
+    ),
+    keys=(
+        *(
+            "id",
+            "name",
+            "queue",
+            "owner",
+            "state",
+            "priority",
+            "attempt",
+            "failures",
+            "preemptions",
+        ),
+        *("submitted_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "exit_signal"),
+        *("exit_detail", "nodes", "gpus", "pool", "micro_usd_per_hour"),
+        *("saved_step", "resumed_step", "recovered", "progress", "labels"),
+    ),
+    nothing="there is no such job; 'bursar submit job.yaml' makes one.",
+)

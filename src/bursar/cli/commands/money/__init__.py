@@ -1,0 +1,1 @@
+"""Commands about quota, budgets and cost."""

@@ -1,0 +1,151 @@
+"""``bursar quota``, ``fair`` and ``budget``: what tenants may hold and spend, and who is served next."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from bursar.cli.arguments import add_list, new_parser
+from bursar.cli.connection import ask
+from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
+from bursar.model.calendar import write_moment
+from bursar.model.reason import write_amount
+from bursar.model.units import write_usd
+
+if TYPE_CHECKING:
+    from bursar.cli.arguments import Subparsers
+
+
+def add_parser(commands: Subparsers) -> None:
+    """The commands and their options."""
+    quota = new_parser(
+        commands,
+        "quota",
+        (
+            "list what each tenant may hold, holds and has borrowed",
+            "Nominal is a tenant's own; what others leave idle may be borrowed on top. Available is "
+            "what could start now.",
+        ),
+        ("bursar quota", "bursar quota --tenant vision -o json"),
+    )
+    fair = new_parser(
+        commands,
+        "fair",
+        (
+            "list who has had how much of what they are promised, and who is served next",
+            "Share is a tenant's part of what its siblings used lately; entitlement is the part its "
+            "weight promises. Who is furthest below comes first.",
+        ),
+        ("bursar fair", "bursar fair --watch 5"),
+    )
+    budget = new_parser(
+        commands,
+        "budget",
+        (
+            "list what is spent, held and left of each budget, and when it is used up",
+            "Held is what open jobs may still cost: under a hard budget a job is let in only if so much is "
+            "left. Level is the last step that was reached, and what follows from it.",
+        ),
+        ("bursar budget", "bursar budget --tenant research -o json"),
+    )
+    for parser in (quota, fair, budget):
+        parser.add_argument("--tenant", metavar="TENANT", help="only this tenant")
+        add_list(parser, limit=500)
+
+
+def run_quota(parsed: argparse.Namespace) -> int:
+    """Ask and show."""
+    return show_list(
+        parsed, QUOTA, lambda: _of(parsed, [*ask(parsed, lambda client: client.quota())])
+    )
+
+
+def run_fair(parsed: argparse.Namespace) -> int:
+    """Ask and show."""
+    return show_list(
+        parsed, FAIR, lambda: _of(parsed, [*ask(parsed, lambda client: client.fair())])
+    )
+
+
+def run_budget(parsed: argparse.Namespace) -> int:
+    """Ask and show."""
+    return show_list(
+        parsed, BUDGET, lambda: _of(parsed, [*ask(parsed, lambda client: client.cost.budgets())])
+    )
+
+
+def _of(parsed: argparse.Namespace, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if parsed.tenant in (None, row["tenant"])][: parsed.limit]
+
+
+def _amount(row: Row, key: str, without: str = "-") -> str:
+    return without if row[key] is None else write_amount(row["resource"], row[key])
+
+
+def _usd(row: Row, what: str) -> str:
+    return write_usd(row[f"{what}_micro_usd"])
+
+
+def _moment(at_ms: int | None, without: str) -> str:
+    return without if at_ms is None else write_moment(at_ms).removesuffix(" UTC")
+
+
+def _percent(permille: int) -> str:
+    return f"{permille / 10:.1f} %"
+
+
+QUOTA: Final = TableSpec(
+    columns=(
+        Column("TENANT", lambda row: row["tenant"], whole=True),
+        Column("FLAVOR", lambda row: row["flavor"]),
+        Column("RESOURCE", lambda row: row["resource"]),
+        Column("NOMINAL", lambda row: _amount(row, "nominal"), right=True),
+        Column("USED", lambda row: _amount(row, "used"), right=True),
+        Column("BORROWED", lambda row: _amount(row, "borrowed"), right=True),
+        Column("AVAILABLE", lambda row: _amount(row, "available", "no limit"), right=True),
+        Column("LIMIT", lambda row: _amount(row, "limit", "no limit"), right=True, only_wide=True),
+        Column("LIMITED BY", lambda row: row["limited_by"], only_wide=True),
+    ),
+    keys=(
+        *("tenant", "flavor", "resource", "nominal", "used", "borrowed", "available", "limit"),
+        "limited_by",
+    ),
+    nothing="no tenant has a quota: everyone may hold what is free.",
+)
+BUDGET: Final = TableSpec(
+    columns=(
+        Column("TENANT", lambda row: row["tenant"], whole=True),
+        Column("BUDGET", lambda row: f"{_usd(row, 'amount')} a {row['period']}", right=True),
+        Column("KIND", lambda row: row["enforcement"], only_wide=True),
+        Column("SPENT", lambda row: _usd(row, "spent"), right=True),
+        Column("%", lambda row: str(row["percent"]), right=True),
+        Column("HELD", lambda row: _usd(row, "held"), right=True),
+        Column("LEFT", lambda row: _usd(row, "left"), right=True),
+        Column("LEVEL", lambda row: f"{row['level']} % {row['action']}" if row["level"] else "-"),
+        Column("$/H", lambda row: write_usd(row["micro_usd_per_hour"]), right=True),
+        Column("USED UP", lambda row: _moment(row["exhausted_ms"], "not in this period")),
+        Column("ENDS", lambda row: _moment(row["period_end_ms"], "-")),
+    ),
+    keys=(
+        *("tenant", "enforcement", "period", "period_start_ms", "period_end_ms"),
+        *("amount_micro_usd", "spent_micro_usd", "held_micro_usd", "left_micro_usd", "percent"),
+        *("level", "action", "micro_usd_per_hour", "exhausted_ms"),
+    ),
+    nothing="no tenant has a budget; they stand in the fleet file.",
+)
+FAIR: Final = TableSpec(
+    columns=(
+        Column("TENANT", lambda row: row["tenant"], whole=True),
+        Column("PARENT", lambda row: row["parent"], only_wide=True),
+        Column("WEIGHT", lambda row: f"{row['weight']:g}", right=True),
+        Column("USAGE", lambda row: f"{row['usage']:,.1f}", right=True, only_wide=True),
+        Column("SHARE", lambda row: _percent(row["share_permille"]), right=True),
+        Column("ENTITLEMENT", lambda row: _percent(row["entitlement_permille"]), right=True),
+        Column("NEXT", lambda row: f"{row['rank']} of {row['siblings']}", right=True),
+    ),
+    keys=(
+        *("tenant", "parent", "weight", "usage", "share_permille", "entitlement_permille"),
+        *("rank", "siblings"),
+    ),
+    nothing="there are no tenants that share anything.",
+)

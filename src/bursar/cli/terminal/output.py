@@ -1,0 +1,32 @@
+"""How results leave the program: JSON on standard output, pages in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from bursar.wiring.simulation import cannot_write
+
+
+def print_json(plain: Mapping[str, object]) -> None:
+    """One object, indented so that people can look at it too."""
+    print(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def expect_writable(path: str | None) -> None:
+    """Find out before a long run, not after it, whether its page can be kept."""
+    if path is None:
+        return
+    try:
+        Path(path).open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def write_page(path: str, html: str) -> None:
+    """A page that opens without a network."""
+    try:
+        Path(path).write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(path, error) from error

@@ -1,0 +1,188 @@
+"""Lists on standard output: a table for people, JSON, YAML or CSV for programs.
+
+Programs get the keys of the wire format, with their units in their names, whatever the table shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from bursar.cli.arguments import CSV, JSON, WIDE, YAML
+from bursar.cli.exit_codes import OK
+from bursar.cli.terminal.safe_text import csv_cell, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Row = Mapping[str, Any]
+UNBOUNDED: Final = 10_000
+CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table. A ``whole`` one is never cut: ids are copied from it."""
+
+    heading: str
+    cell: Callable[[Row], object]
+    whole: bool = False
+    right: bool = False
+    only_wide: bool = False
+    tone: Callable[[Row], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """How rows of one kind are shown. ``keys`` are what programs get, in this order."""
+
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...]
+    nothing: str = "nothing to show"
+
+
+def show_list(
+    parsed: argparse.Namespace, listing: TableSpec, ask: Callable[[], Sequence[Row]]
+) -> int:
+    """Ask once and show, or again and again until Ctrl-C."""
+    every = getattr(parsed, "watch", None)
+    if every is None:
+        print_rows(parsed, listing, ask())
+        return OK
+    try:
+        while True:
+            rows = ask()
+            if sys.stdout.isatty():
+                sys.stdout.write(CLEAR)
+            print_rows(parsed, listing, rows)
+            sys.stdout.flush()
+            time.sleep(every)
+    except KeyboardInterrupt:
+        return OK
+
+
+def print_rows(parsed: argparse.Namespace, listing: TableSpec, rows: Sequence[Row]) -> None:
+    """Rows in the format that was asked for."""
+    match parsed.output:
+        case "json":
+            print_plain(JSON, [_chosen(row, listing.keys) for row in rows])
+        case "yaml":
+            print_plain(YAML, [_chosen(row, listing.keys) for row in rows])
+        case "csv":
+            _print_csv(listing.keys, rows)
+        case _:
+            _print_table(parsed, listing, rows)
+
+
+def print_plain(form: str, value: object) -> None:
+    """One value for a program."""
+    if form == YAML:
+        import yaml
+
+        sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    else:
+        print(json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
+
+
+def print_one(parsed: argparse.Namespace, value: Row, tell: Callable[[], None]) -> None:
+    """One thing: for programs all of it, for people what ``tell`` says."""
+    if parsed.output in (JSON, YAML):
+        print_plain(parsed.output, dict(value))
+    elif parsed.output == CSV:
+        _print_csv(tuple(value), [value])
+    else:
+        tell()
+
+
+def coloured(parsed: argparse.Namespace) -> bool:
+    """Whether colours are wanted and can be seen."""
+    return sys.stdout.isatty() and not parsed.no_color and not os.environ.get("NO_COLOR")
+
+
+def terminal(parsed: argparse.Namespace) -> Console:
+    """Where tables go. Lines are as long as they must be where nobody looks."""
+    from rich.console import Console
+
+    seen = sys.stdout.isatty()
+    return Console(
+        width=None if seen else UNBOUNDED,
+        no_color=not coloured(parsed),
+        color_system="auto" if coloured(parsed) else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+    )
+
+
+def _print_table(parsed: argparse.Namespace, listing: TableSpec, rows: Sequence[Row]) -> None:
+    if not rows:
+        print(listing.nothing, file=sys.stderr)
+        return
+    console = terminal(parsed)
+    with console.capture() as drawn:
+        console.print(table_of(listing, rows, wide=parsed.output == WIDE))
+    for line in drawn.get().splitlines():
+        print(line.rstrip())
+
+
+def table_of(listing: TableSpec, rows: Sequence[Row], *, wide: bool) -> Table:
+    """Rows as a table of rich. Text is text: nothing in it is taken for markup."""
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = [column for column in listing.columns if wide or not column.only_wide]
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    cells = [[one_line(_shown(column.cell(row))) for column in columns] for row in rows]
+    for number, column in enumerate(columns):
+        longest = max(len(line[number]) for line in cells)
+        heading = column.heading
+        if column.whole and column.right:
+            longest = max(longest, len(heading))
+            heading = heading.rjust(longest)
+            for line in cells:
+                line[number] = line[number].rjust(longest)
+        table.add_column(
+            heading,
+            no_wrap=True,
+            justify="right" if column.right else "left",
+            overflow="ignore" if column.whole else "ellipsis",
+            min_width=longest if column.whole else None,
+        )
+    for row, line in zip(rows, cells, strict=True):
+        tones = [column.tone(row) if column.tone else "" for column in columns]
+        table.add_row(*(Text(text, style=tone) for text, tone in zip(line, tones, strict=True)))
+    return table
+
+
+def _shown(value: object) -> object:
+    return "-" if value is None or value == "" else value
+
+
+def _chosen(row: Row, keys: Sequence[str]) -> dict[str, Any]:
+    return {key: row.get(key) for key in keys}
+
+
+def _print_csv(keys: Sequence[str], rows: Sequence[Row]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(keys)
+    for row in rows:
+        writer.writerow([_csv_value(row.get(key)) for key in keys])
+
+
+def _csv_value(value: object) -> object:
+    if isinstance(value, str):
+        return csv_cell(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=True)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else value

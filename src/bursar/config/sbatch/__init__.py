@@ -1,0 +1,1 @@
+"""Importing sbatch scripts: options and prologue become a job file."""

@@ -1,0 +1,1 @@
+"""Authentication and authorisation: tokens and what each may do."""

@@ -1,0 +1,1 @@
+"""Threads that talk to engines: they carry out committed orders and receive reports."""

@@ -1,0 +1,79 @@
+"""The figures that monitoring reads, taken together at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bursar.accounting.budgets.budget import BudgetStatus, standings
+from bursar.accounting.ledger.entry import AccountKind
+from bursar.control.live.live_state import LiveState
+from bursar.model.calendar import period_around
+from bursar.model.tenants.tenant import BudgetPeriod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricValues:
+    """``month`` figures are of this calendar month (UTC) so far; the others are of now."""
+
+    queue_month_micro_usd: Mapping[tuple[str, str], int]
+    """By queue and kind: usage, waste."""
+    pool_month_micro_usd: Mapping[tuple[str, str], int]
+    """By pool and kind: what the fleet cost, and where it went."""
+    idle_micro_usd_per_hour: Mapping[str, int]
+    """By pool: what nobody uses costs now."""
+    budgets: tuple[BudgetStatus, ...]
+    parents: Mapping[str, str | None]
+    waiting: Mapping[str, int]
+    running: Mapping[str, int]
+    gpus: Mapping[str, tuple[int, int]]
+    """By pool: there, and of these held."""
+
+
+def read_now(live: LiveState, now_ms: int) -> MetricValues:
+    """Everything at once, on the thread that owns the state."""
+    state, ledger, keeper = live.state, live.books.ledger, live.books.budgets
+    month = ledger.at(now_ms).between(*period_around(BudgetPeriod.MONTH, now_ms))
+    queues: dict[tuple[str, str], int] = {}
+    pools: dict[tuple[str, str], int] = {}
+    for row in month.hour_rows():
+        sign = -1 if row.kind is AccountKind.CAPACITY else 1
+        place = row.pool, row.kind.value
+        pools[place] = pools.get(place, 0) + sign * row.micro_usd
+        if row.kind in (AccountKind.USAGE, AccountKind.WASTE):
+            account = row.account.partition(":")[2], row.kind.value
+            queues[account] = queues.get(account, 0) + row.micro_usd
+    return MetricValues(
+        queue_month_micro_usd=queues,
+        pool_month_micro_usd=pools,
+        idle_micro_usd_per_hour=_idle(live),
+        budgets=tuple(standings(keeper.tree, keeper.spending, keeper.meter, now_ms)),
+        parents=dict(state.parents),
+        waiting=_waiting(live),
+        running={queue: len(jobs) for queue, jobs in state.running_in.items()},
+        gpus=_gpus(live),
+    )
+
+
+def _idle(live: LiveState) -> dict[str, int]:
+    found = dict.fromkeys(live.state.pools, 0)
+    for meter in live.books.ledger.meter.nodes.values():
+        found[meter.shape.name] = found.get(meter.shape.name, 0) + meter.idle_micro_usd_per_hour
+    return found
+
+
+def _waiting(live: LiveState) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for backlog in live.state.active.values():
+        found[backlog.kind.queue] = found.get(backlog.kind.queue, 0) + backlog.count
+    return found
+
+
+def _gpus(live: LiveState) -> dict[str, tuple[int, int]]:
+    return {
+        name: (
+            len(pool.nodes) * pool.spec.gpus_per_node,
+            sum(len(node.devices) - node.free_gpus for node in pool.nodes if node.up),
+        )
+        for name, pool in live.state.pools.items()
+    }

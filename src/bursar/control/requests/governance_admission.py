@@ -1,0 +1,58 @@
+"""The house rules on live state: at the door, and for whoever asks what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bursar.accounting.ledger.ledger import Ledger
+from bursar.core.state.fleet_state import FleetState
+from bursar.governance.admission import Applicant, admit, rulings_on
+from bursar.governance.eligible_pools import options_of
+from bursar.governance.finding import Finding
+from bursar.governance.fleet_findings import EmptyNode
+from bursar.model.event import JobSubmitted
+from bursar.model.jobs.job import JobSpec
+
+Members = tuple[JobSubmitted, ...]
+
+
+def apply_governance(
+    members: Members, labels: Mapping[str, str], state: FleetState
+) -> tuple[Members, tuple[Finding, ...]]:
+    """A job, or the members of an array, as the rules let it run, and what they had to say; or a refusal."""
+    rules = state.policies.governance
+    if rules.is_silent_at_the_door:
+        return members, ()
+    spec = members[0].spec
+    applicant = Applicant(spec=spec, labels=labels, options=options_of(spec, state))
+    constraints, findings = admit(rules, applicant)
+    if constraints == spec.constraints:
+        return members, findings
+    return tuple(
+        replace(one, spec=replace(one.spec, constraints=constraints)) for one in members
+    ), findings
+
+
+def findings_on(spec: JobSpec, labels: Mapping[str, str], state: FleetState) -> tuple[Finding, ...]:
+    """What the rules of now say to a job that is already here."""
+    rules = state.policies.governance
+    if rules.is_silent_at_the_door:
+        return ()
+    applicant = Applicant(spec=spec, labels=labels, options=options_of(spec, state))
+    return tuple(finding for finding, _ in rulings_on(rules, applicant))
+
+
+def empty_nodes(ledger: Ledger, state: FleetState) -> list[EmptyNode]:
+    """Nodes that nobody holds and for nobody they are kept, with the time since when."""
+    return [
+        EmptyNode(
+            node=meter.id,
+            pool=meter.shape.name,
+            market=meter.shape.market,
+            since_ms=meter.empty_since_ms,
+            micro_usd_per_hour=meter.price,
+        )
+        for name, meter in sorted(ledger.meter.nodes.items())
+        if not meter.held and not meter.kept and name in state.pool_of_node
+    ]

@@ -1,0 +1,247 @@
+"""Could the job ever run here: on a pool's shape, on a whole empty pool, within the queue's quota?
+
+"Not now" is a hold and none of our business. "Never, on this fleet as it stands" is told at the
+door, with the numbers, because a job that can never start would otherwise wait without end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from bursar.core.admission.admission_request import AdmissionRequest
+from bursar.core.admission.placement_rules import levels_named
+from bursar.core.admission.problem import Problem
+from bursar.core.nodes.node import NodeState
+from bursar.core.nodes.pool import NODE_LEVEL, PoolState
+from bursar.core.placement.pool_fit import Counts, PoolFit, ShapePlan, mismatch, shape_of
+from bursar.model.fleet.fleet import Market, Pool
+from bursar.model.jobs.job import Constraints, GpuRequest, MigSlice, MpsShare, TaskGroup, WholeGpus
+from bursar.model.reason import write_amount
+
+POOLS_SHOWN = 6
+ANY_NUMBER = 2**53
+
+
+def room_problems(arrival: AdmissionRequest) -> Iterator[Problem]:
+    """The first of three walls that the job runs into, if any."""
+    plan = _plan_of(arrival)
+    if not plan.fits:
+        yield _no_pool(arrival, plan)
+        return
+    too_small = {fit.name: _too_small(fit) for fit in plan.fits}
+    roomy = [fit for fit in plan.fits if not too_small[fit.name]]
+    if not roomy:
+        yield _gang_too_large(plan, too_small)
+        return
+    yield from _over_quota(arrival, roomy)
+
+
+def _plan_of(arrival: AdmissionRequest) -> ShapePlan:
+    """A plan of our own: admission must leave no trace in the state."""
+    state = arrival.state
+    plan = ShapePlan(-1, shape_of(arrival.spec), state.policies.backfill.unknown_run_time_ms)
+    plan.match(tuple(state.pools.values()), state.limited)
+    return plan
+
+
+# -- the shape of one task -------------------------------------------------------------------------
+
+
+def _no_pool(arrival: AdmissionRequest, plan: ShapePlan) -> Problem:
+    pools = arrival.state.pools
+    reasons = [f"{name} {_why_not(plan, pools[name])}" for name in sorted(pools)]
+    return Problem(
+        code="no-pool-fits",
+        field="groups",
+        text=f"cannot run on any pool: {_first_of(reasons) or 'the fleet has no pools'}",
+        fix="Ask for what one of these pools has.",
+    )
+
+
+def _why_not(plan: ShapePlan, pool: PoolState) -> str:
+    return mismatch(plan.shape, pool) or (
+        "is spot, and beside it there is no pool that stays, of the same cluster and GPU model and, on "
+        "Slurm, with a partition (label slurm.partition) in common, for the anchors "
+        f"(anchors_percent: {plan.shape.constraints.anchors_percent})"
+    )
+
+
+def _first_of(reasons: list[str]) -> str:
+    rest = len(reasons) - POOLS_SHOWN
+    return "; ".join(reasons[:POOLS_SHOWN]) + (f"; and {rest} more pools" if rest > 0 else "")
+
+
+# -- a whole gang on an empty pool -----------------------------------------------------------------
+
+
+def _gang_too_large(plan: ShapePlan, too_small: dict[str, str]) -> Problem:
+    reasons = [f"{name} {too_small[name]}" for name in sorted(too_small)]
+    elastic = any(group.min_count is not None for group in plan.groups)
+    return Problem(
+        code="gang-too-large",
+        field="groups",
+        text=f"cannot run at once on any pool, even when empty: {_first_of(reasons)}",
+        fix=f"Ask for fewer or smaller tasks, or {'lower' if elastic else 'set'} min_count.",
+    )
+
+
+def _too_small(fit: PoolFit) -> str:
+    """Why an empty pool, or that of the anchors beside it, could not hold the gang; empty when it might."""
+    for part, counts in fit.parts(fit.min_counts):
+        problem = _part_too_small(part, counts)
+        if problem:
+            return problem
+    return ""
+
+
+def _part_too_small(fit: PoolFit, counts: Counts) -> str:
+    """Why an empty pool could not hold so many tasks; empty when it might.
+
+    A bound, not a packing: what passes may still prove impossible, what fails certainly is. Of a spot pool
+    whose nodes were all taken away nothing is certain: they may be back at any time.
+    """
+    pool, plan = fit.pool, fit.plan
+    constraints = plan.shape.constraints
+    for _, level in levels_named(constraints):
+        if level not in pool.levels:
+            return f"has no topology level {level!r}"
+    nodes = pool.nodes
+    if not nodes and pool.spec.market is Market.SPOT:
+        return ""
+    if constraints.node_labels:
+        nodes = [node for node in nodes if _has_labels(node, constraints)]
+    if not nodes:
+        return "has no nodes"
+    devices = 0
+    for group, count in zip(plan.groups, counts, strict=True):
+        if not count:
+            continue
+        problem = _group_too_large(group, count, pool, nodes, constraints)
+        if problem:
+            return problem
+        devices += _devices_for(group, count, pool.spec)
+    there = len(nodes) * pool.spec.gpus_per_node
+    if devices > there:
+        return f"has {there:,} GPUs, the groups want {devices:,} together"
+    return _totals_too_large(list(zip(plan.groups, counts, strict=True)), pool.spec, len(nodes))
+
+
+def _has_labels(node: NodeState, constraints: Constraints) -> bool:
+    return all(node.labels.get(key) == value for key, value in constraints.node_labels)
+
+
+def _group_too_large(
+    group: TaskGroup, count: int, pool: PoolState, nodes: list[NodeState], where: Constraints
+) -> str:
+    each = tasks_on_empty_node(group, pool.spec)
+    most = len(nodes) * each
+    text = f"has {len(nodes):,} nodes with room for {each:,} tasks of {group.name!r} each"
+    if where.spread is not None:
+        domains = _nodes_by_domain(pool, nodes, where.spread.level)
+        most = sum(min(where.spread.max_tasks, size * each) for size in domains.values())
+        text = (
+            f"has {len(domains):,} domains of {where.spread.level} for at most "
+            f"{where.spread.max_tasks:,} tasks each"
+        )
+    elif where.topology is not None and isinstance(group.gpu, WholeGpus):
+        required, layers = where.topology.required, where.topology.layers
+        bounds = [(required, count)] if required else []
+        bounds += [(layer.level, layer.size) for layer in layers]
+        for level, together in bounds:
+            largest = max(_nodes_by_domain(pool, nodes, level).values()) * each
+            if largest < together:
+                return (
+                    f"holds {largest:,} tasks of {group.name!r} in its largest {level}, "
+                    f"{together:,} must be together"
+                )
+    return "" if count <= most else f"{text}, {most:,} in all; {count:,} are wanted"
+
+
+def _nodes_by_domain(pool: PoolState, nodes: list[NodeState], level: str) -> Counter[object]:
+    if level == NODE_LEVEL:
+        return Counter(node.id for node in nodes)
+    above = pool.levels[: pool.levels.index(level) + 1]
+    return Counter(tuple(node.labels.get(one, "") for one in above) for node in nodes)
+
+
+def tasks_on_empty_node(group: TaskGroup, spec: Pool) -> int:
+    """How many tasks of one group a node could hold if nothing else ran there."""
+    parts = [
+        have // want
+        for have, want in (
+            (spec.cpu_milli, group.cpu_milli),
+            (spec.memory_mib, group.memory_mib),
+            (spec.disk_mib, group.disk_mib),
+        )
+        if want
+    ]
+    if group.gpu is not None:
+        if isinstance(group.gpu, WholeGpus):
+            parts.append(spec.gpus_per_node // group.gpu.count)
+        else:
+            parts.append(spec.gpus_per_node * _tasks_on_device(group.gpu, spec))
+    return min(parts, default=ANY_NUMBER)
+
+
+def _tasks_on_device(request: GpuRequest, spec: Pool) -> int:
+    model = spec.gpu_model
+    if model is None:
+        return 0
+    if isinstance(request, MigSlice):
+        profile = model.mig.find(request.profile) if model.mig else None
+        return profile.max_instances if profile else 0
+    assert isinstance(request, MpsShare)
+    most = min(100 // request.percent, spec.mps_client_limit)
+    return min(most, model.memory_mib // request.memory_mib) if request.memory_mib else most
+
+
+def _devices_for(group: TaskGroup, count: int, spec: Pool) -> int:
+    """The fewest GPUs that so many tasks can make do with."""
+    if group.gpu is None:
+        return 0
+    if isinstance(group.gpu, WholeGpus):
+        return count * group.gpu.count
+    return -(-count // max(1, _tasks_on_device(group.gpu, spec)))
+
+
+def _totals_too_large(sized: list[tuple[TaskGroup, int]], spec: Pool, nodes: int) -> str:
+    """Groups that fit one by one may not fit together."""
+    for resource, each, wanted in (
+        ("cpu", spec.cpu_milli, sum(group.cpu_milli * count for group, count in sized)),
+        ("memory", spec.memory_mib, sum(group.memory_mib * count for group, count in sized)),
+        ("disk", spec.disk_mib, sum(group.disk_mib * count for group, count in sized)),
+    ):
+        if wanted > nodes * each:
+            have, want = write_amount(resource, nodes * each), write_amount(resource, wanted)
+            return f"has {have} of {resource} in all, the groups want {want}"
+    return ""
+
+
+# -- quota -----------------------------------------------------------------------------------------
+
+
+def _over_quota(arrival: AdmissionRequest, fits: list[PoolFit]) -> Iterator[Problem]:
+    """More than the queue could ever hold, with everything idle and all that may be borrowed."""
+    queue, quota = arrival.spec.queue, arrival.state.quota
+    reasons: dict[str, str] = {}
+    for fit in fits:
+        request = fit.request(fit.min_counts)
+        over = [(fr, n) for fr, n in sorted(request.items()) if n > quota.potential(queue, fr)]
+        if not over:
+            return
+        (flavor, resource), wanted = over[0]
+        most = quota.potential(queue, (flavor, resource))
+        reasons[flavor] = (
+            f"{flavor}: wants {write_amount(resource, wanted)}, "
+            f"never gets more than {write_amount(resource, most)}"
+        )
+    yield Problem(
+        code="over-potential-quota",
+        field="groups",
+        text=(
+            f"ask for more than queue {queue!r} can ever hold, with all it may borrow: "
+            f"{_first_of([reasons[flavor] for flavor in sorted(reasons)])}"
+        ),
+        fix="Ask for less, use a queue with more quota, or have the quota or its limits raised.",
+    )

@@ -1,0 +1,220 @@
+"""Every value of a spec is of the type its field declares, and within the field's limits.
+
+One check per declared type, built once, instead of one per field: a field added to the model is checked from
+that day on. A check returns what is wrong with the path from where it stands, so that a value with nothing
+wrong pays for no path. Whole numbers are strict. ``True`` is not 1, 2.0 is not 2: what is accepted here is
+hashed, compared and summed for years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from enum import Enum
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from bursar.core.admission.problem import Problem, listed
+from bursar.core.admission.value_limits import (
+    LIMITS,
+    MAY_BE_EMPTY,
+    MOST_CHARACTERS,
+    PLAIN,
+    UNITS,
+)
+
+
+class _Wrong(NamedTuple):
+    """A problem, and the path to it from the value that was checked."""
+
+    path: str
+    code: str
+    text: str
+    fix: str
+
+    def inside(self, step: str) -> _Wrong:
+        return self._replace(path=f"{step}{self.path}")
+
+
+Check = Callable[[Any], Sequence[_Wrong]]
+Owner = tuple[type, str]
+"""The field that sets the limits of a value."""
+
+
+def value_problems(value: object, path: str = "") -> Iterator[Problem]:
+    """Everything wrong with the types and sizes of a dataclass and all that is in it."""
+    kind: Any = type(value)
+    for one in _dataclass_check(kind)(value):
+        field = f"{path}{one.path}" if path else one.path.removeprefix(".")
+        yield Problem(code=one.code, field=field, text=one.text, fix=one.fix)
+
+
+def are_valid_names(texts: Iterable[object]) -> bool:
+    """Whether each could stand in a field that holds a name."""
+    check = _text_check((object, ""))
+    return not any(check(text) for text in texts)
+
+
+@cache
+def _dataclass_check(kind: Any) -> Check:
+    hints = get_type_hints(kind)
+    checks = [
+        (one.name, _check_of(hints[one.name], (kind, one.name))) for one in fields(kind) if one.init
+    ]
+
+    def check(value: Any) -> Sequence[_Wrong]:
+        found: list[_Wrong] = []
+        for name, of_field in checks:
+            if wrong := of_field(getattr(value, name)):
+                found += [one.inside(f".{name}") for one in wrong]
+        return found
+
+    return check
+
+
+@cache
+def _check_of(declared: Any, owner: Owner) -> Check:
+    origin = get_origin(declared)
+    if origin in (Union, UnionType):
+        return _union_check(get_args(declared), owner)
+    if origin is tuple:
+        return _tuple_check(get_args(declared), owner)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping_check(get_args(declared), owner)
+    if declared is int or declared is float:
+        return _number_check(declared, owner)
+    if declared is str:
+        return _text_check(owner)
+    if issubclass(declared, Enum):
+        return _enum_check(declared)
+    return _class_check(declared)
+
+
+def _class_check(declared: Any) -> Check:
+    def check(value: Any) -> Sequence[_Wrong]:
+        if not isinstance(value, declared):
+            members = dict.fromkeys(one.__name__ for one in declared.__subclasses__())
+            return _wrong_type(value, " or ".join(members) or declared.__name__)
+        kind: Any = type(value)
+        return _dataclass_check(kind)(value) if hasattr(kind, "__dataclass_fields__") else ()
+
+    return check
+
+
+def _enum_check(declared: type[Enum]) -> Check:
+    members = tuple(declared)
+
+    def check(value: Any) -> Sequence[_Wrong]:
+        if value in members:
+            return ()
+        names = listed(str(one.value) for one in members)
+        return (_Wrong("", "unknown-choice", f"is {value!r}", f"Write one of {names}."),)
+
+    return check
+
+
+def _union_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
+    others = [kind for kind in kinds if kind is not NoneType]
+    checks = [(kind, _check_of(kind, owner)) for kind in others]
+    may_be_none = NoneType in kinds
+
+    def check(value: Any) -> Sequence[_Wrong]:
+        if value is None and may_be_none:
+            return ()
+        if len(checks) == 1:
+            return checks[0][1](value)
+        for kind, of_kind in checks:
+            if isinstance(value, kind):
+                return of_kind(value)
+        return _wrong_type(value, " or ".join(str(kind.__name__) for kind in others))
+
+    return check
+
+
+def _tuple_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
+    endless = len(kinds) == 2 and kinds[1] is Ellipsis
+    checks = [_check_of(kind, owner) for kind in (kinds[:1] if endless else kinds)]
+
+    def check(value: Any) -> Sequence[_Wrong]:
+        if not isinstance(value, tuple):
+            return _wrong_type(value, "tuple")
+        if not endless and len(value) != len(checks):
+            fix = f"Write exactly {len(checks)} values."
+            return (_Wrong("", "wrong-type", f"has {len(value)} values", fix),)
+        found: list[_Wrong] = []
+        for index, one in enumerate(value):
+            if wrong := checks[0 if endless else index](one):
+                found += [each.inside(f"[{index}]") for each in wrong]
+        return found
+
+    return check
+
+
+def _mapping_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
+    of_key, of_value = _check_of(kinds[0], owner), _check_of(kinds[1], owner)
+
+    def check(value: Any) -> Sequence[_Wrong]:
+        if not isinstance(value, Mapping):
+            return _wrong_type(value, "mapping")
+        found: list[_Wrong] = []
+        for key, one in value.items():
+            found += [wrong.inside(f" key {key!r}") for wrong in of_key(key)]
+            found += [wrong.inside(f"[{_shown(key)}]") for wrong in of_value(one)]
+        return found
+
+    return check
+
+
+def _number_check(declared: type, owner: Owner) -> Check:
+    limits = LIMITS.get(owner, PLAIN)
+    least, most = limits.least, limits.most
+
+    def check(value: Any) -> Sequence[_Wrong]:
+        if declared is float and type(value) is float:
+            if not isfinite(value):
+                return (_Wrong("", "out-of-range", f"is {value}", "Write a finite number."),)
+        elif type(value) is not int:
+            return _wrong_type(value, "whole number" if declared is int else "number")
+        if least <= value <= most:
+            return ()
+        amount = f"{value:,}" if abs(value) < 10**30 else "longer than 30 digits"
+        fix = f"Write {UNITS.get(owner) or limits}."
+        return (_Wrong("", limits.code, f"is {amount}", fix),)
+
+    return check
+
+
+@cache
+def _text_check(owner: Owner) -> Check:
+    may_be_empty = owner in MAY_BE_EMPTY
+
+    def check(value: Any) -> Sequence[_Wrong]:
+        if not isinstance(value, str):
+            return _wrong_type(value, "text")
+        if not value.strip() and not may_be_empty:
+            fix = "Write a name there, or leave the field out."
+            return (_Wrong("", "empty-text", "is empty", fix),)
+        if len(value) > MOST_CHARACTERS:
+            fix = f"Shorten it to {MOST_CHARACTERS} characters."
+            return (_Wrong("", "text-too-long", f"has {len(value):,} characters", fix),)
+        if not value.isprintable():
+            fix = "Leave out line breaks and control characters."
+            return (_Wrong("", "unprintable-text", f"is {value!r}", fix),)
+        return ()
+
+    return check
+
+
+def _wrong_type(value: object, wanted: str) -> Sequence[_Wrong]:
+    shown = repr(value) if isinstance(value, bool | int | float | str | NoneType) else "there"
+    if len(shown) > 60:
+        shown = f"{shown[:60]}..."
+    kind = type(value).__name__
+    return (_Wrong("", "wrong-type", f"is {shown}, of type {kind}", f"Write a {wanted}."),)
+
+
+def _shown(key: object) -> str:
+    """A key of a mapping in a path: a flavor and resource as people write them."""
+    return " ".join(str(part) for part in key) if isinstance(key, tuple) else str(key)

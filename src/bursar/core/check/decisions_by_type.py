@@ -1,0 +1,70 @@
+"""The decisions of one cycle, sorted by what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from bursar.model.decision import (
+    ClaimPlacement,
+    Decision,
+    EvacuateJob,
+    Hold,
+    PartitionGpu,
+    PreemptJob,
+    ReleaseClaim,
+    StartJob,
+    StopJob,
+)
+from bursar.model.jobs.attempt import Placement
+
+
+class DecisionsByType:
+    """Who is started, told to leave, given or refused a kept place, held; each in list order."""
+
+    __slots__ = ("claims", "evacuations", "holds", "preemptions", "released", "starts", "stops")
+
+    def __init__(self, decisions: Sequence[Decision]) -> None:
+        self.starts: list[StartJob] = []
+        self.claims: list[ClaimPlacement] = []
+        self.preemptions: list[PreemptJob] = []
+        self.stops: list[StopJob] = []
+        self.evacuations: list[EvacuateJob] = []
+        self.released: list[str] = []
+        self.holds: list[Hold] = []
+        for decision in decisions:
+            self._sort_in(decision)
+
+    @property
+    def told(self) -> set[str]:
+        """Everyone who is told to stop, for whatever reason."""
+        preempted = {order.job_id for order in self.preemptions}
+        evacuated = {order.job_id for order in self.evacuations}
+        return preempted | evacuated | {order.job_id for order in self.stops}
+
+    @property
+    def promised(self) -> list[tuple[str, Placement]]:
+        """Every new promise of a place: to start in it now, or to keep it."""
+        starts = [(order.job_id, order.placement) for order in self.starts]
+        return starts + [(order.job_id, order.placement) for order in self.claims]
+
+    def _sort_in(self, decision: Decision) -> None:
+        match decision:
+            case StartJob():
+                self.starts.append(decision)
+            case Hold():
+                self.holds.append(decision)
+            case ClaimPlacement():
+                self.claims.append(decision)
+            case PreemptJob():
+                self.preemptions.append(decision)
+            case StopJob():
+                self.stops.append(decision)
+            case EvacuateJob():
+                self.evacuations.append(decision)
+            case ReleaseClaim():
+                self.released.append(decision.job_id)
+            case PartitionGpu():
+                pass
+            case _:
+                assert_never(decision)

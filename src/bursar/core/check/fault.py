@@ -1,0 +1,17 @@
+"""One thing that a check found wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A broken rule, the job, node or tenant it was broken for, and a sentence with the numbers."""
+
+    rule: str
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,131 @@
+"""What to do at each point of work and time left, when spells come and go as learned.
+
+A dynamic programme from the deadline backwards. A point is: steps left, work left, where the job runs
+(nowhere, on spot, on demand), and the age of the pool's spell. From each it takes the action with the
+least expected cost; a point from which the deadline cannot be met costs more than anything else.
+
+numpy carries it: 360 steps of 40 rows of 583 points take 0.08 s with it and 2.5 s in plain Python.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bursar.core.deadline.availability import (
+    AGE_EDGES_MS,
+    AGES,
+    DOWN_ENDS_PER_HOUR,
+    UP_ENDS_PER_HOUR,
+    times_usual,
+)
+from bursar.core.deadline.policy_table import (
+    ACT_ON_DEMAND,
+    ACT_SPOT,
+    ACT_WAIT,
+    ON_DEMAND_ROWS,
+    PRICE_GRID,
+    ROWS,
+    SPELLS,
+    SPOT_ROWS,
+    UNITS_PER_STEP,
+    TableKey,
+    ValueTable,
+)
+from bursar.model.units import HOUR_MS
+
+Values = NDArray[np.float64]
+
+IMPOSSIBLE: Final = 1e6
+
+
+@lru_cache(maxsize=32)
+def value_table(key: TableKey) -> ValueTable:
+    """Solve it. The same key always gives the same table, so it is kept."""
+    moves = spell_moves(key)
+    waiting = np.full((SPELLS, key.units + 1), IMPOSSIBLE)
+    waiting[:, 0] = 0.0
+    values = (waiting, waiting[:AGES].copy(), waiting.copy())
+    actions = np.full((key.steps + 1, ROWS, key.units + 1), ACT_ON_DEMAND, np.uint8)
+    for step in range(1, key.steps + 1):
+        values = _one_step_back(key, moves, values, actions[step])
+    return ValueTable(key, actions.tobytes())
+
+
+def spell_moves(key: TableKey) -> Values:
+    """The chance that one step leads from a spell's age to another; ages of room first."""
+    moves = np.zeros((SPELLS, SPELLS))
+    sides = ((UP_ENDS_PER_HOUR, key.up_step), (DOWN_ENDS_PER_HOUR, key.down_step))
+    for side, (rates, times) in enumerate(sides):
+        for age, rate in enumerate(rates):
+            row = side * AGES + age
+            ends = 1 - np.exp(-rate * times_usual(times) * key.step_ms / HOUR_MS)
+            ages = 0.0
+            if age + 1 < AGES:
+                ages = min(1.0, key.step_ms / (AGE_EDGES_MS[age + 1] - AGE_EDGES_MS[age]))
+                moves[row, row + 1] = (1 - ends) * ages
+            moves[row, (1 - side) * AGES] += ends
+            moves[row, row] += (1 - ends) * (1 - ages)
+    return moves
+
+
+def _one_step_back(
+    key: TableKey, moves: Values, values: tuple[Values, Values, Values], actions: NDArray[np.uint8]
+) -> tuple[Values, Values, Values]:
+    """The values with one step more to go, and in ``actions`` what gives them."""
+    waiting, on_spot, on_demand = values
+    lost_or_kept = waiting.copy()
+    lost_or_kept[:AGES] = on_spot
+    after_wait = moves @ waiting
+    after_spot = moves[:AGES] @ lost_or_kept
+    after_on_demand = moves @ on_demand
+
+    start_units = key.change_over_ms * UNITS_PER_STEP / key.step_ms
+    price = key.price / PRICE_GRID
+    start_spot = price + _further(after_spot, start_units - UNITS_PER_STEP)
+    stay_spot = price + _further(after_spot, -float(UNITS_PER_STEP))
+    start_on_demand = 1 + _further(after_on_demand, start_units - UNITS_PER_STEP)
+    stay_on_demand = 1 + _further(after_on_demand, -float(UNITS_PER_STEP))
+    return (
+        _best(after_wait, start_spot, start_on_demand, actions[:SPOT_ROWS]),
+        _best(
+            after_wait[:AGES], stay_spot, start_on_demand[:AGES], actions[SPOT_ROWS:ON_DEMAND_ROWS]
+        ),
+        _best(after_wait, start_spot, stay_on_demand, actions[ON_DEMAND_ROWS:]),
+    )
+
+
+def _best(wait: Values, spot: Values, on_demand: Values, actions: NDArray[np.uint8]) -> Values:
+    """The least of three, on demand when all is lost. Spot has rows only where there is room."""
+    least = np.minimum(on_demand, IMPOSSIBLE)
+    actions[:] = ACT_ON_DEMAND
+    for action, value in ((ACT_SPOT, spot), (ACT_WAIT, wait)):
+        part = least[: len(value)]
+        better = value < part
+        part[better] = value[better]
+        actions[: len(value)][better] = action
+    least[:, 0] = 0.0
+    return least
+
+
+def _further(values: Values, units: float) -> Values:
+    """Values at that much more work (less if negative), between points in proportion."""
+    whole = int(np.floor(units))
+    part = units - whole
+    near = _shifted(values, whole)
+    return near if part < 1e-9 else (1 - part) * near + part * _shifted(values, whole + 1)
+
+
+def _shifted(values: Values, units: int) -> Values:
+    """No more work is ever left than all of it and one change-over, which is the last point."""
+    if units <= 0:
+        shifted = np.zeros_like(values)
+        shifted[:, -units:] = values[:, : values.shape[1] + units]
+        return shifted
+    shifted = np.empty_like(values)
+    shifted[:, :-units] = values[:, units:]
+    shifted[:, -units:] = values[:, -1:]
+    return shifted

@@ -1,0 +1,71 @@
+"""Where a decision is looked up: what a solved table depends on, and how it is read.
+
+Apart from ``value_table.py``, which solves it: that one loads numpy, and most fleets never need a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from bursar.core.deadline.availability import AGES, AvailabilityEstimate
+from bursar.model.units import HOUR_MS, MINUTE_MS
+
+ACT_WAIT: Final = 0
+ACT_SPOT: Final = 1
+ACT_ON_DEMAND: Final = 2
+
+STEP_CHOICES_MS: Final = tuple(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 20, 30, 60, 120))
+MOST_STEPS: Final = 480
+STEPS_IN_A_BLOCK: Final = 120
+UNITS_PER_STEP: Final = 2
+PRICE_GRID: Final = 50
+
+SPELLS: Final = 2 * AGES
+SPOT_ROWS: Final = SPELLS
+ON_DEMAND_ROWS: Final = SPELLS + AGES
+ROWS: Final = ON_DEMAND_ROWS + SPELLS
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """What a table depends on. Prices are a spot hour in fiftieths of an on-demand hour."""
+
+    step_ms: int
+    steps: int
+    units: int
+    change_over_ms: int
+    price: int
+    up_step: int
+    down_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTable:
+    """The best action at each point, one byte each."""
+
+    key: TableKey
+    actions: bytes
+
+    def action(self, row: int, left_ms: int, work_ms: int) -> int:
+        """Time left is rounded down and work up, so that rounding never promises too much."""
+        key = self.key
+        steps = min(left_ms // key.step_ms, key.steps)
+        units = min(-(-work_ms * UNITS_PER_STEP // key.step_ms), key.units)
+        return self.actions[(steps * ROWS + row) * (key.units + 1) + units]
+
+
+def row_of(outlook: AvailabilityEstimate, *, on_spot: bool, on_demand: bool) -> int:
+    """The row for where the job runs and how old the spell is."""
+    if on_spot:
+        return SPOT_ROWS + outlook.age
+    spell = outlook.age if outlook.up else AGES + outlook.age
+    return ON_DEMAND_ROWS + spell if on_demand else spell
+
+
+def step_for(deadline_ms: int) -> int:
+    """The shortest step that keeps a table small."""
+    for step_ms in STEP_CHOICES_MS:
+        if deadline_ms <= MOST_STEPS * step_ms:
+            return step_ms
+    return -(-deadline_ms // (MOST_STEPS * HOUR_MS)) * HOUR_MS

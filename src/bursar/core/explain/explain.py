@@ -1,0 +1,140 @@
+"""Why does this job not run, when will it, and what would start it now? Asked on demand, for one job.
+
+The reasons are those of the cycle itself: ``decide`` is asked at this moment and its answer for the job
+is taken apart. Nothing here changes the state.
+"""
+
+from __future__ import annotations
+
+from bursar.core.admission.cheapest import cheapest_micro_usd_per_hour
+from bursar.core.cycle import decide
+from bursar.core.explain.alternatives import find_alternatives
+from bursar.core.explain.fair_share_view import fair_share_path
+from bursar.core.explain.forecast import forecast_record
+from bursar.core.explain.holders import find_holders
+from bursar.core.explain.hypothetical_job import can_be_swapped
+from bursar.core.explain.job_lookup import find_record
+from bursar.core.explain.queue_position import jobs_ahead, position_of
+from bursar.core.explain.spot_view import spot_view
+from bursar.core.reservation.expected_ends import EndOdds, expected_end_ms
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
+from bursar.core.state.notices import notice_on
+from bursar.model.decision import ClaimPlacement, Decision, Hold, StartJob
+from bursar.model.explain.explanation import Basis, Explanation, Forecast
+from bursar.model.jobs.job import GpuRequest, JobSpec, MigSlice, MpsShare, WholeGpus
+from bursar.model.lifecycle import LIVE
+from bursar.model.reason import Reason, WaitsForSpot
+from bursar.model.units import MILLI, write_gpus
+
+
+def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
+    """Everything there is to say about one job now; an unknown id is a ``UserError``."""
+    record = find_record(state, job_id)
+    if record is None:
+        return Explanation(job_id=job_id, state=state.finished[job_id], now_ms=now_ms)
+    if record.state in LIVE:
+        return Explanation(
+            job_id=job_id,
+            state=record.state,
+            now_ms=now_ms,
+            queue=record.spec.queue,
+            asks_for=asks_for(record.spec),
+            runs_on=record.placement,
+            expected_end_ms=expected_end_ms(record, EndOdds.EVEN, now_ms),
+            spot=spot_view(state, record, now_ms),
+            notice=notice_on(state, record),
+        )
+    return _explain_waiting(state, record, now_ms)
+
+
+def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Explanation:
+    decisions = decide(state, now_ms)
+    start, claim = _order_for(record, decisions)
+    reasons = reasons_for(record, decisions)
+    is_queued = can_be_swapped(record)
+    held = is_queued and start is None and claim is None
+    position = None
+    if is_queued:
+        position = position_of(state, record, jobs_ahead(state, record, now_ms), now_ms)
+    alternatives, considered = (
+        find_alternatives(state, record, reasons, now_ms) if held else ((), 0)
+    )
+    return Explanation(
+        job_id=record.id,
+        state=record.state,
+        now_ms=now_ms,
+        queue=record.spec.queue,
+        asks_for=asks_for(record.spec),
+        starts_on=start.placement if start is not None else None,
+        being_cleared=claim.victims if claim is not None else (),
+        reasons=reasons,
+        holdings=find_holders(state, reasons, now_ms),
+        position=position,
+        standings=fair_share_path(state, record.spec.queue, now_ms) if held else (),
+        forecast=_by_choice(reasons, now_ms) or forecast_record(state, record, now_ms, held=held),
+        alternatives=alternatives,
+        changes_considered=considered,
+        spot=spot_view(state, record, now_ms),
+        cheapest_micro_usd_per_hour=cheapest_micro_usd_per_hour(record.backlog.plan),
+    )
+
+
+def _by_choice(reasons: tuple[Reason, ...], now_ms: int) -> Forecast | None:
+    """A job that waits for spot of its own accord starts when its deadline says so, at the latest."""
+    for reason in reasons:
+        if isinstance(reason, WaitsForSpot):
+            latest_ms = now_ms + reason.wait_ms
+            return Forecast(
+                p50_start_ms=latest_ms, p90_start_ms=latest_ms, basis=Basis.WAITS_FOR_SPOT
+            )
+    return None
+
+
+def _order_for(
+    record: JobRecord, decisions: tuple[Decision, ...]
+) -> tuple[StartJob | None, ClaimPlacement | None]:
+    start = claim = None
+    for decision in decisions:
+        if isinstance(decision, StartJob) and decision.job_id == record.id:
+            start = decision
+        elif isinstance(decision, ClaimPlacement) and decision.job_id == record.id:
+            claim = decision
+    return start, claim
+
+
+def reasons_for(record: JobRecord, decisions: tuple[Decision, ...]) -> tuple[Reason, ...]:
+    """Why a cycle holds a job: its own hold, else its kind's; nothing when it has an order."""
+    if any(order is not None for order in _order_for(record, decisions)):
+        return ()
+    holds = [decision for decision in decisions if isinstance(decision, Hold)]
+    own = next((hold for hold in holds if record.id in hold.jobs), None)
+    if own is None:
+        kind = record.backlog.kind
+        own = next((hold for hold in holds if not hold.jobs and hold.kind == kind), None)
+    return own.reasons if own is not None else ()
+
+
+def asks_for(spec: JobSpec) -> str:
+    """What a job wants, in few words: ``4 tasks with 8 GPUs each``."""
+    told = []
+    for group in spec.groups:
+        each = _write_request(group.gpu)
+        if group.count == 1:
+            told.append(each or f"1 task of {group.name} without GPUs")
+        else:
+            told.append(f"{group.count:,} tasks with {each or 'no GPUs'} each")
+    return " and ".join(told)
+
+
+def _write_request(request: GpuRequest | None) -> str:
+    match request:
+        case None:
+            return ""
+        case WholeGpus(count=count):
+            each = write_gpus(count * MILLI)
+        case MigSlice(profile=profile):
+            each = f"a {profile} slice"
+        case MpsShare(percent=percent):
+            each = f"{percent} % of a GPU"
+    return f"{each} of {' or '.join(request.models)}" if request.models else each

@@ -1,0 +1,90 @@
+"""Who has what a held job is missing: the queues that hold a quota, the jobs that fill a pool."""
+
+from __future__ import annotations
+
+import heapq
+
+from bursar.core.quota.charge import gpu_milli_held
+from bursar.core.reservation.expected_ends import EndOdds, expected_end_ms
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
+from bursar.model.explain.explanation import (
+    CapacityHolder,
+    CapacityHolding,
+    QuotaHolder,
+    QuotaHolding,
+)
+from bursar.model.reason import NoCapacity, OverQuota, Reason
+
+NAMED = 3
+"""How many holders are named; the rest is counted."""
+
+
+def find_holders(
+    state: FleetState, reasons: tuple[Reason, ...], now_ms: int
+) -> tuple[QuotaHolding | CapacityHolding, ...]:
+    """The holders behind every reason that somebody holds something."""
+    found: list[QuotaHolding | CapacityHolding] = []
+    for reason in reasons:
+        if isinstance(reason, OverQuota):
+            found.append(quota_holding(state, reason))
+        elif isinstance(reason, NoCapacity):
+            found.append(room_holding(state, reason.pool, now_ms))
+    return tuple(dict.fromkeys(found))
+
+
+def quota_holding(state: FleetState, reason: OverQuota) -> QuotaHolding:
+    """The queues below the tenant that limits a job, by how much of the flavor they hold."""
+    fr = (reason.flavor, reason.resource)
+    quota = state.quota
+    holders = []
+    for queue in _queues_below(state, reason.limited_by):
+        amount = quota.usage(queue, fr)
+        if amount > 0:
+            borrowed = max(0, amount - quota.subtree_quota(queue, fr))
+            holders.append(QuotaHolder(queue=queue, amount=amount, borrowed=borrowed))
+    holders.sort(key=lambda one: (-one.amount, one.queue))
+    return QuotaHolding(
+        flavor=reason.flavor,
+        resource=reason.resource,
+        limited_by=reason.limited_by,
+        holders=tuple(holders[:NAMED]),
+        others=len(holders[NAMED:]),
+    )
+
+
+def _queues_below(state: FleetState, tenant: str) -> list[str]:
+    found, left = [], [tenant]
+    while left:
+        name = left.pop()
+        if state.quota.is_queue(name):
+            found.append(name)
+        left.extend(state.quota.children(name))
+    return sorted(found)
+
+
+def room_holding(state: FleetState, pool_name: str, now_ms: int) -> CapacityHolding:
+    """The running jobs with the most GPUs in a pool; of equals, the first to be done."""
+    pool = state.pools[pool_name]
+    model = pool.spec.gpu_model
+
+    def held(record: JobRecord) -> int:
+        part = None if record.placement is None else record.placement.part_in(pool_name)
+        assert part is not None
+        return sum(gpu_milli_held(task, model) for task in part.tasks)
+
+    sizes = [(-held(state.jobs[job_id]), end_ms, job_id) for end_ms, job_id in pool.ends]
+    named = []
+    for size, _, job_id in heapq.nsmallest(NAMED, sizes):
+        record = state.jobs[job_id]
+        named.append(
+            CapacityHolder(
+                job_id=job_id,
+                queue=record.spec.queue,
+                gpu_milli=-size,
+                expected_end_ms=expected_end_ms(record, EndOdds.EVEN, now_ms),
+            )
+        )
+    return CapacityHolding(
+        pool=pool_name, at_ms=now_ms, holders=tuple(named), others=len(sizes) - len(named)
+    )

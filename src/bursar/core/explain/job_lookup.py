@@ -1,0 +1,44 @@
+"""Find the job a person means, or say which one they may have meant."""
+
+from __future__ import annotations
+
+import heapq
+
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
+from bursar.model.errors import UserError
+from bursar.model.suggestion import did_you_mean
+
+COMPARED = 200
+"""Ids compared letter by letter; the rest differs too early to be meant."""
+
+
+def find_record(state: FleetState, job_id: str) -> JobRecord | None:
+    """The job of that id, None when it is over; an id nobody has is the user's to correct."""
+    record = state.jobs.get(job_id)
+    if record is None and job_id not in state.finished:
+        raise UserError(
+            f"there is no job {job_id!r}.", fix=_did_you_mean(state, job_id), code="unknown-job"
+        )
+    return record
+
+
+def _did_you_mean(state: FleetState, job_id: str) -> str:
+    known = [*state.jobs, *state.finished]
+    likely = heapq.nsmallest(
+        COMPARED,
+        known,
+        key=lambda other: (-_same_start(other, job_id), abs(len(other) - len(job_id)), other),
+    )
+    return did_you_mean(job_id, likely, 3) or "List the jobs of your queue to find its id."
+
+
+def _same_start(one: str, other: str) -> int:
+    return next(
+        (
+            place
+            for place, (left, right) in enumerate(zip(one, other, strict=False))
+            if left != right
+        ),
+        min(len(one), len(other)),
+    )

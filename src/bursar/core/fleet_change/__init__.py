@@ -1,0 +1,1 @@
+"""What a change of the fleet file means: the difference between two fleets and whom it affects."""

@@ -1,0 +1,188 @@
+"""Who is next: backlogs of one level of urgency, the most deserving first.
+
+Between tenants a tournament over the tree: every tenant keeps its children in a heap by how much of
+their share they have had, and the winner is found by following the tops. A start changes the standing
+of one path only, so the next winner costs O(depth), whatever the number of queues.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from bursar.core.state.backlog import Backlog
+from bursar.core.state.job_record import Rank
+
+Standing = tuple[float, ...]
+"""How much a tenant has had of its share; lower is more deserving."""
+
+TOP: Final = ""
+"""Stands above all roots of the tenant forest."""
+
+
+class KindOrder(Protocol):
+    """Backlogs in order, with the order changing as jobs start."""
+
+    def next(self) -> Backlog | None:
+        """The backlog whose head is most deserving now."""
+
+    def started(self) -> None:
+        """The head of the backlog last returned has been dealt with; its tenant has had more."""
+
+    def drop(self) -> None:
+        """Nothing more can start from the backlog last returned in this cycle."""
+
+
+class LoneOrder:
+    """One backlog alone has nobody to be compared with."""
+
+    __slots__ = ("_backlog",)
+
+    def __init__(self, backlog: Backlog) -> None:
+        self._backlog: Backlog | None = backlog
+
+    def next(self) -> Backlog | None:
+        return self._backlog
+
+    def started(self) -> None:
+        if self._backlog is not None and self._backlog.head() is None:
+            self._backlog = None
+
+    def drop(self) -> None:
+        self._backlog = None
+
+
+class BacklogHeap:
+    """Backlogs by the rank of their heads."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self, backlogs: Iterable[Backlog]) -> None:
+        self._heap: list[tuple[Rank, Backlog]] = []
+        for backlog in backlogs:
+            head = backlog.head()
+            if head is not None:
+                self._heap.append((head.rank, backlog))
+        heapq.heapify(self._heap)
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def first(self) -> Backlog:
+        return self._heap[0][1]
+
+    def advance(self) -> None:
+        """The first backlog has another head now, or none."""
+        backlog = self._heap[0][1]
+        head = backlog.head()
+        if head is None:
+            heapq.heappop(self._heap)
+        else:
+            heapq.heapreplace(self._heap, (head.rank, backlog))
+
+    def drop(self) -> None:
+        heapq.heappop(self._heap)
+
+
+class FlatOrder:
+    """All backlogs by the rank of their heads, whoever's they are.
+
+    Sorted once; a backlog whose head started joins again with its next head through a small heap, so that
+    a cycle in which little starts costs one sort.
+    """
+
+    def __init__(self, backlogs: Iterable[Backlog]) -> None:
+        ranked = [
+            (head.rank, backlog) for backlog in backlogs if (head := backlog.head()) is not None
+        ]
+        self._sorted = sorted(ranked, reverse=True)
+        self._again: list[tuple[Rank, Backlog]] = []
+        self._from_again = False
+
+    def next(self) -> Backlog | None:
+        if not self._again:
+            self._from_again = False
+            return self._sorted[-1][1] if self._sorted else None
+        self._from_again = not self._sorted or self._again[0] < self._sorted[-1]
+        return self._again[0][1] if self._from_again else self._sorted[-1][1]
+
+    def started(self) -> None:
+        backlog = self._pop()
+        head = backlog.head()
+        if head is not None:
+            heapq.heappush(self._again, (head.rank, backlog))
+
+    def drop(self) -> None:
+        self._pop()
+
+    def _pop(self) -> Backlog:
+        if self._from_again:
+            return heapq.heappop(self._again)[1]
+        return self._sorted.pop()[1]
+
+
+class ShareOrder:
+    """A tournament of tenants by standing; inside a queue by the rank of the heads."""
+
+    def __init__(
+        self,
+        backlogs: Iterable[Backlog],
+        parents: Mapping[str, str | None],
+        standing: Callable[[str], Standing],
+    ) -> None:
+        self._parents = parents
+        self._standing = standing
+        by_queue: dict[str, list[Backlog]] = {}
+        for backlog in backlogs:
+            by_queue.setdefault(backlog.kind.queue, []).append(backlog)
+        self._queues = {queue: BacklogHeap(found) for queue, found in by_queue.items()}
+        self._children: dict[str, list[tuple[Standing, str]]] = {}
+        self._enter_all(queue for queue, heap in self._queues.items() if heap)
+        self._path: list[str] = []
+
+    def _enter_all(self, queues: Iterable[str]) -> None:
+        entered: set[str] = {TOP}
+        for queue in queues:
+            tenant = queue
+            while tenant not in entered:
+                entered.add(tenant)
+                parent = self._parents.get(tenant) or TOP
+                entry = (self._standing(tenant), tenant)
+                self._children.setdefault(parent, []).append(entry)
+                tenant = parent
+        for heap in self._children.values():
+            heapq.heapify(heap)
+
+    def next(self) -> Backlog | None:
+        tenant = TOP
+        self._path = [TOP]
+        while (rivals := self._children.get(tenant)) is not None:
+            if not rivals:
+                return None
+            tenant = rivals[0][1]
+            self._path.append(tenant)
+        return self._queues[tenant].first() if tenant != TOP else None
+
+    def started(self) -> None:
+        queue = self._path[-1]
+        self._queues[queue].advance()
+        gone = not self._queues[queue]
+        for parent, tenant in zip(self._path[-2::-1], self._path[:0:-1], strict=True):
+            rivals = self._children[parent]
+            if gone:
+                heapq.heappop(rivals)
+                gone = not rivals
+            else:
+                heapq.heapreplace(rivals, (self._standing(tenant), tenant))
+
+    def drop(self) -> None:
+        queue = self._path[-1]
+        self._queues[queue].drop()
+        if self._queues[queue]:
+            return
+        for parent in self._path[-2::-1]:
+            rivals = self._children[parent]
+            heapq.heappop(rivals)
+            if rivals:
+                return

@@ -1,0 +1,4 @@
+"""Rules of Kueue and Slurm.
+
+Used to predict what those schedulers do, and to compare our order with theirs.
+"""

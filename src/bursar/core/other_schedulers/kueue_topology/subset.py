@@ -1,0 +1,71 @@
+"""Choose a given number of domains that hold a request with the least room to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bursar.core.other_schedulers.kueue_topology.domain_capacity import KueueDomainCapacity
+from bursar.core.other_schedulers.kueue_topology.request import KueueResolvedRequest
+
+Chain = tuple["Chain", int] | None
+"""Domains chosen so far, newest first; chains share their tails."""
+
+Chains = dict[int, Chain]
+"""By tasks still to place: the first chain that leaves so many."""
+
+
+def smallest_subset(
+    room: KueueDomainCapacity,
+    domains: Sequence[int],
+    shape: KueueResolvedRequest,
+    domain_count: int,
+) -> list[int] | None:
+    """Of all ways to hold the request in exactly ``domain_count`` domains, the tightest.
+
+    A table by domains used, leaders and tasks still to place keeps the first chain that reaches
+    each entry, so of equally tight ways the one earliest in ``domains`` wins. Entries that even the
+    roomiest domains could not complete are dropped, and the search ends with an exact fit; neither
+    can change the outcome.
+    """
+    most = max((max(room.tasks[domain], room.led_tasks[domain]) for domain in domains), default=0)
+    tables: list[list[Chains]] = [
+        [{} for _ in range(shape.leaders + 1)] for _ in range(domain_count + 1)
+    ]
+    tables[0][shape.leaders][shape.slices * shape.slice_size] = None
+    for domain in domains:
+        if room.slices[domain] <= 0 and room.leaders[domain] <= 0:
+            continue
+        for used in range(domain_count, 0, -1):
+            reach = (domain_count - used) * most
+            _extend(room, domain, tables[used - 1], tables[used], reach)
+        if 0 in tables[domain_count][0]:
+            break
+    left = max((tasks for tasks in tables[domain_count][0] if tasks <= 0), default=None)
+    return None if left is None else _unwind(tables[domain_count][0][left])
+
+
+def _extend(
+    room: KueueDomainCapacity, domain: int, before: list[Chains], after: list[Chains], reach: int
+) -> None:
+    """Add one domain to every chain, as host of the leader and without it."""
+    hosts = room.leaders[domain]
+    for leaders_left, chains in enumerate(before):
+        for tasks_left, chain in chains.items():
+            if leaders_left <= 0 and tasks_left <= 0:
+                continue
+            if leaders_left > 0 and hosts > 0:
+                remaining = tasks_left - room.led_tasks[domain]
+                if remaining <= reach:
+                    after[leaders_left - hosts].setdefault(remaining, (chain, domain))
+            if room.slices[domain] > 0:
+                remaining = tasks_left - room.tasks[domain]
+                if remaining <= reach:
+                    after[leaders_left].setdefault(remaining, (chain, domain))
+
+
+def _unwind(chain: Chain) -> list[int]:
+    domains: list[int] = []
+    while chain is not None:
+        chain, domain = chain
+        domains.append(domain)
+    return domains[::-1]

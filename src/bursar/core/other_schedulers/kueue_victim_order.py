@@ -1,0 +1,39 @@
+"""Kueue's preemption order under admission fair sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import merge
+
+from bursar.core.preemption.candidates import Candidate
+from bursar.core.preemption.victim_order import OrderKey, victim_key
+from bursar.model.tenants.policy import VictimOrder
+
+
+def heaviest_owner_first(
+    candidates: Iterable[Candidate],
+    own_queue: str,
+    order: VictimOrder,
+    owner_usage: Mapping[str, float],
+) -> list[Candidate]:
+    """Sort candidates; where a queue shares by owner, its heaviest owner's jobs go first.
+
+    ``owner_usage`` says by job what its owner has used lately. Owners of different queues are not
+    comparable. So each queue is put in order by itself, and the queues are then merged by the
+    candidate that each would give up next.
+    """
+    queues: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        queues.setdefault(candidate.queue, []).append(candidate)
+
+    def key(candidate: Candidate) -> OrderKey:
+        return victim_key(candidate, own_queue, order)
+
+    def heaviest(candidate: Candidate) -> tuple[bool, float, OrderKey]:
+        return not candidate.stopping, -owner_usage[candidate.id], key(candidate)
+
+    sorted_queues = (
+        sorted(jobs, key=heaviest if all(job.id in owner_usage for job in jobs) else key)
+        for _, jobs in sorted(queues.items())
+    )
+    return list(merge(*sorted_queues, key=key))

@@ -1,0 +1,198 @@
+"""Slurm's backfill plan: which identical nodes are free when.
+
+Time from now on is cut into intervals in which the set of free nodes does not change, as Slurm's
+backfill does. A job that cannot start now is given the earliest time at which the *same* nodes
+are free for its whole run, and those nodes are carved out of the plan. Jobs of lower priority
+only ever see what is left, so a job that goes ahead can never delay one that was planned before
+it.
+
+Sets of nodes are whole numbers used as bit sets: intersecting five thousand nodes is one operation.
+Counts alone would not do, because ten nodes free in each of two intervals may be different nodes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+NO_LICENSES: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRequest:
+    """A job as the plan sees it: whole nodes for a time, and licenses that are counted."""
+
+    job: str
+    nodes: int
+    duration_ms: int
+    licenses: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """Where and when a job is expected to run. ``nodes`` are indices, lowest first."""
+
+    job: str
+    start_ms: int
+    nodes: tuple[int, ...]
+
+
+class NodePlan:
+    """The free nodes of every interval from ``begins_ms`` on.
+
+    Starts are looked for up to ``window_ms`` ahead. Ends are rounded up to ``resolution_ms``, so
+    that jobs ending about together free their nodes together and the plan keeps few intervals.
+    """
+
+    __slots__ = (
+        "_begins_ms",
+        "_free_licenses",
+        "_free_nodes",
+        "_not_before_ms",
+        "_resolution_ms",
+        "begins_ms",
+        "last_start_ms",
+        "total",
+    )
+
+    def __init__(
+        self,
+        total: int,
+        begins_ms: int,
+        resolution_ms: int,
+        window_ms: int,
+        licenses: Mapping[str, int] = NO_LICENSES,
+    ) -> None:
+        self.total = total
+        self.begins_ms = begins_ms
+        self.last_start_ms = begins_ms + window_ms
+        self._resolution_ms = max(resolution_ms, 1)
+        # Parallel lists: interval i runs from _begins_ms[i] to the next; the last never ends.
+        self._begins_ms = [begins_ms]
+        self._free_nodes = [(1 << total) - 1]
+        self._free_licenses = [dict(licenses)]
+        self._not_before_ms: dict[tuple[object, ...], int] = {}
+
+    def earliest_start(
+        self, count: int, duration_ms: int, licenses: Mapping[str, int] = NO_LICENSES
+    ) -> int | None:
+        """The first moment from which ``count`` nodes stay free long enough, if in time.
+
+        A plan only ever fills up, so the answer for one shape never moves earlier. It is
+        remembered: a backlog of jobs alike is planned in one pass over the intervals, not one
+        pass each.
+        """
+        shape = (count, duration_ms, *sorted(licenses.items()))
+        first = bisect_left(self._begins_ms, self._not_before_ms.get(shape, self.begins_ms))
+        while first < len(self._begins_ms):
+            start_ms = self._begins_ms[first]
+            if start_ms > self.last_start_ms:
+                break
+            blocked = self._first_blocked(first, count, self._end(start_ms, duration_ms), licenses)
+            if blocked is None:
+                self._not_before_ms[shape] = start_ms
+                return start_ms
+            first = blocked
+        self._not_before_ms[shape] = self.last_start_ms + 1
+        return None
+
+    def reserve(
+        self,
+        start_ms: int,
+        duration_ms: int,
+        count: int,
+        licenses: Mapping[str, int] = NO_LICENSES,
+    ) -> tuple[int, ...]:
+        """Carve ``count`` nodes out of the plan and say which: the lowest that are free throughout.
+
+        The start must be one that :meth:`earliest_start` can give, or the beginning of the plan for
+        what is already running. Asking for what is not there is a mistake of the caller.
+        """
+        start_ms = max(start_ms, self.begins_ms)
+        end_ms = self._end(start_ms, duration_ms)
+        first = self._cut(start_ms)
+        after = self._cut(end_ms)
+        free = self._free_nodes[first]
+        for i in range(first, after):
+            free &= self._free_nodes[i]
+        if free.bit_count() < count:
+            raise ValueError(f"{count} nodes from {start_ms} to {end_ms}: {free.bit_count()} free")
+        nodes, taken = _lowest(free, count)
+        for i in range(first, after):
+            self._free_nodes[i] &= ~taken
+            for name in sorted(licenses):
+                self._free_licenses[i][name] = self._free_licenses[i].get(name, 0) - licenses[name]
+        return nodes
+
+    def free_at(self, when_ms: int) -> int:
+        """How many nodes the plan leaves free at a moment."""
+        return self._free_nodes[bisect_right(self._begins_ms, when_ms) - 1].bit_count()
+
+    def _first_blocked(
+        self, first: int, count: int, end_ms: int, licenses: Mapping[str, int]
+    ) -> int | None:
+        """``None`` if a run from interval ``first`` to ``end_ms`` fits; else where to look next.
+
+        When one interval alone is too full, no start up to it can work and we resume behind it.
+        Otherwise too few nodes are free *throughout*, which starting one interval later may cure.
+        """
+        free = self._free_nodes[first]
+        for i in range(first, len(self._begins_ms)):
+            if i > first and self._begins_ms[i] >= end_ms:
+                break
+            here = self._free_nodes[i]
+            if here.bit_count() < count or self._lacks(i, licenses):
+                return i + 1
+            free &= here
+            if free.bit_count() < count:
+                return first + 1
+        return None
+
+    def _lacks(self, i: int, licenses: Mapping[str, int]) -> bool:
+        there = self._free_licenses[i]
+        return any(there.get(name, 0) < wanted for name, wanted in licenses.items())
+
+    def _end(self, start_ms: int, duration_ms: int) -> int:
+        """The end of a run, rounded up to the resolution; a run takes some time, however short."""
+        step = self._resolution_ms
+        return -(-(start_ms + max(duration_ms, 1)) // step) * step
+
+    def _cut(self, when_ms: int) -> int:
+        """The index of the interval that begins at ``when_ms``; splits one if need be."""
+        i = bisect_left(self._begins_ms, when_ms)
+        if i == len(self._begins_ms) or self._begins_ms[i] != when_ms:
+            self._begins_ms.insert(i, when_ms)
+            self._free_nodes.insert(i, self._free_nodes[i - 1])
+            self._free_licenses.insert(i, dict(self._free_licenses[i - 1]))
+        return i
+
+
+def plan_in_order(
+    plan: NodePlan, requests: Iterable[NodeRequest], max_jobs_tested: int
+) -> list[PlannedRun]:
+    """Plan jobs in the order given; those that start at the beginning of the plan start now.
+
+    Jobs behind ``max_jobs_tested`` are not looked at, and a job that finds no start within the
+    window reserves nothing: neither appears in the answer.
+    """
+    runs = []
+    for tested, request in enumerate(requests):
+        if tested == max_jobs_tested:
+            break
+        start_ms = plan.earliest_start(request.nodes, request.duration_ms, request.licenses)
+        if start_ms is not None:
+            nodes = plan.reserve(start_ms, request.duration_ms, request.nodes, request.licenses)
+            runs.append(PlannedRun(job=request.job, start_ms=start_ms, nodes=nodes))
+    return runs
+
+
+def _lowest(free: int, count: int) -> tuple[tuple[int, ...], int]:
+    """The ``count`` lowest nodes of a set: their indices, and the set of them."""
+    nodes = []
+    rest = free
+    for _ in range(count):
+        lowest = rest & -rest
+        nodes.append(lowest.bit_length() - 1)
+        rest ^= lowest
+    return tuple(nodes), free ^ rest

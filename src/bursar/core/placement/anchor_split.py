@@ -1,0 +1,76 @@
+"""Mixed gangs: some tasks on spot, some as anchors on capacity that stays.
+
+Of each group, so many of a hundred tasks, rounded up, are anchors. So a launcher, one task, always is.
+A gang that wants anchors has a fit for each spot pool with each steady pool of the same cluster and GPU
+model, and one for each steady pool alone; a spot pool alone is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bursar.core.nodes.pool import NODE_LEVEL
+from bursar.model.fleet.fleet import PARTITION_LABEL, Pool
+from bursar.model.jobs.job import WholeGpus
+
+if TYPE_CHECKING:
+    from bursar.core.placement.pool_fit import Counts, PoolFit, ShapePlan
+
+PERCENT = 100
+
+
+def split(plan: ShapePlan, counts: Counts) -> tuple[Counts, Counts]:
+    """How many tasks of each group may stand on spot, and how many are anchors.
+
+    Tasks that are kept together in layers stay together: anchors are then whole outermost layers.
+    """
+    percent = plan.shape.constraints.anchors_percent
+    topology = plan.shape.constraints.topology
+    layer = topology.layers[0].size if topology is not None and topology.layers else 1
+    anchored: list[int] = []
+    for group, count in zip(plan.groups, counts, strict=True):
+        wanted = -(-count * percent // PERCENT)
+        size = layer if isinstance(group.gpu, WholeGpus) else 1
+        anchored.append(min(count, -(-wanted // size) * size))
+    rest = tuple(count - held for count, held in zip(counts, anchored, strict=True))
+    return rest, tuple(anchored)
+
+
+def least_mixed(plan: ShapePlan) -> Counts | None:
+    """The smallest size at which a task is left for spot; None when there is no such size."""
+    if any(split(plan, plan.min_counts)[0]):
+        return plan.min_counts
+    for place, group in enumerate(plan.groups):
+        for count in range(plan.min_counts[place] + 1, group.count + 1):
+            counts = (*plan.min_counts[:place], count, *plan.min_counts[place + 1 :])
+            if any(split(plan, counts)[0]):
+                return counts
+    return None
+
+
+def pairs_of(plan: ShapePlan, fits: Sequence[PoolFit]) -> list[tuple[PoolFit, PoolFit]]:
+    """Every spot pool with every steady pool beside which a gang may stand."""
+    topology = plan.shape.constraints.topology
+    on_one_node = topology is not None and topology.required == NODE_LEVEL
+    if on_one_node or least_mixed(plan) is None:
+        return []
+    steady = [fit for fit in fits if not fit.is_spot]
+    return [
+        (fit, other)
+        for fit in fits
+        if fit.is_spot
+        for other in steady
+        if _may_be_mixed(fit.pool.spec, other.pool.spec)
+    ]
+
+
+def _may_be_mixed(one: Pool, other: Pool) -> bool:
+    """Whether one gang may stand in both: one engine starts it, and its tasks are equally fast.
+
+    A Slurm job has one partition, so pools that name theirs must have one in common.
+    """
+    if one.cluster != other.cluster or one.gpu_model != other.gpu_model:
+        return False
+    named, others = (pool.labels.get(PARTITION_LABEL, "").split() for pool in (one, other))
+    return not named or not others or not set(named).isdisjoint(others)

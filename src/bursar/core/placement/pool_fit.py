@@ -1,0 +1,455 @@
+"""What a shape means on this fleet: which pools could run it, at what expected cost.
+
+Worked out once for each distinct shape and kept until a pool or a price changes, so that a cycle asks
+for it by reference however many jobs have the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby, takewhile
+from typing import Final
+
+from bursar.core.nodes.node import NodeState
+from bursar.core.nodes.node_index import Scorer
+from bursar.core.nodes.pool import PoolState
+from bursar.core.nodes.workload_mix import TaskShape
+from bursar.core.placement.anchor_split import least_mixed, pairs_of, split
+from bursar.core.placement.search import Allocation, task_on
+from bursar.core.quota.charge import gpu_milli, hourly_micro_usd, placement_micro_usd, run_time_of
+from bursar.model.fleet.fleet import Market, Pool
+from bursar.model.jobs.attempt import Placement, Task
+from bursar.model.jobs.checkpoint_formulas import InterruptionHazard, expected_run_ms
+from bursar.model.jobs.job import FlavorChoice, JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
+from bursar.model.jobs.job_kind import JobShape
+from bursar.model.reason import NoCapacity
+from bursar.model.tenants.tenant import CPU, GPU, MEMORY, FlavorResource
+from bursar.model.units import HOUR_MS, MILLI, round_up_run_time_ms
+
+PLACES_KEPT: Final = 4_096
+"""Places of one shape that may be given again; more than this, and all are dropped."""
+
+Counts = tuple[int, ...]
+"""How many tasks of each group: the full size, or less for an elastic gang."""
+
+MILLION: Final = 1_000_000
+
+NO_ANCHORS: Final = "no pool that is not spot could take the anchors (anchors_percent)"
+
+Places = dict[tuple[str, tuple[int, ...]], Allocation]
+"""One task on certain GPUs of a certain node: the values that say so, made once and shared."""
+
+
+class PoolFit:
+    """One pool that could run a shape when empty, and what the shape asks of it.
+
+    With ``anchors`` it is a spot pool with a steady pool beside it, for a mixed gang (``anchor_split.py``).
+
+    What it remembers of failed searches of a single task outlives a cycle and is checked against the
+    pool: ``blocked_at`` is the pool's ``position`` at the time (-1: search the whole pool again).
+    """
+
+    __slots__ = (
+        "_no_room",
+        "_no_room_at",
+        "anchors",
+        "blocked_at",
+        "min_counts",
+        "name",
+        "own_micro_usd",
+        "expected_micro_usd",
+        "flavor",
+        "gpu_milli_per_task",
+        "hourly_micro_usd",
+        "is_spot",
+        "pool",
+        "request_of",
+        "limited",
+        "plan",
+    )
+
+    def __init__(
+        self,
+        plan: ShapePlan,
+        pool: PoolState,
+        limited: Collection[FlavorResource],
+        anchors: PoolFit | None = None,
+    ) -> None:
+        self.pool = pool
+        self.anchors = anchors
+        self.name: str = pool.spec.name if anchors is None else f"{pool.spec.name}+{anchors.name}"
+        self.min_counts = plan.min_counts
+        self.flavor = pool.spec.flavor
+        self.is_spot = pool.spec.market is Market.SPOT
+        self.gpu_milli_per_task = tuple(gpu_milli(group, pool.spec) for group in plan.groups)
+        self.request_of: dict[Counts, dict[FlavorResource, int]] = {}
+        self.plan = plan
+        self.limited = limited
+        self.own_micro_usd = self.hourly_micro_usd = self._price()
+        if anchors is not None:
+            self.min_counts = least_mixed(plan) or plan.min_counts
+            self.hourly_micro_usd += anchors.priced(split(plan, plan.counts)[1])
+        self.expected_micro_usd = self.expected_cost(pool.interruptions_per_million_hours)
+        self.blocked_at = -1
+        self._no_room: NoCapacity | None = None
+        self._no_room_at = -1
+
+    def _price(self) -> int:
+        """What an hour of the tasks in this pool costs."""
+        counts = self.plan.counts
+        return self.priced(counts if self.anchors is None else split(self.plan, counts)[0])
+
+    def priced(self, counts: Counts) -> int:
+        """What an hour of so many tasks costs in this pool."""
+        spec = self.pool.spec
+        return sum(
+            count * hourly_micro_usd(spec, milli, group.cpu_milli, group.memory_mib)
+            for group, milli, count in zip(
+                self.plan.groups, self.gpu_milli_per_task, counts, strict=True
+            )
+        )
+
+    def parts(self, counts: Counts) -> tuple[tuple[PoolFit, Counts], ...]:
+        """Pool by pool, how many tasks stand there."""
+        if self.anchors is None:
+            return ((self, counts),)
+        rest, anchored = split(self.plan, counts)
+        return (self, rest), (self.anchors, anchored)
+
+    def is_at(self, placement: Placement) -> bool:
+        """Whether a placement is one of this fit."""
+        anchors = None if placement.anchors is None else placement.anchors.pool
+        own = None if self.anchors is None else self.anchors.pool.spec.name
+        return self.pool.spec.name == placement.pool and own == anchors
+
+    def expected_cost(self, per_million_hours: int) -> int:
+        """Price x expected time with rework, in micro-dollars, where a node is lost that often."""
+        plan = self.plan
+        if not per_million_hours:
+            return self.hourly_micro_usd * plan.run_ms // HOUR_MS
+        hazard = self.hazard(per_million_hours)
+        run_ms = expected_run_ms(plan.run_ms, plan.shape.checkpoint, hazard)
+        return self.hourly_micro_usd * run_ms // HOUR_MS
+
+    def hazard(self, per_million_hours: int) -> InterruptionHazard:
+        """How often the shape is interrupted: on as many nodes as it pays for, packed tightly.
+
+        Anchors stand where nobody takes nodes away: only the nodes of this pool count.
+        """
+        price = self.pool.spec.node_micro_usd_per_hour
+        nodes = -(-self.own_micro_usd // price) if price else 1
+        return InterruptionHazard(per_million_hours=per_million_hours, nodes=max(1, nodes))
+
+    def request(self, counts: Counts) -> dict[FlavorResource, int]:
+        """What so many tasks take of the quota of this flavor."""
+        found = self.request_of.get(counts)
+        if found is None:
+            found = {(self.flavor, GPU): 0, (self.flavor, CPU): 0, (self.flavor, MEMORY): 0}
+            own = counts if self.anchors is None else split(self.plan, counts)[0]
+            for group, milli, count in zip(
+                self.plan.groups, self.gpu_milli_per_task, own, strict=True
+            ):
+                found[self.flavor, GPU] += milli * count
+                found[self.flavor, CPU] += group.cpu_milli * count
+                found[self.flavor, MEMORY] += group.memory_mib * count
+            found = {fr: n for fr, n in found.items() if n and fr in self.limited}
+            if self.anchors is not None:
+                found |= self.anchors.request(split(self.plan, counts)[1])
+            self.request_of[counts] = found
+        return found
+
+    def known_no_room(self) -> NoCapacity | None:
+        """Why a single task found no node, if nothing in the pool has changed since."""
+        return self._no_room if self._no_room_at == self.pool.changes else None
+
+    def remember_no_room(self, reason: NoCapacity) -> None:
+        """Keep the reason of a single task; that of a gang depends on its size, too."""
+        if self.plan.is_single:
+            self._no_room, self._no_room_at = reason, self.pool.changes
+
+    def placement_in(self, room: Allocation) -> Placement:
+        """The tasks of a room with their pool and their price now."""
+        known = room.placement
+        if known is not None:
+            return known
+        placement = placement_of(self.pool.spec, room.tasks)
+        if self.anchors is None:
+            return placement
+        return replace(placement, anchors=placement_of(self.anchors.pool.spec, room.anchors))
+
+    def place_on(self, node: NodeState) -> Allocation:
+        """The place that one plain task of the shape gets on a node now."""
+        wanted = self.plan.plain_gpus
+        gpus = node.lowest_free_gpus(wanted) if wanted else ()
+        place = self.plan.places.get((node.id, gpus))
+        if place is None:
+            place = self._make_place(node, gpus)
+        return place
+
+    def _make_place(self, node: NodeState, gpus: tuple[int, ...]) -> Allocation:
+        tasks = (task_on(self.plan.groups[0], node, 1, gpus),)
+        place = Allocation(tasks=tasks, placement=placement_of(self.pool.spec, tasks))
+        places = self.plan.places
+        if len(places) >= PLACES_KEPT:
+            places.clear()
+        places[node.id, gpus] = place
+        return place
+
+
+def placement_of(spec: Pool, tasks: tuple[Task, ...]) -> Placement:
+    """Tasks with their pool and their price now."""
+    return Placement(
+        pool=spec.name,
+        flavor=spec.flavor,
+        tasks=tasks,
+        micro_usd_per_hour=placement_micro_usd(spec, tasks),
+    )
+
+
+class ShapePlan:
+    """A shape with everything derived from it.
+
+    ``gpu_milli`` is how much GPU all its tasks take together, on the pool it would run on first.
+    ``places`` are the places that one plain task was given so far, shared by all shapes that need the
+    same room: the values that describe a place are always the same, so they are the same objects.
+    ``alike_in`` counts, where there are several spot pools, the live jobs of those shapes in each pool.
+    ``minds_spot`` says that which pool comes first is to be asked anew for each job (``spot_course.py``).
+    """
+
+    __slots__ = (
+        "alike_in",
+        "counts",
+        "fits",
+        "gpu_milli",
+        "groups",
+        "has_slices",
+        "id",
+        "backlog_count",
+        "min_counts",
+        "minds_spot",
+        "is_plain",
+        "is_single",
+        "places",
+        "plain_gpus",
+        "problem",
+        "ranked_as",
+        "room_key",
+        "run_ms",
+        "shape",
+        "tasks",
+        "tiers",
+    )
+
+    def __init__(self, plan_id: int, shape: JobShape, unknown_run_ms: int) -> None:
+        self.id = plan_id
+        self.shape = shape
+        self.backlog_count = 0
+        self.groups = shape.groups
+        self.counts: Counts = tuple(group.count for group in shape.groups)
+        self.min_counts: Counts = tuple(
+            group.count if group.min_count is None else group.min_count for group in shape.groups
+        )
+        self.tasks = sum(self.counts)
+        self.run_ms = unknown_run_ms if shape.run_ms is None else shape.run_ms
+        self.room_key: Hashable = plan_id
+        self.is_single = _is_single(shape)
+        self.is_plain = self.is_single and not isinstance(shape.groups[0].gpu, MpsShare)
+        self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
+        self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
+        self.places: Places = {}
+        self.alike_in: dict[str, int] | None = None
+        self.minds_spot = False
+        self.fits: tuple[PoolFit, ...] = ()
+        self.tiers: tuple[tuple[PoolFit, ...], ...] = ()
+        self.ranked_as: tuple[Scorer, TaskShape] | None = None
+        self.gpu_milli = 0
+        self.problem = ""
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.min_counts != self.counts
+
+    def match(self, pools: Sequence[PoolState], limited: Collection[FlavorResource]) -> None:
+        """Find the pools that could run the shape, best first, and say why there are none."""
+        self.places.clear()
+        problems: list[str] = []
+        fits: list[PoolFit] = []
+        for pool in pools:
+            problem = mismatch(self.shape, pool)
+            if problem:
+                problems.append(f"{pool.spec.name} {problem}")
+            else:
+                fits.append(PoolFit(self, pool, limited))
+        if self.shape.constraints.anchors_percent and fits:
+            fits = self._anchored(fits, limited)
+            problems.append(NO_ANCHORS)
+        fits.sort(key=lambda fit: self._preference(fit))
+        self.fits = tuple(fits)
+        self.tiers = self._tiers()
+        if self.shape.own or self.alike_in is not None:
+            self._mind_spot()
+        self.gpu_milli = _all_gpu_milli(self.fits[0], self.counts) if fits else 0
+        self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
+
+    def _anchored(
+        self, fits: Sequence[PoolFit], limited: Collection[FlavorResource]
+    ) -> list[PoolFit]:
+        """Steady pools, alone and each beside a spot pool; no spot pool alone."""
+        mixed = [PoolFit(self, one.pool, limited, other) for one, other in pairs_of(self, fits)]
+        return [fit for fit in fits if not fit.is_spot] + mixed
+
+    def _mind_spot(self) -> None:
+        """Whether a deadline steers between spot and other pools, or the job is one to be spread."""
+        spot = sum(fit.is_spot for fit in self.fits)
+        is_managed = bool(self.shape.own) and 0 < spot < len(self.fits)
+        self.minds_spot = is_managed or len(self.first_spot()) > 1
+
+    def first_spot(self) -> tuple[PoolFit, ...]:
+        """The spot pools that come before any other by expected cost, if that is what is chosen by."""
+        if self.alike_in is None or self.shape.constraints.choose_by is FlavorChoice.ORDER:
+            return ()
+        return tuple(takewhile(lambda fit: fit.is_spot, self.fits))
+
+    def _tiers(self) -> tuple[tuple[PoolFit, ...], ...]:
+        """Fits that are equally good but for the node they offer: one task looks at all of those at once.
+
+        Models that a job names in order are equally good to it where it chooses by cost and they cost
+        the same. A gang stays in one pool, so its pools are tried one by one.
+        """
+        if not self.is_single:
+            return tuple((fit,) for fit in self.fits)
+        in_order = self.shape.constraints.choose_by is FlavorChoice.ORDER
+        alike = 4 if in_order else 3
+        groups = groupby(self.fits, key=lambda fit: self._preference(fit)[:alike])
+        return tuple(tuple(fits) for _, fits in groups)
+
+    def _preference(self, fit: PoolFit) -> tuple[int, int, int, int, str]:
+        spec = fit.pool.spec
+        wants_gpu = any(group.gpu is not None for group in self.groups)
+        misplaced = int(spec.gpu_model is not None and not wants_gpu)
+        market = self.shape.constraints.markets.index(spec.market)
+        model = _model_rank(self.groups, spec)
+        if self.shape.constraints.choose_by is FlavorChoice.ORDER:
+            return misplaced, market, model, fit.expected_micro_usd, fit.name
+        return misplaced, fit.expected_micro_usd, market, model, fit.name
+
+
+def planned_run_ms(spec: JobSpec) -> int | None:
+    """How long a job is planned to run: its run time, rounded up to the grid."""
+    run_ms = spec.max_run_ms or spec.expected_run_ms or run_time_of(spec)
+    return None if run_ms is None else round_up_run_time_ms(run_ms)
+
+
+def shape_of(spec: JobSpec, *, with_run_time: bool = True) -> JobShape:
+    """What the scheduler looks at in a job: jobs that agree in it are one kind to a queue.
+
+    Where nothing is planned around run times and no pool interrupts, run times make no difference to
+    where a job may start, and leaving them out keeps kinds few.
+    """
+    return JobShape(
+        groups=spec.groups,
+        constraints=spec.constraints,
+        checkpoint=spec.checkpoint,
+        preemptible=spec.preemptible,
+        run_ms=planned_run_ms(spec) if with_run_time else None,
+    )
+
+
+def _all_gpu_milli(fit: PoolFit, counts: Counts) -> int:
+    return sum(milli * n for milli, n in zip(fit.gpu_milli_per_task, counts, strict=True))
+
+
+def _is_single(shape: JobShape) -> bool:
+    """Whether a shape is one task, with no say about its node, that no MIG slice has to be found for."""
+    constraints = shape.constraints
+    if len(shape.groups) != 1 or shape.groups[0].count != 1:
+        return False
+    if constraints.apart or constraints.spread or constraints.topology or constraints.node_labels:
+        return False
+    return not isinstance(shape.groups[0].gpu, MigSlice)
+
+
+def _whole_gpus(group: TaskGroup) -> int:
+    return group.gpu.count if isinstance(group.gpu, WholeGpus) else 0
+
+
+def _model_rank(groups: Iterable[TaskGroup], spec: Pool) -> int:
+    for group in groups:
+        if group.gpu is not None and group.gpu.models and spec.gpu_model is not None:
+            return group.gpu.models.index(spec.gpu_model.name)
+    return 0
+
+
+def mismatch(shape: JobShape, pool: PoolState) -> str:
+    """Why a pool could not run a shape even when empty; empty when it could."""
+    spec = pool.spec
+    constraints = shape.constraints
+    if spec.market not in constraints.markets:
+        return f"is {spec.market}, which the job does not allow"
+    if spec.name in constraints.closed_pools:
+        return "is closed to the job by a rule of the house ('bursar rules' lists them)"
+    for taint in spec.taints:
+        if not any(
+            t.key == taint.key and t.value in ("", taint.value) for t in constraints.tolerations
+        ):
+            return f"has the taint {taint.key}, which the job does not tolerate"
+    if constraints.topology is not None and constraints.topology.layers:
+        if constraints.spread is not None:
+            return "cannot spread tasks and keep them together in layers at once"
+        if any(isinstance(group.gpu, MigSlice | MpsShare) for group in shape.groups):
+            return "keeps only tasks with whole GPUs together in layers"
+    for level in _levels_named(shape):
+        if level not in pool.levels:
+            return f"has no topology level {level}"
+    for group in shape.groups:
+        problem = _group_mismatch(group, spec)
+        if problem:
+            return problem
+    wanted = constraints.node_labels
+    if wanted and not any(
+        all(node.labels.get(key) == value for key, value in wanted) for node in pool.nodes
+    ):
+        return "has no node with the labels " + ", ".join(f"{k}={v}" for k, v in wanted)
+    return ""
+
+
+def _levels_named(shape: JobShape) -> list[str]:
+    """Every topology level a shape speaks of."""
+    topology, spread = shape.constraints.topology, shape.constraints.spread
+    named = [] if spread is None else [spread.level]
+    if topology is not None:
+        named += [level for level in (topology.required, topology.preferred) if level is not None]
+        named += [layer.level for layer in topology.layers]
+    return named
+
+
+def _group_mismatch(group: TaskGroup, spec: Pool) -> str:
+    if group.cpu_milli > spec.cpu_milli:
+        return (
+            f"nodes have {spec.cpu_milli / MILLI:g} CPUs, a task wants {group.cpu_milli / MILLI:g}"
+        )
+    if group.memory_mib > spec.memory_mib:
+        return f"nodes have {spec.memory_mib} MiB of memory, a task wants {group.memory_mib}"
+    if group.disk_mib > spec.disk_mib:
+        return f"nodes have {spec.disk_mib} MiB of local disk, a task wants {group.disk_mib}"
+    if group.gpu is None:
+        return ""
+    model = spec.gpu_model
+    if model is None or not spec.gpus_per_node:
+        return "has no GPUs"
+    if group.gpu.models and model.name not in group.gpu.models:
+        return f"has {model.name}, the job wants {' or '.join(group.gpu.models)}"
+    match group.gpu:
+        case WholeGpus(count=count, min_memory_mib=least):
+            if count > spec.gpus_per_node:
+                return f"nodes have {spec.gpus_per_node} GPUs, a task wants {count}"
+            if least > model.memory_mib:
+                return f"GPUs have {model.memory_mib} MiB, the job wants at least {least}"
+        case MigSlice(profile=profile):
+            if not spec.mig_allowed or model.mig is None or model.mig.find(profile) is None:
+                return f"cannot be cut into {profile}"
+        case MpsShare(memory_mib=memory_mib):
+            if memory_mib > model.memory_mib:
+                return f"GPUs have {model.memory_mib} MiB, a share wants {memory_mib}"
+    return ""

@@ -1,0 +1,173 @@
+"""One try at placing a job, and the small steps every kind of placement takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bursar.core.journal import Journal
+from bursar.core.nodes.node import NodeState
+from bursar.core.nodes.pool import PoolState
+from bursar.core.nodes.workload_mix import WorkloadMix
+from bursar.model.fleet.gpu import Layout
+from bursar.model.jobs.attempt import Placement, ShareUse, SliceUse, Task
+from bursar.model.jobs.job import TaskGroup, WholeGpus
+from bursar.model.tenants.policy import Policies
+
+NO_DEMAND: Final[Mapping[str, int]] = {}
+NOTHING_KEPT: Final[Mapping[str, int]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPartition:
+    """A GPU that has to be partitioned before the gang can start."""
+
+    node: str
+    gpu: int
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Where a gang fits. It is already occupied in the search's journal.
+
+    ``placement`` is the same with its pool and price, where it has been worked out before. ``anchors`` are
+    those tasks of a mixed gang that stand in the steady pool.
+    """
+
+    tasks: tuple[Task, ...]
+    cuts: tuple[GpuPartition, ...] = ()
+    placement: Placement | None = None
+    anchors: tuple[Task, ...] = ()
+
+
+class Search:
+    """One try at placing a job: for whom, until when, and around which reservations.
+
+    ``reserved`` maps nodes to the moment someone else is planned to start on them; a job that ends
+    later may not use them, and ``met_reservation`` says whether that ever made a difference.
+    ``demand`` counts the waiting requests for MIG profiles, for cutting GPUs usefully. ``seed`` is for
+    placement by chance. ``is_last`` says that no other job is scheduled after this one in the cycle: the
+    room of a plain task need not be written down. ``lacks_anchors`` says that a mixed gang found room for
+    its tasks on spot but not for its anchors.
+    """
+
+    __slots__ = (
+        "cuts",
+        "demand",
+        "end_ms",
+        "holder",
+        "is_last",
+        "journal",
+        "lacks_anchors",
+        "met_reservation",
+        "mix",
+        "policy",
+        "reserved",
+        "seed",
+        "tasks_that_fit",
+    )
+
+    def __init__(
+        self, journal: Journal, mix: WorkloadMix, policies: Policies, *, holder: str, end_ms: int
+    ) -> None:
+        self.journal = journal
+        self.mix = mix
+        self.policy = policies.placement
+        self.seed = policies.placement_seed
+        self.holder = holder
+        self.end_ms = end_ms
+        self.reserved: Mapping[str, int] = NOTHING_KEPT
+        self.demand: Mapping[str, int] = NO_DEMAND
+        self.is_last = False
+        self.lacks_anchors = False
+        self.met_reservation = False
+        self.tasks_that_fit = 0
+        self.cuts: list[GpuPartition] = []
+
+    def allows(self, node: NodeState) -> bool:
+        """Whether using a node until the end of this job delays nobody."""
+        start_ms = self.reserved.get(node.id)
+        if start_ms is None or self.end_ms <= start_ms:
+            return True
+        self.met_reservation = True
+        return False
+
+    def cut(self, pool: PoolState, node: NodeState, gpu: int, layout: Layout) -> None:
+        """Partition a vacant GPU, to be ordered before the start."""
+        self.journal.partition(pool, node, gpu, layout)
+        self.cuts.append(GpuPartition(node=node.id, gpu=gpu, layout=layout))
+
+
+def fits_beside(node: NodeState, group: TaskGroup, count: int) -> bool:
+    """Whether a node has the CPU, memory and disk for so many tasks of a group."""
+    return (
+        node.cpu_free_milli >= group.cpu_milli * count
+        and node.memory_free_mib >= group.memory_mib * count
+        and node.disk_free_mib >= group.disk_mib * count
+    )
+
+
+def tasks_beside(node: NodeState, group: TaskGroup, most: int) -> int:
+    """How many tasks of a group the node's GPUs, CPU, memory and disk have room for."""
+    if isinstance(group.gpu, WholeGpus):
+        most = min(most, node.free_gpus // group.gpu.count)
+    if group.cpu_milli:
+        most = min(most, node.cpu_free_milli // group.cpu_milli)
+    if group.memory_mib:
+        most = min(most, node.memory_free_mib // group.memory_mib)
+    if group.disk_mib:
+        most = min(most, node.disk_free_mib // group.disk_mib)
+    return max(0, most)
+
+
+def first_allowed(nodes: Iterator[NodeState], group: TaskGroup, search: Search) -> NodeState | None:
+    """The first node, in the given order, that has everything one task needs."""
+    return next(
+        (node for node in nodes if fits_beside(node, group, 1) and search.allows(node)), None
+    )
+
+
+def settle(pool: PoolState, node: NodeState, group: TaskGroup, count: int, search: Search) -> Task:
+    """Give whole GPUs, CPU, memory and disk of a node to so many tasks of a group."""
+    wanted = group.gpu.count * count if isinstance(group.gpu, WholeGpus) else 0
+    gpus = node.lowest_free_gpus(wanted) if wanted else ()
+    if node.emptied:
+        for gpu in gpus:
+            if node.devices[gpu].layout:
+                search.cut(pool, node, gpu, ())
+    return occupy(pool, task_on(group, node, count, gpus), search)
+
+
+def occupy(pool: PoolState, task: Task, search: Search) -> Task:
+    """Write a task into the journal."""
+    search.journal.occupy(pool, task, search.holder)
+    return task
+
+
+def task_on(group: TaskGroup, node: NodeState, count: int, gpus: tuple[int, ...]) -> Task:
+    """So many tasks of a group on certain GPUs of a node."""
+    return Task(
+        group=group.name,
+        node=node.id,
+        count=count,
+        gpus=gpus,
+        cpu_milli=group.cpu_milli * count,
+        memory_mib=group.memory_mib * count,
+        disk_mib=group.disk_mib * count,
+    )
+
+
+def sliver_task(group: TaskGroup, node: NodeState, use: SliceUse | ShareUse) -> Task:
+    """One task that holds a part of one GPU."""
+    return Task(
+        group=group.name,
+        node=node.id,
+        count=1,
+        slices=(use,) if isinstance(use, SliceUse) else (),
+        shares=(use,) if isinstance(use, ShareUse) else (),
+        cpu_milli=group.cpu_milli,
+        memory_mib=group.memory_mib,
+        disk_mib=group.disk_mib,
+    )

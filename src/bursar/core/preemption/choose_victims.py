@@ -1,0 +1,32 @@
+"""Choose whom to stop so that one waiting job can start; nothing is stopped here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bursar.core.preemption.candidates import Candidate, PreemptionRules, Preemptor, Victim
+from bursar.core.preemption.fair_search import FairSearch
+from bursar.core.preemption.hierarchy_search import search_by_hierarchy
+from bursar.core.preemption.trial import Trial
+from bursar.core.quota.quota_tree import QuotaTree
+from bursar.model.tenants.policy import PreemptionPolicy
+
+
+def choose_victims(
+    tree: QuotaTree,
+    preemptor: Preemptor,
+    running: Mapping[str, Sequence[Candidate]],
+    policies: Mapping[str, PreemptionPolicy],
+    rules: PreemptionRules,
+) -> tuple[Victim, ...]:
+    """A small set of victims whose end makes the preemptor fit, or none if there is no legal set.
+
+    ``running`` holds the candidates by queue. The tree, and the room if there is one, serve as the
+    drawing board and are left as they were. Ask only for a job that does not fit as things are:
+    whether it fits is looked at after each victim, not before the first.
+    """
+    policy = policies.get(preemptor.queue, PreemptionPolicy())
+    with Trial(tree, preemptor, rules.room) as trial:
+        if rules.fair_strategies:
+            return FairSearch(trial, rules).victims(running, policy)
+        return search_by_hierarchy(trial, running, policy, rules.victim_order)

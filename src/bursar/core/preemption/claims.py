@@ -1,0 +1,75 @@
+"""Jobs whose place is being cleared: they go first, and nobody slips into what is kept for them."""
+
+from __future__ import annotations
+
+from bursar.core.draft import Draft
+from bursar.core.hold_reasons import over_quota
+from bursar.core.placement.find_placement import find_placement
+from bursar.core.preemption.budget_stops import release_unaffordable_claims
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import Claim, JobRecord
+from bursar.model.decision import ReleaseClaim
+from bursar.model.lifecycle import fence
+from bursar.model.reason import ClaimLost, Reason, WaitsForVictims
+
+
+def serve_claims(draft: Draft) -> None:
+    """Start claimants whose victims have left; keep the quota of the others for them."""
+    waiting: list[tuple[JobRecord, tuple[str, ...]]] = []
+    held = release_unaffordable_claims(draft) if draft.state.budgets.holds else set()
+    for job_id, record in sorted(draft.state.claims.items()):
+        if job_id in held:
+            continue
+        assert record.claim is not None
+        left = victims_left(draft.state, record.claim)
+        if left:
+            _keep_quota(draft, record, left)
+            waiting.append((record, left))
+    for record, left in waiting:
+        draft.hold_jobs([record], (WaitsForVictims(victims=left),))
+    held |= {record.id for record, _ in waiting}
+    for job_id, record in sorted(draft.state.claims.items()):
+        if job_id not in held:
+            _start(draft, record)
+
+
+def victims_left(state: FleetState, claim: Claim) -> tuple[str, ...]:
+    """The victims of a claim that have not stopped yet."""
+    return tuple(
+        victim
+        for victim, attempt in sorted(claim.attempts.items())
+        if fence(state.jobs.get(victim), attempt) is not None
+    )
+
+
+def _keep_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) -> None:
+    state = draft.state
+    assert record.claim is not None
+    draft.victims.update(victims)
+    request = state.request_of(record.claim.placement)
+    draft.exchange(record, request, [state.jobs[victim] for victim in victims])
+
+
+def _start(draft: Draft, record: JobRecord) -> None:
+    """The place is clear: start there, or give it up and say why."""
+    assert record.claim is not None
+    placement = record.claim.placement
+    for part in placement.parts:
+        pool = draft.state.pools[part.pool]
+        for node_id in sorted({task.node for task in part.tasks}):
+            node = pool.by_id.get(node_id)
+            if node is not None and node.closed_for == record.id:
+                draft.journal.reopen(pool, node)
+    reasons: list[Reason] = []
+    plan = record.backlog.plan
+    for fit in sorted(plan.fits, key=lambda fit: not fit.is_at(placement)):
+        request = fit.request(fit.min_counts)
+        if not draft.state.quota.fits(record.spec.queue, request):
+            reasons.append(over_quota(draft.state, record.spec.queue, request))
+            continue
+        room = find_placement(fit, fit.min_counts, draft.search(record, fit))
+        if room is not None:
+            draft.start(record, fit, room)
+            return
+    draft.orders.append(ReleaseClaim(job_id=record.id))
+    draft.hold_jobs([record], tuple(reasons) or (ClaimLost(pool=placement.pool),))

@@ -1,0 +1,240 @@
+"""Make room by preemption: choose victims, keep their place for the job, tell them to stop.
+
+No loop is possible. Every preemption raises its victim's count by one, a job whose count has reached the
+policy's budget is no candidate any more, and nothing lowers the count: so there are at most
+budget x jobs preemptions in all. That is the whole argument; rights alone do not give it (see
+docs/decisions/0004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bursar.core.draft import Draft, EvictableJobs
+from bursar.core.placement.find_placement import find_placement
+from bursar.core.placement.pool_fit import Counts, PoolFit
+from bursar.core.placement.search import Allocation
+from bursar.core.preemption import (
+    Candidate,
+    PreemptionRules,
+    Preemptor,
+    Victim,
+    choose_victims,
+)
+from bursar.core.preemption.victim_cost import (
+    Evictable,
+    cost_of_stopping,
+    has_a_right,
+    is_leaving,
+    on_cheapest_nodes,
+    work_lost,
+)
+from bursar.core.quota.quota_tree import QuotaTree
+from bursar.core.state.job_record import JobRecord
+from bursar.model.decision import ClaimPlacement, PreemptJob
+from bursar.model.tenants.tenant import GPU, FlavorResource
+
+
+class TrialAllocation:
+    """Physical room as it would be without some of the running jobs."""
+
+    def __init__(self, draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> None:
+        self._draft = draft
+        self._record = record
+        self._fit = fit
+        self._counts = counts
+
+    def take_out(self, candidate_id: str) -> None:
+        self._each_task(candidate_id, leaves=True)
+
+    def put_back(self, candidate_id: str) -> None:
+        self._each_task(candidate_id, leaves=False)
+
+    def has_room(self) -> bool:
+        """Whether the gang could be placed now; nothing stays occupied."""
+        mark = self._draft.journal.mark
+        found = self.place() is not None
+        self._draft.journal.roll_back(mark)
+        return found
+
+    def place(self) -> Allocation | None:
+        """The gang's place with the jobs taken out gone; occupied in the draft's journal."""
+        search = self._draft.search(self._record, self._fit)
+        blocked_at, self._fit.blocked_at = self._fit.blocked_at, -1
+        room = find_placement(self._fit, self._counts, search)
+        self._fit.blocked_at = blocked_at
+        return room
+
+    def _each_task(self, job_id: str, *, leaves: bool) -> None:
+        record = self._draft.state.jobs[job_id]
+        assert record.placement is not None
+        tasks = record.placement.all_tasks
+        apart = record.spec.constraints.apart
+        for task in tasks if leaves else reversed(tasks):
+            pool = self._draft.state.pool_of_node[task.node]
+            if leaves:
+                pool.vacate(task, job_id)
+            else:
+                pool.occupy(task, job_id)
+            if apart is not None:
+                pool.by_id[task.node].tags[apart] += -1 if leaves else 1
+
+
+def fits_quota_when_idle(
+    quota: QuotaTree, queue: str, request: Mapping[FlavorResource, int]
+) -> bool:
+    """Whether quota could ever allow the request, with nobody else running."""
+    return all(quota.potential(queue, fr) >= amount for fr, amount in request.items())
+
+
+def preempt_for(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> bool:
+    """Preempt for a job if anyone may be preempted for it; True when its place is now kept."""
+    request = fit.request(counts)
+    if not has_a_right(draft.state, record, request):
+        return False
+    if not fits_quota_when_idle(draft.state.quota, record.spec.queue, request):
+        return False
+    legal = _legal_victims(draft, record, fit, request)
+    if not legal:
+        return False
+    draft.victim_searches += 1
+    trial = TrialAllocation(draft, record, fit, counts)
+    short = frozenset(
+        fr
+        for fr, amount in request.items()
+        if draft.state.quota.available(record.spec.queue, fr) < amount
+    )
+    only_quota = bool(short) and trial.has_room()
+    if not only_quota:
+        everyone = [one for records in legal.values() for one in records]
+        victims_by, now_ms = draft.state.policies.preemption.victim_order, draft.now_ms
+        near: set[str] = set()
+        for part, tasks in fit.parts(counts):
+            near |= on_cheapest_nodes(
+                part, everyone, sum(tasks), lambda one: cost_of_stopping(one, victims_by, now_ms)
+            )
+        legal = {queue: [r for r in found if r.id in near] for queue, found in legal.items()}
+    preemptor = Preemptor(
+        id=record.id,
+        queue=record.spec.queue,
+        priority=record.priority,
+        queued_at_ms=record.submitted_at_ms,
+        requests=request,
+        contested=short
+        or frozenset(request)
+        or frozenset((part.flavor, GPU) for part, _ in fit.parts(counts)),
+    )
+    victims = _search(draft, preemptor, legal, None if only_quota else trial)
+    if victims:
+        _claim(draft, record, fit, trial, victims)
+    return bool(victims)
+
+
+def _legal_victims(
+    draft: Draft, record: JobRecord, fit: PoolFit, request: Mapping[FlavorResource, int]
+) -> dict[str, list[JobRecord]]:
+    """Those whom a job may displace in the pool of a fit and in that of its anchors, by queue."""
+    legal = _evictable(draft, fit.flavor).legal(record, request)
+    if fit.anchors is None:
+        return legal
+    for queue, others in _evictable(draft, fit.anchors.flavor).legal(record, request).items():
+        known = legal.setdefault(queue, [])
+        mixed = {one.id for one in known}
+        known += [one for one in others if one.id not in mixed]
+    return legal
+
+
+def _evictable(draft: Draft, flavor: str) -> EvictableJobs:
+    """The running jobs of a flavor that may be stopped, gathered once per cycle."""
+    found = draft.evictable.get(flavor)
+    if found is None:
+        found = draft.evictable[flavor] = Evictable(draft.state, flavor, draft.now_ms)
+    return found
+
+
+def _search(
+    draft: Draft,
+    preemptor: Preemptor,
+    legal: Mapping[str, Sequence[JobRecord]],
+    trial: TrialAllocation | None,
+) -> tuple[Victim, ...]:
+    """Victims by right and quota, and by room where there is a trial of it."""
+    limits = draft.state.policies.preemption
+    running = {
+        queue: [
+            _candidate(
+                one,
+                preemptor.contested,
+                draft.now_ms,
+                cost_of_stopping(one, limits.victim_order, draft.now_ms),
+            )
+            for one in found
+            if one.id not in draft.victims and one.id not in draft.over
+        ]
+        for queue, found in legal.items()
+    }
+    return choose_victims(
+        draft.state.quota,
+        preemptor,
+        running,
+        draft.state.preemption_policies,
+        PreemptionRules(
+            fair_strategies=limits.fair_strategies, victim_order=limits.victim_order, room=trial
+        ),
+    )
+
+
+def _candidate(
+    record: JobRecord, contested: frozenset[FlavorResource], now_ms: int, cost: int
+) -> Candidate:
+    """A running job as the search sees it.
+
+    It stands where the preemptor wants to be, so it uses what is contested, even where nobody limits
+    that and its counted usage is nothing.
+    """
+    return Candidate(
+        id=record.id,
+        queue=record.spec.queue,
+        priority=record.priority,
+        queued_at_ms=record.submitted_at_ms,
+        started_at_ms=record.assigned_at_ms,
+        usage={**dict.fromkeys(contested, 0), **record.request},
+        stopping=is_leaving(record, now_ms),
+        lost_micro_usd=cost,
+    )
+
+
+def _claim(
+    draft: Draft, record: JobRecord, fit: PoolFit, trial: TrialAllocation, victims: Sequence[Victim]
+) -> None:
+    """Keep the place that the victims' end opens, and order them to stop."""
+    state, journal = draft.state, draft.journal
+    for victim in victims:
+        trial.take_out(victim.id)
+    mark = journal.mark
+    room = trial.place()
+    assert room is not None
+    journal.roll_back(mark)
+    for victim in reversed(victims):
+        trial.put_back(victim.id)
+    placement = fit.placement_in(room)
+    for victim in sorted(victims, key=lambda one: one.id):
+        loser = state.jobs[victim.id]
+        draft.victims.add(victim.id)
+        if not is_leaving(loser, draft.now_ms):
+            draft.orders.append(
+                PreemptJob(
+                    job_id=loser.id,
+                    attempt=loser.attempt,
+                    on_behalf_of=record.id,
+                    reason=victim.reason,
+                    lost_micro_usd=work_lost(loser, draft.now_ms),
+                )
+            )
+    names = tuple(sorted(victim.id for victim in victims))
+    draft.orders.append(ClaimPlacement(job_id=record.id, placement=placement, victims=names))
+    draft.exchange(record, state.request_of(placement), [state.jobs[name] for name in names])
+    for node_id in sorted({task.node for task in placement.all_tasks}):
+        pool = state.pool_of_node[node_id]
+        journal.close(pool, pool.by_id[node_id], record.id)
+    draft.add_weight(record.spec.queue, state.charge_of(placement).weight)

@@ -1,0 +1,217 @@
+"""A job's record: its progress, and what its attempt holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from bursar.core.state.run_time_model import RunTimeEstimate
+from bursar.model.jobs.attempt import Placement
+from bursar.model.jobs.job import JobSpec, JobState
+from bursar.model.lifecycle import LIVE
+from bursar.model.tenants.policy import OrderPolicy, OrderTerm
+from bursar.model.tenants.tenant import FlavorResource
+from bursar.model.units import MILLI, SECOND_MS
+
+if TYPE_CHECKING:
+    from bursar.core.state.backlog import Backlog
+
+FAR_FUTURE_MS: Final = 1 << 62
+
+Rank = tuple[int | str, ...]
+"""The sort key of a job in its queue; ends with its id."""
+
+# Enum members are resolved by a method call; module constants are cheaper.
+_QUEUED: Final = JobState.QUEUED
+_SUBMITTED, _DEADLINE = OrderTerm.SUBMITTED, OrderTerm.DEADLINE
+_SHORTEST, _SMALLEST = OrderTerm.SHORTEST, OrderTerm.SMALLEST
+_LEAST_WORK, _SHORTEST_REMAINING = OrderTerm.LEAST_WORK, OrderTerm.SHORTEST_REMAINING
+_LEAST_EXPECTED: Final = OrderTerm.LEAST_EXPECTED
+_NO_JOBS: Final[frozenset[str]] = frozenset()
+_NOTHING: Final[Mapping[FlavorResource, int]] = MappingProxyType({})
+
+
+class Claim:
+    """A placement reserved for a job until its victims have stopped."""
+
+    __slots__ = ("attempts", "placement")
+
+    def __init__(self, placement: Placement, attempts: Mapping[str, int]) -> None:
+        self.placement = placement
+        self.attempts = attempts
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """The jobs that must stop, by id; ``attempts`` has the attempt of each."""
+        return tuple(self.attempts)
+
+
+class JobRecord:
+    """One job and, while an attempt is live, what that attempt holds."""
+
+    __slots__ = (
+        "assigned_at_ms",
+        "attained_gpu_ms",
+        "attempt",
+        "charged_micro_usd",
+        "claim",
+        "deadline_ms",
+        "done_ms",
+        "end_at_ms",
+        "failures",
+        "has_run",
+        "id",
+        "limit_at_ms",
+        "backlog",
+        "moving",
+        "noticed",
+        "placement",
+        "preemptions",
+        "priority",
+        "run_time_estimate",
+        "rank",
+        "repriced_micro_usd",
+        "request",
+        "run_ms",
+        "save_ms",
+        "saved_at_ms",
+        "saved_step",
+        "spec",
+        "started_at_ms",
+        "state",
+        "submitted_at_ms",
+        "ticket",
+        "stop_requested",
+        "unmet",
+        "unprompted",
+        "weight",
+    )
+
+    def __init__(self, job_id: str, spec: JobSpec, priority: int, at_ms: int) -> None:
+        self.id = job_id
+        self.spec = spec
+        self.priority = priority
+        self.submitted_at_ms = at_ms
+        self.deadline_ms = deadline_of(spec, at_ms)
+        self.state: JobState = _QUEUED
+        self.attempt = 0
+        self.preemptions = 0
+        self.failures = 0
+        self.done_ms = 0
+        self.save_ms: int | None = None
+        self.saved_step: int | None = None
+        self.unprompted = 0
+        self.has_run = False
+        self.attained_gpu_ms = 0
+        self.charged_micro_usd = 0
+        self.unmet: frozenset[str] = _NO_JOBS
+        self.rank: Rank = ()
+        self.run_time_estimate: RunTimeEstimate | None = None
+        self.run_ms = 0
+        self.backlog: Backlog
+        self.claim: Claim | None = None
+        self.ticket = 0
+        self.forget_attempt()
+
+    @property
+    def queued_at_ms(self) -> int:
+        """Since when the job counts as waiting: preemption goes by age."""
+        return self.submitted_at_ms
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its newest attempt holds capacity."""
+        return self.state in LIVE
+
+    def forget_attempt(self) -> None:
+        """Clear what belongs to an ended attempt."""
+        self.placement: Placement | None = None
+        self.request: Mapping[FlavorResource, int] = _NOTHING
+        self.weight = self.assigned_at_ms = self.saved_at_ms = self.end_at_ms = 0
+        self.started_at_ms: int | None = None
+        self.limit_at_ms: int | None = None
+        self.repriced_micro_usd: int | None = None
+        self.stop_requested = self.noticed = self.moving = False
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.state} attempt {self.attempt}>"
+
+
+def deadline_of(spec: JobSpec, submitted_at_ms: int) -> int | None:
+    """When the job should be done, from its deadline or its SLO."""
+    if spec.deadline_ms is not None:
+        return spec.deadline_ms
+    return submitted_at_ms + spec.slo.within_ms if spec.slo is not None else None
+
+
+def rank_of(record: JobRecord, policy: OrderPolicy, now_ms: int) -> Rank:
+    """The job's rank by the policy's terms, then age, then id.
+
+    A running job has the rank it would have if it waited now, with its work so far.
+    """
+    spec = record.spec
+    run_ms = spec.expected_run_ms or spec.max_run_ms or FAR_FUTURE_MS
+    values: list[int | str] = []
+    for term in policy.terms:
+        if term is _SUBMITTED:
+            values.append(record.submitted_at_ms)
+        elif term is _DEADLINE:
+            values.append(FAR_FUTURE_MS if record.deadline_ms is None else record.deadline_ms)
+        elif term is _LEAST_EXPECTED:
+            values.append(expected_gpu_ms(record, now_ms))
+        elif term is _SHORTEST:
+            values.append(run_ms)
+        elif term is _LEAST_WORK:
+            values.append(run_ms * max(1, record.backlog.plan.gpu_milli))
+        elif term is _SMALLEST:
+            values.append(record.backlog.plan.gpu_milli)
+        elif term is _SHORTEST_REMAINING:
+            running_ms = 0 if record.started_at_ms is None else now_ms - record.saved_at_ms
+            values.append(max(0, run_ms - record.done_ms - running_ms))
+        else:
+            attained = attained_gpu_ms(record, now_ms)
+            values.append(sum(attained >= level for level in policy.attained_levels_gpu_ms))
+    values += (record.submitted_at_ms, record.id)
+    return tuple(values)
+
+
+def attained_gpu_ms(record: JobRecord, now_ms: int) -> int:
+    """The GPU time a job has had in all its attempts, useful or not."""
+    if record.started_at_ms is None:
+        return record.attained_gpu_ms
+    running_ms = now_ms - record.started_at_ms
+    return record.attained_gpu_ms + running_ms * record.backlog.plan.gpu_milli // MILLI
+
+
+def work_ms(record: JobRecord, elapsed_ms: int) -> int:
+    """Work done in a time: an elastic gang with half its tasks is half as fast."""
+    if elapsed_ms <= 0 or record.placement is None:
+        return 0
+    granted = sum(task.count for task in record.placement.all_tasks)
+    return elapsed_ms * granted // record.backlog.plan.tasks
+
+
+def remaining_ms(record: JobRecord) -> int:
+    """The remaining run time; a job that resumes need not repeat its saved work."""
+    if not record.done_ms:
+        return record.run_ms
+    return max(SECOND_MS, record.run_ms - record.done_ms) + record.spec.checkpoint.restart_ms
+
+
+def expected_gpu_ms(record: JobRecord, now_ms: int) -> int:
+    """The GPU time that a job is expected to take in all; 0 when nothing is known.
+
+    The user's estimate holds until the job has exceeded it; then it is expected to take as much again. It is
+    ignored for jobs submitted before anything was learned, because others gave no estimate.
+    """
+    if record.run_time_estimate is None:
+        return 0
+    gpu_milli = max(1, record.backlog.plan.gpu_milli)
+    had_ms = attained_gpu_ms(record, now_ms) * MILLI // gpu_milli
+    user_estimate_ms = record.spec.expected_run_ms
+    if user_estimate_ms is None:
+        total_ms = record.run_time_estimate.total_ms(had_ms)
+    else:
+        total_ms = user_estimate_ms if had_ms < user_estimate_ms else 2 * had_ms
+    return total_ms * gpu_milli // MILLI

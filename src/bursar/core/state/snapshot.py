@@ -1,0 +1,292 @@
+"""Stores and restores the fleet state, so that a restart needs no full replay.
+
+A new fleet declaration takes effect the same way: live jobs are restored into a state built from it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import Claim, JobRecord, rank_of
+from bursar.model import event as ev
+from bursar.model.errors import BrokenInvariant
+from bursar.model.fleet.changed_nodes import changed_nodes
+from bursar.model.fleet.fleet import Node
+from bursar.model.jobs.job import JobState
+from bursar.model.lifecycle import LIVE
+from bursar.model.state_snapshot import (
+    AttemptSnapshot,
+    ClaimSnapshot,
+    JobSnapshot,
+    StateSnapshot,
+    UsageSnapshot,
+)
+
+# -- store -----------------------------------------------------------------------------------------
+
+
+def to_snapshot(state: FleetState, declared: ev.FleetDeclared, now_ms: int) -> StateSnapshot:
+    """Everything that ``from_snapshot`` needs to build an equal state.
+
+    ``declared`` is the last declaration; changes since are taken from the state.
+    """
+    fleet = replace(declared.fleet, pools=tuple(pool.spec for pool in state.pools.values()))
+    known = {node.id for node in declared.fleet.nodes}
+    return StateSnapshot(
+        declared=replace(
+            declared,
+            at_ms=now_ms,
+            fleet=fleet,
+            tenants=tuple(state.tenants[name] for name in sorted(state.tenants)),
+        ),
+        added=tuple(_added(state, known)),
+        absent=tuple(sorted(known - state.pool_of_node.keys())),
+        drained=tuple(
+            sorted(name for name in state.pool_of_node if not state.node(name).up),
+        ),
+        notices=tuple(state.notices[name] for name in sorted(state.notices)),
+        spot=state.spot.to_snapshot(),
+        layouts=tuple(_layouts(state, now_ms)),
+        foreign=tuple(_foreign(state, now_ms)),
+        jobs=tuple(_job_snapshot(record) for _, record in sorted(state.jobs.items())),
+        usage=tuple(
+            UsageSnapshot(tenant=name, value=value, at_ms=at_ms)
+            for name, value, at_ms in state.usage.snapshot()
+        ),
+        failed=tuple(
+            sorted((name, over) for name in state.dependents if (over := state.finished.get(name)))
+        ),
+        budget_levels=tuple(one for _, one in sorted(state.budgets.levels.items())),
+    )
+
+
+def _added(state: FleetState, known: set[str]) -> Iterator[Node]:
+    for name in sorted(state.pool_of_node.keys() - known):
+        pool = state.pool_of_node[name]
+        yield Node(id=name, pool=pool.spec.name, labels=dict(pool.by_id[name].labels))
+
+
+def _layouts(state: FleetState, now_ms: int) -> Iterator[ev.GpuPartitioned]:
+    for name in sorted(state.pool_of_node):
+        for gpu, device in enumerate(state.node(name).devices):
+            if device.layout:
+                yield ev.GpuPartitioned(at_ms=now_ms, node=name, gpu=gpu, layout=device.layout)
+
+
+def _foreign(state: FleetState, now_ms: int) -> Iterator[ev.ForeignUsageSeen]:
+    for name in sorted(state.pool_of_node):
+        task = state.node(name).foreign
+        if task is not None:
+            yield ev.ForeignUsageSeen(
+                at_ms=now_ms,
+                node=name,
+                gpus=task.gpus,
+                cpu_milli=task.cpu_milli,
+                memory_mib=task.memory_mib,
+                disk_mib=task.disk_mib,
+            )
+
+
+def _job_snapshot(record: JobRecord) -> JobSnapshot:
+    claim = record.claim
+    return JobSnapshot(
+        id=record.id,
+        spec=record.spec,
+        priority=record.priority,
+        submitted_at_ms=record.submitted_at_ms,
+        state=record.state,
+        attempt=record.attempt,
+        failures=record.failures,
+        preemptions=record.preemptions,
+        done_ms=record.done_ms,
+        has_run=record.has_run,
+        attained_gpu_ms=record.attained_gpu_ms,
+        charged_micro_usd=record.charged_micro_usd,
+        saved_step=record.saved_step,
+        save_ms=record.save_ms,
+        unprompted=record.unprompted,
+        unmet=tuple(sorted(record.unmet)),
+        live=_attempt_snapshot(record) if record.state in LIVE else None,
+        claim=None
+        if claim is None
+        else ClaimSnapshot(placement=claim.placement, attempts=dict(claim.attempts)),
+    )
+
+
+def _attempt_snapshot(record: JobRecord) -> AttemptSnapshot:
+    assert record.placement is not None
+    return AttemptSnapshot(
+        placement=record.placement,
+        weight=record.weight,
+        assigned_at_ms=record.assigned_at_ms,
+        repriced_micro_usd=record.repriced_micro_usd,
+        started_at_ms=record.started_at_ms,
+        saved_at_ms=record.saved_at_ms,
+        end_at_ms=record.end_at_ms,
+        stop_requested=record.stop_requested,
+        noticed=record.noticed,
+        moving=record.moving,
+    )
+
+
+# -- restore -----------------------------------------------------------------------------------------
+
+
+def from_snapshot(snapshot: StateSnapshot) -> FleetState:
+    """Build the state of a snapshot."""
+    declared = snapshot.declared
+    state = FleetState(declared.fleet, declared.tenants, declared.policies)
+    now_ms = declared.at_ms
+    for node in snapshot.added:
+        state.apply(ev.NodeAdded(at_ms=now_ms, node=node))
+    for name in snapshot.absent:
+        state.apply(ev.NodeLost(at_ms=now_ms, node=name))
+    for name in snapshot.drained:
+        state.apply(ev.NodeDrained(at_ms=now_ms, node=name))
+    for notice in snapshot.notices:
+        state.apply(notice)
+    state.spot.restore(snapshot.spot, now_ms)
+    for cut in snapshot.layouts:
+        state.apply(cut)
+    for seen in snapshot.foreign:
+        state.apply(seen)
+    for name, over in snapshot.failed:
+        state.finished[name] = over
+    for job in snapshot.jobs:
+        _restore_job(state, job)
+    for job in snapshot.jobs:
+        if job.claim is not None:
+            _restore_claim(state, job.id, job.claim)
+    for one in snapshot.usage:
+        state.usage.set_value(one.tenant, one.value, one.at_ms)
+    for level in snapshot.budget_levels:
+        state.apply(level)
+    return state
+
+
+def redeclare(state: FleetState, before: ev.FleetDeclared, after: ev.FleetDeclared) -> FleetState:
+    """Move live jobs to a state built from a new declaration.
+
+    Removed nodes and queues must be empty by then (their ``NodeLost`` comes first). Tenants that remain keep
+    their usage; a new one starts with none.
+    """
+    old = to_snapshot(state, before, after.at_ms)
+    nodes = {node.id for node in after.fleet.nodes}
+    pools = {pool.name for pool in after.fleet.pools}
+    tenants = {tenant.name for tenant in after.tenants}
+    goes_on = {node.id for node in after.fleet.nodes} - changed_nodes(before.fleet, after.fleet)
+    was_declared = {node.id for node in before.fleet.nodes}
+    added = tuple(n for n in old.added if n.id not in nodes and n.pool in pools)
+    there = nodes | {node.id for node in added}
+    return from_snapshot(
+        replace(
+            old,
+            declared=after,
+            added=added,
+            absent=tuple(name for name in old.absent if name in goes_on & was_declared),
+            drained=tuple(name for name in old.drained if name in there),
+            notices=tuple(one for one in old.notices if one.node in there),
+            layouts=tuple(one for one in old.layouts if one.node in there),
+            foreign=tuple(one for one in old.foreign if one.node in there),
+            usage=tuple(one for one in old.usage if one.tenant in tenants),
+            budget_levels=tuple(one for one in old.budget_levels if one.tenant in tenants),
+        )
+    )
+
+
+def _restore_job(state: FleetState, job: JobSnapshot) -> None:
+    state.apply(
+        ev.JobSubmitted(
+            at_ms=job.submitted_at_ms,
+            job_id=job.id,
+            spec=replace(job.spec, depends_on=()),
+            priority=job.priority,
+        )
+    )
+    record = state.jobs[job.id]
+    record.backlog.leave(record)
+    record.spec = job.spec
+    record.failures = job.failures
+    record.preemptions = job.preemptions
+    record.has_run = job.has_run
+    record.attained_gpu_ms = job.attained_gpu_ms
+    record.charged_micro_usd = job.charged_micro_usd
+    record.done_ms = job.done_ms
+    record.saved_step, record.unprompted = job.saved_step, job.unprompted
+    record.save_ms = job.save_ms
+    record.attempt = job.attempt
+    if job.state is JobState.BLOCKED:
+        state.block(record, frozenset(job.unmet))
+        return
+    record.rank = rank_of(record, state.policies.order, job.submitted_at_ms)
+    record.backlog.join(record)
+    if job.live is not None:
+        _restore_attempt(state, record, job.state, job.live)
+
+
+def _restore_attempt(
+    state: FleetState, record: JobRecord, was: JobState, live: AttemptSnapshot
+) -> None:
+    for part in live.placement.parts:
+        if part.pool not in state.pools:
+            raise BrokenInvariant(f"{record!r} runs in pool {part.pool}, which is gone")
+    attempt, done_ms = record.attempt, record.done_ms
+    record.attempt = attempt - 1
+    state.apply(
+        ev.AttemptAssigned(
+            at_ms=live.assigned_at_ms,
+            job_id=record.id,
+            attempt=attempt,
+            placement=live.placement,
+        )
+    )
+    record.repriced_micro_usd = live.repriced_micro_usd
+    if live.started_at_ms is not None:
+        state.apply(ev.AttemptStarted(at_ms=live.started_at_ms, job_id=record.id, attempt=attempt))
+    record.done_ms, record.saved_at_ms = done_ms, live.saved_at_ms
+    record.noticed = live.noticed
+    _set_end(state, record, live)
+    _set_weight(state, record, live)
+    stop_event: type[ev.AttemptExpired] | type[ev.AttemptStopping] = ev.AttemptStopping
+    if was is JobState.CANCELLING:
+        state.apply(ev.JobCancelled(at_ms=live.assigned_at_ms, job_id=record.id))
+    elif was is JobState.EXPIRING:
+        stop_event = ev.AttemptExpired
+    if live.stop_requested:
+        state.apply(stop_event(at_ms=live.assigned_at_ms, job_id=record.id, attempt=attempt))
+    record.moving = live.moving
+    if record.state is not was:
+        raise BrokenInvariant(f"{record!r} was stored as {was}")
+
+
+def _set_end(state: FleetState, record: JobRecord, live: AttemptSnapshot) -> None:
+    """Restore the expected end, which was computed at the assignment."""
+    for part in live.placement.parts:
+        ends = state.pools[part.pool].ends
+        del ends[bisect_left(ends, (record.end_at_ms, record.id))]
+        insort(ends, (live.end_at_ms, record.id))
+    record.end_at_ms = live.end_at_ms
+
+
+def _set_weight(state: FleetState, record: JobRecord, live: AttemptSnapshot) -> None:
+    """Restore the fair-share weight, which was fixed at the start; prices may have changed."""
+    queue = record.spec.queue
+    state.usage.stop(queue, record.weight, live.assigned_at_ms)
+    record.weight = live.weight
+    state.usage.start(queue, record.weight, live.assigned_at_ms)
+
+
+def _restore_claim(state: FleetState, job_id: str, claim: ClaimSnapshot) -> None:
+    victims = tuple(sorted(claim.attempts))
+    state.apply(
+        ev.PlacementClaimed(
+            at_ms=0,
+            job_id=job_id,
+            placement=claim.placement,
+            victims=tuple(name for name in victims if name in state.jobs),
+        )
+    )
+    state.jobs[job_id].claim = Claim(claim.placement, claim.attempts)

@@ -1,0 +1,4 @@
+"""The driven Slurm engine.
+
+Bursar decides, Slurm runs: submission, tracking, stops and foreign usage.
+"""

@@ -1,0 +1,152 @@
+"""What the rules say to a job at the door.
+
+An enforced rule takes pools away from the job: it runs on the others, and is refused only when none is
+left. In ``dry-run`` the same pools are named, and nothing is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from bursar.governance.eligible_pools import EligiblePool
+from bursar.governance.finding import Finding
+from bursar.model.errors import UserError
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import Constraints, JobSpec
+from bursar.model.tenants.governance import Governance, RateCeiling, RuleMode, SpotMandatory
+from bursar.model.units import write_usd
+
+
+class GovernanceRuling(NamedTuple):
+    """A finding, and the pools it is about."""
+
+    finding: Finding
+    pools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applicant:
+    """A job at the door: what it asks for, its labels, and where it could run."""
+
+    spec: JobSpec
+    labels: Mapping[str, str]
+    options: Sequence[EligiblePool]
+
+
+def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[Finding, ...]]:
+    """Where the job may run under the enforced rules, and what all rules have to say; or a refusal."""
+    rulings = list(rulings_on(rules, applicant))
+    closed: set[str] = set()
+    for finding, pools in rulings:
+        if finding.mode is RuleMode.ENFORCE:
+            closed |= pools
+            if applicant.options and all(_is_closed(one, closed) for one in applicant.options):
+                raise UserError(
+                    f"{finding.subject} {finding.text}.", fix=_fix(finding), code=finding.code
+                )
+    constraints = applicant.spec.constraints
+    if closed:
+        constraints = replace(constraints, closed_pools=tuple(sorted(closed)))
+    return constraints, tuple(finding for finding, _ in rulings)
+
+
+def _is_closed(option: EligiblePool, closed: set[str]) -> bool:
+    """Whether the pool is, or every pool that its anchors could stand in."""
+    no_anchors = bool(option.anchors) and closed.issuperset(option.anchors)
+    return option.pool in closed or no_anchors
+
+
+def _fix(finding: Finding) -> str:
+    return f"{finding.fix} The rule is {finding.rule}; its owner, {finding.owner}, can change it."
+
+
+def rulings_on(rules: Governance, applicant: Applicant) -> Iterator[GovernanceRuling]:
+    """What each rule says, in the order in which rules are written down in the model."""
+    if rules.spot_mandatory is not None:
+        yield from _spot_mandatory(rules.spot_mandatory, applicant)
+    if rules.rate_ceiling is not None:
+        yield from _rate_ceiling(rules.rate_ceiling, applicant)
+    yield from _restricted_models(rules, applicant)
+
+
+def _subject(applicant: Applicant) -> str:
+    return f"job {applicant.spec.name[:60]!r}"
+
+
+def _spot_mandatory(rule: SpotMandatory, applicant: Applicant) -> Iterator[GovernanceRuling]:
+    spec = applicant.spec
+    bought = [one for one in applicant.options if one.market is Market.ON_DEMAND]
+    if not bought or spec.priority_class in rule.exempt_priorities:
+        return
+    saves = "" if Market.SPOT in spec.constraints.markets else "use_spot: true and checkpoint, or "
+    exempt = " or ".join(rule.exempt_priorities) or "none"
+    yield GovernanceRuling(
+        Finding(
+            rule="spot-mandatory",
+            mode=rule.mode,
+            owner=rule.owner,
+            subject=_subject(applicant),
+            text=(
+                f"could run on-demand on {_names(bought)}, which is for the priority classes "
+                f"{exempt}; its own is {spec.priority_class}"
+            ),
+            fix=f"Write {saves}a priority class that is exempt.",
+            micro_usd_per_hour=min(one.micro_usd_per_hour for one in bought),
+        ),
+        frozenset(one.pool for one in bought),
+    )
+
+
+def _rate_ceiling(rule: RateCeiling, applicant: Applicant) -> Iterator[GovernanceRuling]:
+    dear = [one for one in applicant.options if one.micro_usd_per_hour > rule.micro_usd_per_hour]
+    if not dear or applicant.spec.priority_class in rule.exempt_priorities:
+        return
+    least = min(dear, key=lambda one: (one.micro_usd_per_hour, one.pool))
+    yield GovernanceRuling(
+        Finding(
+            rule="rate-ceiling",
+            mode=rule.mode,
+            owner=rule.owner,
+            subject=_subject(applicant),
+            text=(
+                f"would cost {write_usd(least.micro_usd_per_hour)} an hour or more on {_names(dear)}; "
+                f"no job may cost more than {write_usd(rule.micro_usd_per_hour)} an hour"
+            ),
+            fix="Ask for fewer or smaller GPUs, or for a cheaper model.",
+            micro_usd_per_hour=least.micro_usd_per_hour - rule.micro_usd_per_hour,
+        ),
+        frozenset(one.pool for one in dear),
+    )
+
+
+def _restricted_models(rules: Governance, applicant: Applicant) -> Iterator[GovernanceRuling]:
+    for rule in rules.restricted_models:
+        key, _, value = rule.label.partition("=")
+        if applicant.labels.get(key) != value:
+            continue
+        forbidden = [one for one in applicant.options if one.model in rule.models]
+        if forbidden:
+            others = sorted(
+                {one.model for one in applicant.options if one.model} - set(rule.models)
+            )
+            instead = f"Ask for {' or '.join(others)}" if others else "Ask for another model"
+            yield GovernanceRuling(
+                Finding(
+                    rule="restricted-models",
+                    mode=rule.mode,
+                    owner=rule.owner,
+                    subject=_subject(applicant),
+                    text=(
+                        f"could run on {_names(forbidden)} with {' or '.join(rule.models)}, which jobs "
+                        f"labelled {rule.label} may not use"
+                    ),
+                    fix=f"{instead}, or drop the label if it is not true.",
+                ),
+                frozenset(one.pool for one in forbidden),
+            )
+
+
+def _names(options: Sequence[EligiblePool]) -> str:
+    return ", ".join(one.pool for one in options)

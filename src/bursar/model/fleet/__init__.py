@@ -1,0 +1,1 @@
+"""Fleets as values: clusters, pools, nodes, GPUs, MIG layouts and prices."""

@@ -1,0 +1,88 @@
+"""One try at running a job, and exactly what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bursar.model.fleet.gpu import MigInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceUse:
+    """A MIG instance of one GPU of a node."""
+
+    gpu: int
+    instance: MigInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareUse:
+    """An MPS share of one GPU of a node."""
+
+    gpu: int
+    percent: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The tasks of one group on one node: how many, and every device they hold."""
+
+    group: str
+    node: str
+    count: int
+    gpus: tuple[int, ...] = ()
+    slices: tuple[SliceUse, ...] = ()
+    shares: tuple[ShareUse, ...] = ()
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a gang runs: the tasks, the pool their GPUs are in, and what it costs an hour.
+
+    Of a mixed gang this is the part on spot, and ``anchors`` is the part on capacity that stays: another
+    pool of the same cluster, with a flavor and a price of its own. Anchors have no anchors.
+    """
+
+    pool: str
+    flavor: str
+    tasks: tuple[Task, ...]
+    micro_usd_per_hour: int
+    anchors: Placement | None = None
+
+    @property
+    def parts(self) -> tuple[Placement, ...]:
+        """Pool by pool."""
+        return (self,) if self.anchors is None else (self, self.anchors)
+
+    @property
+    def all_tasks(self) -> tuple[Task, ...]:
+        """The whole gang, anchors first: rank 0, by which the others find each other, is one."""
+        return self.tasks if self.anchors is None else self.anchors.tasks + self.tasks
+
+    @property
+    def all_micro_usd_per_hour(self) -> int:
+        """What an hour of the whole gang costs."""
+        if self.anchors is None:
+            return self.micro_usd_per_hour
+        return self.micro_usd_per_hour + self.anchors.micro_usd_per_hour
+
+    def part_in(self, pool: str) -> Placement | None:
+        """What of it stands in a pool."""
+        return next((part for part in self.parts if part.pool == pool), None)
+
+
+PREEMPTED_EXIT = 85
+"""The exit code by which a job says: my work is saved as far as it could be, run me again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How the processes of an attempt ended: by a code of their own, by a signal, or unseen."""
+
+    code: int | None = None
+    signal: int | None = None
+    detail: str = ""

@@ -1,0 +1,173 @@
+"""What users ask for. A job is a gang of task groups; all its tasks start or none does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from bursar.model.fleet.fleet import Market
+
+
+class GpuRequest:
+    """What each task asks of the GPUs of its node."""
+
+    __slots__ = ()
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeGpus(GpuRequest):
+    """Whole GPUs for each task: of one of the named models (none named: any), with enough memory."""
+
+    count: int
+    models: tuple[str, ...] = ()
+    min_memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigSlice(GpuRequest):
+    """One MIG instance for each task."""
+
+    profile: str
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpsShare(GpuRequest):
+    """A part of one GPU for each task, shared in time with others: percent of compute, and memory."""
+
+    percent: int
+    memory_mib: int = 0
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroup:
+    """Tasks that are alike. ``min_count`` makes the group elastic: any size from it to ``count``."""
+
+    name: str = "main"
+    count: int = 1
+    min_count: int | None = None
+    gpu: GpuRequest | None = None
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceLayer:
+    """Each ``size`` tasks must share one domain of ``level`` (e.g. 4 tasks to an NVLink domain)."""
+
+    level: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Where the gang must be (required) or should be (preferred) together; layers go from wide to narrow."""
+
+    required: str | None = None
+    preferred: str | None = None
+    layers: tuple[SliceLayer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """At most so many tasks of the job in one domain of a level (``node`` is the narrowest)."""
+
+    level: str = "node"
+    max_tasks: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """Lets a job onto pools with this taint; an empty value tolerates any."""
+
+    key: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slo:
+    """So much GPU time, done within so long after submission."""
+
+    gpu_ms: int
+    within_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPolicy:
+    """How often work is saved, and what a restart costs on top of what was not saved."""
+
+    interval_ms: int | None = None
+    restart_ms: int = 0
+
+
+class FlavorChoice(StrEnum):
+    """How a job that could run on several flavors chooses: by its own order, or by expected cost."""
+
+    ORDER = "order"
+    COST = "cost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """Where a job may run. Jobs with the same ``apart`` tag never share a node."""
+
+    node_labels: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology: Topology | None = None
+    spread: Spread | None = None
+    apart: str | None = None
+    markets: tuple[Market, ...] = (Market.OWNED, Market.RESERVED, Market.ON_DEMAND)
+    choose_by: FlavorChoice = FlavorChoice.COST
+    closed_pools: tuple[str, ...] = ()
+    """Pools that a rule of the house has taken away; users do not write it."""
+    anchors_percent: int = 0
+    """So many of a hundred tasks of each group, rounded up, stand on pools that are not spot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """Everything a user says about a job. Times are durations except ``deadline_ms``, a moment."""
+
+    name: str
+    queue: str
+    groups: tuple[TaskGroup, ...]
+    priority_class: str = "normal"
+    preemptible: bool = True
+    expected_run_ms: int | None = None
+    max_run_ms: int | None = None
+    deadline_ms: int | None = None
+    slo: Slo | None = None
+    constraints: Constraints = field(default_factory=Constraints)
+    checkpoint: CheckpointPolicy = field(default_factory=CheckpointPolicy)
+    depends_on: tuple[str, ...] = ()
+    retries: int = 0
+    array_size: int = 1
+    alike: tuple[str, ...] = ()
+    """What earlier jobs must share with it to tell how long it runs, widest first: a user, a name."""
+    max_cost_micro_usd: int | None = None
+    """The most that all its attempts together may be charged; it is stopped so early that it is not more."""
+    grace_ms: int = 0
+    """How long it may take to stop once it is told to; known only where that has a price."""
+
+
+class JobState(StrEnum):
+    """Where a job is in its life. ``lifecycle.py`` holds the table of moves."""
+
+    BLOCKED = "blocked"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    CANCELLING = "cancelling"
+    EXPIRING = "expiring"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+"""States that a job never leaves."""

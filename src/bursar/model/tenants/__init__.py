@@ -1,0 +1,1 @@
+"""Tenants as values: the tenant tree, policies, identities and governance rules."""

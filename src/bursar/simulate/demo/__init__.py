@@ -1,0 +1,1 @@
+"""The demonstration day: a small scenario told as a timeline."""

@@ -1,0 +1,69 @@
+"""How long cycles took, in bounded memory: there are several to a job, and a month has millions."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from bursar.simulate.metrics.quantiles import Numbers, nearest_rank
+from bursar.simulate.metrics.summary import Cycles
+
+KEPT = 65_536
+"""So many times are kept as they are; with more, all are rounded and counted."""
+
+BITS = 8
+"""Rounded times keep so many leading bits: they are too small by less than 1 in 128."""
+
+
+class CycleTimes:
+    """Times in nanoseconds: the latest as they were, earlier ones as counts of rounded times."""
+
+    __slots__ = ("_counts", "_latest_ns")
+
+    def __init__(self) -> None:
+        self._latest_ns = array("q")
+        self._counts: dict[int, int] = {}
+
+    def add(self, cycle_ns: int) -> None:
+        self._latest_ns.append(cycle_ns)
+        if len(self._latest_ns) >= KEPT:
+            self._round()
+
+    def _round(self) -> None:
+        times, counts = np.unique(_leading(self._latest()), return_counts=True)
+        for time_ns, count in zip(times.tolist(), counts.tolist(), strict=True):
+            self._counts[time_ns] = self._counts.get(time_ns, 0) + count
+        self._latest_ns = array("q")
+
+    def _latest(self) -> Numbers:
+        return np.frombuffer(self._latest_ns, dtype=np.int64)
+
+    def summary(self) -> Cycles:
+        """Exact while few cycles have run, then to the leading bits."""
+        if not self._counts:
+            ordered = np.sort(self._latest())
+            return Cycles(
+                count=len(ordered),
+                p50_ns=nearest_rank(ordered, 50),
+                p99_ns=nearest_rank(ordered, 99),
+            )
+        self._round()
+        count = sum(self._counts.values())
+        return Cycles(count=count, p50_ns=self._rank(50, count), p99_ns=self._rank(99, count))
+
+    def _rank(self, percent: int, count: int) -> int:
+        """The smallest time that so many percent do not exceed."""
+        left = -(-percent * count // 100)
+        for time_ns in sorted(self._counts):
+            left -= self._counts[time_ns]
+            if left <= 0:
+                return time_ns
+        return 0
+
+
+def _leading(times_ns: Numbers) -> Numbers:
+    """The times with all but their leading bits cleared."""
+    _, bits = np.frexp(times_ns.astype(np.float64))
+    spare = np.maximum(bits.astype(np.int64) - BITS, 0)
+    return (times_ns >> spare) << spare

@@ -1,0 +1,62 @@
+"""The runs of a page: names that tell them apart, and one colour for each team in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bursar.simulate.metrics.series import Series
+from bursar.simulate.metrics.summary import Summary
+from bursar.simulate.report.page.plot import COLOURS, OTHERS, colour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRun:
+    """A run as it is shown. ``number`` is its place in the order in which runs were given."""
+
+    number: int
+    name: str
+    summary: Summary
+    series: Series
+
+    @property
+    def length_ms(self) -> int:
+        return self.series.ended_ms - self.series.began_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRuns:
+    """All runs of a page, and the style of each team."""
+
+    each: tuple[PageRun, ...]
+    style_of_team: dict[str, str]
+
+    @property
+    def alone(self) -> bool:
+        return len(self.each) == 1
+
+    @property
+    def longest_ms(self) -> int:
+        return max(run.length_ms for run in self.each)
+
+    def style(self, team: str) -> str:
+        return self.style_of_team.get(team, OTHERS)
+
+
+def gather(summaries: Sequence[Summary], series: Sequence[Series]) -> PageRuns:
+    """Runs in the order given; a name that occurs twice gets a number."""
+    found: list[PageRun] = []
+    for number, (summary, curves) in enumerate(zip(summaries, series, strict=True)):
+        name = summary.name or "run"
+        again = sum(other.summary.name == summary.name for other in found)
+        name = f"{name} ({again + 1})" if again else name
+        found.append(PageRun(number=number, name=name, summary=summary, series=curves))
+    return PageRuns(each=tuple(found), style_of_team=_styles(found))
+
+
+def _styles(runs: Sequence[PageRun]) -> dict[str, str]:
+    """The teams that want most, in the first run that tells, have colours; the others share a grey."""
+    names: list[str] = []
+    for run in runs:
+        names += [team for team in run.series.shares if team not in names]
+    return {team: colour(index) for index, team in enumerate(names[:COLOURS])}

@@ -1,0 +1,20 @@
+"""Studies: one workload on one or several fleets, under one or several policies, and what came of it."""
+
+from bursar.simulate.runs.parallel_runs import RunsWatcher, run_side_by_side
+from bursar.simulate.runs.run import PreparedRun, prepare
+from bursar.simulate.runs.run_outcome import RunOutcome
+from bursar.simulate.runs.run_request import FleetChoice, RunRequest, WorkloadOptions
+from bursar.simulate.runs.run_to_end import RunProgress, RunWatcher
+
+__all__ = [
+    "FleetChoice",
+    "PreparedRun",
+    "RunOutcome",
+    "RunProgress",
+    "RunRequest",
+    "RunWatcher",
+    "RunsWatcher",
+    "WorkloadOptions",
+    "prepare",
+    "run_side_by_side",
+]

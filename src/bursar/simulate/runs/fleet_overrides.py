@@ -1,0 +1,174 @@
+"""What ``--change`` takes: one thing of a recorded fleet by its path, and its new value.
+
+``quota.TENANT.FLAVOR=64`` (also with ``.borrow`` or ``.lend`` behind the flavor), ``weight.TENANT=2``,
+``nodes.POOL=12``, ``policy.backfill=easy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from bursar.model.errors import UserError
+from bursar.model.fleet.fleet import Fleet, Node
+from bursar.model.suggestion import suggest_among
+from bursar.model.tenants.policy import Policies
+from bursar.model.tenants.tenant import GPU, Quota, Tenant
+from bursar.model.units import MILLI
+from bursar.simulate.named_policies import KEYS, PolicyChoice, choose_policy
+
+MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A fleet, who shares it, and by which rules."""
+
+    fleet: Fleet
+    tenants: tuple[Tenant, ...]
+    policies: Policies
+    choice: PolicyChoice | None = None
+
+
+def change(setting: Setting, text: str) -> Setting:
+    """The setting with one thing changed."""
+    path, equals, value = (part.strip() for part in text.partition("="))
+    kind, dot, rest = path.partition(".")
+    if not equals or not dot or not rest or not value:
+        raise UserError(
+            f"--change {text!r} is not a path and a value.",
+            fix="Write, for example, 'quota.research.a100-80gb/owned=64' or 'nodes.a100=12'.",
+            code="bad-change",
+        )
+    if kind not in CHANGES:
+        raise _unknown(kind, CHANGES, "nothing that can be changed")
+    return CHANGES[kind](setting, rest, value)
+
+
+# -- tenants ---------------------------------------------------------------------------------------
+
+
+def _change_weight(setting: Setting, path: str, value: str) -> Setting:
+    tenant = _tenant(setting, path)
+    weight = _number(f"weight.{path}", value)
+    return _with_tenant(setting, replace(tenant, weight=weight))
+
+
+def _change_quota(setting: Setting, path: str, value: str) -> Setting:
+    names = [tenant.name for tenant in setting.tenants]
+    owners = [name for name in names if path.startswith(f"{name}.")]
+    if not owners:
+        raise _unknown(path.partition(".")[0], names, "not a tenant of this fleet")
+    name = max(owners, key=len)
+    flavor, dot, part = path.removeprefix(f"{name}.").partition(".")
+    if dot and part not in ("nominal", "borrow", "lend"):
+        raise _unknown(part, ("nominal", "borrow", "lend"), "not a part of a quota")
+    tenant = _tenant(setting, name)
+    key = _flavor(setting, flavor), GPU
+    quota = _changed_quota(tenant.quotas.get(key, Quota(nominal=0)), part, path, value)
+    return _with_tenant(setting, replace(tenant, quotas={**tenant.quotas, key: quota}))
+
+
+def _changed_quota(quota: Quota, part: str, path: str, value: str) -> Quota:
+    if part in ("borrow", "lend") and value == "none":
+        amount = None
+    else:
+        amount = round(_number(f"quota.{path}", value) * MILLI)
+    if part == "borrow":
+        return replace(quota, borrowing_limit=amount)
+    if part == "lend":
+        return replace(quota, lending_limit=amount)
+    assert amount is not None
+    return replace(quota, nominal=amount)
+
+
+def _flavor(setting: Setting, text: str) -> str:
+    """A flavor of the fleet, or the only one that begins so: ``a100`` where there is one A100 pool."""
+    flavors = sorted({pool.flavor for pool in setting.fleet.pools})
+    found = [one for one in flavors if one == text] or [
+        one for one in flavors if one.startswith((f"{text}/", f"{text}-"))
+    ]
+    if len(found) > 1:
+        raise UserError(
+            f"--change: {text!r} may be any of {', '.join(found)}.",
+            fix="Write the whole flavor.",
+            code="bad-change",
+        )
+    if not found:
+        raise _unknown(text, flavors, "not a flavor of this fleet")
+    return found[0]
+
+
+def _tenant(setting: Setting, name: str) -> Tenant:
+    for tenant in setting.tenants:
+        if tenant.name == name:
+            return tenant
+    names = [tenant.name for tenant in setting.tenants]
+    raise _unknown(name, names, "not a tenant of this fleet")
+
+
+def _with_tenant(setting: Setting, changed: Tenant) -> Setting:
+    tenants = (changed if one.name == changed.name else one for one in setting.tenants)
+    return replace(setting, tenants=tuple(tenants))
+
+
+# -- nodes and policies ----------------------------------------------------------------------------
+
+
+def _change_nodes(setting: Setting, path: str, value: str) -> Setting:
+    """Fewer: the last ones go. More: those there are are repeated, with their labels."""
+    pools = [pool.name for pool in setting.fleet.pools]
+    if path not in pools:
+        raise _unknown(path, pools, "not a pool of this fleet")
+    count = _number(f"nodes.{path}", value)
+    if count != round(count) or count > MOST:
+        raise _not_a_number(f"nodes.{path}", value, f"a whole number up to {MOST:,}")
+    mine = [node for node in setting.fleet.nodes if node.pool == path]
+    others = [node for node in setting.fleet.nodes if node.pool != path]
+    kept = mine[: round(count)]
+    for number in range(round(count) - len(kept)):
+        labels = mine[number % len(mine)].labels if mine else {}
+        kept.append(Node(id=f"{path}-added-{number + 1:04}", pool=path, labels=labels))
+    return replace(setting, fleet=replace(setting.fleet, nodes=(*others, *kept)))
+
+
+def _change_policy(setting: Setting, path: str, value: str) -> Setting:
+    if path not in KEYS:
+        raise _unknown(path, KEYS, "not a part of a policy")
+    choice = choose_policy(f"{path}={value}", setting.policies)
+    return replace(
+        setting, policies=choice.policies, tenants=choice.tenants(setting.tenants), choice=choice
+    )
+
+
+CHANGES: Mapping[str, Callable[[Setting, str, str], Setting]] = {
+    "quota": _change_quota,
+    "weight": _change_weight,
+    "nodes": _change_nodes,
+    "policy": _change_policy,
+}
+
+
+# -- small steps -----------------------------------------------------------------------------------
+
+
+def _number(path: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise _not_a_number(path, value, "a number of 0 or more")
+    return number
+
+
+def _not_a_number(path: str, value: str, wanted: str) -> UserError:
+    return UserError(f"--change {path}={value}: not {wanted}.", fix="Write one.", code="bad-change")
+
+
+def _unknown(name: str, known: Iterable[str], what: str) -> UserError:
+    return UserError(
+        f"--change: {name!r} is {what}.",
+        fix=suggest_among(name, known, 0.5),
+        code="bad-change",
+    )

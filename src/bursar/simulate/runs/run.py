@@ -1,0 +1,135 @@
+"""One run from a request to its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TextIO
+
+from bursar.gc_tuning import rare_gc_in_a_run
+from bursar.model.errors import UserError
+from bursar.model.event import Event
+from bursar.simulate.named_policies import PolicyChoice, RunTimeSource, choose_policy
+from bursar.simulate.runs.fault_options import choose_faults
+from bursar.simulate.runs.job_transforms import pinned, with_slices
+from bursar.simulate.runs.run_outcome import SHOWN, RunOutcome
+from bursar.simulate.runs.run_request import RunRequest
+from bursar.simulate.runs.run_to_end import Listener, RunResult, RunWatcher, follow
+from bursar.simulate.runs.workload_source import Workload, open_workload
+from bursar.simulate.scenario import Scenario
+from bursar.simulate.workload.event_log import RecordedRun, write_events, write_run
+from bursar.simulate.workload.run_time_predictor import Predictor
+from bursar.simulate.workload.trace_scenario import Remarks, as_scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """A run in which nothing has happened yet; all that could be wrong with its input is known."""
+
+    request: RunRequest
+    workload: Workload
+    scenario: Scenario
+    remarks: Remarks
+    predictor: Predictor | None
+
+    def carry_out(self, watch: RunWatcher | None = None) -> RunOutcome:
+        """Run to the end, or until whoever watches has seen enough."""
+        with _recording(self.request, self.scenario) as record:
+            followed = follow(self.scenario, self.workload.count, watch, self._listeners(record))
+        return self._outcome(followed)
+
+    def _listeners(self, record: Listener | None) -> list[Listener]:
+        learn = None if self.predictor is None else self.predictor.follow_all
+        return [listen for listen in (learn, record) if listen is not None]
+
+    def _outcome(self, followed: RunResult) -> RunOutcome:
+        request, workload, left_out = self.request, self.workload, self.remarks.left_out
+        return RunOutcome(
+            summary=followed.measures.summary(request.name),
+            series=followed.measures.series(),
+            source=request.source,
+            policy=choose_policy(request.policy, request.fleet.policies).name,
+            fleet=request.fleet.name,
+            gpus=request.fleet.gpus,
+            complete=followed.complete,
+            jobs_over=followed.jobs_over,
+            jobs_in_all=workload.count,
+            bad_rows=workload.bad_rows[:SHOWN],
+            bad_row_count=len(workload.bad_rows),
+            left_out=tuple(left_out[:SHOWN]),
+            left_out_count=len(left_out),
+            notes=(*workload.notes, *self.remarks.notes),
+        )
+
+
+def prepare(request: RunRequest) -> PreparedRun:
+    """Read, choose and put together what the request names; whatever is wrong is a ``UserError``."""
+    with rare_gc_in_a_run():
+        return _prepare(request)
+
+
+def _prepare(request: RunRequest) -> PreparedRun:
+    fleet = request.fleet
+    choice = choose_policy(request.policy, fleet.policies)
+    faults = choose_faults(request.faults, request.seed, fleet.fleet)
+    workload = open_workload(request.jobs())
+    predictor = Predictor() if choice.estimates is RunTimeSource.LEARNED else None
+    run = as_scenario(
+        workload.jobs if predictor is None else workload.learning(predictor),
+        fleet.fleet,
+        fleet.tenants,
+        choice.policies,
+        request.workload.mapping(choice.estimates, fleet.fleet),
+    )
+    scenario = _settled(run.scenario, choice, request)
+    return PreparedRun(
+        request=request,
+        workload=workload,
+        scenario=replace(scenario, faults=faults),
+        remarks=run.remarks,
+        predictor=predictor,
+    )
+
+
+def _settled(scenario: Scenario, choice: PolicyChoice, request: RunRequest) -> Scenario:
+    """The scenario with the policy's queues, the request's delays, and jobs in their place."""
+    events: Iterable[Event] = scenario.events
+    if request.workload.pin_label is not None:
+        events = pinned(events, request.workload.pin_label)
+    if request.workload.parts_are_slices:
+        events = with_slices(events, scenario.fleet)
+    return replace(
+        scenario,
+        tenants=choice.tenants(scenario.tenants),
+        delays=request.delays,
+        events=events,
+    )
+
+
+# -- the run's own log -------------------------------------------------------------------------------
+
+
+@contextmanager
+def _recording(request: RunRequest, scenario: Scenario) -> Iterator[Listener | None]:
+    """Where the events of the run are written, if anywhere."""
+    if request.log is None:
+        yield None
+        return
+    header = RecordedRun(
+        fleet=scenario.fleet, tenants=scenario.tenants, policies=scenario.policies, events=()
+    )
+    try:
+        with request.log.open("w", encoding="utf-8", newline="\n") as file:
+            write_run(header, file)
+            yield lambda events: _write(events, file)
+    except OSError as error:
+        raise UserError(
+            f"{request.log} cannot be written: {error.strerror or error}.",
+            fix="Name a file in a folder that exists, that you may write to and that has room.",
+            code="cannot-write",
+        ) from error
+
+
+def _write(events: Iterable[Event], file: TextIO) -> None:
+    write_events(events, file)

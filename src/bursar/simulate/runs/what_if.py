@@ -1,0 +1,152 @@
+"""A recorded history run again twice: as it was, and with something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bursar.core.admission.admit import check_fleet
+from bursar.model.event import (
+    Event,
+    ForeignUsageSeen,
+    JobSubmitted,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeRestored,
+    SpotNotice,
+    TenantChanged,
+)
+from bursar.model.tenants.tenant import Tenant
+from bursar.simulate.named_policies import RunTimeSource
+from bursar.simulate.runs.fleet_overrides import Setting, change
+from bursar.simulate.runs.run_outcome import RunOutcome
+from bursar.simulate.runs.run_to_end import RunWatcher, follow
+from bursar.simulate.scenario import Scenario
+from bursar.simulate.workload.event_log import read_run
+from bursar.simulate.workload.recorded_work import History, read_history
+from bursar.simulate.workload.run_time_predictor import Predictor
+
+AS_RECORDED = "as recorded"
+CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """Both runs, ready to go."""
+
+    source: str
+    history: History
+    before: Setting
+    after: Setting
+    changes: tuple[str, ...]
+
+    def carry_out(self, watch: RunWatcher | None = None) -> tuple[RunOutcome, ...]:
+        """The run as recorded, then the one with the changes; a run that is stopped is the last."""
+        first = self._run(AS_RECORDED, self.before, (), watch)
+        if not first.complete:
+            return (first,)
+        return first, self._run(CHANGED, self.after, self.changes, watch)
+
+    def _run(
+        self, name: str, setting: Setting, changes: tuple[str, ...], watch: RunWatcher | None
+    ) -> RunOutcome:
+        history = self.history
+        removed = _nodes(self.before) - _nodes(setting)
+        predictor = Predictor()
+        scenario = Scenario(
+            fleet=setting.fleet,
+            tenants=setting.tenants,
+            policies=setting.policies,
+            events=_as_changed(
+                history, setting, _Change(texts=changes, removed=removed, predictor=predictor)
+            ),
+            run_ms=history.run_ms,
+            delays=history.delays,
+        )
+        followed = follow(scenario, history.jobs, watch, (predictor.follow_all,))
+        return RunOutcome(
+            summary=followed.measures.summary(name),
+            series=followed.measures.series(),
+            source=self.source,
+            policy=", ".join(changes) or AS_RECORDED,
+            fleet=name,
+            gpus=_gpus(setting),
+            complete=followed.complete,
+            jobs_over=followed.jobs_over,
+            jobs_in_all=history.jobs,
+            notes=history.notes,
+        )
+
+
+def prepare_whatif(path: Path, changes: Sequence[str]) -> WhatIf:
+    """Read a log and apply the changes to what its header says."""
+    recorded = read_run(path)
+    before = Setting(fleet=recorded.fleet, tenants=recorded.tenants, policies=recorded.policies)
+    after = before
+    for text in changes:
+        after = change(after, text)
+    check_fleet(after.fleet, after.tenants, after.policies)
+    return WhatIf(
+        source=str(path),
+        history=read_history(recorded.events),
+        before=before,
+        after=after,
+        changes=tuple(changes),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What makes the second run another one, and who guesses run times in it."""
+
+    texts: tuple[str, ...]
+    removed: frozenset[str]
+    predictor: Predictor
+
+
+def _as_changed(history: History, setting: Setting, made: _Change) -> Iterator[Event]:
+    """The events from outside as they meet the changed fleet."""
+    estimates = RunTimeSource.WRITTEN if setting.choice is None else setting.choice.estimates
+    for event in history.events:
+        match event:
+            case NodeAdded(node=node) if node.id in made.removed:
+                continue
+            case NodeDrained() | NodeRestored() | NodeLost() | SpotNotice() | ForeignUsageSeen():
+                if event.node not in made.removed:
+                    yield event
+            case TenantChanged(tenant=tenant):
+                yield replace(event, tenant=_changed_tenant(tenant, setting, made.texts))
+            case JobSubmitted() if estimates is RunTimeSource.LEARNED:
+                yield made.predictor.guess_submitted(event, history.run_ms[event.job_id])
+            case JobSubmitted():
+                yield _told(event, estimates, history.run_ms)
+            case _:
+                yield event
+
+
+def _changed_tenant(tenant: Tenant, setting: Setting, changes: Sequence[str]) -> Tenant:
+    """What a tenant became on the way keeps what was changed about it from the start."""
+    others = tuple(one for one in setting.tenants if one.name != tenant.name)
+    now = replace(setting, tenants=(tenant, *others))
+    for text in changes:
+        now = change(now, text)
+    return now.tenants[0]
+
+
+def _told(event: JobSubmitted, estimates: RunTimeSource, run_ms: Mapping[str, int]) -> JobSubmitted:
+    """The job with what the policy is told of its run time."""
+    if estimates is RunTimeSource.WRITTEN:
+        return event
+    known_ms = run_ms[event.job_id] if estimates is RunTimeSource.ORACLE else None
+    return replace(event, spec=replace(event.spec, expected_run_ms=known_ms))
+
+
+def _nodes(setting: Setting) -> frozenset[str]:
+    return frozenset(node.id for node in setting.fleet.nodes)
+
+
+def _gpus(setting: Setting) -> int:
+    per_node = {pool.name: pool.gpus_per_node for pool in setting.fleet.pools}
+    return sum(per_node[node.pool] for node in setting.fleet.nodes)

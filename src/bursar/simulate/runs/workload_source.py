@@ -1,0 +1,120 @@
+"""The workload of a study: a trace from a file, or one that is drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from bursar.model.errors import UserError
+from bursar.model.suggestion import suggest_among
+from bursar.simulate.traces import read_trace
+from bursar.simulate.workload.generate import SyntheticWorkload, preset, stream
+from bursar.simulate.workload.run_time_predictor import Predictor
+from bursar.simulate.workload.trace import BadRow, Trace, TraceJob
+from bursar.simulate.workload.trace_scenario import JobStream
+
+SYNTHETIC = "synthetic:"
+"""Before the name of a workload to draw: ``synthetic:philly-like?jobs=2000&load=0.9``."""
+
+SETTINGS = ("jobs", "jobs_per_day", "load")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSource:
+    """Where jobs come from. ``seed`` and ``gpus`` matter to workloads that are drawn."""
+
+    name: str
+    format: str | None = None
+    limit: int | None = None
+    seed: int = 0
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Jobs to run, how many, and what was said while they were read."""
+
+    jobs: Trace | JobStream
+    count: int
+    bad_rows: tuple[BadRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def learning(self, predictor: Predictor) -> JobStream:
+        """The same jobs one by one, each with a guess of its run time made when it is drawn."""
+        jobs = self.jobs
+        if isinstance(jobs, JobStream):
+            return replace(jobs, guess=predictor.guess)
+        teams = tuple(sorted({job.team for job in jobs}))
+        return JobStream(
+            source=jobs.source, teams=teams, draw=lambda: iter(jobs), guess=predictor.guess
+        )
+
+    def trace(self) -> Trace:
+        """All of it at once."""
+        jobs = self.jobs
+        if isinstance(jobs, JobStream):
+            return Trace(source=jobs.source, jobs=tuple(jobs.draw()))
+        return jobs
+
+
+def open_workload(source: WorkloadSource) -> Workload:
+    """Read or prepare to draw what a source names."""
+    if source.name.startswith(SYNTHETIC):
+        return _drawn(source)
+    trace = read_trace(source.name, source.format)
+    if source.limit is not None:
+        trace = replace(trace, jobs=trace.jobs[: source.limit])
+    return Workload(jobs=trace, count=len(trace), bad_rows=trace.bad_rows, notes=trace.notes)
+
+
+# -- workloads that are drawn ------------------------------------------------------------------------
+
+
+def _drawn(source: WorkloadSource) -> Workload:
+    workload = _named(source)
+    jobs = stream(workload, source.seed)
+    count = workload.jobs if source.limit is None else min(workload.jobs, source.limit)
+
+    def draw() -> Iterator[TraceJob]:
+        return islice(jobs.draw(), count)
+
+    return Workload(jobs=replace(jobs, source=source.name, draw=draw), count=count)
+
+
+def _named(source: WorkloadSource) -> SyntheticWorkload:
+    name, _, settings = source.name.removeprefix(SYNTHETIC).partition("?")
+    said = dict(_setting(source, part) for part in settings.split("&") if part)
+    jobs = said.get("jobs")
+    workload = preset(
+        name, jobs=None if jobs is None else round(jobs), jobs_per_day=said.get("jobs_per_day")
+    )
+    if "load" not in said:
+        return workload
+    if not source.gpus:
+        raise _bad(
+            source, "load is a part of a fleet's GPUs, and there is no fleet with any", "--fleet"
+        )
+    return workload.at_load(source.gpus, said["load"])
+
+
+def _setting(source: WorkloadSource, part: str) -> tuple[str, float]:
+    key, _, value = part.partition("=")
+    if key not in SETTINGS:
+        raise UserError(
+            f"{source.name}: {key!r} is nothing that can be set.",
+            fix=suggest_among(key, SETTINGS),
+            code="bad-workload",
+        )
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < 1e12 or (key == "jobs" and number != round(number)):
+        kind = "a whole number above 0" if key == "jobs" else "a number above 0"
+        raise _bad(source, f"{key} is {value!r}", kind)
+    return key, number
+
+
+def _bad(source: WorkloadSource, problem: str, wanted: str) -> UserError:
+    return UserError(f"{source.name}: {problem}.", fix=f"Write {wanted}.", code="bad-workload")

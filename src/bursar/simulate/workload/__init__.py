@@ -1,0 +1,1 @@
+"""What a simulation runs: traces, recorded history and generated workloads as submissions."""

@@ -1,0 +1,1 @@
+"""SQLite and PostgreSQL: what differs between the two databases."""

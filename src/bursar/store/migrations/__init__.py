@@ -1,1 +1,0 @@
-"""The steps by which a database of any older version becomes today's. Alembic runs them."""

@@ -1,0 +1,1 @@
+"""The tables of the store: their schema and how events become rows."""

@@ -1,0 +1,90 @@
+"""Puts couriers together: one for each channel of the operator's file, for as long as the server runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bursar.model.errors import EngineFault, UserError
+
+if TYPE_CHECKING:
+    from bursar.control.control_plane import ControlPlane
+    from bursar.model.notification import Channel
+    from bursar.ports import Notifier
+
+
+def notifier_for(channel: Channel) -> Notifier:
+    """What speaks to a channel."""
+    from bursar.model.notification import ChannelKind
+    from bursar.notify.http_channel import HttpChannel
+    from bursar.notify.mail_channel import MailChannel
+
+    return MailChannel(channel) if channel.kind is ChannelKind.EMAIL else HttpChannel(channel)
+
+
+def channels_of(path: Path | None) -> tuple[Channel, ...]:
+    """The channels of a file; read before anything is started, so that a mistake is told at once."""
+    from bursar.config.notify_file import read_channels
+
+    return read_channels(path) if path is not None else ()
+
+
+@contextmanager
+def notifying(
+    plane: ControlPlane, channels: tuple[Channel, ...], state: Path, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Within the block, people are told what happens."""
+    from bursar.notify.delivery import Delivery, DeliveryRound
+
+    def parents() -> dict[str, str | None]:
+        declared = plane.declaration()
+        tenants = declared[0].tenants if declared is not None else ()
+        return {one.name: one.parent for one in tenants}
+
+    rounds = DeliveryRound(
+        reader=plane.reader,
+        leads=lambda: plane.is_leader,
+        last_sequence=lambda: plane.health().last_sequence,
+        parents=parents,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        tell=tell,
+        folder=state,
+    )
+    couriers = [Delivery(one, notifier_for(one), rounds) for one in channels]
+    for courier in couriers:
+        courier.start()
+    try:
+        yield
+    finally:
+        for courier in couriers:
+            courier.close()
+
+
+def try_channels(path: Path, name: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
+    """Say a test message to each channel, or to one: its name, and what went wrong, if anything."""
+    from bursar.model.notification import Notification, NotificationKind
+
+    channels = [one for one in channels_of(path) if name in (None, one.name)]
+    if not channels:
+        raise UserError(
+            f"{path} has no channel{f' named {name!r}' if name else ''}.",
+            fix="Write one under 'channels'; docs/notifications.md shows how.",
+            code="no-channel",
+        )
+    for channel in channels:
+        message = Notification(
+            occasion=NotificationKind.RECOVERED,
+            at_ms=now_ms,
+            tenant="",
+            title="this is a test of Bursar",
+            text="Whoever reads this is told of what happens to jobs and budgets.",
+        )
+        try:
+            notifier_for(channel).send(message)
+        except EngineFault as fault:
+            yield channel.name, str(fault)
+        else:
+            yield channel.name, ""

@@ -1,0 +1,35 @@
+"""Requests for simulated runs, which the command line fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bursar.config import read_fleet
+from bursar.simulate.named_policies import FLEET
+from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions
+from bursar.simulate.scenario import Delays
+
+__all__ = ["Delays", "RunRequest", "WorkloadOptions", "choose_fleet", "every_run"]
+
+
+def choose_fleet(path: str) -> FleetChoice:
+    """A fleet file, under the name by which results show it."""
+    read = read_fleet(Path(path))
+    return FleetChoice(
+        name=Path(path).stem, fleet=read.fleet, tenants=read.tenants, policies=read.policies
+    )
+
+
+def every_run(
+    request: RunRequest, fleets: Sequence[FleetChoice], policies: Sequence[str]
+) -> list[RunRequest]:
+    """The request on every fleet under every policy, each named after what tells it apart."""
+    made = []
+    for fleet in fleets:
+        for policy in policies or [""]:
+            shown = [fleet.name] if len(fleets) > 1 else []
+            shown += [policy or FLEET] if len(policies) > 1 or not shown else []
+            made.append(replace(request, name=" ".join(shown), fleet=fleet, policy=policy))
+    return made

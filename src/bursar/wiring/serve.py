@@ -1,0 +1,237 @@
+"""Puts a control plane together: the store, the engines, the API, and the first token."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bursar.model.errors import UserError
+
+if TYPE_CHECKING:
+    from bursar.config import FleetFile
+    from bursar.control.control_plane import ControlPlane
+    from bursar.model.fleet.fleet import EngineKind
+    from bursar.ports import Engine
+    from bursar.store.sql_store import SqlStore
+
+STATE_VARIABLE = "BURSAR_STATE"
+DATABASE_FILE = "bursar.db"
+ADMIN_TOKEN_FILE = "admin-token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What ``bursar up`` was told."""
+
+    state: Path
+    fleet: Path | None = None
+    database: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 7171
+    allow_remote: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    notify: Path | None = None
+    """Where people are told of what happens."""
+    submit: Path | None = None
+    """Jobs of this folder are submitted when nothing was ever submitted."""
+    spot_notices: tuple[str, ...] = ()
+    """Where providers say that nodes will be taken away: see ``spot_notices.py``."""
+
+
+def default_state() -> Path:
+    """Where a control plane keeps its files when nobody says."""
+    given = os.environ.get(STATE_VARIABLE)
+    return Path(given) if given else Path.home() / ".local" / "share" / "bursar"
+
+
+def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
+    """Serve until told to stop. What runs then goes on running and is found again."""
+    from bursar.api.server import ServeOptions, address_of, open_socket, serve
+    from bursar.store import sqlite_warning
+    from bursar.wiring.job_log import narrate
+    from bursar.wiring.notifications import channels_of, notifying
+    from bursar.wiring.price_refresh import refreshing_prices
+    from bursar.wiring.sample_jobs import submitting
+
+    channels = channels_of(options.notify)
+    state = prepared_state(options.state)
+    serving = ServeOptions(
+        state_folder=state,
+        host=options.host,
+        port=options.port,
+        allow_remote=options.allow_remote,
+        allowed_hosts=options.allowed_hosts,
+    )
+    listening = open_socket(serving)
+    store = open_database(options)
+    try:
+        if options.database is None and (warning := sqlite_warning()):
+            tell(f"note: {warning}")
+        plane = build_plane(store, options, address_of(listening), tell)
+        plane.start()
+        try:
+            first_token(plane, state, tell)
+            role = "leads" if plane.is_leader else f"follows {plane.leader_address}"
+            tell(f"bursar {role} at {address_of(listening)}, state in {options.state}")
+            with (
+                narrate(plane, tell),
+                refreshing_prices(plane, tell),
+                notifying(plane, channels, state, tell),
+                submitting(plane, options.submit, tell),
+                ends_on_signals(),
+            ):
+                serve(plane, serving, listening)
+        finally:
+            plane.close()
+            tell("stopped; what runs goes on and is found again by the next 'bursar up'")
+    finally:
+        store.close()
+    return 1 if plane.is_broken else 0
+
+
+@contextmanager
+def ends_on_signals() -> Iterator[None]:
+    """SIGTERM and Ctrl-C end the server and nothing else: it raises them again when it is done, and we
+    still have to let go of the lead and keep a snapshot."""
+    told = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(one, lambda *_: None) for one in told]
+    try:
+        yield
+    finally:
+        for one, handler in zip(told, before, strict=True):
+            signal.signal(one, handler)
+
+
+# -- the parts ---------------------------------------------------------------------------------------
+
+
+def prepared_state(folder: Path) -> Path:
+    """The state folder, there and closed to others."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise UserError(
+            f"{folder} cannot be used to keep state: {error.strerror or error}.",
+            fix="Name a folder you may write to with --state or BURSAR_STATE.",
+            code="no-state-folder",
+        ) from error
+    return folder.resolve()
+
+
+def open_database(options: UpOptions) -> SqlStore:
+    """The store: a file in the state folder unless a database is named."""
+    from bursar.store import open_store
+
+    return open_store(options.database or options.state.resolve() / DATABASE_FILE)
+
+
+def build_plane(
+    store: SqlStore, options: UpOptions, address: str, tell: Callable[[str], None]
+) -> ControlPlane:
+    """A control plane that is not started yet."""
+    from bursar.api.server import SERVER_FILE, write_server_file
+    from bursar.catalog.gpu_models import GPU_MODELS
+    from bursar.control.control_plane import ControlPlane, PlaneOptions
+    from bursar.core.state.notices import is_empty
+    from bursar.model.fleet.fleet import EngineKind
+    from bursar.wiring.slurm.engine import pacing_note
+    from bursar.wiring.spot_notices import sources_for
+
+    initial = initial_fleet(options.fleet)
+    engines = engines_for(initial, options.state.resolve())
+    if EngineKind.SLURM in engines and (note := pacing_note()):
+        tell(f"note: {note}")
+    made: list[ControlPlane] = []
+
+    def is_clear(node: str) -> bool:
+        return made[0].ask(lambda state, _: is_empty(state, node)).result(30)
+
+    plane = ControlPlane(
+        store,
+        engines,
+        PlaneOptions(
+            address=address,
+            known_models=frozenset(model.name for model in GPU_MODELS),
+            initial=initial,
+            tell=tell,
+            keep=lambda text: keep_fault(options.state, text),
+            on_lead=lambda: write_server_file(options.state.resolve() / SERVER_FILE, address),
+            notices=sources_for(options.spot_notices, initial.fleet, is_clear),
+            on_end=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        ),
+    )
+    made.append(plane)
+    return plane
+
+
+def initial_fleet(path: Path | None) -> FleetFile:
+    """The fleet of a file, or this machine when none is named."""
+    from bursar.config import read_fleet
+    from bursar.wiring.local_fleet import this_machine
+
+    return read_fleet(path) if path is not None else this_machine()
+
+
+def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
+    """What can run jobs here. All local clusters share one engine: they are one machine.
+
+    A Slurm cluster has one beside it, which drives the Slurm that this machine's own commands reach.
+    """
+    from bursar.engines.local.engine import LocalEngine
+    from bursar.engines.local.gpu_discovery import found_gpus
+    from bursar.engines.local.settings import LocalSettings
+    from bursar.model.fleet.fleet import EngineKind
+    from bursar.wiring.local_fleet import THIS_MACHINE
+    from bursar.wiring.slurm import engine
+
+    local = {one.name for one in fleet.fleet.clusters if one.engine is EngineKind.LOCAL}
+    pools = {pool.name for pool in fleet.fleet.pools if pool.cluster in local}
+    nodes = tuple(node.id for node in fleet.fleet.nodes if node.pool in pools)
+    real = {THIS_MACHINE: found_gpus()} if THIS_MACHINE in nodes else {}
+    engines: dict[EngineKind, Engine] = {
+        EngineKind.LOCAL: LocalEngine(LocalSettings(state=state, nodes=nodes, gpus=real))
+    }
+    if engine.is_wanted(fleet, state):
+        engines[EngineKind.SLURM] = engine.slurm_engine(state)
+    return engines
+
+
+def first_token(plane: ControlPlane, state: Path, tell: Callable[[str], None]) -> None:
+    """An installation without tokens gets one for its operator, in a file that only he can read."""
+    from bursar.control.access.token_cache import admin_terms, mint
+    from bursar.control.requests.token_requests import PutTokens
+
+    path = state / ADMIN_TOKEN_FILE
+    if not plane.is_leader or plane.reader.tokens():
+        return
+    now_ms = plane.ask(lambda _state, now_ms: now_ms).result(60)
+    token, text = mint(admin_terms("admin"), now_ms)
+    write_private(path, text + "\n")
+    plane.send(PutTokens(tokens=[token])).result(60)
+    tell(f"the first token is in {path}; it may do everything")
+
+
+def keep_fault(state: Path, text: str) -> str:
+    """Keep what explains a fault of ours; the newest of a minute replaces an older one."""
+    path = state / f"fault-{time.strftime('%Y%m%d-%H%M')}.txt"
+    path.unlink(missing_ok=True)
+    write_private(path, text)
+    return str(path)
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file for its owner alone, whole or not at all."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)

@@ -1,0 +1,141 @@
+"""Builds the objects and puts them together; the only module that may import everything.
+
+Imports stand inside the functions: a command pays for what it uses, and ``--help`` for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bursar.model.errors import UserError
+
+if TYPE_CHECKING:
+    from bursar.simulate.demo.demo_text import TextLine
+    from bursar.simulate.runs import PreparedRun, RunOutcome, RunRequest, RunsWatcher
+    from bursar.simulate.runs.what_if import WhatIf
+    from bursar.simulate.traces import TraceSummary
+    from bursar.simulate.workload.trace import Trace
+
+
+def demo(*, seed: int, verbose: bool) -> Iterator[TextLine]:
+    """A simulated day of a demonstration fleet, told line by line."""
+    from bursar.core.check import require_valid
+    from bursar.simulate.demo.demo import demonstration
+    from bursar.simulate.demo.demo_text import tell
+    from bursar.simulate.simulation import Simulation
+
+    return tell(Simulation(demonstration(seed), check=require_valid), verbose=verbose)
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+def prepare_run(request: RunRequest) -> PreparedRun:
+    """Everything that one run needs, read and checked."""
+    from bursar.simulate.runs import prepare
+
+    return prepare(request)
+
+
+def compare_runs(requests: Sequence[RunRequest], board: RunsWatcher) -> tuple[RunOutcome, ...]:
+    """Every run in a process of its own."""
+    from bursar.simulate.named_policies import choose_policy
+    from bursar.simulate.runs import run_side_by_side
+
+    for request in requests:
+        choose_policy(request.policy, request.fleet.policies)
+    return run_side_by_side(requests, board)
+
+
+def prepare_whatif(log: str, changes: Sequence[str]) -> WhatIf:
+    """A recorded history, ready to run as it was and with something changed."""
+    from bursar.simulate.runs.what_if import prepare_whatif as prepare_both
+
+    return prepare_both(Path(log), changes)
+
+
+# -- what came of them -----------------------------------------------------------------------------
+
+
+def tell_run(outcome: RunOutcome) -> str:
+    """One run as text."""
+    from bursar.simulate.report.text import tell_run as tell_one
+
+    return tell_one(outcome)
+
+
+def tell_comparison(outcomes: Sequence[RunOutcome]) -> str:
+    """Several runs as one table."""
+    from bursar.simulate.report.text import tell_comparison as tell_several
+
+    return tell_several(outcomes)
+
+
+def comparison_json(outcomes: Sequence[RunOutcome]) -> dict[str, Any]:
+    """The table for programs, and what is said about each run."""
+    from bursar.simulate.metrics import compare_json
+
+    runs: list[Any] = []
+    for outcome in outcomes:
+        run = outcome.as_json()
+        run.pop("summary")
+        runs.append({"name": outcome.summary.name, **run})
+    return {**compare_json([one.summary for one in outcomes]), "about": runs}
+
+
+def page_of(outcomes: Sequence[RunOutcome]) -> str:
+    """The same as a page with plots, in one file that needs no network."""
+    from bursar.simulate.report.page import page_html
+
+    return page_html([one.summary for one in outcomes], [one.series for one in outcomes])
+
+
+# -- traces ----------------------------------------------------------------------------------------
+
+
+def describe_trace(source: str, format: str | None, fleet: str | None, seed: int) -> TraceSummary:
+    """What a trace is like; with a fleet also how much of it the trace would fill."""
+    from bursar.simulate.traces.trace_summary import describe
+    from bursar.wiring.run_requests import choose_fleet
+
+    gpus = choose_fleet(fleet).gpus if fleet else None
+    return describe(_trace(source, format, gpus, seed), gpus=gpus)
+
+
+def _trace(source: str, format: str | None, gpus: int | None, seed: int) -> Trace:
+    from bursar.simulate.runs.workload_source import WorkloadSource, open_workload
+
+    return open_workload(WorkloadSource(name=source, format=format, seed=seed, gpus=gpus)).trace()
+
+
+def trace_json(summary: TraceSummary) -> dict[str, Any]:
+    """A description for programs; bad rows are counted, and the first ones told."""
+    from bursar.simulate.traces.trace_summary import SHOWN_BAD_ROWS
+
+    first = [str(row) for row in summary.bad_rows[:SHOWN_BAD_ROWS]]
+    return {**asdict(summary), "bad_rows": {"count": len(summary.bad_rows), "first": [*first]}}
+
+
+def convert_trace(source: str, format: str | None, out: str, seed: int) -> TraceSummary:
+    """Write a trace in our own form, and say what it is like."""
+    from bursar.simulate.traces import write_trace
+    from bursar.simulate.traces.trace_summary import describe
+
+    trace = _trace(source, format, None, seed)
+    try:
+        write_trace(trace, out)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    return describe(trace)
+
+
+def cannot_write(path: str, error: OSError) -> UserError:
+    """Why a file of ours could not be written."""
+    return UserError(
+        f"{path} cannot be written: {error.strerror or error}.",
+        fix="Name a file in a folder that exists and that you may write to.",
+        code="cannot-write",
+    )

@@ -1,0 +1,1 @@
+"""Published studies that run on the product's code: readers of papers' formats and their experiments."""

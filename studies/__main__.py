@@ -1,0 +1,7 @@
+"""``python -m studies COMMAND ...``: the ``bursar`` command with papers' formats."""
+
+import runpy
+
+if __name__ == "__main__":
+    # Worker processes import the main module again, and so register the formats, but not a ``__main__``.
+    runpy.run_module("studies.command", run_name="__main__", alter_sys=True)

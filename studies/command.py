@@ -1,0 +1,9 @@
+"""The ``bursar`` command, which then reads papers' formats too."""
+
+import sys
+
+import studies.formats  # noqa: F401  importing it registers the formats
+from bursar.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

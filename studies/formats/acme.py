@@ -1,0 +1,75 @@
+"""Shanghai AI Lab's Acme (NSDI'24) and the full logs of Helios (SC'21): one family of columns.
+
+Acme's ``duration`` is said to be end minus start, but in Kalos it is end minus submission. So the run
+time is taken from the two moments, and ``duration`` only where one of them is not there.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from bursar.simulate.traces.fields import (
+    RowProblem,
+    between,
+    moment,
+    outcome,
+    per_node,
+    required,
+    scaled,
+    seconds,
+    whole,
+)
+from bursar.simulate.traces.table import Columns, Fields, TableFormat
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
+
+_REQUIRED = ("job_id", "node_num", "gpu_num", "state", "submit_time", "start_time", "end_time")
+_OPTIONAL = ("duration", "user", "vc", "cpu_num", "mem_per_pod_GB", "type")
+_MIB_PER_GB = 1_024
+
+
+def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob | None:
+    job_id, nodes, gpus, state, submitted, started, ended, *rest = fields
+    duration, user, team, cpus, memory_gb, kind = rest
+    if not started and not ended:
+        draft.count("jobs never started, left out")
+        return None
+    total = whole(gpus, "gpu_num")
+    tasks, each = per_node(total, whole(nodes, "node_num", 1))
+    if started and ended:
+        run_ms = between(moment(started, "start_time"), moment(ended, "end_time"), "end_time")
+    elif duration:
+        run_ms = seconds(duration, "duration")
+    else:
+        raise RowProblem("neither its run time nor both its start and end are given")
+    return TraceJob(
+        job_id=required(job_id, "job_id"),
+        submitted_ms=moment(submitted, "submit_time"),
+        run_ms=run_ms,
+        team=intern(team) if team else "all",
+        user=intern(user),
+        name=intern(kind),
+        tasks=tasks,
+        gpus=each,
+        cpu_milli=scaled(cpus, "cpu_num", 1_000) // tasks if cpus else 0,
+        memory_mib=scaled(memory_gb, "mem_per_pod_GB", _MIB_PER_GB) if memory_gb else 0,
+        outcome=outcome(state),
+    )
+
+
+FORMAT = TableFormat(
+    name="acme",
+    title="Shanghai AI Lab Acme (NSDI'24): trace_seren.csv, trace_kalos.csv",
+    columns=Columns(required=_REQUIRED, optional=_OPTIONAL),
+    make_job=_job,
+)
+
+HELIOS_LOG = TableFormat(
+    name="helios-log",
+    title="SenseTime Helios (SC'21), full cluster_log.csv",
+    columns=Columns(
+        required=(*_REQUIRED, "duration", "user", "vc"),
+        optional=("cpu_num", "mem_per_pod_GB", "type"),
+    ),
+    make_job=_job,
+)

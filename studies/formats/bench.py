@@ -1,0 +1,32 @@
+"""The small form in which simulators are compared: one line a job, nothing that is not needed."""
+
+from __future__ import annotations
+
+from sys import intern
+
+from bursar.simulate.traces.fields import required, seconds, whole
+from bursar.simulate.traces.table import Columns, Fields, TableFormat
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
+
+
+def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+    job_id, submit, gpus, duration, team = fields
+    return TraceJob(
+        job_id=required(job_id, "job_id"),
+        submitted_ms=seconds(submit, "submit_s"),
+        run_ms=seconds(duration, "duration_s"),
+        team=intern(team) if team else "all",
+        gpus=whole(gpus, "num_gpus"),
+    )
+
+
+FORMAT = TableFormat(
+    name="bench",
+    title="cross-simulator bench",
+    columns=Columns(
+        required=("job_id", "submit_s", "num_gpus", "duration_s"),
+        optional=("vc",),
+    ),
+    make_job=_job,
+)

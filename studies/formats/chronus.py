@@ -1,0 +1,53 @@
+"""Chronus (SoCC'21): Philly jobs with deadlines.
+
+Its times are minutes, though nothing in the file says so: 30,940 jobs over 20,151 units are the
+fortnight of the paper, and the GPU time per job is then Philly's own. Deadlines count from a job's
+submission; the first of several is taken. A best-effort job has none. A few jobs have no GPU; the
+artifact itself leaves them out, and ``gpus_only`` does.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from bursar.simulate.traces.fields import required, scaled, whole
+from bursar.simulate.traces.table import Columns, Fields, TableFormat
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
+
+MINUTE_MS = 60_000
+
+
+def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+    job_id, user, gpus, submitted, duration, expected, best_effort, model, kind = fields
+    submitted_ms = scaled(submitted, "submit_time", MINUTE_MS)
+    wait_ms = scaled(expected.split("-", 1)[0], "expect_time_list", MINUTE_MS)
+    has_deadline = kind != "best" and best_effort != "1"
+    return TraceJob(
+        job_id=required(job_id, "job_id"),
+        submitted_ms=submitted_ms,
+        run_ms=scaled(duration, "duration", MINUTE_MS),
+        team=intern(user) if user else "all",
+        name=intern(model),
+        gpus=whole(gpus, "num_gpu"),
+        deadline_ms=submitted_ms + wait_ms if has_deadline else None,
+    )
+
+
+FORMAT = TableFormat(
+    name="chronus",
+    title="Chronus (SoCC'21), Philly jobs with deadlines",
+    columns=Columns(
+        required=(
+            "job_id",
+            "user",
+            "num_gpu",
+            "submit_time",
+            "duration",
+            "expect_time_list",
+            "best_effort",
+        ),
+        optional=("model_name", "job_type"),
+    ),
+    make_job=_job,
+)

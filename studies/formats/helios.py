@@ -1,0 +1,45 @@
+"""SenseTime's Helios (SC'21): the re-based slice, whose times are microseconds since its start.
+
+The walltime limit of the slice equals the run time to the second. It is left out: a scheduler that
+saw it would know the future.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from bursar.simulate.traces.fields import outcome, per_node, required, scaled, seconds, whole
+from bursar.simulate.traces.gpu_names import gpu_models
+from bursar.simulate.traces.table import Columns, Fields, TableFormat
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
+
+MICROSECONDS_PER_MS = 1_000
+
+
+def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+    job_id, team, submitted, chips, nodes, duration, user, kind, model, state = fields
+    tasks, gpus = per_node(whole(chips, "num_chips"), whole(nodes, "num_nodes", 1))
+    return TraceJob(
+        job_id=required(job_id, "job_id"),
+        submitted_ms=round(scaled(submitted, "submit_time", 1) / MICROSECONDS_PER_MS),
+        run_ms=seconds(duration, "duration_s"),
+        team=intern(team) if team else "all",
+        user=intern(user),
+        name=intern(kind),
+        tasks=tasks,
+        gpus=gpus,
+        gpu_models=gpu_models(model),
+        outcome=outcome(state),
+    )
+
+
+FORMAT = TableFormat(
+    name="helios",
+    title="SenseTime Helios (SC'21), re-based slice",
+    columns=Columns(
+        required=("job_id", "tenant", "submit_time", "num_chips", "num_nodes", "duration_s"),
+        optional=("user", "class", "chip_type", "final_status"),
+    ),
+    make_job=_job,
+)

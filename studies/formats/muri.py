@@ -1,0 +1,33 @@
+"""Muri's traces (SIGCOMM'22), derived from Philly. Times are milliseconds."""
+
+from __future__ import annotations
+
+from sys import intern
+
+from bursar.simulate.traces.fields import required, scaled, whole
+from bursar.simulate.traces.table import Columns, Fields, TableFormat
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
+
+
+def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+    job_id, gpus, submitted, duration, model, _iteration, priority = fields
+    return TraceJob(
+        job_id=required(job_id, "job_id"),
+        submitted_ms=scaled(submitted, "submit_time", 1),
+        run_ms=scaled(duration, "duration", 1),
+        name=intern(model),
+        gpus=whole(gpus, "num_gpu", 1),
+        priority=whole(priority, "priority") if priority else 0,
+    )
+
+
+FORMAT = TableFormat(
+    name="muri",
+    title="Muri (SIGCOMM'22), Philly-derived",
+    columns=Columns(
+        required=("job_id", "num_gpu", "submit_time", "duration", "model_name", "iteration_time"),
+        optional=("priority",),
+    ),
+    make_job=_job,
+)

@@ -1,0 +1,82 @@
+"""Alibaba's openb cluster (GPU trace 2023, FGD at ATC'23): pods that ask for parts of GPUs.
+
+A pod that was never scheduled is kept, because placement studies place it all the same; how long it
+would have run is not known, and the time it waited stands in. Some of the resampled variants have no
+times at all: they are lists of pods to place, not histories.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from bursar.simulate.traces.fields import (
+    RowProblem,
+    between,
+    outcome,
+    required,
+    seconds,
+    whole,
+)
+from bursar.simulate.traces.gpu_names import gpu_models_or_anonymous
+from bursar.simulate.traces.table import Columns, Fields, TableFormat
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
+
+ANONYMOUS_TYPES = ("G1", "G2", "G3")
+WHOLE_GPU_MILLI = 1_000
+
+
+def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob:
+    name, cpu, memory, gpus, milli, created, deleted, models, qos, phase, scheduled = fields
+    created_ms = seconds(created, "creation_time") if created else 0
+    started_ms = seconds(scheduled, "scheduled_time") if scheduled else created_ms
+    run_ms = (
+        between(started_ms, seconds(deleted, "deletion_time"), "deletion_time") if deleted else 0
+    )
+    whole_gpus, gpu_milli = _share(whole(gpus, "num_gpu"), whole(milli, "gpu_milli"))
+    job = TraceJob(
+        job_id=required(name, "name"),
+        submitted_ms=created_ms,
+        run_ms=run_ms,
+        team=intern(qos) if qos else "all",
+        gpus=whole_gpus,
+        gpu_milli=gpu_milli,
+        gpu_models=gpu_models_or_anonymous(models, ANONYMOUS_TYPES),
+        cpu_milli=whole(cpu, "cpu_milli"),
+        memory_mib=whole(memory, "memory_mib"),
+        outcome=outcome(phase),
+    )
+    if not created or not deleted:
+        draft.count("pods without times: submitted at the start, run time 0")
+    elif not scheduled:
+        draft.count("pods never scheduled: the time they waited stands for their run time")
+    return job
+
+
+def _share(gpus: int, milli: int) -> tuple[int, int]:
+    """Whole GPUs, or the part of one."""
+    if milli > WHOLE_GPU_MILLI:
+        raise RowProblem(f"gpu_milli is {milli}, more than one GPU")
+    if gpus == 1 and 0 < milli < WHOLE_GPU_MILLI:
+        return 0, milli
+    if gpus and milli != WHOLE_GPU_MILLI:
+        raise RowProblem(f"asks for {gpus} GPUs with gpu_milli {milli}; several must be whole")
+    return gpus, 0
+
+
+FORMAT = TableFormat(
+    name="openb",
+    title="Alibaba openb pods (GPU trace 2023)",
+    columns=Columns(
+        required=("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"),
+        optional=(
+            "creation_time",
+            "deletion_time",
+            "gpu_spec",
+            "qos",
+            "pod_phase",
+            "scheduled_time",
+        ),
+    ),
+    make_job=_job,
+)

@@ -1,0 +1,32 @@
+"""Microsoft's Philly (ATC'19), as the Pollux and Sia artifacts ship its job list.
+
+The list has no job ids. A job is named after its line, padded so that names sort as lines do.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from bursar.simulate.traces.fields import moment, seconds, whole
+from bursar.simulate.traces.table import Columns, Fields, TableFormat
+from bursar.simulate.traces.trace_builder import TraceBuilder
+from bursar.simulate.workload.trace import TraceJob
+
+
+def _job(fields: Fields, line: int, _draft: TraceBuilder) -> TraceJob:
+    submitted, duration, gpus, cluster = fields
+    return TraceJob(
+        job_id="philly-" + str(line - 1).zfill(7),
+        submitted_ms=moment(submitted, "timestamp"),
+        run_ms=seconds(duration, "duration"),
+        team=intern(cluster) if cluster else "all",
+        gpus=whole(gpus, "num_gpus", 1),
+    )
+
+
+FORMAT = TableFormat(
+    name="philly",
+    title="Microsoft Philly (ATC'19), the filtered job list",
+    columns=Columns(required=("timestamp", "duration", "num_gpus", "cluster")),
+    make_job=_job,
+)

@@ -1,0 +1,145 @@
+"""The placement study of "Beware of Fragmentation" (USENIX ATC'23) on Alibaba's openb cluster.
+
+Pods of a workload are drawn again until they ask for more than the cluster has, and placed one after the
+other; none ends. What is compared is the part of all GPUs that is given away when as much has been asked
+for as there is. Nodes that tie are taken by name in the study's program, and the names are no help to
+it, so nodes are named in a random order here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+
+from bursar.core.nodes.workload_mix import WorkloadMix
+from bursar.model.decision import StartJob
+from bursar.model.event import JobSubmitted
+from bursar.model.tenants.policy import PlacementPolicy, Policies
+from bursar.model.units import DAY_MS, MILLI, SECOND_MS
+from bursar.simulate.named_policies import choose_policy
+from bursar.simulate.scenario import Delays, Scenario
+from bursar.simulate.simulation import Check, Simulation
+from bursar.simulate.traces import read_trace
+from bursar.simulate.workload.trace import Trace, TraceJob
+from bursar.simulate.workload.trace_scenario import (
+    EstimateSource,
+    TraceMapping,
+    UnknownTeams,
+    as_scenario,
+)
+from studies.formats.openb_nodes import NodeList, read_nodes
+from studies.fragmentation.trace_fleet import fleet_of_nodes
+
+FOLDER = "alibaba_openb_gpu_v2023"
+DEFAULT = "default"
+WORKLOADS = (
+    DEFAULT,
+    *("cpu050", "cpu100", "cpu200", "cpu250"),
+    *("gpushare40", "gpushare60", "gpushare80", "gpushare100"),
+    *("multigpu20", "multigpu30", "multigpu40", "multigpu50"),
+    *("gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33"),
+)
+LAST_MS = 100 * DAY_MS
+"""Longer than any of these runs: what is placed stays."""
+
+
+@cache
+def _nodes(traces: Path) -> NodeList:
+    return read_nodes(traces / FOLDER / "openb_node_list_gpu_node.csv")
+
+
+@cache
+def _pods(traces: Path, workload: str) -> tuple[TraceJob, ...]:
+    folder = traces / FOLDER
+    if workload == DEFAULT:
+        return read_trace(str(folder / "openb_pod_list_default.csv.xz")).jobs
+    archive = folder / "openb_pod_list_variants.tar.xz"
+    return read_trace(f"{archive}::openb_pod_list_{workload}.csv", "openb").jobs
+
+
+def drawn_pods(traces: Path, workload: str, seed: int, load: float) -> Iterator[TraceJob]:
+    """Pods one second apart that together ask for this part of the cluster's GPUs, or a little more.
+
+    All pods of the list, or as many as are needed; where they are too few, some come twice.
+    """
+    chance = Random(f"{workload}/{seed}")
+    listed = list(_pods(traces, workload))
+    chance.shuffle(listed)
+    wanted_milli = int(load * MILLI * _nodes(traces).gpus)
+    asked = list(accumulate(pod.gpu_total_milli for pod in listed))
+    while asked[-1] < wanted_milli:
+        listed.append(chance.choice(listed))
+        asked.append(asked[-1] + listed[-1].gpu_total_milli)
+    count = next(at for at, milli in enumerate(asked, 1) if milli >= wanted_milli)
+    drawn = listed[:count]
+    chance.shuffle(drawn)
+    for number, pod in enumerate(drawn):
+        name = f"pod-{number:05}"
+        at_ms = number * SECOND_MS
+        yield replace(pod, job_id=name, submitted_ms=at_ms, run_ms=LAST_MS, team="all", outcome="")
+
+
+def _renamed(machines: NodeList, seed: int) -> NodeList:
+    names = [machine.node_id for machine in machines.nodes]
+    Random(seed).shuffle(names)
+    pairs = zip(machines.nodes, names, strict=True)
+    return replace(machines, nodes=tuple(replace(one, node_id=name) for one, name in pairs))
+
+
+class PlacementStudy:
+    """One workload, drawn from one seed, under one placement policy."""
+
+    def __init__(
+        self, traces: Path, workload: str, placement: str, *, seed: int = 42, load: float = 1.3
+    ) -> None:
+        machines = _renamed(_nodes(traces), seed)
+        pods = tuple(drawn_pods(traces, workload, seed, load))
+        choice = choose_policy(f"order=fifo,placement={placement}", Policies())
+        mapping = TraceMapping(
+            unknown_teams=UnknownTeams.DEFAULT_QUEUE, estimate=EstimateSource.NONE
+        )
+        run = as_scenario(
+            Trace(source=workload, jobs=pods),
+            fleet_of_nodes(machines),
+            (),
+            replace(choice.policies, placement_seed=seed),
+            mapping,
+        )
+        self.pods = pods
+        self.capacity_milli = MILLI * machines.gpus
+        self.given_milli = 0
+        self.arrived = 0
+        self._scenario: Scenario = replace(
+            run.scenario,
+            tenants=choice.tenants(run.scenario.tenants),
+            delays=Delays(start_ms=0, stop_ms=0),
+        )
+
+    def place(self, *, until: float = 1.0, check: Check | None = None) -> float:
+        """Place pods until they have asked for this part of all GPUs; the percent given away then."""
+        milli_of = {pod.job_id: pod.gpu_total_milli for pod in self.pods}
+        asked = list(accumulate(milli_of.values()))
+        enough = next((at for at, n in enumerate(asked) if n >= until * self.capacity_milli), -1)
+        last_ms = self.pods[enough].submitted_ms
+        simulation = Simulation(self._scenario, check=check)
+        if self._scenario.policies.placement is PlacementPolicy.FRAGMENTATION_GRADIENT:
+            self._tell_mix(simulation.state.mix)
+        for step in simulation.steps():
+            if step.now_ms > last_ms:
+                break
+            self.arrived = step.now_ms // SECOND_MS + 1
+            for decision in step.decisions:
+                if isinstance(decision, StartJob):
+                    self.given_milli += milli_of[decision.job_id]
+        return 100 * self.given_milli / self.capacity_milli
+
+    def _tell_mix(self, mix: WorkloadMix) -> None:
+        """The study's program is told beforehand what will come. Ours learns it on the way."""
+        for event in self._scenario.events:
+            assert isinstance(event, JobSubmitted)
+            for group in event.spec.groups:
+                mix.add(group, group.count)

@@ -1,0 +1,5 @@
+"""The published study of spot and deadlines (NSDI'24), and ours on the same measurements."""
+
+from studies.spot_deadlines.study import PARTS, SpotRequest, run_spot_study
+
+__all__ = ["PARTS", "SpotRequest", "run_spot_study"]

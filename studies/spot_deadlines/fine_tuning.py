@@ -1,0 +1,108 @@
+"""A 72-hour fine-tuning job that saves its work, may use three zones, and is interrupted as they were.
+
+A seed draws the zones and the moment at which the job starts. How often to save follows from the time
+a save takes and from how often the zones lost machines before the job started. A loss comes without
+notice: the work since the last save is done again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+
+from bursar.core.deadline import POLICIES, DeadlineTerms, SpotMarket
+from bursar.model.jobs.checkpoint_formulas import (
+    Interruptions,
+    advise_interval,
+    hours_between_failures_seen,
+)
+from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
+from bursar.simulate.spot_study.cells import JobSize, StudyCell
+from bursar.simulate.spot_study.market import markets, one_price
+from bursar.simulate.spot_study.replay import replay
+from studies.spot_deadlines.series import ON_DEMAND_MICRO_USD, SPOT_MICRO_USD
+from studies.spot_deadlines.sources import SpotCase
+
+PART = "fine-tuning"
+SIZE = JobSize(job_hours=72.0, deadline_hours=100.0, change_over_hours=0.2)
+SEEDS = 1_000
+ZONES = 3
+SAVE_SECONDS = 60
+ROUNDED_TO_MS = 5 * MINUTE_MS
+BASELINE = "on-demand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FineTuningTask:
+    """Some of the seeds."""
+
+    cases: tuple[SpotCase, ...]
+    seeds: Sequence[int]
+    rules: Sequence[str]
+    size: JobSize = SIZE
+
+    def run(self) -> list[StudyCell]:
+        """Each seed under each rule. On demand nothing is lost, so nothing is saved there."""
+        cell = StudyCell(part=PART, group="3 zones of 2023", name="", size=self.size)
+        tick_ms = self.cases[0].tick_ms
+        plain = self.size.terms(tick_ms, ON_DEMAND_MICRO_USD)
+        for seed in self.seeds:
+            zones, start = draw(seed, self.cases, plain.ticks)
+            seen = _seen(zones)[start : start + plain.ticks]
+            cycle_ms = save_cycle_ms(zones, start, plain)
+            saving = saving_terms(plain, cycle_ms)
+            for rule in self.rules:
+                if rule == BASELINE:
+                    run = replay(plain, seen, POLICIES[rule])
+                else:
+                    run = replay(saving, seen, POLICIES[rule], save_every_ms=cycle_ms)
+                cell.tally(rule).add(run)
+        return [cell]
+
+
+def draw(seed: int, cases: tuple[SpotCase, ...], ticks: int) -> tuple[tuple[SpotCase, ...], int]:
+    """The zones and the tick at which the job starts."""
+    chance = random.Random(f"fine-tuning {seed}")
+    zones = chance.choice(list(combinations(cases, min(ZONES, len(cases)))))
+    last = min(len(case.room) for case in zones) - ticks
+    return zones, chance.randrange(0, last + 1)
+
+
+def save_cycle_ms(zones: Sequence[SpotCase], start: int, terms: DeadlineTerms) -> int:
+    """Work between two saves plus the save, by Daly's formula from what was seen before the start.
+
+    Rounded to whole minutes as people would, so that jobs alike are treated alike.
+    """
+    up = sum(sum(case.room[:start]) for case in zones)
+    losses = sum(
+        earlier > later
+        for case in zones
+        for earlier, later in zip(case.room[:start], case.room[1:start], strict=False)
+    )
+    hours = hours_between_failures_seen(up * terms.tick_ms / HOUR_MS, losses)
+    failures = Interruptions(
+        between_failures_seconds=hours * 3_600,
+        restart_seconds=terms.change_over_ms / SECOND_MS,
+    )
+    advice = advise_interval(SAVE_SECONDS, failures)
+    cycle_ms = round((advice.interval_seconds + SAVE_SECONDS) * SECOND_MS)
+    return max(1, round(cycle_ms / ROUNDED_TO_MS)) * ROUNDED_TO_MS
+
+
+def saving_terms(terms: DeadlineTerms, cycle_ms: int) -> DeadlineTerms:
+    """The same job with the time that its saves take, and with what one loss can undo."""
+    save_ms = SAVE_SECONDS * SECOND_MS
+    return replace(
+        terms,
+        work_ms=-(-terms.work_ms * cycle_ms // (cycle_ms - save_ms)),
+        rework_ms=cycle_ms,
+    )
+
+
+@lru_cache(maxsize=32)
+def _seen(zones: tuple[SpotCase, ...]) -> list[SpotMarket]:
+    tracks = [one_price(case.name, case.room, SPOT_MICRO_USD) for case in zones]
+    return markets(tracks, zones[0].tick_ms)

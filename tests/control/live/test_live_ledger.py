@@ -1,0 +1,115 @@
+"""The ledger beside the live state: questions to it, and what a restart makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+from bursar.accounting.ledger.meter import Meter
+from bursar.codec import from_text, to_text
+from bursar.control.control_plane import ControlPlane
+from bursar.control.live.live_ledger import LedgerSnapshot, LiveLedger, unlike_books
+from bursar.control.live.live_state import LiveState
+from bursar.model.event import LoggedEvent
+from bursar.model.jobs.job import JobState
+from bursar.model.units import DAY_MS
+from bursar.ports import Snapshot
+from bursar.store import open_store
+from bursar.wiring.verify_store import prove
+from tests.accounting.ledger.test_meter import STORIES
+from tests.accounting.scene import Scene, ms
+from tests.control.stand import Stand, gpu_job, submit, until_state
+
+
+def cost_of(plane: ControlPlane, job: str) -> int:
+    """What is posted for a job by now."""
+    return plane.ask_books(lambda ledger, _state, _now_ms: ledger.books.by_job()[job]).result(5)
+
+
+def test_what_a_job_has_cost_can_be_asked_while_it_runs_and_when_it_is_over(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        first = plane.ask_books(lambda ledger, _, now: ledger.at(now + 3_600_000).by_job()[job])
+        assert 400_000 <= first.result(5) < 401_000, "one GPU of four, at $1.60, for an hour"
+        stand.engine.end(job)
+        until_state(plane, job, JobState.SUCCEEDED)
+        balance = plane.ask_books(lambda ledger, _, now: ledger.at(now).trial_balance())
+        assert cost_of(plane, job) > 0 and balance.result(5) == 0
+
+
+def test_books_go_on_after_a_restart_and_the_proof_says_so(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        first, second = submit(plane, gpu_job(), gpu_job())
+        until_state(plane, first, JobState.RUNNING)
+        until_state(plane, second, JobState.RUNNING)
+        stand.engine.end(first)
+        until_state(plane, first, JobState.SUCCEEDED)
+        before = cost_of(plane, first)
+    with stand.plane() as plane:
+        assert cost_of(plane, first) == before
+        stand.engine.end(second)
+        until_state(plane, second, JobState.SUCCEEDED)
+    proof = prove(str(tmp_path), None)
+    assert proof.book_faults == () and proof.micro_usd > 0
+
+
+def test_a_snapshot_without_books_makes_the_log_be_read_once(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        stand.engine.end(job)
+        until_state(plane, job, JobState.SUCCEEDED)
+    store = open_store(tmp_path / "bursar.db")
+    try:
+        snapshot = store.snapshot()
+        assert snapshot is not None
+        plain = json.loads(snapshot.body)
+        carried = plain.pop("ledger")
+        assert carried["books"]["jobs"]
+        lead = store.try_lead("editor")
+        assert lead is not None
+        store.keep_snapshot(Snapshot(sequence=snapshot.sequence, body=json.dumps(plain)), lead)
+        lead.release()
+        live = LiveState()
+        live.catch_up(store)
+        assert live.books.books_at(live.last_event_ms).by_job()[job] > 0
+    finally:
+        store.close()
+
+
+def test_every_story_can_be_carried_as_text_anywhere() -> None:
+    for sentence, (scene, until, _) in STORIES.items():
+        whole = books_of(scene)
+        for cut in range(0, len(scene.log) + 1, 3):
+            first = LiveLedger()
+            for event in scene.log[:cut]:
+                first.apply(event)
+            second = LiveLedger.restore(from_text(LedgerSnapshot, to_text(first.to_snapshot())))
+            for event in scene.log[cut:]:
+                second.apply(event)
+            assert list(unlike_books(second, whole, ms(until))) == [], sentence
+
+
+def books_of(scene: Scene) -> LiveLedger:
+    found = LiveLedger()
+    for event in scene.log:
+        found.apply(event)
+    return found
+
+
+def test_books_that_differ_are_told() -> None:
+    scene, until, _ = next(iter(STORIES.values()))
+    less = LiveLedger()
+    for event in scene.log[:-1]:
+        less.apply(event)
+    assert list(unlike_books(less, books_of(scene), ms(until) + DAY_MS)) != []
+
+
+def test_the_meter_knows_every_event_of_the_log() -> None:
+    known = set(Meter(lambda _entry: None)._apply)
+    assert {kind.__name__ for kind in get_args(LoggedEvent)} == {one.__name__ for one in known}

@@ -1,0 +1,145 @@
+"""What jobs say on the way: how far they are is kept without events, and every save counts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from bursar.control.control_plane import ControlPlane
+from bursar.control.live.progress_buffer import WRITTEN_AFTER_SECONDS, ProgressBuffer
+from bursar.model import event as ev
+from bursar.model.engine_report import (
+    CheckpointReported,
+    EngineReport,
+    ForeignReported,
+    NoticeReported,
+    Progressed,
+)
+from bursar.model.jobs.job import JobState
+from bursar.ports import JobProgress
+from tests.control.stand import Stand, gpu_job, row_of, submit, until, until_state
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Stand:
+    return Stand(tmp_path)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def said(job_id: str, step: int, attempt: int = 1, total: int | None = 1_000) -> Progressed:
+    return Progressed(job_id=job_id, attempt=attempt, at_ms=now_ms(), step=step, total=total)
+
+
+def progress_of(plane: ControlPlane, job_id: str) -> JobProgress | None:
+    return row_of(plane, job_id).progress
+
+
+def step_of(plane: ControlPlane, job_id: str) -> int | None:
+    progress = progress_of(plane, job_id)
+    return None if progress is None else progress.step
+
+
+def one_job(plane: ControlPlane) -> str:
+    (job_id,) = submit(plane, gpu_job())
+    until_state(plane, job_id, JobState.RUNNING)
+    return job_id
+
+
+def test_the_newest_progress_is_kept_without_an_event_and_outlives_a_restart(stand: Stand) -> None:
+    with stand.plane() as plane:
+        job_id = one_job(plane)
+        assert progress_of(plane, job_id) is None
+        events = plane.reader.last_sequence()
+        stand.engine.report(said(job_id, 100), said(job_id, 120))
+        until(lambda: step_of(plane, job_id) == 120, "its progress is shown")
+        assert plane.reader.last_sequence() == events
+    with stand.plane() as plane:
+        stand.engine.report(said(job_id, 300))
+        until(lambda: step_of(plane, job_id) == 300, "it is shown after a restart")
+        progress = progress_of(plane, job_id)
+        assert progress is not None
+        assert (progress.since_step, progress.total, progress.permille) == (120, 1_000, 300)
+
+
+def test_what_was_said_last_is_written_with_the_end(stand: Stand) -> None:
+    with stand.plane() as plane:
+        job_id = one_job(plane)
+        stand.engine.report(said(job_id, 990))
+        stand.engine.end(job_id)
+        until_state(plane, job_id, JobState.SUCCEEDED)
+        assert step_of(plane, job_id) == 990
+
+
+def test_an_attempt_that_is_over_says_nothing_more(stand: Stand) -> None:
+    with stand.plane() as plane:
+        job_id = one_job(plane)
+        stand.engine.report(said(job_id, 7, attempt=0), said(job_id, 5), said("j-unknown", 9))
+        until(lambda: step_of(plane, job_id) == 5, "the live attempt is heard")
+        until(lambda: plane.health().stale_reports == 2, "the others are counted")
+
+
+def test_many_words_are_one_row_and_wait_for_others_to_be_written_with() -> None:
+    book = ProgressBuffer()
+    book.note({}, 0.0)
+    assert not book.is_due(WRITTEN_AFTER_SECONDS + 1)
+    first, second = said("b", 1), said("a", 2)
+    book.note({"b": first, "a": second}, 10.0)
+    assert book.unwritten() == (second, first)
+    assert not book.is_due(10.0 + WRITTEN_AFTER_SECONDS / 2)
+    assert book.is_due(10.0 + WRITTEN_AFTER_SECONDS)
+    newer = said("b", 3)
+    rows = book.unwritten()
+    book.note({"b": newer}, 11.0)
+    book.written(rows)
+    assert book.unwritten() == (newer,)
+    book.written([newer])
+    assert book.unwritten() == () and not book.is_due(1e9)
+
+
+def heard(stand: Stand, plane: ControlPlane, *reports: EngineReport) -> list[ev.LoggedEvent]:
+    """What reports of one breath become: engines hand them over together, so they are one group."""
+    until(lambda: plane.declaration() is not None, "there is a fleet")
+    before = plane.reader.last_sequence()
+    stand.engine.report(*reports)
+    until(lambda: plane.reader.last_sequence() > before, "they were heard")
+    return [one.event for one in plane.reader.events(after=before)]
+
+
+def saved(job_id: str, step: int) -> CheckpointReported:
+    return CheckpointReported(job_id=job_id, attempt=1, at_ms=now_ms(), step=step, save_ms=10)
+
+
+def test_every_save_of_one_breath_is_kept_and_a_repeated_one_once(stand: Stand) -> None:
+    with stand.plane() as plane:
+        job_id = one_job(plane)
+        first, second = saved(job_id, 10), saved(job_id, 20)
+        found = heard(stand, plane, first, second, second)
+        steps = [one.step for one in found if isinstance(one, ev.CheckpointSaved)]
+        assert steps == [10, 20]
+        assert row_of(plane, job_id).saved_step == 20
+
+
+def test_a_second_notice_of_one_breath_that_says_more_is_heard(stand: Stand) -> None:
+    with stand.plane() as plane:
+        node = "t4-0001"
+        may = NoticeReported(node=node, source="aws", kind=ev.NoticeKind.REBALANCE)
+        will = NoticeReported(node=node, source="aws", kind=ev.NoticeKind.TERMINATE)
+        found = heard(stand, plane, may, will, will)
+        assert [one.kind for one in found if isinstance(one, ev.SpotNotice)] == [
+            may.kind,
+            will.kind,
+        ]
+        assert plane.ask(lambda state, _now: state.notices[node].kind).result(20) is will.kind
+
+
+def test_what_others_run_is_as_they_said_last(stand: Stand) -> None:
+    with stand.plane() as plane:
+        node = "t4-0001"
+        heard(stand, plane, *(ForeignReported(node=node, gpus=one) for one in ((0,), (0, 1), (0,))))
+        foreign = plane.ask(lambda state, _now: state.node(node).foreign).result(20)
+        assert foreign is not None and foreign.gpus == (0,)

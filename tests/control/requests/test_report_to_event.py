@@ -1,0 +1,230 @@
+"""What engines and jobs report, and the one event that each report becomes, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from bursar import sdk
+from bursar.control.requests.report_to_event import ReportContext, event_for
+from bursar.core.state.attempt_ends import MOST_UNPROMPTED
+from bursar.model import event as ev
+from bursar.model.engine_report import (
+    CheckpointReported,
+    ForeignReported,
+    NodeBackReported,
+    NodeLostReported,
+    NoticeReported,
+    Progressed,
+    Resumed,
+    StopAcknowledged,
+    TasksEnded,
+)
+from bursar.model.event import NoticeKind, PreemptionCause
+from bursar.model.jobs.attempt import PREEMPTED_EXIT, Exit
+from bursar.model.jobs.job import CheckpointPolicy
+from tests.support import SchedulerHarness, fleet_of, job, pool, state_of
+
+FLEET = fleet_of(pool("spot", nodes=2, gpus=4))
+ASKS_AGAIN = Exit(code=PREEMPTED_EXIT)
+
+
+def running() -> SchedulerHarness:
+    stage = SchedulerHarness(state_of(FLEET), now_ms=1_000)
+    stage.submit(job("a", gpus=4))
+    stage.cycle()
+    return stage.start_all()
+
+
+def notice(stage: SchedulerHarness, kind: NoticeKind = NoticeKind.TERMINATE) -> NoticeReported:
+    placement = stage.job("a").placement
+    assert placement is not None
+    return NoticeReported(node=placement.tasks[0].node, source="aws", kind=kind, ends_at_ms=121_000)
+
+
+def heard(
+    stage: SchedulerHarness, exit: Exit, saved: dict[str, int | None] | None = None
+) -> ev.Event | None:
+    report = TasksEnded(job_id="a", attempt=1, at_ms=2_000, exit=exit)
+    return event_for(report, stage.state, 3_000, ReportContext(saved=saved or {}))
+
+
+def cause_of(event: ev.Event | None) -> PreemptionCause:
+    assert isinstance(event, ev.AttemptPreempted), event
+    return event.cause
+
+
+def test_the_code_is_the_one_that_jobs_use() -> None:
+    assert PREEMPTED_EXIT == sdk.PREEMPTED_EXIT
+
+
+def test_a_save_keeps_what_the_job_said_of_it() -> None:
+    said = CheckpointReported(
+        job_id="a", attempt=1, at_ms=2_000, step=40, save_ms=700, size_bytes=9
+    )
+    assert event_for(said, running().state, 3_000) == ev.CheckpointSaved(
+        at_ms=2_000, job_id="a", attempt=1, step=40, save_ms=700, size_bytes=9
+    )
+
+
+def test_a_resumed_step_is_kept_and_progress_is_no_event() -> None:
+    state = running().state
+    resumed = Resumed(job_id="a", attempt=1, at_ms=2_000, step=40, load_ms=12)
+    assert event_for(resumed, state, 3_000) == ev.AttemptResumed(
+        at_ms=2_000, job_id="a", attempt=1, step=40
+    )
+    assert event_for(Progressed(job_id="a", attempt=1, at_ms=2, step=3), state, 3_000) is None
+    old = Resumed(job_id="a", attempt=0, at_ms=2_000, step=40)
+    assert event_for(old, state, 3_000) is None
+
+
+def test_what_a_job_told_before_a_restart_counts_once() -> None:
+    """Engines read it again from the beginning: a resume, and the newest save after it."""
+    stage = running()
+    told = (
+        Resumed(job_id="a", attempt=1, at_ms=2_000, step=40),
+        CheckpointReported(job_id="a", attempt=1, at_ms=9_000, step=50),
+    )
+    for report in told:
+        event = event_for(report, stage.state, 10_000)
+        assert event is not None
+        stage.apply(event)
+    known = stage.job("a").done_ms, stage.job("a").saved_at_ms
+    assert [event_for(report, stage.state, 11_000) for report in told] == [None, None]
+    assert (stage.job("a").done_ms, stage.job("a").saved_at_ms) == known
+    back = Resumed(job_id="a", attempt=1, at_ms=10_000, step=40)
+    assert event_for(back, stage.state, 11_000) is not None, "it went back to an older one"
+    later = CheckpointReported(job_id="a", attempt=1, at_ms=12_000, step=50)
+    assert event_for(later, stage.state, 13_000) is not None, "the same step, saved anew"
+
+
+def test_a_resume_quicker_than_declared_is_believed() -> None:
+    stage = SchedulerHarness(state_of(FLEET), now_ms=1_000)
+    stage.submit(
+        job("a", gpus=4, checkpoint=CheckpointPolicy(interval_ms=1_000, restart_ms=60_000))
+    )
+    stage.cycle()
+    stage.start_all()
+    resumed = Resumed(job_id="a", attempt=1, at_ms=3_000, step=4)
+    assert event_for(resumed, stage.state, 4_000) is not None
+
+
+def test_a_notice_is_told_once_and_again_only_when_it_says_more() -> None:
+    stage = running()
+    first = notice(stage)
+    event = event_for(first, stage.state, 3_000)
+    assert isinstance(event, ev.SpotNotice)
+    assert (event.at_ms, event.source, event.ends_at_ms) == (3_000, "aws", 121_000)
+    stage.apply(event)
+    assert event_for(first, stage.state, 4_000) is None
+    assert event_for(notice(stage, NoticeKind.REBALANCE), stage.state, 4_000) is None
+    elsewhere = NoticeReported(node="nowhere", source="aws", kind=NoticeKind.TERMINATE)
+    assert event_for(elsewhere, stage.state, 4_000) is None
+
+
+@pytest.mark.parametrize("exit", [ASKS_AGAIN, Exit(signal=9), Exit(signal=15)])
+def test_what_ends_on_a_node_that_is_taken_away_is_no_failure(exit: Exit) -> None:
+    stage = running()
+    event = event_for(notice(stage), stage.state, 2_000)
+    assert event is not None
+    stage.apply(event)
+    assert cause_of(heard(stage, exit)) is PreemptionCause.NOTICE
+    assert isinstance(heard(stage, Exit(code=1)), ev.AttemptFailed)
+    stage.cycle()
+    assert cause_of(heard(stage, Exit(code=1))) is PreemptionCause.NOTICE
+
+
+def test_who_was_told_to_stop_by_us_was_preempted_by_us() -> None:
+    stage = running()
+    stage.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1, on_behalf_of="b"))
+    assert cause_of(heard(stage, ASKS_AGAIN)) is PreemptionCause.ORDER
+
+
+def test_a_job_that_asks_again_for_no_reason_is_believed_so_often_and_no_more() -> None:
+    stage = running()
+    record = stage.job("a")
+    assert cause_of(heard(stage, ASKS_AGAIN)) is PreemptionCause.UNPROMPTED
+    record.unprompted = MOST_UNPROMPTED
+    event = heard(stage, ASKS_AGAIN)
+    assert isinstance(event, ev.AttemptFailed)
+    assert event.exit is not None and "saved nothing newer" in event.exit.detail
+    record.saved_step = 40
+    assert isinstance(heard(stage, ASKS_AGAIN, {"a": 40}), ev.AttemptFailed)
+    assert cause_of(heard(stage, ASKS_AGAIN, {"a": 41})) is PreemptionCause.UNPROMPTED
+
+
+def test_a_stop_that_is_not_ours_is_a_notice_for_that_job_alone() -> None:
+    stage = running()
+    said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="slurm", ends_at_ms=32_000)
+    event = event_for(said, stage.state, 3_000)
+    assert isinstance(event, ev.SpotNotice)
+    assert (event.job_id, event.source, event.ends_at_ms) == ("a", "slurm", 32_000)
+    stage.apply(event)
+    assert not stage.state.notices, "the node stays"
+    assert event_for(said, stage.state, 3_000) is None
+    assert cause_of(heard(stage, Exit(signal=9))) is PreemptionCause.NOTICE
+
+
+def test_a_stop_that_is_told_together_with_the_end_counts_too() -> None:
+    stage = running()
+    end = TasksEnded(job_id="a", attempt=1, at_ms=2_000, exit=Exit(signal=9))
+    assert isinstance(event_for(end, stage.state, 3_000), ev.AttemptFailed)
+    beside = ReportContext(warned={"a"})
+    assert cause_of(event_for(end, stage.state, 3_000, beside)) is PreemptionCause.NOTICE
+
+
+def test_a_stop_that_is_ours_is_known_already() -> None:
+    stage = running()
+    stage.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1))
+    said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="signal")
+    assert event_for(said, stage.state, 3_000) is None
+
+
+def test_a_node_comes_back_as_it_was_declared() -> None:
+    stage = running()
+    beside = ReportContext(fleet=FLEET)
+    node = FLEET.nodes[1]
+    back = NodeBackReported(node=node.id, at_ms=0)
+    assert event_for(back, stage.state, 3_000, beside) is None
+    gone = event_for(NodeLostReported(node=node.id, at_ms=0), stage.state, 3_000, beside)
+    assert gone == ev.NodeLost(at_ms=3_000, node=node.id)
+    stage.apply(gone)
+    assert event_for(back, stage.state, 4_000, beside) == ev.NodeAdded(at_ms=4_000, node=node)
+    assert event_for(back, stage.state, 4_000) is None
+    assert event_for(NodeBackReported(node="x", at_ms=0), stage.state, 4_000, beside) is None
+
+
+def test_what_was_said_of_a_node_in_the_same_breath_counts() -> None:
+    state, node = running().state, FLEET.nodes[1]
+    beside = ReportContext(fleet=FLEET)
+    gone, back = NodeLostReported(node=node.id, at_ms=0), NodeBackReported(node=node.id, at_ms=0)
+    told = []
+    for report in (gone, gone, back, back, gone, back):
+        event = event_for(report, state, 3_000, beside)
+        if event is not None:
+            beside.hear(event)
+        told.append(event)
+    lost, added = ev.NodeLost(at_ms=3_000, node=node.id), ev.NodeAdded(at_ms=3_000, node=node)
+    assert told == [lost, None, added, None, lost, added]
+
+
+def test_what_others_use_may_go_up_and_down_in_one_breath() -> None:
+    state, beside = running().state, ReportContext(fleet=FLEET)
+    told = []
+    for cpu_milli in (0, 4_000, 4_000, 0):
+        seen = ForeignReported(node=FLEET.nodes[1].id, gpus=(), cpu_milli=cpu_milli, memory_mib=0)
+        event = event_for(seen, state, 3_000, beside)
+        if event is not None:
+            assert isinstance(event, ev.ForeignUsageSeen)
+            beside.hear(event)
+        told.append(None if event is None else event.cpu_milli)
+    assert told == [None, 4_000, None, 0]
+
+
+def test_a_node_that_is_not_taken_away_after_all_takes_jobs_again() -> None:
+    stage = running()
+    report = notice(stage, NoticeKind.REBALANCE)
+    event = event_for(report, stage.state, 2_000)
+    assert event is not None
+    stage.apply(event)
+    back = NodeBackReported(node=report.node, at_ms=0)
+    assert event_for(back, stage.state, 3_000) == ev.NodeRestored(at_ms=3_000, node=report.node)

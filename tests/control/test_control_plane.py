@@ -1,0 +1,199 @@
+"""The path of a job through the live shell, and what survives a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bursar.control.control_plane import THE_OPERATOR
+from bursar.control.requests.fleet_requests import DeclareFleet
+from bursar.control.requests.job_requests import CancelJobs, SubmitJobs
+from bursar.control.requests.submission import IdempotencyKey
+from bursar.model.engine_report import TasksEnded
+from bursar.model.errors import UserError
+from bursar.model.event import FleetDeclared, JobCancelled, JobSubmitted
+from bursar.model.jobs.attempt import Exit
+from bursar.model.jobs.job import JobState
+from tests.control.stand import Stand, gpu_job, row_of, small_fleet, submit, until, until_state
+
+
+def test_a_job_runs_and_its_end_is_kept(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        stand.engine.end(job)
+        row = until_state(plane, job, JobState.SUCCEEDED)
+    assert row.attempt == 1
+    assert row.started_at_ms is not None and row.ended_at_ms is not None
+
+
+def test_a_failed_job_keeps_its_exit_and_is_tried_again(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job(retries=1))
+        until_state(plane, job, JobState.RUNNING)
+        stand.engine.end(job, code=3)
+        until(lambda: row_of(plane, job).attempt == 2, "a second attempt")
+        until_state(plane, job, JobState.RUNNING)
+        stand.engine.end(job, code=None, signal=9)
+        row = until_state(plane, job, JobState.FAILED)
+        attempts = plane.reader.attempts(job)
+    assert (row.exit_signal, row.failures) == (9, 2)
+    assert [one.exit_code for one in attempts] == [3, None]
+
+
+def test_what_runs_is_found_again_and_not_started_twice(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        first, second = submit(plane, gpu_job(4), gpu_job(4))
+        until_state(plane, first, JobState.RUNNING)
+        until_state(plane, second, JobState.RUNNING)
+    stand.engine.end(first)
+    with stand.plane() as plane:
+        until_state(plane, first, JobState.SUCCEEDED)
+        assert row_of(plane, second).state is JobState.RUNNING
+        stand.engine.end(second)
+        until_state(plane, second, JobState.SUCCEEDED)
+    assert len(stand.engine.started) == 2
+
+
+def test_an_order_that_never_reached_the_engine_is_given_again(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+    (ref,) = stand.engine.running
+    stand.engine.running.clear()
+    stand.engine.started.clear()
+    with stand.plane() as plane:
+        until(lambda: row_of(plane, job).attempt == 1, "still the first attempt")
+        row = until_state(plane, job, JobState.FAILED)
+    assert "no trace" in row.exit_detail
+    assert ref.attempt == 1
+
+
+def test_a_stale_report_changes_nothing_and_is_counted(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        old = TasksEnded(job_id=job, attempt=0, at_ms=0, exit=Exit(code=0))
+        stranger = TasksEnded(job_id="j-nobody", attempt=1, at_ms=0, exit=Exit(code=0))
+        stand.engine.report(old, stranger)
+        until(lambda: plane.health().stale_reports == 2, "two stale reports")
+        assert row_of(plane, job).state is JobState.RUNNING
+
+
+def test_cancelling_stops_what_runs_and_forgets_what_waits(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        running, waiting = submit(plane, gpu_job(4), gpu_job(4))
+        blocked = submit(plane, gpu_job(4))[0]
+        until_state(plane, running, JobState.RUNNING)
+        until_state(plane, waiting, JobState.RUNNING)
+        told = plane.send(CancelJobs(job_ids=[running, blocked])).result(5)
+        assert told[blocked] == JobState.CANCELLED
+        until_state(plane, running, JobState.CANCELLED)
+    assert [ref.job_id for ref in stand.engine.stopped] == [running]
+
+
+def test_a_job_is_cancelled_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    stand.engine.ignores_stops = True
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        for _ in range(3):
+            assert plane.send(CancelJobs(job_ids=[job, job])).result(5) == {
+                job: JobState.CANCELLING
+            }
+        events = [one.event for one in plane.reader.events_of(job)]
+        assert sum(isinstance(one, JobCancelled) for one in events) == 1
+
+
+def test_the_same_key_gets_the_same_answer(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    key = IdempotencyKey(tenant="acme", key="nightly", request_sha256="1")
+    with stand.plane() as plane:
+        first = plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
+    with stand.plane() as plane:
+        again = plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
+        other = IdempotencyKey(tenant="acme", key="nightly", request_sha256="2")
+        with pytest.raises(UserError, match="different request"):
+            plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=other)).result(5)
+    assert again.job_ids == first.job_ids
+    assert again.replayed and not first.replayed
+
+
+def test_a_refused_job_leaves_no_trace_beside_accepted_ones(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        with pytest.raises(UserError, match="nobody"):
+            submit(plane, gpu_job(), gpu_job(queue="nobody"))
+        submit(plane, gpu_job())
+        kinds = [type(one.event) for one in plane.reader.events()]
+    assert kinds[:2] == [FleetDeclared, JobSubmitted]
+    assert kinds.count(JobSubmitted) == 1
+
+
+def test_a_smaller_fleet_sends_its_jobs_back_to_the_queue(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane() as plane:
+        first, second = submit(plane, gpu_job(4), gpu_job(4))
+        until_state(plane, first, JobState.RUNNING)
+        until_state(plane, second, JobState.RUNNING)
+        plane.send(DeclareFleet(who=THE_OPERATOR, declared=small_fleet(1))).result(5)
+        until(lambda: len(stand.engine.running) == 1, "one of them is stopped")
+        states = {row_of(plane, job).state for job in (first, second)}
+        assert states == {JobState.RUNNING, JobState.QUEUED}
+        (left,) = [ref.job_id for ref in stand.engine.running]
+        stand.engine.end(left)
+        other = second if left == first else first
+        until_state(plane, other, JobState.RUNNING)
+        assert row_of(plane, other).attempt == 2
+
+
+def test_a_queue_with_jobs_cannot_be_taken_away(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    without = small_fleet()
+    tenants = tuple(t for t in without.tenants if t.name != "retraining")
+    with stand.plane() as plane:
+        submit(plane, gpu_job())
+        changed = type(without)(fleet=without.fleet, tenants=tenants, policies=without.policies)
+        with pytest.raises(UserError, match="retraining"):
+            plane.send(DeclareFleet(who=THE_OPERATOR, declared=changed)).result(5)
+
+
+def test_a_second_plane_follows_and_takes_over(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    with stand.plane("first") as first:
+        (job,) = submit(first, gpu_job())
+        with stand.plane("second") as second:
+            assert not second.is_leader
+            assert second.leader_address == "first"
+            until(lambda: row_of(second, job).state is JobState.RUNNING, "it follows")
+            first.close()
+            until(lambda: second.is_leader, "the second leads")
+            stand.engine.end(job)
+            until_state(second, job, JobState.SUCCEEDED)
+            (more,) = submit(second, gpu_job())
+            until_state(second, more, JobState.RUNNING)
+    assert stand.told == ["this process has taken the lead"]
+
+
+def test_an_engine_that_refuses_is_asked_again(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    stand.engine.fails_to_start = 2
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+
+
+def test_an_engine_that_goes_on_refusing_fails_the_job(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    stand.engine.fails_to_start = 5
+    with stand.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.FAILED)

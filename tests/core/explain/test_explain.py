@@ -1,0 +1,379 @@
+"""What a person is told about one job, and whether it is true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bursar.core.cycle import decide
+from bursar.core.explain.alternatives import ENOUGH, MOST_TRIES
+from bursar.core.explain.explain import explain
+from bursar.core.explain.hypothetical_job import swapped
+from bursar.core.state.fleet_state import FleetState
+from bursar.model.decision import StartJob
+from bursar.model.errors import BrokenInvariant, UserError
+from bursar.model.event import Event, JobSubmitted
+from bursar.model.explain.explanation import Alternative, CapacityHolding, Explanation, QuotaHolding
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import JobSpec, Topology
+from bursar.model.reason import NeverFits, NoCapacity, OverQuota, WaitsForJobs, WouldDelay
+from bursar.model.tenants.policy import Policies, PreemptionLimits
+from bursar.model.units import HOUR_MS, MINUTE_MS, USD_MICRO
+from tests.core.picture import picture_of
+from tests.support import (
+    SchedulerHarness,
+    fleet_of,
+    gang,
+    group,
+    job,
+    mig_job,
+    mps_job,
+    pool,
+    queue,
+    quota,
+    state_of,
+    tenant,
+)
+
+A100 = "a100-80gb/owned"
+
+FEWER = settings(max_examples=settings.default.max_examples // 3)
+"""Each example plays a whole world, so the pure layer stays quick with fewer of them."""
+
+
+def begin(stage: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
+    """Submit, decide, and let everything that was given a place run."""
+    stage.submit(*specs)
+    stage.cycle()
+    return stage.start_all()
+
+
+def one_node() -> SchedulerHarness:
+    return SchedulerHarness(state_of(fleet_of(pool("a100"))))
+
+
+def told(stage: SchedulerHarness, job_id: str) -> Explanation:
+    return explain(stage.state, job_id, stage.now_ms)
+
+
+def changes(explanation: Explanation) -> list[str]:
+    return [alternative.change for alternative in explanation.alternatives]
+
+
+# -- who, where, why -------------------------------------------------------------------------------
+
+
+def test_it_says_where_a_job_stands_in_its_queue_and_among_all() -> None:
+    tenants = [queue("research"), queue("product")]
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
+    begin(stage, job("fills", gpus=8, hours=1, queue="product"))
+    for number in range(3):
+        stage.advance(1).submit(
+            job(f"r{number}", gpus=8), job(f"p{number}", gpus=8, queue="product")
+        )
+    stage.submit(job("urgent", gpus=8, priority_class="high", queue="product"))
+    position = told(stage, "r1").position
+    assert position is not None
+    assert (position.in_queue, position.queue_length) == (2, 3)
+    assert (position.overall, position.waiting) == (3, 7)
+    assert (
+        "waits in research at position 2 of 3 in its queue, 3 of 7 overall"
+        in told(stage, "r1").lines()[0]
+    )
+
+
+def test_it_names_the_queues_that_hold_a_quota_and_what_they_borrowed() -> None:
+    tenants = [
+        tenant("co", quota={A100: 4}),
+        queue("research", "co", quota={A100: 8}),
+        queue("product", "co", quota={A100: 2}),
+        queue("elsewhere", quota={A100: 50}),
+    ]
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=8)), tenants))
+    begin(stage, job("a", gpus=8, queue="product"), job("b", gpus=2, queue="research"))
+    begin(stage, job("c", gpus=8, queue="elsewhere"))
+    begin(stage, job("held", gpus=5, queue="research", preemptible=False))
+    explanation = told(stage, "held")
+    assert [type(reason) for reason in explanation.reasons] == [OverQuota]
+    (holding,) = explanation.holdings
+    assert isinstance(holding, QuotaHolding)
+    found = [(one.queue, one.amount, one.borrowed) for one in holding.holders]
+    assert found == [("product", 8000, 6000), ("research", 2000, 0)]
+    assert "product 8 GPUs (6 GPUs borrowed), research 2 GPUs" in str(holding)
+
+
+def test_it_names_the_jobs_that_fill_a_pool_and_when_they_end() -> None:
+    stage = begin(one_node(), job("large", gpus=5, hours=4), job("small", gpus=2, hours=1))
+    begin(stage.advance(30 * MINUTE_MS), job("held", gpus=4))
+    explanation = told(stage, "held")
+    assert [type(reason) for reason in explanation.reasons] == [NoCapacity]
+    (holding,) = explanation.holdings
+    assert isinstance(holding, CapacityHolding)
+    found = [(one.job_id, one.gpu_milli, one.expected_end_ms) for one in holding.holders]
+    assert found == [("large", 5000, 4 * HOUR_MS), ("small", 2000, HOUR_MS)]
+    assert "large of research (5 GPUs, done in 3 h 30 min)" in str(holding)
+
+
+def test_it_says_what_share_a_queue_has_had_and_is_promised() -> None:
+    tenants = [queue("research"), queue("product", weight=3)]
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
+    begin(stage, job("a", gpus=2, queue="product"), job("b", gpus=6, queue="research"))
+    begin(stage.advance(HOUR_MS), job("held", gpus=4, queue="product"))
+    (standing,) = told(stage, "held").standings
+    assert (standing.tenant, standing.used_permille, standing.promised_permille) == (
+        "product",
+        250,
+        750,
+    )
+    assert (standing.rank, standing.siblings) == (1, 2)
+
+
+def test_the_reasons_are_the_cycles_own() -> None:
+    stage = begin(one_node(), job("half", gpus=4, hours=4))
+    begin(stage.advance(1), job("whole", gpus=8, hours=9), job("zlong", gpus=4, max_hours=20))
+    stage.submit(job("after", gpus=1, depends_on=("whole",)), job("never", gpus=9))
+    assert [type(reason) for reason in told(stage, "zlong").reasons] == [WouldDelay]
+    assert [type(reason) for reason in told(stage, "after").reasons] == [WaitsForJobs]
+    assert [type(reason) for reason in told(stage, "never").reasons] == [NeverFits]
+
+
+def test_jobs_that_do_not_wait_are_explained_too() -> None:
+    stage = begin(one_node(), job("runs", gpus=4, hours=2), job("done", gpus=1))
+    stage.finish("done")
+    stage.advance(HOUR_MS).submit(job("next", gpus=2))
+    assert told(stage, "runs").lines() == (
+        "runs (4 GPUs) of research is running on a100: a100-0001, $8.00 an hour, "
+        "expected to be done in 1 h.",
+    )
+    assert told(stage, "done").lines() == ("done is over: succeeded.",)
+    assert told(stage, "next").lines() == ("next (2 GPUs) starts now on a100 for $4.00 an hour.",)
+
+
+def test_a_place_that_is_being_cleared_is_said_so() -> None:
+    stage = begin(one_node(), job("low", gpus=8, priority_class="low"))
+    stage.advance(HOUR_MS).submit(job("urgent", gpus=8, priority_class="high"))
+    assert told(stage, "urgent").being_cleared == ("low",)
+    assert "it is being cleared for it: low must stop first" in told(stage, "urgent").lines()[0]
+    stage.cycle()
+    assert told(stage, "urgent").alternatives == ()
+    assert "place kept; waiting for 1 preempted to stop: low" in told(stage, "urgent").lines()[1]
+
+
+def test_an_unknown_job_is_met_with_the_one_that_was_meant() -> None:
+    stage = begin(one_node(), job("train-7", gpus=1), job("other", gpus=1))
+    with pytest.raises(UserError, match="Did you mean 'train-7") as caught:
+        told(stage, "trian-7")
+    assert caught.value.code == "unknown-job"
+    with pytest.raises(UserError, match="List the jobs"):
+        told(stage, "xyz")
+
+
+# -- what would start it now -----------------------------------------------------------------------
+
+
+def test_fewer_gpus_as_many_as_there_are() -> None:
+    stage = begin(one_node(), job("busy", gpus=3, hours=1), job("held", gpus=8, hours=2))
+    (found,) = told(stage, "held").alternatives
+    assert (found.change, found.pool) == ("5 GPUs instead of 8", "a100")
+    assert (found.micro_usd_per_hour, found.expected_micro_usd) == (10 * USD_MICRO, 20 * USD_MICRO)
+    assert (
+        str(found) == "5 GPUs instead of 8 (runs on a100 for $10.00 an hour, about $20.00 in all)"
+    )
+
+
+def test_fewer_tasks_of_the_group_that_takes_most() -> None:
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4))))
+    begin(stage, job("busy", gpus=1, hours=1))
+    begin(stage, gang("held", group("launcher", cpu=1), group("worker", 4, gpus=8)))
+    assert changes(told(stage, "held")) == [
+        "7 GPUs instead of 8 for each task",
+        "fewer tasks: 3 of 4",
+    ]
+
+
+def test_another_market_another_model_and_another_queue() -> None:
+    fleet = fleet_of(
+        pool("a100"),
+        pool("spot", market=Market.SPOT, usd_per_node_hour=8),
+        pool("l4", model="l4-24gb", gpus=4, usd_per_node_hour=4),
+    )
+    tenants = [
+        tenant("co"),
+        queue("research", "co", quota={A100: quota(4, borrow=0)}),
+        queue("adhoc", "co", quota={A100: 4}),
+    ]
+    stage = SchedulerHarness(state_of(fleet, tenants))
+    wanted = ("a100-80gb",)
+    begin(stage, job("busy", gpus=4, models=wanted), job("held", gpus=2, models=wanted, hours=1))
+    assert changes(told(stage, "held")) == [
+        "spot capacity allowed",
+        "queue adhoc",
+        "on l4-24gb",
+    ]
+
+
+def test_another_model_on_another_market_when_neither_alone_will_do() -> None:
+    fleet = fleet_of(pool("a100", gpus=2), pool("l4", model="l4-24gb", market=Market.SPOT))
+    stage = SchedulerHarness(state_of(fleet))
+    begin(stage, job("busy", gpus=2), job("held", gpus=1, models=("a100-80gb",)))
+    assert changes(told(stage, "held")) == ["on l4-24gb, spot capacity allowed"]
+
+
+def test_a_limit_short_enough_not_to_delay_anybody() -> None:
+    stage = begin(one_node(), job("half", gpus=4, hours=4))
+    begin(stage.advance(1), job("whole", gpus=8, hours=9))
+    begin(stage.advance(1), job("long", gpus=4, max_hours=8))
+    assert changes(told(stage, "long")) == ["a limit of 3 h 45 min instead of 8 h"]
+
+
+def test_a_topology_that_is_preferred_instead_of_required() -> None:
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4), topology={"rack": 2})))
+    begin(stage, job("busy", gpus=8))
+    begin(stage, job("held", gpus=8, tasks=3, topology=Topology(required="rack")))
+    assert changes(told(stage, "held"))[0] == "rack preferred instead of required"
+
+
+def test_where_nothing_helps_it_says_so() -> None:
+    stage = begin(one_node(), job("fills", gpus=8), job("held", gpus=4))
+    explanation = told(stage, "held")
+    assert explanation.alternatives == ()
+    assert explanation.lines()[-1] == "No small change would start it now (2 were considered)."
+
+
+def test_only_a_job_in_line_can_be_swapped() -> None:
+    stage = begin(one_node(), job("busy", gpus=8))
+    with pytest.raises(BrokenInvariant), swapped(stage.state, "busy", job("busy", gpus=1)):
+        pass
+
+
+# -- in any small world ----------------------------------------------------------------------------
+
+TENANTS = [
+    tenant("co", quota={A100: 8, "l4-24gb/owned": 4, "a100-80gb/spot": 8}),
+    queue("research", "co", quota={A100: quota(6, borrow=4)}),
+    queue("product", "co", quota={A100: quota(4, lend=2)}, weight=2),
+    queue("adhoc", "co"),
+]
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> JobSpec:
+    name = draw(st.sampled_from(["research", "product", "adhoc"]))
+    if draw(st.integers(0, 7)) == 0:
+        return mig_job("j", draw(st.sampled_from(["1g.10gb", "3g.40gb"])), queue=name, hours=1)
+    if draw(st.integers(0, 7)) == 0:
+        return mps_job("j", draw(st.sampled_from([20, 60])), queue=name, max_hours=2)
+    gpus = draw(st.sampled_from([1, 2, 3, 4, 6, 8]))
+    tasks = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    hours = draw(st.sampled_from([1, 2, 6]))
+    found = job(
+        "j",
+        gpus=gpus,
+        tasks=tasks,
+        hours=hours,
+        max_hours=hours * draw(st.sampled_from([1, 2])),
+        queue=name,
+        models=draw(st.sampled_from([(), ("a100-80gb",), ("a100-80gb",)])),
+        priority_class=draw(st.sampled_from(["low", "normal", "high"])),
+        preemptible=draw(st.booleans()),
+        cpu=draw(st.sampled_from([0, 4, 30])),
+    )
+    if draw(st.integers(0, 4)) == 0:
+        topology = Topology(required="rack")
+        found = replace(found, constraints=replace(found.constraints, topology=topology))
+    if draw(st.integers(0, 5)) == 0:
+        found = replace(found, groups=(replace(found.groups[0], min_count=1),))
+    return found
+
+
+def new_state() -> FleetState:
+    fleet = fleet_of(
+        pool("a100", nodes=2),
+        pool("l4", model="l4-24gb", gpus=4, usd_per_node_hour=4),
+        pool("spot", market=Market.SPOT, gpus=8, usd_per_node_hour=8),
+        topology={"rack": 2},
+    )
+    limits = PreemptionLimits(minimum_run_ms=MINUTE_MS)
+    return state_of(fleet, TENANTS, Policies(preemption=limits))
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> SchedulerHarness:
+    """A few jobs come at a time; some of those that run end, some that must stop have stopped."""
+    stage = SchedulerHarness(new_state())
+    for batch in draw(st.lists(st.lists(specs(), min_size=1, max_size=4), min_size=1, max_size=4)):
+        stage.submit(*batch)
+        stage.cycle()
+        stage.start_all().advance(10 * MINUTE_MS)
+        if draw(st.booleans()):
+            stage.preempted()
+        for job_id in stage.running()[: draw(st.integers(0, 1))]:
+            stage.finish(job_id)
+    return stage
+
+
+def with_submitted(log: list[Event], job_id: str, alternative: Alternative) -> FleetState:
+    """The same history, had the job been submitted as the alternative says.
+
+    Only for a job that never ran: one that did would have left another history behind.
+    """
+    state = new_state()
+    for event in log:
+        if isinstance(event, JobSubmitted) and event.job_id == job_id:
+            event = replace(event, spec=alternative.spec)
+        state.apply(event)
+    return state
+
+
+@FEWER
+@given(worlds())
+def test_every_alternative_really_starts_the_job_now(stage: SchedulerHarness) -> None:
+    never_ran = [job_id for job_id in stage.waiting() if not stage.job(job_id).attempt]
+    for job_id in never_ran:
+        explanation = told(stage, job_id)
+        assert len(explanation.alternatives) <= ENOUGH
+        weights = [alternative.weight for alternative in explanation.alternatives]
+        assert weights == sorted(weights)
+        for alternative in explanation.alternatives:
+            state = with_submitted(stage.log, job_id, alternative)
+            orders = decide(state, stage.now_ms)
+            (start,) = (o for o in orders if isinstance(o, StartJob) and o.job_id == job_id)
+            assert start.placement.pool == alternative.pool
+            assert start.placement.micro_usd_per_hour == alternative.micro_usd_per_hour
+
+
+@FEWER
+@given(worlds())
+def test_explaining_leaves_no_trace_and_always_says_something(stage: SchedulerHarness) -> None:
+    before = picture_of(stage.state, stage.now_ms)
+    asked = [*stage.waiting(), *stage.running()]
+    for job_id in asked:
+        explanation = told(stage, job_id)
+        lines = explanation.lines()
+        assert lines[0].startswith(job_id) and all(line.endswith(".") for line in lines)
+        waits = explanation.forecast is not None and explanation.starts_on is None
+        assert waits <= bool(explanation.reasons or explanation.being_cleared)
+    assert picture_of(stage.state, stage.now_ms) == before
+    assert not asked or told(stage, asked[-1]) == explanation
+
+
+def test_the_number_of_cycles_asked_for_alternatives_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+
+    def counted(state: FleetState, now_ms: int) -> object:
+        nonlocal asked
+        asked += 1
+        return decide(state, now_ms)
+
+    monkeypatch.setattr("bursar.core.explain.alternatives.decide", counted)
+    tenants = [tenant("co"), *(queue(f"q{number}", "co") for number in range(50))]
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=2)), tenants))
+    begin(stage, job("fills", gpus=8, tasks=2, queue="q0"))
+    begin(stage, job("held", gpus=8, tasks=500, queue="q0"))
+    told(stage, "held")
+    assert 0 < asked <= MOST_TRIES

@@ -1,0 +1,179 @@
+"""Whatever is taken and given back, in any order: capacity holds and the index tells the truth."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bursar.catalog.gpu_models import find_gpu_model
+from bursar.core.nodes.device import Device, DeviceKey
+from bursar.core.nodes.slices import SlicePool, choose_instance, slice_milli
+from bursar.model.errors import BrokenInvariant
+from bursar.model.fleet.gpu import GpuMode, GpuModel, MigGeometry, MigInstance
+from bursar.model.fleet.mig_layout import layouts
+
+MODELS = [find_gpu_model(name) for name in ("a100-40gb", "a30", "rtx-pro-6000")]
+HOLDERS = ("a", "b", "c", "d")
+KEYS: tuple[DeviceKey, ...] = (("m", 0), ("m", 1), ("n", 0), ("n", 1))
+CLIENT_LIMIT = 3
+
+
+def geometry_of(model: GpuModel) -> MigGeometry:
+    assert model.mig is not None
+    return model.mig
+
+
+def act(draw: st.DataObject, device: Device) -> None:
+    """One thing somebody might do to a device; it may be refused."""
+    geometry = geometry_of(device.model)
+    holder = draw.draw(st.sampled_from(HOLDERS))
+    kinds = ("whole", "slice", "wrong slice", "share", "release", "give one back", "cut", "health")
+    kind = draw.draw(st.sampled_from(kinds))
+    if kind == "whole":
+        device.take_whole(holder)
+    elif kind == "slice":
+        profile = draw.draw(st.sampled_from(geometry.profile_names))
+        if (instance := choose_instance(device, profile)) is not None:
+            device.take_slice(instance, holder)
+    elif kind == "wrong slice":
+        profile = draw.draw(st.sampled_from(geometry.profile_names))
+        device.take_slice(MigInstance(profile=profile, start=draw.draw(st.integers(0, 7))), holder)
+    elif kind == "share":
+        percent = draw.draw(st.integers(0, 60))
+        device.take_share(holder, percent, draw.draw(st.integers(0, device.model.memory_mib)))
+    elif kind == "release":
+        device.release(holder)
+    elif kind == "give one back":
+        give_one_back(draw, device, holder)
+    elif kind == "cut":
+        device.partition(draw.draw(st.sampled_from(((), *layouts(geometry)))))
+    else:
+        device.healthy = not device.healthy
+
+
+def give_one_back(draw: st.DataObject, device: Device, holder: str) -> None:
+    for share in device.shares.get(holder, ())[:1]:
+        device.release_share(holder, share.percent, share.memory_mib)
+    mine = [instance for instance, its_holder in device.held.items() if its_holder == holder]
+    if mine:
+        device.release(holder, draw.draw(st.sampled_from(mine)))
+
+
+def assert_within_capacity(device: Device) -> None:
+    geometry = geometry_of(device.model)
+    shares = [share for held in device.shares.values() for share in held]
+    in_use = (device.whole_holder is not None, bool(device.held), bool(shares))
+    assert sum(in_use) <= 1, "isolation classes never mix"
+    assert bool(device.layout) == (device.mode is GpuMode.MIG)
+    assert (device.mode is GpuMode.WHOLE) == in_use[0]
+    assert (device.mode is GpuMode.MPS) == in_use[2]
+    assert set(device.held) <= set(device.layout)
+    slots = [
+        slot
+        for instance in device.layout
+        for slot in range(instance.start, instance.start + memory_slices(geometry, instance))
+    ]
+    assert len(slots) == len(set(slots)) and all(slot < geometry.memory_slices for slot in slots)
+    assert sum(share.percent for share in shares) <= 100
+    assert sum(share.memory_mib for share in shares) <= device.model.memory_mib
+    assert len(shares) <= CLIENT_LIMIT
+    assert device.used_milli == used_milli(device, geometry)
+
+
+def used_milli(device: Device, geometry: MigGeometry) -> int:
+    if device.mode is GpuMode.WHOLE:
+        return 1000
+    shares = [share for held in device.shares.values() for share in held]
+    held_milli = sum(slice_milli(geometry, instance.profile) for instance in device.held)
+    return min(1000, held_milli + 10 * sum(share.percent for share in shares))
+
+
+def memory_slices(geometry: MigGeometry, instance: MigInstance) -> int:
+    return geometry[instance.profile].memory_slices
+
+
+def slices_by_scan(devices: dict[DeviceKey, Device], profile: str) -> list[DeviceKey]:
+    """What ``slice_candidates`` should yield, found by looking at everything."""
+    matching, rest = [], []
+    for key, device in devices.items():
+        geometry = geometry_of(device.model)
+        free = [instance for instance in device.layout if instance not in device.held]
+        if not device.healthy:
+            continue
+        if any(instance.profile == profile for instance in free):
+            slices = sum(memory_slices(geometry, instance) for instance in free)
+            matching.append((slices, key))
+        elif device.is_vacant:
+            rest.append((device.mode is GpuMode.MIG, key))
+    return [key for _, key in sorted(matching)] + [key for _, key in sorted(rest)]
+
+
+def shares_by_scan(
+    devices: dict[DeviceKey, Device], percent: int, memory_mib: int
+) -> list[DeviceKey]:
+    """What ``share_candidates`` should yield, found by looking at everything."""
+    fitting, rest = [], []
+    for key, device in devices.items():
+        shares = [share for held in device.shares.values() for share in held]
+        left = 100 - sum(share.percent for share in shares)
+        left_mib = device.model.memory_mib - sum(share.memory_mib for share in shares)
+        if not device.healthy or memory_mib > left_mib or percent > left:
+            continue
+        if device.mode is GpuMode.MPS and len(shares) < CLIENT_LIMIT:
+            fitting.append((left, key))
+        elif device.is_vacant:
+            rest.append((device.mode is GpuMode.MIG, key))
+    return [key for _, key in sorted(fitting)] + [key for _, key in sorted(rest)]
+
+
+@given(st.data())
+def test_no_order_of_events_exceeds_a_gpu_or_confuses_the_index(data: st.DataObject) -> None:
+    model = data.draw(st.sampled_from(MODELS))
+    devices = {key: Device(model, mps_client_limit=CLIENT_LIMIT) for key in KEYS}
+    pool = SlicePool(model.mig)
+    for key in data.draw(st.permutations(KEYS)):
+        pool.add(key, devices[key])
+    for _ in range(data.draw(st.integers(1, 40))):
+        key = data.draw(st.sampled_from(KEYS))
+        with suppress(BrokenInvariant):
+            act(data, devices[key])
+        pool.update(key)
+        assert_within_capacity(devices[key])
+        for profile in geometry_of(model).profile_names:
+            assert list(pool.slice_candidates(profile)) == slices_by_scan(devices, profile)
+        percent = data.draw(st.integers(1, 100))
+        memory_mib = data.draw(st.integers(0, model.memory_mib))
+        found = list(pool.share_candidates(percent, memory_mib))
+        assert found == shares_by_scan(devices, percent, memory_mib)
+        whole = [
+            (d.mode is GpuMode.MIG, k) for k, d in devices.items() if d.healthy and d.is_vacant
+        ]
+        assert list(pool.share_candidates(100, 0)) == [k for _, k in sorted(whole)]
+
+
+@given(st.data())
+def test_taking_what_is_offered_is_never_refused_and_ends_when_nothing_is_free(
+    data: st.DataObject,
+) -> None:
+    model = data.draw(st.sampled_from(MODELS))
+    geometry = geometry_of(model)
+    layout = data.draw(st.sampled_from(layouts(geometry)))
+    pool = SlicePool(geometry)
+    for key in KEYS:
+        pool.add(key, Device(model))
+        pool[key].partition(layout)
+        pool.update(key)
+    for instance in data.draw(st.permutations(layout * len(KEYS))):
+        key = next(pool.slice_candidates(instance.profile))
+        chosen = choose_instance(pool[key], instance.profile)
+        assert chosen is not None
+        pool[key].take_slice(chosen, "h")
+        pool.update(key)
+    assert all(len(pool[key].held) == len(layout) for key in KEYS)
+    assert all(not keys for keys in pool.free_by_profile.values())
+    for key in KEYS:
+        pool[key].release("h")
+        pool.update(key)
+    assert list(pool.share_candidates(100, 0)) == sorted(KEYS)

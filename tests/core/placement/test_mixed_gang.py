@@ -1,0 +1,503 @@
+"""Gangs with anchors: some tasks on spot, at least so many of each group on capacity that stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bursar.codec import from_text, to_text
+from bursar.core.admission.admission_request import AdmissionRequest
+from bursar.core.check import check
+from bursar.core.cycle import decide
+from bursar.core.explain.explain import explain
+from bursar.core.explain.preview import preview
+from bursar.core.placement.anchor_split import least_mixed, split
+from bursar.core.placement.pool_fit import ShapePlan, shape_of
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.snapshot import from_snapshot, to_snapshot
+from bursar.model.decision import ClaimPlacement, Decision, EvacuateJob, StartJob
+from bursar.model.event import (
+    FleetDeclared,
+    NodeLost,
+    NoticeKind,
+    PriceChanged,
+    SpotNotice,
+)
+from bursar.model.fleet.fleet import Fleet, Market
+from bursar.model.jobs.attempt import Placement
+from bursar.model.jobs.job import (
+    CheckpointPolicy,
+    FlavorChoice,
+    JobSpec,
+    SliceLayer,
+    Spread,
+    Topology,
+)
+from bursar.model.reason import NoCapacity
+from bursar.model.tenants.policy import (
+    BackfillPolicy,
+    Policies,
+    PreemptionPolicy,
+    SpotPolicy,
+    WithinQueue,
+)
+from bursar.model.tenants.tenant import GPU
+from bursar.model.units import HOUR_MS, MINUTE_MS, USD_MICRO
+from tests.support import SchedulerHarness, fleet_of, gang, group, job, pool, queue, state_of
+from tests.support.fleets import PoolPlan
+from tests.support.state_audit import require_thoroughly_valid, state_faults
+
+SPOT_FIRST = (Market.SPOT, Market.ON_DEMAND, Market.OWNED)
+SAVES = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+
+
+def spot_pool(name: str = "spot", nodes: int = 8, usd: float = 10, rate: int = 20_000) -> PoolPlan:
+    return pool(
+        name,
+        nodes,
+        gpus=8,
+        market=Market.SPOT,
+        usd_per_node_hour=usd,
+        interruptions_per_million_hours=rate,
+    )
+
+
+def steady_pool(name: str = "steady", nodes: int = 10, usd: float = 30) -> PoolPlan:
+    return pool(name, nodes, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=usd)
+
+
+def fleet(*pools: PoolPlan) -> Fleet:
+    return fleet_of(*(pools or (spot_pool(), steady_pool())))
+
+
+def anchored(percent: int = 30, tasks: int = 10, **terms: object) -> JobSpec:
+    """A gang of tasks with a node each."""
+    said = {"hours": 10, "markets": SPOT_FIRST, "checkpoint": SAVES, **terms}
+    return job("train", gpus=8, tasks=tasks, anchors_percent=percent, **said)  # type: ignore[arg-type]
+
+
+def stage_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerHarness:
+    state = state_of(fleet(*pools), (queue(),), policies)
+    state.spot.begin(0)
+    return SchedulerHarness(state)
+
+
+def step(stage: SchedulerHarness) -> tuple[Decision, ...]:
+    """One cycle that is checked, with the state before and after it."""
+    require_thoroughly_valid(stage.state, decide(stage.state, stage.now_ms), stage.now_ms)
+    found = stage.cycle()
+    assert not state_faults(stage.state)
+    return found
+
+
+def tasks_in(placement: Placement) -> dict[str, int]:
+    return {part.pool: sum(task.count for task in part.tasks) for part in placement.parts}
+
+
+def start(stage: SchedulerHarness, spec: JobSpec) -> dict[str, int]:
+    stage.submit(spec)
+    step(stage)
+    return tasks_in(stage.placement_of(spec.name))
+
+
+# -- how many are anchors --------------------------------------------------------------------------
+
+
+def plan_of(spec: JobSpec) -> ShapePlan:
+    return ShapePlan(0, shape_of(spec), HOUR_MS)
+
+
+ANCHORS: dict[str, tuple[JobSpec, tuple[int, ...], tuple[int, ...]]] = {
+    "a part of the tasks": (anchored(30, 10), (7,), (3,)),
+    "rounded up": (anchored(30, 9), (6,), (3,)),
+    "of each group, so that a launcher is one": (
+        gang("g", group("launcher", cpu=4), group("worker", 8, gpus=8), anchors_percent=25),
+        (0, 6),
+        (1, 2),
+    ),
+    "none is left for spot when all are": (anchored(100, 4), (0,), (4,)),
+    "tasks that stay together stay together": (
+        anchored(30, 8, topology=Topology(layers=(SliceLayer(level="rack", size=4),))),
+        (4,),
+        (4,),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", ANCHORS)
+def test_how_many_tasks_are_anchors(rule: str) -> None:
+    spec, on_spot, steady = ANCHORS[rule]
+    plan = plan_of(spec)
+    assert split(plan, plan.counts) == (on_spot, steady)
+
+
+def test_the_smallest_mixed_gang_has_a_task_on_spot() -> None:
+    assert least_mixed(plan_of(anchored(50, 4, min_tasks=1))) == (2,)
+    assert least_mixed(plan_of(anchored(30, 1))) is None
+    assert least_mixed(plan_of(anchored(100, 4))) is None
+
+
+# -- where it stands -------------------------------------------------------------------------------
+
+CHOICES: dict[str, tuple[tuple[PoolPlan, ...], JobSpec, dict[str, int]]] = {
+    "without anchors it is all on spot": ((), anchored(0, 4), {"spot": 4}),
+    "with anchors it is mixed": ((), anchored(30), {"spot": 7, "steady": 3}),
+    "it is all steady where that is expected to cost less": (
+        (spot_pool(rate=400_000), steady_pool()),
+        anchored(30, checkpoint=CheckpointPolicy()),
+        {"steady": 10},
+    ),
+    "it is all steady where spot costs more": (
+        (spot_pool(usd=40), steady_pool()),
+        anchored(30),
+        {"steady": 10},
+    ),
+    "it is all steady where spot has not enough room": (
+        (spot_pool(nodes=6), steady_pool()),
+        anchored(30),
+        {"steady": 10},
+    ),
+    "it is never all on spot, however cheap": (
+        (spot_pool(nodes=10, usd=0.5, rate=0), steady_pool(nodes=3)),
+        anchored(30),
+        {"spot": 7, "steady": 3},
+    ),
+    "of two steady pools the cheaper has the anchors": (
+        (spot_pool(), steady_pool("dear"), steady_pool("cheap", usd=20)),
+        anchored(30),
+        {"spot": 7, "cheap": 3},
+    ),
+    "the dearer one has them when the cheaper is full": (
+        (spot_pool(), steady_pool("dear"), steady_pool("cheap", nodes=2, usd=20)),
+        anchored(30),
+        {"spot": 7, "dear": 3},
+    ),
+    "anchors are of the same model": (
+        (spot_pool(), steady_pool(), pool("v", 10, gpus=8, model="h100-80gb")),
+        anchored(30, markets=(Market.SPOT, Market.OWNED)),
+        {"v": 10},
+    ),
+    "anchors are of the same cluster": (
+        (replace(spot_pool(), cluster="far"), steady_pool()),
+        anchored(30),
+        {"steady": 10},
+    ),
+    "an order of markets is kept to": (
+        (spot_pool(usd=40), steady_pool()),
+        anchored(30, choose_by=FlavorChoice.ORDER),
+        {"spot": 7, "steady": 3},
+    ),
+    "an elastic gang is mixed with less of spot": (
+        (spot_pool(nodes=3), steady_pool(nodes=2)),
+        anchored(30, min_tasks=2),
+        {"spot": 3, "steady": 2},
+    ),
+    "an elastic gang is on its anchors alone when spot is away": (
+        (spot_pool(nodes=0), steady_pool(nodes=3)),
+        anchored(30, min_tasks=2),
+        {"steady": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", CHOICES)
+def test_where_it_starts(rule: str) -> None:
+    pools, spec, where = CHOICES[rule]
+    assert start(stage_of(*pools), spec) == where
+
+
+def test_without_room_it_says_which_part_has_none() -> None:
+    stage = stage_of(spot_pool(), steady_pool(nodes=2))
+    stage.submit(anchored(30))
+    step(stage)
+    held = stage.hold_of("train")
+    assert held is not None
+    mixed, steady = held.reasons
+    assert isinstance(mixed, NoCapacity) and isinstance(steady, NoCapacity)
+    assert (mixed.pool, mixed.tasks_wanted, mixed.tasks_that_fit) == ("steady", 3, 2)
+    assert (steady.pool, steady.tasks_wanted) == ("steady", 10)
+
+
+def with_racks(*plans: PoolPlan) -> Fleet:
+    """Both pools in the same two racks."""
+    found = fleet_of(*plans, topology={"rack": 4})
+    return replace(
+        found,
+        nodes=tuple(
+            replace(one, labels={"rack": one.labels["rack"].removeprefix(f"{one.pool}-")})
+            for one in found.nodes
+        ),
+    )
+
+
+def test_a_gang_that_must_be_in_one_rack_has_its_anchors_there() -> None:
+    state = state_of(with_racks(spot_pool(), steady_pool(nodes=8)))
+    stage = SchedulerHarness(state)
+    stage.submit(job("first", gpus=8, tasks=3))
+    stage.apply(NodeLost(at_ms=0, node="spot-0005"))
+    start(stage, replace(anchored(50, 4, topology=Topology(required="rack"))))
+    nodes = stage.nodes_of("train")
+    assert len({state.node(node).labels["rack"] for node in nodes}) == 1
+    assert {state.pool_of_node[node].spec.name for node in nodes} == {"spot", "steady"}
+
+
+def test_a_spread_counts_both_parts() -> None:
+    state = state_of(with_racks(spot_pool(), steady_pool(nodes=8)))
+    stage = SchedulerHarness(state)
+    start(stage, anchored(50, 4, spread=Spread(level="rack", max_tasks=2)))
+    racks = [state.node(node).labels["rack"] for node in stage.nodes_of("train")]
+    assert sorted(racks) == ["rack-0001", "rack-0001", "rack-0002", "rack-0002"]
+
+
+# -- what it costs and takes -----------------------------------------------------------------------
+
+
+def test_only_spot_nodes_are_counted_as_ones_that_may_be_lost() -> None:
+    stage = stage_of()
+    start(stage, anchored(30))
+    fits = {fit.name: fit for fit in stage.job("train").backlog.plan.fits}
+    assert list(fits) == ["spot+steady", "steady"]
+    mixed = fits["spot+steady"]
+    assert mixed.hourly_micro_usd == (7 * 10 + 3 * 30) * USD_MICRO
+    assert mixed.hazard(20_000).nodes == 7
+    undisturbed = mixed.expected_cost(0)
+    assert undisturbed * 300 == fits["steady"].expected_micro_usd * 160
+    assert undisturbed < mixed.expected_micro_usd < fits["steady"].expected_micro_usd
+
+
+def test_the_figures_of_the_mixed_choice_are_told() -> None:
+    state = stage_of().state
+    arrival = AdmissionRequest(
+        spec=anchored(30), job_id="train", at_ms=0, state=state, known_models=frozenset()
+    )
+    found = preview(arrival).explanation
+    assert found is not None and found.spot is not None
+    told = "\n".join(found.spot.lines())
+    assert "spot (spot) with 3 of 10 tasks as anchors in steady at $160.00 an hour" in told
+    assert "an interruption every 7 h 8 m" in told
+    assert "steady (on-demand) at $300.00 an hour for 10 h: $3,000.00" in told
+
+
+def test_a_running_mixed_job_tells_both_pools_and_the_whole_price() -> None:
+    stage = stage_of()
+    start(stage, anchored(30))
+    told = "\n".join(explain(stage.state, "train", 0).lines())
+    assert "on spot and, as anchors, steady" in told
+    assert "$160.00 an hour" in told
+
+
+def test_each_part_is_charged_to_the_quota_of_its_flavor() -> None:
+    stage = SchedulerHarness(
+        state_of(fleet(), (queue(quota={"a100-80gb/spot": 56, "a100-80gb/on-demand": 24}),))
+    )
+    start(stage, anchored(30))
+    used = stage.state.quota.usage
+    assert used("research", ("a100-80gb/spot", GPU)) == 56_000
+    assert used("research", ("a100-80gb/on-demand", GPU)) == 24_000
+    assert stage.job("train").weight == stage.placement_of("train").all_micro_usd_per_hour
+    stage.start_all().finish("train")
+    assert used("research", ("a100-80gb/spot", GPU)) == 0
+    assert used("research", ("a100-80gb/on-demand", GPU)) == 0
+
+
+@pytest.mark.parametrize(("flavor", "gpus"), [("spot", 55), ("on-demand", 23)])
+def test_quota_that_lacks_for_one_part_keeps_it_off(flavor: str, gpus: int) -> None:
+    stage = SchedulerHarness(state_of(fleet(), (queue(quota={f"a100-80gb/{flavor}": gpus}),)))
+    stage.submit(anchored(30))
+    step(stage)
+    assert ("train" in stage.running()) == (flavor == "spot")
+
+
+def test_a_ceiling_counts_both_parts_and_the_new_price_of_either() -> None:
+    stage = stage_of()
+    start(stage, anchored(30, max_cost_micro_usd=800 * USD_MICRO))
+    stage.start_all()
+    assert stage.job("train").limit_at_ms == 5 * HOUR_MS
+    stage.now_ms = HOUR_MS
+    change = PriceChanged(
+        at_ms=HOUR_MS, pool="steady", node_micro_usd_per_hour=190 * USD_MICRO // 3
+    )
+    stage.apply(change)
+    assert not state_faults(stage.state)
+    found = stage.job("train").limit_at_ms
+    assert found is not None and abs(found - (HOUR_MS + 640 * HOUR_MS // 260)) < 10
+
+
+# -- when something is lost, or must make room -----------------------------------------------------
+
+
+def test_a_lost_spot_node_ends_the_attempt_and_it_starts_again() -> None:
+    stage = stage_of(spot_pool(), steady_pool(nodes=3))
+    start(stage, anchored(30, min_tasks=3))
+    stage.start_all().advance(HOUR_MS).save("train")
+    for node in ("spot-0001", "spot-0002"):
+        stage.apply(NodeLost(at_ms=stage.now_ms, node=node))
+    step(stage)
+    assert tasks_in(stage.placement_of("train")) == {"spot": 6, "steady": 3}
+    assert stage.job("train").done_ms == HOUR_MS
+    assert stage.job("train").preemptions == 0
+
+
+def test_a_notice_for_a_spot_node_stops_the_whole_gang() -> None:
+    stage = stage_of()
+    start(stage, anchored(30))
+    stage.start_all()
+    node = stage.placement_of("train").tasks[0].node
+    stage.apply(
+        SpotNotice(
+            at_ms=0, node=node, source="test", kind=NoticeKind.TERMINATE, ends_at_ms=2 * MINUTE_MS
+        )
+    )
+    step(stage)
+    assert [order.node for order in stage.decided(EvacuateJob)] == [node]
+
+
+LOWER = PreemptionPolicy(within_queue=WithinQueue.LOWER_PRIORITY)
+
+
+@pytest.mark.parametrize("full", ["spot", "steady", "both"])
+def test_it_takes_over_room_in_either_pool(full: str) -> None:
+    state = state_of(fleet(spot_pool(nodes=2), steady_pool(nodes=2)), (queue(preemption=LOWER),))
+    stage = SchedulerHarness(state)
+    spot_only, steady_only = (Market.SPOT,), (Market.ON_DEMAND,)
+    if full in ("spot", "both"):
+        stage.submit(job("low-spot", gpus=8, tasks=2, markets=spot_only, priority_class="low"))
+    if full in ("steady", "both"):
+        stage.submit(job("low-steady", gpus=8, tasks=2, markets=steady_only, priority_class="low"))
+    step(stage)
+    stage.start_all().advance(HOUR_MS).submit(anchored(50, 4))
+    step(stage)
+    (claim,) = stage.decided(ClaimPlacement)
+    assert tasks_in(claim.placement) == {"spot": 2, "steady": 2}
+    for node in sorted({task.node for task in claim.placement.all_tasks}):
+        assert state.node(node).closed_for == "train"
+    stage.preempted()
+    step(stage)
+    assert tasks_in(stage.placement_of("train")) == {"spot": 2, "steady": 2}
+
+
+@pytest.mark.parametrize("market", [Market.SPOT, Market.ON_DEMAND])
+def test_it_makes_room_in_both_pools(market: Market) -> None:
+    state = state_of(fleet(spot_pool(nodes=2), steady_pool(nodes=2)), (queue(preemption=LOWER),))
+    stage = SchedulerHarness(state)
+    start(stage, replace(anchored(50, 4), priority_class="low"))
+    stage.start_all().advance(HOUR_MS)
+    stage.submit(job("urgent", gpus=8, tasks=2, markets=(market,), priority_class="high"))
+    step(stage)
+    assert stage.preempted_now() == ["train"]
+    stage.preempted()
+    step(stage)
+    assert "urgent" in stage.running()
+
+
+def test_room_is_planned_for_it_in_both_pools() -> None:
+    policies = Policies(backfill=BackfillPolicy(reservations=1))
+    stage = stage_of(spot_pool(nodes=2), steady_pool(nodes=3), policies=policies)
+    stage.submit(
+        job("spot-now", gpus=8, tasks=1, markets=(Market.SPOT,), max_hours=2),
+        job("steady-now", gpus=8, tasks=2, markets=(Market.ON_DEMAND,), max_hours=3),
+    )
+    step(stage)
+    stage.start_all()
+    stage.submit(anchored(50, 4))
+    step(stage)
+    held = stage.hold_of("train")
+    assert held is not None and isinstance(held.reasons[0], NoCapacity)
+    assert held.reasons[0].expected_at_ms == stage.job("steady-now").end_at_ms
+    long = {"gpus": 8, "hours": 9}
+    stage.advance(1)
+    stage.submit(
+        job("long-spot", markets=(Market.SPOT,), **long),  # type: ignore[arg-type]
+        job("long-steady", markets=(Market.ON_DEMAND,), **long),  # type: ignore[arg-type]
+        job("short", gpus=8, hours=1, markets=(Market.SPOT,)),
+    )
+    step(stage)
+    assert stage.started_now() == ["short"]
+
+
+# -- deadlines -------------------------------------------------------------------------------------
+
+TIMED = Policies(spot=SpotPolicy(tick_ms=10 * MINUTE_MS, change_over_ms=5 * MINUTE_MS))
+
+
+@pytest.mark.parametrize(
+    ("deadline_hours", "spot_nodes", "where"),
+    [
+        (20, 2, {"spot": 2, "steady": 2}),
+        (20, 0, {}),
+        (10.4, 2, {"steady": 4}),
+    ],
+)
+def test_a_deadline_steers_between_mixed_and_steady(
+    deadline_hours: float, spot_nodes: int, where: dict[str, int]
+) -> None:
+    stage = stage_of(spot_pool(nodes=spot_nodes), steady_pool(nodes=4), policies=TIMED)
+    stage.submit(anchored(50, 4, deadline_ms=round(deadline_hours * HOUR_MS)))
+    step(stage)
+    placement = stage.job("train").placement
+    assert ({} if placement is None else tasks_in(placement)) == where
+
+
+def test_a_steered_mixed_job_leaves_spot_in_time() -> None:
+    stage = stage_of(spot_pool(nodes=2), steady_pool(nodes=6), policies=TIMED)
+    start(stage, anchored(50, 4, deadline_ms=14 * HOUR_MS))
+    stage.start_all()
+    for _ in range(40):
+        stage.advance(10 * MINUTE_MS)
+        step(stage)
+        stage.preempted().start_all()
+    assert tasks_in(stage.placement_of("train")) == {"steady": 4}
+
+
+# -- what is written down --------------------------------------------------------------------------
+
+
+def test_a_placement_is_written_and_read_with_its_anchors_and_without() -> None:
+    stage = stage_of()
+    start(stage, anchored(30))
+    mixed = stage.placement_of("train")
+    assert from_text(Placement, to_text(mixed)) == mixed
+    alone = replace(mixed, anchors=None)
+    assert from_text(Placement, to_text(alone)) == alone
+    assert from_text(JobSpec, to_text(anchored(30))) == anchored(30)
+
+
+def test_a_mixed_job_is_carried() -> None:
+    stage = stage_of()
+    start(stage, anchored(30))
+    stage.start_all()
+    state = stage.state
+    declared = FleetDeclared(at_ms=0, fleet=fleet(), tenants=(queue(),), policies=state.policies)
+    again = from_snapshot(to_snapshot(state, declared, 0))
+    assert not state_faults(again)
+    assert again.jobs["train"].placement == stage.placement_of("train")
+
+
+# -- the checker -----------------------------------------------------------------------------------
+
+
+def faults(state: FleetState, placement: Placement) -> set[str]:
+    order = StartJob(job_id="train", attempt=1, placement=placement)
+    return {one.rule for one in check(state, (order,), 0)}
+
+
+def test_the_checker_knows_anchors() -> None:
+    stage = stage_of(spot_pool(nodes=10), steady_pool())
+    stage.submit(anchored(30))
+    (order,) = (one for one in decide(stage.state, 0) if isinstance(one, StartJob))
+    mixed = order.placement
+    assert mixed.anchors is not None
+    assert faults(stage.state, mixed) == set()
+    fewer = replace(mixed.anchors, tasks=mixed.anchors.tasks[:2])
+    assert "too-few-anchors" in faults(stage.state, replace(mixed, anchors=fewer))
+    both_spot = replace(mixed, anchors=replace(mixed, tasks=mixed.tasks[:1]))
+    assert "wrong-pool-pair" in faults(stage.state, both_spot)
+    swapped = replace(mixed.anchors, anchors=replace(mixed, anchors=None))
+    assert "wrong-pool-pair" in faults(stage.state, swapped)
+    dearer = replace(mixed, anchors=replace(mixed.anchors, micro_usd_per_hour=1))
+    assert faults(stage.state, dearer) == {"wrong-price"}
+    stray = replace(mixed.anchors, pool="nowhere")
+    assert "unknown-pool" in faults(stage.state, replace(mixed, anchors=stray))
+    alone = replace(mixed, anchors=None)
+    assert {"gang-not-whole", "too-few-anchors"} <= faults(stage.state, alone)

@@ -1,0 +1,237 @@
+"""What a cycle does when budgets are spent, and what the checker says when it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bursar.api.wire.views import hide_spending
+from bursar.core.check import check
+from bursar.core.cycle import decide
+from bursar.core.explain.explain import explain
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.snapshot import from_snapshot, to_snapshot
+from bursar.model.decision import Decision, ReleaseClaim, StartJob, StopJob, StopReason
+from bursar.model.event import BudgetLevelChanged, FleetDeclared, TenantChanged
+from bursar.model.explain.explanation import Basis
+from bursar.model.jobs.job import JobSpec, JobState
+from bursar.model.tenants.policy import Policies, PreemptionLimits
+from bursar.model.tenants.tenant import (
+    Budget,
+    BudgetAction,
+    BudgetPeriod,
+    BudgetStep,
+    Tenant,
+)
+from bursar.model.units import DAY_MS, HOUR_MS, USD_MICRO
+from tests.support import SchedulerHarness, fleet_of, job, pool, queue, tenant
+from tests.support.state_audit import require_thoroughly_valid, state_faults
+
+OWNED = "a100-80gb/owned"
+STEPS = tuple(
+    BudgetStep(at_percent=percent, action=action)
+    for percent, action in zip((10, 20, 30, 40, 50), BudgetAction, strict=True)
+)
+NOTIFY, NO_BORROWING, NO_STARTS, STOP_SOME, STOP_ALL = (step.at_percent for step in STEPS)
+BUDGET = Budget(amount_micro_usd=100 * USD_MICRO, period=BudgetPeriod.DAY, steps=STEPS)
+POLICIES = Policies(preemption=PreemptionLimits(minimum_run_ms=0))
+
+
+def tenants(of_team: Budget | None = BUDGET) -> tuple[Tenant, ...]:
+    team = replace(tenant("team", "acme"), budget=of_team)
+    return (
+        tenant("acme"),
+        team,
+        queue("red", "team", {OWNED: 4}),
+        queue("blue", "acme", {OWNED: 4}),
+    )
+
+
+def stage() -> SchedulerHarness:
+    """One node with eight GPUs; red belongs to a team with a budget, blue does not."""
+    state = FleetState(fleet_of(pool("a100")), tenants(), POLICIES)
+    return SchedulerHarness(state, now_ms=HOUR_MS)
+
+
+def spend(stage: SchedulerHarness, level: int, tenant_name: str = "team") -> SchedulerHarness:
+    return stage.apply(
+        BudgetLevelChanged(
+            at_ms=stage.now_ms,
+            tenant=tenant_name,
+            level=level,
+            spent_micro_usd=level * USD_MICRO,
+            amount_micro_usd=100 * USD_MICRO,
+            period_start_ms=0,
+        )
+    )
+
+
+def red(name: str, gpus: int, *, preemptible: bool = True) -> JobSpec:
+    return replace(job(name, gpus=gpus, queue="red", hours=1), preemptible=preemptible)
+
+
+def decided(stage: SchedulerHarness) -> tuple[Decision, ...]:
+    found = decide(stage.state, stage.now_ms)
+    require_thoroughly_valid(stage.state, found, stage.now_ms)
+    return found
+
+
+def test_a_notice_changes_no_decision() -> None:
+    here = spend(stage(), NOTIFY)
+    here.submit(red("a", 8))
+    assert [type(one) for one in decided(here)] == [StartJob]
+
+
+def test_nothing_is_borrowed_and_the_reason_names_the_budget() -> None:
+    here = spend(stage(), NO_BORROWING)
+    here.submit(red("large", 8), red("small", 4))
+    decided(here)
+    here.cycle()
+    assert here.started_now() == ["small"]
+    hold = here.hold_of("large")
+    assert hold is not None
+    (reason,) = hold.reasons
+    assert "limited at team, which has spent 20 % of its budget and may not borrow" in str(reason)
+
+
+def test_others_still_borrow() -> None:
+    here = spend(stage(), NO_STARTS)
+    here.submit(job("b", gpus=8, queue="blue"))
+    decided(here)
+    here.cycle()
+    assert here.started_now() == ["b"]
+
+
+def test_nothing_starts_and_the_answer_says_what_was_spent_and_until_when() -> None:
+    here = spend(stage(), NO_STARTS)
+    here.submit(red("a", 1))
+    decided(here)
+    here.cycle()
+    hold = here.hold_of("a")
+    assert hold is not None and [str(one) for one in hold.reasons] == [
+        "team has spent $30.00 of its budget of $100.00; from 30 % on nothing starts, until a new "
+        "period begins at 1970-01-02 00:00 UTC"
+    ]
+    told = explain(here.state, "a", here.now_ms)
+    assert told.forecast is not None
+    assert told.forecast.basis is Basis.NEXT_PERIOD
+    assert told.forecast.p50_start_ms == DAY_MS
+
+
+def test_who_does_not_see_all_queues_is_not_told_how_much() -> None:
+    here = spend(stage(), NO_STARTS)
+    (reason,) = here.state.budgets.holds["red"]
+    assert hide_spending(reason, None) == hide_spending(reason, frozenset({"red"})) == reason
+    hidden = hide_spending(reason, frozenset({"blue"}))
+    assert "$" not in str(hidden) and "30 % of its budget" in str(hidden)
+
+
+def test_what_runs_goes_on_while_only_starts_are_blocked() -> None:
+    here = stage()
+    here.submit(red("a", 4))
+    here.cycle()
+    here.start_all()
+    spend(here, NO_STARTS)
+    assert decided(here) == ()
+
+
+def test_who_must_stop_is_stopped_and_waits() -> None:
+    here = stage()
+    here.submit(red("a", 2), red("kept", 2, preemptible=False))
+    here.cycle()
+    here.start("a")
+    spend(here, STOP_SOME)
+    assert decided(here) == (StopJob(job_id="a", attempt=1, reason=StopReason.BUDGET),)
+    here.cycle()
+    assert decided(here) == (), "nobody is told twice"
+    here.preempted("a")
+    assert here.state_of("a") is JobState.QUEUED
+    spend(here, STOP_ALL)
+    decided(here)
+    here.cycle()
+    assert here.stop_requested() == ["kept"], "also one that has not begun to run"
+    here.preempted("kept")
+    spend(here, 0)
+    decided(here)
+    here.cycle()
+    assert sorted(here.started_now()) == ["a", "kept"]
+
+
+def test_a_kept_place_is_given_up() -> None:
+    here = stage()
+    here.submit(job("b", gpus=8, queue="blue"))
+    here.cycle()
+    here.start_all()
+    here.submit(red("a", 4))
+    here.cycle()
+    assert here.claimed_now() == ["a"]
+    spend(here, NO_STARTS)
+    found = decided(here)
+    assert ReleaseClaim(job_id="a") in found
+    here.cycle()
+    assert here.state.claims == {}
+
+
+def test_the_nearest_of_equally_strict_budgets_is_named() -> None:
+    here = spend(spend(stage(), NO_STARTS), NO_STARTS, "acme")
+    above = replace(here.state.tenants["acme"], budget=BUDGET)
+    here.apply(TenantChanged(at_ms=here.now_ms, tenant=above))
+    assert here.state.budgets.holds["red"][0].tenant == "team"
+    assert here.state.budgets.holds["blue"][0].tenant == "acme"
+
+
+def test_without_its_budget_a_tenant_is_free_again() -> None:
+    here = spend(stage(), STOP_ALL)
+    assert here.state.budgets.holds
+    free = replace(here.state.tenants["team"], budget=None)
+    here.apply(TenantChanged(at_ms=here.now_ms, tenant=free))
+    here.submit(red("a", 8))
+    assert [type(one) for one in decided(here)] == [StartJob]
+
+
+def test_levels_are_carried() -> None:
+    here = spend(stage(), STOP_SOME)
+    declared = FleetDeclared(
+        at_ms=0, fleet=fleet_of(pool("a100")), tenants=tenants(), policies=POLICIES
+    )
+    there = from_snapshot(to_snapshot(here.state, declared, here.now_ms))
+    assert there.budgets.levels == here.state.budgets.levels
+    assert there.budgets.holds == here.state.budgets.holds
+    assert not state_faults(there)
+
+
+# -- the checker, on decisions that forget the budget --------------------------------------------------
+
+
+def faults(here: SchedulerHarness, found: tuple[Decision, ...]) -> list[str]:
+    return [one.rule for one in check(here.state, found, here.now_ms)]
+
+
+def forgotten(here: SchedulerHarness, level: int) -> tuple[Decision, ...]:
+    """What would be decided had nothing been spent; then it is spent."""
+    found = decide(here.state, here.now_ms)
+    spend(here, level)
+    return found
+
+
+def test_the_checker_sees_a_start_that_no_budget_allows() -> None:
+    here = stage()
+    here.submit(red("a", 1))
+    assert "starts-over-budget" in faults(here, forgotten(here, NO_STARTS))
+
+
+def test_the_checker_sees_what_is_borrowed_though_it_may_not() -> None:
+    here = stage()
+    here.submit(red("a", 8))
+    assert "quota-exceeded" in faults(here, forgotten(here, NO_BORROWING))
+
+
+def test_the_checker_sees_who_goes_on_and_who_is_stopped_for_nothing() -> None:
+    here = stage()
+    here.submit(red("a", 2))
+    here.cycle()
+    here.start_all()
+    assert "runs-over-budget" in faults(here, forgotten(here, STOP_SOME))
+    stop = (StopJob(job_id="a", attempt=1, reason=StopReason.BUDGET),)
+    assert faults(here, stop) == []
+    spend(here, NO_STARTS)
+    assert "no-reason-to-stop" in faults(here, stop)

@@ -1,0 +1,133 @@
+"""Who is stopped for whom, and what becomes of the place, told as small stories."""
+
+from __future__ import annotations
+
+from bursar.model.decision import ClaimPlacement
+from bursar.model.event import NodeLost
+from bursar.model.jobs.job import JobState
+from bursar.model.tenants.policy import (
+    Policies,
+    PreemptionLimits,
+    VictimOrder,
+)
+from bursar.model.units import HOUR_MS, MINUTE_MS
+from tests.core.stages import borrowed, shared, stage
+from tests.support import (
+    SchedulerHarness,
+    fleet_of,
+    job,
+    mig_job,
+    pool,
+    state_of,
+)
+
+
+def test_a_team_takes_back_what_it_lent_and_its_place_is_kept() -> None:
+    world = borrowed()
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    (victim,) = world.preempted_now()
+    assert world.claimed_now() == ["mine"]
+    world.submit(job("thief", gpus=8, queue="research", priority_class="critical"))
+    world.cycle()
+    world.preempted(victim)
+    world.cycle()
+    assert "mine" in world.started_now()
+    assert "thief" not in world.started_now()
+
+
+def test_the_victim_is_the_one_that_loses_least_work() -> None:
+    world = borrowed()
+    world.save("r2")
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == ["r2"]
+
+
+def test_newest_first_is_a_policy_by_name() -> None:
+    limits = PreemptionLimits(victim_order=VictimOrder.NEWEST_FIRST)
+    world = shared(policies=Policies(preemption=limits))
+    for number in range(4):
+        world.submit(job(f"r{number}", gpus=8, queue="research"))
+        world.cycle()
+        world.start_all().advance(HOUR_MS)
+    world.save("r0")
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == ["r3"]
+
+
+def test_nobody_is_preempted_before_its_minimum_run_time() -> None:
+    world = shared()
+    world.submit(*(job(f"r{n}", gpus=8, queue="research") for n in range(4)))
+    world.cycle()
+    world.start_all().advance(MINUTE_MS)
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == []
+
+
+def test_a_job_that_is_not_preemptible_is_left_alone() -> None:
+    world = shared()
+    world.submit(*(job(f"r{n}", gpus=8, queue="research", preemptible=False) for n in range(4)))
+    world.cycle()
+    world.start_all().advance(HOUR_MS)
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    assert world.preempted_now() == []
+
+
+def test_a_job_is_preempted_no_more_often_than_its_budget() -> None:
+    limits = PreemptionLimits(preemptions_per_job=1, minimum_run_ms=0)
+    world = stage(1, policies=Policies(preemption=limits))
+    world.submit(job("low", gpus=8, priority_class="low"))
+    world.cycle()
+    world.start_all().advance(1)
+    world.submit(job("first", gpus=8))
+    world.cycle()
+    assert world.preempted_now() == ["low"]
+    world.preempted("low")
+    world.cycle()
+    world.start_all().finish("first")
+    world.cycle()
+    world.start_all().advance(1)
+    world.submit(job("second", gpus=8))
+    world.cycle()
+    assert world.preempted_now() == []
+
+
+def test_a_whole_gang_is_stopped_never_a_part_of_it() -> None:
+    world = stage(2)
+    world.submit(job("gang", gpus=8, tasks=2, priority_class="low"))
+    world.cycle()
+    world.start_all().advance(HOUR_MS)
+    world.submit(job("one", gpus=8))
+    world.cycle()
+    world.preempted("gang")
+    world.cycle()
+    assert world.started_now() == ["one"]
+    assert world.state_of("gang") is JobState.QUEUED
+    assert world.free_gpus("a100") == 8
+
+
+def test_a_gang_of_slices_finds_the_place_that_was_kept_for_it() -> None:
+    world = SchedulerHarness(state_of(fleet_of(pool("a100", 1, gpus=2))))
+    world.submit(mig_job("low", "3g.40gb", tasks=4, priority_class="low"))
+    world.cycle()
+    world.start_all().advance(HOUR_MS)
+    world.submit(mig_job("high", "2g.20gb", tasks=6))
+    world.cycle()
+    assert (world.preempted_now(), world.claimed_now()) == (["low"], ["high"])
+    world.preempted("low")
+    world.cycle()
+    assert world.started_now() == ["high"]
+
+
+def test_a_claim_on_a_lost_node_goes_back_in_line() -> None:
+    world = borrowed()
+    world.submit(job("mine", gpus=8, queue="product"))
+    world.cycle()
+    (claim,) = world.decided(ClaimPlacement)
+    world.apply(NodeLost(at_ms=world.now_ms, node=claim.placement.tasks[0].node))
+    world.cycle()
+    assert world.hold_of("mine") is not None or "mine" in world.claimed_now()

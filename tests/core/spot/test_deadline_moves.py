@@ -1,0 +1,373 @@
+"""Jobs with a deadline that may run on spot: wait, spot, steady capacity in time, and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bursar.core.check import require_valid
+from bursar.core.cycle import decide
+from bursar.core.explain.explain import explain
+from bursar.core.state.timers import NEVER_MS, next_check_ms
+from bursar.model.decision import StartJob, StopJob, StopReason
+from bursar.model.event import (
+    CheckpointSaved,
+    NodeAdded,
+    NodeLost,
+    NoticeKind,
+    PriceChanged,
+    SpotNotice,
+)
+from bursar.model.explain.explanation import Basis
+from bursar.model.fleet.fleet import Market, Node
+from bursar.model.jobs.job import CheckpointPolicy, FlavorChoice, JobSpec
+from bursar.model.reason import WaitsForSpot
+from bursar.model.tenants.policy import DeadlineRule, Policies, SpotPolicy
+from bursar.model.tenants.tenant import Queueing
+from bursar.model.units import HOUR_MS, MINUTE_MS, USD_MICRO
+from tests.support import SchedulerHarness, fleet_of, job, pool, queue, state_of
+
+BOTH = (Market.SPOT, Market.ON_DEMAND)
+SAVES = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
+TICK_MS = 10 * MINUTE_MS
+POLICIES = Policies(spot=SpotPolicy(tick_ms=TICK_MS, change_over_ms=5 * MINUTE_MS))
+
+
+def timed(
+    hours: float = 10, deadline_hours: float = 20, checkpoint: CheckpointPolicy = SAVES
+) -> JobSpec:
+    deadline_ms = round(deadline_hours * HOUR_MS)
+    return job(
+        "timed",
+        gpus=8,
+        hours=hours,
+        markets=BOTH,
+        checkpoint=checkpoint,
+        deadline_ms=deadline_ms,
+    )
+
+
+def stage_of(steady: int = 2, spot: int = 1, policies: Policies = POLICIES) -> SchedulerHarness:
+    fleet = fleet_of(
+        pool("steady", steady, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
+        pool(
+            "spot",
+            spot,
+            gpus=8,
+            market=Market.SPOT,
+            usd_per_node_hour=10,
+            interruptions_per_million_hours=20_000,
+        ),
+    )
+    state = state_of(fleet, (queue(),), policies)
+    state.spot.begin(0)
+    return SchedulerHarness(state)
+
+
+def step(stage: SchedulerHarness, at_ms: int | None = None) -> str:
+    """One cycle; where the job was sent, or what else was said of it."""
+    stage.now_ms = stage.now_ms if at_ms is None else at_ms
+    require_valid(stage.state, decide(stage.state, stage.now_ms), stage.now_ms)
+    stage.cycle()
+    starts = [one.placement.pool for one in stage.decided(StartJob) if one.job_id == "timed"]
+    stops = [one.reason for one in stage.decided(StopJob) if one.job_id == "timed"]
+    if starts or stops:
+        return str(starts[0] if starts else stops[0])
+    held = stage.hold_of("timed") if "timed" in stage.state.jobs else None
+    return "" if held is None else type(held.reasons[0]).__name__
+
+
+def take_spot_away(stage: SchedulerHarness, at_ms: int) -> None:
+    stage.now_ms = at_ms
+    stage.apply(NodeLost(at_ms=at_ms, node="spot-0001"))
+
+
+def give_spot_back(stage: SchedulerHarness, at_ms: int) -> None:
+    stage.now_ms = at_ms
+    stage.apply(NodeAdded(at_ms=at_ms, node=Node(id="spot-0001", pool="spot")))
+
+
+def run_until(stage: SchedulerHarness, until_ms: int) -> dict[int, str]:
+    """Look at every tick, save at each; what was said where it changed."""
+    told: dict[int, str] = {}
+    while stage.now_ms < until_ms:
+        stage.advance(TICK_MS)
+        if stage.job("timed").started_at_ms is not None:
+            stage.save("timed")
+        word = step(stage)
+        if word and word not in list(told.values())[-1:]:
+            told[stage.now_ms] = word
+        stage.preempted()
+        stage.start_all()
+    return told
+
+
+def wait_for_a_word(stage: SchedulerHarness) -> None:
+    """Until something is said of the job, for a day at the most."""
+    for _ in range(150):
+        if step(stage):
+            return
+        stage.advance(TICK_MS)
+    raise AssertionError("nothing was said")
+
+
+# -- where it starts -------------------------------------------------------------------------------
+
+FIRST: dict[str, tuple[JobSpec, int, str]] = {
+    "spot, while there is time": (timed(), 1, "spot"),
+    "nowhere yet, when spot is away and there is time": (timed(), 0, "WaitsForSpot"),
+    "steady capacity, when time is short": (timed(10, 10.4), 1, "steady"),
+    "steady capacity, when the deadline cannot be met": (timed(10, 6), 1, "steady"),
+    "spot, for a job that saves nothing and has time for two tries": (
+        timed(4, 20, CheckpointPolicy()),
+        1,
+        "spot",
+    ),
+    "steady capacity, for a job that saves nothing and has time for one": (
+        timed(10, 18, CheckpointPolicy()),
+        1,
+        "steady",
+    ),
+    "wherever its own order says, when that puts spot last": (
+        replace(
+            timed(),
+            constraints=replace(
+                timed().constraints,
+                markets=(Market.ON_DEMAND, Market.SPOT),
+                choose_by=FlavorChoice.ORDER,
+            ),
+        ),
+        1,
+        "steady",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", FIRST)
+def test_it_starts_on(sentence: str) -> None:
+    spec, nodes, wanted = FIRST[sentence]
+    stage = stage_of(spot=nodes)
+    stage.submit(spec)
+    assert step(stage) == wanted
+
+
+def test_a_wait_is_told_in_numbers() -> None:
+    stage = stage_of(spot=0)
+    stage.submit(timed())
+    assert step(stage) == "WaitsForSpot"
+    hold = stage.hold_of("timed")
+    assert hold is not None
+    reason = hold.reasons[0]
+    assert isinstance(reason, WaitsForSpot)
+    # 20 h, less 10 h of work, 5 min to change over, 5 min to restart and a tick.
+    assert reason.wait_ms == 10 * HOUR_MS - 20 * MINUTE_MS
+    assert str(reason) == (
+        "waits for spot in spot at $10.00 an hour instead of $30.00: 10 h of work are left, "
+        "and it takes other capacity in 9 h 40 min at the latest, in time for its deadline"
+    )
+    found = explain(stage.state, "timed", 0)
+    assert found.forecast is not None and found.forecast.basis is Basis.WAITS_FOR_SPOT
+    assert "When: starts when spot has room, in 9 h 40 min at the latest." in found.lines()
+
+
+def test_who_waits_by_choice_is_in_nobodys_way() -> None:
+    tenants = (queue(queueing=Queueing.STRICT),)
+    fleet = fleet_of(
+        pool("steady", 1, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
+        pool("spot", 0, gpus=8, market=Market.SPOT, usd_per_node_hour=10),
+    )
+    stage = SchedulerHarness(state_of(fleet, tenants, POLICIES))
+    stage.submit(timed())
+    stage.submit(job("other", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
+    step(stage)
+    assert stage.started_now() == ["other"]
+
+
+def test_spot_that_costs_as_much_is_not_waited_for() -> None:
+    stage = stage_of(spot=0)
+    stage.apply(PriceChanged(at_ms=0, pool="spot", node_micro_usd_per_hour=30 * USD_MICRO))
+    stage.submit(timed())
+    assert step(stage) == "steady"
+
+
+# -- in time ---------------------------------------------------------------------------------------
+
+
+def test_without_spot_it_takes_steady_capacity_at_the_last_moment() -> None:
+    stage = stage_of(spot=0)
+    stage.submit(timed())
+    step(stage)
+    told = run_until(stage, 20 * HOUR_MS)
+    assert list(told.values()) == ["WaitsForSpot", "steady"]
+    began_ms = max(told)
+    assert 8 * HOUR_MS < began_ms <= 20 * HOUR_MS - 10 * HOUR_MS - 20 * MINUTE_MS
+
+
+def test_on_spot_it_moves_when_a_loss_could_make_it_late_and_not_before() -> None:
+    stage = stage_of()
+    stage.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
+    assert step(stage) == "spot"
+    stage.start_all()
+    last_ms = 18 * HOUR_MS - 10 * HOUR_MS - 5 * MINUTE_MS - TICK_MS
+    wait_for_a_word(stage)
+    assert stage.decided(StopJob)[0].reason is StopReason.MOVE
+    assert last_ms - TICK_MS <= stage.now_ms <= last_ms
+    assert step(stage) == "", "told once"
+    stage.preempted()
+    assert stage.job("timed").preemptions == 0, "a move for its own good is no preemption"
+    assert step(stage) == "steady"
+
+
+def test_a_save_lets_it_stay_on_spot() -> None:
+    stage = stage_of()
+    stage.submit(timed(10, 13))
+    assert step(stage) == "spot"
+    stage.start_all()
+    assert run_until(stage, 8 * HOUR_MS) == {}
+
+
+def test_it_stays_where_it_is_when_there_is_no_room_to_go_to() -> None:
+    stage = stage_of(steady=1)
+    stage.submit(job("long", gpus=8, hours=100, markets=(Market.ON_DEMAND,)))
+    stage.cycle()
+    stage.start_all()
+    stage.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
+    assert step(stage) == "spot"
+    stage.start_all()
+    assert {step(stage.advance(TICK_MS)) for _ in range(60)} == {""}
+
+
+def test_the_room_it_moves_to_is_kept_while_it_stops() -> None:
+    stage = stage_of(steady=1)
+    stage.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
+    step(stage)
+    stage.start_all()
+    wait_for_a_word(stage)
+    stage.submit(job("thief", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
+    step(stage)
+    assert stage.started_now() == []
+    stage.preempted()
+    assert step(stage) == "steady"
+
+
+def test_who_may_not_be_preempted_is_not_moved() -> None:
+    stage = stage_of()
+    stage.submit(replace(timed(4, 20), preemptible=False))
+    assert step(stage) == "spot"
+    stage.start_all()
+    assert {step(stage.advance(TICK_MS)) for _ in range(125)} == {""}
+
+
+def test_back_to_spot_when_that_is_safe() -> None:
+    stage = stage_of()
+    stage.submit(timed(10, 16, CheckpointPolicy(interval_ms=TICK_MS)))
+    step(stage)
+    stage.start_all()
+    take_spot_away(stage, HOUR_MS)
+    assert list(run_until(stage, 8 * HOUR_MS).values()) == ["WaitsForSpot", "steady"]
+    give_spot_back(stage, 8 * HOUR_MS)
+    assert list(run_until(stage, 15 * HOUR_MS).values()) == ["move", "spot"]
+
+
+def test_a_job_that_would_then_be_late_stays_on_steady_capacity() -> None:
+    stage = stage_of()
+    stage.submit(timed(10, 16, CheckpointPolicy(interval_ms=HOUR_MS)))
+    step(stage)
+    stage.start_all()
+    take_spot_away(stage, HOUR_MS)
+    run_until(stage, 8 * HOUR_MS)
+    give_spot_back(stage, 8 * HOUR_MS)
+    assert run_until(stage, 15 * HOUR_MS) == {}
+
+
+def test_a_notice_is_no_offer() -> None:
+    stage = stage_of()
+    stage.submit(timed())
+    step(stage)
+    stage.start_all().advance(HOUR_MS)
+    notice = SpotNotice(
+        at_ms=stage.now_ms,
+        node="spot-0001",
+        source="test",
+        kind=NoticeKind.TERMINATE,
+        ends_at_ms=stage.now_ms + 2 * MINUTE_MS,
+    )
+    stage.apply(notice)
+    step(stage)
+    assert [type(one).__name__ for one in stage.decisions] == ["EvacuateJob"]
+    stage.preempted()
+    assert step(stage) == "WaitsForSpot"
+
+
+def test_after_its_deadline_it_runs_wherever_it_is_cheapest() -> None:
+    stage = stage_of()
+    stage.submit(timed(10, 12))
+    stage.now_ms = 13 * HOUR_MS
+    assert step(stage) == "spot"
+
+
+@pytest.mark.parametrize("rule", DeadlineRule)
+def test_every_rule_can_be_chosen(rule: DeadlineRule) -> None:
+    policies = replace(POLICIES, spot=replace(POLICIES.spot, deadline_rule=rule))
+    stage = stage_of(policies=policies)
+    stage.submit(timed(10, 20))
+    wanted = "steady" if rule is DeadlineRule.ON_DEMAND else "spot"
+    assert step(stage) == wanted
+
+
+# -- alarms and words ------------------------------------------------------------------------------
+
+
+def test_time_alone_calls_while_a_deadline_is_to_come() -> None:
+    stage = stage_of()
+    assert next_check_ms(stage.state, 0) == NEVER_MS
+    stage.submit(timed())
+    assert next_check_ms(stage.state, 0) == TICK_MS
+    assert next_check_ms(stage.state, TICK_MS + 1) == 2 * TICK_MS
+    assert next_check_ms(stage.state, 20 * HOUR_MS) == NEVER_MS
+    step(stage)
+    stage.start_all().finish("timed")
+    assert next_check_ms(stage.state, 0) == NEVER_MS
+
+
+def test_no_two_such_jobs_are_of_one_kind() -> None:
+    stage = stage_of(spot=0)
+    first, second = stage.submit(timed(), timed())
+    assert stage.job(first).backlog is not stage.job(second).backlog
+    assert stage.job(first).backlog.plan.room_key == stage.job(second).backlog.plan.room_key
+
+
+def test_costs_deadline_and_saves_are_explained() -> None:
+    stage = stage_of()
+    stage.submit(timed(10, 20, CheckpointPolicy(interval_ms=4 * HOUR_MS, restart_ms=5 * MINUTE_MS)))
+    step(stage)
+    stage.start_all().advance(HOUR_MS)
+    attempt = stage.job("timed").attempt
+    lines = explain(stage.state, "timed", stage.now_ms).lines()
+    told = [
+        line for line in lines if line.split(":")[0] in ("Deadline", "Expected cost", "Checkpoints")
+    ]
+    assert told == [
+        "Deadline: 10 h of work are not saved yet and 19 h are left to the deadline; it stays on spot for "
+        "8 h 40 min more at the most, less what it saves by then.",
+        "Expected cost: spot (spot) at $10.00 an hour for 10 h 25 min instead of 10 h, with an interruption "
+        "every 2 d 2 h and a save every 4 h: $104.28.",
+        "Expected cost: steady (on-demand) at $30.00 an hour for 10 h: $300.00.",
+        "Checkpoints: it saves every 4 h, which wastes 4.6 % of its time in spot, where an interruption "
+        "comes every 2 d 2 h; a save every 1 h 16 min would waste 2.7 %, with 1 min for a save, "
+        "as is assumed until one is measured.",
+    ]
+    assert attempt == 1
+
+
+def test_advice_rests_on_the_save_that_was_measured() -> None:
+    stage = stage_of()
+    stage.submit(timed(10, 20, CheckpointPolicy(interval_ms=4 * HOUR_MS)))
+    step(stage)
+    stage.start_all().advance(HOUR_MS)
+    saved = CheckpointSaved(at_ms=stage.now_ms, job_id="timed", attempt=1, save_ms=10_000)
+    stage.apply(saved).apply(replace(saved, save_ms=None))
+    view = explain(stage.state, "timed", stage.now_ms).spot
+    assert view is not None and view.advice is not None and view.advice.is_measured
+    assert view.advice.advised_every_ms == pytest.approx(1000 * (2 * 10 * 180_000) ** 0.5, rel=0.02)

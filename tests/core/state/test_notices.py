@@ -1,0 +1,213 @@
+"""Notices: who leaves, with how much time, where nothing new starts, and what counts against whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from bursar.core.check import check
+from bursar.core.explain.explain import explain
+from bursar.core.state.attempt_ends import MOST_UNPROMPTED
+from bursar.core.state.notices import time_left_ms
+from bursar.core.state.snapshot import from_snapshot, to_snapshot
+from bursar.model import event as ev
+from bursar.model.decision import EvacuateJob, StartJob
+from bursar.model.event import NoticeKind, PreemptionCause
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import JobState
+from bursar.model.tenants.policy import Policies
+from bursar.model.units import MINUTE_MS, SECOND_MS, write_duration
+from tests.support import SchedulerHarness, fleet_of, job, pool, state_of
+from tests.support.state_audit import state_faults
+
+FLEET = fleet_of(pool("spot", nodes=3, gpus=4, market=Market.SPOT))
+
+
+def stage() -> SchedulerHarness:
+    return SchedulerHarness(state_of(FLEET), now_ms=MINUTE_MS)
+
+
+def notice(
+    stage: SchedulerHarness, node: str, kind: NoticeKind = NoticeKind.TERMINATE
+) -> ev.SpotNotice:
+    ends = stage.now_ms + 2 * MINUTE_MS if kind is NoticeKind.TERMINATE else None
+    return ev.SpotNotice(at_ms=stage.now_ms, node=node, source="test", kind=kind, ends_at_ms=ends)
+
+
+def running(stage: SchedulerHarness, *names: str, tasks: int = 1) -> None:
+    for name in names:
+        stage.submit(job(name, gpus=4, tasks=tasks, markets=(Market.SPOT,)))
+    stage.cycle()
+    stage.start_all()
+
+
+def node_of(stage: SchedulerHarness, job_id: str) -> str:
+    placement = stage.job(job_id).placement
+    assert placement is not None
+    return placement.tasks[0].node
+
+
+def test_who_is_on_a_node_that_is_taken_away_leaves_in_time_and_goes_on_elsewhere() -> None:
+    world = stage()
+    running(world, "a", "b")
+    doomed = node_of(world, "a")
+    world.apply(notice(world, doomed))
+    world.cycle()
+    (order,) = world.decided(EvacuateJob)
+    assert (order.job_id, order.node, order.attempt) == ("a", doomed, 1)
+    assert 0 < order.grace_ms < 2 * MINUTE_MS
+    assert world.job("a").state is JobState.STOPPING
+    stopping = world.log[-1]
+    assert isinstance(stopping, ev.AttemptStopping) and stopping.why == "spot notice"
+    world.cycle()
+    assert not world.decided(EvacuateJob), "it is told once"
+    end = ev.AttemptPreempted(
+        at_ms=world.now_ms, job_id="a", attempt=1, cause=PreemptionCause.NOTICE
+    )
+    world.apply(end).cycle()
+    (start,) = world.decided(StartJob)
+    assert start.placement.tasks[0].node not in (doomed, node_of(world, "b"))
+    assert world.job("a").preemptions == 0, "what a provider does is not held against the job"
+
+
+def test_a_gang_leaves_when_one_of_its_nodes_goes() -> None:
+    world = stage()
+    running(world, "gang", tasks=3)
+    world.apply(notice(world, "spot-0002")).cycle()
+    (order,) = world.decided(EvacuateJob)
+    assert (order.job_id, order.node) == ("gang", "spot-0002")
+
+
+def test_nothing_starts_on_a_node_that_is_taken_away() -> None:
+    world = stage()
+    for node in ("spot-0001", "spot-0002", "spot-0003"):
+        world.apply(notice(world, node))
+    world.submit(job("late", gpus=1, markets=(Market.SPOT,)))
+    world.cycle()
+    assert world.hold_of("late") is not None
+    world.apply(ev.NodeRestored(at_ms=world.now_ms, node="spot-0002")).cycle()
+    assert node_of(world, "late") == "spot-0002"
+    assert "spot-0002" not in world.state.notices
+
+
+def test_a_node_that_may_be_taken_away_is_the_last_to_get_something() -> None:
+    world = stage()
+    world.apply(notice(world, "spot-0001", NoticeKind.REBALANCE))
+    world.apply(notice(world, "spot-0002", NoticeKind.REBALANCE))
+    running(world, "first", "second", "third")
+    assert node_of(world, "first") == "spot-0003"
+    assert {node_of(world, "second"), node_of(world, "third")} == {"spot-0001", "spot-0002"}
+    assert not world.decided(EvacuateJob)
+    assert not state_faults(world.state)
+
+
+def test_a_later_notice_that_says_less_changes_nothing() -> None:
+    world = stage()
+    first = notice(world, "spot-0001")
+    world.apply(first).advance(30 * SECOND_MS)
+    world.apply(notice(world, "spot-0001"))
+    world.apply(notice(world, "spot-0001", NoticeKind.REBALANCE))
+    assert world.state.notices == {"spot-0001": first}
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "grace_ms"), [(120_000, 118_000), (30_000, 28_000), (5_000, 4_000), (0, 0), (-9, 0)]
+)
+def test_the_grace_ends_before_the_node_does(left_ms: int, grace_ms: int) -> None:
+    told = ev.SpotNotice(
+        at_ms=0, node="n", source="test", kind=NoticeKind.TERMINATE, ends_at_ms=60_000 + left_ms
+    )
+    assert time_left_ms(told, 60_000) == grace_ms
+
+
+def test_a_notice_without_an_end_leaves_time_to_save() -> None:
+    told = ev.SpotNotice(at_ms=60_000, node="n", source="test", kind=NoticeKind.TERMINATE)
+    assert time_left_ms(told, 60_000) == 28_000
+
+
+def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stays_too_long() -> (
+    None
+):
+    world = stage()
+    running(world, "a", "b")
+    doomed = node_of(world, "a")
+    world.apply(notice(world, doomed))
+    now_ms = world.now_ms
+    told = EvacuateJob(job_id="a", attempt=1, node=doomed, grace_ms=1, lost_micro_usd=0)
+    assert check(world.state, (told,), now_ms) == ()
+    (left,) = check(world.state, (), now_ms)
+    assert str(left) == f"a is not told to leave {doomed}, which is taken away"
+    long = EvacuateJob(job_id="a", attempt=1, node=doomed, grace_ms=200_000, lost_micro_usd=0)
+    assert [one.rule for one in check(world.state, (long,), now_ms)] == ["grace-too-long"]
+    idle = EvacuateJob(
+        job_id="b", attempt=1, node=node_of(world, "b"), grace_ms=1, lost_micro_usd=0
+    )
+    assert [one.rule for one in check(world.state, (told, idle), now_ms)] == [
+        "evacuated-without-notice"
+    ]
+    assert "stopped-twice" in [one.rule for one in check(world.state, (told, told), now_ms)]
+
+
+def test_notices_are_carried_over() -> None:
+    world = stage()
+    running(world, "a", "b")
+    world.apply(notice(world, node_of(world, "a")))
+    world.apply(notice(world, "spot-0003", NoticeKind.REBALANCE))
+    declared = ev.FleetDeclared(
+        at_ms=world.now_ms,
+        fleet=FLEET,
+        tenants=tuple(world.state.tenants.values()),
+        policies=Policies(),
+    )
+    again = from_snapshot(to_snapshot(world.state, declared, world.now_ms))
+    assert again.notices == world.state.notices
+    assert not again.node(node_of(world, "a")).up
+    assert again.node("spot-0003").avoided
+    assert not state_faults(again)
+
+
+def test_a_node_that_is_lost_and_joins_again_is_like_new() -> None:
+    world = stage()
+    world.apply(notice(world, "spot-0001"))
+    world.apply(ev.NodeLost(at_ms=world.now_ms, node="spot-0001"))
+    world.apply(ev.NodeAdded(at_ms=world.now_ms, node=FLEET.nodes[0]))
+    assert world.state.node("spot-0001").is_open
+    assert not world.state.notices
+
+
+def test_a_job_that_leaves_unprompted_is_counted_until_it_saves_something_newer() -> None:
+    world = stage()
+    for number in range(1, MOST_UNPROMPTED + 1):
+        if number == 1:
+            running(world, "a")
+        else:
+            world.cycle()
+            world.start_all()
+            world.apply(ev.CheckpointSaved(at_ms=world.now_ms, job_id="a", attempt=number, step=40))
+        world.apply(
+            ev.AttemptPreempted(
+                at_ms=world.now_ms, job_id="a", attempt=number, cause=PreemptionCause.UNPROMPTED
+            )
+        )
+    assert world.job("a").unprompted == 2, "the first was forgiven, saving step 40 again is nothing"
+
+
+def test_what_a_resumed_attempt_would_lose_counts_from_where_it_resumed() -> None:
+    world = stage()
+    running(world, "a")
+    world.advance(5 * MINUTE_MS)
+    world.apply(ev.AttemptResumed(at_ms=world.now_ms, job_id="a", attempt=1, step=12))
+    assert world.job("a").saved_at_ms == world.now_ms
+
+
+def test_whoever_asks_why_learns_that_the_node_is_taken_away() -> None:
+    world = stage()
+    running(world, "a")
+    doomed = node_of(world, "a")
+    world.apply(notice(world, doomed)).cycle()
+    world.advance(20 * SECOND_MS)
+    told = explain(world.state, "a", world.now_ms).lines()
+    left = write_duration(100 * SECOND_MS)
+    assert (
+        f"{doomed} is taken away in {left} (spot notice from test): the job was told to save its "
+        "work and leave, and waits again then."
+    ) in told

@@ -1,0 +1,186 @@
+"""The house rules at the door: told in dry-run, narrowing when enforced, refusing when nothing is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bursar.config import parse_fleet
+from bursar.config.fleet.fleet_writer import write_fleet
+from bursar.control.requests.governance_admission import apply_governance
+from bursar.core.state.fleet_state import FleetState
+from bursar.governance.eligible_pools import options_of
+from bursar.model.errors import UserError
+from bursar.model.event import JobSubmitted
+from bursar.model.fleet.fleet import Market
+from bursar.model.jobs.job import JobSpec
+from bursar.model.tenants.governance import (
+    Governance,
+    IdleNodes,
+    ModelRestriction,
+    RateCeiling,
+    RightSize,
+    RuleMode,
+    SpotMandatory,
+)
+from tests.support import SchedulerHarness, fleet_of, job, pool, state_of, submission
+
+ENFORCE = RuleMode.ENFORCE
+ALL_MARKETS = (Market.OWNED, Market.SPOT, Market.ON_DEMAND)
+
+
+def state_under(rules: Governance) -> FleetState:
+    fleet = fleet_of(
+        pool("owned-a100", 2, usd_per_node_hour=16.0),
+        pool("spot-h100", 2, model="h100-80gb", market=Market.SPOT, usd_per_node_hour=24.0),
+        pool("bought-h100", 2, model="h100-80gb", market=Market.ON_DEMAND, usd_per_node_hour=80.0),
+    )
+    state = state_of(fleet)
+    state.policies = replace(state.policies, governance=rules)
+    return state
+
+
+def ask(state: FleetState, spec: JobSpec, **labels: str) -> tuple[JobSubmitted, list[str]]:
+    (made,), findings = apply_governance((submission(state, spec, spec.name, 0),), labels, state)
+    return made, [str(one) for one in findings]
+
+
+def test_no_rule_no_word() -> None:
+    made, said = ask(state_under(Governance()), job(markets=ALL_MARKETS))
+    assert (made.spec.constraints.closed_pools, said) == ((), [])
+
+
+def test_a_dry_run_tells_and_takes_nothing() -> None:
+    state = state_under(Governance(spot_mandatory=SpotMandatory(owner="ops")))
+    made, said = ask(state, job("train", markets=ALL_MARKETS))
+    assert made.spec.constraints.closed_pools == ()
+    assert said == [
+        "job 'train' could run on-demand on bought-h100, which is for the priority classes high or "
+        "critical; its own is normal (rule spot-mandatory, owned by ops). Write a priority class that "
+        "is exempt."
+    ]
+    assert ask(state, job("urgent", markets=ALL_MARKETS, priority_class="critical"))[1] == []
+
+
+def test_an_enforced_rule_takes_pools_away_and_the_job_runs_on_the_others() -> None:
+    state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE)))
+    spec = job("train", gpus=8, markets=ALL_MARKETS, models=("h100-80gb",))
+    made, said = ask(state, spec)
+    assert made.spec.constraints.closed_pools == ("bought-h100",)
+    assert len(said) == 1
+    stage = SchedulerHarness(state)
+    for number in range(3):
+        stage.apply(replace(made, job_id=f"train-{number}"))
+    stage.cycle()
+    assert [
+        one.placement.pool for one in map(stage.state.jobs.get, stage.started_now()) if one
+    ] == [
+        "spot-h100",
+        "spot-h100",
+    ]
+
+
+def test_a_job_for_which_nothing_is_left_is_refused_with_rule_owner_and_fix() -> None:
+    state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE, owner="finops")))
+    with pytest.raises(UserError, match="bought-h100") as refused:
+        ask(state, job("train", markets=(Market.ON_DEMAND,)))
+    assert refused.value.code == "policy-spot-mandatory"
+    assert "use_spot: true" in refused.value.fix
+    assert "finops" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("gpus", "closed"), [(1, ()), (4, ("bought-h100",)), (8, ("bought-h100",))]
+)
+def test_a_ceiling_on_the_hour(gpus: int, closed: tuple[str, ...]) -> None:
+    rules = Governance(rate_ceiling=RateCeiling(micro_usd_per_hour=24_000_000, mode=ENFORCE))
+    made, said = ask(state_under(rules), job("big", gpus=gpus, markets=ALL_MARKETS))
+    assert made.spec.constraints.closed_pools == closed
+    assert bool(said) == bool(closed)
+
+
+def test_a_ceiling_that_two_rules_reach_together() -> None:
+    """Neither rule alone leaves nothing; both do, and the one that took the last is named."""
+    rules = Governance(
+        spot_mandatory=SpotMandatory(mode=ENFORCE),
+        rate_ceiling=RateCeiling(micro_usd_per_hour=15_000_000, mode=ENFORCE),
+    )
+    with pytest.raises(UserError) as refused:
+        ask(state_under(rules), job("big", gpus=8, markets=ALL_MARKETS))
+    assert refused.value.code == "policy-rate-ceiling"
+    assert "$16.00 an hour or more" in refused.value.problem
+
+
+def test_models_are_kept_from_jobs_with_a_label() -> None:
+    rule = ModelRestriction(models=("h100-80gb",), label="kind=interactive", mode=ENFORCE)
+    state = state_under(Governance(restricted_models=(rule,)))
+    made, _ = ask(state, job("notebook", markets=ALL_MARKETS), kind="interactive")
+    assert made.spec.constraints.closed_pools == ("bought-h100", "spot-h100")
+    made, said = ask(state, job("train", markets=ALL_MARKETS), kind="batch")
+    assert (made.spec.constraints.closed_pools, said) == ((), [])
+
+
+def test_options_are_the_pools_that_fit_with_their_price() -> None:
+    found = options_of(job(gpus=4, markets=ALL_MARKETS), state_under(Governance()))
+    assert [(one.pool, one.model, one.micro_usd_per_hour) for one in found] == [
+        ("bought-h100", "h100-80gb", 40_000_000),
+        ("owned-a100", "a100-80gb", 8_000_000),
+        ("spot-h100", "h100-80gb", 12_000_000),
+    ]
+
+
+FLEET = """
+clusters: {here: {engine: local, nodes: 1, gpus: t4 x 4}}
+tenants: {team: {}}
+policies:
+  governance:
+    spot_mandatory: {mode: enforce, owner: finops, exempt_priorities: [critical]}
+    rate_ceiling: {usd_per_hour: 40.5}
+    restricted_models: [{models: [H100], label: kind=interactive}]
+    idle_nodes: {after: 30 min}
+    right_size: {runs: 5}
+"""
+
+
+def test_rules_are_read_from_the_fleet_file_and_written_back() -> None:
+    read = parse_fleet({"fleet.yaml": FLEET})
+    assert read.policies.governance == Governance(
+        spot_mandatory=SpotMandatory(mode=ENFORCE, owner="finops", exempt_priorities=("critical",)),
+        rate_ceiling=RateCeiling(micro_usd_per_hour=40_500_000),
+        restricted_models=(ModelRestriction(models=("h100-80gb",), label="kind=interactive"),),
+        idle_nodes=IdleNodes(after_ms=30 * 60_000),
+        right_size=RightSize(runs=5),
+    )
+    assert parse_fleet({"again.yaml": write_fleet(read)}) == read
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "code", "words"),
+    [
+        ("usd_per_hour: 40.5", "mode: enforce", "missing-key", "usd_per_hour"),
+        ("usd_per_hour: 40.5", "usd_per_hour: 0", "out-of-range", "usd_per_hour is 0"),
+        ("usd_per_hour: 40.5", "usd_per_hour: lots", "wrong-type", "rate_ceiling"),
+        ("[critical]", "[urgent]", "unknown-priority-class", "urgent"),
+        ("[H100]", "[H1000]", "unknown-gpu-model", "H1000"),
+        ("kind=interactive", "interactive", "not-a-label", "interactive"),
+        ("after: 30 min", "", "missing-key", "after"),
+        ("mode: enforce", "mode: maybe", "unknown-choice", "maybe"),
+    ],
+)
+def test_a_rule_that_is_written_wrongly(was: str, now: str, code: str, words: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_fleet({"fleet.yaml": FLEET.replace(was, now)})
+    assert words in refused.value.problem
+    assert "fleet.yaml:" in refused.value.problem
+    assert refused.value.code == code
+
+
+def test_a_gang_whose_anchors_have_no_place_left_is_refused() -> None:
+    state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE)))
+    spec = job("mixed", tasks=4, markets=ALL_MARKETS, models=("h100-80gb",), anchors_percent=50)
+    options = {one.pool: one for one in options_of(spec, state)}
+    assert options["spot-h100"].anchors == ("bought-h100",)
+    assert options["spot-h100"].micro_usd_per_hour == 26 * 1_000_000
+    with pytest.raises(UserError, match="bought-h100"):
+        ask(state, spec)

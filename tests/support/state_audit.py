@@ -1,0 +1,304 @@
+"""Whether the state is what its jobs and nodes say it is: every sum and index counted anew.
+
+The cost is that of the fleet and of everything waiting, so only tests run it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from bursar.core.check import Fault, check, require_no_faults
+from bursar.core.check.orders import HOLDS_ROOM
+from bursar.core.check.quotas import TreeWalk, amounts_of, children_of, sum_up
+from bursar.core.check.recount import DeviceCount, NodeCount, RecountedNodes
+from bursar.core.nodes.node import FOREIGN
+from bursar.core.nodes.pool import PoolState
+from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
+from bursar.model.decision import Decision
+from bursar.model.fleet.gpu import GpuMode
+from bursar.model.jobs.job import JobState
+from bursar.model.tenants.tenant import FlavorResource
+from bursar.model.units import HOUR_MS
+
+
+def check_thoroughly(
+    state: FleetState, decisions: Sequence[Decision], now_ms: int
+) -> tuple[Fault, ...]:
+    """Everything wrong with the decisions, and with the state they were made for."""
+    return (*check(state, decisions, now_ms, recounted_jobs=None), *state_faults(state))
+
+
+def require_thoroughly_valid(state: FleetState, decisions: Sequence[Decision], now_ms: int) -> None:
+    """Stop a test's cycle if anything is wrong with its decisions or its state."""
+    require_no_faults(check_thoroughly(state, decisions, now_ms), len(decisions))
+
+
+def state_faults(state: FleetState) -> list[Fault]:
+    """Every difference between what is kept and what is counted."""
+    live = {r.id: r for _, r in sorted(state.jobs.items()) if r.state in HOLDS_ROOM}
+    return [
+        *_node_drift(state, live),
+        *_pool_drift(state, live),
+        *_quota_drift(state, live),
+        *_line_drift(state),
+        *_list_drift(state, live),
+    ]
+
+
+def _compare(where: str, pairs: Mapping[str, tuple[object, object]]) -> Iterator[Fault]:
+    for what, (kept, counted) in pairs.items():
+        if kept != counted:
+            text = f"{where}: {what} is kept as {_short(kept)}, counted as {_short(counted)}"
+            yield Fault("state-drift", where, text)
+
+
+def _short(value: object) -> str:
+    """Long sets are told by what is said first; sets are sorted so that the text is always the same."""
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+def _node_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fault]:
+    holders: dict[str, Counter[str]] = {}
+    for record in live.values():
+        for task in record.placement.all_tasks if record.placement is not None else ():
+            holders.setdefault(task.node, Counter())[record.id] += 1
+    ground = RecountedNodes(state)
+    kept_for = {
+        task.node: record.id
+        for _, record in sorted(state.jobs.items())
+        if record.claim is not None
+        for task in record.claim.placement.all_tasks
+    }
+    for name in sorted(state.pools):
+        for node in state.pools[name].nodes:
+            counted = holders.pop(node.id, Counter())
+            counted[FOREIGN] += node.foreign is not None
+            yield from _compare(
+                f"node {node.id}",
+                {
+                    "its holders": (dict(sorted(node.holders.items())), _positive(counted)),
+                    "whom it is kept for": (node.closed_for, kept_for.get(node.id)),
+                },
+            )
+            count = ground.count(node.id)
+            if count is not None:
+                yield from _amount_drift(count)
+    for node_id in sorted(holders):
+        yield from _compare(f"node {node_id}", {"holders": ("gone", sorted(holders[node_id]))})
+
+
+def _positive(counted: Counter[str]) -> dict[str, int]:
+    return {holder: number for holder, number in sorted(counted.items()) if number}
+
+
+def _amount_drift(count: NodeCount) -> Iterator[Fault]:
+    node, spec = count.node, count.spec
+    blank = emptied = 0
+    devices = [DeviceCount(kept.layout, kept.healthy) for kept in node.devices]
+    for gpu, held in count.devices.items():
+        devices[gpu] = held
+    for gpu, device in enumerate(devices):
+        if device.healthy and not any(device.held()):
+            if device.layout:
+                emptied |= 1 << gpu
+            else:
+                blank |= 1 << gpu
+    tags = {tag: len(holders) for tag, holders in sorted(count.tags.items())}
+    yield from _compare(
+        f"node {node.id}",
+        {
+            "free milli-CPU": (node.cpu_free_milli, spec.cpu_milli - count.cpu_milli),
+            "free memory": (node.memory_free_mib, spec.memory_mib - count.memory_mib),
+            "free disk": (node.disk_free_mib, spec.disk_mib - count.disk_mib),
+            "idle GPUs": (bin(node.blank), bin(blank)),
+            "cut GPUs without holders": (bin(node.emptied), bin(emptied)),
+            "free GPUs": (node.free_gpus, (blank | emptied).bit_count()),
+            "tags": ({tag for tag, n in node.tags.items() if n}, set(tags)),
+        },
+    )
+    for gpu, device in enumerate(devices):
+        yield from _device_drift(count, gpu, device)
+
+
+def _device_drift(count: NodeCount, gpu: int, device: DeviceCount) -> Iterator[Fault]:
+    kept = count.node.devices[gpu]
+    mode = GpuMode.IDLE
+    if device.whole:
+        mode = GpuMode.WHOLE
+    elif device.layout:
+        mode = GpuMode.MIG
+    elif device.shares:
+        mode = GpuMode.MPS
+    shares = sorted(
+        (holder, one.percent, one.memory_mib)
+        for holder, held in kept.shares.items()
+        for one in held
+    )
+    yield from _compare(
+        f"GPU {gpu} of {count.node.id}",
+        {
+            "mode": (kept.mode, mode),
+            "holder": ([kept.whole_holder] if kept.whole_holder else [], list(device.whole)),
+            "slices": (
+                sorted((str(one), holder) for one, holder in kept.held.items()),
+                sorted((str(one), holder) for one, holder in device.slices),
+            ),
+            "shares": (
+                shares,
+                sorted((holder, one.percent, one.memory_mib) for one, holder in device.shares),
+            ),
+        },
+    )
+
+
+# -- pools -----------------------------------------------------------------------------------------
+
+
+def _pool_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fault]:
+    ends: dict[str, list[tuple[int, str]]] = {}
+    for record in live.values():
+        for part in record.placement.parts if record.placement is not None else ():
+            ends.setdefault(part.pool, []).append((record.end_at_ms, record.id))
+    for name, pool in sorted(state.pools.items()):
+        yield from _compare(
+            f"pool {name}",
+            {
+                "expected ends": (pool.ends, sorted(ends.get(name, ()))),
+                "nodes": (sorted(pool.by_id), sorted(node.id for node in pool.nodes)),
+                "nodes by bucket": (pool.buckets, _buckets(pool)),
+            },
+        )
+    placed = {node_id: pool.spec.name for node_id, pool in state.pool_of_node.items()}
+    counted = {node.id: name for name, pool in state.pools.items() for node in pool.nodes}
+    yield from _compare(
+        "the fleet",
+        {"pools of nodes": (sorted(placed.items()), sorted(counted.items()))},
+    )
+
+
+def _buckets(pool: PoolState) -> list[list[int]]:
+    """Open nodes by free GPUs; where there are none, buckets are steps of CPU and are taken as kept."""
+    if not pool.spec.gpus_per_node:
+        return pool.buckets
+    found: list[list[int]] = [[] for _ in range(pool.spec.gpus_per_node + 1)]
+    for rank, node in enumerate(pool.nodes):
+        if node.up and not node.avoided and node.closed_for is None:
+            found[node.free_gpus].append(rank)
+    return found
+
+
+# -- quota -----------------------------------------------------------------------------------------
+
+
+def _quota_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fault]:
+    limited = {one for tenant in state.tenants.values() for one in tenant.quotas}
+    yield from _compare("quota", {"what is limited": (set(state.limited), limited)})
+    held: dict[str, list[dict[FlavorResource, int]]] = {}
+    for record in live.values():
+        if record.placement is not None:
+            amounts = amounts_of(state, record.placement)
+            held.setdefault(record.spec.queue, []).append(amounts)
+            kept = {key: amount for key, amount in sorted(record.request.items()) if amount}
+            counted = dict(sorted(amounts.items()))
+            yield from _compare(f"job {record.id}", {"charged quota": (kept, counted)})
+    used = {queue: sum_up(amounts) for queue, amounts in held.items()}
+    children = children_of(state)
+    for flavor_resource in sorted(limited):
+        walk = TreeWalk(
+            state, children, lambda q, fr: (0, used.get(q, {}).get(fr, 0)), flavor_resource
+        )
+        for root in children.get(None, ()):
+            walk.walk(root)
+        what = f"use of {flavor_resource[0]} {flavor_resource[1]}"
+        for name, counted_use in sorted(walk.used.items()):
+            kept_use = state.quota.usage(name, flavor_resource)
+            yield from _compare(f"tenant {name}", {what: (kept_use, counted_use)})
+
+
+# -- jobs ------------------------------------------------------------------------------------------
+
+
+def _line_drift(state: FleetState) -> Iterator[Fault]:
+    waiting: dict[int, set[str]] = {}
+    for _, record in sorted(state.jobs.items()):
+        if record.state is JobState.QUEUED and record.claim is None:
+            waiting.setdefault(id(record.backlog), set()).add(record.id)
+    for (queue, priority, shape), backlog in sorted(state.backlogs.by_key.items()):
+        counted = waiting.pop(id(backlog), set())
+        yield from _compare(
+            f"line {queue}, {priority}, shape {shape}",
+            {
+                "number of jobs": (backlog.count, len(counted)),
+                "jobs": ({record.id for record in backlog.jobs()}, counted),
+            },
+        )
+    for job_ids in waiting.values():
+        yield from _compare(f"line of {min(job_ids)}", {"jobs": ("unknown", job_ids)})
+
+
+def _list_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fault]:
+    records = state.jobs.values()
+    running = {(job.spec.queue, job.id) for job in live.values()}
+    limits = sorted(
+        (limit_ms, record.id)
+        for record in live.values()
+        if (limit_ms := _limit_ms(record)) is not None
+        and (record.limit_at_ms is not None or record.state is JobState.RUNNING)
+    )
+    yield from _compare(
+        "the fleet",
+        {
+            "running jobs by queue": (
+                {(queue, job) for queue, jobs in state.running_in.items() for job in jobs},
+                running,
+            ),
+            "run time limits": (state.limits, limits),
+            "blocked jobs": (
+                set(state.blocked),
+                {job.id for job in records if job.state is JobState.BLOCKED},
+            ),
+            "claims": (set(state.claims), {job.id for job in records if job.claim is not None}),
+            "jobs to stop": (
+                set(state.to_stop),
+                {
+                    job.id
+                    for job in live.values()
+                    if job.state is JobState.CANCELLING and not job.stop_requested
+                },
+            ),
+            "jobs waited for": (_waited_for(state.dependents), _unmet(records)),
+        },
+    )
+
+
+def _limit_ms(record: JobRecord) -> int | None:
+    """When the attempt has run as long as it may, or its job has cost what it may; the first of the two."""
+    spec, started_ms = record.spec, record.started_at_ms
+    if started_ms is None:
+        return None
+    found = [] if spec.max_run_ms is None else [started_ms + spec.max_run_ms]
+    price = record.repriced_micro_usd
+    if price is None:
+        price = record.placement.all_micro_usd_per_hour if record.placement is not None else 0
+    if spec.max_cost_micro_usd is not None and price:
+        left = spec.max_cost_micro_usd - record.charged_micro_usd
+        paid_ms = max(0, left) * HOUR_MS // price
+        last_ms = record.assigned_at_ms + max(paid_ms - spec.grace_ms, paid_ms - paid_ms // 2)
+        found.append(max(started_ms, last_ms))
+    return min(found) if found else None
+
+
+def _waited_for(dependents: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:
+    return {(one, job_id) for one, job_ids in dependents.items() for job_id in job_ids}
+
+
+def _unmet(records: Collection[JobRecord]) -> set[tuple[str, str]]:
+    return {(one, record.id) for record in records for one in record.unmet}
