@@ -56,6 +56,6 @@ def test_what_is_compiled_decides_the_same() -> None:
     assert loaded.endswith(".so") and loaded.startswith(str(BUILT))
     assert dict(row.split() for row in rows) == digests()
     asked = ("-m", "pytest", "-n", "0", "-o", "pythonpath=.", "-p", "no:cacheprovider")
-    parts = ("core", "golden", "model", "simulate/measures", "simulate/generate")
+    parts = ("core", "golden", "model", "simulate/metrics", "simulate/workload/test_generate.py")
     done = in_the_compiled_package(*asked, *(f"tests/{part}" for part in parts))
     assert done.returncode == 0, done.stdout[-3_000:]

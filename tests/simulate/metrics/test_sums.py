@@ -19,7 +19,7 @@ from bursar.simulate.metrics.samples import MOST_POINTS
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 from tests.seeds import first_always
-from tests.simulate.measures.small_runs import measured, submitted
+from tests.simulate.metrics.small_runs import measured, submitted
 from tests.simulate.rough_days import rough_day
 from tests.support import fleet_of, job, pool
 

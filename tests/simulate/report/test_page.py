@@ -17,7 +17,7 @@ from bursar.simulate.report.page import page_html, write_page
 from bursar.simulate.report.page.axes import percent_axis, time_axis, value_axis, wait_axis
 from bursar.simulate.report.page.curve import Box, Curve, curve_of, step_path
 from bursar.simulate.report.page.html import tag, text
-from tests.simulate.measures.small_runs import measured, noted, submitted
+from tests.simulate.metrics.small_runs import measured, noted, submitted
 from tests.support import fleet_of, job, pool, queue, tenant
 
 EVIL = "<script>alert('x')</script>\"&'"

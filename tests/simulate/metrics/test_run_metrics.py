@@ -22,7 +22,7 @@ from bursar.simulate.metrics import RunMetrics, Summary
 from bursar.simulate.metrics.summary import GPU_HOUR
 from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Simulation
-from tests.simulate.measures.small_runs import (
+from tests.simulate.metrics.small_runs import (
     ONE_QUEUE,
     TWO_TEAMS,
     measured,

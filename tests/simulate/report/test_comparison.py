@@ -13,7 +13,7 @@ from bursar.simulate.metrics.quantiles import Distribution
 from bursar.simulate.metrics.summary import Losses, Times
 from bursar.simulate.report.comparison import change_from, compare, write_change
 from bursar.simulate.report.metric_rows import write_dollars, write_real_time, write_time
-from tests.simulate.measures.small_runs import measured, submitted
+from tests.simulate.metrics.small_runs import measured, submitted
 from tests.support import job
 
 

@@ -14,7 +14,7 @@ from bursar.simulate.metrics.fairness import entitlements, jain
 from bursar.simulate.metrics.live_jobs import SIZES, size_class
 from bursar.simulate.metrics.quantiles import Grouping, nearest_rank, spread_of
 from bursar.simulate.metrics.time_integral import TimeIntegral
-from tests.simulate.measures.small_runs import OWNED, TWO_TEAMS, measured, submitted
+from tests.simulate.metrics.small_runs import OWNED, TWO_TEAMS, measured, submitted
 from tests.support import job, queue, tenant
 
 
