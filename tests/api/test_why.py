@@ -38,7 +38,7 @@ def test_a_preempted_job_says_who_took_its_place_and_what_was_lost(scene: Scene)
     scene.until_state(taker, "running")
     scene.until_state(victim, "queued")
     told = why(scene.admin, victim)
-    (past,) = told["past"]
+    (past,) = told["history"]
     assert (past["type"], past["attempt"]) == ("PastPreemption", 1)
     assert past["numbers"]["on_behalf_of"] == taker
     assert past["numbers"]["queue"] == "b-train"
@@ -72,7 +72,7 @@ def test_a_failed_job_says_how_each_attempt_ended(scene: Scene) -> None:
         )
     told = why(scene.ann, job_id)
     assert told["state"] == "failed"
-    assert [one["numbers"]["exit_code"] for one in told["past"]] == [3, 4]
+    assert [one["numbers"]["exit_code"] for one in told["history"]] == [3, 4]
 
 
 def test_a_job_that_reached_its_ceiling_says_so(scene: Scene) -> None:
@@ -83,8 +83,8 @@ def test_a_job_that_reached_its_ceiling_says_so(scene: Scene) -> None:
         "reached its cost ceiling (max_cost) of $0.0001: charged"
     )
     told = why(scene.ann, job_id)
-    assert [one["type"] for one in told["past"]] == ["PastLimit"]
-    assert told["past"][0]["numbers"]["charged_micro_usd"] >= 49
+    assert [one["type"] for one in told["history"]] == ["PastLimit"]
+    assert told["history"][0]["numbers"]["charged_micro_usd"] >= 49
     assert "reached the job's cost ceiling (max_cost): charged $0.000" in told["text"][-1]
     events = scene.ann.get(f"/v1/jobs/{job_id}/events").json["items"]
     expired = next(one for one in events if one["type"] == "AttemptExpired")

@@ -352,7 +352,7 @@ def test_without_reservations_the_long_job_passes() -> None:
 def test_a_gang_of_unknown_run_time_gets_a_reservation_only_after_patience(
     waited_ms: int, started: list[str]
 ) -> None:
-    policies = Policies(backfill=BackfillPolicy(patience_ms=HOUR_MS))
+    policies = Policies(backfill=BackfillPolicy(reserve_unknown_after_ms=HOUR_MS))
     world = stage(2, policies=policies)
     world.submit(job("busy", gpus=8, hours=9))
     world.cycle()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bursar.model.calendar import date_of, month_before, period_around, write_moment
+from bursar.model.calendar import date_of, month_before, period_around, write_time
 from bursar.model.tenants.tenant import BudgetPeriod
 from bursar.model.units import DAY_MS
 
@@ -50,4 +50,4 @@ def test_the_month_before_january_is_december() -> None:
 
 
 def test_moments_are_written_in_utc() -> None:
-    assert write_moment(ms(datetime(2028, 2, 29, 7, 5, tzinfo=UTC))) == "2028-02-29 07:05 UTC"
+    assert write_time(ms(datetime(2028, 2, 29, 7, 5, tzinfo=UTC))) == "2028-02-29 07:05 UTC"

@@ -161,7 +161,7 @@ def reserve(draft: Draft, head: JobRecord) -> Reservation | None:
     if len(draft.planned) >= backfill.reservations:
         return None
     if run_time_of(head.spec) is None:
-        if draft.now_ms - head.submitted_at_ms < backfill.patience_ms:
+        if draft.now_ms - head.submitted_at_ms < backfill.reserve_unknown_after_ms:
             return None
     plans = [
         planned

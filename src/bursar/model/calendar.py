@@ -61,7 +61,7 @@ def _month_begins(months: int) -> int:
     return cycle * _DAYS_IN_400_YEARS + in_cycle - 719_468
 
 
-def write_moment(at_ms: int) -> str:
+def write_time(at_ms: int) -> str:
     """``2026-12-01 00:00 UTC``."""
     day, rest_ms = divmod(at_ms, DAY_MS)
     year, month, number = date_of(day)

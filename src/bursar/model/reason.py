@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bursar.model.calendar import write_moment
+from bursar.model.calendar import write_time
 from bursar.model.tenants.tenant import CPU, GPU
 from bursar.model.units import GIB_MIB, MILLI, write_duration, write_gpus, write_usd
 
@@ -156,7 +156,7 @@ class OverBudget:
             told = f"{self.tenant}, above your own, has spent {self.level} % of its budget"
         return (
             f"{told}; from {self.level} % on nothing starts, "
-            f"until a new period begins at {write_moment(self.period_ends_ms)}"
+            f"until a new period begins at {write_time(self.period_ends_ms)}"
         )
 
 
@@ -166,7 +166,7 @@ class WaitsForSpot:
 
     pools: tuple[str, ...]
     spot_micro_usd_per_hour: int
-    steady_micro_usd_per_hour: int
+    non_spot_micro_usd_per_hour: int
     left_ms: int
     deadline_ms: int
     wait_ms: int
@@ -174,7 +174,7 @@ class WaitsForSpot:
     def __str__(self) -> str:
         return (
             f"waits for spot in {', '.join(self.pools[:3])} at {write_usd(self.spot_micro_usd_per_hour)} "
-            f"an hour instead of {write_usd(self.steady_micro_usd_per_hour)}: "
+            f"an hour instead of {write_usd(self.non_spot_micro_usd_per_hour)}: "
             f"{write_duration(self.left_ms)} of work are left, and it takes other capacity in "
             f"{write_duration(self.wait_ms)} at the latest, in time for its deadline"
         )

@@ -18,7 +18,7 @@ from bursar.model.jobs.job import CheckpointPolicy, JobSpec
 from bursar.model.units import HOUR_MS
 from tests.support import job
 
-SPEC = replace(job("train", gpus=4), alike=("vision", "ada"))
+SPEC = replace(job("train", gpus=4), similarity_keys=("vision", "ada"))
 NOW_MS = 1_000 * HOUR_MS
 
 
@@ -34,7 +34,7 @@ def done(runs: RunTimeHistory, job_id: str, spec: JobSpec, hours: int) -> None:
 
 def test_the_narrowest_likeness_with_enough_runs_tells() -> None:
     runs = RunTimeHistory()
-    other = replace(SPEC, alike=("vision", "bob"))
+    other = replace(SPEC, similarity_keys=("vision", "bob"))
     for number in range(20):
         done(runs, f"bob-{number}", other, 50)
     assert runs.run_time(replace(SPEC, queue="elsewhere"), NOW_MS) is None

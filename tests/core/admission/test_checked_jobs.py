@@ -48,7 +48,10 @@ def test_jobs_that_differ_in_name_alone_are_checked_once(
     state: FleetState, checked: list[str]
 ) -> None:
     others = CheckedJobs()
-    specs = [replace(job(f"n{number}", gpus=2), alike=("q", f"n{number}")) for number in range(5)]
+    specs = [
+        replace(job(f"n{number}", gpus=2), similarity_keys=("q", f"n{number}"))
+        for number in range(5)
+    ]
     for number, spec in enumerate(specs):
         made = submissions_beside(arrival(state, f"j-{number}", spec), others)
         assert made == submissions(spec, f"j-{number}", 5, state, ("a100-80gb",))
@@ -60,7 +63,7 @@ def test_jobs_that_differ_in_name_alone_are_checked_once(
     [
         ({"name": ""}, "empty-text"),
         ({"name": "a\nb"}, "unprintable-text"),
-        ({"alike": ("x" * 300,)}, "text-too-long"),
+        ({"similarity_keys": ("x" * 300,)}, "text-too-long"),
         ({"queue": "nowhere"}, "unknown-queue"),
         ({"groups": job("x", gpus=9).groups}, "no-pool-fits"),
         ({"groups": job("x", gpus=8, tasks=3).groups}, "gang-too-large"),

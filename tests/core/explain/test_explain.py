@@ -122,7 +122,7 @@ def test_it_says_what_share_a_queue_has_had_and_is_promised() -> None:
     stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
     begin(stage, job("a", gpus=2, queue="product"), job("b", gpus=6, queue="research"))
     begin(stage.advance(HOUR_MS), job("held", gpus=4, queue="product"))
-    (standing,) = told(stage, "held").standings
+    (standing,) = told(stage, "held").fair_shares
     assert (standing.tenant, standing.used_permille, standing.promised_permille) == (
         "product",
         250,
@@ -155,7 +155,7 @@ def test_jobs_that_do_not_wait_are_explained_too() -> None:
 def test_a_place_that_is_being_cleared_is_said_so() -> None:
     stage = begin(one_node(), job("low", gpus=8, priority_class="low"))
     stage.advance(HOUR_MS).submit(job("urgent", gpus=8, priority_class="high"))
-    assert told(stage, "urgent").being_cleared == ("low",)
+    assert told(stage, "urgent").victims_stopping == ("low",)
     assert "it is being cleared for it: low must stop first" in told(stage, "urgent").lines()[0]
     stage.cycle()
     assert told(stage, "urgent").alternatives == ()
@@ -355,7 +355,7 @@ def test_explaining_leaves_no_trace_and_always_says_something(stage: SchedulerHa
         lines = explanation.lines()
         assert lines[0].startswith(job_id) and all(line.endswith(".") for line in lines)
         waits = explanation.forecast is not None and explanation.starts_on is None
-        assert waits <= bool(explanation.reasons or explanation.being_cleared)
+        assert waits <= bool(explanation.reasons or explanation.victims_stopping)
     assert picture_of(stage.state, stage.now_ms) == before
     assert not asked or told(stage, asked[-1]) == explanation
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.core.explain.interruption_report import OtherRecords, interruption_report
+from bursar.core.explain.interruption_report import PoolPrice, interruption_report
 from bursar.model import event as ev
 from bursar.model.explain.interruption_report import Cause
 from bursar.model.fleet.fleet import Market
@@ -92,7 +92,7 @@ def test_a_job_that_saves_too_seldom_for_its_pool() -> None:
         events += lost(begins + 4 * HOUR_MS)
     story = interruption_report("j", events, ())
     assert story.count(Cause.CAPACITY) == 3
-    assert (story.life_ms, story.saves_every_ms, story.save_ms) == (
+    assert (story.mean_run_ms, story.saves_every_ms, story.save_ms) == (
         4 * HOUR_MS,
         2 * HOUR_MS,
         10_000,
@@ -107,7 +107,7 @@ def test_a_job_that_saves_too_seldom_for_its_pool() -> None:
 
 def test_a_job_that_never_saved_and_would_be_cheaper_elsewhere() -> None:
     events = [*begun(1, 0), *lost(HOUR_MS), *begun(2, 2 * HOUR_MS)]
-    steady = OtherRecords(pool="bought", market=Market.ON_DEMAND, micro_usd_per_hour=20 * USD)
+    steady = PoolPrice(pool="bought", market=Market.ON_DEMAND, micro_usd_per_hour=20 * USD)
     story = interruption_report("j", events, (steady,))
     assert story.lost_micro_usd == 8 * USD
     text = "\n".join(story.lines())
@@ -141,7 +141,7 @@ def test_a_notice_an_end_of_its_own_and_a_cancelled_job() -> None:
 def test_how_long_it_takes_to_be_back() -> None:
     back = ev.AttemptResumed(at_ms=2 * HOUR_MS + 40 * MINUTE_MS, job_id="j", attempt=2, step=7)
     events = [*begun(1, 0), *lost(HOUR_MS), *begun(2, 2 * HOUR_MS), back]
-    owned = OtherRecords(pool="ours", market=Market.OWNED, micro_usd_per_hour=9 * USD)
+    owned = PoolPrice(pool="ours", market=Market.OWNED, micro_usd_per_hour=9 * USD)
     story = interruption_report("j", events, (owned,))
-    assert story.back_ms == 40 * MINUTE_MS
+    assert story.mean_recovery_ms == 40 * MINUTE_MS
     assert any("40 min of the 1 h between two interruptions" in one for one in story.advice)

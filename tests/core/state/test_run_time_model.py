@@ -113,7 +113,9 @@ def test_what_is_kept_is_worked_out_again_when_enough_is_new() -> None:
 
 
 def saving(spec: JobSpec, user: str) -> JobSpec:
-    return replace(spec, alike=(user,), checkpoint=CheckpointPolicy(interval_ms=10 * MINUTE_MS))
+    return replace(
+        spec, similarity_keys=(user,), checkpoint=CheckpointPolicy(interval_ms=10 * MINUTE_MS)
+    )
 
 
 def experienced(limits: PreemptionLimits | None = None) -> SchedulerHarness:
@@ -179,7 +181,9 @@ def test_who_holds_a_large_part_of_the_pool_does_not_yield() -> None:
 
 def test_who_saves_nothing_does_not_yield() -> None:
     world = experienced()
-    world.submit(*(replace(job(f"long-{n}", gpus=8), alike=("bob",)) for n in range(NODES)))
+    world.submit(
+        *(replace(job(f"long-{n}", gpus=8), similarity_keys=("bob",)) for n in range(NODES))
+    )
     world.cycle()
     world.start_all().advance(HOUR_MS)
     world.submit(saving(job("short", gpus=1), "ann"))

@@ -31,7 +31,7 @@ POLICIES = Policies(
 
 def known(spec: JobSpec) -> JobSpec:
     """One of which something can be expected: jobs like it came before."""
-    return replace(spec, alike=("team",))
+    return replace(spec, similarity_keys=("team",))
 
 
 def busy() -> SchedulerHarness:

@@ -137,7 +137,11 @@ def likenesses(spec: JobSpec) -> tuple[tuple[Likeness, str], ...]:
         ((spec.queue,), f"of {spec.queue}"),
         ((spec.queue, size), f"of {spec.queue} with {size} GPUs"),
     ]
-    names = spec.alike if not spec.name or spec.name in spec.alike else (*spec.alike, spec.name)
+    names = (
+        spec.similarity_keys
+        if not spec.name or spec.name in spec.similarity_keys
+        else (*spec.similarity_keys, spec.name)
+    )
     for length in range(1, len(names) + 1):
         some = names[:length]
         found.append(((spec.queue, size, *some), f"of {'/'.join(some)} with {size} GPUs"))

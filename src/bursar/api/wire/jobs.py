@@ -265,11 +265,11 @@ class ExplanationView(TypedDict):
     position: QueuePositionView | None
     forecast: StartForecast | None
     holders: list[HoldingView]
-    standings: list[FairShareView]
+    fair_shares: list[FairShareView]
     alternatives: list[AlternativeView]
     expected_end_ms: int | None
     micro_usd_per_hour: int | None
-    past: list[JobHistoryView]
+    history: list[JobHistoryView]
     text: list[str]
 
 

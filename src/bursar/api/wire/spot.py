@@ -30,7 +30,7 @@ class ProgressView(TypedDict):
 
 
 class InterruptionView(TypedDict):
-    """One interruption of a job. ``back_after_ms`` counts from the start of the next attempt."""
+    """One interruption of a job. ``recovery_ms`` counts from the start of the next attempt."""
 
     at_ms: int
     attempt: int
@@ -39,7 +39,7 @@ class InterruptionView(TypedDict):
     ran_ms: int
     lost_ms: int
     lost_micro_usd: int
-    back_after_ms: int | None
+    recovery_ms: int | None
     waited_ms: int | None
 
 
@@ -48,12 +48,12 @@ class InterruptionReportView(TypedDict):
 
     id: str
     interruptions: list[InterruptionView]
-    life_ms: int | None
+    mean_run_ms: int | None
     saves: int
     saves_every_ms: int | None
     save_ms: int | None
     advised_every_ms: int | None
-    back_ms: int | None
+    mean_recovery_ms: int | None
     waited_ms: int
     lost_ms: int
     lost_micro_usd: int

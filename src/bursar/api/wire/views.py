@@ -27,7 +27,7 @@ from bursar.model.explain.explanation import (
     Forecast,
     QuotaHolding,
 )
-from bursar.model.explain.job_history import PastEvent, PastPreemption, line_of
+from bursar.model.explain.job_history import PastEvent, PastPreemption, history_line
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec, WholeGpus
 from bursar.model.reason import OverBudget, Reason, WaitsForVictims, WouldDelay
@@ -203,7 +203,7 @@ def redacted(explanation: Explanation, seen: frozenset[str] | None, sees: Seen) 
         return explanation
     return replace(
         explanation,
-        being_cleared=tuple(_job(one, sees) for one in explanation.being_cleared),
+        victims_stopping=tuple(_job(one, sees) for one in explanation.victims_stopping),
         reasons=tuple(
             redacted_reason(hide_spending(one, seen), sees) for one in explanation.reasons
         ),
@@ -280,13 +280,13 @@ def explanation(found: Explanation) -> wire.ExplanationView:
             {"type": type(one).__name__, "text": str(one), "numbers": plain(one)}
             for one in found.holdings
         ],
-        "standings": [
-            cast(wire.FairShareView, {**plain(one), "text": str(one)}) for one in found.standings
+        "fair_shares": [
+            cast(wire.FairShareView, {**plain(one), "text": str(one)}) for one in found.fair_shares
         ],
         "alternatives": [alternative(one) for one in found.alternatives],
         "expected_end_ms": found.expected_end_ms,
         "micro_usd_per_hour": _price(found),
-        "past": [past(one, found.now_ms) for one in found.past],
+        "history": [past_event(one, found.now_ms) for one in found.history],
         "text": list(found.lines()),
     }
 
@@ -296,14 +296,14 @@ def _price(found: Explanation) -> int | None:
     return found.cheapest_micro_usd_per_hour if place is None else place.all_micro_usd_per_hour
 
 
-def past(found: PastEvent, now_ms: int) -> wire.JobHistoryView:
+def past_event(found: PastEvent, now_ms: int) -> wire.JobHistoryView:
     numbers = plain(found)
     at_ms, attempt_number = numbers.pop("at_ms"), numbers.pop("attempt")
     return {
         "type": type(found).__name__,
         "at_ms": at_ms,
         "attempt": attempt_number,
-        "text": line_of(found, now_ms),
+        "text": history_line(found, now_ms),
         "numbers": numbers,
     }
 

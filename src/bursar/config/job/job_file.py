@@ -117,7 +117,7 @@ def _spec(said: dict[str, Any], terms: JobDefaults) -> JobSpec:
     return JobSpec(
         name=name,
         queue=queue,
-        alike=(queue, terms.user, name) if terms.user is not None else (),
+        similarity_keys=(queue, terms.user, name) if terms.user is not None else (),
         groups=(_group(said, resources, wanted),),
         priority_class=said.get("priority", "normal"),
         preemptible=said.get("preemptible", True),

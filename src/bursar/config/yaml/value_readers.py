@@ -130,7 +130,7 @@ def unknown_key(name: object, table: KeyTable) -> InvalidValue:
 
 def _nearly(plain: str, table: KeyTable) -> str | None:
     """A misspelt word for which there is a key of another name, or in another place."""
-    close = close_names(plain, sorted({*table.keys, *table.meant}), alike=0.75)
+    close = close_names(plain, sorted({*table.keys, *table.meant}), cutoff=0.75)
     return table.meant.get(close[0]) if close else None
 
 

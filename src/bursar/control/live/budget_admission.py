@@ -13,7 +13,7 @@ from bursar.accounting.budgets.budget import Committed
 from bursar.accounting.budgets.budget_monitor import BudgetMonitor
 from bursar.core.admission.price_limit import cost_of_ms, dearest_hourly_micro_usd
 from bursar.core.state.fleet_state import FleetState
-from bursar.model.calendar import period_around, write_moment
+from bursar.model.calendar import period_around, write_time
 from bursar.model.errors import UserError
 from bursar.model.event import JobSubmitted
 from bursar.model.jobs.job import JobSpec
@@ -110,7 +110,7 @@ class BudgetAdmission:
         left = budget.amount_micro_usd - before.spent_micro_usd - held
         if asked <= left:
             return
-        ends = write_moment(period_around(budget.period, self._now_ms)[1])
+        ends = write_time(period_around(budget.period, self._now_ms)[1])
         told = (
             f"{tenant} may spend {write_usd(budget.amount_micro_usd)} a {budget.period}: "
             f"{write_usd(before.spent_micro_usd)} is spent, {write_usd(held)} is held for open jobs, "

@@ -22,7 +22,7 @@ def apply_governance(
 ) -> tuple[Members, tuple[Finding, ...]]:
     """A job, or the members of an array, as the rules let it run, and what they had to say; or a refusal."""
     rules = state.policies.governance
-    if rules.is_silent_at_the_door:
+    if not rules.has_admission_rules:
         return members, ()
     spec = members[0].spec
     applicant = Applicant(spec=spec, labels=labels, options=options_of(spec, state))
@@ -37,7 +37,7 @@ def apply_governance(
 def findings_on(spec: JobSpec, labels: Mapping[str, str], state: FleetState) -> tuple[Finding, ...]:
     """What the rules of now say to a job that is already here."""
     rules = state.policies.governance
-    if rules.is_silent_at_the_door:
+    if not rules.has_admission_rules:
         return ()
     applicant = Applicant(spec=spec, labels=labels, options=options_of(spec, state))
     return tuple(finding for finding, _ in rulings_on(rules, applicant))

@@ -73,7 +73,7 @@ class SubmitJobs:
             spec = drop_met_dependencies(spec, self.who, group)
         alike = (spec.queue, self.who.user, spec.name)
         return AdmissionRequest(
-            spec=spec if spec.alike == alike else replace(spec, alike=alike),
+            spec=spec if spec.similarity_keys == alike else replace(spec, similarity_keys=alike),
             job_id=new_job_id(),
             at_ms=group.now_ms,
             state=group.state,

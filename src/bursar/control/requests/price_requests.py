@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from bursar.accounting.ledger.meter import LATE_MS
 from bursar.control.live.transaction import Transaction
 from bursar.control.requests.write_request import Answer, new_audit_entry
-from bursar.model.calendar import write_moment
+from bursar.model.calendar import write_time
 from bursar.model.errors import UserError
 from bursar.model.event import BillReceived, PriceChanged
 from bursar.model.tenants.identity import Identity
@@ -56,8 +56,8 @@ class TakeBill:
         metered = books.capacity_micro_usd((bill.pool, flavor), bill.from_ms, bill.to_ms)
         if not metered:
             raise UserError(
-                f"nothing of {bill.pool!r} ({flavor}) was metered from {write_moment(bill.from_ms)} "
-                f"to {write_moment(bill.to_ms)}; a bill of {write_usd(bill.billed_micro_usd)} would "
+                f"nothing of {bill.pool!r} ({flavor}) was metered from {write_time(bill.from_ms)} "
+                f"to {write_time(bill.to_ms)}; a bill of {write_usd(bill.billed_micro_usd)} would "
                 "be nobody's.",
                 fix="Check pool, flavor and days: 'bursar cost report --by pool,day' shows what there is.",
                 code="nothing-metered",
@@ -98,7 +98,7 @@ def _check_period(bill: Bill, now_ms: int) -> None:
         )
     if bill.to_ms > (now_ms - LATE_MS) // HOUR_MS * HOUR_MS:
         raise UserError(
-            f"the bill's period ends {write_moment(bill.to_ms)} and is not over yet.",
+            f"the bill's period ends {write_time(bill.to_ms)} and is not over yet.",
             fix="Wait until an hour after its end: what is not metered yet cannot be compared.",
             code="period-not-over",
         )

@@ -15,7 +15,7 @@ from bursar.core.admission.problem import refuse_if_any
 from bursar.core.admission.value_rules import are_valid_names
 from bursar.model.jobs.job import JobSpec
 
-ITS_OWN = ("name", "alike")
+ITS_OWN = ("name", "similarity_keys")
 """What tells jobs apart and leads to no problem but with itself."""
 
 _asked_of = attrgetter(*(one.name for one in fields(JobSpec) if one.name not in ITS_OWN))
@@ -32,7 +32,7 @@ class CheckedJobs:
     def has(self, arrival: AdmissionRequest) -> bool:
         """Whether a job is like one that was found in order; its own name and id must be so too."""
         spec = arrival.spec
-        if spec.depends_on or not are_valid_names((spec.name, *spec.alike)):
+        if spec.depends_on or not are_valid_names((spec.name, *spec.similarity_keys)):
             return False
         try:
             if _asked_of(spec) not in self._in_order:

@@ -39,7 +39,7 @@ def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
             state=record.state,
             now_ms=now_ms,
             queue=record.spec.queue,
-            asks_for=asks_for(record.spec),
+            request=describe_request(record.spec),
             runs_on=record.placement,
             expected_end_ms=expected_end_ms(record, EndOdds.EVEN, now_ms),
             spot=spot_view(state, record, now_ms),
@@ -65,13 +65,13 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
         state=record.state,
         now_ms=now_ms,
         queue=record.spec.queue,
-        asks_for=asks_for(record.spec),
+        request=describe_request(record.spec),
         starts_on=start.placement if start is not None else None,
-        being_cleared=claim.victims if claim is not None else (),
+        victims_stopping=claim.victims if claim is not None else (),
         reasons=reasons,
         holdings=find_holders(state, reasons, now_ms),
         position=position,
-        standings=fair_share_path(state, record.spec.queue, now_ms) if held else (),
+        fair_shares=fair_share_path(state, record.spec.queue, now_ms) if held else (),
         forecast=_by_choice(reasons, now_ms) or forecast_record(state, record, now_ms, held=held),
         alternatives=alternatives,
         changes_considered=considered,
@@ -115,7 +115,7 @@ def reasons_for(record: JobRecord, decisions: tuple[Decision, ...]) -> tuple[Rea
     return own.reasons if own is not None else ()
 
 
-def asks_for(spec: JobSpec) -> str:
+def describe_request(spec: JobSpec) -> str:
     """What a job wants, in few words: ``4 tasks with 8 GPUs each``."""
     told = []
     for group in spec.groups:

@@ -57,7 +57,7 @@ class _Try:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherRecords:
+class PoolPrice:
     """A pool that could run the job as well, and its price."""
 
     pool: str
@@ -66,28 +66,28 @@ class OtherRecords:
 
 
 def interruption_report(
-    job_id: str, events: Iterable[ev.LoggedEvent], elsewhere: Sequence[OtherRecords]
+    job_id: str, events: Iterable[ev.LoggedEvent], elsewhere: Sequence[PoolPrice]
 ) -> InterruptionReport:
     """From the events of one job, with the losses of its nodes among them, in order."""
     tries, save_ms = _tries(events)
     broken = [one for one in tries if one.cause is not None]
     following = {one.attempt: one for one in tries}
     found = tuple(_interruption(one, following.get(one.attempt + 1)) for one in broken)
-    life_ms = _mean([one.ran_ms for one in broken])
+    mean_run_ms = _mean([one.ran_ms for one in broken])
     gaps = [gap for one in tries for gap in _gaps(one)]
     measured = _mean(save_ms)
     advised = None
-    if any(one.cause is Cause.CAPACITY for one in broken) and life_ms:
+    if any(one.cause is Cause.CAPACITY for one in broken) and mean_run_ms:
         save_seconds = (measured or USUAL_SAVE_MS) / SECOND_MS
-        advised = round(daly_interval(save_seconds, life_ms / SECOND_MS)) * SECOND_MS
+        advised = round(daly_interval(save_seconds, mean_run_ms / SECOND_MS)) * SECOND_MS
     story = InterruptionReport(
         job_id=job_id,
         interruptions=found,
-        life_ms=life_ms,
+        mean_run_ms=mean_run_ms,
         saves=sum(len(one.saved_ms) for one in tries),
         saves_every_ms=_mean(gaps),
         save_ms=measured,
-        back_ms=_mean([one.back_after_ms for one in found if one.back_after_ms is not None]),
+        mean_recovery_ms=_mean([one.recovery_ms for one in found if one.recovery_ms is not None]),
         waited_ms=sum(one.waited_ms or 0 for one in found),
         lost_ms=sum(one.lost_ms for one in found),
         lost_micro_usd=sum(one.lost_micro_usd for one in found),
@@ -153,7 +153,7 @@ def _interruption(one: _Try, then: _Try | None) -> Interruption:
         ran_ms=one.ran_ms,
         lost_ms=one.lost_ms,
         lost_micro_usd=one.hourly * one.lost_ms // HOUR_MS,
-        back_after_ms=back_ms,
+        recovery_ms=back_ms,
         waited_ms=then.assigned_ms - one.ended_ms if then is not None else None,
     )
 
@@ -175,7 +175,7 @@ def _mean(values: Sequence[int]) -> int | None:
 
 
 def _with_advice(
-    story: InterruptionReport, hourly: int, elsewhere: Sequence[OtherRecords]
+    story: InterruptionReport, hourly: int, elsewhere: Sequence[PoolPrice]
 ) -> InterruptionReport:
     said = [*_save_more(story, hourly), *_steadier(story, hourly, elsewhere), *_more_right(story)]
     return replace(story, advice=tuple(said))
@@ -203,11 +203,11 @@ def _save_more(story: InterruptionReport, hourly: int) -> Iterator[str]:
 
 
 def _steadier(
-    story: InterruptionReport, hourly: int, elsewhere: Sequence[OtherRecords]
+    story: InterruptionReport, hourly: int, elsewhere: Sequence[PoolPrice]
 ) -> Iterator[str]:
     """What an hour of work that lasts has cost, against an hour where nobody takes nodes away."""
     steady = [one for one in elsewhere if one.market is not Market.SPOT]
-    lives_ms, back_ms = story.life_ms, story.back_ms or 0
+    lives_ms, back_ms = story.mean_run_ms, story.mean_recovery_ms or 0
     if not steady or not lives_ms or not story.count(Cause.CAPACITY):
         return
     count = len(story.interruptions)

@@ -115,6 +115,6 @@ def _deadline(state: FleetState, record: JobRecord, now_ms: int) -> DeadlineView
     return DeadlineView(
         left_ms=choice.progress.left_if_lost_ms,
         to_deadline_ms=choice.deadline_ms - now_ms,
-        to_last_moment_ms=choice.last_moment_ms() - now_ms,
+        spot_safe_ms=choice.last_moment_ms() - now_ms,
         is_on_spot=choice.progress.place in state.spot.pools,
     )

@@ -187,7 +187,7 @@ class DeadlineChoice:
         return WaitsForSpot(
             pools=tuple(dict.fromkeys(fit.pool.spec.name for fit in self._spot)),
             spot_micro_usd_per_hour=self._price,
-            steady_micro_usd_per_hour=self.steady_price,
+            non_spot_micro_usd_per_hour=self.steady_price,
             left_ms=self.progress.left_if_lost_ms,
             deadline_ms=self.deadline_ms,
             wait_ms=max(0, self.last_moment_ms() - self._draft.now_ms),

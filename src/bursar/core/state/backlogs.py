@@ -110,7 +110,7 @@ class Backlogs:
     def _similar_to(self, record: JobRecord, run_times: RunTimeModel) -> SimilarJobs:
         """The jobs similar to a job: of its queue, labels and size."""
         spec = record.spec
-        key = (spec.queue, spec.alike, record.backlog.plan.gpu_milli)
+        key = (spec.queue, spec.similarity_keys, record.backlog.plan.gpu_milli)
         similar_jobs = self._similar_jobs.get(key)
         if similar_jobs is None:
             similar_jobs = self._similar_jobs[key] = run_times.similar_jobs(likenesses_of(record))
@@ -188,7 +188,7 @@ def likenesses_of(record: JobRecord) -> tuple[Likeness, ...]:
     """The groups of similar jobs, widest first: all, its queue, its labels, its size too."""
     spec = record.spec
     found: list[Likeness] = [(), (spec.queue,)]
-    for part in spec.alike:
+    for part in spec.similarity_keys:
         found.append((*found[-1], part))
     found.append((*found[-1], record.backlog.plan.gpu_milli))
     return tuple(found)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bursar.model.event import SpotNotice
-from bursar.model.explain.job_history import PastEvent, line_of
+from bursar.model.explain.job_history import PastEvent, history_line
 from bursar.model.explain.spot_view import SpotView
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec, JobState
@@ -189,21 +189,21 @@ class Explanation:
     state: JobState
     now_ms: int
     queue: str = ""
-    asks_for: str = ""
+    request: str = ""
     starts_on: Placement | None = None
     runs_on: Placement | None = None
     expected_end_ms: int | None = None
-    being_cleared: tuple[str, ...] = ()
+    victims_stopping: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
     holdings: tuple[QuotaHolding | CapacityHolding, ...] = ()
     position: Position | None = None
-    standings: tuple[FairShareRank, ...] = ()
+    fair_shares: tuple[FairShareRank, ...] = ()
     forecast: Forecast | None = None
     alternatives: tuple[Alternative, ...] = ()
     changes_considered: int = 0
     cheapest_micro_usd_per_hour: int | None = None
     """For a waiting job: what an hour costs in the cheapest pool that could run it."""
-    past: tuple[PastEvent, ...] = ()
+    history: tuple[PastEvent, ...] = ()
     spot: SpotView | None = None
     notice: SpotNotice | None = None
     """For a running job: that the first of its nodes will be taken away."""
@@ -217,7 +217,7 @@ class Explanation:
             *self._price(),
             *(() if self.spot is None else self.spot.lines()),
             *self._what_to_do(),
-            *(f"Before: {line_of(event, self.now_ms)}." for event in self.past),
+            *(f"Before: {history_line(event, self.now_ms)}." for event in self.history),
         )
 
     def _what(self) -> list[str]:
@@ -225,14 +225,14 @@ class Explanation:
             return [f"{self.job_id} is over: {self.state}."]
         if self.runs_on is not None:
             return [self._running(self.runs_on), *self._taken_away()]
-        asked = f"{self.job_id} ({self.asks_for})"
+        asked = f"{self.job_id} ({self.request})"
         if self.starts_on is not None:
             price = write_usd(self.starts_on.all_micro_usd_per_hour)
             return [f"{asked} starts now on {_pools(self.starts_on)} for {price} an hour."]
-        if self.being_cleared:
+        if self.victims_stopping:
             return [
                 f"{asked} has its place in {self.queue}; it is being cleared for it: "
-                f"{_list(list(self.being_cleared[:3]), len(self.being_cleared[3:]))} must stop first."
+                f"{_list(list(self.victims_stopping[:3]), len(self.victims_stopping[3:]))} must stop first."
             ]
         where = f" at {self.position}" if self.position is not None else ""
         return [f"{asked} waits in {self.queue}{where}."]
@@ -250,7 +250,7 @@ class Explanation:
         nodes = [name for part in placement.parts for name in sorted({t.node for t in part.tasks})]
         price = write_usd(placement.all_micro_usd_per_hour)
         told = (
-            f"{self.job_id} ({self.asks_for}) of {self.queue} is {self.state} on {_pools(placement)}: "
+            f"{self.job_id} ({self.request}) of {self.queue} is {self.state} on {_pools(placement)}: "
             f"{_list(nodes[:3], len(nodes[3:]))}, {price} an hour"
         )
         if self.expected_end_ms is not None:
@@ -262,7 +262,7 @@ class Explanation:
         return [
             *(f"Why: {reason}." for reason in self.reasons),
             *(f"Who: {holding}." for holding in self.holdings),
-            *(f"Share: {standing}." for standing in self.standings),
+            *(f"Share: {standing}." for standing in self.fair_shares),
         ]
 
     def _when(self) -> list[str]:

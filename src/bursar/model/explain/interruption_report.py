@@ -47,7 +47,7 @@ class Interruption:
     ran_ms: int
     lost_ms: int
     lost_micro_usd: int
-    back_after_ms: int | None
+    recovery_ms: int | None
     """From the start of the next attempt until it was really back; None while it is not, or was not told."""
     waited_ms: int | None
     """Until the next attempt had a place."""
@@ -59,12 +59,12 @@ class InterruptionReport:
 
     job_id: str
     interruptions: tuple[Interruption, ...]
-    life_ms: int | None
+    mean_run_ms: int | None
     """Mean run time between a start and an interruption."""
     saves: int
     saves_every_ms: int | None
     save_ms: int | None
-    back_ms: int | None
+    mean_recovery_ms: int | None
     waited_ms: int
     lost_ms: int
     lost_micro_usd: int
@@ -88,15 +88,15 @@ class InterruptionReport:
         for cause in Cause:
             if count := self.count(cause):
                 yield f"  {count} of {total}: {CAUSE_WORDS[cause]}"
-        if self.life_ms is not None:
-            yield f"it ran {write_duration(self.life_ms)} on average before an interruption"
+        if self.mean_run_ms is not None:
+            yield f"it ran {write_duration(self.mean_run_ms)} on average before an interruption"
         if self.saves_every_ms is not None:
             took = f", {write_duration(self.save_ms)} each" if self.save_ms is not None else ""
             yield f"it saved every {write_duration(self.saves_every_ms)}{took}"
         elif not self.saves:
             yield "it never saved"
-        if self.back_ms is not None:
-            yield f"it took {write_duration(self.back_ms)} on average to be back after a start"
+        if self.mean_recovery_ms is not None:
+            yield f"it took {write_duration(self.mean_recovery_ms)} on average to be back after a start"
         if self.waited_ms:
             yield f"it waited {write_duration(self.waited_ms)} in all for a new place"
         yield (

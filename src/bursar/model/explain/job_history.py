@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bursar.model.decision import PreemptionReason, StopReason
 from bursar.model.units import SECOND_MS, write_duration, write_usd
 
-BY_RIGHT: Mapping[str, str] = {
+PREEMPTION_REASON_TEXT: Mapping[str, str] = {
     PreemptionReason.IN_QUEUE.value: "it goes first in the same queue",
     PreemptionReason.RECLAIM.value: "its team takes back what was borrowed",
     PreemptionReason.RECLAIM_WHILE_BORROWING.value: "its priority is higher",
@@ -32,7 +32,7 @@ class PastPreemption:
     lost_micro_usd: int
 
     def __str__(self) -> str:
-        right = BY_RIGHT.get(self.why, self.why)
+        right = PREEMPTION_REASON_TEXT.get(self.why, self.why)
         whose = f"{self.on_behalf_of} of {self.queue}" if self.queue else self.on_behalf_of
         return (
             f"attempt {self.attempt} gave way to {whose}: {right}; "
@@ -93,7 +93,7 @@ class PastFailure:
 PastEvent = PastPreemption | PastStop | PastLimit | PastFailure
 
 
-def line_of(event: PastEvent, now_ms: int) -> str:
+def history_line(event: PastEvent, now_ms: int) -> str:
     """What happened, and how long ago."""
     ago_ms = max(0, now_ms - event.at_ms) // SECOND_MS * SECOND_MS
     return f"{write_duration(ago_ms)} ago {event}"

@@ -86,15 +86,15 @@ class DeadlineView:
 
     left_ms: int
     to_deadline_ms: int
-    to_last_moment_ms: int
+    spot_safe_ms: int
     is_on_spot: bool
 
     def __str__(self) -> str:
         work, time = write_duration(self.left_ms), write_duration(max(0, self.to_deadline_ms))
         told = f"{work} of work are not saved yet and {time} are left to the deadline"
-        if self.to_last_moment_ms <= 0:
+        if self.spot_safe_ms <= 0:
             return f"{told}: only capacity that nobody takes away is sure to be in time"
-        until = write_duration(self.to_last_moment_ms)
+        until = write_duration(self.spot_safe_ms)
         if self.is_on_spot:
             return (
                 f"{told}; it stays on spot for {until} more at the most, less what it saves by then"

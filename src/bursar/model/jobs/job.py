@@ -146,8 +146,8 @@ class JobSpec:
     depends_on: tuple[str, ...] = ()
     retries: int = 0
     array_size: int = 1
-    alike: tuple[str, ...] = ()
-    """What earlier jobs must share with it to tell how long it runs, widest first: a user, a name."""
+    similarity_keys: tuple[str, ...] = ()
+    """Earlier jobs with these keys (queue, user, name; widest first) predict its run time."""
     max_cost_micro_usd: int | None = None
     """The most that all its attempts together may be charged; it is stopped so early that it is not more."""
     grace_ms: int = 0

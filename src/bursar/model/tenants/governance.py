@@ -84,6 +84,6 @@ class Governance:
     right_size: RightSize | None = None
 
     @property
-    def is_silent_at_the_door(self) -> bool:
-        """Whether no rule looks at jobs that are submitted."""
-        return not (self.spot_mandatory or self.rate_ceiling or self.restricted_models)
+    def has_admission_rules(self) -> bool:
+        """Whether any rule applies to submitted jobs."""
+        return bool(self.spot_mandatory or self.rate_ceiling or self.restricted_models)

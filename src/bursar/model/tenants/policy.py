@@ -136,13 +136,13 @@ class OrderPolicy:
 class BackfillPolicy:
     """How many blocked kinds get a reservation: 0 turns backfill protection off, 1 is EASY.
 
-    Where run times are not known, a planned start is a guess that keeps others out for nothing. So a
-    job that says nothing of its run time must have waited for ``patience_ms`` before it gets one.
+    A planned start of a job without a known run time is a guess that idles GPUs. Such a job gets a
+    reservation only after waiting for ``reserve_unknown_after_ms``.
     """
 
     reservations: int = 1
     unknown_run_time_ms: int = DAY_MS
-    patience_ms: int = DAY_MS
+    reserve_unknown_after_ms: int = DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

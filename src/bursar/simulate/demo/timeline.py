@@ -21,7 +21,7 @@ from bursar.model.event import (
     JobSubmitted,
     TenantChanged,
 )
-from bursar.model.explain.job_history import BY_RIGHT
+from bursar.model.explain.job_history import PREEMPTION_REASON_TEXT
 from bursar.model.fleet.fleet import Market
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec, MigSlice, MpsShare
@@ -209,7 +209,7 @@ class Timeline:
         saved_ms = self._jobs[order.job_id].work_saved
         saved = "nothing saved yet" if saved_ms is None else f"saved at {time_of_day(saved_ms)}"
         text = (
-            f"for {order.on_behalf_of}: {BY_RIGHT[order.reason.value]}; "
+            f"for {order.on_behalf_of}: {PREEMPTION_REASON_TEXT[order.reason.value]}; "
             f"{write_usd(order.lost_micro_usd)} of work is lost ({saved})"
         )
         self._tell(now_ms, Verb.PREEMPT, order.job_id, (text,), Weight.KEY)

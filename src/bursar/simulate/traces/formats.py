@@ -171,5 +171,5 @@ def _not_recognised(text: TraceText) -> UserError:
 def _kinship(one: TableFormat, header: list[str]) -> float:
     """How much of what a format needs is there, spelled right or nearly."""
     lower = [name.lower() for name in header]
-    near = sum(bool(close_names(name.lower(), lower, alike=0.8)) for name in one.columns.required)
+    near = sum(bool(close_names(name.lower(), lower, cutoff=0.8)) for name in one.columns.required)
     return near / len(one.columns.required)

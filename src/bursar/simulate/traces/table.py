@@ -119,7 +119,7 @@ def missing_columns(file: str, missing: Sequence[str], found: Sequence[str]) -> 
         )
     hints = []
     for name in missing:
-        close = close_names(name.lower(), [one.lower() for one in found], alike=0.7)
+        close = close_names(name.lower(), [one.lower() for one in found], cutoff=0.7)
         hints += [f"{one!r} for {name!r}" for one in found if close and one.lower() == close[0]]
     plural = "columns" if len(missing) > 1 else "column"
     printable = ", ".join(ascii(name)[1:-1] for name in found)

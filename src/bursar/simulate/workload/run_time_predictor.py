@@ -121,8 +121,8 @@ def _likenesses_of(spec: JobSpec) -> tuple[Likeness, ...]:
     return (
         (),
         (spec.queue,),
-        (spec.queue, *spec.alike, size),
-        (spec.queue, *spec.alike, size, spec.name),
+        (spec.queue, *spec.similarity_keys, size),
+        (spec.queue, *spec.similarity_keys, size, spec.name),
     )
 
 

@@ -282,7 +282,7 @@ class _Submissions:
             expected_run_ms=self._told_ms(job, mapping.estimate),
             max_run_ms=self._told_ms(job, _WRITTEN) if mapping.limits else None,
             deadline_ms=deadline_ms,
-            alike=self._alike_of(job),
+            similarity_keys=self._alike_of(job),
         )
 
     def _alike_of(self, job: TraceJob) -> tuple[str, ...]:

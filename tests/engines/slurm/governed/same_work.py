@@ -46,7 +46,7 @@ tenants:
       product: {{children: {{robots: {{}}, serving: {{}}}}}}
 policies:
   order: {{share: fair-tree, terms: [submitted], half_life: 7 d, entry_horizon: 0 s}}
-  backfill: {{reservations: 16, unknown_run_time: 1 min, patience: 0 s}}
+  backfill: {{reservations: 16, unknown_run_time: 1 min, reserve_unknown_after: 0 s}}
   placement: packing
 """
 USERS = {"vision": "alice", "language": "bob", "robots": "carol", "serving": "dave"}

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from bursar.api import wire
 from bursar.api.endpoints.visibility import find_job
 from bursar.api.http.request import RequestContext, answer
-from bursar.core.explain.interruption_report import OtherRecords, interruption_report
+from bursar.core.explain.interruption_report import PoolPrice, interruption_report
 from bursar.core.state.fleet_state import FleetState
 from bursar.governance.eligible_pools import options_of
 from bursar.model.explain.interruption_report import InterruptionReport
@@ -20,11 +20,9 @@ async def why_preempted(call: RequestContext) -> Response:
     row = await find_job(call)
     recorded = await call.desk.read(call.desk.plane.reader.events_of, row.id)
 
-    def question(state: FleetState, _now_ms: int) -> list[OtherRecords]:
+    def question(state: FleetState, _now_ms: int) -> list[PoolPrice]:
         return [
-            OtherRecords(
-                pool=one.pool, market=one.market, micro_usd_per_hour=one.micro_usd_per_hour
-            )
+            PoolPrice(pool=one.pool, market=one.market, micro_usd_per_hour=one.micro_usd_per_hour)
             for one in options_of(row.spec, state)
         ]
 
@@ -45,17 +43,17 @@ def _told(story: InterruptionReport) -> wire.InterruptionReportView:
                 "ran_ms": one.ran_ms,
                 "lost_ms": one.lost_ms,
                 "lost_micro_usd": one.lost_micro_usd,
-                "back_after_ms": one.back_after_ms,
+                "recovery_ms": one.recovery_ms,
                 "waited_ms": one.waited_ms,
             }
             for one in story.interruptions
         ],
-        "life_ms": story.life_ms,
+        "mean_run_ms": story.mean_run_ms,
         "saves": story.saves,
         "saves_every_ms": story.saves_every_ms,
         "save_ms": story.save_ms,
         "advised_every_ms": story.advised_every_ms,
-        "back_ms": story.back_ms,
+        "mean_recovery_ms": story.mean_recovery_ms,
         "waited_ms": story.waited_ms,
         "lost_ms": story.lost_ms,
         "lost_micro_usd": story.lost_micro_usd,

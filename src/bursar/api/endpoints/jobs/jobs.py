@@ -128,7 +128,7 @@ async def why(call: RequestContext) -> Response:
 
 async def _explained(call: RequestContext, row: JobRow) -> wire.ExplanationView:
     seen = await call.seen()
-    past = await call.desk.read(_past, call.desk.plane.reader, row.id, seen)
+    history = await call.desk.read(_past, call.desk.plane.reader, row.id, seen)
 
     def question(state: FleetState, now_ms: int) -> Explanation:
         if row.id not in state.jobs and row.id not in state.finished:
@@ -137,7 +137,7 @@ async def _explained(call: RequestContext, row: JobRow) -> wire.ExplanationView:
         return views.redacted(found, seen, views.who_sees(state, seen, row.id))
 
     found = await call.desk.ask(question)
-    return views.explanation(replace(found, past=past))
+    return views.explanation(replace(found, history=history))
 
 
 def _past(reader: StoreReader, job_id: str, seen: frozenset[str] | None) -> tuple[PastEvent, ...]:

@@ -33,7 +33,7 @@ async def plan_estimates(
     call: RequestContext, spec: JobSpec
 ) -> tuple[list[wire.PlanEstimate], str]:
     """Estimates, the cheapest first, and what they rest on; none where no run time is known."""
-    alike = replace(spec, alike=(spec.queue, call.who.user, spec.name))
+    alike = replace(spec, similarity_keys=(spec.queue, call.who.user, spec.name))
     run = await _run_time(call, alike)
     if run is None:
         return [], UNKNOWN

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bursar.cli.arguments import add_list, new_parser
 from bursar.cli.connection import ask
 from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
-from bursar.model.calendar import write_moment
+from bursar.model.calendar import write_time
 from bursar.model.reason import write_amount
 from bursar.model.units import write_usd
 
@@ -87,7 +87,7 @@ def _usd(row: Row, what: str) -> str:
 
 
 def _moment(at_ms: int | None, without: str) -> str:
-    return without if at_ms is None else write_moment(at_ms).removesuffix(" UTC")
+    return without if at_ms is None else write_time(at_ms).removesuffix(" UTC")
 
 
 def _percent(permille: int) -> str:

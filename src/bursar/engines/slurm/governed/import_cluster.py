@@ -323,7 +323,7 @@ def _policies(present: CurrentSetup, found: Inventory, notes: list[str]) -> Poli
         backfill=BackfillPolicy(
             reservations=CONSERVATIVE_RESERVATIONS if backfills else 0,
             unknown_run_time_ms=max(default) * MINUTE_MS if default else 24 * 60 * MINUTE_MS,
-            patience_ms=0,
+            reserve_unknown_after_ms=0,
         ),
         preemption=limits,
         priority_classes=_classes(present),

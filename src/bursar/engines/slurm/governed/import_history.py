@@ -332,7 +332,7 @@ class _History:
             expected_run_ms=run.limit_ms,
             max_run_ms=run.limit_ms,
             constraints=self._constraints(run),
-            alike=tuple(filter(None, (run.account, run.user, run.name))),
+            similarity_keys=tuple(filter(None, (run.account, run.user, run.name))),
         )
         priority = self._classes.get(run.qos, 0)
         return JobSubmitted(at_ms=submit_ms, job_id=job_id, spec=spec, priority=priority)
