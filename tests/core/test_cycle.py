@@ -507,5 +507,5 @@ def test_shapes_that_differ_in_run_time_alone_share_what_is_known_of_room() -> N
     world.cycle()
     plans = {one: world.job(one).backlog.plan for one in ("short", "long", "small")}
     assert plans["short"] is not plans["long"]
-    assert plans["short"].room_key == plans["long"].room_key != plans["small"].room_key
+    assert plans["short"].capacity_key == plans["long"].capacity_key != plans["small"].capacity_key
     assert all(reasons(world, one)[0] in (NoCapacity, WouldDelay) for one in plans)

@@ -61,7 +61,7 @@ _WORKLOAD_KEYS = keys(
 )
 _GATES = {
     "FairSharingPreemptWithinNominal": "quota_entitles",
-    "FairSharingReevaluatePreemptionCandidates": "look_again",
+    "FairSharingReevaluatePreemptionCandidates": "retry_first_rule",
 }
 """The switches of Kueue's fair search, and ours for the same thing."""
 _SEARCH_KEYS = {

@@ -58,7 +58,7 @@ def dump_pool(pool: PoolState) -> dict[str, Any]:
         "spec": pool.spec,
         "ends": list(pool.ends),
         "buckets": [list(bucket) for bucket in pool.buckets],
-        "places": list(pool.place_of),
+        "bucket_of": list(pool.bucket_of),
         "nodes": [dump_node(node) for node in pool.nodes],
     }
 

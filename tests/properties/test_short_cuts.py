@@ -38,7 +38,7 @@ def rebuilt(play: Play, log: Sequence[Event]) -> FleetState:
 
 @given(ANY_SCRIPT)
 def test_a_state_that_has_decided_before_decides_like_a_new_one(script: Script) -> None:
-    """Places, charges, lines and plans that are kept say what would be worked out anew."""
+    """Cached allocations, charges, backlogs and plans equal freshly computed ones."""
 
     def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
         assert decide(rebuilt(play, play.stage.log), play.now_ms) == decisions

@@ -75,14 +75,14 @@ def stop_cancelled_and_expired(draft: Draft) -> None:
         draft.orders.append(
             StopJob(job_id=job_id, attempt=record.attempt, reason=StopReason.CANCELLED)
         )
-        draft.over.add(job_id)
+        draft.stop_ordered.add(job_id)
     for limit_ms, job_id in draft.state.limits:
         if limit_ms > draft.now_ms:
             break
         record = draft.state.jobs[job_id]
         if record.state is JobState.RUNNING:
             draft.orders.append(stop_at_limit(record, draft.now_ms))
-            draft.over.add(job_id)
+            draft.stop_ordered.add(job_id)
 
 
 def hold_dependents(draft: Draft) -> None:
@@ -131,7 +131,7 @@ def schedule_head(draft: Draft, backlog: Backlog, head: JobRecord) -> tuple[Reas
     if not plan.fits:
         return (NeverFits(problem=plan.problem),)
     tiers, fits = plan.tiers, plan.fits
-    if plan.minds_spot:
+    if plan.needs_pool_choice:
         course = choose_pools(draft, head)
         if course.waits is not None:
             return (course.waits,)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from bursar.core.journal import Journal
 from bursar.core.placement.pool_fit import Counts, PoolFit
-from bursar.core.placement.search import NOTHING_KEPT, Allocation, Search
+from bursar.core.placement.search import NOTHING_RESERVED, Allocation, Search
 from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
@@ -38,7 +38,7 @@ class Reservation:
         return self.pool in pools or self.beside[0] in pools
 
 
-def credits_of(
+def victim_credits(
     request: Mapping[FlavorResource, int], victims: Iterable[JobRecord]
 ) -> list[tuple[JobRecord, dict[FlavorResource, int]]]:
     """What each victim gives back in advance to a claimant: together no more than it asks for."""
@@ -52,7 +52,9 @@ def credits_of(
     return found
 
 
-def of_flavor(request: Mapping[FlavorResource, int], flavor: str) -> Mapping[FlavorResource, int]:
+def request_in_flavor(
+    request: Mapping[FlavorResource, int], flavor: str
+) -> Mapping[FlavorResource, int]:
     """What one part of a mixed gang takes: its parts have different flavors."""
     return {fr: amount for fr, amount in request.items() if fr[0] == flavor}
 
@@ -74,7 +76,7 @@ class Draft:
 
     What a cycle remembers beside the journal, to be faster and never to decide otherwise:
 
-    - ``no_room``: searches that failed. Capacity only shrinks in a cycle, so they fail again, whichever
+    - ``no_capacity``: searches that failed. Capacity only shrinks in a cycle, so they fail again, whichever
       queue asks and however long the job would run.
     - ``is_last``: the job being scheduled is the only one without an answer, so its start is ordered
       and not written into the state.
@@ -93,16 +95,16 @@ class Draft:
         self.reserved: dict[str, dict[str, int]] = {}
         self.planned: list[Reservation] = []
         self.slack: list[dict[FlavorResource, int]] = []
-        self.no_room: dict[tuple[Hashable, str, Counts], NoCapacity] = {}
+        self.no_capacity: dict[tuple[Hashable, str, Counts], NoCapacity] = {}
         self.is_last = False
         self.victim_searches = 0
         self.started_ends: dict[
             str, list[tuple[int, str, tuple[Task, ...], Mapping[FlavorResource, int]]]
         ] = {}
-        self.taken: dict[int, int] = {}
+        self.answered: dict[int, int] = {}
         self.added_weight: dict[str, int] = {}
         self.victims: set[str] = set()
-        self.over: set[str] = set()
+        self.stop_ordered: set[str] = set()
         self._demand: dict[str, int] | None = None
         self.evictable: dict[str, EvictableJobs] = {}
 
@@ -134,22 +136,22 @@ class Draft:
         """The reserved nodes of some pools, and from when on."""
         first = fits[0]
         if len(fits) == 1 and first.anchors is None:
-            return self.reserved.get(first.pool.spec.name, NOTHING_KEPT)
+            return self.reserved.get(first.pool.spec.name, NOTHING_RESERVED)
         found: dict[str, int] = {}
         for fit in fits:
-            found |= self.reserved.get(fit.pool.spec.name, NOTHING_KEPT)
+            found |= self.reserved.get(fit.pool.spec.name, NOTHING_RESERVED)
             if fit.anchors is not None:
-                found |= self.reserved.get(fit.anchors.name, NOTHING_KEPT)
+                found |= self.reserved.get(fit.anchors.name, NOTHING_RESERVED)
         return found
 
-    def known_no_room(self, fit: PoolFit, counts: Counts) -> NoCapacity | None:
+    def known_no_capacity(self, fit: PoolFit, counts: Counts) -> NoCapacity | None:
         """Why a search of a pool failed before in this cycle: capacity only shrinks in a cycle."""
-        return self.no_room.get((fit.plan.room_key, fit.name, counts))
+        return self.no_capacity.get((fit.plan.capacity_key, fit.name, counts))
 
-    def remember_no_room(self, fit: PoolFit, counts: Counts, reason: Reason) -> None:
+    def remember_no_capacity(self, fit: PoolFit, counts: Counts, reason: Reason) -> None:
         """Keep why a search failed, unless a reservation was in the way: another job may pass that."""
         if isinstance(reason, NoCapacity):
-            self.no_room[fit.plan.room_key, fit.name, counts] = reason
+            self.no_capacity[fit.plan.capacity_key, fit.name, counts] = reason
 
     def _demand_of(self, record: JobRecord) -> Mapping[str, int]:
         """For whom a GPU is cut: a gang for itself, a single slice with all who wait in mind.
@@ -180,9 +182,9 @@ class Draft:
 
     def order_start(self, record: JobRecord, fit: PoolFit, room: Allocation) -> Placement:
         """Order a job to start somewhere, and nothing else."""
-        for cut in room.cuts:
+        for cut in room.partitions:
             self.orders.append(PartitionGpu(node=cut.node, gpu=cut.gpu, layout=cut.layout))
-        placement = fit.placement_in(room)
+        placement = fit.placement_for(room)
         self.orders.append(
             StartJob(job_id=record.id, attempt=record.attempt + 1, placement=placement)
         )
@@ -194,22 +196,22 @@ class Draft:
         request = charge.request
         if request:
             self.journal.charge(self.state.quota, record.spec.queue, request)
-        if fit.plan.alike_in is not None:
-            self._count_alike(fit.plan.alike_in, fit.pool.spec.name)
+        if fit.plan.similar_by_pool is not None:
+            self._count_similar(fit.plan.similar_by_pool, fit.pool.spec.name)
         end_ms = self.now_ms + record.run_ms
         if fit.anchors is not None:
             ends = self.started_ends.setdefault(fit.anchors.name, [])
-            theirs = of_flavor(request, fit.anchors.flavor)
+            theirs = request_in_flavor(request, fit.anchors.flavor)
             ends.append((end_ms, record.spec.queue, room.anchors, theirs))
-            request = of_flavor(request, fit.flavor)
+            request = request_in_flavor(request, fit.flavor)
         ends = self.started_ends.setdefault(fit.pool.spec.name, [])
         ends.append((end_ms, record.spec.queue, room.tasks, request))
         self.add_weight(record.spec.queue, charge.weight)
 
-    def _count_alike(self, alike_in: dict[str, int], pool: str) -> None:
+    def _count_similar(self, similar_by_pool: dict[str, int], pool: str) -> None:
         """One more of its like stands in this pool: the next may go to another."""
-        alike_in[pool] = alike_in.get(pool, 0) + 1
-        self.journal.remember(alike_in.__setitem__, pool, alike_in[pool] - 1)
+        similar_by_pool[pool] = similar_by_pool.get(pool, 0) + 1
+        self.journal.on_undo(similar_by_pool.__setitem__, pool, similar_by_pool[pool] - 1)
 
     def add_weight(self, queue: str, weight: int) -> None:
         """Count what a start gave, or an end took, in the fair share of a queue and all above it."""
@@ -219,7 +221,7 @@ class Draft:
             added[tenant] = added.get(tenant, 0) + weight
             tenant = parents[tenant]
 
-    def exchange(
+    def charge_claim(
         self,
         record: JobRecord,
         request: Mapping[FlavorResource, int],
@@ -230,19 +232,19 @@ class Draft:
         The victims still hold what they hold. What they will leave beyond the claimant's need is
         nobody's until they have left: else quota would be exceeded while they do.
         """
-        for victim, credit in credits_of(request, victims):
+        for victim, credit in victim_credits(request, victims):
             self.journal.credit(self.state.quota, victim.spec.queue, credit)
         self.journal.charge(self.state.quota, record.spec.queue, request)
 
     def take(self, backlog: Backlog, record: JobRecord) -> None:
         """The head of a backlog has its answer."""
         backlog.take()
-        self.journal.remember(backlog.give_back, record)
-        self.taken[id(backlog)] = self.taken.get(id(backlog), 0) + 1
+        self.journal.on_undo(backlog.give_back, record)
+        self.answered[id(backlog)] = self.answered.get(id(backlog), 0) + 1
 
     def waiting(self, backlog: Backlog) -> int:
         """Jobs of a backlog that have no answer yet."""
-        return backlog.count - self.taken.get(id(backlog), 0)
+        return backlog.count - self.answered.get(id(backlog), 0)
 
     def hold(self, backlog: Backlog, head: JobRecord, reasons: tuple[Reason, ...]) -> None:
         """Hold all jobs of a backlog that have no answer yet."""

@@ -34,7 +34,7 @@ def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, i
     raise AssertionError("asked why a request that fits is over quota")
 
 
-def no_room(fit: PoolFit, counts: Counts, search: Search) -> NoCapacity:
+def no_capacity(fit: PoolFit, counts: Counts, search: Search) -> NoCapacity:
     """What a pool has free, against what was asked of it."""
     if fit.anchors is not None:
         parts = fit.parts(counts)

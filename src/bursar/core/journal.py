@@ -72,7 +72,7 @@ class Journal:
         node.tags[tag] = node.tags.get(tag, 0) + change
         self._undo.append((_untag, (node, tag, change)))
 
-    def remember(self, action: Callable[..., None], *arguments: object) -> None:
+    def on_undo(self, action: Callable[..., None], *arguments: object) -> None:
         """Any other change, already made."""
         self._undo.append((action, arguments))
 

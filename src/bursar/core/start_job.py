@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bursar.core.draft import Draft
-from bursar.core.hold_reasons import no_room, over_quota, would_delay
+from bursar.core.hold_reasons import no_capacity, over_quota, would_delay
 from bursar.core.placement.find_placement import find_across, find_placement
 from bursar.core.placement.pool_fit import Counts, PoolFit
 from bursar.core.placement.search import Search
@@ -66,13 +66,13 @@ def start_on(
         fit, room = found
     else:
         fit = fits[0]
-        if draft.no_room and (known := draft.known_no_room(fit, counts)) is not None:
+        if draft.no_capacity and (known := draft.known_no_capacity(fit, counts)) is not None:
             return [known]
         search = draft.search(head, fit)
         alone = find_placement(fit, counts, search)
         if alone is None:
             reason = _search_reason(draft, head, fit, counts, search)
-            draft.remember_no_room(fit, counts, reason)
+            draft.remember_no_capacity(fit, counts, reason)
             return [reason]
         room = alone
     if draft.is_last:
@@ -104,7 +104,7 @@ def _search_reason(
     draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts, search: Search
 ) -> Reason:
     """Why a search found nothing in a pool: a reservation is in the way, or too little is free."""
-    known = fit.known_no_room()
+    known = fit.known_no_capacity()
     if known is not None:
         return known
     if search.met_reservation and fit.blocked_at < 0:
@@ -112,8 +112,8 @@ def _search_reason(
         if planned:
             first = min(planned, key=lambda one: (one.at_ms, one.job_id))
             return would_delay(draft, head, first)
-    reason = no_room(fit, counts, search)
-    fit.remember_no_room(reason)
+    reason = no_capacity(fit, counts, search)
+    fit.remember_no_capacity(reason)
     return reason
 
 

@@ -14,7 +14,7 @@ from bursar.core.deadline import (
     AvailabilityTracker,
     DeadlineProgress,
     DeadlineTerms,
-    Place,
+    Location,
     SpotMarket,
     SpotOffer,
     expected_cost,
@@ -25,7 +25,7 @@ from bursar.core.deadline import (
 from bursar.core.deadline.availability import AGES, HIGHEST_STEP, LOWEST_STEP, expected_life_ms
 from bursar.core.deadline.deadline_guard import can_wait_one_tick
 from bursar.core.deadline.expected_cost import best_offer
-from bursar.core.deadline.policy_solver import spell_moves
+from bursar.core.deadline.policy_solver import transition_probabilities
 from bursar.core.deadline.policy_table import TableKey
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS, MINUTE_MS
@@ -46,7 +46,7 @@ SPOT = SpotMarket((SpotOffer("a", 1_000_000, OLD),), OLD, 1_000_000)
 NONE = SpotMarket((), DROUGHT, 1_000_000)
 
 
-def standing(elapsed_h: float, remaining_h: float, place: Place = WAIT) -> DeadlineProgress:
+def standing(elapsed_h: float, remaining_h: float, place: Location = WAIT) -> DeadlineProgress:
     return DeadlineProgress(round(elapsed_h * HOUR_MS), round(remaining_h * HOUR_MS), 0, place)
 
 
@@ -162,8 +162,10 @@ def finishes(terms: DeadlineTerms, chance: random.Random, spiteful: bool) -> boo
     remaining_ms, pending_ms, place = terms.work_ms, 0, WAIT
     for tick in range(terms.ticks):
         up = (place != "a" or tick % 3 == 0) if spiteful else chance.random() < 0.6
-        outlook = book.observe(up, terms.tick_ms)
-        market = SpotMarket((SpotOffer("a", 1_000_000, outlook),) if up else (), outlook, 1_000_000)
+        availability = book.observe(up, terms.tick_ms)
+        market = SpotMarket(
+            (SpotOffer("a", 1_000_000, availability),) if up else (), availability, 1_000_000
+        )
         if place == "a" and not up:
             remaining_ms = min(terms.work_ms, remaining_ms + terms.rework_ms)
             place, pending_ms = WAIT, 0
@@ -217,6 +219,6 @@ def test_a_spell_that_has_lasted_is_expected_to_last() -> None:
 
 def test_the_chances_of_what_comes_next_sum_to_one() -> None:
     for step_ms in (MINUTE_MS, TICK_MS, HOUR_MS):
-        moves = spell_moves(TableKey(step_ms, 10, 10, 0, 16, 3, -2))
+        moves = transition_probabilities(TableKey(step_ms, 10, 10, 0, 16, 3, -2))
         assert moves.min() >= 0
         assert moves.sum(axis=1).tolist() == pytest.approx([1.0] * 2 * AGES)

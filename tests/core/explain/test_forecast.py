@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bursar.core.explain import forecast as forecast_module
 from bursar.core.explain.forecast import forecast
-from bursar.core.reservation.expected_ends import LEAVES_MS, EndOdds
+from bursar.core.reservation.expected_ends import STOP_MS, EndOdds
 from bursar.model.errors import UserError
 from bursar.model.event import NodeDrained
 from bursar.model.explain.explanation import Basis
@@ -146,7 +146,7 @@ def test_a_claimant_starts_when_its_victims_have_left() -> None:
     assert stage.claimed_now() == ["urgent"]
     found = forecast(stage.state, "urgent", stage.now_ms)
     assert found.basis is Basis.VICTIMS_LEAVE
-    assert found.p50_start_ms == stage.now_ms + LEAVES_MS[EndOdds.EVEN]
+    assert found.p50_start_ms == stage.now_ms + STOP_MS[EndOdds.EVEN]
 
 
 def test_who_waits_behind_a_claim_waits_for_the_claimant_to_end() -> None:
@@ -154,7 +154,7 @@ def test_who_waits_behind_a_claim_waits_for_the_claimant_to_end() -> None:
     begin(stage.advance(HOUR_MS), job("urgent", gpus=8, hours=2, priority_class="high"))
     begin(stage, job("next", gpus=8, hours=1))
     found = forecast(stage.state, "next", stage.now_ms)
-    assert found.p50_start_ms == stage.now_ms + LEAVES_MS[EndOdds.EVEN] + 2 * HOUR_MS
+    assert found.p50_start_ms == stage.now_ms + STOP_MS[EndOdds.EVEN] + 2 * HOUR_MS
 
 
 @pytest.mark.parametrize(

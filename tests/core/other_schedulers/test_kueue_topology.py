@@ -150,19 +150,19 @@ MISSES = {
     "the best rack holds three of five": (
         KueueTopologyRequest(count=5, required="rack"),
         TopologyMiss(
-            reason=MissReason.TOO_LITTLE_ROOM, level="rack", slices_wanted=5, slices_fit=3
+            reason=MissReason.NOT_ENOUGH_CAPACITY, level="rack", slices_wanted=5, slices_fit=3
         ),
     ),
     "all blocks together hold six of seven": (
         KueueTopologyRequest(count=7, preferred="rack"),
         TopologyMiss(
-            reason=MissReason.TOO_LITTLE_ROOM, level="block", slices_wanted=7, slices_fit=6
+            reason=MissReason.NOT_ENOUGH_CAPACITY, level="block", slices_wanted=7, slices_fit=6
         ),
     ),
     "no host takes the leader": (
         KueueTopologyRequest(count=1, required="rack", leaders=1),
         TopologyMiss(
-            reason=MissReason.NO_ROOM_FOR_LEADER, level="rack", slices_wanted=1, slices_fit=3
+            reason=MissReason.NO_CAPACITY_FOR_LEADER, level="rack", slices_wanted=1, slices_fit=3
         ),
     ),
     "there are no zones": (

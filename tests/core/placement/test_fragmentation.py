@@ -21,7 +21,7 @@ from bursar.core.nodes.workload_mix import (
     shape_of,
 )
 from bursar.core.placement.fragmentation import Fragmentation
-from bursar.core.placement.node_scores import best_gpu, free_part
+from bursar.core.placement.node_scores import best_gpu, free_milli_for
 from bursar.model.fleet.fleet import Market, Node, Pool
 from bursar.model.fleet.gpu import MigInstance
 from bursar.model.jobs.attempt import ShareUse, Task
@@ -75,7 +75,7 @@ def _has_memory(node: NodeState, group: TaskGroup) -> bool:
     share = group.gpu
     if not isinstance(share, MpsShare):
         return True
-    return any(free_part(node, gpu, share) for gpu in range(len(node.devices)))
+    return any(free_milli_for(node, gpu, share) for gpu in range(len(node.devices)))
 
 
 def make_pool(*nodes: NodeState) -> list[NodeState]:

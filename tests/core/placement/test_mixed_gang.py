@@ -12,7 +12,7 @@ from bursar.core.check import check
 from bursar.core.cycle import decide
 from bursar.core.explain.explain import explain
 from bursar.core.explain.preview import preview
-from bursar.core.placement.anchor_split import least_mixed, split
+from bursar.core.placement.anchor_split import smallest_mixed_counts, split_anchors
 from bursar.core.placement.pool_fit import ShapePlan, shape_of
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.snapshot import from_snapshot, to_snapshot
@@ -129,13 +129,13 @@ ANCHORS: dict[str, tuple[JobSpec, tuple[int, ...], tuple[int, ...]]] = {
 def test_how_many_tasks_are_anchors(rule: str) -> None:
     spec, on_spot, steady = ANCHORS[rule]
     plan = plan_of(spec)
-    assert split(plan, plan.counts) == (on_spot, steady)
+    assert split_anchors(plan, plan.counts) == (on_spot, steady)
 
 
 def test_the_smallest_mixed_gang_has_a_task_on_spot() -> None:
-    assert least_mixed(plan_of(anchored(50, 4, min_tasks=1))) == (2,)
-    assert least_mixed(plan_of(anchored(30, 1))) is None
-    assert least_mixed(plan_of(anchored(100, 4))) is None
+    assert smallest_mixed_counts(plan_of(anchored(50, 4, min_tasks=1))) == (2,)
+    assert smallest_mixed_counts(plan_of(anchored(30, 1))) is None
+    assert smallest_mixed_counts(plan_of(anchored(100, 4))) is None
 
 
 # -- where it stands -------------------------------------------------------------------------------

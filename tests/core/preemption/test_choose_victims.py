@@ -319,7 +319,7 @@ BY_FAIR_SHARE = {
         running=[job("a1"), job("b1"), job("b2"), job("b3")],
         wants=2,
         priority=1,
-        rules=PreemptionRules(fair_strategies=(FINAL,), look_again=True),
+        rules=PreemptionRules(fair_strategies=(FINAL,), retry_first_rule=True),
         stopped={"a1": "in-queue", "b1": "fair-share"},
     ),
     "who stays within quota reclaims without comparing shares": Case(
@@ -469,13 +469,13 @@ class ScriptedRoom:
         self.out: set[str] = set()
         self.enough = enough
 
-    def take_out(self, candidate_id: str) -> None:
+    def remove(self, candidate_id: str) -> None:
         self.out.add(candidate_id)
 
-    def put_back(self, candidate_id: str) -> None:
+    def restore(self, candidate_id: str) -> None:
         self.out.remove(candidate_id)
 
-    def has_room(self) -> bool:
+    def fits(self) -> bool:
         return self.enough(self.out)
 
 
@@ -490,7 +490,7 @@ def test_room_for_the_gang_is_needed_besides_quota(rules: PreemptionRules) -> No
 
 
 @pytest.mark.parametrize("rules", [PreemptionRules(), FAIR], ids=["classical", "fair"])
-@pytest.mark.parametrize("at", ["take_out", "has_room"])
+@pytest.mark.parametrize("at", ["remove", "fits"])
 def test_a_failure_leaves_the_tree_as_it_was(
     rules: PreemptionRules, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

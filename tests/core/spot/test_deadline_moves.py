@@ -335,7 +335,7 @@ def test_no_two_such_jobs_are_of_one_kind() -> None:
     stage = stage_of(spot=0)
     first, second = stage.submit(timed(), timed())
     assert stage.job(first).backlog is not stage.job(second).backlog
-    assert stage.job(first).backlog.plan.room_key == stage.job(second).backlog.plan.room_key
+    assert stage.job(first).backlog.plan.capacity_key == stage.job(second).backlog.plan.capacity_key
 
 
 def test_costs_deadline_and_saves_are_explained() -> None:

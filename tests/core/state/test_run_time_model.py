@@ -9,9 +9,9 @@ import pytest
 from bursar.core.state.run_time_model import (
     LEAST_ENDED,
     STEPS,
-    Likeness,
     RunTimeEstimate,
     RunTimeModel,
+    SimilarityKey,
     step_begins_ms,
     step_of,
 )
@@ -21,14 +21,14 @@ from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.support import SchedulerHarness, fleet_of, job, pool, queue, state_of
 from tests.support.jobs import MAIN_QUEUE
 
-ANYONE: tuple[Likeness, ...] = ((),)
-ANN: tuple[Likeness, ...] = ((), ("ann",))
-BOB: tuple[Likeness, ...] = ((), ("bob",))
+ANYONE: tuple[SimilarityKey, ...] = ((),)
+ANN: tuple[SimilarityKey, ...] = ((), ("ann",))
+BOB: tuple[SimilarityKey, ...] = ((), ("bob",))
 NODES = 12
 
 
-def expect(run_times: RunTimeModel, likenesses: tuple[Likeness, ...], had_ms: int = 0) -> int:
-    run_time_estimate = run_times.estimate(run_times.similar_jobs(likenesses))
+def expect(run_times: RunTimeModel, keys: tuple[SimilarityKey, ...], had_ms: int = 0) -> int:
+    run_time_estimate = run_times.estimate(run_times.similar_jobs(keys))
     assert run_time_estimate is not None
     return run_time_estimate.total_ms(had_ms)
 

@@ -163,15 +163,15 @@ def test_a_pool_that_loses_many_nodes_is_no_longer_chosen() -> None:
 
 def test_spells_are_learned_and_what_was_declared_is_believed_before() -> None:
     quiet, hasty = stage_of(spot("a", 1, rate=5_000)), stage_of(spot("a", 1, rate=2_000_000))
-    steps = [one.state.spot.outlook(["a"], HOUR_MS).up_step for one in (quiet, hasty)]
+    steps = [one.state.spot.availability(["a"], HOUR_MS).up_step for one in (quiet, hasty)]
     assert steps[0] < 0 < steps[1]
     for hour in range(1, 60):
         quiet.apply(NodeLost(at_ms=hour * HOUR_MS, node="a-0001"))
         back_ms = hour * HOUR_MS + 5 * MINUTE_MS
         quiet.apply(NodeAdded(at_ms=back_ms, node=Node(id="a-0001", pool="a")))
-    learned = quiet.state.spot.outlook(["a"], 60 * HOUR_MS)
+    learned = quiet.state.spot.availability(["a"], 60 * HOUR_MS)
     assert steps[0] < learned.up_step <= HIGHEST_STEP and learned.up and learned.age > 0
-    later = quiet.state.spot.outlook(["a"], 90 * DAY_MS)
+    later = quiet.state.spot.availability(["a"], 90 * DAY_MS)
     assert LOWEST_STEP <= later.up_step < learned.up_step and later.age > learned.age
 
 
@@ -179,7 +179,7 @@ def test_looking_changes_nothing_and_two_short_stretches_are_one_long() -> None:
     once, often = stage_of(spot("a", 3, rate=5_000)), stage_of(spot("a", 3, rate=5_000))
     for hour in range(1, 50):
         often.state.spot.pools["a"].observe(hour * HOUR_MS, lost=False)
-        assert often.state.spot.outlook(["a"], hour * HOUR_MS) == once.state.spot.outlook(
+        assert often.state.spot.availability(["a"], hour * HOUR_MS) == once.state.spot.availability(
             ["a"], hour * HOUR_MS
         )
     rates = [one.state.spot.pools["a"].per_million_hours(9 * DAY_MS) for one in (once, often)]
@@ -253,7 +253,7 @@ def test_a_fleet_without_spot_knows_nothing_of_it() -> None:
     stage.submit(either("a", 12, deadline_ms=30 * HOUR_MS, checkpoint=HOURLY))
     plan = stage.job("a").backlog.plan
     assert not stage.state.spot.pools and not stage.state.backlogs.deadline_jobs
-    assert not plan.minds_spot and plan.alike_in is None and plan.shape.own == ""
+    assert not plan.needs_pool_choice and plan.similar_by_pool is None and plan.shape.own == ""
 
 
 def test_the_core_loads_no_numpy_before_a_table_is_wanted() -> None:
@@ -268,14 +268,14 @@ def test_a_cycle_leaves_everything_as_it_found_it() -> None:
     stage.submit(either("timed", 12, checkpoint=HOURLY, deadline_ms=30 * HOUR_MS))
     stage.submit(either("tight", 12, checkpoint=HOURLY, deadline_ms=13 * HOUR_MS))
     for hour in range(1, 24):
-        alike = dict(stage.job("timed").backlog.plan.alike_in or {}) if hour < 9 else {}
+        alike = dict(stage.job("timed").backlog.plan.similar_by_pool or {}) if hour < 9 else {}
         before, now_ms = dump(stage.state), hour * HOUR_MS
         first = decide(stage.state, now_ms)
         require_valid(stage.state, first, now_ms)
         assert dump(stage.state) == before
         assert decide(stage.state, now_ms) == first
         if hour < 9:
-            counted = stage.job("timed").backlog.plan.alike_in or {}
+            counted = stage.job("timed").backlog.plan.similar_by_pool or {}
             assert {k: v for k, v in counted.items() if v} == {k: v for k, v in alike.items() if v}
         stage.now_ms = now_ms
         stage.cycle()

@@ -109,13 +109,13 @@ MISSES = {
     "the best rack holds three of five": (
         TopologyRequest(count=5, required="rack"),
         TopologyMiss(
-            reason=MissReason.TOO_LITTLE_ROOM, level="rack", slices_wanted=5, slices_fit=3
+            reason=MissReason.NOT_ENOUGH_CAPACITY, level="rack", slices_wanted=5, slices_fit=3
         ),
     ),
     "all blocks together hold six of seven": (
         TopologyRequest(count=7, preferred="rack"),
         TopologyMiss(
-            reason=MissReason.TOO_LITTLE_ROOM, level="block", slices_wanted=7, slices_fit=6
+            reason=MissReason.NOT_ENOUGH_CAPACITY, level="block", slices_wanted=7, slices_fit=6
         ),
     ),
     "there are no zones": (

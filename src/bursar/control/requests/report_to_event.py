@@ -12,7 +12,7 @@ from bursar.core.state.attempt_ends import MOST_UNPROMPTED, AttemptEnd, is_newer
 from bursar.core.state.attempt_limits import write_limit
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
-from bursar.core.state.notices import is_news
+from bursar.core.state.notices import is_new_notice
 from bursar.model import event as ev
 from bursar.model.engine_report import (
     CheckpointReported,
@@ -129,7 +129,7 @@ def event_for(
             notice = ev.SpotNotice(
                 at_ms=now_ms, node=node, source=source, kind=kind, ends_at_ms=ends_at_ms
             )
-            is_known = node not in state.pool_of_node or not is_news(
+            is_known = node not in state.pool_of_node or not is_new_notice(
                 state.notices.get(node), notice
             )
             return None if is_known else notice

@@ -1,7 +1,7 @@
 """Jobs with a deadline: spot, on demand, or wait; and how often to save.
 
 Words: a *spell* is a time during which a pool has room, or has none; a *change-over* is what a start or
-a move costs in time; an *outlook* is what the past says about a pool; a *place* is where a job runs.
+a move costs in time; an *availability* is what the past says about a pool; a *place* is where a job runs.
 """
 
 from bursar.core.deadline.availability import AvailabilityEstimate, AvailabilityTracker
@@ -11,7 +11,7 @@ from bursar.core.deadline.inputs import (
     WAIT,
     DeadlineProgress,
     DeadlineTerms,
-    Place,
+    Location,
     Policy,
     SpotMarket,
     SpotOffer,
@@ -34,7 +34,7 @@ __all__ = [
     "AvailabilityTracker",
     "DeadlineProgress",
     "DeadlineTerms",
-    "Place",
+    "Location",
     "Policy",
     "SpotMarket",
     "SpotOffer",

@@ -41,7 +41,7 @@ class AvailabilityEstimate(NamedTuple):
 
 
 class AvailabilityTracker:
-    """What was seen of one pool so far. ``observe`` takes the next sight and says the outlook."""
+    """What was seen of one pool so far. ``observe`` takes the next sight and says the availability."""
 
     __slots__ = ("_age_ms", "_ends", "_expected", "_up")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bursar.core.deadline.inputs import ON_DEMAND, WAIT, DeadlineProgress, DeadlineTerms, Place
+from bursar.core.deadline.inputs import ON_DEMAND, WAIT, DeadlineProgress, DeadlineTerms, Location
 
 
-def remaining_after(terms: DeadlineTerms, standing: DeadlineProgress, place: Place) -> int:
+def remaining_after(terms: DeadlineTerms, standing: DeadlineProgress, place: Location) -> int:
     """The work that is left when this tick was spent there."""
     if place == WAIT:
         return standing.remaining_ms
@@ -13,7 +13,7 @@ def remaining_after(terms: DeadlineTerms, standing: DeadlineProgress, place: Pla
     return standing.remaining_ms - max(0, terms.tick_ms - pending_ms)
 
 
-def can_wait_one_tick(terms: DeadlineTerms, standing: DeadlineProgress, place: Place) -> bool:
+def can_wait_one_tick(terms: DeadlineTerms, standing: DeadlineProgress, place: Location) -> bool:
     """Whether on-demand capacity, begun at the next tick, would still finish in time.
 
     The question is asked about the end of the tick, not about now: a rule that looks at now decides

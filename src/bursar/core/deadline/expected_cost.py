@@ -11,7 +11,7 @@ from bursar.core.deadline.inputs import (
     WAIT,
     DeadlineProgress,
     DeadlineTerms,
-    Place,
+    Location,
     SpotMarket,
     SpotOffer,
 )
@@ -28,7 +28,7 @@ from bursar.core.deadline.policy_table import (
 )
 
 
-def expected_cost(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket) -> Place:
+def expected_cost(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket) -> Location:
     """Choose the pool that is cheapest when its losses are counted; then spot, on demand or wait.
 
     What the table wishes is done only if the deadline stays within reach of on-demand capacity. A spot
@@ -74,7 +74,7 @@ def best_offer(
 
 def _useful_hour(terms: DeadlineTerms, standing: DeadlineProgress, offer: SpotOffer) -> float:
     """The price, with the change-over into the pool and the one after its loss spread over its life."""
-    life_ms = expected_life_ms(offer.outlook.age, offer.outlook.up_step)
+    life_ms = expected_life_ms(offer.availability.age, offer.availability.up_step)
     useful_ms = _useful_ms(standing, offer)
     begins_ms = 0 if offer.pool == standing.place else terms.change_over_ms
     loss_ms = terms.change_over_ms + terms.rework_ms // 2
@@ -83,7 +83,7 @@ def _useful_hour(terms: DeadlineTerms, standing: DeadlineProgress, offer: SpotOf
 
 
 def _useful_ms(standing: DeadlineProgress, offer: SpotOffer) -> int:
-    life_ms = expected_life_ms(offer.outlook.age, offer.outlook.up_step)
+    life_ms = expected_life_ms(offer.availability.age, offer.availability.up_step)
     return max(1, min(life_ms, standing.remaining_ms))
 
 
@@ -93,16 +93,16 @@ def _wish(
     on_demand = standing.place == ON_DEMAND
     if offer is None:
         # Pools that are dearer than on demand are as good as none.
-        outlook = market.whole._replace(up=False, age=0) if market.offers else market.whole
+        availability = market.whole._replace(up=False, age=0) if market.offers else market.whole
         price_micro_usd = market.price_micro_usd or terms.on_demand_micro_usd
         on_spot = False
     else:
-        outlook, price_micro_usd = offer.outlook, offer.price_micro_usd
+        availability, price_micro_usd = offer.availability, offer.price_micro_usd
         on_spot = standing.place not in (WAIT, ON_DEMAND)
     price = max(1, min(PRICE_GRID, round(PRICE_GRID * price_micro_usd / terms.on_demand_micro_usd)))
-    table = _table(terms, price, outlook.up_step, market.whole.down_step)
+    table = _table(terms, price, availability.up_step, market.whole.down_step)
     left_ms = terms.ticks * terms.tick_ms - standing.elapsed_ms
-    row = row_of(outlook, on_spot=on_spot, on_demand=on_demand)
+    row = row_of(availability, on_spot=on_spot, on_demand=on_demand)
     return table.action(row, left_ms, standing.remaining_ms + standing.pending_ms)
 
 

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple, TypeAlias
 from bursar.core.deadline.availability import AvailabilityEstimate
 from bursar.model.errors import UserError
 
-Place: TypeAlias = str
+Location: TypeAlias = str
 """Where a job runs during a tick: a spot pool by name, ``ON_DEMAND``, or ``WAIT`` for nowhere."""
 
-WAIT: Final[Place] = ""
-ON_DEMAND: Final[Place] = "on-demand"
+WAIT: Final[Location] = ""
+ON_DEMAND: Final[Location] = "on-demand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class DeadlineProgress(NamedTuple):
     elapsed_ms: int
     remaining_ms: int
     pending_ms: int
-    place: Place
+    place: Location
 
 
 class SpotOffer(NamedTuple):
@@ -67,7 +67,7 @@ class SpotOffer(NamedTuple):
 
     pool: str
     price_micro_usd: int
-    outlook: AvailabilityEstimate
+    availability: AvailabilityEstimate
 
 
 class SpotMarket(NamedTuple):
@@ -81,7 +81,7 @@ class SpotMarket(NamedTuple):
     whole: AvailabilityEstimate
     price_micro_usd: int
 
-    def offer_of(self, pool: Place) -> SpotOffer | None:
+    def offer_of(self, pool: Location) -> SpotOffer | None:
         """The offer of one pool, if it has room."""
         for offer in self.offers:
             if offer.pool == pool:
@@ -89,4 +89,4 @@ class SpotMarket(NamedTuple):
         return None
 
 
-Policy: TypeAlias = Callable[[DeadlineTerms, DeadlineProgress, SpotMarket], Place]
+Policy: TypeAlias = Callable[[DeadlineTerms, DeadlineProgress, SpotMarket], Location]

@@ -26,10 +26,10 @@ from bursar.core.deadline.policy_table import (
     ACT_ON_DEMAND,
     ACT_SPOT,
     ACT_WAIT,
+    INTERVALS,
     ON_DEMAND_ROWS,
     PRICE_GRID,
     ROWS,
-    SPELLS,
     SPOT_ROWS,
     UNITS_PER_STEP,
     TableKey,
@@ -45,8 +45,8 @@ IMPOSSIBLE: Final = 1e6
 @lru_cache(maxsize=32)
 def value_table(key: TableKey) -> ValueTable:
     """Solve it. The same key always gives the same table, so it is kept."""
-    moves = spell_moves(key)
-    waiting = np.full((SPELLS, key.units + 1), IMPOSSIBLE)
+    moves = transition_probabilities(key)
+    waiting = np.full((INTERVALS, key.units + 1), IMPOSSIBLE)
     waiting[:, 0] = 0.0
     values = (waiting, waiting[:AGES].copy(), waiting.copy())
     actions = np.full((key.steps + 1, ROWS, key.units + 1), ACT_ON_DEMAND, np.uint8)
@@ -55,9 +55,9 @@ def value_table(key: TableKey) -> ValueTable:
     return ValueTable(key, actions.tobytes())
 
 
-def spell_moves(key: TableKey) -> Values:
+def transition_probabilities(key: TableKey) -> Values:
     """The chance that one step leads from a spell's age to another; ages of room first."""
-    moves = np.zeros((SPELLS, SPELLS))
+    moves = np.zeros((INTERVALS, INTERVALS))
     sides = ((UP_ENDS_PER_HOUR, key.up_step), (DOWN_ENDS_PER_HOUR, key.down_step))
     for side, (rates, times) in enumerate(sides):
         for age, rate in enumerate(rates):

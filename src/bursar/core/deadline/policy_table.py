@@ -21,10 +21,10 @@ STEPS_IN_A_BLOCK: Final = 120
 UNITS_PER_STEP: Final = 2
 PRICE_GRID: Final = 50
 
-SPELLS: Final = 2 * AGES
-SPOT_ROWS: Final = SPELLS
-ON_DEMAND_ROWS: Final = SPELLS + AGES
-ROWS: Final = ON_DEMAND_ROWS + SPELLS
+INTERVALS: Final = 2 * AGES
+SPOT_ROWS: Final = INTERVALS
+ON_DEMAND_ROWS: Final = INTERVALS + AGES
+ROWS: Final = ON_DEMAND_ROWS + INTERVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class ValueTable:
         return self.actions[(steps * ROWS + row) * (key.units + 1) + units]
 
 
-def row_of(outlook: AvailabilityEstimate, *, on_spot: bool, on_demand: bool) -> int:
+def row_of(availability: AvailabilityEstimate, *, on_spot: bool, on_demand: bool) -> int:
     """The row for where the job runs and how old the spell is."""
     if on_spot:
-        return SPOT_ROWS + outlook.age
-    spell = outlook.age if outlook.up else AGES + outlook.age
+        return SPOT_ROWS + availability.age
+    spell = availability.age if availability.up else AGES + availability.age
     return ON_DEMAND_ROWS + spell if on_demand else spell
 
 

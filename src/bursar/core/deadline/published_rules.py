@@ -8,17 +8,19 @@ from bursar.core.deadline.inputs import (
     WAIT,
     DeadlineProgress,
     DeadlineTerms,
-    Place,
+    Location,
     SpotMarket,
 )
 
 
-def on_demand_only(_terms: DeadlineTerms, standing: DeadlineProgress, _market: SpotMarket) -> Place:
+def on_demand_only(
+    _terms: DeadlineTerms, standing: DeadlineProgress, _market: SpotMarket
+) -> Location:
     """Never trust spot."""
     return ON_DEMAND if standing.remaining_ms > 0 else WAIT
 
 
-def greedy(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket) -> Place:
+def greedy(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket) -> Location:
     """Spot whenever there is some, until only on-demand capacity can meet the deadline."""
     if standing.remaining_ms <= 0:
         return WAIT
@@ -29,7 +31,9 @@ def greedy(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket)
     return _cheapest(market)
 
 
-def uniform_progress(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket) -> Place:
+def uniform_progress(
+    terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket
+) -> Location:
     """Keep to a straight line from nothing at the start to all work at the deadline (NSDI'24).
 
     Behind the backlog it takes on-demand capacity, and holds it until there is spot and the job is ahead
@@ -55,7 +59,7 @@ def _is_kept(standing: DeadlineProgress, market: SpotMarket) -> bool:
     return market.offer_of(standing.place) is not None
 
 
-def _cheapest(market: SpotMarket) -> Place:
+def _cheapest(market: SpotMarket) -> Location:
     if len(market.offers) == 1:
         return market.offers[0].pool
     best = min(market.offers, key=lambda one: (one.price_micro_usd, one.pool), default=None)

@@ -24,7 +24,7 @@ from bursar.core.nodes.pool import PoolState
 from bursar.core.preemption.preempt import fits_quota_when_idle
 from bursar.core.quota.charge import gpu_milli_held
 from bursar.core.reservation.expected_ends import (
-    LEAVES_MS,
+    STOP_MS,
     EndOdds,
     expected_end_ms,
     remaining_run_ms,
@@ -237,8 +237,8 @@ def _next_period(over: OverBudget) -> Forecast:
 
 def _victims_leave(now_ms: int) -> Forecast:
     return Forecast(
-        p50_start_ms=now_ms + LEAVES_MS[EndOdds.EVEN],
-        p90_start_ms=now_ms + LEAVES_MS[EndOdds.NINE_IN_TEN],
+        p50_start_ms=now_ms + STOP_MS[EndOdds.EVEN],
+        p90_start_ms=now_ms + STOP_MS[EndOdds.NINE_IN_TEN],
         basis=Basis.VICTIMS_LEAVE,
         note="when those who hold its place have stopped",
     )

@@ -29,12 +29,12 @@ def swapped(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRe
     old = (record.spec, record.backlog, record.rank, record.run_ms)
     record.backlog.leave(record)
     record.spec = new_spec
-    state.backlogs.enlist(record)
+    state.backlogs.add_job(record)
     record.backlog.join(record)
     try:
         yield record
     finally:
         record.backlog.leave(record)
-        state.backlogs.delist(record)
+        state.backlogs.remove_job(record)
         record.spec, record.backlog, record.rank, record.run_ms = old
         record.backlog.join(record)

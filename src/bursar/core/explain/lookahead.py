@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bursar.core.cycle import schedule_head
-from bursar.core.draft import Draft, credits_of, of_flavor
+from bursar.core.draft import Draft, request_in_flavor, victim_credits
 from bursar.core.explain.queue_position import JobsAhead
 from bursar.core.nodes.pool import PoolState
 from bursar.core.ordering.turn import Turns
 from bursar.core.ordering.urgency import levels_of
 from bursar.core.placement.find_placement import find_placement
-from bursar.core.preemption.claims import serve_claims, victims_left
+from bursar.core.preemption.claims import remaining_victims, serve_claims
 from bursar.core.reservation.expected_ends import (
-    LEAVES_MS,
+    STOP_MS,
     EndOdds,
     expected_end_ms,
     remaining_run_ms,
@@ -107,7 +107,7 @@ class Lookahead:
         self._apply_orders()
         for job_id, record in sorted(self.state.claims.items()):
             if job_id not in self._runs and record.claim is not None:
-                left = victims_left(self.state, record.claim)
+                left = remaining_victims(self.state, record.claim)
                 self._record_claim(record, record.claim.placement, left)
 
     def _play_until_start(self, ready_ms: int) -> int | None:
@@ -172,7 +172,7 @@ class Lookahead:
 
     def _start_time_ms(self, head: JobRecord) -> int:
         waits_for_victims = head.id in self._clearing
-        return self.draft.now_ms + (LEAVES_MS[self.odds] if waits_for_victims else 0)
+        return self.draft.now_ms + (STOP_MS[self.odds] if waits_for_victims else 0)
 
     # -- what comes of it ------------------------------------------------------------------------
 
@@ -201,9 +201,9 @@ class Lookahead:
         what they hold beyond that comes back when they leave.
         """
         self._clearing[record.id] = (record, placement, victims)
-        heapq.heappush(self._due, (self.draft.now_ms + LEAVES_MS[self.odds], record.id))
+        heapq.heappush(self._due, (self.draft.now_ms + STOP_MS[self.odds], record.id))
         leaving = [self.state.jobs[victim] for victim in victims]
-        for victim, credit in credits_of(self.state.request_of(placement), leaving):
+        for victim, credit in victim_credits(self.state.request_of(placement), leaving):
             charged = {fr: n - credit.get(fr, 0) for fr, n in victim.request.items()}
             self._still_charged[victim.id] = charged
 
@@ -216,15 +216,15 @@ class Lookahead:
             pool = self.state.pool_of_node.get(node_id)
             if pool is not None and pool.by_id[node_id].closed_for == job_id:
                 self.draft.journal.reopen(pool, pool.by_id[node_id])
-                self.draft.no_room.clear()
+                self.draft.no_capacity.clear()
         fit = next((fit for fit in record.backlog.plan.fits if fit.is_at(placement)), None)
         if fit is not None:
             room = find_placement(fit, fit.min_counts, self.draft.search(record, fit))
             if room is not None:
-                placement = fit.placement_in(room)
+                placement = fit.placement_for(room)
                 end_ms = self.draft.now_ms + record.run_ms
                 for part in placement.parts:
-                    request = of_flavor(self.state.request_of(placement), part.flavor)
+                    request = request_in_flavor(self.state.request_of(placement), part.flavor)
                     end = (end_ms, record.spec.queue, part.tasks, request)
                     self.draft.started_ends.setdefault(part.pool, []).append(end)
                 self._record_start(record, placement)
@@ -250,12 +250,12 @@ class Lookahead:
         for task in part.tasks:
             if task.node in pool.by_id:
                 draft.journal.vacate(pool, task, record.id)
-                draft.no_room.clear()
+                draft.no_capacity.clear()
         self._untag(run, part, pool)
         if run.was_running:
             entry = (run.planned_end_ms, record.id)
             del pool.ends[bisect_left(pool.ends, entry)]
-            draft.journal.remember(insort, pool.ends, entry)
+            draft.journal.on_undo(insort, pool.ends, entry)
         else:
             ends = draft.started_ends.get(pool.spec.name, [])
             theirs = (run.planned_end_ms, record.spec.queue, part.tasks)

@@ -66,7 +66,7 @@ def with_submitted(state: FleetState, event: JobSubmitted) -> Iterator[JobRecord
     """The state with one more waiting job; as before when the block ends."""
     record = JobRecord(event.job_id, event.spec, event.priority, event.at_ms)
     state.jobs[record.id] = record
-    state.backlogs.enlist(record)
+    state.backlogs.add_job(record)
     unmet = {one for one in event.spec.depends_on if state.finished.get(one) != JobState.SUCCEEDED}
     if unmet:
         record.state = JobState.BLOCKED
@@ -83,5 +83,5 @@ def with_submitted(state: FleetState, event: JobSubmitted) -> Iterator[JobRecord
             state.dependent_holds = None
         else:
             record.backlog.leave(record)
-        state.backlogs.delist(record)
+        state.backlogs.remove_job(record)
         del state.jobs[record.id]

@@ -123,11 +123,12 @@ def _play_turns(draft: Draft, ahead: JobsAhead, backlogs: list[Backlog], target:
         own_turns += backlog.kind.queue == target.spec.queue
         turns.assume_start()
     for backlog in backlogs:
-        _count(before, backlog, heads[id(backlog)], draft.taken.get(id(backlog), 0), flavors)
+        _count(before, backlog, heads[id(backlog)], draft.answered.get(id(backlog), 0), flavors)
     rivals = [
         backlog
         for backlog in backlogs
-        if backlog is target.backlog or (id(backlog) in draft.taken and competes(backlog, flavors))
+        if backlog is target.backlog
+        or (id(backlog) in draft.answered and competes(backlog, flavors))
     ]
     draft.undo()
     if not before.is_exact:

@@ -113,8 +113,8 @@ def _deadline(state: FleetState, record: JobRecord, now_ms: int) -> DeadlineView
     if choice is None:
         return None
     return DeadlineView(
-        left_ms=choice.progress.left_if_lost_ms,
+        left_ms=choice.progress.remaining_if_lost_ms,
         to_deadline_ms=choice.deadline_ms - now_ms,
-        spot_safe_ms=choice.last_moment_ms() - now_ms,
+        spot_safe_ms=choice.latest_start_ms() - now_ms,
         is_on_spot=choice.progress.place in state.spot.pools,
     )

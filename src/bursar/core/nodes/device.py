@@ -118,7 +118,7 @@ class Device:
         return WHOLE_PERCENT - self._shared_percent if self.mode is GpuMode.MPS else 0
 
     @property
-    def has_client_room(self) -> bool:
+    def accepts_client(self) -> bool:
         """Whether MPS accepts one more client, whatever its size."""
         return self._clients < self.mps_client_limit
 
@@ -144,7 +144,7 @@ class Device:
         return (
             self._shared_percent + percent <= WHOLE_PERCENT
             and self._shared_memory_mib + memory_mib <= self.model.memory_mib
-            and self.has_client_room
+            and self.accepts_client
         )
 
     def take_whole(self, holder: str) -> None:

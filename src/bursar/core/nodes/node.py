@@ -19,10 +19,10 @@ FOREIGN: Final = "(foreign)"
 # Enum members are resolved by a method call; module constants are cheaper.
 _IDLE, _WHOLE = GpuMode.IDLE, GpuMode.WHOLE
 
-MASKS_KEPT: Final = 4_096
+MOST_MASKS: Final = 4_096
 
 
-@lru_cache(MASKS_KEPT)
+@lru_cache(MOST_MASKS)
 def _lowest(blank: int, emptied: int, count: int) -> tuple[int, ...]:
     """The lowest GPUs of the first mask, then of the second; few masks occur, so they are cached."""
     found: list[int] = []

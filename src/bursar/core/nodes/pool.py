@@ -47,7 +47,7 @@ class PoolState:
         "interruptions_per_million_hours",
         "levels",
         "nodes",
-        "place_of",
+        "bucket_of",
         "position",
         "slices",
         "spec",
@@ -64,7 +64,7 @@ class PoolState:
         self.nodes: list[NodeState] = []
         self.by_id: dict[str, NodeState] = {}
         self.buckets: list[list[int]] = [[]]
-        self.place_of: list[int] = []
+        self.bucket_of: list[int] = []
         self.freed: list[int] = []
         self.freed_before = 0
         self.position = 0
@@ -79,7 +79,7 @@ class PoolState:
         self.by_id = {node.id: node for node in self.nodes}
         size = self.spec.gpus_per_node if self.spec.gpus_per_node else CPU_BUCKETS
         self.buckets = [[] for _ in range(size + 1)]
-        self.place_of = [OUT_OF_INDEX] * len(self.nodes)
+        self.bucket_of = [OUT_OF_INDEX] * len(self.nodes)
         self.slices = None
         self._tree = None
         self._index = None
@@ -106,7 +106,7 @@ class PoolState:
         else:
             place = self._bucket_by_cpu(node)
         rank = node.rank
-        old = self.place_of[rank]
+        old = self.bucket_of[rank]
         if place == old:
             return
         if old != OUT_OF_INDEX:
@@ -114,7 +114,7 @@ class PoolState:
             del bucket[bisect_left(bucket, rank)]
         if place != OUT_OF_INDEX:
             insort(self.buckets[place], rank)
-        self.place_of[rank] = place
+        self.bucket_of[rank] = place
 
     def _bucket_by_cpu(self, node: NodeState) -> int:
         return max(0, node.cpu_free_milli * CPU_BUCKETS // max(1, self.spec.cpu_milli))
@@ -252,7 +252,7 @@ class PoolState:
             return 0
         return next((free for free in range(len(self.buckets) - 1, 0, -1) if self.buckets[free]), 0)
 
-    def room_for(self, gpus_per_task: int) -> int:
+    def max_tasks_by_gpus(self, gpus_per_task: int) -> int:
         """An upper bound of the tasks that fit by GPUs alone, for an early refusal."""
         return sum(
             len(bucket) * (free // gpus_per_task)

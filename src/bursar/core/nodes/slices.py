@@ -252,7 +252,7 @@ class SlicePool:
                 return ((self._idle, 0),)
             case GpuMode.MIG:
                 return self._mig_entry(device)
-            case GpuMode.MPS if device.has_client_room:
+            case GpuMode.MPS if device.accepts_client:
                 return ((self._sharing, device.free_percent),)
             case _:
                 return ()

@@ -69,7 +69,7 @@ class FreeResources(NamedTuple):
     def gpu_milli(self) -> int:
         return self.whole * MILLI + sum(self.parts)
 
-    def has_room_for(self, shape: TaskShape) -> bool:
+    def has_capacity_for(self, shape: TaskShape) -> bool:
         """Whether CPU and GPUs suffice for one task; the caller checks memory and disk."""
         if self.cpu_milli < shape.cpu_milli:
             return False
@@ -117,7 +117,7 @@ def free_on(node: NodeState) -> FreeResources:
     parts = [
         device.free_percent * MILLI_PER_PERCENT
         for device in node.devices
-        if device.mode is GpuMode.MPS and device.healthy and device.has_client_room
+        if device.mode is GpuMode.MPS and device.healthy and device.accepts_client
     ]
     if parts:
         parts = sorted(part for part in parts if part)
@@ -139,11 +139,11 @@ def empty_node(spec: Pool) -> FreeResources:
     return FreeResources(model, gpus, gpus, (), spec.cpu_milli, spec.memory_mib)
 
 
-Rooms = Callable[[], Iterable[tuple[FreeResources, int]]]
+EmptyNodes = Callable[[], Iterable[tuple[FreeResources, int]]]
 """An empty node of each pool, and how many the pool has."""
 
 
-def _no_rooms() -> Iterable[tuple[FreeResources, int]]:
+def _no_nodes() -> Iterable[tuple[FreeResources, int]]:
     return ()
 
 
@@ -152,34 +152,35 @@ class WorkloadMix:
 
     Counts change with every job; the ``shapes`` in use change only now and then, because every score
     depends on them. They depend on the calls of ``add`` alone, never on queries, and change only between
-    instants, so that the order of simultaneous jobs makes no difference. ``rooms`` are the empty nodes of
-    the fleet when the shapes were chosen. ``scorer`` is cached by the placement policy (``node_scores.py``).
+    instants, so that the order of simultaneous jobs makes no difference. ``empty_nodes`` are an empty node of
+    each pool, and how many nodes the pool had when the shapes were chosen. ``scorer`` is cached by the
+    placement policy (``node_scores.py``).
     """
 
     __slots__ = (
         "_at_ms",
         "_counts",
         "_crowded",
-        "_now_rooms",
+        "_list_empty_nodes",
         "_renew_at",
         "_shape_of",
         "_total",
-        "rooms",
+        "empty_nodes",
         "scorer",
         "shapes",
         "version",
         "weight",
     )
 
-    def __init__(self, rooms: Rooms = _no_rooms) -> None:
+    def __init__(self, empty_nodes: EmptyNodes = _no_nodes) -> None:
         self._counts: dict[TaskShape, int] = {}
         self._total = 0
         self._renew_at = 1
         self._at_ms: int | None = None
-        self._now_rooms = rooms
+        self._list_empty_nodes = empty_nodes
         self._crowded: dict[str, bool] = {}
         self._shape_of: dict[int, tuple[TaskGroup, TaskShape]] = {}
-        self.rooms: tuple[tuple[FreeResources, int], ...] = ()
+        self.empty_nodes: tuple[tuple[FreeResources, int], ...] = ()
         self.shapes: tuple[tuple[TaskShape, int], ...] = ()
         self.weight = 0
         self.version = 0
@@ -197,9 +198,9 @@ class WorkloadMix:
         if at_ms is None and self._total >= self._renew_at:
             self._renew()
 
-    def current_rooms(self) -> tuple[tuple[FreeResources, int], ...]:
+    def current_empty_nodes(self) -> tuple[tuple[FreeResources, int], ...]:
         """What the fleet has now."""
-        return tuple(self._now_rooms())
+        return tuple(self._list_empty_nodes())
 
     def _learn(self, group: TaskGroup) -> TaskShape:
         """Jobs of one kind share their groups, so each group is computed once."""
@@ -235,7 +236,7 @@ class WorkloadMix:
                 break
         self.shapes = tuple(popular)
         self.weight = covered
-        self.rooms = self.current_rooms()
+        self.empty_nodes = self.current_empty_nodes()
         self._crowded = {}
         self.version += 1
         if self._total >= REMEMBERED_TASKS:

@@ -1,7 +1,7 @@
 """Who is next: backlogs of one level of urgency, the most deserving first.
 
 Between tenants a tournament over the tree: every tenant keeps its children in a heap by how much of
-their share they have had, and the winner is found by following the tops. A start changes the standing
+their share they have had, and the winner is found by following the tops. A start changes the share_key
 of one path only, so the next winner costs O(depth), whatever the number of queues.
 """
 
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from bursar.core.state.backlog import Backlog
 from bursar.core.state.job_record import Rank
 
-Standing = tuple[float, ...]
+ShareKey = tuple[float, ...]
 """How much a tenant has had of its share; lower is more deserving."""
 
 TOP: Final = ""
@@ -123,21 +123,21 @@ class FlatOrder:
 
 
 class ShareOrder:
-    """A tournament of tenants by standing; inside a queue by the rank of the heads."""
+    """A tournament of tenants by share_key; inside a queue by the rank of the heads."""
 
     def __init__(
         self,
         backlogs: Iterable[Backlog],
         parents: Mapping[str, str | None],
-        standing: Callable[[str], Standing],
+        share_key: Callable[[str], ShareKey],
     ) -> None:
         self._parents = parents
-        self._standing = standing
+        self._share_key = share_key
         by_queue: dict[str, list[Backlog]] = {}
         for backlog in backlogs:
             by_queue.setdefault(backlog.kind.queue, []).append(backlog)
         self._queues = {queue: BacklogHeap(found) for queue, found in by_queue.items()}
-        self._children: dict[str, list[tuple[Standing, str]]] = {}
+        self._children: dict[str, list[tuple[ShareKey, str]]] = {}
         self._enter_all(queue for queue, heap in self._queues.items() if heap)
         self._path: list[str] = []
 
@@ -148,7 +148,7 @@ class ShareOrder:
             while tenant not in entered:
                 entered.add(tenant)
                 parent = self._parents.get(tenant) or TOP
-                entry = (self._standing(tenant), tenant)
+                entry = (self._share_key(tenant), tenant)
                 self._children.setdefault(parent, []).append(entry)
                 tenant = parent
         for heap in self._children.values():
@@ -174,7 +174,7 @@ class ShareOrder:
                 heapq.heappop(rivals)
                 gone = not rivals
             else:
-                heapq.heapreplace(rivals, (self._standing(tenant), tenant))
+                heapq.heapreplace(rivals, (self._share_key(tenant), tenant))
 
     def drop(self) -> None:
         queue = self._path[-1]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from bursar.core.draft import Draft
-from bursar.core.ordering.kind_order import FlatOrder, KindOrder, LoneOrder, ShareOrder, Standing
+from bursar.core.ordering.kind_order import FlatOrder, KindOrder, LoneOrder, ShareKey, ShareOrder
 from bursar.core.quota.dominant_share import dominant_share
 from bursar.core.state.backlog import Backlog
 from bursar.core.state.job_record import JobRecord
@@ -55,11 +55,11 @@ def order_for(draft: Draft, backlogs: list[Backlog]) -> KindOrder:
     share = draft.state.policies.order.share
     if share is _NONE:
         return FlatOrder(backlogs)
-    standing = _dominant(draft) if share is _DOMINANT_SHARE else _fair_tree(draft)
-    return ShareOrder(backlogs, draft.state.parents, standing)
+    share_key = _dominant(draft) if share is _DOMINANT_SHARE else _fair_tree(draft)
+    return ShareOrder(backlogs, draft.state.parents, share_key)
 
 
-def _fair_tree(draft: Draft) -> Callable[[str], Standing]:
+def _fair_tree(draft: Draft) -> Callable[[str], ShareKey]:
     """Decayed usage over weight among siblings, with what this cycle gave already counted.
 
     Comparing siblings level by level from the root is Fair Tree: the parent's usage and the sum of the
@@ -70,20 +70,20 @@ def _fair_tree(draft: Draft) -> Callable[[str], Standing]:
     horizon_ms = draft.state.policies.order.entry_horizon_ms
     tenants, added, now_ms = draft.state.tenants, draft.added_weight, draft.now_ms
 
-    def standing(tenant: str) -> Standing:
+    def share_key(tenant: str) -> ShareKey:
         had = usage.pressure(tenant, now_ms, horizon_ms) + added.get(tenant, 0) * horizon_ms
         here = tenants[tenant]
         return (had / here.weight if here.weight > 0 else inf, not here.is_queue)
 
-    return standing
+    return share_key
 
 
-def _dominant(draft: Draft) -> Callable[[str], Standing]:
+def _dominant(draft: Draft) -> Callable[[str], ShareKey]:
     """The dominant share of what is borrowed, then usage: equal shares do not all go to one."""
     quota = draft.state.quota
     by_usage = _fair_tree(draft)
 
-    def standing(tenant: str) -> Standing:
+    def share_key(tenant: str) -> ShareKey:
         return (dominant_share(quota, tenant).weighted, *by_usage(tenant))
 
-    return standing
+    return share_key

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PERCENT = 100
 
 
-def split(plan: ShapePlan, counts: Counts) -> tuple[Counts, Counts]:
+def split_anchors(plan: ShapePlan, counts: Counts) -> tuple[Counts, Counts]:
     """How many tasks of each group may stand on spot, and how many are anchors.
 
     Tasks that are kept together in layers stay together: anchors are then whole outermost layers.
@@ -37,23 +37,23 @@ def split(plan: ShapePlan, counts: Counts) -> tuple[Counts, Counts]:
     return rest, tuple(anchored)
 
 
-def least_mixed(plan: ShapePlan) -> Counts | None:
+def smallest_mixed_counts(plan: ShapePlan) -> Counts | None:
     """The smallest size at which a task is left for spot; None when there is no such size."""
-    if any(split(plan, plan.min_counts)[0]):
+    if any(split_anchors(plan, plan.min_counts)[0]):
         return plan.min_counts
     for place, group in enumerate(plan.groups):
         for count in range(plan.min_counts[place] + 1, group.count + 1):
             counts = (*plan.min_counts[:place], count, *plan.min_counts[place + 1 :])
-            if any(split(plan, counts)[0]):
+            if any(split_anchors(plan, counts)[0]):
                 return counts
     return None
 
 
-def pairs_of(plan: ShapePlan, fits: Sequence[PoolFit]) -> list[tuple[PoolFit, PoolFit]]:
+def anchor_pairs(plan: ShapePlan, fits: Sequence[PoolFit]) -> list[tuple[PoolFit, PoolFit]]:
     """Every spot pool with every steady pool beside which a gang may stand."""
     topology = plan.shape.constraints.topology
     on_one_node = topology is not None and topology.required == NODE_LEVEL
-    if on_one_node or least_mixed(plan) is None:
+    if on_one_node or smallest_mixed_counts(plan) is None:
         return []
     steady = [fit for fit in fits if not fit.is_spot]
     return [

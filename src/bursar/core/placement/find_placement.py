@@ -15,18 +15,18 @@ from bursar.core.nodes.node import NodeState
 from bursar.core.nodes.node_index import Scorer
 from bursar.core.nodes.pool import PoolState
 from bursar.core.nodes.workload_mix import TaskShape
-from bursar.core.placement.anchor_split import split
+from bursar.core.placement.anchor_split import split_anchors
 from bursar.core.placement.gang import GangPlacer
-from bursar.core.placement.node_scores import best_gpu, free_part, scorer_for
+from bursar.core.placement.node_scores import best_gpu, free_milli_for, scorer_for
 from bursar.core.placement.pool_fit import Counts, PoolFit, ShapePlan
 from bursar.core.placement.search import (
     Allocation,
     Search,
     first_allowed,
-    fits_beside,
+    fits_cpu_memory_disk,
+    fractional_task,
     occupy,
-    settle,
-    sliver_task,
+    occupy_whole,
 )
 from bursar.core.placement.tie_break import shuffled_ranks
 from bursar.model.jobs.attempt import ShareUse
@@ -82,7 +82,7 @@ def _place_mixed(fit: PoolFit, counts: Counts, search: Search) -> Allocation | N
 
     Where the whole gang must be in one domain, both parts must: one domain after another is tried.
     """
-    if not any(split(fit.plan, counts)[0]):
+    if not any(split_anchors(fit.plan, counts)[0]):
         return None
     topology = fit.plan.shape.constraints.topology
     domains: Sequence[str | None] = (None,)
@@ -99,7 +99,7 @@ def _place_both(
     fit: PoolFit, counts: Counts, search: Search, domain: str | None
 ) -> Allocation | None:
     assert fit.anchors is not None
-    rest, anchored = split(fit.plan, counts)
+    rest, anchored = split_anchors(fit.plan, counts)
     mark = search.journal.mark
     on_spot, steady = GangPlacer(fit, search), GangPlacer(fit.anchors, search)
     room = on_spot.place_in(rest, domain, None)
@@ -110,7 +110,9 @@ def _place_both(
         search.lacks_anchors = True
         search.journal.roll_back(mark)
         return None
-    return Allocation(tasks=room.tasks, cuts=room.cuts + beside.cuts, anchors=beside.tasks)
+    return Allocation(
+        tasks=room.tasks, partitions=room.partitions + beside.partitions, anchors=beside.tasks
+    )
 
 
 def _shape_for(plan: ShapePlan, scorer: Scorer) -> TaskShape:
@@ -190,12 +192,12 @@ def _best_in(fit: PoolFit, shape: TaskShape, search: Search, scorer: Scorer) -> 
 
 def _suits(node: NodeState, group: TaskGroup, search: Search) -> bool:
     """Everything that a rank does not look at."""
-    if not fits_beside(node, group, 1) or not search.allows(node):
+    if not fits_cpu_memory_disk(node, group, 1) or not search.allows(node):
         return False
     share = group.gpu
     if not isinstance(share, MpsShare) or not share.memory_mib:
         return True
-    return any(free_part(node, gpu, share) for gpu in range(len(node.devices)))
+    return any(free_milli_for(node, gpu, share) for gpu in range(len(node.devices)))
 
 
 def _by_chance(
@@ -226,7 +228,7 @@ def _gpu_for(node: NodeState, group: TaskGroup, search: Search) -> int | None:
         return None
     if search.policy is not _RANDOM:
         return best_gpu(node, group, scorer_for(search.policy, search.mix))
-    gpus = [gpu for gpu in range(len(node.devices)) if free_part(node, gpu, share)]
+    gpus = [gpu for gpu in range(len(node.devices)) if free_milli_for(node, gpu, share)]
     drawn = shuffled_ranks(len(gpus), search.seed, f"{search.holder}/gpu")
     return next((gpus[at] for at in drawn), None)
 
@@ -237,14 +239,14 @@ def _take(fit: PoolFit, node: NodeState, gpu: int | None, search: Search) -> All
     if isinstance(group.gpu, MpsShare):
         assert gpu is not None
         if node.devices[gpu].layout:
-            search.cut(pool, node, gpu, ())
+            search.partition(pool, node, gpu, ())
         use = ShareUse(gpu=gpu, percent=group.gpu.percent, memory_mib=group.gpu.memory_mib)
-        task = occupy(pool, sliver_task(group, node, use), search)
+        task = occupy(pool, fractional_task(group, node, use), search)
     elif node.emptied:
-        task = settle(pool, node, group, 1, search)
+        task = occupy_whole(pool, node, group, 1, search)
     else:
-        room = fit.place_on(node)
+        room = fit.allocation_on(node)
         if not search.is_last:
             search.journal.occupy(pool, room.tasks[0], search.holder)
         return room
-    return Allocation(tasks=(task,), cuts=tuple(search.cuts))
+    return Allocation(tasks=(task,), partitions=tuple(search.partitions))

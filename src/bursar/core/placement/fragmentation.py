@@ -79,7 +79,7 @@ class Fragmentation:
 
     def rank(self, free: FreeResources, shape: TaskShape) -> tuple[int, int] | None:
         """How many steps fragmentation grows with one task; None when there is no room for it."""
-        if not free.has_room_for(shape):
+        if not free.has_capacity_for(shape):
             return None
         if not self._mix.weight:
             return 0, 0

@@ -13,11 +13,11 @@ from bursar.core.placement.pool_fit import Counts, PoolFit
 from bursar.core.placement.search import (
     Allocation,
     Search,
-    fits_beside,
+    count_fitting_tasks,
+    fits_cpu_memory_disk,
+    fractional_task,
     occupy,
-    settle,
-    sliver_task,
-    tasks_beside,
+    occupy_whole,
 )
 from bursar.core.topology import (
     TopologyMiss,
@@ -96,7 +96,7 @@ class GangPlacer:
 
     def _place_all(self, counts: Counts) -> Allocation | None:
         mark = self.search.journal.mark
-        self.search.cuts.clear()
+        self.search.partitions.clear()
         self.tasks.clear()
         self.in_spread = dict(self.spread_before)
         sized = [(group, count) for group, count in zip(self.fit.plan.groups, counts, strict=True)]
@@ -113,7 +113,7 @@ class GangPlacer:
                 self.search.journal.tag(self.pool.by_id[node_id], self.constraints.apart, 1)
         order = {group.name: place for place, group in enumerate(self.fit.plan.groups)}
         tasks = sorted(self.tasks, key=lambda task: (order[task.group], task.node, task.gpus))
-        return Allocation(tasks=tuple(tasks), cuts=tuple(self.search.cuts))
+        return Allocation(tasks=tuple(tasks), partitions=tuple(self.search.partitions))
 
     def _place_group(self, group: TaskGroup, count: int) -> bool:
         match group.gpu:
@@ -122,12 +122,12 @@ class GangPlacer:
             case None:
                 return self._place_plain_tasks(group, count)
             case _:
-                return all(self._place_sliver(group) for _ in range(count))
+                return all(self._place_fractional(group) for _ in range(count))
 
     # -- whole GPUs ------------------------------------------------------------------------------
 
     def _place_whole(self, group: TaskGroup, count: int, gpus: int) -> bool:
-        room = self.pool.room_for(gpus)
+        room = self.pool.max_tasks_by_gpus(gpus)
         if room < count:
             self.search.tasks_that_fit = room
             return False
@@ -135,7 +135,7 @@ class GangPlacer:
         if split is None:
             return False
         for node, part in split:
-            self.tasks.append(settle(self.pool, node, group, part, self.search))
+            self.tasks.append(occupy_whole(self.pool, node, group, part, self.search))
         return True
 
     def _split(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
@@ -156,7 +156,7 @@ class GangPlacer:
         if self.pool.spec.gpus_per_node and gpus > self.pool.spec.gpus_per_node:
             return None
         for node in self.pool.tightest_first(gpus if self.pool.spec.gpus_per_node else 0):
-            if fits_beside(node, group, count) and self._allows(node):
+            if fits_cpu_memory_disk(node, group, count) and self._allows(node):
                 return node
         return None
 
@@ -244,7 +244,7 @@ class GangPlacer:
         if self.constraints.spread is None:
             split = self._beside(group, count)
         for node, part in split or ():
-            self.tasks.append(settle(self.pool, node, group, part, self.search))
+            self.tasks.append(occupy_whole(self.pool, node, group, part, self.search))
         return split is not None
 
     def _beside(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
@@ -267,7 +267,7 @@ class GangPlacer:
             if node.id not in near:
                 yield node
 
-    def _place_sliver(self, group: TaskGroup) -> bool:
+    def _place_fractional(self, group: TaskGroup) -> bool:
         """One MIG instance or MPS share, on the device the pool's index prefers."""
         match group.gpu:
             case MigSlice(profile=profile):
@@ -278,14 +278,18 @@ class GangPlacer:
                 return False
         for node_id, gpu in keys:
             node = self.pool.by_id[node_id]
-            if not node.is_open or not fits_beside(node, group, 1) or not self._allows(node):
+            if (
+                not node.is_open
+                or not fits_cpu_memory_disk(node, group, 1)
+                or not self._allows(node)
+            ):
                 continue
             if self._spread_left(node) < 1:
                 continue
             use = self._use(group, node, gpu)
             if use is not None:
                 self._count_spread(node, 1)
-                task = sliver_task(group, node, use)
+                task = fractional_task(group, node, use)
                 self.tasks.append(occupy(self.pool, task, self.search))
                 return True
         self.search.tasks_that_fit = len(self.tasks)
@@ -307,7 +311,7 @@ class GangPlacer:
         device = node.devices[gpu]
         if isinstance(group.gpu, MpsShare):
             if device.layout:
-                self.search.cut(self.pool, node, gpu, ())
+                self.search.partition(self.pool, node, gpu, ())
             share = group.gpu
             return ShareUse(gpu=gpu, percent=share.percent, memory_mib=share.memory_mib)
         assert isinstance(group.gpu, MigSlice) and device.model.mig is not None
@@ -316,7 +320,7 @@ class GangPlacer:
             layout = layout_for(device.model.mig, group.gpu.profile, self.search.demand)
             if layout is None:
                 return None
-            self.search.cut(self.pool, node, gpu, layout)
+            self.search.partition(self.pool, node, gpu, layout)
             instance = choose_instance(device, group.gpu.profile)
         return None if instance is None else SliceUse(gpu=gpu, instance=instance)
 
@@ -325,7 +329,7 @@ class GangPlacer:
     def _tasks_on(self, node: NodeState, group: TaskGroup, most: int) -> int:
         if most <= 0 or not node.is_open or not self._allows(node):
             return 0
-        return tasks_beside(node, group, most)
+        return count_fitting_tasks(node, group, most)
 
     def _allows(self, node: NodeState) -> bool:
         """Labels, jobs to stay apart from, and reservations."""

@@ -37,7 +37,7 @@ class FirstFit:
 
     def __init__(self, mix: WorkloadMix) -> None:
         """``mix`` knows the largest node."""
-        empty = [free for free, _ in mix.current_rooms()]
+        empty = [free for free, _ in mix.current_empty_nodes()]
         self.most_cpu = max((free.cpu_milli for free in empty), default=0) or 1
         self.most_gpu = max((free.gpu_milli for free in empty), default=0) or 1
 
@@ -45,7 +45,7 @@ class FirstFit:
         return exact_shape_of(group)._replace(models=(), memory_mib=0)
 
     def rank(self, free: FreeResources, shape: TaskShape) -> Rank | None:
-        return (0, 0) if free.has_room_for(shape) else None
+        return (0, 0) if free.has_capacity_for(shape) else None
 
     def gpu_rank(self, _free: FreeResources, part: int, _shape: TaskShape) -> int:
         return part
@@ -55,7 +55,7 @@ class _Scored(FirstFit, ABC):
     """By a score; ties by id."""
 
     def rank(self, free: FreeResources, shape: TaskShape) -> Rank | None:
-        return (self.score(free, shape), 0) if free.has_room_for(shape) else None
+        return (self.score(free, shape), 0) if free.has_capacity_for(shape) else None
 
     @abstractmethod
     def score(self, free: FreeResources, shape: TaskShape) -> int:
@@ -125,7 +125,7 @@ def best_gpu(node: NodeState, group: TaskGroup, scorer: Scorer) -> int | None:
     shape, free = scorer.key(group), free_on(node)
     best: tuple[int, int, bool, int] | None = None
     for gpu, device in enumerate(node.devices):
-        part = free_part(node, gpu, share)
+        part = free_milli_for(node, gpu, share)
         if part:
             rank = (scorer.gpu_rank(free, part, shape), part, bool(device.layout), gpu)
             if best is None or rank < best:
@@ -133,7 +133,7 @@ def best_gpu(node: NodeState, group: TaskGroup, scorer: Scorer) -> int | None:
     return None if best is None else best[-1]
 
 
-def free_part(node: NodeState, gpu: int, share: MpsShare) -> int:
+def free_milli_for(node: NodeState, gpu: int, share: MpsShare) -> int:
     """The free milli of a GPU if an MPS share fits there, else 0."""
     device = node.devices[gpu]
     if (node.blank | node.emptied) >> gpu & 1:

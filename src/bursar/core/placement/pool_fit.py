@@ -15,7 +15,7 @@ from bursar.core.nodes.node import NodeState
 from bursar.core.nodes.node_index import Scorer
 from bursar.core.nodes.pool import PoolState
 from bursar.core.nodes.workload_mix import TaskShape
-from bursar.core.placement.anchor_split import least_mixed, pairs_of, split
+from bursar.core.placement.anchor_split import anchor_pairs, smallest_mixed_counts, split_anchors
 from bursar.core.placement.search import Allocation, task_on
 from bursar.core.quota.charge import gpu_milli, hourly_micro_usd, placement_micro_usd, run_time_of
 from bursar.model.fleet.fleet import Market, Pool
@@ -27,8 +27,8 @@ from bursar.model.reason import NoCapacity
 from bursar.model.tenants.tenant import CPU, GPU, MEMORY, FlavorResource
 from bursar.model.units import HOUR_MS, MILLI, round_up_run_time_ms
 
-PLACES_KEPT: Final = 4_096
-"""Places of one shape that may be given again; more than this, and all are dropped."""
+MOST_ALLOCATIONS: Final = 4_096
+"""AllocationCache of one shape that may be given again; more than this, and all are dropped."""
 
 Counts = tuple[int, ...]
 """How many tasks of each group: the full size, or less for an elastic gang."""
@@ -37,7 +37,7 @@ MILLION: Final = 1_000_000
 
 NO_ANCHORS: Final = "no pool that is not spot could take the anchors (anchors_percent)"
 
-Places = dict[tuple[str, tuple[int, ...]], Allocation]
+AllocationCache = dict[tuple[str, tuple[int, ...]], Allocation]
 """One task on certain GPUs of a certain node: the values that say so, made once and shared."""
 
 
@@ -51,8 +51,8 @@ class PoolFit:
     """
 
     __slots__ = (
-        "_no_room",
-        "_no_room_at",
+        "_no_capacity",
+        "_no_capacity_at",
         "anchors",
         "blocked_at",
         "min_counts",
@@ -88,17 +88,17 @@ class PoolFit:
         self.limited = limited
         self.own_micro_usd = self.hourly_micro_usd = self._price()
         if anchors is not None:
-            self.min_counts = least_mixed(plan) or plan.min_counts
-            self.hourly_micro_usd += anchors.priced(split(plan, plan.counts)[1])
+            self.min_counts = smallest_mixed_counts(plan) or plan.min_counts
+            self.hourly_micro_usd += anchors.priced(split_anchors(plan, plan.counts)[1])
         self.expected_micro_usd = self.expected_cost(pool.interruptions_per_million_hours)
         self.blocked_at = -1
-        self._no_room: NoCapacity | None = None
-        self._no_room_at = -1
+        self._no_capacity: NoCapacity | None = None
+        self._no_capacity_at = -1
 
     def _price(self) -> int:
         """What an hour of the tasks in this pool costs."""
         counts = self.plan.counts
-        return self.priced(counts if self.anchors is None else split(self.plan, counts)[0])
+        return self.priced(counts if self.anchors is None else split_anchors(self.plan, counts)[0])
 
     def priced(self, counts: Counts) -> int:
         """What an hour of so many tasks costs in this pool."""
@@ -114,7 +114,7 @@ class PoolFit:
         """Pool by pool, how many tasks stand there."""
         if self.anchors is None:
             return ((self, counts),)
-        rest, anchored = split(self.plan, counts)
+        rest, anchored = split_anchors(self.plan, counts)
         return (self, rest), (self.anchors, anchored)
 
     def is_at(self, placement: Placement) -> bool:
@@ -146,7 +146,7 @@ class PoolFit:
         found = self.request_of.get(counts)
         if found is None:
             found = {(self.flavor, GPU): 0, (self.flavor, CPU): 0, (self.flavor, MEMORY): 0}
-            own = counts if self.anchors is None else split(self.plan, counts)[0]
+            own = counts if self.anchors is None else split_anchors(self.plan, counts)[0]
             for group, milli, count in zip(
                 self.plan.groups, self.gpu_milli_per_task, own, strict=True
             ):
@@ -155,20 +155,20 @@ class PoolFit:
                 found[self.flavor, MEMORY] += group.memory_mib * count
             found = {fr: n for fr, n in found.items() if n and fr in self.limited}
             if self.anchors is not None:
-                found |= self.anchors.request(split(self.plan, counts)[1])
+                found |= self.anchors.request(split_anchors(self.plan, counts)[1])
             self.request_of[counts] = found
         return found
 
-    def known_no_room(self) -> NoCapacity | None:
+    def known_no_capacity(self) -> NoCapacity | None:
         """Why a single task found no node, if nothing in the pool has changed since."""
-        return self._no_room if self._no_room_at == self.pool.changes else None
+        return self._no_capacity if self._no_capacity_at == self.pool.changes else None
 
-    def remember_no_room(self, reason: NoCapacity) -> None:
+    def remember_no_capacity(self, reason: NoCapacity) -> None:
         """Keep the reason of a single task; that of a gang depends on its size, too."""
         if self.plan.is_single:
-            self._no_room, self._no_room_at = reason, self.pool.changes
+            self._no_capacity, self._no_capacity_at = reason, self.pool.changes
 
-    def placement_in(self, room: Allocation) -> Placement:
+    def placement_for(self, room: Allocation) -> Placement:
         """The tasks of a room with their pool and their price now."""
         known = room.placement
         if known is not None:
@@ -178,20 +178,20 @@ class PoolFit:
             return placement
         return replace(placement, anchors=placement_of(self.anchors.pool.spec, room.anchors))
 
-    def place_on(self, node: NodeState) -> Allocation:
+    def allocation_on(self, node: NodeState) -> Allocation:
         """The place that one plain task of the shape gets on a node now."""
         wanted = self.plan.plain_gpus
         gpus = node.lowest_free_gpus(wanted) if wanted else ()
-        place = self.plan.places.get((node.id, gpus))
+        place = self.plan.allocations.get((node.id, gpus))
         if place is None:
-            place = self._make_place(node, gpus)
+            place = self._new_allocation(node, gpus)
         return place
 
-    def _make_place(self, node: NodeState, gpus: tuple[int, ...]) -> Allocation:
+    def _new_allocation(self, node: NodeState, gpus: tuple[int, ...]) -> Allocation:
         tasks = (task_on(self.plan.groups[0], node, 1, gpus),)
         place = Allocation(tasks=tasks, placement=placement_of(self.pool.spec, tasks))
-        places = self.plan.places
-        if len(places) >= PLACES_KEPT:
+        places = self.plan.allocations
+        if len(places) >= MOST_ALLOCATIONS:
             places.clear()
         places[node.id, gpus] = place
         return place
@@ -211,14 +211,13 @@ class ShapePlan:
     """A shape with everything derived from it.
 
     ``gpu_milli`` is how much GPU all its tasks take together, on the pool it would run on first.
-    ``places`` are the places that one plain task was given so far, shared by all shapes that need the
-    same room: the values that describe a place are always the same, so they are the same objects.
-    ``alike_in`` counts, where there are several spot pools, the live jobs of those shapes in each pool.
-    ``minds_spot`` says that which pool comes first is to be asked anew for each job (``spot_course.py``).
+    ``allocations`` caches the allocations of one plain task, shared by all shapes that need the same
+    capacity. ``similar_by_pool`` counts, where there are several spot pools, the live jobs of those shapes
+    in each pool. With ``needs_pool_choice`` each job orders its pools anew (``spot/pool_choice.py``).
     """
 
     __slots__ = (
-        "alike_in",
+        "similar_by_pool",
         "counts",
         "fits",
         "gpu_milli",
@@ -227,14 +226,14 @@ class ShapePlan:
         "id",
         "backlog_count",
         "min_counts",
-        "minds_spot",
+        "needs_pool_choice",
         "is_plain",
         "is_single",
-        "places",
+        "allocations",
         "plain_gpus",
         "problem",
         "ranked_as",
-        "room_key",
+        "capacity_key",
         "run_ms",
         "shape",
         "tasks",
@@ -252,14 +251,14 @@ class ShapePlan:
         )
         self.tasks = sum(self.counts)
         self.run_ms = unknown_run_ms if shape.run_ms is None else shape.run_ms
-        self.room_key: Hashable = plan_id
+        self.capacity_key: Hashable = plan_id
         self.is_single = _is_single(shape)
         self.is_plain = self.is_single and not isinstance(shape.groups[0].gpu, MpsShare)
         self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
         self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
-        self.places: Places = {}
-        self.alike_in: dict[str, int] | None = None
-        self.minds_spot = False
+        self.allocations: AllocationCache = {}
+        self.similar_by_pool: dict[str, int] | None = None
+        self.needs_pool_choice = False
         self.fits: tuple[PoolFit, ...] = ()
         self.tiers: tuple[tuple[PoolFit, ...], ...] = ()
         self.ranked_as: tuple[Scorer, TaskShape] | None = None
@@ -272,7 +271,7 @@ class ShapePlan:
 
     def match(self, pools: Sequence[PoolState], limited: Collection[FlavorResource]) -> None:
         """Find the pools that could run the shape, best first, and say why there are none."""
-        self.places.clear()
+        self.allocations.clear()
         problems: list[str] = []
         fits: list[PoolFit] = []
         for pool in pools:
@@ -287,8 +286,8 @@ class ShapePlan:
         fits.sort(key=lambda fit: self._preference(fit))
         self.fits = tuple(fits)
         self.tiers = self._tiers()
-        if self.shape.own or self.alike_in is not None:
-            self._mind_spot()
+        if self.shape.own or self.similar_by_pool is not None:
+            self._set_needs_pool_choice()
         self.gpu_milli = _all_gpu_milli(self.fits[0], self.counts) if fits else 0
         self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
 
@@ -296,18 +295,18 @@ class ShapePlan:
         self, fits: Sequence[PoolFit], limited: Collection[FlavorResource]
     ) -> list[PoolFit]:
         """Steady pools, alone and each beside a spot pool; no spot pool alone."""
-        mixed = [PoolFit(self, one.pool, limited, other) for one, other in pairs_of(self, fits)]
+        mixed = [PoolFit(self, one.pool, limited, other) for one, other in anchor_pairs(self, fits)]
         return [fit for fit in fits if not fit.is_spot] + mixed
 
-    def _mind_spot(self) -> None:
+    def _set_needs_pool_choice(self) -> None:
         """Whether a deadline steers between spot and other pools, or the job is one to be spread."""
         spot = sum(fit.is_spot for fit in self.fits)
         is_managed = bool(self.shape.own) and 0 < spot < len(self.fits)
-        self.minds_spot = is_managed or len(self.first_spot()) > 1
+        self.needs_pool_choice = is_managed or len(self.leading_spot_fits()) > 1
 
-    def first_spot(self) -> tuple[PoolFit, ...]:
+    def leading_spot_fits(self) -> tuple[PoolFit, ...]:
         """The spot pools that come before any other by expected cost, if that is what is chosen by."""
-        if self.alike_in is None or self.shape.constraints.choose_by is FlavorChoice.ORDER:
+        if self.similar_by_pool is None or self.shape.constraints.choose_by is FlavorChoice.ORDER:
             return ()
         return tuple(takewhile(lambda fit: fit.is_spot, self.fits))
 

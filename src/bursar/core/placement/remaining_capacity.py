@@ -52,7 +52,7 @@ class RemainingCapacity:
 
     def rank(self, free: FreeResources, shape: TaskShape) -> tuple[int, int] | None:
         """What one task takes, in steps, then how much is free; None when there is no room for it."""
-        if not free.has_room_for(shape):
+        if not free.has_capacity_for(shape):
             return None
         before = self.room(free)
         if not shape.is_share:
@@ -89,13 +89,13 @@ class RemainingCapacity:
         """A kind's stake: how often it comes, over the part of the fleet's GPUs that could serve it."""
         self._version = self._mix.version
         self._wants, self._enough, self._room = {}, {}, {}
-        rooms = self._mix.rooms
-        gpu_milli = sum(free.gpu_milli * nodes for free, nodes in rooms)
+        empty_nodes = self._mix.empty_nodes
+        gpu_milli = sum(free.gpu_milli * nodes for free, nodes in empty_nodes)
         stakes: list[tuple[TaskShape, int]] = []
         for shape, count in self._mix.shapes:
             if not shape.gpus:
                 continue
-            served = sum(nodes * _served(free, shape) for free, nodes in rooms)
+            served = sum(nodes * _served(free, shape) for free, nodes in empty_nodes)
             least = max(1, gpu_milli * SCARCEST_PERCENT // 100)
             stakes.append((shape, count * STAKE_UNIT * max(1, gpu_milli) // max(least, served)))
         total = sum(stake for _, stake in stakes) or 1

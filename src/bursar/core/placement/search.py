@@ -16,7 +16,7 @@ from bursar.model.jobs.job import TaskGroup, WholeGpus
 from bursar.model.tenants.policy import Policies
 
 NO_DEMAND: Final[Mapping[str, int]] = {}
-NOTHING_KEPT: Final[Mapping[str, int]] = {}
+NOTHING_RESERVED: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Allocation:
     """
 
     tasks: tuple[Task, ...]
-    cuts: tuple[GpuPartition, ...] = ()
+    partitions: tuple[GpuPartition, ...] = ()
     placement: Placement | None = None
     anchors: tuple[Task, ...] = ()
 
@@ -54,7 +54,7 @@ class Search:
     """
 
     __slots__ = (
-        "cuts",
+        "partitions",
         "demand",
         "end_ms",
         "holder",
@@ -78,13 +78,13 @@ class Search:
         self.seed = policies.placement_seed
         self.holder = holder
         self.end_ms = end_ms
-        self.reserved: Mapping[str, int] = NOTHING_KEPT
+        self.reserved: Mapping[str, int] = NOTHING_RESERVED
         self.demand: Mapping[str, int] = NO_DEMAND
         self.is_last = False
         self.lacks_anchors = False
         self.met_reservation = False
         self.tasks_that_fit = 0
-        self.cuts: list[GpuPartition] = []
+        self.partitions: list[GpuPartition] = []
 
     def allows(self, node: NodeState) -> bool:
         """Whether using a node until the end of this job delays nobody."""
@@ -94,13 +94,13 @@ class Search:
         self.met_reservation = True
         return False
 
-    def cut(self, pool: PoolState, node: NodeState, gpu: int, layout: Layout) -> None:
+    def partition(self, pool: PoolState, node: NodeState, gpu: int, layout: Layout) -> None:
         """Partition a vacant GPU, to be ordered before the start."""
         self.journal.partition(pool, node, gpu, layout)
-        self.cuts.append(GpuPartition(node=node.id, gpu=gpu, layout=layout))
+        self.partitions.append(GpuPartition(node=node.id, gpu=gpu, layout=layout))
 
 
-def fits_beside(node: NodeState, group: TaskGroup, count: int) -> bool:
+def fits_cpu_memory_disk(node: NodeState, group: TaskGroup, count: int) -> bool:
     """Whether a node has the CPU, memory and disk for so many tasks of a group."""
     return (
         node.cpu_free_milli >= group.cpu_milli * count
@@ -109,7 +109,7 @@ def fits_beside(node: NodeState, group: TaskGroup, count: int) -> bool:
     )
 
 
-def tasks_beside(node: NodeState, group: TaskGroup, most: int) -> int:
+def count_fitting_tasks(node: NodeState, group: TaskGroup, most: int) -> int:
     """How many tasks of a group the node's GPUs, CPU, memory and disk have room for."""
     if isinstance(group.gpu, WholeGpus):
         most = min(most, node.free_gpus // group.gpu.count)
@@ -125,18 +125,21 @@ def tasks_beside(node: NodeState, group: TaskGroup, most: int) -> int:
 def first_allowed(nodes: Iterator[NodeState], group: TaskGroup, search: Search) -> NodeState | None:
     """The first node, in the given order, that has everything one task needs."""
     return next(
-        (node for node in nodes if fits_beside(node, group, 1) and search.allows(node)), None
+        (node for node in nodes if fits_cpu_memory_disk(node, group, 1) and search.allows(node)),
+        None,
     )
 
 
-def settle(pool: PoolState, node: NodeState, group: TaskGroup, count: int, search: Search) -> Task:
+def occupy_whole(
+    pool: PoolState, node: NodeState, group: TaskGroup, count: int, search: Search
+) -> Task:
     """Give whole GPUs, CPU, memory and disk of a node to so many tasks of a group."""
     wanted = group.gpu.count * count if isinstance(group.gpu, WholeGpus) else 0
     gpus = node.lowest_free_gpus(wanted) if wanted else ()
     if node.emptied:
         for gpu in gpus:
             if node.devices[gpu].layout:
-                search.cut(pool, node, gpu, ())
+                search.partition(pool, node, gpu, ())
     return occupy(pool, task_on(group, node, count, gpus), search)
 
 
@@ -159,7 +162,7 @@ def task_on(group: TaskGroup, node: NodeState, count: int, gpus: tuple[int, ...]
     )
 
 
-def sliver_task(group: TaskGroup, node: NodeState, use: SliceUse | ShareUse) -> Task:
+def fractional_task(group: TaskGroup, node: NodeState, use: SliceUse | ShareUse) -> Task:
     """One task that holds a part of one GPU."""
     return Task(
         group=group.name,

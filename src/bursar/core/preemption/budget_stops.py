@@ -9,7 +9,7 @@ from bursar.model.decision import EvacuateJob, ReleaseClaim, StopJob, StopReason
 from bursar.model.jobs.job import JobState
 from bursar.model.tenants.tenant import BudgetAction
 
-_HEARS = (JobState.STARTING, JobState.RUNNING)
+_STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 
 
 def attempts_over_budget(state: FleetState) -> list[JobRecord]:
@@ -18,7 +18,7 @@ def attempts_over_budget(state: FleetState) -> list[JobRecord]:
         record
         for queue, action in sorted(state.budgets.stops.items())
         for _, record in sorted(state.running_in.get(queue, {}).items())
-        if record.state in _HEARS
+        if record.state in _STOPPABLE
         and not record.stop_requested
         and (record.spec.preemptible or action is BudgetAction.STOP_ALL)
     ]

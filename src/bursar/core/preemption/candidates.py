@@ -50,13 +50,13 @@ class Victim:
 class TrialPlacement(Protocol):
     """Physical room, which is needed besides quota: a trial placement of the preemptor."""
 
-    def take_out(self, candidate_id: str) -> None:
+    def remove(self, candidate_id: str) -> None:
         """Suppose this job had stopped."""
 
-    def put_back(self, candidate_id: str) -> None:
+    def restore(self, candidate_id: str) -> None:
         """Suppose it had not, after all."""
 
-    def has_room(self) -> bool:
+    def fits(self) -> bool:
         """Whether the whole gang of the preemptor can be placed now."""
 
 
@@ -77,7 +77,7 @@ class PreemptionRules:
     room: TrialPlacement | None = None
     quota_entitles: bool = True
     """In the fair search, a preemptor whose queue stays within its quota need not compare shares."""
-    look_again: bool = False
+    retry_first_rule: bool = False
     """In the fair search, stopping own jobs lowers our share: ask the first rule once more then.
 
     Off by default. It finds victims the first look missed, but sparing own jobs afterwards raises

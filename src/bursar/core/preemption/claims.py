@@ -21,9 +21,9 @@ def serve_claims(draft: Draft) -> None:
         if job_id in held:
             continue
         assert record.claim is not None
-        left = victims_left(draft.state, record.claim)
+        left = remaining_victims(draft.state, record.claim)
         if left:
-            _keep_quota(draft, record, left)
+            _reserve_quota(draft, record, left)
             waiting.append((record, left))
     for record, left in waiting:
         draft.hold_jobs([record], (WaitsForVictims(victims=left),))
@@ -33,7 +33,7 @@ def serve_claims(draft: Draft) -> None:
             _start(draft, record)
 
 
-def victims_left(state: FleetState, claim: Claim) -> tuple[str, ...]:
+def remaining_victims(state: FleetState, claim: Claim) -> tuple[str, ...]:
     """The victims of a claim that have not stopped yet."""
     return tuple(
         victim
@@ -42,12 +42,12 @@ def victims_left(state: FleetState, claim: Claim) -> tuple[str, ...]:
     )
 
 
-def _keep_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) -> None:
+def _reserve_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) -> None:
     state = draft.state
     assert record.claim is not None
     draft.victims.update(victims)
     request = state.request_of(record.claim.placement)
-    draft.exchange(record, request, [state.jobs[victim] for victim in victims])
+    draft.charge_claim(record, request, [state.jobs[victim] for victim in victims])
 
 
 def _start(draft: Draft, record: JobRecord) -> None:

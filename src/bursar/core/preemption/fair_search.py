@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bursar.core.preemption.candidates import Candidate, PreemptionRules, Victim
 from bursar.core.preemption.eligibility import may_preempt
-from bursar.core.preemption.trial import Accused, Trial
+from bursar.core.preemption.trial import ChosenVictim, Trial
 from bursar.core.preemption.victim_order import in_victim_order, victim_key
 from bursar.core.quota.dominant_share import DominantShare, dominant_share
 from bursar.core.quota.quota_tree import QuotaTree
@@ -20,7 +20,7 @@ Running = Mapping[str, Sequence[Candidate]]
 class FairSearch:
     """One search; shares are those with the preemptor running already."""
 
-    __slots__ = ("_accused", "_order", "_rules", "_shares", "_strategies", "_trial")
+    __slots__ = ("_chosen", "_order", "_rules", "_shares", "_strategies", "_trial")
 
     def __init__(self, trial: Trial, rules: PreemptionRules) -> None:
         self._trial = trial
@@ -28,7 +28,7 @@ class FairSearch:
         self._strategies = rules.fair_strategies
         self._order = rules.victim_order
         self._shares = _Shares(trial.tree)
-        self._accused: list[Accused] = []
+        self._chosen: list[ChosenVictim] = []
 
     def victims(self, running: Running, policy: PreemptionPolicy) -> tuple[Victim, ...]:
         """Go through the candidates by the first rule, then once more by the second."""
@@ -40,15 +40,15 @@ class FairSearch:
         self._trial.count_preemptor()
         rejected: list[Candidate] = []
         enough = self._first_pass(candidates, rejected)
-        if not enough and self._rules.look_again and self._accused_own():
+        if not enough and self._rules.retry_first_rule and self._chosen_own():
             candidates, rejected = rejected, []
             enough = self._first_pass(candidates, rejected)
         if not enough and len(self._strategies) > 1:
             enough = self._second_pass(rejected)
-        return self._trial.spare_the_needless(self._accused, borrowing=True) if enough else ()
+        return self._trial.drop_needless_victims(self._chosen, borrowing=True) if enough else ()
 
-    def _accused_own(self) -> bool:
-        return any(reason is PreemptionReason.IN_QUEUE for _, reason in self._accused)
+    def _chosen_own(self) -> bool:
+        return any(reason is PreemptionReason.IN_QUEUE for _, reason in self._chosen)
 
     def _first_pass(self, candidates: list[Candidate], rejected: list[Candidate]) -> bool:
         targets = self._targets(candidates)
@@ -58,9 +58,9 @@ class FairSearch:
         )
         for queue, waiting in targets:
             if queue == preemptor.queue:
-                done = self._accuse(waiting.popleft(), PreemptionReason.IN_QUEUE)
+                done = self._choose(waiting.popleft(), PreemptionReason.IN_QUEUE)
             elif entitled:
-                done = self._accuse(waiting.popleft(), PreemptionReason.RECLAIM)
+                done = self._choose(waiting.popleft(), PreemptionReason.RECLAIM)
             else:
                 done = self._take_one_fairly(targets, queue, rejected)
             if done:
@@ -80,7 +80,7 @@ class FairSearch:
         while waiting:
             candidate = waiting.popleft()
             if mine <= self._share_without(candidate, theirs) if final else mine < before:
-                return self._accuse(candidate, PreemptionReason.FAIR_SHARE)
+                return self._choose(candidate, PreemptionReason.FAIR_SHARE)
             rejected.append(candidate)
         return False
 
@@ -90,7 +90,7 @@ class FairSearch:
         for queue, waiting in targets:
             ours, theirs = targets.sides(queue)
             if self._shares[ours] < self._shares[theirs]:
-                if self._accuse(waiting[0], PreemptionReason.FAIR_SHARE):
+                if self._choose(waiting[0], PreemptionReason.FAIR_SHARE):
                     return True
             waiting.clear()
         return False
@@ -110,11 +110,11 @@ class FairSearch:
         tree.add_usage(candidate.queue, candidate.usage)
         return share
 
-    def _accuse(self, candidate: Candidate, reason: PreemptionReason) -> bool:
+    def _choose(self, candidate: Candidate, reason: PreemptionReason) -> bool:
         """Take a candidate out; whether the preemptor fits now."""
-        self._trial.take_out(candidate)
+        self._trial.remove(candidate)
         self._shares.forget(candidate.queue)
-        self._accused.append((candidate, reason))
+        self._chosen.append((candidate, reason))
         return self._trial.fits(borrowing=True)
 
 

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from bursar.core.preemption.candidates import Candidate, Preemptor, Victim
 from bursar.core.preemption.eligibility import may_preempt
-from bursar.core.preemption.trial import Accused, Trial
+from bursar.core.preemption.trial import ChosenVictim, Trial
 from bursar.core.preemption.victim_order import in_victim_order
 from bursar.core.quota.quota_tree import QuotaTree
 from bursar.model.decision import PreemptionReason
@@ -17,7 +17,7 @@ from bursar.model.tenants.policy import PreemptionPolicy, VictimOrder
 Running = Mapping[str, Sequence[Candidate]]
 
 
-class _Claim(Enum):
+class _Entitlement(Enum):
     """On what ground the preemptor may have a candidate's place."""
 
     OWN_QUEUE = auto()
@@ -29,17 +29,17 @@ class _Claim(Enum):
 
 
 _REASONS = {
-    _Claim.OWN_QUEUE: PreemptionReason.IN_QUEUE,
-    _Claim.HIERARCHY: PreemptionReason.RECLAIM,
-    _Claim.WITHOUT_BORROWING: PreemptionReason.RECLAIM,
-    _Claim.WHILE_BORROWING: PreemptionReason.RECLAIM_WHILE_BORROWING,
+    _Entitlement.OWN_QUEUE: PreemptionReason.IN_QUEUE,
+    _Entitlement.HIERARCHY: PreemptionReason.RECLAIM,
+    _Entitlement.WITHOUT_BORROWING: PreemptionReason.RECLAIM,
+    _Entitlement.WHILE_BORROWING: PreemptionReason.RECLAIM_WHILE_BORROWING,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Claimed:
+class _EntitledCandidate:
     candidate: Candidate
-    claim: _Claim
+    claim: _Entitlement
     below_meeting: tuple[str, ...]
     """The candidate's queue and its ancestors strictly below where its path meets ours."""
 
@@ -50,20 +50,20 @@ def search_by_hierarchy(
     """The first attempt that makes the preemptor fit, with needless victims spared."""
     own = _claims_in_own_queue(trial.preemptor, running, policy)
     others = _claims_elsewhere(trial.tree, trial.preemptor, running, policy)
-    by_hierarchy = [claimed for claimed in others if claimed.claim is _Claim.HIERARCHY]
-    by_priority = [claimed for claimed in others if claimed.claim is not _Claim.HIERARCHY]
+    by_hierarchy = [claimed for claimed in others if claimed.claim is _Entitlement.HIERARCHY]
+    by_priority = [claimed for claimed in others if claimed.claim is not _Entitlement.HIERARCHY]
     lists = [by_hierarchy, by_priority, own]
     claims = _in_order(lists, trial.preemptor.queue, order)
     for borrowing in _attempts(trial, policy, len(others), len(by_hierarchy)):
-        accused: list[Accused] = []
+        chosen: list[ChosenVictim] = []
         for claimed in claims:
             if not _still_legal(trial, claimed, borrowing=borrowing):
                 continue
-            trial.take_out(claimed.candidate)
-            accused.append((claimed.candidate, _REASONS[claimed.claim]))
+            trial.remove(claimed.candidate)
+            chosen.append((claimed.candidate, _REASONS[claimed.claim]))
             if trial.fits(borrowing=borrowing):
-                return trial.spare_the_needless(accused, borrowing=borrowing)
-        trial.put_all_back(accused)
+                return trial.drop_needless_victims(chosen, borrowing=borrowing)
+        trial.restore_all(chosen)
     return ()
 
 
@@ -88,20 +88,22 @@ def _strictly_under_nominal(trial: Trial) -> bool:
     return all(tree.usage(queue, fr) < tree.nominal(queue, fr) for fr in trial.preemptor.contested)
 
 
-def _still_legal(trial: Trial, claimed: _Claimed, *, borrowing: bool) -> bool:
+def _still_legal(trial: Trial, claimed: _EntitledCandidate, *, borrowing: bool) -> bool:
     """Earlier victims may have brought a queue, or a tenant above it, back within its quota."""
-    if claimed.claim is _Claim.OWN_QUEUE:
+    if claimed.claim is _Entitlement.OWN_QUEUE:
         return True
-    if borrowing and claimed.claim is _Claim.WITHOUT_BORROWING:
+    if borrowing and claimed.claim is _Entitlement.WITHOUT_BORROWING:
         return False
     contested = trial.preemptor.contested
     return not any(trial.tree.within_nominal(name, contested) for name in claimed.below_meeting)
 
 
-def _in_order(lists: list[list[_Claimed]], own_queue: str, order: VictimOrder) -> list[_Claimed]:
+def _in_order(
+    lists: list[list[_EntitledCandidate]], own_queue: str, order: VictimOrder
+) -> list[_EntitledCandidate]:
     """The lists one after the other, but those already stopping of all lists before the rest."""
-    stopping: list[_Claimed] = []
-    going_on: list[_Claimed] = []
+    stopping: list[_EntitledCandidate] = []
+    going_on: list[_EntitledCandidate] = []
     for claims in lists:
         by_id = {claimed.candidate.id: claimed for claimed in claims}
         candidates = (claimed.candidate for claimed in claims)
@@ -112,9 +114,9 @@ def _in_order(lists: list[list[_Claimed]], own_queue: str, order: VictimOrder) -
 
 def _claims_in_own_queue(
     preemptor: Preemptor, running: Running, policy: PreemptionPolicy
-) -> list[_Claimed]:
+) -> list[_EntitledCandidate]:
     return [
-        _Claimed(candidate, _Claim.OWN_QUEUE, ())
+        _EntitledCandidate(candidate, _Entitlement.OWN_QUEUE, ())
         for candidate in running.get(preemptor.queue, ())
         if not preemptor.contested.isdisjoint(candidate.usage)
         and may_preempt(policy.within_queue, preemptor, candidate)
@@ -123,9 +125,9 @@ def _claims_in_own_queue(
 
 def _claims_elsewhere(
     tree: QuotaTree, preemptor: Preemptor, running: Running, policy: PreemptionPolicy
-) -> list[_Claimed]:
+) -> list[_EntitledCandidate]:
     """Jobs of queues that borrow, where every tenant up to the meeting point borrows as well."""
-    found: list[_Claimed] = []
+    found: list[_EntitledCandidate] = []
     advantages = dict(_advantages(tree, preemptor))
     protected: dict[str, bool] = {}
     for queue in tree.borrowing_queues(preemptor.queue, preemptor.contested):
@@ -142,21 +144,21 @@ def _claims_elsewhere(
                 continue
             if may_preempt(policy.reclaim, preemptor, candidate):
                 claim = _claim_on(candidate, preemptor, policy, advantage=advantages[meeting])
-                found.append(_Claimed(candidate, claim, below))
+                found.append(_EntitledCandidate(candidate, claim, below))
     return found
 
 
 def _claim_on(
     candidate: Candidate, preemptor: Preemptor, policy: PreemptionPolicy, *, advantage: bool
-) -> _Claim:
+) -> _Entitlement:
     if advantage:
-        return _Claim.HIERARCHY
+        return _Entitlement.HIERARCHY
     permission = policy.borrow_while_reclaiming
     if permission is None or candidate.priority >= preemptor.priority:
-        return _Claim.WITHOUT_BORROWING
+        return _Entitlement.WITHOUT_BORROWING
     if permission.max_priority is not None and candidate.priority > permission.max_priority:
-        return _Claim.WITHOUT_BORROWING
-    return _Claim.WHILE_BORROWING
+        return _Entitlement.WITHOUT_BORROWING
+    return _Entitlement.WHILE_BORROWING
 
 
 def _path_to_meeting(

@@ -24,8 +24,8 @@ from bursar.core.preemption import (
 from bursar.core.preemption.victim_cost import (
     Evictable,
     cost_of_stopping,
-    has_a_right,
     is_leaving,
+    may_preempt_any,
     on_cheapest_nodes,
     work_lost,
 )
@@ -44,13 +44,13 @@ class TrialAllocation:
         self._fit = fit
         self._counts = counts
 
-    def take_out(self, candidate_id: str) -> None:
+    def remove(self, candidate_id: str) -> None:
         self._each_task(candidate_id, leaves=True)
 
-    def put_back(self, candidate_id: str) -> None:
+    def restore(self, candidate_id: str) -> None:
         self._each_task(candidate_id, leaves=False)
 
-    def has_room(self) -> bool:
+    def fits(self) -> bool:
         """Whether the gang could be placed now; nothing stays occupied."""
         mark = self._draft.journal.mark
         found = self.place() is not None
@@ -90,7 +90,7 @@ def fits_quota_when_idle(
 def preempt_for(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> bool:
     """Preempt for a job if anyone may be preempted for it; True when its place is now kept."""
     request = fit.request(counts)
-    if not has_a_right(draft.state, record, request):
+    if not may_preempt_any(draft.state, record, request):
         return False
     if not fits_quota_when_idle(draft.state.quota, record.spec.queue, request):
         return False
@@ -104,7 +104,7 @@ def preempt_for(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -
         for fr, amount in request.items()
         if draft.state.quota.available(record.spec.queue, fr) < amount
     )
-    only_quota = bool(short) and trial.has_room()
+    only_quota = bool(short) and trial.fits()
     if not only_quota:
         everyone = [one for records in legal.values() for one in records]
         victims_by, now_ms = draft.state.policies.preemption.victim_order, draft.now_ms
@@ -169,7 +169,7 @@ def _search(
                 cost_of_stopping(one, limits.victim_order, draft.now_ms),
             )
             for one in found
-            if one.id not in draft.victims and one.id not in draft.over
+            if one.id not in draft.victims and one.id not in draft.stop_ordered
         ]
         for queue, found in legal.items()
     }
@@ -210,14 +210,14 @@ def _claim(
     """Keep the place that the victims' end opens, and order them to stop."""
     state, journal = draft.state, draft.journal
     for victim in victims:
-        trial.take_out(victim.id)
+        trial.remove(victim.id)
     mark = journal.mark
     room = trial.place()
     assert room is not None
     journal.roll_back(mark)
     for victim in reversed(victims):
-        trial.put_back(victim.id)
-    placement = fit.placement_in(room)
+        trial.restore(victim.id)
+    placement = fit.placement_for(room)
     for victim in sorted(victims, key=lambda one: one.id):
         loser = state.jobs[victim.id]
         draft.victims.add(victim.id)
@@ -233,7 +233,7 @@ def _claim(
             )
     names = tuple(sorted(victim.id for victim in victims))
     draft.orders.append(ClaimPlacement(job_id=record.id, placement=placement, victims=names))
-    draft.exchange(record, state.request_of(placement), [state.jobs[name] for name in names])
+    draft.charge_claim(record, state.request_of(placement), [state.jobs[name] for name in names])
     for node_id in sorted({task.node for task in placement.all_tasks}):
         pool = state.pool_of_node[node_id]
         journal.close(pool, pool.by_id[node_id], record.id)

@@ -9,7 +9,7 @@ from bursar.core.preemption.candidates import Candidate, Preemptor, TrialPlaceme
 from bursar.core.quota.quota_tree import QuotaTree
 from bursar.model.decision import PreemptionReason
 
-Accused = tuple[Candidate, PreemptionReason]
+ChosenVictim = tuple[Candidate, PreemptionReason]
 
 
 class Trial:
@@ -41,7 +41,7 @@ class Trial:
             self.tree.add_usage(candidate.queue, candidate.usage)
         if self.room is not None:
             for candidate in reversed(out.values()):
-                self.room.put_back(candidate.id)
+                self.room.restore(candidate.id)
 
     def count_preemptor(self) -> None:
         """Suppose that the preemptor already ran, for comparing shares; fits looks past that."""
@@ -52,29 +52,29 @@ class Trial:
         self.tree.remove_usage(self.preemptor.queue, self.preemptor.requests)
         self._counted = False
 
-    def take_out(self, candidate: Candidate) -> None:
+    def remove(self, candidate: Candidate) -> None:
         """Suppose the candidate had stopped."""
         self.tree.remove_usage(candidate.queue, candidate.usage)
         self._out[candidate.id] = candidate
         if self.room is not None:
             try:
-                self.room.take_out(candidate.id)
+                self.room.remove(candidate.id)
             except BaseException:
                 del self._out[candidate.id]
                 self.tree.add_usage(candidate.queue, candidate.usage)
                 raise
 
-    def put_back(self, candidate: Candidate) -> None:
+    def restore(self, candidate: Candidate) -> None:
         """Suppose it went on running, after all."""
         del self._out[candidate.id]
         self.tree.add_usage(candidate.queue, candidate.usage)
         if self.room is not None:
-            self.room.put_back(candidate.id)
+            self.room.restore(candidate.id)
 
-    def put_all_back(self, accused: Iterable[Accused]) -> None:
+    def restore_all(self, chosen: Iterable[ChosenVictim]) -> None:
         """Give up an attempt and start from what really runs."""
-        for candidate, _ in accused:
-            self.put_back(candidate)
+        for candidate, _ in chosen:
+            self.restore(candidate)
 
     def fits(self, *, borrowing: bool) -> bool:
         """Whether the preemptor could start now, by quota first (cheap) and then by room."""
@@ -91,20 +91,22 @@ class Trial:
             for fr, amount in requests.items():
                 if self.tree.is_borrowing(queue, fr, amount):
                     return False
-        return self.tree.fits(queue, requests) and (self.room is None or self.room.has_room())
+        return self.tree.fits(queue, requests) and (self.room is None or self.room.fits())
 
-    def spare_the_needless(self, accused: list[Accused], *, borrowing: bool) -> tuple[Victim, ...]:
+    def drop_needless_victims(
+        self, chosen: list[ChosenVictim], *, borrowing: bool
+    ) -> tuple[Victim, ...]:
         """Fill back: the latest choice was needed, earlier ones may have become superfluous.
 
         Goes from the last but one to the first; the last victim takes a spared one's place.
         """
-        kept = list(accused)
+        kept = list(chosen)
         for index in range(len(kept) - 2, -1, -1):
             candidate = kept[index][0]
-            self.put_back(candidate)
+            self.restore(candidate)
             if self.fits(borrowing=borrowing):
                 kept[index] = kept[-1]
                 kept.pop()
             else:
-                self.take_out(candidate)
+                self.remove(candidate)
         return tuple(Victim(id=candidate.id, reason=reason) for candidate, reason in kept)

@@ -181,7 +181,7 @@ def is_leaving(record: JobRecord, now_ms: int) -> bool:
     return record.limit_at_ms is not None and record.limit_at_ms <= now_ms
 
 
-def has_a_right(state: FleetState, record: JobRecord, request: Request) -> bool:
+def may_preempt_any(state: FleetState, record: JobRecord, request: Request) -> bool:
     """Whether the job may displace anyone at all: a cheap no before any search.
 
     In its own queue someone must be of lower (or equal, where the policy allows) priority. Elsewhere

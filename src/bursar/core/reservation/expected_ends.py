@@ -14,10 +14,10 @@ from bursar.core.state.job_record import JobRecord
 from bursar.model.jobs.job import JobState
 from bursar.model.units import MINUTE_MS, SECOND_MS
 
-LEAVES_MS = {"p50": OVERDUE_MS, "p90": 5 * MINUTE_MS}
+STOP_MS = {"p50": OVERDUE_MS, "p90": 5 * MINUTE_MS}
 """How long a job that was told to stop still needs. Its grace period is the engine's affair."""
 
-LEAVING = frozenset({JobState.STOPPING, JobState.CANCELLING, JobState.EXPIRING})
+STOPPING_STATES = frozenset({JobState.STOPPING, JobState.CANCELLING, JobState.EXPIRING})
 
 
 class EndOdds(StrEnum):
@@ -51,8 +51,8 @@ def expected_end_ms(record: JobRecord, odds: EndOdds, now_ms: int) -> int:
     A job past its expected end could end any moment, so even odds say soon. For nine in ten, it runs
     to its limit or, without one, half as long again as it already has.
     """
-    if record.stop_requested or record.state in LEAVING:
-        return now_ms + LEAVES_MS[odds]
+    if record.stop_requested or record.state in STOPPING_STATES:
+        return now_ms + STOP_MS[odds]
     since_ms = record.assigned_at_ms if record.started_at_ms is None else record.started_at_ms
     end_ms = since_ms + remaining_run_ms(record, odds)
     if end_ms > now_ms:
@@ -60,4 +60,4 @@ def expected_end_ms(record: JobRecord, odds: EndOdds, now_ms: int) -> int:
     late_ms = 0
     if odds is EndOdds.NINE_IN_TEN and record.spec.max_run_ms is None:
         late_ms = now_ms + (now_ms - since_ms) // 2
-    return max(late_ms, now_ms + LEAVES_MS[odds])
+    return max(late_ms, now_ms + STOP_MS[odds])

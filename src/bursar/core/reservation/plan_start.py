@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 
-from bursar.core.draft import Draft, Reservation, of_flavor
+from bursar.core.draft import Draft, Reservation, request_in_flavor
 from bursar.core.nodes.node import NodeState
 from bursar.core.nodes.pool import NODE_LEVEL, PoolState
 from bursar.core.placement.pool_fit import Counts, PoolFit
-from bursar.core.placement.search import tasks_beside
+from bursar.core.placement.search import count_fitting_tasks
 from bursar.core.state.job_record import JobRecord
 from bursar.model.jobs.attempt import Task
 from bursar.model.jobs.job import TaskGroup, WholeGpus
@@ -47,7 +47,7 @@ class _Outlook:
         self.in_domain: dict[str, int] = {}
         least = self.gpus if self.pool.spec.gpus_per_node else 0
         for node in self.pool.tightest_first(least):
-            self._count(node, tasks_beside(node, group, 1 << 30))
+            self._count(node, count_fitting_tasks(node, group, 1 << 30))
 
     def gain(self, task: Task) -> None:
         """A task ends, and its node has room for more."""
@@ -185,7 +185,7 @@ def _running_ends(draft: Draft, pool: PoolState) -> Iterator[End]:
         if placement.anchors is None:
             yield end_ms, record.spec.queue, placement.tasks, record.request
         elif (part := placement.part_in(pool.spec.name)) is not None:
-            request = of_flavor(record.request, part.flavor)
+            request = request_in_flavor(record.request, part.flavor)
             yield end_ms, record.spec.queue, part.tasks, request
 
 

@@ -6,7 +6,7 @@ any other. The room that it is to have is kept for it in the cycles until then.
 
 from __future__ import annotations
 
-from bursar.core.deadline import ON_DEMAND, WAIT, Place
+from bursar.core.deadline import ON_DEMAND, WAIT, Location
 from bursar.core.draft import Draft
 from bursar.core.placement.find_placement import find_placement
 from bursar.core.spot.pool_choice import DeadlineChoice
@@ -25,8 +25,10 @@ def move_deadline_jobs(draft: Draft) -> None:
         if record.spec.queue in draft.state.budgets.holds:
             continue
         if record.state is JobState.STOPPING:
-            _keep_room_on_the_way(draft, record)
-        elif record.state is JobState.RUNNING and record.id not in draft.victims | draft.over:
+            _reserve_while_stopping(draft, record)
+        elif (
+            record.state is JobState.RUNNING and record.id not in draft.victims | draft.stop_ordered
+        ):
             if record.spec.preemptible and not record.stop_requested:
                 _move_if_due(draft, record)
 
@@ -39,26 +41,28 @@ def _move_if_due(draft: Draft, record: JobRecord) -> None:
     place = choice.place()
     if place in (WAIT, choice.progress.place):
         return
-    if place != ON_DEMAND and (_may_be_held_up(draft, record) or not choice.leaves_time(place)):
+    if place != ON_DEMAND and (
+        _is_in_strict_queue(draft, record) or not choice.has_time_to_move(place)
+    ):
         return
-    if not _keep_room(draft, record, place):
+    if not _reserve(draft, record, place):
         return
     draft.victims.add(record.id)
     draft.orders.append(StopJob(job_id=record.id, attempt=record.attempt, reason=StopReason.MOVE))
 
 
-def _may_be_held_up(draft: Draft, record: JobRecord) -> bool:
+def _is_in_strict_queue(draft: Draft, record: JobRecord) -> bool:
     """Whether others may stand before it when it waits again: then nothing is risked for a lower price."""
     return draft.state.tenants[record.spec.queue].queueing is Queueing.STRICT
 
 
-def _keep_room_on_the_way(draft: Draft, record: JobRecord) -> None:
+def _reserve_while_stopping(draft: Draft, record: JobRecord) -> None:
     choice = DeadlineChoice.of(draft, record)
     if choice is not None:
-        _keep_room(draft, record, choice.place())
+        _reserve(draft, record, choice.place())
 
 
-def _keep_room(draft: Draft, record: JobRecord, place: Place) -> bool:
+def _reserve(draft: Draft, record: JobRecord, place: Location) -> bool:
     """Nobody else gets it in this cycle: the first place that will do, and its quota."""
     plan = record.backlog.plan
     for fit in plan.fits:

@@ -49,17 +49,17 @@ def allow_avoided_nodes(draft: Draft, plan: ShapePlan) -> Iterator[bool]:
         for node, notice in sorted(state.notices.items())
         if notice.kind is NoticeKind.REBALANCE and state.pool_of_node[node].spec.name in pools
     ]
-    known, blocked = draft.no_room, [(fit, fit.blocked_at) for fit in plan.fits]
+    known, blocked = draft.no_capacity, [(fit, fit.blocked_at) for fit in plan.fits]
     for pool, node in opened:
         pool.set_avoided(node, False)
-        journal.remember(pool.set_avoided, node, True)
-    draft.no_room = {}
+        journal.on_undo(pool.set_avoided, node, True)
+    draft.no_capacity = {}
     try:
         yield bool(opened)
     finally:
         for pool, node in opened:
             pool.set_avoided(node, True)
-            journal.remember(pool.set_avoided, node, False)
-        draft.no_room = known
+            journal.on_undo(pool.set_avoided, node, False)
+        draft.no_capacity = known
         for fit, at in blocked:
             fit.blocked_at = at

@@ -17,7 +17,7 @@ from bursar.core.deadline import (
     WAIT,
     DeadlineProgress,
     DeadlineTerms,
-    Place,
+    Location,
     SpotMarket,
     SpotOffer,
 )
@@ -56,7 +56,7 @@ def choose_pools(draft: Draft, record: JobRecord) -> PoolChoice:
         return _spread(plan, draft.state.policies.spot.spread_percent)
     place = choice.place()
     if place == WAIT:
-        return PoolChoice(tiers=(), fits=(), waits=choice.told())
+        return PoolChoice(tiers=(), fits=(), waits=choice.wait_reason())
     steady = tuple(fit for fit in plan.fits if not fit.is_spot)
     spot = tuple(fit for fit in plan.fits if fit.is_spot)
     if place == ON_DEMAND:
@@ -72,17 +72,17 @@ def choose_pools(draft: Draft, record: JobRecord) -> PoolChoice:
 def _spread(plan: ShapePlan, percent: int) -> PoolChoice:
     """Spot pools by expected cost and by how many of its like stand in each; then the others."""
     first = sorted(
-        plan.first_spot(),
-        key=lambda fit: (crowded(fit, fit.expected_micro_usd, percent), fit.pool.spec.name),
+        plan.leading_spot_fits(),
+        key=lambda fit: (crowded_price(fit, fit.expected_micro_usd, percent), fit.pool.spec.name),
     )
     rest = tuple(tier for tier in plan.tiers if tier[0] not in first)
     fits = (*first, *(fit for tier in rest for fit in tier))
     return PoolChoice(tiers=(*((fit,) for fit in first), *rest), fits=fits)
 
 
-def crowded(fit: PoolFit, micro_usd: int, percent: int) -> int:
+def crowded_price(fit: PoolFit, micro_usd: int, percent: int) -> int:
     """A price as it looks where others alike stand already: with all of them there it is so much dearer."""
-    alike = fit.plan.alike_in
+    alike = fit.plan.similar_by_pool
     if not alike:
         return micro_usd
     here, all_of_them = alike.get(fit.pool.spec.name, 0), sum(alike.values()) + 1
@@ -99,7 +99,7 @@ class WorkProgress(NamedTuple):
     saved_ms: int
     unsaved_ms: int
     pending_ms: int
-    place: Place
+    place: Location
 
     @property
     def left_ms(self) -> int:
@@ -107,7 +107,7 @@ class WorkProgress(NamedTuple):
         return max(1, self.work_ms - self.saved_ms - self.unsaved_ms)
 
     @property
-    def left_if_lost_ms(self) -> int:
+    def remaining_if_lost_ms(self) -> int:
         return max(1, self.work_ms - self.saved_ms)
 
 
@@ -135,7 +135,15 @@ def change_over_ms(state: FleetState, record: JobRecord) -> int:
 class DeadlineChoice:
     """One question: a job with a deadline, what it may use, and what that costs now."""
 
-    __slots__ = ("_draft", "_price", "_record", "_spot", "deadline_ms", "progress", "steady_price")
+    __slots__ = (
+        "_draft",
+        "_price",
+        "_record",
+        "_spot",
+        "deadline_ms",
+        "progress",
+        "non_spot_price",
+    )
 
     def __init__(self, draft: Draft, record: JobRecord, deadline_ms: int) -> None:
         fits = record.backlog.plan.fits
@@ -143,13 +151,13 @@ class DeadlineChoice:
         self._record = record
         self.deadline_ms = deadline_ms
         self.progress = progress_of(draft.state, record, draft.now_ms)
-        self.steady_price = min(fit.hourly_micro_usd for fit in fits if not fit.is_spot)
+        self.non_spot_price = min(fit.hourly_micro_usd for fit in fits if not fit.is_spot)
         here = self.progress.place
         self._spot = [
             fit
             for fit in fits
             if fit.is_spot
-            and (fit.hourly_micro_usd < self.steady_price or fit.pool.spec.name == here)
+            and (fit.hourly_micro_usd < self.non_spot_price or fit.pool.spec.name == here)
         ]
         self._price = min((fit.hourly_micro_usd for fit in self._spot), default=0)
 
@@ -157,7 +165,7 @@ class DeadlineChoice:
     def of(cls, draft: Draft, record: JobRecord) -> DeadlineChoice | None:
         """None when nothing is to be steered: it is too late, or spot is missing or costs as much."""
         deadline_ms, plan = record.deadline_ms, record.backlog.plan
-        if deadline_ms is None or draft.now_ms >= deadline_ms or not plan.minds_spot:
+        if deadline_ms is None or draft.now_ms >= deadline_ms or not plan.needs_pool_choice:
             return None
         spot = sum(fit.is_spot for fit in plan.fits)
         if not 0 < spot < len(plan.fits):
@@ -165,7 +173,7 @@ class DeadlineChoice:
         found = cls(draft, record, deadline_ms)
         return found if found._spot else None
 
-    def place(self) -> Place:
+    def place(self) -> Location:
         """Where the job should be from now on: a spot pool, ``ON_DEMAND`` (any steady one), or ``WAIT``."""
         terms, place = self._terms(), self.progress.place
         if terms is None:
@@ -173,46 +181,47 @@ class DeadlineChoice:
         tick_ms = terms.tick_ms
         standing, market = self._standing(tick_ms), self._market()
         rule = self._draft.state.policies.spot.deadline_rule
-        if rule is DeadlineRule.EXPECTED_COST and not self._saves():
-            return self._one_try(terms, standing, market)
+        if rule is DeadlineRule.EXPECTED_COST and not self._has_checkpoints():
+            return self._choose_without_checkpoints(terms, standing, market)
         wish = POLICIES[rule](terms, standing, market)
         if wish == WAIT and rule is DeadlineRule.EXPECTED_COST:
-            return self._rather_than_wait(terms, standing, market)
+            return self._spot_or_wait(terms, standing, market)
         if wish != ON_DEMAND or place in (WAIT, ON_DEMAND) or market.offer_of(place) is None:
             return wish
         return place if self._is_safe(tick_ms) or self._is_out_of_reach() else ON_DEMAND
 
-    def told(self) -> WaitsForSpot:
+    def wait_reason(self) -> WaitsForSpot:
         """Why it waits, in numbers."""
         return WaitsForSpot(
             pools=tuple(dict.fromkeys(fit.pool.spec.name for fit in self._spot)),
             spot_micro_usd_per_hour=self._price,
-            non_spot_micro_usd_per_hour=self.steady_price,
-            left_ms=self.progress.left_if_lost_ms,
+            non_spot_micro_usd_per_hour=self.non_spot_price,
+            left_ms=self.progress.remaining_if_lost_ms,
             deadline_ms=self.deadline_ms,
-            wait_ms=max(0, self.last_moment_ms() - self._draft.now_ms),
+            wait_ms=max(0, self.latest_start_ms() - self._draft.now_ms),
         )
 
-    def last_moment_ms(self) -> int:
+    def latest_start_ms(self) -> int:
         """When steady capacity must be begun at the latest, with a tick of slack, if all of spot fails."""
         state = self._draft.state
-        needs_ms = self.progress.left_if_lost_ms + change_over_ms(state, self._record)
+        needs_ms = self.progress.remaining_if_lost_ms + change_over_ms(state, self._record)
         return self.deadline_ms - needs_ms - state.policies.spot.tick_ms
 
-    def leaves_time(self, place: Place) -> bool:
+    def has_time_to_move(self, place: Location) -> bool:
         """Whether a move to spot would still be safe if stopping took a tick: else it is for nothing."""
         terms = self._terms()
         if terms is None:
             return False
         later = self._standing(terms.tick_ms)._replace(place=WAIT, pending_ms=0)
         later = later._replace(
-            elapsed_ms=later.elapsed_ms + terms.tick_ms, remaining_ms=self.progress.left_if_lost_ms
+            elapsed_ms=later.elapsed_ms + terms.tick_ms,
+            remaining_ms=self.progress.remaining_if_lost_ms,
         )
         return can_wait_one_tick(terms, later, place)
 
-    def _rather_than_wait(
+    def _spot_or_wait(
         self, terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket
-    ) -> Place:
+    ) -> Location:
         """Spot that is there and safe is taken, also when it is young: an end sooner is worth something.
 
         Measured, it costs no more than to wait for an older spell (docs/decisions/0020).
@@ -222,9 +231,9 @@ class DeadlineChoice:
             return offer.pool
         return WAIT
 
-    def _one_try(
+    def _choose_without_checkpoints(
         self, terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket
-    ) -> Place:
+    ) -> Location:
         """For a job that loses all its work when it is stopped.
 
         It tries spot only while a whole try that fails leaves time for a whole one on steady capacity,
@@ -232,19 +241,19 @@ class DeadlineChoice:
         """
         if standing.place == ON_DEMAND or market.offer_of(standing.place) is not None:
             return standing.place
-        worth = self._worth_a_try()
+        worth = self._cheaper_spot_pools()
         if not worth or not can_wait_one_tick(terms, standing, worth[0]):
             return ON_DEMAND
         return next((name for name in worth if market.offer_of(name) is not None), WAIT)
 
     # -- small steps -----------------------------------------------------------------------------
 
-    def _saves(self) -> bool:
+    def _has_checkpoints(self) -> bool:
         """Whether stopping the job costs a part of its work and not all of it."""
         spec = self._record.spec
         return spec.preemptible and spec.checkpoint.interval_ms is not None
 
-    def _worth_a_try(self) -> list[str]:
+    def _cheaper_spot_pools(self) -> list[str]:
         """The spot pools that are expected to cost less than steady capacity, cheapest first."""
         fits = self._record.backlog.plan.fits
         steady = min(fit.expected_micro_usd for fit in fits if not fit.is_spot)
@@ -254,12 +263,12 @@ class DeadlineChoice:
 
     def _is_safe(self, tick_ms: int) -> bool:
         """Whether the next look comes before the last moment."""
-        return (self._draft.now_ms // tick_ms + 1) * tick_ms <= self.last_moment_ms()
+        return (self._draft.now_ms // tick_ms + 1) * tick_ms <= self.latest_start_ms()
 
     def _is_out_of_reach(self) -> bool:
         """Whether even going now would be too late: then a move would only make it later."""
         state = self._draft.state
-        needs_ms = self.progress.left_if_lost_ms + change_over_ms(state, self._record)
+        needs_ms = self.progress.remaining_if_lost_ms + change_over_ms(state, self._record)
         return self._draft.now_ms + needs_ms > self.deadline_ms
 
     def _standing(self, tick_ms: int) -> DeadlineProgress:
@@ -284,7 +293,7 @@ class DeadlineChoice:
         tick_ms, work = policy.tick_ms, self.progress.work_ms
         ticks = self.deadline_ms // tick_ms - 1 - self._origin_ms(tick_ms) // tick_ms
         change_ms = change_over_ms(self._draft.state, record)
-        if work + change_ms > ticks * tick_ms or not self.steady_price:
+        if work + change_ms > ticks * tick_ms or not self.non_spot_price:
             return None
         rounded = round_up_run_time_ms(work)
         if policy.deadline_rule is DeadlineRule.EXPECTED_COST:
@@ -294,14 +303,14 @@ class DeadlineChoice:
             deadline_ms=ticks * tick_ms,
             change_over_ms=change_ms,
             tick_ms=tick_ms,
-            on_demand_micro_usd=self.steady_price,
+            on_demand_micro_usd=self.non_spot_price,
             rework_ms=self._rework_ms(tick_ms),
         )
 
     def _rework_ms(self, tick_ms: int) -> int:
         """The most that a loss can undo: an interval, more when saves are late, all without saves."""
         interval_ms = self._record.spec.checkpoint.interval_ms
-        if interval_ms is None or not self._saves():
+        if interval_ms is None or not self._has_checkpoints():
             return self.progress.work_ms
         late = max(1, -(-(self.progress.unsaved_ms + tick_ms) // interval_ms))
         return min(self.progress.work_ms, max(tick_ms, late * interval_ms))
@@ -317,29 +326,32 @@ class DeadlineChoice:
                 continue
             if name == place:
                 assert self._record.placement is not None
-                price, is_open = self._record.placement.all_micro_usd_per_hour, self._stays()
+                price, is_open = (
+                    self._record.placement.all_micro_usd_per_hour,
+                    self._has_no_notice(),
+                )
             else:
-                price = crowded(fit, fit.hourly_micro_usd, percent)
-                is_open = has_room(self._draft, self._record, fit)
+                price = crowded_price(fit, fit.hourly_micro_usd, percent)
+                is_open = has_capacity(self._draft, self._record, fit)
             if is_open:
-                offers.append(SpotOffer(name, price, state.spot.pools[name].outlook(now_ms)))
+                offers.append(SpotOffer(name, price, state.spot.pools[name].availability(now_ms)))
         names = list(dict.fromkeys(fit.pool.spec.name for fit in self._spot))
         price = min((offer.price_micro_usd for offer in offers), default=self._price)
-        whole = state.spot.outlook(names, now_ms)
+        whole = state.spot.availability(names, now_ms)
         if whole.up and not offers:
             # What is there is taken, or about to be lost: as if it had just gone.
             whole = whole._replace(up=False, age=0)
         return SpotMarket(tuple(offers), whole, price)
 
-    def _stays(self) -> bool:
+    def _has_no_notice(self) -> bool:
         return notice_on(self._draft.state, self._record) is None
 
 
-def has_room(draft: Draft, record: JobRecord, fit: PoolFit) -> bool:
+def has_capacity(draft: Draft, record: JobRecord, fit: PoolFit) -> bool:
     """Whether a pool has quota and room for a job now; nothing stays occupied."""
     if not draft.state.quota.fits(record.spec.queue, fit.request(fit.min_counts)):
         return False
-    if draft.known_no_room(fit, fit.min_counts) is not None:
+    if draft.known_no_capacity(fit, fit.min_counts) is not None:
         return False
     mark = draft.journal.mark
     found = find_placement(fit, fit.min_counts, draft.search(record, fit)) is not None

@@ -8,10 +8,10 @@ from typing import Final
 
 from bursar.core.deadline.eligibility import is_deadline_managed
 from bursar.core.nodes.pool import PoolState
-from bursar.core.placement.pool_fit import Places, ShapePlan, planned_run_ms
+from bursar.core.placement.pool_fit import AllocationCache, ShapePlan, planned_run_ms
 from bursar.core.state.backlog import Backlog, BacklogKey
 from bursar.core.state.job_record import JobRecord, rank_of
-from bursar.core.state.run_time_model import Likeness, RunTimeModel, SimilarJobs
+from bursar.core.state.run_time_model import RunTimeModel, SimilarityKey, SimilarJobs
 from bursar.model.fleet.fleet import Fleet, Market
 from bursar.model.jobs.job import CheckpointPolicy, Constraints, JobSpec, JobState, TaskGroup
 from bursar.model.jobs.job_kind import JobKind, JobShape
@@ -50,8 +50,8 @@ class Backlogs:
         self._plans_made = 0
         self._parked: dict[BacklogKey, Backlog] = {}
         self._alike: dict[tuple[int, int, int, bool, int | None, str], tuple[ShapePlan, Parts]] = {}
-        self._room_keys: dict[JobShape, int] = {}
-        self._places: dict[int, Places] = {}
+        self._capacity_keys: dict[JobShape, int] = {}
+        self._allocations: dict[int, AllocationCache] = {}
         learns = OrderTerm.LEAST_EXPECTED in policies.order.terms
         self._run_times = RunTimeModel() if learns else None
         self._similar_jobs: dict[tuple[str, tuple[str, ...], int], SimilarJobs] = {}
@@ -60,7 +60,7 @@ class Backlogs:
             spec.market is Market.SPOT or spec.interruptions_per_million_hours
             for spec in fleet.pools
         )
-        self._alike_in: dict[int, dict[str, int]] = {}
+        self._similar_by_pool: dict[int, dict[str, int]] = {}
         self.deadline_jobs: dict[str, JobRecord] = {}
 
     def match_plans(self, limited: Collection[FlavorResource]) -> None:
@@ -69,7 +69,7 @@ class Backlogs:
         for plan in self._plans.values():
             plan.match(tuple(self._pools.values()), limited)
 
-    def enlist(self, record: JobRecord) -> None:
+    def add_job(self, record: JobRecord) -> None:
         """Set the job's backlog and its rank in it."""
         spec = record.spec
         run_ms = planned_run_ms(spec)
@@ -86,8 +86,8 @@ class Backlogs:
             record.run_time_estimate = self._run_times.estimate(similar_jobs)
         record.rank = rank_of(record, self._order, record.submitted_at_ms)
 
-    def delist(self, record: JobRecord) -> None:
-        """Undo ``enlist``; a backlog goes with its last job, plans are cached while they are few."""
+    def remove_job(self, record: JobRecord) -> None:
+        """Undo ``add_job``; a backlog goes with its last job, plans are cached while they are few."""
         backlog = record.backlog
         if self._run_times is not None and record.state is JobState.SUCCEEDED:
             gpu_milli = backlog.plan.gpu_milli
@@ -113,21 +113,25 @@ class Backlogs:
         key = (spec.queue, spec.similarity_keys, record.backlog.plan.gpu_milli)
         similar_jobs = self._similar_jobs.get(key)
         if similar_jobs is None:
-            similar_jobs = self._similar_jobs[key] = run_times.similar_jobs(likenesses_of(record))
+            similar_jobs = self._similar_jobs[key] = run_times.similar_jobs(similarity_keys(record))
         return similar_jobs
 
     def _forget_plans(self) -> None:
         self._plans = {shape: plan for shape, plan in self._plans.items() if plan.backlog_count}
-        used = {plan.room_key for plan in self._plans.values()}
-        self._room_keys = {s: key for s, key in self._room_keys.items() if key in used}
-        self._places = {key: places for key, places in self._places.items() if key in used}
-        self._alike_in = {key: alike for key, alike in self._alike_in.items() if key in used}
+        used = {plan.capacity_key for plan in self._plans.values()}
+        self._capacity_keys = {s: key for s, key in self._capacity_keys.items() if key in used}
+        self._allocations = {
+            key: places for key, places in self._allocations.items() if key in used
+        }
+        self._similar_by_pool = {
+            key: alike for key, alike in self._similar_by_pool.items() if key in used
+        }
         self._parked.clear()
         self._alike.clear()
 
     def _capacity_key(self, shape: JobShape) -> int:
         """One number for shapes that differ in run time or deadline alone: they need the same capacity."""
-        return self._room_keys.setdefault(replace(shape, run_ms=None, own=""), self._plans_made)
+        return self._capacity_keys.setdefault(replace(shape, run_ms=None, own=""), self._plans_made)
 
     def _backlog_for(self, record: JobRecord, run_ms: int | None, own: str) -> Backlog:
         """The backlog of a job's kind, made when the first such job arrives."""
@@ -172,10 +176,10 @@ class Backlogs:
         if plan is None:
             plan = ShapePlan(self._plans_made, shape, self._unknown_run_ms)
             self._plans_made += 1
-            plan.room_key = room_key = self._capacity_key(shape)
-            plan.places = self._places.setdefault(room_key, plan.places)
+            plan.capacity_key = capacity_key = self._capacity_key(shape)
+            plan.allocations = self._allocations.setdefault(capacity_key, plan.allocations)
             if self._spot_pools > 1 and self._policies.spot.spread_percent:
-                plan.alike_in = self._alike_in.setdefault(room_key, {})
+                plan.similar_by_pool = self._similar_by_pool.setdefault(capacity_key, {})
             plan.match(tuple(self._pools.values()), self._limited)
             self._plans[shape] = plan
         if len(self._alike) >= MOST_SIGHTINGS:
@@ -184,10 +188,10 @@ class Backlogs:
         return plan
 
 
-def likenesses_of(record: JobRecord) -> tuple[Likeness, ...]:
+def similarity_keys(record: JobRecord) -> tuple[SimilarityKey, ...]:
     """The groups of similar jobs, widest first: all, its queue, its labels, its size too."""
     spec = record.spec
-    found: list[Likeness] = [(), (spec.queue,)]
+    found: list[SimilarityKey] = [(), (spec.queue,)]
     for part in spec.similarity_keys:
         found.append((*found[-1], part))
     found.append((*found[-1], record.backlog.plan.gpu_milli))

@@ -150,7 +150,7 @@ class FleetState:
             raise BrokenInvariant(f"job {event.job_id} was submitted twice")
         record = JobRecord(event.job_id, event.spec, event.priority, event.at_ms)
         self.jobs[event.job_id] = record
-        self.backlogs.enlist(record)
+        self.backlogs.add_job(record)
         if self._learns_mix:
             for group in event.spec.groups:
                 self.mix.add(group, group.count, event.at_ms)
@@ -219,7 +219,7 @@ class FleetState:
                     tags = pool.by_id[task.node].tags
                     tags[apart] = tags.get(apart, 0) + 1
             part = part.anchors
-        if (alike := record.backlog.plan.alike_in) is not None:
+        if (alike := record.backlog.plan.similar_by_pool) is not None:
             alike[placement.pool] = alike.get(placement.pool, 0) + 1
         charge = self._charges.of(placement)
         record.placement = placement
@@ -230,7 +230,7 @@ class FleetState:
         """Undo ``occupy``."""
         placement = record.placement
         assert placement is not None
-        if (alike := record.backlog.plan.alike_in) is not None:
+        if (alike := record.backlog.plan.similar_by_pool) is not None:
             alike[placement.pool] -= 1
         apart = record.spec.constraints.apart
         part: Placement | None = placement
@@ -393,7 +393,7 @@ class FleetState:
         if record.state not in OVER:
             return
         del self.jobs[record.id]
-        self.backlogs.delist(record)
+        self.backlogs.remove_job(record)
         self.finished[record.id] = record.state
         if record.id in self.dependents:
             self.dependent_holds = None

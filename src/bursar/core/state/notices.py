@@ -23,10 +23,10 @@ MARGIN_PART = 5
 """An attempt must end this long before its node goes; on short notice, a fifth of the notice."""
 
 _TERMINATE = NoticeKind.TERMINATE
-_HEARS = (JobState.STARTING, JobState.RUNNING)
+_STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 
 
-def is_news(known: SpotNotice | None, heard: SpotNotice) -> bool:
+def is_new_notice(known: SpotNotice | None, heard: SpotNotice) -> bool:
     """Whether a notice is new; sources repeat themselves."""
     if known is None:
         return True
@@ -44,7 +44,7 @@ def _end_of(notice: SpotNotice) -> int:
 
 def apply_notice(heard: SpotNotice, notices: dict[str, SpotNotice], pool: PoolState | None) -> None:
     """Close a node that will be taken away; avoid one that may be."""
-    if pool is None or not is_news(notices.get(heard.node), heard):
+    if pool is None or not is_new_notice(notices.get(heard.node), heard):
         return
     notices[heard.node] = heard
     node = pool.by_id[heard.node]
@@ -61,7 +61,7 @@ def attempts_to_evacuate(state: FleetState) -> dict[str, SpotNotice]:
             continue
         for holder in state.node(node).holders:
             record = state.jobs.get(holder)
-            if record is None or record.stop_requested or record.state not in _HEARS:
+            if record is None or record.stop_requested or record.state not in _STOPPABLE:
                 continue
             known = found.get(holder)
             if known is None or _end_of(notice) < _end_of(known):

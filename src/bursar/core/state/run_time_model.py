@@ -14,7 +14,7 @@ from typing import Final
 
 from bursar.model.units import SECOND_MS
 
-Likeness = tuple[str | int, ...]
+SimilarityKey = tuple[str | int, ...]
 
 STEPS: Final = 25
 """Step k > 0 counts run times from 2^(k-1) to 2^k seconds, the first less than one, the last all above."""
@@ -94,16 +94,16 @@ class RunTimeModel:
     """The run times of jobs that have ended."""
 
     def __init__(self) -> None:
-        self._ended: dict[Likeness, list[int]] = {}
-        self._similar_jobs: dict[tuple[Likeness, ...], SimilarJobs] = {}
+        self._ended: dict[SimilarityKey, list[int]] = {}
+        self._similar_jobs: dict[tuple[SimilarityKey, ...], SimilarJobs] = {}
         self.jobs = 0
 
-    def similar_jobs(self, likenesses: tuple[Likeness, ...]) -> SimilarJobs:
+    def similar_jobs(self, keys: tuple[SimilarityKey, ...]) -> SimilarJobs:
         """The jobs that share these attributes, the widest group first."""
-        found = self._similar_jobs.get(likenesses)
+        found = self._similar_jobs.get(keys)
         if found is None:
-            levels = [self._ended.setdefault(one, [0] * (STEPS + 1)) for one in likenesses]
-            found = self._similar_jobs[likenesses] = SimilarJobs(levels)
+            levels = [self._ended.setdefault(one, [0] * (STEPS + 1)) for one in keys]
+            found = self._similar_jobs[keys] = SimilarJobs(levels)
         return found
 
     def add(self, similar_jobs: SimilarJobs, run_ms: int) -> None:

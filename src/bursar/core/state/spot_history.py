@@ -27,7 +27,7 @@ from bursar.model.state_snapshot import SpotSnapshot
 from bursar.model.units import HOUR_MS
 
 MILLION = 1_000_000
-UNSAID_LOSSES, UNSAID_HOURS = 0.5, 100.0
+PRIOR_LOSSES, PRIOR_HOURS = 0.5, 100.0
 """The prior where no rate was declared: half a loss in a hundred hours."""
 
 UNKNOWN_AGE_MS = AGE_EDGES_MS[4]
@@ -40,7 +40,7 @@ class SpotPoolHistory:
     __slots__ = (
         "_believed_step",
         "_half_life_ms",
-        "_outlook",
+        "_availability",
         "_pool",
         "at_ms",
         "ends",
@@ -56,7 +56,7 @@ class SpotPoolHistory:
         self._half_life_ms = half_life_ms
         declared = pool.spec.interruptions_per_million_hours
         self._believed_step = step_of_life(MILLION * HOUR_MS // declared) if declared else 0
-        self._outlook: tuple[int, AvailabilityEstimate] | None = None
+        self._availability: tuple[int, AvailabilityEstimate] | None = None
         self.at_ms: int | None = None
         self.since_ms = 0
         self.nodes = 0
@@ -67,7 +67,7 @@ class SpotPoolHistory:
 
     def begin(self, at_ms: int) -> None:
         """Begin to observe the pool."""
-        self._outlook = None
+        self._availability = None
         if self.at_ms is None:
             self.at_ms = at_ms
             self.nodes = len(self._pool.nodes)
@@ -110,19 +110,19 @@ class SpotPoolHistory:
         losses, node_ms = self._losses_by(now_ms)
         if not declared and not losses:
             return 0
-        before, hours = (1.0, MILLION / declared) if declared else (UNSAID_LOSSES, UNSAID_HOURS)
+        before, hours = (1.0, MILLION / declared) if declared else (PRIOR_LOSSES, PRIOR_HOURS)
         return round(MILLION * (before + losses) / (hours + node_ms / HOUR_MS))
 
-    def outlook(self, now_ms: int) -> AvailabilityEstimate:
+    def availability(self, now_ms: int) -> AvailabilityEstimate:
         """The current availability interval, and how fast such intervals end."""
-        known = self._outlook
+        known = self._availability
         if known is not None and known[0] == now_ms:
             return known[1]
-        found = self._outlook_at(max(now_ms, self.at_ms or now_ms))
-        self._outlook = now_ms, found
+        found = self._availability_at(max(now_ms, self.at_ms or now_ms))
+        self._availability = now_ms, found
         return found
 
-    def _outlook_at(self, now_ms: int) -> AvailabilityEstimate:
+    def _availability_at(self, now_ms: int) -> AvailabilityEstimate:
         down, up = self._faded(self.ends, now_ms)
         down_expected, up_expected = self._expected_by(now_ms)
         nodes = self.nodes if self.at_ms is not None else len(self._pool.nodes)
@@ -196,9 +196,9 @@ class SpotPoolHistories:
         if history is not None:
             history.observe(at_ms, lost=lost)
 
-    def outlook(self, pools: Iterable[str], now_ms: int) -> AvailabilityEstimate:
+    def availability(self, pools: Iterable[str], now_ms: int) -> AvailabilityEstimate:
         """Several pools as one, available while any of them is."""
-        found = [self.pools[name].outlook(now_ms) for name in pools]
+        found = [self.pools[name].availability(now_ms) for name in pools]
         if len(found) == 1:
             return found[0]
         up = [one for one in found if one.up]

@@ -34,7 +34,7 @@ def place(
             if share.tasks
         )
     return TopologyMiss(
-        reason=MissReason.TOO_LITTLE_ROOM,
+        reason=MissReason.NOT_ENOUGH_CAPACITY,
         level=tree.levels[-1],
         slices_wanted=shape.slices,
         slice_size=shape.slice_size,

@@ -20,8 +20,8 @@ Assignment = tuple[DomainCount, ...]
 class MissReason(Enum):
     """Which rule refused the request; the numbers stand beside it in the miss."""
 
-    TOO_LITTLE_ROOM = "too little room"
-    NO_ROOM_FOR_LEADER = "no room for the leader"
+    NOT_ENOUGH_CAPACITY = "too little room"
+    NO_CAPACITY_FOR_LEADER = "no room for the leader"
     NO_DOMAINS = "no domains"
     UNKNOWN_LEVEL = "unknown level"
     LAYERS_DISAGREE = "layers disagree"
@@ -50,10 +50,10 @@ class TopologyMiss:
 
     def __str__(self) -> str:
         match self.reason:
-            case MissReason.TOO_LITTLE_ROOM:
+            case MissReason.NOT_ENOUGH_CAPACITY:
                 unit = "tasks" if self.slice_size == 1 else f"slices of {self.slice_size} tasks"
                 return f"{self.slices_fit} of {self.slices_wanted} {unit} fit at level {self.level}"
-            case MissReason.NO_ROOM_FOR_LEADER:
+            case MissReason.NO_CAPACITY_FOR_LEADER:
                 return f"no domain at level {self.level} has room for the leader"
             case MissReason.NO_DOMAINS:
                 return f"no node is known at level {self.level}"

@@ -35,7 +35,7 @@ def find_fit(
             return Fit(level=level, domains=(best,))
         if shape.required:
             most = max(slices[domains.start : domains.stop])
-            return _miss(tree, shape, level, MissReason.TOO_LITTLE_ROOM, most)
+            return _miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, most)
         if level == 0 or shape.unconstrained:
             return _several_domains(tree, capacity, shape, level)
         level -= 1
@@ -68,7 +68,7 @@ def _several_domains(
         chosen.append(domain)
         left -= slices[domain]
     if left > 0:
-        return _miss(tree, shape, level, MissReason.TOO_LITTLE_ROOM, shape.slices - left)
+        return _miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, shape.slices - left)
     return Fit(level=level, domains=tuple(chosen))
 
 

@@ -42,9 +42,9 @@ def markets(tracks: Sequence[PoolTrack], tick_ms: int) -> list[SpotMarket]:
     for prices in zip(*(track.prices_micro_usd for track in ordered), strict=True):
         offers = []
         for track, book, price in zip(ordered, books, prices, strict=True):
-            outlook = book.observe(price > 0, tick_ms)
+            availability = book.observe(price > 0, tick_ms)
             if price > 0:
-                offer = SpotOffer(track.pool, price, outlook)
+                offer = SpotOffer(track.pool, price, availability)
                 offers.append(known.setdefault(offer, offer))
         last = min((offer.price_micro_usd for offer in offers), default=last)
         made.append(SpotMarket(tuple(offers), whole.observe(bool(offers), tick_ms), last))
@@ -58,12 +58,12 @@ def _of_one(track: PoolTrack, tick_ms: int) -> list[SpotMarket]:
     known: dict[tuple[AvailabilityEstimate, int], SpotMarket] = {}
     made = []
     for price in track.prices_micro_usd:
-        outlook = book.observe(price > 0, tick_ms)
+        availability = book.observe(price > 0, tick_ms)
         last = price or last
-        market = known.get((outlook, last))
+        market = known.get((availability, last))
         if market is None:
-            offers = (SpotOffer(track.pool, price, outlook),) if price > 0 else ()
-            market = known[outlook, last] = SpotMarket(offers, outlook, last)
+            offers = (SpotOffer(track.pool, price, availability),) if price > 0 else ()
+            market = known[availability, last] = SpotMarket(offers, availability, last)
         made.append(market)
     return made
 

@@ -48,7 +48,7 @@ def place_within(
     if placed is not None:
         return placed
     return TopologyMiss(
-        reason=MissReason.TOO_LITTLE_ROOM,
+        reason=MissReason.NOT_ENOUGH_CAPACITY,
         level=tree.levels[-1],
         slices_wanted=shape.slices,
         slice_size=shape.slice_size,

@@ -56,7 +56,7 @@ def find_fit(
             return KueueFit(level=level, domains=(single,))
         if shape.required:
             led = shape.leaders > 0 and room.leaders[order[0]] < shape.leaders
-            reason = MissReason.NO_ROOM_FOR_LEADER if led else MissReason.TOO_LITTLE_ROOM
+            reason = MissReason.NO_CAPACITY_FOR_LEADER if led else MissReason.NOT_ENOUGH_CAPACITY
             return _miss(tree, shape, level, reason, room.slices[order[0]])
         if level == 0 or shape.unconstrained:
             return _several_domains(tree, room, shape, level, order)
@@ -104,7 +104,7 @@ def _several_domains(
         slices_left -= room.led_slices[domain]
         position += 1
     if leaders_left > 0:
-        return _miss(tree, shape, level, MissReason.NO_ROOM_FOR_LEADER, 0)
+        return _miss(tree, shape, level, MissReason.NO_CAPACITY_FOR_LEADER, 0)
     followers = by_room(room, order[position:], least_free=shape.least_free)
     for index, domain in enumerate(followers):
         if slices_left <= 0:
@@ -115,7 +115,7 @@ def _several_domains(
         slices_left -= room.slices[domain]
     if slices_left > 0:
         fit = shape.slices - slices_left
-        return _miss(tree, shape, level, MissReason.TOO_LITTLE_ROOM, fit)
+        return _miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, fit)
     return KueueFit(level=level, domains=tuple(chosen))
 
 
