@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bursar.core.placement.anchor_split import pairs_of
+from bursar.core.placement.anchor_split import anchor_pairs
 from bursar.core.placement.pool_fit import ShapePlan, shape_of
 from bursar.engines.slurm.commands.inventory import SlurmPartition
 from bursar.engines.slurm.driven.request import ClusterFacts, no_common_partition, parts_of
@@ -53,7 +53,7 @@ def test_pools_that_name_other_partitions_are_never_mixed() -> None:
         spec = job(tasks=2, anchors_percent=50, markets=(Market.SPOT, Market.OWNED))
         plan = ShapePlan(0, shape_of(spec), HOUR_MS)
         plan.match(tuple(state.pools.values()), ())
-        assert not pairs_of(plan, [fit for fit in plan.fits if fit.is_spot])
+        assert not anchor_pairs(plan, [fit for fit in plan.fits if fit.is_spot])
         return sum(fit.anchors is not None for fit in plan.fits)
 
     assert mixed("all spot", "all steady") == 1
