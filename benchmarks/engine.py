@@ -66,7 +66,7 @@ class Stopwatch:
 def figures() -> list[Figure]:
     """One job at a time for the latency of a start; then as many as can be ordered."""
     folder = Path(tempfile.mkdtemp(prefix="bursar-bench-"))
-    engine = LocalEngine(LocalSettings(state=folder, warden_linger_seconds=0.5))
+    engine = LocalEngine(LocalSettings(state=folder, supervisor_linger_seconds=0.5))
     engine.open(())
     try:
         alone = _one_by_one(engine)

@@ -1,4 +1,4 @@
-"""Orders for any engine, in few words."""
+"""Builds start orders for any engine."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def order(
     attempt: int = 1,
     anchors: Sequence[Task] = (),
 ) -> StartOrder:
-    """A text is a run script; without tasks there is one, on ``node-0``. ``anchors`` are in another pool."""
+    """A text is a run script; the default is one task on ``node-0``. ``anchors`` are in another pool."""
     placed = tuple(tasks) or tasks_on("node-0")
-    steady = Placement(
+    anchor_placement = Placement(
         pool="steady", flavor="cpu/on-demand", tasks=tuple(anchors), micro_usd_per_hour=0
     )
     placement = Placement(
@@ -39,7 +39,7 @@ def order(
         flavor="cpu/owned",
         tasks=placed,
         micro_usd_per_hour=0,
-        anchors=steady if anchors else None,
+        anchors=anchor_placement if anchors else None,
     )
     placed += tuple(anchors)
     groups = tuple(

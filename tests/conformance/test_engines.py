@@ -1,4 +1,4 @@
-"""Every engine we have passes the one suite."""
+"""Every engine passes the conformance suite."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.engine_stands import ENGINES, NEED_A_REAL_PART, Stand
+from tests.conformance.engine_harness import ENGINES, NEED_REAL_SOFTWARE, EngineHarness
 from tests.conformance.engine_suite import EngineSuite, trail
 
 __all__ = ["trail"]
 
 
 class TestEveryEngine(EngineSuite):
-    """Parametrised over the stands."""
+    """Parametrised over the engines."""
 
     @pytest.fixture(
         params=[
-            pytest.param(name, marks=NEED_A_REAL_PART.get(name, ())) for name in sorted(ENGINES)
+            pytest.param(name, marks=NEED_REAL_SOFTWARE.get(name, ())) for name in sorted(ENGINES)
         ]
     )
-    def stand(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stand]:
-        with ENGINES[request.param](tmp_path) as stand:
-            yield stand
+    def harness(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineHarness]:
+        with ENGINES[request.param](tmp_path) as harness:
+            yield harness

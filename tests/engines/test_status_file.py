@@ -1,4 +1,4 @@
-"""What jobs say of themselves becomes reports, whatever else stands in their file."""
+"""Status files of jobs become reports, whatever else they contain."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ def line(kind: str, at_ms: int, **more: object) -> dict[str, object]:
 
 def test_each_kind_is_reported_once(path: Path) -> None:
     file = StatusFile(str(path), REF)
-    assert file.news() == []
+    assert file.new_reports() == []
     append(path, line("resumed", 1, step=10, bytes=5, seconds=0.25), line("progress", 2, step=11))
-    assert file.news() == [
+    assert file.new_reports() == [
         Resumed(**NAMED, at_ms=1, step=10, load_ms=250),
         Progressed(**NAMED, at_ms=2, step=11),
     ]
-    assert file.news() == []
+    assert file.new_reports() == []
     append(path, line("saved", 3, step=12, bytes=700, seconds=1.5))
-    assert file.news() == [
+    assert file.new_reports() == [
         CheckpointReported(**NAMED, at_ms=3, step=12, save_ms=1_500, size_bytes=700)
     ]
 
 
-def test_a_stop_is_reported_with_who_asked(path: Path) -> None:
+def test_a_stop_is_reported_with_its_source(path: Path) -> None:
     append(path, line("stopping", 4, source="slurm", ends_at_ms=9), line("saved", 5))
     append(path, line("stopping", 6, source=["x"] * 99, ends_at_ms="soon"))
     file = StatusFile(str(path), REF)
-    saved, stop = file.news()
+    saved, stop = file.new_reports()
     assert saved == CheckpointReported(**NAMED, at_ms=5)
     assert isinstance(stop, StopAcknowledged) and len(stop.source) == 40 and stop.ends_at_ms is None
     append(path, line("stopping", 7, source="slurm", ends_at_ms=9))
-    assert file.news() == [StopAcknowledged(**NAMED, at_ms=7, source="slurm", ends_at_ms=9)]
+    assert file.new_reports() == [StopAcknowledged(**NAMED, at_ms=7, source="slurm", ends_at_ms=9)]
 
 
 def test_only_the_newest_of_each_kind_is_reported(path: Path) -> None:
@@ -65,56 +65,58 @@ def test_only_the_newest_of_each_kind_is_reported(path: Path) -> None:
         line("progress", 9, step=9, total=20),
     )
     append(path, line("saved", 10, step=10))
-    assert StatusFile(str(path), REF).news() == [
+    assert StatusFile(str(path), REF).new_reports() == [
         Progressed(**NAMED, at_ms=9, step=9, total=20),
         CheckpointReported(**NAMED, at_ms=10, step=10),
     ]
 
 
-def test_a_touch_says_that_the_work_is_safe(path: Path) -> None:
+def test_a_touch_reports_a_checkpoint(path: Path) -> None:
     file = StatusFile(str(path), REF)
     path.touch()
     os.utime(path, ns=(7_000_000, 7_000_000))
-    assert file.news() == [CheckpointReported(**NAMED, at_ms=7)]
+    assert file.new_reports() == [CheckpointReported(**NAMED, at_ms=7)]
     append(path, line("progress", 8, step=1))
     os.utime(path, ns=(8_000_000, 8_000_000))
-    assert file.news() == [Progressed(**NAMED, at_ms=8, step=1)]
+    assert file.new_reports() == [Progressed(**NAMED, at_ms=8, step=1)]
     os.utime(path, ns=(9_000_000, 9_000_000))
-    assert file.news() == [CheckpointReported(**NAMED, at_ms=9)]
+    assert file.new_reports() == [CheckpointReported(**NAMED, at_ms=9)]
 
 
 def test_other_text_counts_as_a_touch(path: Path) -> None:
     path.write_text("saved at noon\n")
     os.utime(path, ns=(7_000_000, 7_000_000))
-    assert StatusFile(str(path), REF).news() == [CheckpointReported(**NAMED, at_ms=7)]
+    assert StatusFile(str(path), REF).new_reports() == [CheckpointReported(**NAMED, at_ms=7)]
 
 
-def test_half_a_line_waits_for_the_rest(path: Path) -> None:
+def test_an_incomplete_line_is_read_when_it_is_complete(path: Path) -> None:
     file = StatusFile(str(path), REF)
     text = json.dumps(line("saved", 5, step=3)) + "\n"
     path.write_text(text[:20])
-    assert file.news() == []
+    assert file.new_reports() == []
     path.write_text(text)
-    assert file.news() == [CheckpointReported(**NAMED, at_ms=5, step=3)]
+    assert file.new_reports() == [CheckpointReported(**NAMED, at_ms=5, step=3)]
 
 
-def test_what_a_later_version_says_is_left_alone(path: Path) -> None:
+def test_kinds_of_a_later_version_are_ignored(path: Path) -> None:
     append(path, line("measured", 5, step=3))
-    assert StatusFile(str(path), REF).news() == []
+    assert StatusFile(str(path), REF).new_reports() == []
 
 
 def test_a_long_file_is_read_from_its_end(path: Path) -> None:
     path.write_text("x" * (2 * MOST_BYTES) + "\n")
     append(path, line("saved", 5, step=3))
-    assert StatusFile(str(path), REF).news() == [CheckpointReported(**NAMED, at_ms=5, step=3)]
+    assert StatusFile(str(path), REF).new_reports() == [
+        CheckpointReported(**NAMED, at_ms=5, step=3)
+    ]
 
 
 def test_neither_a_pipe_nor_a_link_nor_a_folder_is_read(path: Path, tmp_path: Path) -> None:
     os.mkfifo(path)
-    assert StatusFile(str(path), REF).news() == []
+    assert StatusFile(str(path), REF).new_reports() == []
     (tmp_path / "link").symlink_to(__file__)
-    assert StatusFile(str(tmp_path / "link"), REF).news() == []
-    assert StatusFile(str(tmp_path), REF).news() == []
+    assert StatusFile(str(tmp_path / "link"), REF).new_reports() == []
+    assert StatusFile(str(tmp_path), REF).new_reports() == []
 
 
 @given(
@@ -127,16 +129,16 @@ def test_neither_a_pipe_nor_a_link_nor_a_folder_is_read(path: Path, tmp_path: Pa
             | st.floats()
             | st.none()
             | st.lists(st.integers(), max_size=2),
-        ).map(lambda said: json.dumps(said).encode()),
+        ).map(lambda record: json.dumps(record).encode()),
         max_size=6,
     )
 )
-def test_whatever_stands_there_reading_does_not_fail(
+def test_reading_never_fails_on_any_content(
     lines: list[bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    path = tmp_path_factory.mktemp("told") / "saved"
+    path = tmp_path_factory.mktemp("status") / "saved"
     path.write_bytes(b"\n".join(lines))
-    for report in StatusFile(str(path), REF).news():
+    for report in StatusFile(str(path), REF).new_reports():
         assert (report.job_id, report.attempt) == ("j", 2)
         assert report.at_ms >= 0
         assert report.step is None or report.step >= 0

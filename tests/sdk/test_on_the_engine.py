@@ -13,8 +13,8 @@ import pytest
 from bursar.model.engine_report import CheckpointReported, Progressed, Resumed, StopAcknowledged
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.sdk import PREEMPTED_EXIT
+from tests.conformance.engine_harness import Listener, LocalHarness, local_harness, until
 from tests.conformance.engine_orders import order, ref
-from tests.conformance.engine_stands import Listener, LocalStand, local_stand, until
 from tests.sdk.writing import ROOT
 
 JOB = """
@@ -35,16 +35,16 @@ with checkpointing(sys.argv[2]) as run:
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[LocalStand]:
-    with local_stand(tmp_path) as stand:
-        yield stand
+def harness(tmp_path: Path) -> Iterator[LocalHarness]:
+    with local_harness(tmp_path) as harness:
+        yield harness
 
 
 def heard(listener: Listener, kind: type, attempt: int) -> list[Any]:
     listener.listen(0.1)
     return [
         report
-        for report in listener.heard
+        for report in listener.received
         if isinstance(report, kind) and getattr(report, "attempt", None) == attempt
     ]
 
@@ -53,8 +53,8 @@ def is_heard(listener: Listener, kind: type, attempt: int) -> bool:
     return bool(heard(listener, kind, attempt))
 
 
-def test_saves_resumes_and_progress_are_reported(stand: LocalStand, tmp_path: Path) -> None:
-    listener = stand.open()
+def test_saves_resumes_and_progress_are_reported(harness: LocalHarness, tmp_path: Path) -> None:
+    listener = harness.open()
     words = (sys.executable, "-c", JOB, str(ROOT / "src"), str(tmp_path / "c"))
     recipe = RunSpec(argv=words, grace_seconds=20)
     steps = []

@@ -1,1 +1,1 @@
-"""What runs attempts: one folder for each engine. Engines carry out and report; they decide nothing."""
+"""Engines run attempts: one folder for each. They carry out orders and report; they decide nothing."""

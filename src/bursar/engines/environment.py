@@ -1,6 +1,6 @@
-"""What a task finds in its environment, and what a user may not put there.
+"""Checks the environment variables that a job sets.
 
-The control plane's own environment is not passed on: it may hold what is nobody else's business.
+The control plane's own environment is never passed on: it may hold secrets.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ OURS = frozenset(
     | {"SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", "SKYPILOT_NODE_IPS"}
     | {"SKYPILOT_NUM_GPUS_PER_NODE"}
 )
-"""Names whose values the engine sets."""
+"""Variables that the engine sets."""
 
-OBEYED = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4"})
-OBEYED_PREFIXES = ("LD_", "BASH_FUNC_")
-"""Names that the loader or a shell obeys before the job's own command runs. A job that needs one, say
-``LD_LIBRARY_PATH``, exports it in its script, where it reaches nothing else."""
+INTERPRETED = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4"})
+INTERPRETED_PREFIXES = ("LD_", "BASH_FUNC_")
+"""Variables that the loader or a shell interprets before the job's own command runs. A job that needs one
+(``LD_LIBRARY_PATH``) exports it in its script, where it affects nothing else."""
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def refusal(names: Iterable[str]) -> str:
-    """Why these variables cannot be set, or nothing. Admission says it first; this is the last gate."""
+def name_problem(names: Iterable[str]) -> str:
+    """Why these variables cannot be set, or ""."""
     for name in sorted(names):
         if name in OURS or name.startswith("BURSAR_"):
             return f"not started: the variable {name} is set by Bursar; remove it from envs"
-        if name in OBEYED or name.startswith(OBEYED_PREFIXES):
+        if name in INTERPRETED or name.startswith(INTERPRETED_PREFIXES):
             return f"not started: the variable {name} may not be in envs; export it in run"
         if not NAME.fullmatch(name):
-            return f"not started: {name[:60]!r} is no name of a variable; use letters, digits and _"
+            return f"not started: {name[:60]!r} is not a valid variable name; use letters, digits and _"
     return ""
 
 
-def bad_value(values: Mapping[str, str]) -> str:
-    """Values that no process can be given."""
+def value_problem(values: Mapping[str, str]) -> str:
+    """Why these values cannot be passed to a process, or ""."""
     for name, value in sorted(values.items()):
         if "\0" in value:
             return f"not started: the value of {name} contains a NUL character; remove it"

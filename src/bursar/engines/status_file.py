@@ -1,9 +1,9 @@
-"""What jobs say of themselves: the file that ``BURSAR_SAVED_FILE`` names, read while it grows.
+"""Reads the status file of a job (``BURSAR_SAVED_FILE``) while the job writes it.
 
-Touching the file says that the work up to now is safe. A line of JSON says more: ``kind`` is ``saved``,
-``resumed``, ``progress`` or ``stopping``, with ``at_ms`` and, when known, ``step``, ``total``, ``bytes``,
+Touching the file reports that the work so far is saved. A line of JSON reports more: ``kind`` is ``saved``,
+``resumed``, ``progress`` or ``stopping``, with ``at_ms`` and optionally ``step``, ``total``, ``bytes``,
 ``seconds``, ``source`` and ``ends_at_ms``.
-The file is the user's: whatever stands in it, reading is bounded, never waits and never fails.
+Users write this file, so reading is bounded, never blocks and never fails.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from bursar.model.engine_report import CheckpointReported, Progressed, Resumed, 
 from bursar.ports import AttemptRef
 
 MOST_BYTES = 1 << 20
-"""Read at most so much at once, from the end: only the newest of each kind matters."""
+"""Read at most this much at once, from the end: only the newest line of each kind matters."""
 MOST_NUMBER = 1 << 62
 MOST_SOURCE = 40
 
-Told = CheckpointReported | Resumed | Progressed | StopAcknowledged
+StatusReport = CheckpointReported | Resumed | Progressed | StopAcknowledged
 
 
 class StatusFile:
-    """One attempt's file, and how far it was read."""
+    """The status file of one attempt, and how far it has been read."""
 
-    __slots__ = ("_offset", "_path", "_ref", "_seen")
+    __slots__ = ("_last_stat", "_offset", "_path", "_ref")
 
     def __init__(self, path: str, ref: AttemptRef) -> None:
         self._path = path
         self._ref = ref
         self._offset = 0
-        self._seen = (0, 0)
+        self._last_stat = (0, 0)
 
-    def news(self) -> list[Told]:
-        """The newest of each kind since the last look, in the order in which they were said."""
+    def new_reports(self) -> list[StatusReport]:
+        """The newest report of each kind since the last call, in the order of the file."""
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(self._path, flags)
@@ -49,72 +49,72 @@ class StatusFile:
         finally:
             os.close(fd)
 
-    def _read(self, fd: int) -> list[Told]:
+    def _read(self, fd: int) -> list[StatusReport]:
         status = os.fstat(fd)
-        seen = (status.st_mtime_ns, status.st_size)
-        if not stat.S_ISREG(status.st_mode) or seen == self._seen:
+        current_stat = (status.st_mtime_ns, status.st_size)
+        if not stat.S_ISREG(status.st_mode) or current_stat == self._last_stat:
             return []
-        self._seen = seen
+        self._last_stat = current_stat
         if status.st_size < self._offset:
             self._offset = 0
         start = max(self._offset, status.st_size - MOST_BYTES)
-        whole, end, rest = os.pread(fd, status.st_size - start, start).rpartition(b"\n")
-        self._offset = start + len(whole) + len(end)
-        said = [line for line in map(_parsed, whole.split(b"\n")) if line is not None]
-        if not said and not rest.startswith(b"{"):
-            return [CheckpointReported(at_ms=status.st_mtime_ns // 1_000_000, **self._named())]
-        newest: dict[str, Told] = {}
-        for line in said:
-            told = self._understand(line)
-            if told is not None:
-                newest.pop(line["kind"], None)
-                newest[line["kind"]] = told
+        lines, end, rest = os.pread(fd, status.st_size - start, start).rpartition(b"\n")
+        self._offset = start + len(lines) + len(end)
+        records = [record for record in map(_parse, lines.split(b"\n")) if record is not None]
+        if not records and not rest.startswith(b"{"):
+            return [CheckpointReported(at_ms=status.st_mtime_ns // 1_000_000, **self._attempt())]
+        newest: dict[str, StatusReport] = {}
+        for record in records:
+            report = self._report(record)
+            if report is not None:
+                newest.pop(record["kind"], None)
+                newest[record["kind"]] = report
         return list(newest.values())
 
-    def _understand(self, said: dict[str, Any]) -> Told | None:
-        """None for what a later version says, and for what makes no sense."""
-        at_ms, step = _number(said, "at_ms"), _number(said, "step")
+    def _report(self, record: dict[str, Any]) -> StatusReport | None:
+        """None for an unknown kind (a later version) or invalid values."""
+        at_ms, step = _number(record, "at_ms"), _number(record, "step")
         if at_ms is None:
             return None
-        about = {**self._named(), "at_ms": at_ms}
-        took_ms = _milliseconds(said)
-        match said["kind"]:
+        common = {**self._attempt(), "at_ms": at_ms}
+        duration_ms = _milliseconds(record)
+        match record["kind"]:
             case "saved":
-                size_bytes = _number(said, "bytes")
+                size_bytes = _number(record, "bytes")
                 return CheckpointReported(
-                    **about, step=step, save_ms=took_ms, size_bytes=size_bytes
+                    **common, step=step, save_ms=duration_ms, size_bytes=size_bytes
                 )
             case "resumed":
-                return Resumed(**about, step=step, load_ms=took_ms)
+                return Resumed(**common, step=step, load_ms=duration_ms)
             case "stopping":
-                source = str(said.get("source", ""))[:MOST_SOURCE] or "signal"
+                source = str(record.get("source", ""))[:MOST_SOURCE] or "signal"
                 return StopAcknowledged(
-                    **about, source=source, ends_at_ms=_number(said, "ends_at_ms")
+                    **common, source=source, ends_at_ms=_number(record, "ends_at_ms")
                 )
             case "progress" if step is not None:
-                return Progressed(**about, step=step, total=_number(said, "total"))
+                return Progressed(**common, step=step, total=_number(record, "total"))
         return None
 
-    def _named(self) -> dict[str, Any]:
+    def _attempt(self) -> dict[str, Any]:
         return {"job_id": self._ref.job_id, "attempt": self._ref.attempt}
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """A line of ours, or None."""
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """A status record, or None for any other line."""
     try:
-        said = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) and "kind" in said else None
+    return record if isinstance(record, dict) and "kind" in record else None
 
 
-def _number(said: dict[str, Any], name: str) -> int | None:
-    value = said.get(name)
+def _number(record: dict[str, Any], name: str) -> int | None:
+    value = record.get(name)
     return value if type(value) is int and 0 <= value < MOST_NUMBER else None
 
 
-def _milliseconds(said: dict[str, Any]) -> int | None:
-    value = said.get("seconds")
+def _milliseconds(record: dict[str, Any]) -> int | None:
+    value = record.get("seconds")
     if not isinstance(value, int | float) or not 0 <= value < MOST_NUMBER:
         return None
     return round(value * 1_000)

@@ -41,9 +41,9 @@ def this_machine() -> FleetFile:
     """
     from bursar.catalog.gpu_models import find_gpu_model
     from bursar.config import parse_fleet
-    from bursar.engines.local.gpu_discovery import found_gpus
+    from bursar.engines.local.gpu_discovery import detect_gpus
 
-    found = found_gpus()
+    found = detect_gpus()
     model, gpus = "t4", VIRTUAL_GPUS
     if found:
         model, gpus = find_gpu_model(found[0].model).name, len(found)

@@ -185,7 +185,7 @@ def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
     A Slurm cluster has one beside it, which drives the Slurm that this machine's own commands reach.
     """
     from bursar.engines.local.engine import LocalEngine
-    from bursar.engines.local.gpu_discovery import found_gpus
+    from bursar.engines.local.gpu_discovery import detect_gpus
     from bursar.engines.local.settings import LocalSettings
     from bursar.model.fleet.fleet import EngineKind
     from bursar.wiring.local_fleet import THIS_MACHINE
@@ -194,7 +194,7 @@ def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
     local = {one.name for one in fleet.fleet.clusters if one.engine is EngineKind.LOCAL}
     pools = {pool.name for pool in fleet.fleet.pools if pool.cluster in local}
     nodes = tuple(node.id for node in fleet.fleet.nodes if node.pool in pools)
-    real = {THIS_MACHINE: found_gpus()} if THIS_MACHINE in nodes else {}
+    real = {THIS_MACHINE: detect_gpus()} if THIS_MACHINE in nodes else {}
     engines: dict[EngineKind, Engine] = {
         EngineKind.LOCAL: LocalEngine(LocalSettings(state=state, nodes=nodes, gpus=real))
     }

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.engine_stands import LocalStand, local_stand
+from tests.conformance.engine_harness import LocalHarness, local_harness
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[LocalStand]:
-    with local_stand(tmp_path) as stand:
-        yield stand
+def harness(tmp_path: Path) -> Iterator[LocalHarness]:
+    with local_harness(tmp_path) as harness:
+        yield harness

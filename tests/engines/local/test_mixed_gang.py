@@ -1,4 +1,4 @@
-"""A mixed gang on virtual nodes: a spot node is taken away, the whole gang stops, and ends all the same."""
+"""A mixed gang on virtual nodes loses a spot node, restarts and succeeds."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from pathlib import Path
 from bursar.sdk import checkpointing
 rank = os.environ["RANK"]
 with checkpointing(os.environ["PLACE"], every_rank=True) as run:
-    found = run.resume()
+    checkpoint = run.resume()
     step, digest = 0, rank.encode()
-    if found is not None:
-        step, digest = found.step, (found.path / "digest").read_bytes()
+    if checkpoint is not None:
+        step, digest = checkpoint.step, (checkpoint.path / "digest").read_bytes()
     while step < {STEPS}:
         digest = hashlib.sha256(digest).digest()
         step += 1
@@ -72,16 +72,16 @@ def job_file(folder: Path, python: str) -> Path:
     return path
 
 
-def in_peace(rank: int) -> str:
+def uninterrupted_digest(rank: int) -> str:
     digest = str(rank).encode()
     for _ in range(STEPS):
         digest = hashlib.sha256(digest).digest()
     return digest.hex()
 
 
-def told_of(here: Installation, job: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(here.bursar("status", job, "-o", "json"))
-    return found
+def status_of(here: Installation, job: str) -> dict[str, Any]:
+    status: dict[str, Any] = json.loads(here.bursar("status", job, "-o", "json"))
+    return status
 
 
 def test_a_mixed_gang_survives_the_loss_of_a_spot_node(tmp_path: Path) -> None:
@@ -93,10 +93,10 @@ def test_a_mixed_gang_survives_the_loss_of_a_spot_node(tmp_path: Path) -> None:
             "runs on   spot+steady (t4-16gb/spot+t4-16gb/owned): spot-a, spot-b, steady-a"
             in planned
         )
-        said = here.bursar("submit", str(tmp_path / "job.yaml"), "-o", "json")
-        job = json.loads(said)["id"]
-        until(lambda: (told_of(here, job)["saved_step"] or 0) >= 10, "something was saved")
-        first = told_of(here, job)
+        submitted = here.bursar("submit", str(tmp_path / "job.yaml"), "-o", "json")
+        job = json.loads(submitted)["id"]
+        until(lambda: (status_of(here, job)["saved_step"] or 0) >= 10, "something was saved")
+        first = status_of(here, job)
         assert (first["pool"], first["micro_usd_per_hour"]) == ("spot+steady", 700_000)
         spot = [node for node in first["nodes"] if node.startswith("spot")]
         assert len(spot) == 2 and len(first["nodes"]) == 3
@@ -104,12 +104,12 @@ def test_a_mixed_gang_survives_the_loss_of_a_spot_node(tmp_path: Path) -> None:
         assert "is running on spot and, as anchors, steady" in why
         assert "spot (spot) with 1 of 3 tasks as anchors in steady at $0.70 an hour" in why
         here.bursar("chaos", "interrupt", job, "--notice", "8s", "--away", "2m")
-        until(lambda: told_of(here, job)["state"] == "succeeded", "it ended")
-        attempts = told_of(here, job)["attempts"]
+        until(lambda: status_of(here, job)["state"] == "succeeded", "it ended")
+        attempts = status_of(here, job)["attempts"]
         assert [one["outcome"] for one in attempts] == ["AttemptPreempted", "AttemptSucceeded"]
         assert [one["flavor"] for one in attempts] == ["t4-16gb/spot+t4-16gb/owned"] * 2
         assert attempts[1]["resumed_step"] == 25
         lost = set(spot) - set(attempts[1]["nodes"])
         assert len(lost) == 1
     for rank in range(3):
-        assert (tmp_path / f"result-{rank}").read_text() == in_peace(rank)
+        assert (tmp_path / f"result-{rank}").read_text() == uninterrupted_digest(rank)

@@ -21,8 +21,8 @@ from bursar.model.engine_report import ForeignReported, TasksStarted
 from bursar.model.fleet.gpu import MigInstance
 from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
 from bursar.model.jobs.run_spec import RunSpec
+from tests.conformance.engine_harness import Listener, SlurmHarness, slurm_harness, until
 from tests.conformance.engine_orders import order, ref
-from tests.conformance.engine_stands import Listener, SlurmStand, slurm_stand, until
 from tests.conformance.engine_suite import output
 from tests.support.shared_slurm_lab import needs_slurm
 
@@ -33,9 +33,9 @@ SLEEP = "exec sleep 60"
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[SlurmStand]:
-    with slurm_stand(tmp_path) as stand:
-        yield stand
+def harness(tmp_path: Path) -> Iterator[SlurmHarness]:
+    with slurm_harness(tmp_path) as harness:
+        yield harness
 
 
 def shown(listener: Listener, task: int = 0) -> str:
@@ -43,18 +43,18 @@ def shown(listener: Listener, task: int = 0) -> str:
     return output(listener, ref("j-1"), task=task).strip()
 
 
-def slurm_ids(stand: SlurmStand) -> list[str]:
+def slurm_ids(harness: SlurmHarness) -> list[str]:
     """Of this installation's jobs that wait or run."""
-    own = (stand.state / "slurm" / "installation").read_text(encoding="ascii").strip()
-    lines = stand.lab.run("squeue", "-h", "-o", "%i|%k").splitlines()
+    own = (harness.state / "slurm" / "installation").read_text(encoding="ascii").strip()
+    lines = harness.lab.run("squeue", "-h", "-o", "%i|%k").splitlines()
     return [line.partition("|")[0] for line in lines if f"bursar:{own}:" in line]
 
 
 # -- devices ---------------------------------------------------------------------------------------
 
 
-def test_named_devices_are_given_exactly(stand: SlurmStand) -> None:
-    listener = stand.open()
+def test_named_devices_are_given_exactly(harness: SlurmHarness) -> None:
+    listener = harness.open()
     first = Task(group="main", node="exact-1", count=1, gpus=(3,))
     listener.engine.start(order("j-2", SLEEP, tasks=[first]))
     listener.started(ref("j-2"))
@@ -64,8 +64,8 @@ def test_named_devices_are_given_exactly(stand: SlurmStand) -> None:
     assert shown(listener) == "exact-1 0,2"
 
 
-def test_each_task_of_a_gang_sees_its_own_devices(stand: SlurmStand) -> None:
-    listener = stand.open()
+def test_each_task_of_a_gang_sees_its_own_devices(harness: SlurmHarness) -> None:
+    listener = harness.open()
     tasks = [
         Task(group="main", node="exact-1", count=2, gpus=(3, 1)),
         Task(group="main", node="a100-1", count=2, gpus=(0, 1, 2, 3)),
@@ -76,8 +76,8 @@ def test_each_task_of_a_gang_sees_its_own_devices(stand: SlurmStand) -> None:
     assert [len(one) for one in seen] == [2, 2] and not set(seen[0]) & set(seen[1])
 
 
-def test_groups_that_need_different_things_are_one_job(stand: SlurmStand) -> None:
-    listener = stand.open()
+def test_groups_that_need_different_things_are_one_job(harness: SlurmHarness) -> None:
+    listener = harness.open()
     tasks = [
         Task(group="driver", node="a", count=1, cpu_milli=2_000, memory_mib=300),
         Task(group="worker", node="t4-1", count=1, gpus=(0, 1, 2)),
@@ -94,8 +94,8 @@ def test_groups_that_need_different_things_are_one_job(stand: SlurmStand) -> Non
     ]
 
 
-def test_slices_and_shares_are_asked_for_by_their_types(stand: SlurmStand) -> None:
-    listener = stand.open()
+def test_slices_and_shares_are_asked_for_by_their_types(harness: SlurmHarness) -> None:
+    listener = harness.open()
     use = SliceUse(gpu=0, instance=MigInstance(profile="1g.10gb", start=0))
     share = ShareUse(gpu=0, percent=50, memory_mib=0)
     tasks = [
@@ -111,48 +111,50 @@ def test_slices_and_shares_are_asked_for_by_their_types(stand: SlurmStand) -> No
 # -- behind our back -------------------------------------------------------------------------------
 
 
-def test_a_job_that_somebody_cancels_says_so(stand: SlurmStand) -> None:
-    listener = stand.open()
+def test_a_job_that_somebody_cancels_says_so(harness: SlurmHarness) -> None:
+    listener = harness.open()
     listener.engine.start(order("j-1", SLEEP))
     listener.started(ref("j-1"))
-    stand.lab.run("scancel", *slurm_ids(stand))
+    harness.lab.run("scancel", *slurm_ids(harness))
     ended = listener.ended(ref("j-1"))
     assert ended.code is None and "cancelled in Slurm, not by Bursar" in ended.detail
 
 
-def test_a_job_that_is_cancelled_before_it_began_says_so(stand: SlurmStand) -> None:
-    listener = stand.open()
+def test_a_job_that_is_cancelled_before_it_began_says_so(harness: SlurmHarness) -> None:
+    listener = harness.open()
     whole = Task(group="main", node="shard-1", count=1, gpus=(0, 1))
     listener.engine.start(order("j-2", SLEEP, tasks=[whole]))
     listener.started(ref("j-2"))
     listener.engine.start(order("j-1", "true", tasks=[whole]))
-    waiting = slurm_ids(stand)[-1]
-    stand.lab.run("scancel", str(max(map(int, slurm_ids(stand)), default=int(waiting))))
+    waiting = slurm_ids(harness)[-1]
+    harness.lab.run("scancel", str(max(map(int, slurm_ids(harness)), default=int(waiting))))
     ended = listener.ended(ref("j-1"))
     assert "cancelled in Slurm" in ended.detail and "before its tasks were started" in ended.detail
     assert listener.count(TasksStarted, ref("j-1")) == 0
 
 
-def test_what_others_run_is_seen_and_gone_again(stand: SlurmStand) -> None:
-    listener = stand.open_with(replace(stand.settings(), nodes=("exact-1",), node_poll_seconds=0.3))
+def test_what_others_run_is_seen_and_gone_again(harness: SlurmHarness) -> None:
+    listener = harness.open_with(
+        replace(harness.settings(), nodes=("exact-1",), node_poll_seconds=0.3)
+    )
     words = ("--parsable", "-o", "/dev/null", "-w", "exact-1", "-c", "2", "--gres=gpu:t4-1:1")
-    foreign = stand.lab.run("sbatch", *words, "--wrap", "sleep 60", user="alice").strip()
+    foreign = harness.lab.run("sbatch", *words, "--wrap", "sleep 60", user="alice").strip()
 
     def seen() -> list[tuple[int, ...]]:
         listener.listen(0.2)
-        return [report.gpus for report in listener.heard if isinstance(report, ForeignReported)]
+        return [report.gpus for report in listener.received if isinstance(report, ForeignReported)]
 
     until("the job of another is seen", lambda: (1,) in seen())
-    stand.lab.run("scancel", foreign)
+    harness.lab.run("scancel", foreign)
     until("it is gone", lambda: seen()[-1] == ())
 
 
 # -- ways in ---------------------------------------------------------------------------------------
 
 
-def test_without_slurmrestd_jobs_go_in_by_sbatch(stand: SlurmStand, tmp_path: Path) -> None:
-    absent = replace(stand.settings(), rest_socket=tmp_path / "nobody")
-    listener = stand.open_with(absent)
+def test_without_slurmrestd_jobs_go_in_by_sbatch(harness: SlurmHarness, tmp_path: Path) -> None:
+    absent = replace(harness.settings(), rest_socket=tmp_path / "nobody")
+    listener = harness.open_with(absent)
     tasks = [
         Task(group="main", node="a", count=1),
         Task(group="main", node="t4-1", count=1, gpus=(0,)),
@@ -163,18 +165,20 @@ def test_without_slurmrestd_jobs_go_in_by_sbatch(stand: SlurmStand, tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", ["slurmrestd", "sbatch"])
-def test_slurm_starts_nothing_again_by_itself(stand: SlurmStand, way: str) -> None:
+def test_slurm_starts_nothing_again_by_itself(harness: SlurmHarness, way: str) -> None:
     """Another try is another attempt, and that is decided elsewhere."""
-    settings = stand.settings()
-    listener = stand.open_with(replace(settings, rest_socket=None) if way == "sbatch" else settings)
+    settings = harness.settings()
+    listener = harness.open_with(
+        replace(settings, rest_socket=None) if way == "sbatch" else settings
+    )
     listener.engine.start(order("j-1", SLEEP))
     listener.started(ref("j-1"))
-    (ident,) = slurm_ids(stand)
-    assert "Requeue=0" in stand.lab.run("scontrol", "-o", "show", "job", ident).split()
+    (ident,) = slurm_ids(harness)
+    assert "Requeue=0" in harness.lab.run("scontrol", "-o", "show", "job", ident).split()
 
 
 def test_an_answer_that_is_lost_starts_nothing_twice(
-    stand: SlurmStand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: SlurmHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job is in Slurm, and nobody was told: its comment is found before it is sent again."""
     trail = tmp_path / "trail"
@@ -189,7 +193,7 @@ def test_an_answer_that_is_lost_starts_nothing_twice(
         return ident
 
     monkeypatch.setattr(Submitter, "submit", losing)
-    listener = stand.open()
+    listener = harness.open()
     wanted = order("j-1", RunSpec(run=f'echo ran >> "{trail}"; sleep 3'))
     listener.engine.start(wanted)
     assert listener.ended(ref("j-1")).code == 0
@@ -197,38 +201,38 @@ def test_an_answer_that_is_lost_starts_nothing_twice(
     assert len(lost) == 1
 
 
-def test_orders_are_kept_while_slurm_does_not_answer(stand: SlurmStand, tmp_path: Path) -> None:
+def test_orders_are_kept_while_slurm_does_not_answer(harness: SlurmHarness, tmp_path: Path) -> None:
     """Slurm's commands fail, then do not: the order that was taken meanwhile runs."""
-    stand.open().engine.close()
+    harness.open().engine.close()
     programs = tmp_path / "bin"
     programs.mkdir()
-    environment = {**stand.lab.environment(), "PATH": str(programs)}
+    environment = {**harness.lab.environment(), "PATH": str(programs)}
     away = SlurmSettings(
-        state=stand.state, commands=Commands(environment=environment), nodes=(), poll_seconds=0.5
+        state=harness.state, commands=Commands(environment=environment), nodes=(), poll_seconds=0.5
     )
-    listener = stand.open_with(away)
+    listener = harness.open_with(away)
     listener.engine.start(order("j-1", "exit 4"))
     time.sleep(1.0)
     listener.listen(0.0)
-    assert listener.heard == [] and listener.engine.unknown([ref("j-1")]) == ()
+    assert listener.received == [] and listener.engine.unknown([ref("j-1")]) == ()
     for name in ("sbatch", "squeue", "scontrol", "scancel", "sacct"):
         os.symlink(f"/usr/bin/{name}", programs / name)
     assert listener.ended(ref("j-1")).code == 4
 
 
-def test_what_slurm_will_not_have_ends_with_its_words(stand: SlurmStand) -> None:
-    listener = stand.open_with(
-        replace(stand.settings(), account="no-such-account", partition="nowhere")
+def test_what_slurm_will_not_have_ends_with_its_words(harness: SlurmHarness) -> None:
+    listener = harness.open_with(
+        replace(harness.settings(), account="no-such-account", partition="nowhere")
     )
     listener.engine.start(order("j-1", "true"))
     assert "invalid partition" in listener.ended(ref("j-1")).detail.lower()
 
 
 def test_a_folder_that_fails_for_a_while_stops_nobody_who_sends(
-    stand: SlurmStand, monkeypatch: pytest.MonkeyPatch
+    harness: SlurmHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As often as there are threads that send; what comes after it is sent all the same."""
-    listener = stand.open()
+    listener = harness.open()
     write, failures = (
         SlurmAttemptFolder.write_end,
         [OSError(28, "No space left on device")] * SENDERS,
@@ -255,16 +259,16 @@ def test_a_folder_that_fails_for_a_while_stops_nobody_who_sends(
 # -- accounts --------------------------------------------------------------------------------------
 
 
-def test_jobs_are_booked_to_the_account_of_their_queue(stand: SlurmStand) -> None:
+def test_jobs_are_booked_to_the_account_of_their_queue(harness: SlurmHarness) -> None:
     me = pwd.getpwuid(os.geteuid()).pw_name
-    stand.lab.run("sacctmgr", "-i", "add", "account", "booked")
-    stand.lab.run("sacctmgr", "-i", "add", "user", me, "account=booked")
-    listener = stand.open()
+    harness.lab.run("sacctmgr", "-i", "add", "account", "booked")
+    harness.lab.run("sacctmgr", "-i", "add", "user", me, "account=booked")
+    listener = harness.open()
     one = order("j-1", SLEEP)
     listener.engine.start(replace(one, spec=replace(one.spec, queue="Booked")))
     listener.engine.start(order("j-2", SLEEP))
     for name in ("j-1", "j-2"):
         listener.started(ref(name))
     booked = [f"{job}|{account}" for job, account in (("j-1", "booked"), ("j-2", me))]
-    ids = ",".join(slurm_ids(stand))
-    assert sorted(stand.lab.run("squeue", "-h", "-j", ids, "-o", "%j|%a").split()) == booked
+    ids = ",".join(slurm_ids(harness))
+    assert sorted(harness.lab.run("squeue", "-h", "-j", ids, "-o", "%j|%a").split()) == booked

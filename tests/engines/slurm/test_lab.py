@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.engine_stands import until
+from tests.conformance.engine_harness import until
 from tests.support.slurm_lab import daemons
 from tests.support.slurm_lab.__main__ import main
 from tests.support.slurm_lab.lab import LOG_KEEPER

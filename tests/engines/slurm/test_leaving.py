@@ -25,8 +25,8 @@ from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.submit import Submitter
 from bursar.model.engine_report import TasksEnded, TasksStarted
 from bursar.model.jobs.attempt import Exit
+from tests.conformance.engine_harness import until
 from tests.conformance.engine_orders import order
-from tests.conformance.engine_stands import until
 
 # -- accounts --------------------------------------------------------------------------------------
 

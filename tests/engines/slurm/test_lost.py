@@ -13,7 +13,7 @@ import pytest
 from bursar.model.errors import EngineFault
 from bursar.model.jobs.job import OVER, JobState
 from bursar.model.jobs.run_spec import RunSpec
-from tests.conformance.engine_stands import until
+from tests.conformance.engine_harness import until
 from tests.engines.slurm.planes import Driven, driven
 from tests.engines.slurm.test_storm import resume_drained
 from tests.support.shared_slurm_lab import needs_slurm, own_lab

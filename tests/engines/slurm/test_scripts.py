@@ -39,8 +39,8 @@ from bursar.model.errors import EngineFault
 from bursar.model.jobs.attempt import ShareUse, Task
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import StartOrder
+from tests.conformance.engine_harness import until
 from tests.conformance.engine_orders import order, ref, tasks_on
-from tests.conformance.engine_stands import until
 
 
 def laid_out(folders: AttemptFolders, wanted: StartOrder) -> tuple[SlurmAttemptFolder, str]:

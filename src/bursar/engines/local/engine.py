@@ -1,21 +1,20 @@
-"""The local engine: ``ports.Engine`` over a warden, its keepers and the folders of attempts."""
+"""The local engine: implements ``ports.Engine`` with a supervisor process and attempt folders."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bursar.engines.local.order_to_plan import plan_of
+from bursar.engines.local.order_to_plan import make_plan
 from bursar.engines.local.outages import Outages
 from bursar.engines.local.settings import LocalSettings
 from bursar.engines.local.supervisor import attempt_folder as names
 from bursar.engines.local.supervisor.attempt_folder import AttemptFolder, BadJobId
-from bursar.engines.local.supervisor.log_files import parts_of
+from bursar.engines.local.supervisor.log_files import existing_files
 from bursar.engines.local.supervisor_client import SupervisorClient
 from bursar.engines.local.wakeup_socket import WakeupSocket
 from bursar.engines.status_file import StatusFile
@@ -28,14 +27,14 @@ from bursar.model.jobs.attempt import Exit
 from bursar.model.units import SECOND_MS
 from bursar.ports import AttemptRef, LogFile, StartOrder
 
-LOOK_AGAIN_SECONDS = 2.0
-"""Notes of keepers are only hints; so often the folders of live attempts are read as well."""
-GONE_AFTER_SECONDS = 60.0
-"""How long no warden can be started before its nodes count as gone."""
+POLL_SECONDS = 2.0
+"""Wake-up datagrams may be lost, so the folders of live attempts are also polled this often."""
+NODES_LOST_AFTER_SECONDS = 60.0
+"""How long no supervisor can be started before the nodes are reported lost."""
 
 
 class Connections(NamedTuple):
-    """What the engine has only while it is open."""
+    """What the engine holds only while it is open."""
 
     wakeups: WakeupSocket
     supervisor: SupervisorClient
@@ -48,279 +47,258 @@ class LocalEngine:
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
         self._state = os.path.abspath(settings.state)
-        self._around = settings.surroundings()
+        self._machine = settings.machine_settings()
         self._lock = threading.Lock()
         self._queue: deque[EngineReport] = deque()
-        self._told: dict[AttemptRef, set[str]] = {}
-        """Unsettled attempts, and what was reported of each."""
-        self._files: dict[AttemptRef, StatusFile] = {}
-        """What they say of themselves."""
-        self._dying: dict[AttemptRef, str] = {}
-        """Attempts that end because their node is taken away, and the node: its loss is told first."""
+        self._reported: dict[AttemptRef, set[str]] = {}
+        """Unsettled attempts, and what has been reported about each."""
+        self._status_files: dict[AttemptRef, StatusFile] = {}
+        self._terminating: dict[AttemptRef, str] = {}
+        """Attempts that end because of a node's outage, by node: the node's loss is reported first."""
         self._outage_lock = threading.Lock()
-        self._next_look = 0.0
-        self._silent_since: float | None = None
-        self._nodes_gone = False
+        self._next_poll = 0.0
+        self._unreachable_since: float | None = None
+        self._nodes_lost = False
         self._connected: Connections | None = None
 
-    # -- coming and going --------------------------------------------------------------------------
+    # -- open and close ----------------------------------------------------------------------------
 
     def open(self, live: Sequence[AttemptRef]) -> None:
-        """Listen first, then look: what happens in between is told twice rather than not at all."""
+        """Listen before reading the folders: a change in between is reported twice, never lost."""
         names.make_folders(self._state)
         engine_folder = names.engine_folder(self._state)
         self._connected = connected = Connections(
             wakeups=WakeupSocket(engine_folder),
-            supervisor=SupervisorClient(self._state, self._settings.warden_linger_seconds),
+            supervisor=SupervisorClient(self._state, self._settings.supervisor_linger_seconds),
             outages=Outages(engine_folder),
         )
-        connected.supervisor.keep_up()
-        for said in connected.outages.again():
-            self._tell(said)
-        wanted = set(live)
+        connected.supervisor.ensure_connected()
+        self._queue_reports(connected.outages.last_reports())
+        live_refs = set(live)
         for folder in names.indexed(self._state):
             ref = AttemptRef(job_id=folder.job_id, attempt=folder.attempt)
-            if ref not in wanted:
-                self._let_go(ref, folder)
-        dying = connected.outages.dying
-        for ref in sorted(wanted, key=lambda ref: (ref.job_id, ref.attempt)):
+            if ref not in live_refs:
+                self._end_stale(ref, folder)
+        terminating = connected.outages.terminating
+        for ref in sorted(live_refs, key=lambda ref: (ref.job_id, ref.attempt)):
             folder = self._folder(ref)
-            if folder.is_taken:
-                nodes = (folder.read(names.TAKEN) or {}).get("nodes", ())
-                gone = [node for node in dying if node in nodes]
-                if gone:
-                    self._dying[ref] = gone[0]
-                self._follow(ref)
+            if folder.is_claimed:
+                nodes = (folder.read(names.CLAIM) or {}).get("nodes", ())
+                lost = [node for node in terminating if node in nodes]
+                if lost:
+                    self._terminating[ref] = lost[0]
+                self._report_changes(ref)
 
-    def _let_go(self, ref: AttemptRef, folder: AttemptFolder) -> None:
-        """An attempt that the control plane does not count as live must not run: its room is given away."""
+    def _end_stale(self, ref: AttemptRef, folder: AttemptFolder) -> None:
+        """Stop an attempt that the control plane does not list as live: its GPUs are assigned to others."""
         if not folder.has(names.ENDED):
-            grace_ms = (folder.read(names.TAKEN) or {}).get("grace_ms", 0)
-            self._ask_to_stop(ref, int(grace_ms))
+            grace_ms = (folder.read(names.CLAIM) or {}).get("grace_ms", 0)
+            self._request_stop(ref, int(grace_ms))
         else:
             _unlink(folder.entry)
 
     def close(self) -> None:
-        """Let go. What runs goes on running."""
+        """Close the connections. Attempts keep running."""
         connected, self._connected = self._connected, None
         if connected is not None:
             connected.supervisor.close()
             connected.wakeups.close()
 
     def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
-        """Nothing that was sent before ``open`` can still be taken: the warden reads the newest only."""
-        return tuple(ref for ref in live if not self._folder(ref).is_taken)
+        """Attempts that were never claimed. No start sent before ``open`` can still be claimed."""
+        return tuple(ref for ref in live if not self._folder(ref).is_claimed)
 
     # -- orders ------------------------------------------------------------------------------------
 
     def start(self, order: StartOrder) -> None:
-        """Returns when the attempt is durably taken; from then on it can end but not start again."""
+        """Return when the attempt is durably claimed; from then on it can end but not start again."""
         ref = order.ref
         self._folder(ref)
-        plan = plan_of(order, self._around)
+        plan = make_plan(order, self._machine)
         if not plan.tasks:
-            raise BrokenInvariant(f"attempt {ref.attempt} of {ref.job_id} is placed nowhere")
+            raise BrokenInvariant(f"attempt {ref.attempt} of {ref.job_id} has no placement")
         with self._lock:
-            self._told.setdefault(ref, set())
-        answer = self._open.supervisor.request({"do": "start", "plan": plan.as_message()})
-        if not answer["new"]:
-            self._follow(ref)
+            self._reported.setdefault(ref, set())
+        response = self._open.supervisor.request({"do": "start", "plan": plan.as_message()})
+        if not response["new"]:
+            self._report_changes(ref)
         with self._outage_lock:
-            gone = [task.node for task in plan.tasks if self._open.outages.is_out(task.node)]
-            if gone:
-                self._dying[ref] = gone[0]
-        if gone:
-            self._ask_to_stop(ref, 0)
+            lost = [task.node for task in plan.tasks if self._open.outages.is_out(task.node)]
+            if lost:
+                self._terminating[ref] = lost[0]
+        if lost:
+            self._request_stop(ref, 0)
 
     def stop(self, ref: AttemptRef, grace_seconds: int) -> None:
-        """Also what was never started: it is marked so that it cannot start any more."""
-        if self._ask_to_stop(ref, grace_seconds * SECOND_MS):
-            with self._lock:
-                self._told.setdefault(ref, set()).discard("ended")
-            self._follow(ref)
-        else:
-            with self._lock:
-                self._told.setdefault(ref, set())
+        """Stop an attempt. One that was never started is claimed, so that it cannot start any more."""
+        has_ended = self._request_stop(ref, grace_seconds * SECOND_MS)
+        with self._lock:
+            reported = self._reported.setdefault(ref, set())
+            if has_ended:
+                reported.discard("ended")
+        if has_ended:
+            self._report_changes(ref)
 
-    def _ask_to_stop(self, ref: AttemptRef, grace_ms: int) -> bool:
-        """Whether it has ended already."""
+    def _request_stop(self, ref: AttemptRef, grace_ms: int) -> bool:
+        """Send the order; whether the attempt has ended already."""
         message = {"do": "stop", "job_id": ref.job_id, "attempt": ref.attempt, "grace_ms": grace_ms}
         return bool(self._open.supervisor.request(message)["ended"])
 
     def partition(self, node: str, gpu: int, layout: Layout) -> None:
-        """Virtual GPUs are cut by counting. Real ones must be cut so already: we never change a driver."""
+        """Accept any layout of virtual GPUs; real ones must have it already, as we never change a driver."""
         real = self._settings.gpus.get(node, ())
         if gpu >= len(real):
             return
-        cut = tuple(found.instance for found in real[gpu].slices)
-        if cut != tuple(layout):
-            wanted = ", ".join(map(str, layout)) or "not cut"
+        if tuple(mig.instance for mig in real[gpu].slices) != tuple(layout):
+            wanted = ", ".join(map(str, layout)) or "not partitioned"
             raise EngineFault(
-                f"local engine: GPU {gpu} of {node} must be {wanted}; cut it with nvidia-smi mig",
-                retry_after_seconds=GONE_AFTER_SECONDS,
+                f"local engine: GPU {gpu} of {node} must be {wanted}; partition it with nvidia-smi mig",
+                retry_after_seconds=NODES_LOST_AFTER_SECONDS,
             )
 
-    # -- nodes that go and come back ---------------------------------------------------------------
+    # -- outages of nodes --------------------------------------------------------------------------
 
     def interrupt(self, node: str, notice_ms: int, absence_ms: int) -> None:
-        """Take a node away as its provider would: after a notice, or without one, and for a while."""
+        """Simulate a provider's interruption of a node, with or without notice."""
         with self._outage_lock:
-            said = self._open.outages.begin(node, _now_ms(), notice_ms, absence_ms)
-        if said is not None:
-            self._tell(said)
-        self._open.wakeups.ring()
+            report = self._open.outages.begin(node, _now_ms(), notice_ms, absence_ms)
+        if report is not None:
+            self._queue_reports([report])
+        self._open.wakeups.wake()
 
-    def _pass_outages(self) -> None:
+    def _advance_outages(self) -> None:
         with self._outage_lock:
-            for said in self._open.outages.go_on(_now_ms(), self._clear):
-                self._tell(said)
-            still_dying = set(self._open.outages.dying)
-            done = [ref for ref, node in self._dying.items() if node not in still_dying]
+            self._queue_reports(self._open.outages.advance(_now_ms(), self._kill_all_on))
+            terminating = set(self._open.outages.terminating)
+            done = [ref for ref, node in self._terminating.items() if node not in terminating]
             for ref in done:
-                del self._dying[ref]
+                del self._terminating[ref]
         for ref in done:
-            self._follow(ref)
+            self._report_changes(ref)
 
-    def _clear(self, node: str) -> bool:
-        """End what runs on a node without grace; whether nothing runs there any more."""
-        with self._lock:
-            unfinished = [ref for ref, told in self._told.items() if "ended" not in told]
-        left = False
-        for ref in unfinished:
+    def _kill_all_on(self, node: str) -> bool:
+        """Stop every attempt on a node without grace; whether all have ended."""
+        all_ended = True
+        for ref in self._running():
             folder = self._folder(ref)
-            if node not in (folder.read(names.TAKEN) or {}).get("nodes", ()):
+            if node not in (folder.read(names.CLAIM) or {}).get("nodes", ()):
                 continue
-            if ref not in self._dying:
-                self._dying[ref] = node
-                self._ask_to_stop(ref, 0)
-            left = left or not folder.has(names.ENDED)
-        return not left
+            if ref not in self._terminating:
+                self._terminating[ref] = node
+                self._request_stop(ref, 0)
+            all_ended = all_ended and folder.has(names.ENDED)
+        return all_ended
 
     # -- reports -----------------------------------------------------------------------------------
 
     def reports(self, timeout_seconds: float) -> Sequence[EngineReport]:
-        """What keepers told; every now and then also what can be read in the folders."""
-        box = self._open.wakeups
+        """Wait for new reports: from wake-up datagrams, and from polling the folders."""
+        wakeups = self._open.wakeups
         until = time.monotonic() + timeout_seconds
         while True:
-            self._take_notes(box)
-            self._pass_outages()
-            if time.monotonic() >= self._next_look:
-                self._look_again()
-            found = self._drain()
-            left = until - time.monotonic()
-            if found or left <= 0:
-                return found
-            wait_seconds = min(left, max(0.0, self._next_look - time.monotonic()))
-            if box.wait(wait_seconds, self._open.supervisor.fileno):
-                self._keep_up()
+            for message in wakeups.messages():
+                ref = AttemptRef(job_id=message["job_id"], attempt=message["attempt"])
+                if ref in self._reported:
+                    self._report_changes(ref)
+            self._advance_outages()
+            if time.monotonic() >= self._next_poll:
+                self._poll()
+            reports = self._drain()
+            remaining_seconds = until - time.monotonic()
+            if reports or remaining_seconds <= 0:
+                return reports
+            poll_in_seconds = max(0.0, self._next_poll - time.monotonic())
+            wait_seconds = min(remaining_seconds, poll_in_seconds)
+            if wakeups.wait(wait_seconds, self._open.supervisor.fileno):
+                self._check_supervisor()
 
-    def _take_notes(self, box: WakeupSocket) -> None:
-        for note in box.notes():
-            ref = AttemptRef(job_id=note["job_id"], attempt=note["attempt"])
-            if ref in self._told:
-                self._follow(ref)
+    def _poll(self) -> None:
+        self._next_poll = time.monotonic() + POLL_SECONDS
+        self._check_supervisor()
+        for ref in self._running():
+            self._report_changes(ref)
 
-    def _look_again(self) -> None:
-        self._next_look = time.monotonic() + LOOK_AGAIN_SECONDS
-        self._keep_up()
+    def _running(self) -> list[AttemptRef]:
+        """Attempts whose end has not been reported."""
         with self._lock:
-            unfinished = [ref for ref, told in self._told.items() if "ended" not in told]
-        for ref in unfinished:
-            self._follow(ref)
+            return [ref for ref, reported in self._reported.items() if "ended" not in reported]
 
-    def _keep_up(self) -> None:
-        """A killed warden is replaced. Only when that fails for long are the nodes gone."""
+    def _check_supervisor(self) -> None:
+        """Replace a killed supervisor. Report the nodes lost if that fails for too long."""
         try:
-            self._open.supervisor.keep_up()
+            self._open.supervisor.ensure_connected()
         except EngineFault as fault:
-            problem = str(fault)
-            now = time.monotonic()
-            self._silent_since = self._silent_since or now
-            if now - self._silent_since > GONE_AFTER_SECONDS and not self._nodes_gone:
-                self._nodes_gone = True
-                self._tell_of_nodes(
-                    lambda node: NodeLostReported(node=node, at_ms=_now_ms(), detail=problem)
+            now, problem = time.monotonic(), str(fault)
+            self._unreachable_since = self._unreachable_since or now
+            timed_out = now - self._unreachable_since > NODES_LOST_AFTER_SECONDS
+            if timed_out and not self._nodes_lost:
+                self._nodes_lost = True
+                self._queue_reports(
+                    NodeLostReported(node=node, at_ms=_now_ms(), detail=problem)
+                    for node in self._settings.nodes
                 )
             return
-        self._silent_since = None
-        if self._nodes_gone:
-            self._nodes_gone = False
-            self._tell_of_nodes(lambda node: NodeBackReported(node=node, at_ms=_now_ms()))
+        self._unreachable_since = None
+        if self._nodes_lost:
+            self._nodes_lost = False
+            self._queue_reports(
+                NodeBackReported(node=node, at_ms=_now_ms()) for node in self._settings.nodes
+            )
 
-    def _tell_of_nodes(self, report: Callable[[str], EngineReport]) -> None:
-        for node in self._settings.nodes:
-            self._tell(report(node))
-
-    def _follow(self, ref: AttemptRef) -> None:
-        """Report of an attempt what its folder says and was not reported yet."""
+    def _report_changes(self, ref: AttemptRef) -> None:
+        """Report what an attempt's folder contains and has not been reported yet."""
         folder = self._folder(ref)
         ended = folder.read(names.ENDED)
         began = folder.read(names.BEGAN)
         with self._lock:
-            told = self._told.setdefault(ref, set())
-            if began is not None and "began" not in told:
-                told.add("began")
+            reported = self._reported.setdefault(ref, set())
+            if began is not None and "began" not in reported:
+                reported.add("began")
                 at_ms = int(began.get("at_ms", 0))
                 self._queue.append(Started(job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms))
-            if "ended" not in told:
-                path = folder.file(names.SAVED)
-                self._queue += self._files.setdefault(ref, StatusFile(path, ref)).news()
-            if ended is not None and "ended" not in told and ref not in self._dying:
-                told.add("ended")
+            if "ended" not in reported:
+                new_file = StatusFile(folder.file(names.SAVED), ref)
+                self._queue += self._status_files.setdefault(ref, new_file).new_reports()
+            if ended is not None and "ended" not in reported and ref not in self._terminating:
+                reported.add("ended")
                 at_ms = int(ended.get("at_ms", 0))
                 self._queue.append(
                     Ended(job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms, exit=_exit(ended))
                 )
-        self._open.wakeups.ring()
+        self._open.wakeups.wake()
 
-    def _tell(self, report: EngineReport) -> None:
+    def _queue_reports(self, reports: Iterable[EngineReport]) -> None:
         with self._lock:
-            self._queue.append(report)
+            self._queue += reports
 
     def _drain(self) -> list[EngineReport]:
         with self._lock:
-            found = list(self._queue)
+            reports = list(self._queue)
             self._queue.clear()
-        return found
+        return reports
 
     def settled(self, refs: Iterable[AttemptRef]) -> None:
-        """Their marks stay, so that they can never run again; the index forgets them."""
+        """Remove attempts from the index. Their claims stay, so they can never run again."""
         for ref in refs:
             _unlink(self._folder(ref).entry)
             with self._lock:
-                self._told.pop(ref, None)
-                self._files.pop(ref, None)
+                self._reported.pop(ref, None)
+                self._status_files.pop(ref, None)
 
-    # -- what is kept ------------------------------------------------------------------------------
+    # -- stored files ------------------------------------------------------------------------------
 
     def logs(self, ref: AttemptRef) -> Sequence[LogFile]:
         """Two streams for each task that wrote something."""
         folder = self._folder(ref)
-        mark = folder.read(names.TAKEN) or {}
-        files = int(mark.get("log_files", self._around.log_files))
-        found = []
-        for task, node in enumerate(mark.get("nodes", ())):
+        claim = folder.read(names.CLAIM) or {}
+        files = int(claim.get("log_files", self._machine.log_files))
+        logs = []
+        for task, node in enumerate(claim.get("nodes", ())):
             for stream, ending in (("stdout", "out"), ("stderr", "err")):
-                paths = parts_of(folder.file(f"task-{task}.{ending}"), files)
+                paths = existing_files(folder.file(f"task-{task}.{ending}"), files)
                 if paths:
-                    found.append(LogFile(task=task, node=node, stream=stream, paths=paths))
-        return found
-
-    def forget(self, job_ids: Iterable[str]) -> tuple[str, ...]:
-        """Remove everything that is kept of these jobs; gives those that are not over and stay."""
-        kept = []
-        for job_id in job_ids:
-            attempts = os.path.dirname(self._folder(AttemptRef(job_id=job_id, attempt=0)).path)
-            numbers = [name for name in _listed(attempts) if name.isdecimal()]
-            folders = [AttemptFolder(self._state, job_id, int(number)) for number in numbers]
-            if any(os.path.exists(folder.entry) for folder in folders):
-                kept.append(job_id)
-            else:
-                shutil.rmtree(attempts, ignore_errors=True)
-        return tuple(kept)
-
-    # -- parts -------------------------------------------------------------------------------------
+                    logs.append(LogFile(task=task, node=node, stream=stream, paths=paths))
+        return logs
 
     def _folder(self, ref: AttemptRef) -> AttemptFolder:
         try:
@@ -353,10 +331,3 @@ def _unlink(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return []

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as its driver tells them. Without a driver there are none, which is no fault."""
+"""Detects the GPUs of this machine through NVML. Without a driver there are none; that is no error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bursar.model.fleet.gpu import MigInstance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundSlice:
-    """A MIG instance that is cut now."""
+class DetectedMigDevice:
+    """A MIG device that exists now."""
 
     uuid: str
     instance: MigInstance
@@ -20,23 +20,23 @@ class FoundSlice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundGpu:
-    """One real GPU. ``model`` is the vendor's name for it; the catalog knows which of ours that is."""
+class DetectedGpu:
+    """One real GPU. ``model`` is the vendor's name; the catalog maps it to ours."""
 
     index: int
     uuid: str
     model: str
     memory_mib: int
     mig_enabled: bool = False
-    slices: tuple[FoundSlice, ...] = ()
+    slices: tuple[DetectedMigDevice, ...] = ()
 
     def slice_uuid(self, instance: MigInstance) -> str | None:
-        """The name under which CUDA sees this instance, when it is cut."""
-        return next((cut.uuid for cut in self.slices if cut.instance == instance), None)
+        """The UUID by which CUDA addresses this MIG instance, if it exists."""
+        return next((mig.uuid for mig in self.slices if mig.instance == instance), None)
 
 
-def found_gpus() -> tuple[FoundGpu, ...]:
-    """Every GPU of this machine in order of index; none without NVML, a driver or a board."""
+def detect_gpus() -> tuple[DetectedGpu, ...]:
+    """GPUs of this machine in order of index; none without NVML, a driver or a board."""
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError:
@@ -46,18 +46,20 @@ def found_gpus() -> tuple[FoundGpu, ...]:
     except nvml.NVMLError:
         return ()
     try:
-        return tuple(_found(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+        return tuple(_read_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
     except nvml.NVMLError:
         return ()
     finally:
         nvml.nvmlShutdown()
 
 
-def _found(nvml: Any, index: int) -> FoundGpu:
+def _read_gpu(nvml: Any, index: int) -> DetectedGpu:
     device = nvml.nvmlDeviceGetHandleByIndex(index)
-    enabled = _is_cut(nvml, device)
-    slices = sorted(_slices(nvml, device), key=lambda cut: cut.instance.start) if enabled else ()
-    return FoundGpu(
+    enabled = _has_mig(nvml, device)
+    slices = (
+        sorted(_mig_devices(nvml, device), key=lambda mig: mig.instance.start) if enabled else ()
+    )
+    return DetectedGpu(
         index=index,
         uuid=_text(nvml.nvmlDeviceGetUUID(device)),
         model=_text(nvml.nvmlDeviceGetName(device)),
@@ -67,8 +69,8 @@ def _found(nvml: Any, index: int) -> FoundGpu:
     )
 
 
-def _is_cut(nvml: Any, device: Any) -> bool:
-    """Boards that cannot be cut refuse the question."""
+def _has_mig(nvml: Any, device: Any) -> bool:
+    """Boards without MIG support raise an error."""
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(device)
     except nvml.NVMLError:
@@ -76,23 +78,25 @@ def _is_cut(nvml: Any, device: Any) -> bool:
     return bool(current == nvml.NVML_DEVICE_MIG_ENABLE)
 
 
-def _slices(nvml: Any, device: Any) -> Iterator[FoundSlice]:
-    """Instances are numbered with gaps, so each possible number is asked for."""
+def _mig_devices(nvml: Any, device: Any) -> Iterator[DetectedMigDevice]:
+    """Device numbers have gaps, so every possible number is tried."""
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(device)):
         try:
-            cut = nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, number)
+            mig = nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, number)
         except nvml.NVMLError:
             continue
-        own = nvml.nvmlDeviceGetGpuInstanceById(device, nvml.nvmlDeviceGetGpuInstanceId(cut))
-        placement = nvml.nvmlGpuInstanceGetInfo(own).placement
-        profile = _text(nvml.nvmlDeviceGetName(cut)).rpartition("MIG ")[2]
-        yield FoundSlice(
-            uuid=_text(nvml.nvmlDeviceGetUUID(cut)),
+        gpu_instance = nvml.nvmlDeviceGetGpuInstanceById(
+            device, nvml.nvmlDeviceGetGpuInstanceId(mig)
+        )
+        placement = nvml.nvmlGpuInstanceGetInfo(gpu_instance).placement
+        profile = _text(nvml.nvmlDeviceGetName(mig)).rpartition("MIG ")[2]
+        yield DetectedMigDevice(
+            uuid=_text(nvml.nvmlDeviceGetUUID(mig)),
             instance=MigInstance(profile=profile, start=placement.start),
-            memory_mib=nvml.nvmlDeviceGetMemoryInfo(cut).total >> 20,
+            memory_mib=nvml.nvmlDeviceGetMemoryInfo(mig).total >> 20,
         )
 
 
 def _text(value: str | bytes) -> str:
-    """Older bindings answer in bytes."""
+    """Older bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else value

@@ -1,40 +1,43 @@
-"""From an order to a plan for the keeper: ranks, devices and variables of every task. Pure."""
+"""Turns a start order into an attempt plan: ranks, devices and variables of every task. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bursar.engines.environment import bad_value, refusal
-from bursar.engines.local.gpu_discovery import FoundGpu
+from bursar.engines.local.gpu_discovery import DetectedGpu
 from bursar.engines.local.supervisor.attempt_plan import AttemptPlan, TaskPlan
-from bursar.engines.task_ranks import TaskRank, bad_command, seats_of, stop_signal, task_environment
+from bursar.engines.task_ranks import (
+    TaskRank,
+    ranked_tasks,
+    start_problem,
+    stop_signal,
+    task_environment,
+)
 from bursar.model.units import SECOND_MS
 from bursar.ports import StartOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSurroundings:
-    """What every attempt of this machine shares."""
+class MachineSettings:
+    """Settings that every attempt on this machine shares."""
 
     path: str
     language: str
     log_bytes: int
     log_files: int
     cgroup: str
-    gpus: Mapping[str, tuple[FoundGpu, ...]]
-    """By node: its real GPUs in order of index. Nodes that are not in it have virtual ones."""
+    gpus: Mapping[str, tuple[DetectedGpu, ...]]
+    """Real GPUs by node, in order of index. Other nodes have virtual GPUs."""
 
 
-def plan_of(order: StartOrder, around: JobSurroundings) -> AttemptPlan:
-    """Everything the keeper needs, with nothing left to choose."""
+def make_plan(order: StartOrder, machine: MachineSettings) -> AttemptPlan:
+    """The complete plan; the attempt process has nothing left to choose."""
     recipe = order.recipe
-    user = {**recipe.envs, **recipe.secrets}
-    refused = refusal(user) or bad_value(user) or bad_command(order)
     return AttemptPlan(
         job_id=order.ref.job_id,
         attempt=order.ref.attempt,
-        tasks=tuple(_tasks(order, around, user)),
+        tasks=tuple(_tasks(order, machine)),
         argv=recipe.argv,
         run=recipe.run,
         setup=recipe.setup,
@@ -43,47 +46,46 @@ def plan_of(order: StartOrder, around: JobSurroundings) -> AttemptPlan:
         mounts=tuple((mount.target, mount.bundle) for mount in recipe.mounts),
         grace_ms=recipe.grace_seconds * SECOND_MS,
         stop_signal=stop_signal(recipe.stop_signal),
-        log_bytes=around.log_bytes,
-        log_files=around.log_files,
-        cgroup=around.cgroup,
-        refused=refused,
+        log_bytes=machine.log_bytes,
+        log_files=machine.log_files,
+        cgroup=machine.cgroup,
+        refused=start_problem(order),
     )
 
 
-def _tasks(
-    order: StartOrder, around: JobSurroundings, user: Mapping[str, str]
-) -> Iterator[TaskPlan]:
-    seats = seats_of(order)
-    nodes = list(dict.fromkeys(seat.task.node for seat in seats))
-    per_node = {node: [seat for seat in seats if seat.task.node == node] for node in nodes}
+def _tasks(order: StartOrder, machine: MachineSettings) -> Iterator[TaskPlan]:
+    members = ranked_tasks(order)
+    nodes = list(dict.fromkeys(member.task.node for member in members))
+    per_node = {node: [member for member in members if member.task.node == node] for node in nodes}
     limits = {node: _limits(order, node) for node in nodes}
-    for rank, seat in enumerate(seats):
-        node = seat.task.node
-        devices = _devices(seat, around.gpus.get(node, ()))
+    for rank, member in enumerate(members):
+        node = member.task.node
+        devices = _devices(member, machine.gpus.get(node, ()))
         gpus_per_task = len([name for name in devices["CUDA_VISIBLE_DEVICES"].split(",") if name])
         cpu_milli, memory_mib = limits[node]
         env = {
-            "PATH": around.path,
-            "LANG": around.language,
-            **user,
+            "PATH": machine.path,
+            "LANG": machine.language,
+            **order.recipe.envs,
+            **order.recipe.secrets,
             **devices,
             "MASTER_ADDR": "127.0.0.1",
             "RANK": str(rank),
-            "WORLD_SIZE": str(len(seats)),
-            "LOCAL_RANK": str(per_node[node].index(seat)),
+            "WORLD_SIZE": str(len(members)),
+            "LOCAL_RANK": str(per_node[node].index(member)),
             "LOCAL_WORLD_SIZE": str(len(per_node[node])),
             "NODE_RANK": str(nodes.index(node)),
-            **task_environment(order, seat, rank),
+            **task_environment(order, member, rank),
             "SKYPILOT_NODE_RANK": str(rank),
-            "SKYPILOT_NUM_NODES": str(len(seats)),
-            "SKYPILOT_NODE_IPS": "\n".join(["127.0.0.1"] * len(seats)),
+            "SKYPILOT_NUM_NODES": str(len(members)),
+            "SKYPILOT_NODE_IPS": "\n".join(["127.0.0.1"] * len(members)),
             "SKYPILOT_NUM_GPUS_PER_NODE": str(gpus_per_task),
         }
         yield TaskPlan(rank, node, nodes.index(node), env, cpu_milli, memory_mib)
 
 
 def _limits(order: StartOrder, node: str) -> tuple[int, int]:
-    """CPU and memory of the whole attempt on one node; a part without a request leaves no limit."""
+    """CPU and memory of the attempt on one node; 0 (no limit) if any task has no request."""
     tasks = [task for task in order.placement.all_tasks if task.node == node]
     cpu_milli = sum(task.cpu_milli for task in tasks)
     memory_mib = sum(task.memory_mib for task in tasks)
@@ -93,29 +95,29 @@ def _limits(order: StartOrder, node: str) -> tuple[int, int]:
     )
 
 
-def _devices(seat: TaskRank, real: tuple[FoundGpu, ...]) -> dict[str, str]:
-    """The variables by which CUDA sees what the task holds, and nothing when it holds none."""
-    task = seat.task
+def _devices(member: TaskRank, real: tuple[DetectedGpu, ...]) -> dict[str, str]:
+    """The variables that show CUDA the devices of a task, and none when it has none."""
+    task = member.task
     if task.gpus:
         each = len(task.gpus) // task.count
-        own = task.gpus[seat.index * each : (seat.index + 1) * each]
-        return {"CUDA_VISIBLE_DEVICES": ",".join(_whole(gpu, real) for gpu in own)}
+        own = task.gpus[member.index * each : (member.index + 1) * each]
+        return {"CUDA_VISIBLE_DEVICES": ",".join(_gpu_name(gpu, real) for gpu in own)}
     if task.slices:
         each = len(task.slices) // task.count
-        slices = task.slices[seat.index * each : (seat.index + 1) * each]
-        found = [
+        slices = task.slices[member.index * each : (member.index + 1) * each]
+        uuids = [
             real[use.gpu].slice_uuid(use.instance) if use.gpu < len(real) else None
             for use in slices
         ]
         names = [
             uuid or f"MIG-virtual-{use.gpu}-{use.instance.profile}-{use.instance.start}"
-            for uuid, use in zip(found, slices, strict=True)
+            for uuid, use in zip(uuids, slices, strict=True)
         ]
         return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
     if task.shares:
-        share = task.shares[seat.index]
+        share = task.shares[member.index]
         env = {
-            "CUDA_VISIBLE_DEVICES": _whole(share.gpu, real),
+            "CUDA_VISIBLE_DEVICES": _gpu_name(share.gpu, real),
             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share.percent),
         }
         if share.memory_mib:
@@ -124,5 +126,5 @@ def _devices(seat: TaskRank, real: tuple[FoundGpu, ...]) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": ""}
 
 
-def _whole(gpu: int, real: tuple[FoundGpu, ...]) -> str:
+def _gpu_name(gpu: int, real: tuple[DetectedGpu, ...]) -> str:
     return real[gpu].uuid if gpu < len(real) else str(gpu)

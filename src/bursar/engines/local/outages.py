@@ -1,8 +1,8 @@
-"""Virtual nodes that go and come back, as spot nodes do: announced, lost, and there again later.
+"""Outages of virtual nodes, as spot nodes have them: announced, lost, back later.
 
-Every node of this engine is this machine, so a node is taken away by ending what runs there and by saying
-that it is gone. How far each outage has come is kept in a file: a control plane that is killed meanwhile
-says the last thing again when it is back, and no node stays lost because nobody was there to say otherwise.
+Every node of this engine is this machine, so an outage kills what runs on the node and reports the node
+lost. The phase of each outage is stored in a file: after a restart the last report is sent again, and no
+node stays lost because the control plane was killed meanwhile.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from bursar.model.event import NoticeKind
 
 FILE = "outages"
 SOURCE = "chaos"
-DYING_MS = 10_000
-"""After so long a node is gone even if something on it does not want to die."""
+TERMINATE_TIMEOUT_MS = 10_000
+"""After this time a node is lost even if a process on it is still running."""
 
 
 class Phase(StrEnum):
-    """How far an outage has come; each was said when it began, the last one perhaps in vain."""
+    """Phase of an outage. Each is reported when it begins; the last report may have been lost."""
 
     ANNOUNCED = "announced"
-    DYING = "dying"
-    GONE = "gone"
+    TERMINATING = "terminating"
+    LOST = "lost"
     BACK = "back"
 
 
 @dataclass(slots=True, kw_only=True)
-class PoolOutage:
-    """One node's. It takes nothing new from the moment it dies until it is back."""
+class NodeOutage:
+    """Outage of one node. From its termination until it is back, the node accepts no task."""
 
     node: str
     lost_at_ms: int
@@ -47,10 +47,10 @@ class PoolOutage:
 
     @property
     def is_out(self) -> bool:
-        return self.phase in (Phase.DYING, Phase.GONE)
+        return self.phase in (Phase.TERMINATING, Phase.LOST)
 
-    def said(self) -> EngineReport | None:
-        """What was said when the present phase began."""
+    def report(self) -> EngineReport | None:
+        """The report of the current phase."""
         match self.phase:
             case Phase.ANNOUNCED:
                 return NoticeReported(
@@ -59,93 +59,98 @@ class PoolOutage:
                     kind=NoticeKind.TERMINATE,
                     ends_at_ms=self.lost_at_ms,
                 )
-            case Phase.GONE:
+            case Phase.LOST:
                 return NodeLostReported(node=self.node, at_ms=self.lost_at_ms, detail="taken away")
             case Phase.BACK:
                 return NodeBackReported(node=self.node, at_ms=self.back_at_ms)
-            case Phase.DYING:
+            case Phase.TERMINATING:
                 return None
 
 
 class Outages:
-    """Every outage that is not over, on disk and in memory. Used by one thread at a time."""
+    """Outages that are not over, on disk and in memory. Used by one thread at a time."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
         self._outages = {one.node: one for one in _read(self._path)}
 
-    def again(self) -> list[EngineReport]:
-        """What was said last of each node, for whoever may not have heard; then those that are over go."""
-        found = [said for one in self._outages.values() if (said := one.said()) is not None]
-        self._outages = {n: one for n, one in self._outages.items() if one.phase is not Phase.BACK}
+    def last_reports(self) -> list[EngineReport]:
+        """The last report of each node, which may have been lost; then finished outages are dropped."""
+        outages = self._outages.values()
+        reports = [report for outage in outages if (report := outage.report()) is not None]
+        self._outages = {
+            node: outage for node, outage in self._outages.items() if outage.phase is not Phase.BACK
+        }
         self._write()
-        return found
+        return reports
 
     def begin(self, node: str, now_ms: int, notice_ms: int, absence_ms: int) -> EngineReport | None:
-        """Take a node away after a notice; without one it dies at once. None if it is going already."""
+        """Start an outage after a notice, or at once without one. The notice's report, if there is one."""
         known = self._outages.get(node)
         if known is not None and known.phase is not Phase.BACK:
-            return known.said()
+            return known.report()
         lost_at_ms = now_ms + notice_ms
-        made = PoolOutage(
+        outage = NodeOutage(
             node=node,
             lost_at_ms=lost_at_ms,
             back_at_ms=lost_at_ms + absence_ms,
-            phase=Phase.ANNOUNCED if notice_ms > 0 else Phase.DYING,
+            phase=Phase.ANNOUNCED if notice_ms > 0 else Phase.TERMINATING,
         )
-        self._outages[node] = made
+        self._outages[node] = outage
         self._write()
-        return made.said()
+        return outage.report()
 
     def is_out(self, node: str) -> bool:
         return node in self._outages and self._outages[node].is_out
 
     @property
-    def dying(self) -> list[str]:
-        return sorted(n for n, one in self._outages.items() if one.phase is Phase.DYING)
+    def terminating(self) -> list[str]:
+        phases = self._outages.items()
+        return sorted(node for node, outage in phases if outage.phase is Phase.TERMINATING)
 
-    def go_on(self, now_ms: int, is_empty: Callable[[str], bool]) -> list[EngineReport]:
-        """Let time pass. ``is_empty`` says whether nothing runs on a node any more."""
-        said: list[EngineReport] = []
-        moved = False
+    def advance(self, now_ms: int, is_empty: Callable[[str], bool]) -> list[EngineReport]:
+        """Enter the phases that are due. ``is_empty`` returns whether nothing runs on a node."""
+        reports: list[EngineReport] = []
+        has_changed = False
         for node in sorted(self._outages):
-            one = self._outages[node]
-            while (phase := _next_phase(one, now_ms, is_empty)) is not one.phase:
-                one.phase, moved = phase, True
-                if (report := one.said()) is not None:
-                    said.append(report)
-        if moved:
+            outage = self._outages[node]
+            while (phase := _next_phase(outage, now_ms, is_empty)) is not outage.phase:
+                outage.phase, has_changed = phase, True
+                if (report := outage.report()) is not None:
+                    reports.append(report)
+        if has_changed:
             self._write()
-        return said
+        return reports
 
     def _write(self) -> None:
-        """Durably: a node that is lost in the log must come back."""
-        aside = f"{self._path}.{os.getpid()}"
+        """Durable: a node that is lost in the log must come back."""
+        temporary = f"{self._path}.{os.getpid()}"
         text = json.dumps([asdict(self._outages[node]) for node in sorted(self._outages)])
-        fd = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         try:
             os.write(fd, text.encode())
             os.fsync(fd)
         finally:
             os.close(fd)
-        os.rename(aside, self._path)
+        os.rename(temporary, self._path)
 
 
-def _next_phase(one: PoolOutage, now_ms: int, is_empty: Callable[[str], bool]) -> Phase:
-    match one.phase:
-        case Phase.ANNOUNCED if now_ms >= one.lost_at_ms:
-            return Phase.DYING
-        case Phase.DYING if is_empty(one.node) or now_ms >= one.lost_at_ms + DYING_MS:
-            return Phase.GONE
-        case Phase.GONE if now_ms >= one.back_at_ms:
+def _next_phase(outage: NodeOutage, now_ms: int, is_empty: Callable[[str], bool]) -> Phase:
+    timed_out = now_ms >= outage.lost_at_ms + TERMINATE_TIMEOUT_MS
+    match outage.phase:
+        case Phase.ANNOUNCED if now_ms >= outage.lost_at_ms:
+            return Phase.TERMINATING
+        case Phase.TERMINATING if is_empty(outage.node) or timed_out:
+            return Phase.LOST
+        case Phase.LOST if now_ms >= outage.back_at_ms:
             return Phase.BACK
-    return one.phase
+    return outage.phase
 
 
-def _read(path: str) -> Iterable[PoolOutage]:
+def _read(path: str) -> Iterable[NodeOutage]:
     try:
         with open(path, encoding="utf-8") as file:
-            kept = json.load(file)
+            records = json.load(file)
     except FileNotFoundError:
         return []
-    return [PoolOutage(**{**one, "phase": Phase(one["phase"])}) for one in kept]
+    return [NodeOutage(**{**record, "phase": Phase(record["phase"])}) for record in records]

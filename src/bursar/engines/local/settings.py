@@ -1,4 +1,4 @@
-"""What an operator may choose about the local engine."""
+"""Settings of the local engine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bursar.engines.local.gpu_discovery import FoundGpu
-from bursar.engines.local.order_to_plan import JobSurroundings
+from bursar.engines.local.gpu_discovery import DetectedGpu
+from bursar.engines.local.order_to_plan import MachineSettings
 from bursar.model.units import GIB_MIB
 
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -17,27 +17,27 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """Where it keeps its files and how tasks run.
+    """Where files are stored and how tasks run.
 
-    ``nodes`` are the declared ones, all on this machine. ``gpus`` gives those that are backed by real
-    GPUs their devices in order of index; the others have virtual ones, which are only counted.
+    ``nodes`` are the declared nodes, all on this machine. ``gpus`` lists the real GPUs of a node in order
+    of index; other nodes have virtual GPUs, which are only counted.
     ``cgroup`` is a delegated cgroup v2 folder whose ``cgroup.subtree_control`` lists ``cpu`` and
-    ``memory``; without it memory is watched and CPU is not bounded.
+    ``memory``; without it memory is polled and CPU is not limited.
     """
 
     state: Path
     nodes: tuple[str, ...] = ()
-    gpus: Mapping[str, tuple[FoundGpu, ...]] = field(default_factory=dict)
+    gpus: Mapping[str, tuple[DetectedGpu, ...]] = field(default_factory=dict)
     cgroup: Path | None = None
     log_file_mib: int = 64
     log_files: int = 5
     path: str = field(default_factory=lambda: os.environ.get("PATH", PLAIN_PATH))
-    warden_linger_seconds: float = 30.0
-    """How long a warden without control plane and without attempts stays."""
+    supervisor_linger_seconds: float = 30.0
+    """How long a supervisor without control plane and without attempts keeps running."""
 
-    def surroundings(self) -> JobSurroundings:
-        """The part that reaches tasks."""
-        return JobSurroundings(
+    def machine_settings(self) -> MachineSettings:
+        """The settings that reach tasks."""
+        return MachineSettings(
             path=self.path,
             language=os.environ.get("LANG", "C.UTF-8"),
             log_bytes=min(self.log_file_mib, GIB_MIB) * MIB,

@@ -1,4 +1,4 @@
-"""The control plane's end of the warden's socket. Starts a warden when there is none."""
+"""Client of the supervisor's socket. Starts a supervisor when there is none."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bursar.model.errors import EngineFault
 
 START_SECONDS = 10.0
 START_AGAIN_SECONDS = 1.0
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 RETRY_AFTER_SECONDS = 2.0
 
-# Isolated, and without site-packages: a warden starts in a few hundredths of a second and is small.
+# Isolated and without site-packages: a supervisor starts in some 30 ms and needs little memory.
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]);"
     "from bursar.engines.local.supervisor.supervisor import main; main(sys.argv[2], float(sys.argv[3]))"
@@ -30,7 +30,7 @@ _PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 
 
 class SupervisorClient:
-    """One connection, used by one thread at a time. Orders may be repeated, so a broken one is."""
+    """One connection, used by one thread at a time. Orders are idempotent, so a failed one is resent."""
 
     def __init__(self, state: str, linger_seconds: float) -> None:
         self._state = state
@@ -39,32 +39,33 @@ class SupervisorClient:
         self._lock = threading.Lock()
         self._stream: socket.socket | None = None
         self._replaced = False
-        self.warden_pid = 0
+        self.supervisor_pid = 0
 
     def request(self, message: Message) -> Message:
-        """What the warden answers; ``EngineFault`` when it cannot be asked or could not do it."""
+        """The supervisor's response; ``EngineFault`` if it is unreachable or reports a problem."""
         with self._lock:
-            answer = self._exchange(message) or self._exchange(message)
-        if answer is None:
-            raise _fault("the warden does not answer")
-        if not answer.get("ok"):
-            raise _fault(f"the warden could not do it: {answer.get('problem', 'no reason given')}")
-        return answer
+            response = self._exchange(message) or self._exchange(message)
+        if response is None:
+            raise _fault("the supervisor does not respond")
+        if not response.get("ok"):
+            problem = response.get("problem", "no reason given")
+            raise _fault(f"the supervisor failed: {problem}")
+        return response
 
-    def keep_up(self) -> None:
-        """Connect if there is no connection; a warden that was killed is replaced."""
+    def ensure_connected(self) -> None:
+        """Connect if there is no connection; start a supervisor if it was killed."""
         with self._lock:
-            if self._stream is not None and self._is_quiet(self._stream):
+            if self._stream is not None and self._is_idle(self._stream):
                 return
             self._connect()
 
     @property
     def fileno(self) -> int | None:
-        """To be polled for the end of the connection."""
+        """File descriptor to poll for the end of the connection."""
         stream = self._stream
         return None if stream is None or stream.fileno() < 0 else stream.fileno()
 
-    def _is_quiet(self, stream: socket.socket) -> bool:
+    def _is_idle(self, stream: socket.socket) -> bool:
         poll = select.poll()
         poll.register(stream, select.POLLIN)
         if not poll.poll(0):
@@ -73,7 +74,7 @@ class SupervisorClient:
         return False
 
     def _exchange(self, message: Message) -> Message | None:
-        if self._stream is None or not self._is_quiet(self._stream):
+        if self._stream is None or not self._is_idle(self._stream):
             self._connect()
         assert self._stream is not None
         try:
@@ -85,14 +86,14 @@ class SupervisorClient:
 
     def _read(self, stream: socket.socket) -> Message | None:
         try:
-            answer = socket_messages.receive(stream)
+            response = socket_messages.receive(stream)
         except (OSError, ValueError):
-            answer = None
-        if answer is None or answer.get("replaced"):
-            self._replaced = self._replaced or answer is not None
+            response = None
+        if response is None or response.get("replaced"):
+            self._replaced = self._replaced or response is not None
             self._drop()
             return None
-        return answer
+        return response
 
     def _connect(self) -> None:
         if self._replaced:
@@ -102,34 +103,34 @@ class SupervisorClient:
         start_again_at = 0.0
         while time.monotonic() < until:
             stream = self._dial()
-            if stream is not None and self._greet(stream):
+            if stream is not None and self._handshake(stream):
                 self._stream = stream
                 return
             if time.monotonic() > start_again_at:
                 start_again_at = time.monotonic() + START_AGAIN_SECONDS
-                self._start_warden()
+                self._start_supervisor()
             time.sleep(0.005)
-        raise _fault(f"no warden could be started within {START_SECONDS:g} s")
+        raise _fault(f"no supervisor could be started within {START_SECONDS:g} s")
 
     def _dial(self) -> socket.socket | None:
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        stream.settimeout(ANSWER_SECONDS)
+        stream.settimeout(RESPONSE_SECONDS)
         try:
             stream.connect(
-                socket_messages.short_path(self._folder_fd, socket_messages.WARDEN_SOCKET)
+                socket_messages.short_path(self._folder_fd, socket_messages.SUPERVISOR_SOCKET)
             )
         except OSError:
             stream.close()
             return None
         return stream
 
-    def _greet(self, stream: socket.socket) -> bool:
-        """A warden of another version goes; the next one takes over its keepers."""
+    def _handshake(self, stream: socket.socket) -> bool:
+        """A supervisor of another version retires; the next one adopts its attempt processes."""
         try:
             socket_messages.send(stream, {"do": "hello"})
-            answer = socket_messages.receive(stream)
-            if answer is not None and answer.get("version") == socket_messages.VERSION:
-                self.warden_pid = int(answer["pid"])
+            response = socket_messages.receive(stream)
+            if response is not None and response.get("version") == socket_messages.VERSION:
+                self.supervisor_pid = int(response["pid"])
                 return True
             socket_messages.send(stream, {"do": "retire"})
             socket_messages.receive(stream)
@@ -138,12 +139,12 @@ class SupervisorClient:
         stream.close()
         return False
 
-    def _start_warden(self) -> None:
-        words = [str(_PACKAGE_ROOT), self._state, str(self._linger_seconds)]
-        with open(Path(names.engine_folder(self._state)) / "warden.log", "ab") as log:
+    def _start_supervisor(self) -> None:
+        arguments = [str(_PACKAGE_ROOT), self._state, str(self._linger_seconds)]
+        with open(Path(names.engine_folder(self._state)) / "supervisor.log", "ab") as log:
             try:
                 subprocess.run(
-                    [sys.executable, "-I", "-S", "-c", _BOOT, *words],
+                    [sys.executable, "-I", "-S", "-c", _BOOT, *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -154,7 +155,7 @@ class SupervisorClient:
                     timeout=START_SECONDS,
                 )
             except (OSError, subprocess.SubprocessError) as problem:
-                raise _fault(f"no warden could be started: {problem}") from problem
+                raise _fault(f"no supervisor could be started: {problem}") from problem
 
     def _drop(self) -> None:
         if self._stream is not None:
@@ -162,7 +163,7 @@ class SupervisorClient:
             self._stream = None
 
     def close(self) -> None:
-        """Let go; the warden stays for as long as something runs."""
+        """Close the connection; the supervisor runs as long as any attempt."""
         with self._lock:
             self._drop()
             if self._folder_fd >= 0:

@@ -1,1 +1,1 @@
-"""The small process beside the control plane that starts keepers. Standard library only."""
+"""The supervisor process of the local engine. Standard library only."""

@@ -1,4 +1,4 @@
-"""What the control plane hands over about an attempt. Secrets are in it: it is sent, never written."""
+"""The plan of an attempt, as the control plane sends it. It contains secrets: it is never written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class TaskPlan(NamedTuple):
-    """One process to start, and what its node allows all tasks of the attempt there together."""
+    """One process to start, and the limits of all tasks of the attempt on its node."""
 
     rank: int
     node: str
@@ -17,7 +17,7 @@ class TaskPlan(NamedTuple):
 
 
 class AttemptPlan(NamedTuple):
-    """One attempt. ``refused`` says why it must not run at all: then only its end is recorded."""
+    """One attempt. If ``refused`` gives a reason, nothing runs and only the end is recorded."""
 
     job_id: str
     attempt: int
@@ -36,12 +36,12 @@ class AttemptPlan(NamedTuple):
     refused: str
 
     def as_message(self) -> dict[str, Any]:
-        """Plain values."""
+        """As values for JSON."""
         return {**self._asdict(), "tasks": [task._asdict() for task in self.tasks]}
 
 
 def read_plan(message: dict[str, Any]) -> AttemptPlan:
-    """The way back."""
+    """Parse the result of ``as_message``."""
     plain = dict(message)
     plain["tasks"] = tuple(TaskPlan(**task) for task in plain["tasks"])
     plain["argv"] = tuple(plain["argv"])
@@ -56,10 +56,6 @@ class Outcome(NamedTuple):
     signal: int | None = None
     detail: str = ""
 
-    @property
-    def is_success(self) -> bool:
-        return self.code == 0
-
 
 class CannotStart(Exception):
-    """The attempt ends before its tasks begin; the text says why and what to do."""
+    """The attempt ends before its tasks begin; the text is the reason and the fix."""

@@ -1,7 +1,7 @@
-"""One process for each attempt: prepares it, starts its tasks, watches them, and writes how they ended.
+"""The process of one attempt: prepares it, starts and watches its tasks, records their end.
 
-It is forked by the warden and outlives both the warden and the control plane. Its tasks do not outlive
-it: nothing of a user runs that nobody watches.
+The supervisor forks it. It outlives both the supervisor and the control plane; its tasks do not outlive it,
+so no user process runs unobserved.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from bursar.engines.local.supervisor.resource_limits import (
     NodeLimit,
     limits_of,
 )
-from bursar.engines.local.supervisor.socket_messages import note, open_folder
+from bursar.engines.local.supervisor.socket_messages import notify, open_folder
 from bursar.engines.local.supervisor.task_processes import StopTerms, TaskCommand, TaskProcesses
 
 RETRY_SECONDS = 1.0
 
 
-def keep(folder: AttemptFolder, plan: AttemptPlan, key: str) -> None:
-    """The whole life of an attempt. Returns when its end is on disk."""
+def run_attempt(folder: AttemptFolder, plan: AttemptPlan, key: str) -> None:
+    """Run an attempt to its end. Returns when the end is on disk."""
     os.setsid()
-    proc.call_me("bursar-keeper")
+    proc.set_process_name("bursar-attempt")
     proc.adopt_orphans()
-    keeper = AttemptProcess(folder, plan, key)
+    process = AttemptProcess(folder, plan, key)
     try:
-        keeper.run()
+        process.run()
     except OSError as problem:
-        keeper.give_up(f"the machine failed it: {problem.strerror or problem}")
+        process.abort(f"system error: {problem.strerror or problem}")
 
 
 class AttemptProcess:
-    """Holds what an attempt needs from its preparation to its end."""
+    """Runs one attempt: preparation, setup, tasks, end."""
 
     def __init__(self, folder: AttemptFolder, plan: AttemptPlan, key: str) -> None:
         self._folder = folder
         self._plan = plan
         self._key = key
-        self._notes = open_folder(names.engine_folder(folder.state))
+        self._engine_fd = open_folder(names.engine_folder(folder.state))
         self._saved_at_ns = 0
         limits = limits_of(plan.tasks)
         self._groups = self._make_groups(limits) if plan.cgroup else {}
@@ -63,10 +63,10 @@ class AttemptProcess:
             grace_ms=plan.grace_ms,
             memory=MemoryWatch(watched),
             groups=self._groups,
-            on_tick=self._look_for_checkpoint,
+            on_tick=self._check_status_file,
             stop_order_ms=self._stop_order_ms,
         )
-        self._crew = TaskProcesses(terms)
+        self._processes = TaskProcesses(terms)
         share = LogShare(plan.log_bytes, plan.log_files)
         self._logs = {
             (task.rank, stream): LogWriter(folder.file(f"task-{task.rank}.{stream}"), share)
@@ -75,41 +75,47 @@ class AttemptProcess:
         }
 
     def run(self) -> None:
-        """Prepare, set up, run, record."""
+        """Prepare, set up, run, record the end."""
         self._record([])
         self._folder.reserve_end()
         outcome = self._outcome()
         self._end(outcome)
 
-    def give_up(self, problem: str) -> None:
-        """Something we did not foresee: end what runs, and say so."""
-        self._crew.fail(Outcome(detail=problem), 0)
-        self._crew.wait_for_the_last()
-        self._end(self._crew.outcome())
+    def abort(self, problem: str) -> None:
+        """Kill what runs after an unexpected error, and record the error."""
+        self._processes.fail(Outcome(detail=problem), 0)
+        self._processes.wait_for_all()
+        self._end(self._processes.outcome())
 
     def _outcome(self) -> Outcome:
         if self._plan.refused:
             return Outcome(detail=self._plan.refused)
         try:
             self._prepare()
-            if self._plan.setup and not self._plan.argv and not self._crew.look_for_stop():
+            if self._plan.setup and not self._plan.argv and not self._processes.is_stop_requested():
                 self._set_up()
-            if self._crew.failure is None and not self._crew.look_for_stop():
-                self._crew.launch([self._task(task) for task in self._plan.tasks], self._record)
-                if self._crew.failure is None:
-                    self._tell_began()
+            if self._processes.failure is None and not self._processes.is_stop_requested():
+                self._processes.launch(
+                    [self._task(task) for task in self._plan.tasks], self._record
+                )
+                if self._processes.failure is None:
+                    self._report_began()
         except CannotStart as problem:
-            self._crew.fail(Outcome(detail=f"not started: {problem}"), 0)
-        self._crew.wait_for_the_last()
-        outcome = self._crew.outcome()
-        if self._folder.has(names.BEGAN) or self._crew.failure or not self._crew.look_for_stop():
+            self._processes.fail(Outcome(detail=f"not started: {problem}"), 0)
+        self._processes.wait_for_all()
+        outcome = self._processes.outcome()
+        if (
+            self._folder.has(names.BEGAN)
+            or self._processes.failure
+            or not self._processes.is_stop_requested()
+        ):
             return outcome
         return Outcome(detail="stopped as ordered, before its tasks were started")
 
     # -- before the tasks --------------------------------------------------------------------------
 
     def _make_groups(self, limits: dict[int, NodeLimit]) -> dict[int, ControlGroup]:
-        """Where control groups were promised and cannot be made, memory is watched instead."""
+        """Control groups by node rank; none if they cannot be created, then memory is polled."""
         name = f"{self._folder.job_id}@{self._folder.attempt}"
         try:
             return {
@@ -120,7 +126,7 @@ class AttemptProcess:
             return {}
 
     def _prepare(self) -> None:
-        """Working directories, one for each node, and the scripts."""
+        """Create the working directory of each node and the scripts."""
         for name in ("run", "setup"):
             text: str = getattr(self._plan, name)
             if text and not self._plan.argv:
@@ -144,19 +150,19 @@ class AttemptProcess:
 
         bundles = os.path.join(self._folder.state, "bundles")
         limits = archive.UnpackLimits()
-        laid = [("", self._plan.workdir)] if self._plan.workdir else []
+        workdir = [("", self._plan.workdir)] if self._plan.workdir else []
         try:
-            for target, bundle in (*laid, *self._plan.mounts):
+            for target, bundle in (*workdir, *self._plan.mounts):
                 inner = archive.inner_path(target.removeprefix("~/"))
-                place = os.path.join(work, *inner)
-                os.makedirs(place, mode=0o700, exist_ok=True)
+                folder = os.path.join(work, *inner)
+                os.makedirs(folder, mode=0o700, exist_ok=True)
                 source = os.path.join(bundles, bundle.replace("/", "_"))
-                archive.unpack(source, place, limits, lambda: not self._crew.look_for_stop())
+                archive.unpack(source, folder, limits, self._processes.is_stop_requested)
         except (archive.BadArchive, OSError) as problem:
-            raise CannotStart(f"its files could not be laid out: {problem}") from None
+            raise CannotStart(f"its files could not be unpacked: {problem}") from None
 
     def _set_up(self) -> None:
-        """Once on each node, all nodes at once; its output leads that of the node's first task."""
+        """Run setup once on each node, in parallel; its output precedes that of the node's first task."""
         first: dict[int, TaskPlan] = {}
         for task in self._plan.tasks:
             first.setdefault(task.node_rank, task)
@@ -164,25 +170,27 @@ class AttemptProcess:
             self._command(task, (self._plan.shell, self._folder.file("setup.sh")), "setup")
             for task in first.values()
         ]
-        self._crew.launch(commands, self._record)
-        self._crew.wait()
-        failure = self._crew.failure
-        if failure is not None and self._crew.stop_grace_ms is None:
+        self._processes.launch(commands, self._record)
+        self._processes.wait()
+        failure = self._processes.failure
+        if failure is not None and self._processes.stop_grace_ms is None:
             detail = failure.detail or "setup failed"
-            self._crew.failure = failure._replace(detail=f"{detail}; its tasks were not started")
+            self._processes.failure = failure._replace(
+                detail=f"{detail}; its tasks were not started"
+            )
 
     # -- the tasks ---------------------------------------------------------------------------------
 
     def _task(self, task: TaskPlan) -> TaskCommand:
         argv = self._plan.argv or (self._plan.shell, self._folder.file("run.sh"))
         if "/" not in argv[0]:
-            found = shutil.which(argv[0], path=task.env.get("PATH"))
-            if found is None:
-                raise CannotStart(f"no program is called {argv[0]!r} on the PATH of the job")
-            argv = (found, *argv[1:])
+            program = shutil.which(argv[0], path=task.env.get("PATH"))
+            if program is None:
+                raise CannotStart(f"the program {argv[0]!r} is not on the PATH of the job")
+            argv = (program, *argv[1:])
         return self._command(task, argv, f"task {task.rank}")
 
-    def _command(self, task: TaskPlan, argv: tuple[str, ...], what: str) -> TaskCommand:
+    def _command(self, task: TaskPlan, argv: tuple[str, ...], label: str) -> TaskCommand:
         work = self._work(task.node_rank)
         env = {
             "HOME": work,
@@ -193,7 +201,7 @@ class AttemptProcess:
             **task.env,
         }
         return TaskCommand(
-            label=f"{what} on node {task.node}",
+            label=f"{label} on node {task.node}",
             argv=argv,
             env=env,
             folder=work,
@@ -208,50 +216,46 @@ class AttemptProcess:
     def _scratch(self, node_rank: int) -> str:
         return self._folder.file(f"{names.SCRATCH}/{node_rank}")
 
-    # -- what is known outside ---------------------------------------------------------------------
+    # -- records on disk ---------------------------------------------------------------------------
 
     def _record(self, pids: list[int]) -> None:
-        """Who to end if this process is killed; known before anything of the user runs."""
-        own = proc.look(os.getpid())
-        known = [*self._crew.node_of_session, *pids]
-        tasks = [found for pid in dict.fromkeys(known) if (found := proc.look(pid))]
+        """Write which processes to kill if this one is killed; done before any user code runs."""
+        own = proc.read_process(os.getpid())
+        task_pids = dict.fromkeys([*self._processes.node_of_session, *pids])
+        tasks = [process for pid in task_pids if (process := proc.read_process(pid))]
         record = {
             "pid": os.getpid(),
             "start": own.start if own else 0,
             "boot": proc.boot_id(),
             "tasks": [[task.pid, task.start] for task in tasks],
         }
-        self._folder.write(names.KEEPER, record)
+        self._folder.write(names.PROCESSES, record)
 
-    def _tell_began(self) -> None:
+    def _report_began(self) -> None:
         at_ms = time.time_ns() // 1_000_000
         self._folder.write(names.BEGAN, {"at_ms": at_ms})
-        self._tell("began", at_ms)
-
-    def _tell(self, what: str, at_ms: int) -> None:
-        ref = {"job_id": self._folder.job_id, "attempt": self._folder.attempt}
-        note(self._notes, {**ref, "what": what, "at_ms": at_ms})
+        notify(self._engine_fd, self._folder)
 
     def _stop_order_ms(self) -> int | None:
         record = self._folder.read(names.STOP)
         return None if record is None else int(record.get("grace_ms", 0))
 
-    def _look_for_checkpoint(self) -> None:
+    def _check_status_file(self) -> None:
         try:
-            touched_ns = os.stat(self._folder.file(names.SAVED)).st_mtime_ns
+            modified_at_ns = os.stat(self._folder.file(names.SAVED)).st_mtime_ns
         except OSError:
             return
-        if touched_ns != self._saved_at_ns:
-            self._saved_at_ns = touched_ns
-            self._tell("saved", touched_ns // 1_000_000)
+        if modified_at_ns != self._saved_at_ns:
+            self._saved_at_ns = modified_at_ns
+            notify(self._engine_fd, self._folder)
 
     def _end(self, outcome: Outcome) -> None:
-        """Write the end, however long the disk refuses; then nothing of it is left to do."""
+        """Write the end; retried until the disk accepts it."""
         for writer in self._logs.values():
             writer.close()
         for group in self._groups.values():
             group.remove()
-        self._look_for_checkpoint()
+        self._check_status_file()
         record = {"at_ms": time.time_ns() // 1_000_000, **outcome._asdict()}
         record["detail"] = outcome.detail[:500]
         while True:
@@ -262,23 +266,23 @@ class AttemptProcess:
                 if problem.errno == errno.ENOENT:
                     return
                 time.sleep(RETRY_SECONDS)
-        self._tell("ended", record["at_ms"])
-        clear_away(self._folder)
+        notify(self._engine_fd, self._folder)
+        remove_runtime_files(self._folder)
 
 
-def clear_away(folder: AttemptFolder) -> None:
-    """What only a running attempt needs. Its output and what it made stay until it is forgotten."""
+def remove_runtime_files(folder: AttemptFolder) -> None:
+    """Remove files that only a running attempt needs. Its output and working directory stay."""
     shutil.rmtree(folder.file(names.SCRATCH), ignore_errors=True)
-    for name in ("run.sh", "setup.sh", names.KEEPER, names.STOP):
+    for name in ("run.sh", "setup.sh", names.PROCESSES, names.STOP):
         try:
             os.unlink(folder.file(name))
         except OSError:
             continue
 
 
-def signal_keeper(folder: AttemptFolder) -> bool:
-    """Wake the keeper up; False when it does not live (any more)."""
-    record = folder.read(names.KEEPER)
+def wake_attempt_process(folder: AttemptFolder) -> bool:
+    """Signal the attempt process to check for a stop; False if it does not run."""
+    record = folder.read(names.PROCESSES)
     if not record or record.get("boot") != proc.boot_id():
         return False
     try:
@@ -286,7 +290,7 @@ def signal_keeper(folder: AttemptFolder) -> bool:
     except (OSError, KeyError):
         return False
     try:
-        # The handle is of whichever process has the id now; only then is its start time compared.
+        # Opening the handle first pins the process, so that its start time can be compared safely.
         if not proc.is_alive(record["pid"], record["start"]):
             return False
         signal.pidfd_send_signal(handle, signal.SIGTERM)

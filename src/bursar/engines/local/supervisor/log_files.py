@@ -1,4 +1,4 @@
-"""The output of tasks: from pipes into files that never grow beyond their share of the disk."""
+"""Writes the output of tasks to rotated files of bounded size."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ CHUNK = 1 << 16
 
 
 class LogShare(NamedTuple):
-    """How much output of one stream is kept: so many files of so many bytes; the oldest go first."""
+    """Limit of one stream's output: number and size of its files; the oldest are overwritten."""
 
     file_bytes: int
     files: int
 
 
 class LogWriter:
-    """One stream of one task. A full disk costs output, never the task and never the keeper."""
+    """One stream of one task. A full disk loses output but stops neither task nor attempt process."""
 
     def __init__(self, path: str, share: LogShare) -> None:
         self._path = path
@@ -27,7 +27,7 @@ class LogWriter:
         self._lost = 0
 
     def write(self, text: bytes) -> None:
-        """Append, rotating first when the file is full."""
+        """Append, after rotating a full file."""
         try:
             self._open()
             if self._lost:
@@ -58,14 +58,13 @@ class LogWriter:
         self._size = os.fstat(self._fd).st_size
 
     def _append(self, text: bytes) -> None:
-        """A part that was written is gone from ``text`` when the rest fails."""
         while text:
             written = os.write(self._fd, text)
             self._size += written
             text = text[written:]
 
     def _rotate(self) -> None:
-        """``x`` becomes ``x.1``, ``x.1`` becomes ``x.2``; what would be one too many is overwritten."""
+        """Rename ``x`` to ``x.1`` and ``x.1`` to ``x.2``; the oldest file is overwritten."""
         for number in range(self._share.files - 2, -1, -1):
             older = f"{self._path}.{number}" if number else self._path
             if os.path.exists(older):
@@ -79,14 +78,14 @@ class LogWriter:
             self._fd = -1
 
 
-def parts_of(path: str, files: int) -> tuple[str, ...]:
-    """The files of one stream that exist, oldest first."""
+def existing_files(path: str, files: int) -> tuple[str, ...]:
+    """Files of one stream that exist, oldest first."""
     names = [f"{path}.{number}" for number in range(files - 1, 0, -1)] + [path]
     return tuple(name for name in names if os.path.exists(name))
 
 
 class Pump:
-    """Moves what a task writes into its log. Never blocks."""
+    """Copies what a task writes into its log. Never blocks."""
 
     def __init__(self, writer: LogWriter) -> None:
         self.source, self.sink = os.pipe()
@@ -94,11 +93,11 @@ class Pump:
         self._writer = writer
 
     def close_sink(self) -> None:
-        """Once the tasks have it; else the end of the stream would never be seen."""
+        """Close our copy once the task has its own, so that the end of the stream is seen."""
         os.close(self.sink)
 
     def move(self, at_most: int = 16 * CHUNK) -> bool:
-        """Move what is there; False at the end of the stream."""
+        """Copy what is available; False at the end of the stream."""
         while at_most > 0:
             try:
                 text = os.read(self.source, CHUNK)
@@ -111,6 +110,6 @@ class Pump:
         return True
 
     def close(self) -> None:
-        """The rest that is in the pipe, and no more: whoever else holds it is none of ours."""
+        """Copy what is still in the pipe and close it, even if another process holds the other end."""
         self.move()
         os.close(self.source)

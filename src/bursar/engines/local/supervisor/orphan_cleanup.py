@@ -1,4 +1,4 @@
-"""Attempts whose keeper is gone: nothing of them may live on unobserved, and their end is recorded."""
+"""Cleans up attempts whose attempt process was killed: kills the rest and records their end."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from bursar.engines.local.supervisor import attempt_folder as names
 from bursar.engines.local.supervisor import proc
 from bursar.engines.local.supervisor.attempt_folder import AttemptFolder, indexed
-from bursar.engines.local.supervisor.attempt_process import clear_away
+from bursar.engines.local.supervisor.attempt_process import remove_runtime_files
 from bursar.engines.local.supervisor.resource_limits import ControlGroup, NodeLimit
-from bursar.engines.local.supervisor.socket_messages import note
+from bursar.engines.local.supervisor.socket_messages import notify
 
-LOOK_AGAIN_SECONDS = 0.25
+POLL_SECONDS = 0.25
 KILL_AGAIN_SECONDS = 0.02
 
 
 class OrphanCleanup:
-    """Keepers of an earlier warden are watched by their locks; what lost its keeper is ended.
+    """Watches attempt processes of an earlier supervisor by their locks; ends attempts that lost theirs.
 
-    ``keepers`` are the warden's own children by process id, live. Any other child of the warden is an
-    orphan of a keeper that was killed.
+    ``attempts`` are the supervisor's own child processes by id, kept up to date by the supervisor. Any other
+    child is an orphan of an attempt process that was killed.
     """
 
-    def __init__(self, keepers: Mapping[int, AttemptFolder], notes: int) -> None:
-        self._keepers = keepers
-        self._notes = notes
+    def __init__(self, attempts: Mapping[int, AttemptFolder], engine_fd: int) -> None:
+        self._attempts = attempts
+        self._engine_fd = engine_fd
         self._adopted: list[AttemptFolder] = []
         self._lost: list[AttemptFolder] = []
 
@@ -37,27 +37,27 @@ class OrphanCleanup:
 
     @property
     def wait_seconds(self) -> float:
-        """How soon to look again."""
+        """How soon to call ``advance`` again."""
         if self._lost:
             return KILL_AGAIN_SECONDS
-        return LOOK_AGAIN_SECONDS if self._adopted else 60.0
+        return POLL_SECONDS if self._adopted else 60.0
 
     def find_lost(self, state: str) -> None:
-        """At the start of a warden: attempts that were taken and have not ended."""
+        """At the start of a supervisor: watch attempts that were claimed and have not ended."""
         for folder in indexed(state):
             if not folder.has(names.ENDED):
                 self._adopted.append(folder)
 
     def add(self, folder: AttemptFolder) -> None:
-        """Its keeper is known to be gone."""
+        """Clean up an attempt whose process has ended."""
         if all(folder.path != known.path for known in self._lost):
             self._lost.append(folder)
 
-    def go_on(self) -> None:
-        """Look after all of them once; never waits."""
+    def advance(self) -> None:
+        """Check all watched attempts once, without blocking."""
         if self._adopted:
             for folder in self._adopted:
-                if not has_keeper(folder):
+                if not has_attempt_process(folder):
                     self.add(folder)
             lost = {folder.path for folder in self._lost}
             self._adopted = [
@@ -67,46 +67,45 @@ class OrphanCleanup:
             ]
         if self._lost:
             orphans = self._kill_orphans()
-            self._lost = [folder for folder in self._lost if orphans or not self._bury(folder)]
+            self._lost = [folder for folder in self._lost if orphans or not self._finish(folder)]
 
     def _kill_orphans(self) -> int:
         own = os.getpid()
         return proc.kill(
             process
-            for process in proc.everything()
-            if process.parent == own and process.pid not in self._keepers
+            for process in proc.all_processes()
+            if process.parent == own and process.pid not in self._attempts
         )
 
-    def _bury(self, folder: AttemptFolder) -> bool:
-        """Whether it is over: nothing of it runs, and its end is written."""
+    def _finish(self, folder: AttemptFolder) -> bool:
+        """Whether no process of the attempt is left and its end is written."""
         if folder.has(names.ENDED):
             return True
-        folder.settle_in()
-        mark, record = folder.read(names.TAKEN) or {}, folder.read(names.KEEPER) or {}
+        folder.link_claim()
+        claim, record = folder.read(names.CLAIM) or {}, folder.read(names.PROCESSES) or {}
         boot = proc.boot_id()
         same_boot = record.get("boot") == boot
         leaders = [(pid, start) for pid, start in record.get("tasks", ())] if same_boot else []
-        if proc.kill(proc.find_orphans(mark.get("key", ""), leaders)):
+        if proc.kill(proc.find_orphans(claim.get("key", ""), leaders)):
             return False
-        _clear_groups(mark.get("cgroup", ""), folder)
-        detail = "lost: its keeper was killed, and its processes with it"
-        if mark.get("boot", boot) != boot:
+        _remove_groups(claim.get("cgroup", ""), folder)
+        detail = "lost: its attempt process was killed, and its tasks with it"
+        if claim.get("boot", boot) != boot:
             detail = "lost: the machine was restarted before it ended"
         elif not folder.has(names.BEGAN):
-            detail = "lost: its keeper was killed before its tasks began"
+            detail = "lost: its attempt process was killed before its tasks began"
         at_ms = time.time_ns() // 1_000_000
         try:
             folder.write_end({"at_ms": at_ms, "code": None, "signal": None, "detail": detail})
         except OSError:
             return False
-        ref = {"job_id": folder.job_id, "attempt": folder.attempt}
-        note(self._notes, {**ref, "what": "ended", "at_ms": at_ms})
-        clear_away(folder)
+        notify(self._engine_fd, folder)
+        remove_runtime_files(folder)
         return True
 
 
-def has_keeper(folder: AttemptFolder) -> bool:
-    """Whether somebody holds the lock on the mark. Nobody else ever takes it but for this look."""
+def has_attempt_process(folder: AttemptFolder) -> bool:
+    """Whether an attempt process holds the lock on the claim."""
     try:
         fd = os.open(folder.entry, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
@@ -120,8 +119,8 @@ def has_keeper(folder: AttemptFolder) -> bool:
     return False
 
 
-def _clear_groups(parent: str, folder: AttemptFolder) -> None:
-    """Control groups that the keeper would have removed, with all that is in them."""
+def _remove_groups(parent: str, folder: AttemptFolder) -> None:
+    """Kill and remove the control groups that the attempt process left behind."""
     if not parent or not os.path.isdir(parent):
         return
     prefix = f"{folder.job_id}@{folder.attempt}-"

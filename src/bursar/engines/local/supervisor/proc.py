@@ -1,4 +1,4 @@
-"""Processes as Linux shows them: who is whose child, since when, and how to end all of them."""
+"""Reads processes from ``/proc`` and kills process trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KERNEL_LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children
 
 
 class Process(NamedTuple):
-    """One line of ``/proc/<pid>/stat``. A process id with its start time names one process for good."""
+    """One process of ``/proc/<pid>/stat``. Process id and start time identify a process uniquely."""
 
     pid: int
     parent: int
@@ -25,38 +25,38 @@ class Process(NamedTuple):
     is_zombie: bool
 
 
-def look(pid: int) -> Process | None:
-    """One process, or None when there is none of that id."""
+def read_process(pid: int) -> Process | None:
+    """A process by id, or None if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
         return None
-    # The command's name is in brackets and may contain anything, so what follows the last one counts.
+    # The command name is in brackets and may contain brackets, so parse after the last one.
     rest = text[text.rindex(b")") + 2 :].split()
     return Process(pid, int(rest[1]), int(rest[2]), int(rest[3]), int(rest[19]), rest[0] in b"ZX")
 
 
-def everything() -> list[Process]:
-    """Every process there is."""
-    seen = (look(int(name)) for name in os.listdir("/proc") if name.isdecimal())
-    return [process for process in seen if process is not None]
+def all_processes() -> list[Process]:
+    """All processes of the machine."""
+    pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+    return [process for process in map(read_process, pids) if process is not None]
 
 
 def descendants(root: int) -> list[Process]:
-    """Children, their children and so on."""
+    """All descendants of a process."""
     children_of = _listed_children if _KERNEL_LISTS_CHILDREN else _searched_children()
-    found: list[Process] = []
-    waiting = [root]
-    while waiting:
-        for child in children_of(waiting.pop()):
-            found.append(child)
-            waiting.append(child.pid)
-    return found
+    descendants: list[Process] = []
+    pending = [root]
+    while pending:
+        for child in children_of(pending.pop()):
+            descendants.append(child)
+            pending.append(child.pid)
+    return descendants
 
 
 def _listed_children(pid: int) -> list[Process]:
-    """As most kernels list them: what it costs does not depend on what else runs on the machine."""
+    """Children as most kernels list them: the cost does not depend on other processes."""
     pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -64,25 +64,25 @@ def _listed_children(pid: int) -> list[Process]:
                 pids += map(int, file.read().split())
     except OSError:
         pass
-    return [child for child in map(look, pids) if child is not None]
+    return [child for child in map(read_process, pids) if child is not None]
 
 
 def _searched_children() -> Callable[[int], list[Process]]:
-    """For a kernel that does not: all processes, once."""
+    """For other kernels: index all processes by parent, once."""
     children: dict[int, list[Process]] = {}
-    for process in everything():
+    for process in all_processes():
         children.setdefault(process.parent, []).append(process)
     return lambda pid: children.get(pid, [])
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Whether this very process runs, and not another that got its id."""
-    process = look(pid)
+    """Whether this process runs, and not another one that reuses its id."""
+    process = read_process(pid)
     return process is not None and process.start == start and not process.is_zombie
 
 
 def kill(processes: Iterable[Process]) -> int:
-    """End them at once; how many there were to end."""
+    """Send SIGKILL; returns the number of processes that were not zombies."""
     count = 0
     for process in processes:
         if process.is_zombie:
@@ -96,17 +96,17 @@ def kill(processes: Iterable[Process]) -> int:
 
 
 def find_orphans(key: str, leaders: Iterable[tuple[int, int]]) -> list[Process]:
-    """What still runs of an attempt whose keeper is gone: by its key in the environment, or its sessions.
+    """Processes of an attempt whose attempt process was killed, by environment key or by session.
 
-    ``leaders`` are the tasks (process id, start time); each led a session of its own. A session whose
-    leader's id now belongs to another process is not ours any more.
+    ``leaders`` are the tasks (process id, start time); each leads its own session. A session whose
+    leader's id has been reused by another process is ignored.
     """
     wanted = f"BURSAR_ATTEMPT_KEY={key}".encode() if key else b"\0"
     starts = dict(leaders)
-    reused = {pid for pid, start in starts.items() if _is_another(pid, start)}
+    reused = {pid for pid, start in starts.items() if _is_reused(pid, start)}
     return [
         process
-        for process in everything()
+        for process in all_processes()
         if not process.is_zombie
         and process.pid != os.getpid()
         and (
@@ -116,8 +116,8 @@ def find_orphans(key: str, leaders: Iterable[tuple[int, int]]) -> list[Process]:
     ]
 
 
-def _is_another(pid: int, start: int) -> bool:
-    process = look(pid)
+def _is_reused(pid: int, start: int) -> bool:
+    process = read_process(pid)
     return process is not None and process.start != start
 
 
@@ -130,7 +130,7 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory that is mapped in, shared pages counted in full: quick, and never too little."""
+    """Resident memory with shared pages counted in full: fast, and an upper bound."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * PAGE_BYTES
@@ -139,7 +139,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Memory with shared pages divided among those who share them: right, and slow."""
+    """Memory with shared pages divided among their users: exact but slow."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
@@ -151,21 +151,21 @@ def proportional_bytes(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """Process ids of another boot mean nothing."""
+    """Id of this boot. Process ids of another boot are meaningless."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the parent ends, whatever ends it."""
+    """Get SIGKILL when the parent ends."""
     _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent ends become children of this process, not of init."""
+    """Become the subreaper: orphaned descendants become children of this process, not of init."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def call_me(name: str) -> None:
-    """What ``ps`` shows."""
+def set_process_name(name: str) -> None:
+    """Set the name that ``ps`` shows."""
     _libc.prctl(_SET_NAME, name.encode()[:15], 0, 0, 0)

@@ -1,4 +1,4 @@
-"""A port for the ranks of a gang to meet on, kept from all other attempts of this machine."""
+"""Reserves a rendezvous port for the ranks of a gang, unique on this machine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import socket
 import zlib
 
 FIRST, COUNT = 20_000, 12_000
-"""Below the range from which the kernel hands out ports by itself."""
+"""Below the kernel's ephemeral ports."""
 
 
 def hold_port(seed: str) -> tuple[int, socket.socket]:
-    """A free port, and what keeps it ours until the keeper ends, however it ends.
+    """A free port, and a socket that reserves it until the attempt process ends.
 
-    The port itself must stay free for the job. What is held is a name in the kernel's abstract
-    namespace: all Bursars of the machine see it, and it leaves no file behind.
+    The port itself must stay free for the job. The reservation is a name in the kernel's abstract
+    socket namespace: all Bursars of the machine see it, and it leaves no file behind.
     """
     start = zlib.crc32(seed.encode()) % COUNT
     for step in range(COUNT):

@@ -1,7 +1,7 @@
-"""CPU and memory: by control groups where the machine lends us some, by watching where it does not.
+"""Limits CPU and memory: by control groups if they are delegated to us, else by polling memory.
 
-Watching bounds memory only, and late (twice a second). Address-space limits are no alternative: CUDA
-maps many times what it uses. CPU is then shared by the kernel's own fairness between sessions.
+Polling limits memory only, and late (twice a second). Address-space limits are no alternative: CUDA
+maps many times what it uses. CPU is then shared fairly between sessions by the kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CPU_PERIOD_US = 100_000
 
 
 class NodeLimit(NamedTuple):
-    """What the tasks of one attempt may use together on one node; 0 means no limit."""
+    """Limit of all tasks of one attempt on one node; 0 means no limit."""
 
     node: str
     cpu_milli: int
@@ -25,11 +25,11 @@ class NodeLimit(NamedTuple):
 
 
 def limits_of(tasks: Iterable[TaskPlan]) -> dict[int, NodeLimit]:
-    """By node rank. A group without a memory request leaves its whole node without a limit."""
-    found: dict[int, NodeLimit] = {}
-    for task in tasks:
-        found[task.node_rank] = NodeLimit(task.node, task.cpu_milli, task.memory_mib << 20)
-    return found
+    """Limits by node rank."""
+    return {
+        task.node_rank: NodeLimit(task.node, task.cpu_milli, task.memory_mib << 20)
+        for task in tasks
+    }
 
 
 def write_gib(count: int) -> str:
@@ -38,7 +38,7 @@ def write_gib(count: int) -> str:
 
 
 class MemoryWatch:
-    """Adds up what the processes of each node hold."""
+    """Adds up the memory of the processes of each node."""
 
     def __init__(self, limits: Mapping[int, NodeLimit]) -> None:
         self._limits = {rank: limit for rank, limit in limits.items() if limit.memory_bytes}
@@ -48,10 +48,10 @@ class MemoryWatch:
         return bool(self._limits)
 
     def excess(self, node_of_session: Mapping[int, int]) -> str:
-        """What is over its limit, as a sentence, or nothing.
+        """A message about the node that is over its limit, or "".
 
-        Resident memory counts pages that forked workers share once for each of them; so what looks
-        too much is counted again, properly, before anything is done about it.
+        Resident memory counts pages shared by forked workers once for each of them, so a node that
+        seems over its limit is measured again exactly.
         """
         by_node: dict[int, list[int]] = {}
         first = min(self._limits)
@@ -63,18 +63,18 @@ class MemoryWatch:
                 continue
             used = sum(map(proc.proportional_bytes, pids))
             if used > limit.memory_bytes:
-                return too_much(used, limit)
+                return memory_exceeded(used, limit)
         return ""
 
 
-def too_much(used: int, limit: NodeLimit) -> str:
-    """The sentence a user reads."""
-    have, may = write_gib(used), write_gib(limit.memory_bytes)
-    return f"used {have} of {may} memory on node {limit.node}; ask for more memory or use less"
+def memory_exceeded(used: int, limit: NodeLimit) -> str:
+    """The message for the user."""
+    amounts = f"used {write_gib(used)} of {write_gib(limit.memory_bytes)} memory"
+    return f"{amounts} on node {limit.node}; request more memory or use less"
 
 
 class ControlGroup:
-    """One group (cgroup v2) for one attempt on one node, under a folder that was delegated to us."""
+    """A cgroup v2 group for one attempt on one node, under a folder delegated to us."""
 
     def __init__(self, parent: str, name: str, limit: NodeLimit) -> None:
         self.path = os.path.join(parent, name)
@@ -89,7 +89,7 @@ class ControlGroup:
             self._set("cpu.max", f"{max(quota_us, 1_000)} {CPU_PERIOD_US}")
 
     def _set(self, name: str, text: str) -> bool:
-        """A controller that was not delegated has no such file; its limit is then not ours to set."""
+        """Write a setting; False if its controller is not delegated to us."""
         try:
             fd = os.open(os.path.join(self.path, name), os.O_WRONLY)
         except OSError:
@@ -103,7 +103,7 @@ class ControlGroup:
         return True
 
     def enter(self) -> None:
-        """Called by a task before it becomes the user's program."""
+        """Join the group; called by a task before it executes the user's program."""
         self._set("cgroup.procs", str(os.getpid()))
 
     @property
@@ -111,7 +111,7 @@ class ControlGroup:
         return os.path.exists(os.path.join(self.path, "memory.max"))
 
     def excess(self) -> str:
-        """Whether the kernel ended it for want of memory."""
+        """A message if the kernel killed the group for lack of memory, or ""."""
         try:
             with open(os.path.join(self.path, "memory.events"), encoding="ascii") as file:
                 events = dict(line.split() for line in file)
@@ -119,14 +119,14 @@ class ControlGroup:
             return ""
         if int(events.get("oom_kill", "0")) == 0:
             return ""
-        return too_much(self._limit.memory_bytes, self._limit)
+        return memory_exceeded(self._limit.memory_bytes, self._limit)
 
     def kill(self) -> None:
-        """Everything in it, also what hid from its parents."""
+        """Kill every process in the group."""
         self._set("cgroup.kill", "1")
 
     def remove(self) -> None:
-        """Empty groups only; one that is not is left for the next start to find."""
+        """Remove the group if it is empty."""
         try:
             os.rmdir(self.path)
         except OSError:

@@ -1,8 +1,8 @@
-"""The warden: takes orders over a socket, forks a keeper for each attempt, and buries what lost its keeper.
+"""The supervisor process: receives orders over a socket and forks a process for each attempt.
 
-It is a process of its own, so that a restart of the control plane is nothing to a running job, and a
-small one without third-party code, so that forking it is cheap. It keeps nothing in memory that it
-could not find again on disk: when it is killed, the next one goes on.
+It is a separate process, so that jobs survive a restart of the control plane, and a small one without
+third-party code, so that forking it is cheap. All of its state is on disk: when it is killed, the next
+supervisor continues.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from bursar.engines.local.supervisor import attempt_folder as names
 from bursar.engines.local.supervisor import socket_messages
 from bursar.engines.local.supervisor.attempt_folder import AttemptFolder
 from bursar.engines.local.supervisor.attempt_plan import AttemptPlan, Outcome, read_plan
-from bursar.engines.local.supervisor.attempt_process import keep, signal_keeper
-from bursar.engines.local.supervisor.orphan_cleanup import OrphanCleanup, has_keeper
-from bursar.engines.local.supervisor.proc import adopt_orphans, boot_id, call_me
+from bursar.engines.local.supervisor.attempt_process import run_attempt, wake_attempt_process
+from bursar.engines.local.supervisor.orphan_cleanup import OrphanCleanup, has_attempt_process
+from bursar.engines.local.supervisor.proc import adopt_orphans, boot_id, set_process_name
 from bursar.engines.local.supervisor.socket_messages import Message
 
 LOCK_WAIT_SECONDS = 3.0
@@ -34,26 +34,26 @@ SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 
 
 def main(state: str, linger_seconds: float) -> None:
-    """Become a process of its own and serve; returns at once when another warden serves already."""
+    """Detach and serve; returns at once if another supervisor serves this state folder."""
     if os.fork():
         os._exit(0)
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     names.make_folders(state)
-    lock = _lock(os.path.join(names.engine_folder(state), "warden.lock"))
+    lock = _lock(os.path.join(names.engine_folder(state), "supervisor.lock"))
     if lock is None:
         return
-    call_me("bursar-warden")
+    set_process_name("bursar-superv")
     adopt_orphans()
-    warden = Supervisor(state, lock, linger_seconds)
-    # What is in memory by now is never looked at again, so keepers go on sharing its pages.
+    supervisor = Supervisor(state, lock, linger_seconds)
+    # Objects that exist now stay; without collections, forked processes keep sharing their pages.
     gc.collect()
     gc.freeze()
-    warden.serve()
+    supervisor.serve()
 
 
 def _lock(path: str) -> int | None:
-    """One warden for each state folder. A keeper just forked by a dying one may hold on for a moment."""
+    """Lock the state folder. A process just forked by a killed supervisor may hold the lock briefly."""
     fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     until = time.monotonic() + LOCK_WAIT_SECONDS
     while True:
@@ -68,30 +68,30 @@ def _lock(path: str) -> int | None:
 
 
 class Supervisor:
-    """One thread, one poll, no state that matters."""
+    """One thread with one poll loop; all lasting state is on disk."""
 
     def __init__(self, state: str, lock: int, linger_seconds: float) -> None:
         self._state = state
         self._lock = lock
         self._linger_seconds = linger_seconds
-        self._keepers: dict[int, AttemptFolder] = {}
-        self._burials = OrphanCleanup(
-            self._keepers, socket_messages.open_folder(names.engine_folder(state))
+        self._attempts: dict[int, AttemptFolder] = {}
+        self._orphans = OrphanCleanup(
+            self._attempts, socket_messages.open_folder(names.engine_folder(state))
         )
         self._folder_fd = socket_messages.open_folder(names.engine_folder(state))
         self._listener = self._listen()
         self._client: socket.socket | None = None
         self._poll = select.poll()
         self._poll.register(self._listener, select.POLLIN)
-        self._wake, self._alarm = os.pipe()
-        for fd in (self._wake, self._alarm):
+        self._signal_read, self._signal_write = os.pipe()
+        for fd in (self._signal_read, self._signal_write):
             os.set_blocking(fd, False)
-        self._poll.register(self._wake, select.POLLIN)
-        self._leaving = False
+        self._poll.register(self._signal_read, select.POLLIN)
+        self._retiring = False
         self._idle_since = time.monotonic()
 
     def _listen(self) -> socket.socket:
-        path = socket_messages.short_path(self._folder_fd, socket_messages.WARDEN_SOCKET)
+        path = socket_messages.short_path(self._folder_fd, socket_messages.SUPERVISOR_SOCKET)
         if os.path.lexists(path):
             os.unlink(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -102,38 +102,38 @@ class Supervisor:
     # -- the loop ----------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Until nobody needs it, or it is told to go. Keepers never notice."""
-        signal.set_wakeup_fd(self._alarm, warn_on_full_buffer=False)
+        """Run until idle for long enough or asked to retire. Attempts are not affected."""
+        signal.set_wakeup_fd(self._signal_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        signal.signal(signal.SIGTERM, self._leave)
+        signal.signal(signal.SIGTERM, self._retire)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        self._burials.find_lost(self._state)
-        while not self._leaving and not self._is_idle():
+        self._orphans.find_lost(self._state)
+        while not self._retiring and not self._is_idle():
             for fd, _ in self._poll.poll(self._wait_seconds() * 1_000):
                 if fd == self._listener.fileno():
                     self._accept()
-                elif fd == self._wake:
+                elif fd == self._signal_read:
                     self._reap()
                 elif self._client is not None and fd == self._client.fileno():
-                    self._answer(self._client)
-            self._burials.go_on()
+                    self._respond(self._client)
+            self._orphans.advance()
         self._drop_client(None)
 
-    def _leave(self, _number: int, _frame: object) -> None:
-        self._leaving = True
+    def _retire(self, _number: int, _frame: object) -> None:
+        self._retiring = True
 
     def _wait_seconds(self) -> float:
-        return min(self._burials.wait_seconds, self._linger_seconds, 60.0)
+        return min(self._orphans.wait_seconds, self._linger_seconds, 60.0)
 
     def _is_idle(self) -> bool:
-        if self._client is not None or self._keepers or self._burials.is_watching:
+        if self._client is not None or self._attempts or self._orphans.is_watching:
             self._idle_since = time.monotonic()
         return time.monotonic() - self._idle_since > self._linger_seconds
 
     def _reap(self) -> None:
         try:
-            while os.read(self._wake, 512):
+            while os.read(self._signal_read, 512):
                 pass
         except BlockingIOError:
             pass
@@ -144,14 +144,14 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            folder = self._keepers.pop(pid, None)
+            folder = self._attempts.pop(pid, None)
             if folder is not None and not folder.has(names.ENDED):
-                self._burials.add(folder)
+                self._orphans.add(folder)
 
     # -- the control plane -------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        """The newest control plane is the right one: what an older one sent and we did not read is void."""
+        """Accept the newest control plane only; unread orders of an older one are dropped."""
         client, _ = self._listener.accept()
         size = struct.calcsize("3i")
         _, uid, _ = struct.unpack(
@@ -165,19 +165,19 @@ class Supervisor:
         self._client = client
         self._poll.register(client, select.POLLIN)
 
-    def _drop_client(self, last_word: Message | None) -> None:
+    def _drop_client(self, last_message: Message | None) -> None:
         if self._client is None:
             return
         client, self._client = self._client, None
         self._poll.unregister(client)
         try:
-            if last_word is not None:
-                socket_messages.send(client, last_word)
+            if last_message is not None:
+                socket_messages.send(client, last_message)
         except OSError:
             pass
         client.close()
 
-    def _answer(self, client: socket.socket) -> None:
+    def _respond(self, client: socket.socket) -> None:
         try:
             message = socket_messages.receive(client)
             if message is None:
@@ -188,7 +188,7 @@ class Supervisor:
             self._drop_client(None)
 
     def _carry_out(self, message: Message) -> Message:
-        """What was done, or why not. Every order may be repeated."""
+        """Carry out an order and return the response. Every order is idempotent."""
         try:
             match message.get("do"):
                 case "hello":
@@ -199,12 +199,12 @@ class Supervisor:
                     folder = AttemptFolder(self._state, message["job_id"], message["attempt"])
                     return self._stop(folder, int(message["grace_ms"]))
                 case "retire":
-                    self._leaving = True
+                    self._retiring = True
                     return {"ok": True}
                 case unknown:
                     return {
                         "ok": False,
-                        "problem": f"the warden does not know the order {unknown!r}",
+                        "problem": f"unknown order {unknown!r}",
                     }
         except OSError as problem:
             return {
@@ -212,17 +212,14 @@ class Supervisor:
                 "problem": f"{problem.strerror}: {problem.filename or 'a process'}",
             }
         except (KeyError, TypeError, ValueError) as problem:
-            return {"ok": False, "problem": f"the warden cannot read the order: {problem}"}
+            return {"ok": False, "problem": f"invalid order: {problem}"}
 
     # -- orders ------------------------------------------------------------------------------------
 
     def _start(self, plan: AttemptPlan) -> Message:
         folder = AttemptFolder(self._state, plan.job_id, plan.attempt)
-        if plan.workdir or plan.mounts:
-            # Imported here once rather than by each keeper, and only where archives are used.
-            pass
         key = os.urandom(16).hex()
-        mark = folder.take(
+        claim = folder.claim(
             {
                 "key": key,
                 "boot": boot_id(),
@@ -232,37 +229,37 @@ class Supervisor:
                 "log_files": plan.log_files,
             }
         )
-        if mark is None:
+        if claim is None:
             return {"ok": True, "new": False}
         try:
-            fcntl.flock(mark, fcntl.LOCK_EX)
-            self._fork_keeper(folder, plan, key)
+            fcntl.flock(claim, fcntl.LOCK_EX)
+            self._fork_attempt(folder, plan, key)
         except OSError as problem:
-            end_unstarted(folder, f"not started: the machine failed it: {problem.strerror}")
+            record_unstarted_end(folder, f"not started: system error: {problem.strerror}")
         finally:
-            os.close(mark)
+            os.close(claim)
         return {"ok": True, "new": True}
 
-    def _fork_keeper(self, folder: AttemptFolder, plan: AttemptPlan, key: str) -> None:
-        """Signals wait until the keeper can take them; its lock on the mark is inherited."""
+    def _fork_attempt(self, folder: AttemptFolder, plan: AttemptPlan, key: str) -> None:
+        """Fork with signals blocked until the child handles them; it inherits the lock on the claim."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             pid = os.fork()
             if pid == 0:
-                self._be_keeper(folder, plan, key)
-            self._keepers[pid] = folder
+                self._run_child(folder, plan, key)
+            self._attempts[pid] = folder
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
-    def _be_keeper(self, folder: AttemptFolder, plan: AttemptPlan, key: str) -> None:
+    def _run_child(self, folder: AttemptFolder, plan: AttemptPlan, key: str) -> None:
         try:
             signal.set_wakeup_fd(-1)
-            for fd in (self._lock, self._wake, self._alarm, self._folder_fd):
+            for fd in (self._lock, self._signal_read, self._signal_write, self._folder_fd):
                 os.close(fd)
             self._listener.close()
             if self._client is not None:
                 self._client.close()
-            keep(folder, plan, key)
+            run_attempt(folder, plan, key)
         except BaseException:
             traceback.print_exc()
             sys.stderr.flush()
@@ -272,20 +269,20 @@ class Supervisor:
     def _stop(self, folder: AttemptFolder, grace_ms: int) -> Message:
         if folder.has(names.ENDED):
             return {"ok": True, "ended": True}
-        mark = folder.take({"nodes": [], "grace_ms": grace_ms})
-        if mark is not None:
-            # Taken here, it cannot be started any more, should that order still be on its way.
-            os.close(mark)
-            end_unstarted(folder, "stopped as ordered, before it was started")
+        claim = folder.claim({"nodes": [], "grace_ms": grace_ms})
+        if claim is not None:
+            # With this claim a delayed start order has no effect.
+            os.close(claim)
+            record_unstarted_end(folder, "stopped as ordered, before it was started")
             return {"ok": True, "ended": True}
-        folder.settle_in()
+        folder.link_claim()
         folder.write(names.STOP, {"grace_ms": grace_ms})
-        if not signal_keeper(folder) and not has_keeper(folder):
-            self._burials.add(folder)
+        if not wake_attempt_process(folder) and not has_attempt_process(folder):
+            self._orphans.add(folder)
         return {"ok": True, "ended": folder.has(names.ENDED)}
 
 
-def end_unstarted(folder: AttemptFolder, detail: str) -> None:
-    """An attempt of which no process ever ran."""
+def record_unstarted_end(folder: AttemptFolder, detail: str) -> None:
+    """Record the end of an attempt of which no process ever ran."""
     outcome = Outcome(detail=detail)
     folder.write_end({"at_ms": time.time_ns() // 1_000_000, **outcome._asdict()})

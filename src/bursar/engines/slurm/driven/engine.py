@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bursar.engines.environment import bad_value, refusal
 from bursar.engines.slurm.commands.background import BackgroundTask
 from bursar.engines.slurm.commands.job_query import QueueLine, SlurmJobState, queue
 from bursar.engines.slurm.commands.job_query import fates as fates_of
@@ -38,7 +37,7 @@ from bursar.engines.slurm.driven.outbox import SEND_AGAIN_SECONDS, Outbox
 from bursar.engines.slurm.driven.report_batch import ReportBatch
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.stop import Stopper, terms_of
-from bursar.engines.task_ranks import bad_command
+from bursar.engines.task_ranks import start_problem
 from bursar.model.engine_report import EngineReport, NodeLostReported, TasksEnded, TasksStarted
 from bursar.model.errors import BrokenInvariant, EngineFault
 from bursar.model.fleet.gpu import Layout
@@ -163,9 +162,7 @@ class SlurmEngine:
             followed = self._followed.get(ref) or self._remember(ref)
             self._look_at(followed)
             return
-        user = {**order.recipe.envs, **order.recipe.secrets}
-        refused = refusal(user) or bad_value(user) or bad_command(order)
-        refused = refused or self._outbox.cannot_be_one_job(order)
+        refused = start_problem(order) or self._outbox.cannot_be_one_job(order)
         if refused:
             followed = self._remember(ref)
             self._settle_end(followed, Exit(detail=refused))
@@ -414,7 +411,7 @@ class SlurmEngine:
                 followed.told_began = True
                 self._tell(TasksStarted(at_ms=began_at_ms, **_named(followed.ref)), followed)
             if followed.reader is not None and not followed.told_ended:
-                for told in followed.reader.news():
+                for told in followed.reader.new_reports():
                     self._tell(told, followed)
             if record is not None and not followed.told_ended:
                 followed.told_ended = True

@@ -27,7 +27,7 @@ from bursar.engines.slurm.driven.request import (
 from bursar.engines.slurm.driven.script import ScriptParts, scripts_of
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.submit import Submitter
-from bursar.engines.task_ranks import seats_of
+from bursar.engines.task_ranks import ranked_tasks
 from bursar.model.errors import EngineFault
 from bursar.ports import AttemptRef, StartOrder
 
@@ -142,7 +142,7 @@ class Outbox:
             "request": request.as_record(),
             "script": scripts.batch,
             "gpus": gpus,
-            "tasks": [seat.task.node for seat in seats_of(order)],
+            "tasks": [seat.task.node for seat in ranked_tasks(order)],
             "grace_seconds": order.recipe.grace_seconds,
             "stop_signal": order.recipe.stop_signal,
         }

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bursar.engines.slurm.driven.plain_command import plain_command
-from bursar.engines.task_ranks import ALLOWED_STOP_SIGNALS, TaskRank, seats_of, task_environment
+from bursar.engines.task_ranks import ALLOWED_STOP_SIGNALS, TaskRank, ranked_tasks, task_environment
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import StartOrder
 
@@ -171,7 +171,7 @@ def scripts_of(
     order: StartOrder, around: ScriptParts, parts: tuple[tuple[str, ...], ...]
 ) -> Scripts:
     """``parts`` are the nodes of each part of the Slurm job, as they are submitted."""
-    seats = seats_of(order)
+    seats = ranked_tasks(order)
     nodes = tuple(dict.fromkeys(seat.task.node for seat in seats))
     recipe = order.recipe
     files: dict[str, str] = {}

@@ -15,7 +15,7 @@ from bursar.ports import AttemptRef
 class StatusReader(Protocol):
     """Reads what a job says of itself, while it says it."""
 
-    def news(self) -> Sequence[EngineReport]: ...
+    def new_reports(self) -> Sequence[EngineReport]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

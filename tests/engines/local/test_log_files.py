@@ -1,4 +1,4 @@
-"""Output never outgrows its share of the disk, and a full disk never ends a task."""
+"""Log files have a bounded size, and a full disk never ends a task."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from pathlib import Path
 import pytest
 
 from bursar.engines.local.settings import LocalSettings
-from bursar.engines.local.supervisor.log_files import LogShare, LogWriter, parts_of
+from bursar.engines.local.supervisor.log_files import LogShare, LogWriter, existing_files
+from tests.conformance.engine_harness import LocalHarness
 from tests.conformance.engine_orders import order, ref
-from tests.conformance.engine_stands import LocalStand
 
 
-def kept(path: Path, files: int) -> str:
-    return "".join(Path(part).read_text() for part in parts_of(str(path), files))
+def read_all(path: Path, files: int) -> str:
+    return "".join(Path(part).read_text() for part in existing_files(str(path), files))
 
 
 @pytest.mark.parametrize("files", [1, 2, 3])
-def test_the_newest_output_is_kept_oldest_first(tmp_path: Path, files: int) -> None:
+def test_the_newest_output_is_stored_oldest_first(tmp_path: Path, files: int) -> None:
     path = tmp_path / "task-0.out"
     writer = LogWriter(str(path), LogShare(file_bytes=10, files=files))
     for number in range(100):
         writer.write(f"{number:04d}\n".encode())
     writer.close()
     assert len(list(tmp_path.iterdir())) == files
-    assert kept(path, files) == "".join(f"{number:04d}\n" for number in range(100 - 2 * files, 100))
+    assert read_all(path, files) == "".join(
+        f"{number:04d}\n" for number in range(100 - 2 * files, 100)
+    )
 
 
-def test_a_full_disk_costs_output_and_says_how_much(
+def test_a_full_disk_loses_output_and_the_log_says_how_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "task-0.out"
@@ -50,18 +52,18 @@ def test_a_full_disk_costs_output_and_says_how_much(
     )
 
 
-def test_the_device_that_is_always_full_stops_nobody() -> None:
+def test_a_device_that_is_always_full_raises_no_error() -> None:
     writer = LogWriter("/dev/full", LogShare(file_bytes=1 << 20, files=2))
     for _ in range(3):
         writer.write(b"x" * 1000)
     writer.close()
 
 
-def test_logs_of_a_job_are_rotated(stand: LocalStand) -> None:
+def test_logs_of_a_job_are_rotated(harness: LocalHarness) -> None:
     settings = LocalSettings(
-        state=stand.state, log_file_mib=1, log_files=2, warden_linger_seconds=0.3
+        state=harness.state, log_file_mib=1, log_files=2, supervisor_linger_seconds=0.3
     )
-    listener = stand.open_with(settings)
+    listener = harness.open_with(settings)
     script = "head -c 3500000 /dev/zero | tr '\\0' x; echo; echo last"
     listener.engine.start(order("j-1", script))
     assert listener.ended(ref("j-1")).code == 0

@@ -1,4 +1,4 @@
-"""Ranks, devices and variables of tasks, worked out from an order alone."""
+"""Ranks, devices and variables of tasks, from a start order."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.engines.local.gpu_discovery import FoundGpu, FoundSlice
-from bursar.engines.local.order_to_plan import JobSurroundings, plan_of
+from bursar.engines.local.gpu_discovery import DetectedGpu, DetectedMigDevice
+from bursar.engines.local.order_to_plan import MachineSettings, make_plan
 from bursar.engines.local.supervisor.attempt_plan import AttemptPlan, read_plan
 from bursar.model.fleet.gpu import MigInstance
 from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
 from bursar.model.jobs.run_spec import RunSpec
+from tests.conformance.engine_harness import LocalHarness, until
 from tests.conformance.engine_orders import order, tasks_on
-from tests.conformance.engine_stands import LocalStand, until
 from tests.conformance.engine_suite import output
 
-AROUND = JobSurroundings(
+MACHINE = MachineSettings(
     path="/bin", language="C.UTF-8", log_bytes=1 << 20, log_files=3, cgroup="", gpus={}
 )
 HALF = MigInstance(profile="3g.40gb", start=4)
 
 
-def plan(*tasks: Task, around: JobSurroundings = AROUND, job_id: str = "j-1") -> AttemptPlan:
-    return plan_of(order(job_id, "true", tasks=tasks), around)
+def plan(*tasks: Task, machine: MachineSettings = MACHINE, job_id: str = "j-1") -> AttemptPlan:
+    return make_plan(order(job_id, "true", tasks=tasks), machine)
 
 
 def devices(planned: AttemptPlan) -> list[str]:
@@ -40,7 +40,7 @@ DEVICES = {
         Task(group="main", node="a", count=2, gpus=(0, 2, 5, 7)),
         ["0,2", "5,7"],
     ),
-    "a slice that is only counted has a name that CUDA will not find": (
+    "a virtual slice has a name that CUDA does not know": (
         Task(group="main", node="a", count=1, slices=(SliceUse(gpu=2, instance=HALF),)),
         ["MIG-virtual-2-3g.40gb-4"],
     ),
@@ -60,12 +60,12 @@ DEVICES = {
 
 
 @pytest.mark.parametrize("case", DEVICES)
-def test_devices(case: str) -> None:
+def test_visible_devices(case: str) -> None:
     task, expected = DEVICES[case]
     assert devices(plan(task)) == expected
 
 
-def test_shares_are_bounded_in_compute_and_memory() -> None:
+def test_mps_shares_limit_compute_and_memory() -> None:
     shares = (
         ShareUse(gpu=1, percent=25, memory_mib=4096),
         ShareUse(gpu=2, percent=50, memory_mib=0),
@@ -77,17 +77,17 @@ def test_shares_are_bounded_in_compute_and_memory() -> None:
     assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in second.env
 
 
-def test_real_devices_go_by_their_uuid() -> None:
-    cut = FoundSlice(uuid="MIG-7", instance=HALF, memory_mib=40_192)
+def test_real_devices_are_named_by_their_uuid() -> None:
+    mig = DetectedMigDevice(uuid="MIG-7", instance=HALF, memory_mib=40_192)
     gpus = (
-        FoundGpu(index=0, uuid="GPU-0", model="A100", memory_mib=81_920),
-        FoundGpu(index=1, uuid="GPU-1", model="A100", memory_mib=81_920, slices=(cut,)),
+        DetectedGpu(index=0, uuid="GPU-0", model="A100", memory_mib=81_920),
+        DetectedGpu(index=1, uuid="GPU-1", model="A100", memory_mib=81_920, slices=(mig,)),
     )
-    around = replace(AROUND, gpus={"a": gpus})
+    machine = replace(MACHINE, gpus={"a": gpus})
     whole = Task(group="main", node="a", count=1, gpus=(0,))
     sliced = Task(group="main", node="a", count=1, slices=(SliceUse(gpu=1, instance=HALF),))
-    assert devices(plan(whole, around=around)) == ["GPU-0"]
-    assert devices(plan(sliced, around=around)) == ["MIG-7"]
+    assert devices(plan(whole, machine=machine)) == ["GPU-0"]
+    assert devices(plan(sliced, machine=machine)) == ["MIG-7"]
 
 
 def test_ranks_follow_the_groups_of_the_job_then_the_placement() -> None:
@@ -98,12 +98,12 @@ def test_ranks_follow_the_groups_of_the_job_then_the_placement() -> None:
     )
     wanted = order("j-1", "true", tasks=tasks)
     groups = tuple(reversed(wanted.spec.groups))
-    planned = plan_of(replace(wanted, spec=replace(wanted.spec, groups=groups)), AROUND)
-    told = [
+    planned = make_plan(replace(wanted, spec=replace(wanted.spec, groups=groups)), MACHINE)
+    ranks = [
         (task.env["BURSAR_GROUP"], task.node, task.env["LOCAL_RANK"], task.env["NODE_RANK"])
         for task in planned.tasks
     ]
-    assert told == [
+    assert ranks == [
         ("launcher", "b", "0", "0"),
         ("worker", "a", "0", "1"),
         ("worker", "a", "1", "1"),
@@ -114,7 +114,7 @@ def test_ranks_follow_the_groups_of_the_job_then_the_placement() -> None:
     assert [task.env["SKYPILOT_NUM_GPUS_PER_NODE"] for task in planned.tasks] == list("0111")
 
 
-def test_a_member_of_an_array_knows_its_index() -> None:
+def test_a_member_of_an_array_gets_its_index() -> None:
     assert plan(*tasks_on("a"), job_id="j-7[12]").tasks[0].env["BURSAR_ARRAY_INDEX"] == "12"
 
 
@@ -125,7 +125,7 @@ def test_limits_are_those_of_all_tasks_on_a_node_and_none_when_one_has_none() ->
     assert {t.memory_mib for t in plan(one, replace(two, memory_mib=0)).tasks} == {0}
 
 
-def test_a_plan_survives_the_way_to_the_warden() -> None:
+def test_a_plan_survives_the_round_trip_through_a_message() -> None:
     wanted = plan(Task(group="main", node="a", count=2, gpus=(0, 1)))
     assert read_plan(wanted.as_message()) == wanted
 
@@ -135,26 +135,29 @@ REFUSED = {
     "a library path": (RunSpec(run="true", envs={"LD_LIBRARY_PATH": "x"}), "export it in run"),
     "a start file of the shell": (RunSpec(run="true", envs={"BASH_ENV": "x"}), "BASH_ENV"),
     "a function for the shell": (RunSpec(run="true", envs={"BASH_FUNC_x%%": "() {"}), "BASH_FUNC_"),
-    "GPUs of others": (RunSpec(run="true", envs={"CUDA_VISIBLE_DEVICES": "0"}), "set by Bursar"),
-    "a name of ours": (RunSpec(run="true", envs={"BURSAR_JOB_ID": "j-2"}), "set by Bursar"),
+    "GPUs that were not assigned": (
+        RunSpec(run="true", envs={"CUDA_VISIBLE_DEVICES": "0"}),
+        "set by Bursar",
+    ),
+    "a variable of Bursar": (RunSpec(run="true", envs={"BURSAR_JOB_ID": "j-2"}), "set by Bursar"),
     "a rank": (RunSpec(run="true", secrets={"RANK": "0"}), "set by Bursar"),
-    "no name of a variable": (RunSpec(run="true", envs={"A=B": "x"}), "no name of a variable"),
+    "an invalid name": (RunSpec(run="true", envs={"A=B": "x"}), "not a valid variable name"),
     "a NUL in a value": (RunSpec(run="true", secrets={"A": "x\0y"}), "NUL"),
-    "a NUL in a word": (RunSpec(argv=("echo", "a\0b")), "NUL"),
+    "a NUL in an argument": (RunSpec(argv=("echo", "a\0b")), "NUL"),
     "nothing to run": (RunSpec(), "nothing to run"),
-    "a shell that is looked for": (RunSpec(run="true", shell="bash"), "absolute path"),
+    "a shell without a path": (RunSpec(run="true", shell="bash"), "absolute path"),
     "a signal that cannot be caught": (RunSpec(run="true", stop_signal="SIGKILL"), "SIGTERM"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused(case: str) -> None:
-    recipe, said = REFUSED[case]
-    assert said in plan_of(order("j-1", recipe), AROUND).refused
+def test_an_order_is_refused_for(case: str) -> None:
+    recipe, reason = REFUSED[case]
+    assert reason in make_plan(order("j-1", recipe), MACHINE).refused
 
 
-def test_a_refused_attempt_ends_without_having_run(stand: LocalStand) -> None:
-    listener = stand.open()
+def test_a_refused_attempt_ends_without_running(harness: LocalHarness) -> None:
+    listener = harness.open()
     recipe = RunSpec(run="echo ran", envs={"LD_PRELOAD": "x.so"})
     wanted = order("j-1", recipe)
     listener.engine.start(wanted)
@@ -163,11 +166,11 @@ def test_a_refused_attempt_ends_without_having_run(stand: LocalStand) -> None:
     assert output(listener, wanted.ref) == ""
 
 
-def test_tasks_find_a_clean_environment_and_private_folders(
-    stand: LocalStand, monkeypatch: pytest.MonkeyPatch
+def test_tasks_get_a_clean_environment_and_private_folders(
+    harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OF_THE_CONTROL_PLANE", "secret")
-    listener = stand.open()
+    listener = harness.open()
     wanted = order("j-1", 'env; stat -c "mode=%a" . "$TMPDIR"; pwd; echo "here=$HOME"')
     listener.engine.start(wanted)
     listener.ended(wanted.ref)
@@ -176,6 +179,6 @@ def test_tasks_find_a_clean_environment_and_private_folders(
     assert "OF_THE_CONTROL_PLANE" not in text
     assert lines.count("mode=700") == 2
     assert f"here={lines[-2]}" == lines[-1]
-    scratch = stand.state / "jobs" / "j-1" / "1" / "scratch"
+    scratch = harness.state / "jobs" / "j-1" / "1" / "scratch"
     assert scratch.parent.is_dir()
     until("scratch is removed", lambda: not scratch.exists())

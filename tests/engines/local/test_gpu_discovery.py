@@ -1,6 +1,6 @@
-"""GPUs as the driver tells them, from a driver that is played by a small object."""
+"""Detection of GPUs, with a fake driver."""
 
-# ruff: noqa: N802 (the driver's functions are called so)
+# ruff: noqa: N802 (names of the driver's functions)
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from bursar.engines.local.engine import LocalEngine
-from bursar.engines.local.gpu_discovery import FoundGpu, FoundSlice, found_gpus
+from bursar.engines.local.gpu_discovery import DetectedGpu, DetectedMigDevice, detect_gpus
 from bursar.engines.local.settings import LocalSettings
 from bursar.model.errors import EngineFault
 from bursar.model.fleet.gpu import MigInstance
 
 
 class NVMLError(Exception):
-    """As the bindings call it."""
+    """The bindings' error."""
 
 
 class Driver:
-    """Two boards: a T4, which cannot be cut, and an A100 with one instance at a number with a gap."""
+    """Two boards: a T4 without MIG, and an A100 with one MIG device at number 3."""
 
     NVMLError = NVMLError
     NVML_DEVICE_MIG_ENABLE = 1
@@ -82,8 +82,8 @@ class Driver:
 
 
 HALF = MigInstance(profile="3g.40gb", start=4)
-CUT = FoundSlice(uuid="MIG-cut", instance=HALF, memory_mib=40_192)
-A100 = FoundGpu(
+CUT = DetectedMigDevice(uuid="MIG-cut", instance=HALF, memory_mib=40_192)
+A100 = DetectedGpu(
     index=1,
     uuid="GPU-a100",
     model="NVIDIA A100-SXM4-80GB",
@@ -93,25 +93,25 @@ A100 = FoundGpu(
 )
 
 
-def test_boards_and_their_instances_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boards_and_their_mig_devices_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver()
     monkeypatch.setitem(sys.modules, "pynvml", driver)
-    assert found_gpus() == (
-        FoundGpu(index=0, uuid="GPU-t4", model="Tesla T4", memory_mib=15_360),
+    assert detect_gpus() == (
+        DetectedGpu(index=0, uuid="GPU-t4", model="Tesla T4", memory_mib=15_360),
         A100,
     )
     assert driver.open == 0
 
 
 @pytest.mark.parametrize("driver", [None, Driver("init"), Driver("count")])
-def test_without_bindings_driver_or_board_there_are_none(
+def test_no_gpus_are_detected_without_bindings_driver_or_board(
     monkeypatch: pytest.MonkeyPatch, driver: Driver | None
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", driver)
-    assert found_gpus() == ()
+    assert detect_gpus() == ()
 
 
-def test_a_real_board_must_be_cut_as_planned(tmp_path: Any) -> None:
+def test_a_real_board_must_have_the_planned_mig_layout(tmp_path: Any) -> None:
     engine = LocalEngine(LocalSettings(state=tmp_path, gpus={"a": (A100,)}))
     engine.partition("a", 0, (HALF,))
     engine.partition("virtual", 0, (HALF, MigInstance(profile="3g.40gb", start=0)))

@@ -1,7 +1,7 @@
-"""A small control plane for crash tests: writes down what it orders before it orders it.
+"""A small control plane for crash tests: writes each order to a journal before sending it.
 
-``python -m tests.engines.local.controlling STATE JOURNAL RUNS JOBS`` is started, killed at any moment and
-started again until it says that all jobs are over.
+``python -m tests.engines.local.crash_control_plane STATE JOURNAL RUNS JOBS`` is started, killed at random
+times and started again until it exits with 0, when all jobs are over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef, StartOrder
 from tests.conformance.engine_orders import order, ref, tasks_on
 
-AT_ONCE = 6
+MOST_RUNNING = 6
 
 
 class Journal:
@@ -26,17 +26,17 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         text = path.read_text() if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
+        complete = text[: text.rfind("\n") + 1]
         self.assigned: list[str] = []
         self.ended: dict[str, list[str]] = {}
-        for line in whole.splitlines():
+        for line in complete.splitlines():
             what, job_id, *rest = line.split(" ", 2)
             if what == "assigned":
                 self.assigned.append(job_id)
             else:
                 self.ended.setdefault(job_id, []).append(" ".join(rest))
         self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-        os.ftruncate(self._fd, len(whole))
+        os.ftruncate(self._fd, len(complete))
 
     def write(self, line: str) -> None:
         os.write(self._fd, f"{line}\n".encode())
@@ -52,12 +52,12 @@ def tasks_of(job_id: str) -> int:
 
 
 def code_of(job_id: str) -> int:
-    """Gangs succeed: one that fails may end before all of its tasks have left their line."""
+    """Gangs succeed: a failing gang may end before all of its tasks have written their line."""
     return int(job_id.removeprefix("j-")) % 3 if tasks_of(job_id) == 1 else 0
 
 
 def order_of(job_id: str, runs: str) -> StartOrder:
-    """Adds a line to a file of its own each time it runs, then runs for some hundredths of a second."""
+    """A job that appends a line to its own file, then runs for some hundredths of a second."""
     number = int(job_id.removeprefix("j-"))
     script = f'echo "$RANK" >> {runs}/{job_id}\nsleep 0.0{number % 7}\nexit {code_of(job_id)}\n'
     tasks = tasks_on("a", "b")[: tasks_of(job_id)]
@@ -65,7 +65,7 @@ def order_of(job_id: str, runs: str) -> StartOrder:
 
 
 def start(engine: LocalEngine, wanted: StartOrder) -> None:
-    """An order that failed is given again, as the port says."""
+    """Send an order, and retry it after a fault as the port requires."""
     while True:
         try:
             engine.start(wanted)
@@ -75,12 +75,12 @@ def start(engine: LocalEngine, wanted: StartOrder) -> None:
 
 
 def control(state: Path, journal: Journal, runs: str, jobs: int) -> None:
-    engine = LocalEngine(LocalSettings(state=state, warden_linger_seconds=0.3))
+    engine = LocalEngine(LocalSettings(state=state, supervisor_linger_seconds=0.3))
     engine.open(journal.live)
     for lost in engine.unknown(journal.live):
         start(engine, order_of(lost.job_id, runs))
     while len(journal.ended) < jobs:
-        while len(journal.live) < AT_ONCE and len(journal.assigned) < jobs:
+        while len(journal.live) < MOST_RUNNING and len(journal.assigned) < jobs:
             job_id = f"j-{len(journal.assigned)}"
             journal.write(f"assigned {job_id}")
             journal.assigned.append(job_id)

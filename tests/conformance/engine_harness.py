@@ -1,4 +1,4 @@
-"""Engines to test, by name. One that joins adds a stand here and must pass the whole suite."""
+"""Engines under test, by name. A new engine adds a harness here and must pass the whole suite."""
 
 from __future__ import annotations
 
@@ -23,73 +23,77 @@ from bursar.ports import AttemptRef, Engine
 from tests.support.shared_slurm_lab import SHARED_LAB, needs_slurm
 from tests.support.slurm_lab import Lab
 
-PATIENCE_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
-def until(what: str, condition: Callable[[], bool], patience: float = PATIENCE_SECONDS) -> None:
-    """Look often, wait no longer than needed, and say what did not happen."""
-    deadline = time.monotonic() + patience
+def until(
+    what: str, condition: Callable[[], bool], timeout_seconds: float = TIMEOUT_SECONDS
+) -> None:
+    """Poll a condition; fail with ``what`` after the timeout."""
+    deadline = time.monotonic() + timeout_seconds
     while not condition():
-        assert time.monotonic() < deadline, f"not within {patience:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {timeout_seconds:g} s: {what}"
         time.sleep(0.01)
 
 
 class Listener:
-    """Takes reports and remembers them."""
+    """Receives an engine's reports and stores them."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.heard: list[EngineReport] = []
+        self.received: list[EngineReport] = []
 
     def listen(self, seconds: float = 0.0) -> None:
-        self.heard += self.engine.reports(seconds)
+        self.received += self.engine.reports(seconds)
 
     def count(self, kind: type[EngineReport], ref: AttemptRef) -> int:
         return len(self._of(kind, ref))
 
     def started(self, ref: AttemptRef) -> None:
-        """Wait until it is reported."""
+        """Wait for the report of the start."""
         self._wait(TasksStarted, ref)
 
     def ended(self, ref: AttemptRef) -> Exit:
-        """Wait until it is reported; how it ended."""
+        """Wait for the report of the end; returns the exit."""
         self._wait(TasksEnded, ref)
         report = self._of(TasksEnded, ref)[-1]
         assert isinstance(report, TasksEnded)
         return report.exit
 
     def _wait(self, kind: type[EngineReport], ref: AttemptRef) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not self._of(kind, ref):
-            assert time.monotonic() < deadline, f"no {kind.__name__} of {ref}; heard {self.heard}"
+            assert time.monotonic() < deadline, (
+                f"no {kind.__name__} of {ref}; received {self.received}"
+            )
             self.listen(0.2)
 
     def _of(self, kind: type[EngineReport], ref: AttemptRef) -> list[EngineReport]:
         return [
             report
-            for report in self.heard
+            for report in self.received
             if isinstance(report, kind)
             and isinstance(report, TasksStarted | TasksEnded)
             and (report.job_id, report.attempt) == (ref.job_id, ref.attempt)
         ]
 
 
-class Stand(Protocol):
-    """An engine with everything around it that outlives a control plane."""
+class EngineHarness(Protocol):
+    """An engine with everything that outlives a control plane."""
 
     def open(self, live: Sequence[AttemptRef] = ()) -> Listener:
-        """A new control plane takes over, whatever became of the one before."""
+        """Open a new engine on the same state, as a new control plane does."""
 
 
-class LocalStand:
-    """The local engine in a folder of its own."""
+class LocalHarness:
+    """The local engine in its own folder."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
         self.engines: list[LocalEngine] = []
 
     def open(self, live: Sequence[AttemptRef] = ()) -> Listener:
-        return self.open_with(LocalSettings(state=self.state, warden_linger_seconds=0.3), live)
+        return self.open_with(LocalSettings(state=self.state, supervisor_linger_seconds=0.3), live)
 
     def open_with(self, settings: LocalSettings, live: Sequence[AttemptRef] = ()) -> Listener:
         engine = LocalEngine(settings)
@@ -97,18 +101,18 @@ class LocalStand:
         engine.open(live)
         return Listener(engine)
 
-    def warden_pid(self) -> int:
-        """Of the warden that serves this folder now."""
-        link = self.engines[-1]._open.supervisor
-        link.keep_up()
-        return link.warden_pid
+    def supervisor_pid(self) -> int:
+        """Process id of the supervisor that serves this folder now."""
+        client = self.engines[-1]._open.supervisor
+        client.ensure_connected()
+        return client.supervisor_pid
 
     def clear(self) -> None:
-        """End what a test left running: the newest engine knows of no live attempt, so all must go."""
+        """Stop all attempts: the newest engine is opened without live attempts."""
         for engine in self.engines:
             engine.close()
         last = self.open()
-        pid = self.warden_pid()
+        pid = self.supervisor_pid()
         live = self.state / "engine" / "live"
         for entry in sorted(live.iterdir()):
             job_id, _, attempt = entry.name.rpartition("@")
@@ -119,16 +123,16 @@ class LocalStand:
 
 
 @contextmanager
-def local_stand(folder: Path) -> Iterator[LocalStand]:
-    stand = LocalStand(folder / "state")
+def local_harness(folder: Path) -> Iterator[LocalHarness]:
+    harness = LocalHarness(folder / "state")
     try:
-        yield stand
+        yield harness
     finally:
-        stand.clear()
+        harness.clear()
 
 
-class SlurmStand:
-    """The Slurm engine in a folder of its own, on the cluster that all tests of a run share."""
+class SlurmHarness:
+    """The Slurm engine in its own folder, on the cluster that all tests of a run share."""
 
     def __init__(self, state: Path, lab: Lab) -> None:
         self.state = state
@@ -154,7 +158,7 @@ class SlurmStand:
         return Listener(engine)
 
     def clear(self) -> None:
-        """End what a test left running: the newest engine knows of no live attempt, so all must go."""
+        """Stop all attempts: the newest engine is opened without live attempts."""
         for engine in self.engines:
             engine.close()
         last = self.open()
@@ -163,22 +167,22 @@ class SlurmStand:
             job_id, _, attempt = entry.name.rpartition("@")
             last.engine.stop(AttemptRef(job_id=job_id, attempt=int(attempt)), 0)
 
-        def all_gone() -> bool:
+        def all_ended() -> bool:
             last.listen(0.1)
             return not list(live.iterdir())
 
-        until("what a test left running is gone", all_gone)
+        until("all attempts have ended", all_ended)
         last.engine.close()
 
 
 @contextmanager
-def slurm_stand(folder: Path) -> Iterator[SlurmStand]:
-    stand = SlurmStand(folder / "state", SHARED_LAB.hold())
+def slurm_harness(folder: Path) -> Iterator[SlurmHarness]:
+    harness = SlurmHarness(folder / "state", SHARED_LAB.hold())
     try:
-        yield stand
+        yield harness
     finally:
-        stand.clear()
+        harness.clear()
 
 
-ENGINES = {"local": local_stand, "slurm": slurm_stand}
-NEED_A_REAL_PART = {"slurm": (pytest.mark.real, needs_slurm)}
+ENGINES = {"local": local_harness, "slurm": slurm_harness}
+NEED_REAL_SOFTWARE = {"slurm": (pytest.mark.real, needs_slurm)}
