@@ -221,10 +221,6 @@ def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
     if books.trial_balance() or found.micro_usd != books.fleet_micro_usd():
         raise RuntimeError("the books do not balance")
     savings(books.hour_rows(), {"owned": 55_040_000, "spot": 55_040_000})
-    for view in (books.by_day, books.by_pool, books.by_market, books.by_gpu_model):
-        view({AccountKind.USAGE, AccountKind.WASTE, AccountKind.IDLE})
-    books.by_queue()
-    books.by_job()
     naming = _naming(books, tenants)
     copied = books.between(0, DAYS * DAY_MS)
     for by in ("team", "user"):

@@ -1,4 +1,4 @@
-"""Small logs by hand: who was where, from when to when, in hours."""
+"""Builds small event logs by hand, with times in hours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 from bursar.accounting.ledger.books import Books
 from bursar.accounting.ledger.entry import LedgerEntry
 from bursar.accounting.ledger.ledger import Ledger
-from bursar.accounting.ledger.node_parts import SliceRule
+from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.model import event as ev
 from bursar.model.fleet.fleet import Fleet
 from bursar.model.fleet.gpu import MigInstance
@@ -49,7 +49,7 @@ def share_of(gpu: int, percent: int) -> Task:
 
 
 class Scene:
-    """A log in the making. Times are hours; events stand in the order in which they are told."""
+    """A log under construction. Times are hours; events are in the order in which they are added."""
 
     def __init__(self, *plans: PoolPlan, at: float = 0) -> None:
         self.fleet = fleet_of(*(plans or (A100,)))
@@ -58,21 +58,21 @@ class Scene:
 
     def declare(self, fleet: Fleet, at: float) -> Scene:
         event = ev.FleetDeclared(at_ms=ms(at), fleet=fleet, tenants=(), policies=Policies())
-        return self.tell(event)
+        return self.add(event)
 
-    def tell(self, event: ev.LoggedEvent) -> Scene:
+    def add(self, event: ev.LoggedEvent) -> Scene:
         self.log.append(event)
         return self
 
     def submit(self, job_id: str, at: float = 0, queue: str = "red", retries: int = 0) -> Scene:
         spec = JobSpec(name=job_id, queue=queue, groups=(TaskGroup(),), retries=retries)
-        return self.tell(ev.JobSubmitted(at_ms=ms(at), job_id=job_id, spec=spec, priority=0))
+        return self.add(ev.JobSubmitted(at_ms=ms(at), job_id=job_id, spec=spec, priority=0))
 
     def assign(self, job_id: str, *tasks: Task, at: float = 0, attempt: int = 1) -> Scene:
         event = ev.AttemptAssigned(
             at_ms=ms(at), job_id=job_id, attempt=attempt, placement=self.place(*tasks)
         )
-        return self.tell(event)
+        return self.add(event)
 
     def run(self, job_id: str, *tasks: Task, at: float = 0, queue: str = "red") -> Scene:
         """Submit and assign at once."""
@@ -82,34 +82,34 @@ class Scene:
         event = ev.PlacementClaimed(
             at_ms=ms(at), job_id=job_id, placement=self.place(*tasks), victims=()
         )
-        return self.tell(event)
+        return self.add(event)
 
     def end(self, kind: type[ev.AttemptEnded], job_id: str, at: float, attempt: int = 1) -> Scene:
-        return self.tell(kind(at_ms=ms(at), job_id=job_id, attempt=attempt))
+        return self.add(kind(at_ms=ms(at), job_id=job_id, attempt=attempt))
 
     def succeed(self, job_id: str, at: float) -> Scene:
         return self.end(ev.AttemptSucceeded, job_id, at)
 
     def save(self, job_id: str, at: float, attempt: int = 1) -> Scene:
-        return self.tell(ev.CheckpointSaved(at_ms=ms(at), job_id=job_id, attempt=attempt))
+        return self.add(ev.CheckpointSaved(at_ms=ms(at), job_id=job_id, attempt=attempt))
 
     def price(self, usd: float, at: float, pool_name: str = "a100") -> Scene:
         event = ev.PriceChanged(
             at_ms=ms(at), pool=pool_name, node_micro_usd_per_hour=round(usd * 1_000_000)
         )
-        return self.tell(event)
+        return self.add(event)
 
     def place(self, *tasks: Task) -> Placement:
-        """Tasks in the pool of the first; those in another pool are its anchors."""
-        homes = {node.id: node.pool for node in self.fleet.nodes}
-        home = homes.get(tasks[0].node, "a100")
-        flavor = {one.name: one.flavor for one in self.fleet.pools}[home]
-        here = tuple(task for task in tasks if homes.get(task.node, "a100") == home)
-        others = tuple(task for task in tasks if task not in here)
+        """A placement in the pool of the first task; tasks in another pool are its anchors."""
+        pool_of_node = {node.id: node.pool for node in self.fleet.nodes}
+        pool_name = pool_of_node.get(tasks[0].node, "a100")
+        flavor = {one.name: one.flavor for one in self.fleet.pools}[pool_name]
+        same = tuple(task for task in tasks if pool_of_node.get(task.node, "a100") == pool_name)
+        others = tuple(task for task in tasks if task not in same)
         return Placement(
-            pool=home,
+            pool=pool_name,
             flavor=flavor,
-            tasks=here,
+            tasks=same,
             micro_usd_per_hour=0,
             anchors=self.place(*others) if others else None,
         )
@@ -131,6 +131,6 @@ class Scene:
         return self.ledger(until, rule)[0].books
 
     def spent(self, until: float, rule: SliceRule = SliceRule.MAX) -> dict[str, int]:
-        """Micro-dollars by account, without the source and what is zero."""
-        found = self.books(until, rule).balances()
-        return {name: usd for name, usd in found.items() if usd > 0}
+        """Micro-dollars of each account with a positive balance, so without capacity."""
+        balances = self.books(until, rule).balances()
+        return {name: usd for name, usd in balances.items() if usd > 0}

@@ -17,6 +17,7 @@ from bursar.model.units import DAY_MS
 from tests.api.asking import PATIENCE_SECONDS, Asker
 from tests.api.cost_history import DAYS, begin_ms, today_ms, write_history
 from tests.api.scene import Scene, open_scene
+from tests.support.book_views import by_job
 
 USD = 1_000_000
 A_DAY, IDLE_A_DAY = 422_400_000, 312 * USD
@@ -173,7 +174,7 @@ def test_jobs_of_long_ago_are_found_in_the_log(tmp_path: Any) -> None:
     days = f"from={write_day(long_ago_ms)}&to={write_day(long_ago_ms + 2 * DAY_MS)}"
     with open_scene(tmp_path) as scene:
         scene.ann.submit("a-dev", resources={"accelerators": "A100-80GB:1"})
-        kept = scene.plane.ask_books(lambda ledger, _state, _now: set(ledger.books.by_job()))
+        kept = scene.plane.ask_books(lambda ledger, _state, _now: set(by_job(ledger.books)))
         assert "j-train00000" not in kept.result(PATIENCE_SECONDS)
         by_user = totals(get(scene.admin, f"report?by=user&{days}"))
         assert by_user == {name: 2 * usd for name, usd in EXPECTED["user"].items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.accounting.budgets.budget import BudgetStatus, standings
+from bursar.accounting.budgets.budget import BudgetStatus, budget_statuses
 from bursar.config import FleetFile, parse_fleet
 from bursar.control.control_plane import THE_OPERATOR, ControlPlane
 from bursar.control.live.live_state import LiveState
@@ -44,7 +44,7 @@ class SetClock:
 def standing(plane: ControlPlane) -> BudgetStatus:
     def question(live: LiveState, now_ms: int) -> BudgetStatus:
         keeper = live.books.budgets
-        (found,) = standings(keeper.tree, keeper.spending, keeper.meter, now_ms)
+        (found,) = budget_statuses(keeper.tree, keeper.spending, keeper.meter, now_ms)
         return found
 
     return plane.ask_live(question).result(10)

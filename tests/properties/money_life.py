@@ -139,8 +139,8 @@ class Life:
     def ledger(self) -> Ledger:
         return self.books.ledger
 
-    def standings(self) -> list[BudgetStatus]:
-        return self.books.budgets.standings(self.now_ms)
+    def statuses(self) -> list[BudgetStatus]:
+        return self.books.budgets.statuses(self.now_ms)
 
     def apply(self, event: ev.Event) -> None:
         self.state.apply(event)
@@ -216,7 +216,7 @@ class Life:
 
     def settle(self) -> None:
         """What a writer does in a turn: look at budgets, decide, check, carry out."""
-        for change in self.books.budgets.look(self.state.budgets.levels, self.now_ms):
+        for change in self.books.budgets.check(self.state.budgets.levels, self.now_ms):
             self.apply(change)
         for _ in range(3):
             decisions = decide(self.state, self.now_ms)

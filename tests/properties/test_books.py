@@ -10,16 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.accounting.ledger.books import Books
-from bursar.accounting.ledger.entry import OF_QUEUES, AccountKind, LedgerEntry, kind_of
+from bursar.accounting.ledger.entry import QUEUE_KINDS, AccountKind, LedgerEntry, kind_of
 from bursar.accounting.ledger.ledger import Ledger, replay
 from bursar.accounting.ledger.meter import Meter
-from bursar.accounting.ledger.meter_snapshot import MeterSnapshot, carry_meter, resume_meter
+from bursar.accounting.ledger.meter_snapshot import (
+    MeterSnapshot,
+    meter_from_snapshot,
+    meter_to_snapshot,
+)
 from bursar.codec import from_text, to_text
 from bursar.core.quota.charge import gpu_milli_held
 from bursar.model import event as ev
 from bursar.model.units import HOUR_MS
 from tests.accounting.ledger.plain_split import plain_costs
 from tests.properties.plays import ANY_SCRIPT, Play, Script
+from tests.support.book_views import (
+    by_day,
+    by_gpu_model,
+    by_hour,
+    by_job,
+    by_market,
+    by_pool,
+    by_queue,
+)
 
 SPENT = frozenset(AccountKind) - {AccountKind.CAPACITY}
 AFTER_MS = 90 * 60_000
@@ -39,7 +52,8 @@ def log_of(script: Script) -> tuple[list[ev.LoggedEvent], int]:
 def entries_of(log: list[ev.LoggedEvent], until_ms: int) -> list[LedgerEntry]:
     found: list[LedgerEntry] = []
     meter = Meter(found.append)
-    meter.apply_all(log)
+    for event in log:
+        meter.apply(event)
     meter.close(until_ms)
     return found
 
@@ -55,13 +69,12 @@ def test_debits_equal_credits_and_all_views_agree(script: Script) -> None:
     assert books.trial_balance() == 0
     fleet = books.fleet_micro_usd()
     assert sum(books.by_kind()[kind] for kind in SPENT if kind in books.by_kind()) == fleet
-    for view in (books.by_hour, books.by_day, books.by_pool, books.by_market, books.by_gpu_model):
-        assert sum(view(SPENT).values()) == fleet
-    used = sum(books.by_queue().values())
-    assert sum(books.by_job().values()) == used == sum(books.by_day(OF_QUEUES).values())
-    assert sum(books.by_owner(lambda job_id: job_id[-1:]).values()) == used
-    capacity = {key: -usd for key, usd in books.by_hour({AccountKind.CAPACITY}).items()}
-    assert books.by_hour(SPENT) == capacity
+    for view in (by_hour, by_day, by_pool, by_market, by_gpu_model):
+        assert sum(view(books, SPENT).values()) == fleet
+    used = sum(by_queue(books).values())
+    assert sum(by_job(books).values()) == used == sum(by_day(books, QUEUE_KINDS).values())
+    capacity = {key: -usd for key, usd in by_hour(books, {AccountKind.CAPACITY}).items()}
+    assert by_hour(books, SPENT) == capacity
 
 
 @given(ANY_SCRIPT)
@@ -135,11 +148,11 @@ def test_two_halves_give_the_books_of_the_whole(script: Script, cut: int) -> Non
     first = Ledger()
     for event in log[: cut % len(log)]:
         first.apply(event)
-    plain = to_text(carry_meter(first.meter))
-    carried = from_text(MeterSnapshot, plain)
-    books = Books().add_rows(first.books.hour_rows(), first.books.job_rows())
-    second = resume_meter(carried, books.post)
-    second.apply_all(log[cut % len(log) :])
+    plain = to_text(meter_to_snapshot(first.meter))
+    books = Books().restore(first.books.to_snapshot())
+    second = meter_from_snapshot(from_text(MeterSnapshot, plain), books.post)
+    for event in log[cut % len(log) :]:
+        second.apply(event)
     second.close(until_ms)
     assert rows(books) == rows(whole)
 
@@ -262,7 +275,8 @@ def test_the_same_declaration_again_changes_no_balance(script: Script, cut: int)
     declared = log[0]
     assert isinstance(declared, ev.FleetDeclared)
     meter = Meter(list[LedgerEntry]().append)
-    meter.apply_all(log[:index])
+    for event in log[:index]:
+        meter.apply(event)
     fleet = replace(declared.fleet, pools=tuple(meter.pools.values()))
     again = replace(declared, at_ms=meter.now_ms, fleet=fleet)
     books = replay([*log[:index], again, *log[index:]], until_ms)

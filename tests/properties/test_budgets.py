@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bursar.accounting.ledger.entry import OF_QUEUES
+from bursar.accounting.ledger.entry import QUEUE_KINDS
 from bursar.codec import from_text, to_text
 from bursar.control.live.live_ledger import LedgerSnapshot, LiveLedger
 from bursar.model.event import BudgetLevelChanged, FleetDeclared
 from bursar.model.tenants.tenant import BudgetPeriod, Tenant
 from tests.properties.money_life import Act, Life, acts, tenants
 from tests.properties.plays import ANY_SCRIPT, Play, Script
+from tests.support.book_views import by_day, by_job, by_queue
 
 TREES = st.builds(
     tenants,
@@ -35,7 +36,7 @@ def test_what_is_committed_never_exceeds_a_hard_budget(
     life = Life(tree)
     for act in plan:
         life.act(act)
-        for one in life.standings():
+        for one in life.statuses():
             assert one.committed_micro_usd <= one.amount_micro_usd, (act, one)
             quick = life.books.budgets.committed(one.tenant, life.now_ms)
             assert quick.micro_usd >= one.committed_micro_usd - len(life.state.jobs), (act, one)
@@ -51,17 +52,16 @@ def test_when_all_is_over_nothing_is_held_and_every_view_agrees(
     spending, books = life.books.spending, life.books.books_at(life.now_ms)
     assert not spending.holds and not any(spending.held.values())
     assert not any(spending.unheld.values())
-    by_job, by_queue = books.by_job(), books.by_queue()
-    by_day = books.by_day(OF_QUEUES)
-    fleet = sum(amount for kind, amount in books.by_kind().items() if kind in OF_QUEUES)
-    assert sum(by_job.values()) == sum(by_queue.values()) == sum(by_day.values()) == fleet
-    assert {queue: sum(days.values()) for queue, days in spending.days.items()} == by_queue
+    jobs, queues, days_sums = by_job(books), by_queue(books), by_day(books, QUEUE_KINDS)
+    fleet = sum(amount for kind, amount in books.by_kind().items() if kind in QUEUE_KINDS)
+    assert sum(jobs.values()) == sum(queues.values()) == sum(days_sums.values()) == fleet
+    assert {queue: sum(days.values()) for queue, days in spending.days.items()} == queues
     days: dict[int, int] = {}
     for of_queue in spending.days.values():
         for day_ms, amount in of_queue.items():
             days[day_ms] = days.get(day_ms, 0) + amount
-    assert days == by_day
-    for one in life.standings():
+    assert days == days_sums
+    for one in life.statuses():
         queues = life.books.budgets.tree.queues[one.tenant]
         spent = sum(
             amount
@@ -80,7 +80,7 @@ def test_replaying_the_log_gives_the_same_levels_and_holds(
     again, known = LiveLedger(), {}
     for event in life.log:
         if isinstance(event, BudgetLevelChanged):
-            found = again.budgets.standings(event.at_ms)
+            found = again.budgets.statuses(event.at_ms)
             (one,) = (standing for standing in found if standing.tenant == event.tenant)
             assert (one.level, one.spent_micro_usd) == (event.level, event.spent_micro_usd)
             known[event.tenant] = event
@@ -100,7 +100,7 @@ def test_budgets_go_on_from_anywhere(tree: tuple[Tenant, ...], plan: list[Act], 
     for event in life.log[cut:]:
         second.apply(event)
     assert isinstance(life.log[0], FleetDeclared)
-    assert second.budgets.standings(life.now_ms) == life.standings()
+    assert second.budgets.statuses(life.now_ms) == life.statuses()
 
 
 @given(ANY_SCRIPT)

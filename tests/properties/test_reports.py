@@ -18,6 +18,7 @@ from bursar.model.jobs.job_labels import JobLabel
 from bursar.model.units import DAY_MS, HOUR_MS, USD_MICRO
 from tests.properties.plays import ANY_SCRIPT, Script
 from tests.properties.test_books import log_of, rows
+from tests.support.book_views import by_queue
 
 EVERY_AXIS = tuple(
     GroupBy(dimension=one, label="team" if one is Dimension.LABEL else "") for one in Dimension
@@ -57,7 +58,7 @@ def test_parts_of_time_and_parts_of_the_tree_add_up(script: Script) -> None:
     queues = [one.name for one in script.world.tenants if one.is_queue]
     alone = [books.between(0, until_ms + DAY_MS, frozenset({queue})) for queue in queues]
     used = sum(report(one, by_team, naming).total.total_micro_usd for one in alone)
-    assert used == sum(books.by_queue().values())
+    assert used == sum(by_queue(books).values())
     first, last = parts[0], parts[-1]
     moved = sum(one.micro_usd for one in changes(first, last))
     assert moved == total_change(first, last).micro_usd
@@ -84,7 +85,6 @@ def test_after_a_bill_the_books_say_what_was_billed(
     at_ms = until_ms + HOUR_MS + LATE_MS
     over_ms = (at_ms - LATE_MS) // HOUR_MS * HOUR_MS
     pool = data.draw(st.sampled_from(script.world.fleet.pools))
-    place = (pool.name, pool.flavor)
     bill = ev.BillReceived(
         at_ms=at_ms,
         pool=pool.name,
@@ -96,7 +96,7 @@ def test_after_a_bill_the_books_say_what_was_billed(
     plain = replay([*log], at_ms)
     books = replay([*log, bill], at_ms)
     assert books.trial_balance() == 0
-    assert books.capacity_micro_usd(place, 0, over_ms) == billed
+    assert books.capacity_micro_usd(pool.name, pool.flavor, 0, over_ms) == billed
     assert rows(replay([*log, bill], at_ms)) == rows(books)
     moved = ("capacity:", "adjustment:")
     before = [row for row in plain.hour_rows() if not row.account.startswith(moved)]

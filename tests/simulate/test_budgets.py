@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bursar.accounting.ledger.entry import QUEUE_KINDS
 from bursar.accounting.ledger.ledger import replay
 from bursar.core.check import require_valid
 from bursar.model.event import (
@@ -21,6 +22,7 @@ from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, USD_MICRO
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 from tests.support import fleet_of, job, pool, queue, tenant
+from tests.support.book_views import by_day
 
 OWNED = "a100-80gb/owned"
 
@@ -120,8 +122,7 @@ def test_the_levels_are_those_of_the_books() -> None:
     for one in found:
         before = [event for event in log if event.at_ms <= one.at_ms]
         books = replay([declared, *before], one.at_ms)
-        by_day = books.by_day({kind for kind in books.by_kind() if kind in ("usage", "waste")})
-        spent = by_day.get(one.period_start_ms, 0)
+        spent = by_day(books, QUEUE_KINDS).get(one.period_start_ms, 0)
         assert abs(spent - one.spent_micro_usd) <= 8, "a micro-dollar for each that runs"
 
 

@@ -1,1 +1,1 @@
-"""Pure. Events become usage, usage a ledger, the ledger statements, savings, budgets and estimates."""
+"""The ledger of the event log, and the reports, budgets and estimates made from it. Pure."""

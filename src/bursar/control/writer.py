@@ -272,13 +272,13 @@ class Writer:
     def _look_at_budgets(self) -> None:
         """Write down which budgets have passed a step or begun a new period; mostly it is too early."""
         budgets, now_ms = self.live.books.budgets, self.clock.now_ms()
-        changes = budgets.look(self.live.state.budgets.levels, now_ms)
+        changes = budgets.check(self.live.state.budgets.levels, now_ms)
         if not changes:
             return
         try:
             self._commit(Batch(events=tuple(changes)))
         except EngineFault:
-            budgets.look_again()
+            budgets.check_again()
 
     def _write_progress(self) -> None:
         """Nothing else was written for a while."""

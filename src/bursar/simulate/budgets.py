@@ -56,7 +56,7 @@ class SimulatedBudgets:
         if now_ms < self._timer_ms:
             return
         self._timer_ms = NEVER_MS
-        for change in self._monitor.look(self._levels.levels, now_ms):
+        for change in self._monitor.check(self._levels.levels, now_ms):
             self._clock.push(change)
         if self._clock.has_events or self._levels.no_borrowing:
             self._set_timer()

@@ -1,4 +1,4 @@
-"""Forecasts worked out by hand, and what must hold of all of them."""
+"""Forecasts computed by hand, and properties of every forecast."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ USD = 1_000_000
 DAY = 10 * DAY_MS
 
 
-def told(daily: list[int], spent: int, amount: int | None, *, left_days: int = 10) -> BurnDown:
-    """It is midnight of day 40; the days before cost so much."""
+def forecast(daily: list[int], spent: int, amount: int | None, *, left_days: int = 10) -> BurnDown:
+    """A forecast at midnight of day 40, after days with these costs."""
     now_ms = 40 * DAY_MS
     days = {now_ms - (len(daily) - n) * DAY_MS: usd * USD for n, usd in enumerate(daily)}
     spending = SpendingHistory(
@@ -27,51 +27,55 @@ def told(daily: list[int], spent: int, amount: int | None, *, left_days: int = 1
     return burn_down(spending, None if amount is None else amount * USD)
 
 
-def test_days_that_are_all_alike_leave_no_doubt() -> None:
-    found = told([10] * 14, spent=140, amount=200)
-    assert found.end_micro_usd == found.low_end_micro_usd == found.high_end_micro_usd == 240 * USD
-    assert found.exhausted_ms == found.earliest_ms == found.latest_ms == 46 * DAY_MS
-    assert found.left_micro_usd == 60 * USD
-    assert found.basis == "the last 14 whole days cost $10.00 to $10.00"
+def test_identical_days_give_a_band_of_zero_width() -> None:
+    result = forecast([10] * 14, spent=140, amount=200)
+    assert (
+        result.end_micro_usd == result.low_end_micro_usd == result.high_end_micro_usd == 240 * USD
+    )
+    assert result.exhausted_ms == result.earliest_ms == result.latest_ms == 46 * DAY_MS
+    assert result.left_micro_usd == 60 * USD
+    assert result.basis == "the last 14 whole days cost $10.00 to $10.00 each"
 
 
-def test_days_that_differ_make_a_band_around_the_same_middle() -> None:
-    found = told([4, 16] * 7, spent=140, amount=200)
-    assert found.end_micro_usd == 240 * USD
-    assert found.low_end_micro_usd is not None and found.high_end_micro_usd is not None
-    middle = (found.low_end_micro_usd + found.high_end_micro_usd) // 2
+def test_different_days_give_a_band_around_the_mean() -> None:
+    result = forecast([4, 16] * 7, spent=140, amount=200)
+    assert result.end_micro_usd == 240 * USD
+    assert result.low_end_micro_usd is not None and result.high_end_micro_usd is not None
+    middle = (result.low_end_micro_usd + result.high_end_micro_usd) // 2
     assert abs(middle - 240 * USD) <= 1
     # t(13) = 1.350, deviation 6.2265, sqrt(10 + 100/14) = 4.1404
-    assert abs(found.high_end_micro_usd - 240 * USD - 34.80 * USD) < 0.01 * USD
-    assert found.exhausted_ms == 46 * DAY_MS
-    assert found.earliest_ms is not None and found.latest_ms is not None
-    assert found.earliest_ms < 46 * DAY_MS < found.latest_ms
+    assert abs(result.high_end_micro_usd - 240 * USD - 34.80 * USD) < 0.01 * USD
+    assert result.exhausted_ms == 46 * DAY_MS
+    assert result.earliest_ms is not None and result.latest_ms is not None
+    assert result.earliest_ms < 46 * DAY_MS < result.latest_ms
 
 
-def test_weekends_count_as_often_as_they_come() -> None:
-    """Of 10 days only the last 7 are taken, so that no weekday counts twice."""
+def test_only_whole_weeks_are_averaged() -> None:
+    """Of 10 days only the last 7 are used, so that no weekday counts twice."""
     week = [10, 10, 10, 10, 10, 0, 0]
-    assert told([0, 0, 0, *week], spent=50, amount=None).micro_usd_per_day == round(50 / 7 * USD)
+    assert forecast([0, 0, 0, *week], spent=50, amount=None).micro_usd_per_day == round(
+        50 / 7 * USD
+    )
 
 
-def test_what_is_spent_already_is_spent_now() -> None:
-    found = told([10] * 7, spent=250, amount=200)
-    assert found.exhausted_ms == found.earliest_ms == 40 * DAY_MS
-    assert found.left_micro_usd == -50 * USD
+def test_an_exhausted_budget_is_exhausted_now() -> None:
+    result = forecast([10] * 7, spent=250, amount=200)
+    assert result.exhausted_ms == result.earliest_ms == 40 * DAY_MS
+    assert result.left_micro_usd == -50 * USD
 
 
-def test_nothing_spent_never_runs_out() -> None:
-    found = told([0] * 7, spent=0, amount=100)
-    assert found.exhausted_ms is None and found.end_micro_usd == 0
+def test_a_budget_without_spending_is_never_exhausted() -> None:
+    result = forecast([0] * 7, spent=0, amount=100)
+    assert result.exhausted_ms is None and result.end_micro_usd == 0
 
 
-def test_without_a_budget_there_is_nothing_to_use_up() -> None:
-    found = told([10] * 7, spent=70, amount=None)
-    assert found.exhausted_ms is None and found.left_micro_usd is None
-    assert found.end_micro_usd == 170 * USD
+def test_without_a_budget_there_is_a_forecast_but_no_date() -> None:
+    result = forecast([10] * 7, spent=70, amount=None)
+    assert result.exhausted_ms is None and result.left_micro_usd is None
+    assert result.end_micro_usd == 170 * USD
 
 
-def test_of_a_few_hours_there_is_a_rate_and_no_band() -> None:
+def test_a_few_hours_give_a_rate_but_no_band() -> None:
     spending = SpendingHistory(
         from_ms=DAY,
         to_ms=DAY + 10 * DAY_MS,
@@ -80,11 +84,11 @@ def test_of_a_few_hours_there_is_a_rate_and_no_band() -> None:
         days={},
         since_ms=DAY,
     )
-    found = burn_down(spending, 100 * USD)
-    assert found.micro_usd_per_day == 24 * USD
-    assert found.low_end_micro_usd is None and found.latest_ms is None
-    assert found.exhausted_ms == DAY + 6 * HOUR_MS + 94 * HOUR_MS
-    assert found.basis.startswith("only 6 h are known")
+    result = burn_down(spending, 100 * USD)
+    assert result.micro_usd_per_day == 24 * USD
+    assert result.low_end_micro_usd is None and result.latest_ms is None
+    assert result.exhausted_ms == DAY + 6 * HOUR_MS + 94 * HOUR_MS
+    assert result.basis.startswith("only 6 h are known")
 
 
 @given(
@@ -93,18 +97,18 @@ def test_of_a_few_hours_there_is_a_rate_and_no_band() -> None:
     st.integers(1, 10_000),
     st.integers(0, 30),
 )
-def test_the_band_is_around_the_middle_and_dates_are_in_order(
+def test_the_band_contains_the_forecast_and_dates_are_in_order(
     daily: list[int], spent: int, amount: int, left_days: int
 ) -> None:
-    found = told(daily, spent, amount, left_days=left_days)
-    assert found.low_end_micro_usd is not None and found.high_end_micro_usd is not None
-    assert found.spent_micro_usd <= found.low_end_micro_usd <= found.high_end_micro_usd
-    assert found.low_end_micro_usd <= max(found.end_micro_usd, found.spent_micro_usd)
-    order = (found.earliest_ms, found.exhausted_ms, found.latest_ms)
+    result = forecast(daily, spent, amount, left_days=left_days)
+    assert result.low_end_micro_usd is not None and result.high_end_micro_usd is not None
+    assert result.spent_micro_usd <= result.low_end_micro_usd <= result.high_end_micro_usd
+    assert result.low_end_micro_usd <= max(result.end_micro_usd, result.spent_micro_usd)
+    order = (result.earliest_ms, result.exhausted_ms, result.latest_ms)
     known = [one for one in order if one is not None]
     assert known == sorted(known)
     assert all(one is None or one >= 40 * DAY_MS for one in order)
-    if found.exhausted_ms is not None:
-        assert found.earliest_ms is not None
-    if found.exhausted_ms is not None and found.exhausted_ms <= 40 * DAY_MS + left_days * DAY_MS:
-        assert found.end_micro_usd >= amount * USD - found.micro_usd_per_day // 24 - 1
+    if result.exhausted_ms is not None:
+        assert result.earliest_ms is not None
+    if result.exhausted_ms is not None and result.exhausted_ms <= 40 * DAY_MS + left_days * DAY_MS:
+        assert result.end_micro_usd >= amount * USD - result.micro_usd_per_day // 24 - 1

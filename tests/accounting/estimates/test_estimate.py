@@ -29,6 +29,7 @@ from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Simulation
 from tests.support import fleet_of, gang, group, job, mig_job, mps_job, pool, queue
+from tests.support.book_views import by_job
 from tests.support.fleets import MAIN_QUEUE
 
 NOW_MS = 90 * DAY_MS
@@ -70,7 +71,7 @@ def billed(fleet: Fleet, spec: JobSpec, run_ms: int, delays: Delays) -> int:
     ]
     for step in Simulation(scenario).steps():
         events += [*step.events, *step.committed]
-    return replay(events).by_job()["j"]
+    return by_job(replay(events))["j"]
 
 
 # -- the bill ------------------------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def test_price_changes_are_paid_as_they_come() -> None:
     ]
     for step in Simulation(scenario).steps():
         events += [*step.events, *step.committed]
-    assert (found.p50_micro_usd, replay(events).by_job()["j"]) == (16_000_000, 20_000_000)
+    assert (found.p50_micro_usd, by_job(replay(events))["j"]) == (16_000_000, 20_000_000)
 
 
 def test_the_estimate_of_a_mixed_gang_is_its_bill() -> None:

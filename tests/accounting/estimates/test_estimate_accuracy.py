@@ -35,6 +35,7 @@ from bursar.simulate.traces.formats import read_trace
 from bursar.simulate.workload import trace_scenario
 from studies.formats.spot_prices import read_spot_prices
 from tests.support import fleet_of, pool
+from tests.support.book_views import by_job
 
 ROOT = Path(__file__).resolve().parents[3]
 TRACES = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")
@@ -102,7 +103,7 @@ class Watch:
                 self.attempts[event.job_id] += 1
             elif isinstance(event, ev.AttemptSucceeded):
                 self.done.append(event.job_id)
-        billed = self.ledger.at(self.ledger.meter.now_ms).by_job()
+        billed = by_job(self.ledger.at(self.ledger.meter.now_ms))
         return tuple(
             Outcome(
                 known=self.known[job_id],

@@ -1,7 +1,7 @@
-"""The rules of the ledger a second time, as slowly and plainly as they can be written.
+"""A second, slow implementation of the ledger's rules, to compare the meter with.
 
-Exact fractions, everything worked out anew for every stretch between two events, no rounding at all: what
-the meter posts must agree with this to a micro-dollar for each stretch.
+It uses exact fractions and recomputes everything for each interval between two events. What the meter posts
+must agree to a micro-dollar per interval.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ Costs = dict[str, Fraction]
 
 
 def holds_of(state: FleetState, node_id: str) -> dict[str, list[Task]]:
-    """Who holds what of a node, straight from the scheduler's state; others are ``(foreign)``."""
-    found: dict[str, list[Task]] = defaultdict(list)
+    """The tasks on a node by job, from the scheduler's state; foreign usage is ``(foreign)``."""
+    tasks: dict[str, list[Task]] = defaultdict(list)
     for record in state.live():
         assert record.placement is not None
         for task in record.placement.all_tasks:
             if task.node == node_id:
-                found[record.id].append(task)
+                tasks[record.id].append(task)
     foreign = state.node(node_id).foreign
     if foreign is not None:
-        found["(foreign)"].append(foreign)
-    return found
+        tasks["(foreign)"].append(foreign)
+    return tasks
 
 
-def parts_of(holds: Mapping[str, list[Task]], shape: Pool) -> dict[str, Fraction]:
-    """Each holder's part of a node."""
+def fractions_of(holds: Mapping[str, list[Task]], shape: Pool) -> dict[str, Fraction]:
+    """Each holder's fraction of a node."""
     on_gpu: dict[int, int] = defaultdict(int)
     for tasks in holds.values():
         for task in tasks:
             for gpu, milli in gpus_of(task, shape):
                 on_gpu[gpu] += milli
-    parts = {
-        holder: sum((part_of(task, shape, on_gpu) for task in tasks), Fraction(0))
+    fractions = {
+        holder: sum((fraction_of(task, shape, on_gpu) for task in tasks), Fraction(0))
         for holder, tasks in holds.items()
     }
-    total = sum(parts.values(), Fraction(0))
-    return {holder: part / max(Fraction(1), total) for holder, part in parts.items()}
+    total = sum(fractions.values(), Fraction(0))
+    return {holder: fraction / max(Fraction(1), total) for holder, fraction in fractions.items()}
 
 
-def part_of(task: Task, shape: Pool, on_gpu: Mapping[int, int]) -> Fraction:
+def fraction_of(task: Task, shape: Pool, on_gpu: Mapping[int, int]) -> Fraction:
     cpu = Fraction(task.cpu_milli, max(1, shape.cpu_milli))
     memory = Fraction(task.memory_mib, max(1, shape.memory_mib))
     gpu = sum(
@@ -61,35 +61,35 @@ def part_of(task: Task, shape: Pool, on_gpu: Mapping[int, int]) -> Fraction:
 
 
 def gpus_of(task: Task, shape: Pool) -> list[tuple[int, int]]:
-    found = [(gpu, MILLI) for gpu in task.gpus]
+    held = [(gpu, MILLI) for gpu in task.gpus]
     for use in task.slices:
         assert shape.gpu_model is not None and shape.gpu_model.mig is not None
-        found.append((use.gpu, slice_milli(shape.gpu_model.mig, use.instance.profile)))
-    found += [(share.gpu, share.percent * MILLI_PER_PERCENT) for share in task.shares]
-    return found
+        held.append((use.gpu, slice_milli(shape.gpu_model.mig, use.instance.profile)))
+    held += [(share.gpu, share.percent * MILLI_PER_PERCENT) for share in task.shares]
+    return held
 
 
 def plain_costs(
     declared: FleetDeclared, log: Iterable[Event], until_ms: int
 ) -> tuple[Costs, Costs, int]:
-    """What every holder cost, what every node cost, and in how many stretches."""
+    """The cost of every holder, the cost of every node, and the number of intervals."""
     state = FleetState(declared.fleet, declared.tenants, declared.policies)
     holders: Costs = defaultdict(Fraction)
     nodes: Costs = defaultdict(Fraction)
-    now_ms, stretches = declared.at_ms, 0
+    now_ms, intervals = declared.at_ms, 0
 
     def pass_time(at_ms: int) -> None:
         for name, pool in state.pool_of_node.items():
             cost = Fraction(pool.spec.node_micro_usd_per_hour * (at_ms - now_ms), HOUR_MS)
             nodes[name] += cost
-            for holder, part in parts_of(holds_of(state, name), pool.spec).items():
-                holders[holder] += cost * part
+            for holder, fraction in fractions_of(holds_of(state, name), pool.spec).items():
+                holders[holder] += cost * fraction
 
     for event in log:
         if event.at_ms > now_ms:
             pass_time(event.at_ms)
             now_ms = event.at_ms
-        stretches += 1
+        intervals += 1
         state.apply(event)
     pass_time(until_ms)
-    return holders, nodes, stretches
+    return holders, nodes, intervals

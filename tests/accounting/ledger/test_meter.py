@@ -1,4 +1,4 @@
-"""Who pays what, worked out by hand. A node has 8 GPUs, 96 CPUs and 1,024 GiB and costs $16 an hour."""
+"""Charges computed by hand. A node has 8 GPUs, 96 CPUs and 1,024 GiB and costs $16 an hour."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from bursar.accounting.ledger.entry import AccountKind, kind_of
 from bursar.accounting.ledger.meter import Meter
-from bursar.accounting.ledger.node_parts import SliceRule
+from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.model import event as ev
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet.fleet import Market, Node
@@ -22,7 +22,7 @@ MIXED = (
 )
 MIXED_TASKS = (gpus(*range(8), node="cheap-0001"), gpus(*range(8)))
 
-STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
+SCENARIOS: dict[str, tuple[Scene, float, dict[str, int]]] = {
     "an empty node is idle for as long as it exists": (
         Scene(at=0.5),
         2.5,
@@ -33,48 +33,48 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
         3,
         {"usage:red": 16 * USD, "idle:a100": 32 * USD},
     ),
-    "the largest part counts: one GPU with half the CPUs costs half the node": (
+    "the largest fraction counts: one GPU with half the CPUs costs half the node": (
         Scene().run("a", gpus(0, cpu=48)).succeed("a", 1),
         1,
         {"usage:red": 8 * USD, "idle:a100": 8 * USD},
     ),
-    "memory may be the largest part": (
+    "memory may be the largest fraction": (
         Scene().run("a", gpus(0, cpu=12, memory_gib=768)).succeed("a", 1),
         1,
         {"usage:red": 12 * USD, "idle:a100": 4 * USD},
     ),
-    "two holders of more than the node between them are scaled down: 3/4 and 1/2 pay 3/5 and 2/5": (
+    "two holders that exceed the node are scaled down: 3/4 and 1/2 pay 3/5 and 2/5": (
         Scene().run("a", gpus(0, cpu=72)).run("b", gpus(1, 2, 3, 4), queue="blue"),
         1,
         {"usage:red": 9_600_000, "usage:blue": 6_400_000},
     ),
-    "when one of them leaves the other pays its own part again": (
+    "when one of them leaves, the other pays its own fraction again": (
         Scene().run("a", gpus(0, cpu=72)).run("b", gpus(1, 2, 3, 4), queue="blue").succeed("a", 1),
         2,
         {"usage:red": 9_600_000, "usage:blue": 14_400_000, "idle:a100": 8 * USD},
     ),
-    "a gang pays for its part of each node": (
+    "a gang pays for its fraction of each node": (
         Scene(pool("a100", nodes=2, usd_per_node_hour=16.0))
         .run("a", gpus(0, 1, node=NODE), gpus(0, 1, 2, 3, node="a100-0002"))
         .succeed("a", 1),
         1,
         {"usage:red": 12 * USD, "idle:a100": 20 * USD},
     ),
-    "groups of one job on one node are priced one by one, as placements are": (
+    "groups of one job on one node are priced separately, as placements are": (
         Scene().run("a", gpus(0, 1), gpus(cpu=24)).succeed("a", 1),
         1,
         {"usage:red": 8 * USD, "idle:a100": 8 * USD},
     ),
-    "a mixed gang pays for each part at the price of its pool": (
+    "a mixed gang pays in each pool at the price of that pool": (
         Scene(*MIXED).run("a", *MIXED_TASKS).succeed("a", 2),
         3,
         {"usage:red": (10 + 32) * USD, "idle:a100": 16 * USD, "idle:cheap": 20 * USD},
     ),
-    "a mixed gang that loses a spot node loses what it had not saved in both pools": (
+    "a mixed gang that loses a spot node loses its unsaved work in both pools": (
         Scene(*MIXED)
         .run("a", *MIXED_TASKS)
         .save("a", 1)
-        .tell(ev.NodeLost(at_ms=ms(1.5), node="cheap-0001")),
+        .add(ev.NodeLost(at_ms=ms(1.5), node="cheap-0001")),
         2,
         {
             "usage:red": (5 + 16) * USD,
@@ -83,7 +83,7 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
             "idle:cheap": 10 * USD,
         },
     ),
-    "a place that is kept for a mixed gang is reserved in both pools": (
+    "a claimed placement of a mixed gang is reserved in both pools": (
         Scene(*MIXED).submit("a").claim("a", *MIXED_TASKS, at=0).assign("a", *MIXED_TASKS, at=1),
         2,
         {
@@ -93,7 +93,7 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
             "idle:cheap": 10 * USD,
         },
     ),
-    "a price holds from the moment it changes": (
+    "a price applies from the time of its change": (
         Scene().run("a", gpus(*range(8))).price(4, at=0.5).price(32, at=1.75).succeed("a", 2),
         2,
         {"usage:red": (8 + 5 + 8) * USD},
@@ -106,7 +106,7 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
         1,
         {"usage:red": 1 * USD, "usage:blue": 1 * USD, "idle:a100": 14 * USD},
     ),
-    "preempted after a checkpoint: what came after it is waste": (
+    "of a preempted attempt only the time since its checkpoint is waste": (
         Scene().run("a", gpus(*range(8))).save("a", 1.5).end(ev.AttemptPreempted, "a", at=2.25),
         3,
         {"usage:red": 24 * USD, "waste:red": 12 * USD, "idle:a100": 12 * USD},
@@ -116,31 +116,31 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
         2,
         {"waste:red": 4 * USD, "idle:a100": 28 * USD},
     ),
-    "a node that is lost costs nothing any more and takes the work of its gang with it": (
+    "a lost node stops costing and the unsaved work of its gang is waste": (
         Scene(pool("a100", nodes=2, usd_per_node_hour=16.0))
         .run("a", gpus(*range(8)), gpus(*range(8), node="a100-0002"))
         .save("a", 0.5)
-        .tell(ev.NodeLost(at_ms=ms(1), node=NODE)),
+        .add(ev.NodeLost(at_ms=ms(1), node=NODE)),
         2,
         {"usage:red": 16 * USD, "waste:red": 16 * USD, "idle:a100": 16 * USD},
     ),
-    "who cancels his job has used it": (
+    "a job cancelled by its user is usage, not waste": (
         Scene()
         .run("a", gpus(*range(8)))
-        .tell(ev.JobCancelled(at_ms=ms(1), job_id="a"))
+        .add(ev.JobCancelled(at_ms=ms(1), job_id="a"))
         .end(ev.AttemptPreempted, "a", at=1.5),
         1.5,
         {"usage:red": 24 * USD},
     ),
-    "who reaches the limit of his own has used it": (
+    "a job that reaches its own time limit is usage, not waste": (
         Scene()
         .run("a", gpus(*range(8)))
-        .tell(ev.AttemptExpired(at_ms=ms(1), job_id="a", attempt=1))
+        .add(ev.AttemptExpired(at_ms=ms(1), job_id="a", attempt=1))
         .end(ev.AttemptPreempted, "a", at=1),
         1,
         {"usage:red": 16 * USD},
     ),
-    "a report of another attempt changes nothing": (
+    "a report about another attempt changes nothing": (
         Scene()
         .run("a", gpus(*range(8)))
         .end(ev.AttemptFailed, "a", at=0.5, attempt=7)
@@ -159,20 +159,20 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
         2,
         {"waste:red": 16 * USD, "usage:red": 8 * USD, "idle:a100": 8 * USD},
     ),
-    "what others run is foreign, and each report replaces the one before": (
+    "usage by other schedulers is foreign, and each report replaces the last": (
         Scene()
-        .tell(ev.ForeignUsageSeen(at_ms=0, node=NODE, gpus=(0, 1)))
-        .tell(ev.ForeignUsageSeen(at_ms=ms(1), node=NODE, cpu_milli=72_000))
-        .tell(ev.ForeignUsageSeen(at_ms=ms(2), node=NODE)),
+        .add(ev.ForeignUsageSeen(at_ms=0, node=NODE, gpus=(0, 1)))
+        .add(ev.ForeignUsageSeen(at_ms=ms(1), node=NODE, cpu_milli=72_000))
+        .add(ev.ForeignUsageSeen(at_ms=ms(2), node=NODE)),
         3,
         {"foreign:a100": 16 * USD, "idle:a100": 32 * USD},
     ),
-    "a GPU we promised stays with its holder whatever others say": (
-        Scene().run("a", gpus(0)).tell(ev.ForeignUsageSeen(at_ms=0, node=NODE, gpus=(0, 1))),
+    "a GPU that a job holds is never counted as foreign": (
+        Scene().run("a", gpus(0)).add(ev.ForeignUsageSeen(at_ms=0, node=NODE, gpus=(0, 1))),
         1,
         {"usage:red": 2 * USD, "foreign:a100": 2 * USD, "idle:a100": 12 * USD},
     ),
-    "a kept place is reserved as far as nobody is on it yet": (
+    "a claimed placement is reserved where no other job still runs": (
         Scene()
         .run("victim", gpus(0, 1), queue="blue")
         .submit("a")
@@ -184,23 +184,23 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
         {"usage:blue": 4 * USD, "reserved:a100": 12 * USD, "usage:red": 8 * USD}
         | {"idle:a100": 24 * USD},
     ),
-    "a place that is released is idle again": (
+    "a released placement is idle again": (
         Scene()
         .submit("a")
         .claim("a", gpus(*range(8)), at=0)
-        .tell(ev.ClaimReleased(at_ms=ms(1), job_id="a")),
+        .add(ev.ClaimReleased(at_ms=ms(1), job_id="a")),
         2,
         {"reserved:a100": 16 * USD, "idle:a100": 16 * USD},
     ),
-    "who is cancelled while a place is kept gives it back": (
+    "cancelling a job with a claimed placement releases it": (
         Scene()
         .submit("a")
         .claim("a", gpus(*range(8)), at=0)
-        .tell(ev.JobCancelled(at_ms=ms(1), job_id="a")),
+        .add(ev.JobCancelled(at_ms=ms(1), job_id="a")),
         2,
         {"reserved:a100": 16 * USD, "idle:a100": 16 * USD},
     ),
-    "an end that is told late counts from when the node was last heard of": (
+    "an end that is reported late counts from the last event of the node": (
         Scene()
         .run("a", gpus(0, 1, 2, 3))
         .run("b", gpus(4, 5, 6, 7), at=1, queue="blue")
@@ -208,29 +208,29 @@ STORIES: dict[str, tuple[Scene, float, dict[str, int]]] = {
         2,
         {"usage:red": 8 * USD, "usage:blue": 8 * USD, "idle:a100": 16 * USD},
     ),
-    "a node that is told late to be back is not paid for twice": (
+    "a node whose return is reported late is not paid for twice": (
         Scene()
-        .tell(ev.NodeLost(at_ms=ms(1), node=NODE))
-        .tell(ev.NodeAdded(at_ms=ms(0.75), node=Node(id=NODE, pool="a100"))),
+        .add(ev.NodeLost(at_ms=ms(1), node=NODE))
+        .add(ev.NodeAdded(at_ms=ms(0.75), node=Node(id=NODE, pool="a100"))),
         2,
         {"idle:a100": 32 * USD},
     ),
-    "a drained node costs what it costs": (
-        Scene().tell(ev.NodeDrained(at_ms=0, node=NODE)),
+    "a drained node still costs its price": (
+        Scene().add(ev.NodeDrained(at_ms=0, node=NODE)),
         1,
         {"idle:a100": 16 * USD},
     ),
-    "a node that joins costs from then on": (
-        Scene().tell(ev.NodeAdded(at_ms=ms(1), node=Node(id="a100-new", pool="a100"))),
+    "a node that joins costs from that time on": (
+        Scene().add(ev.NodeAdded(at_ms=ms(1), node=Node(id="a100-new", pool="a100"))),
         2,
         {"idle:a100": 48 * USD},
     ),
 }
 
 
-@pytest.mark.parametrize("sentence", STORIES)
-def test_story(sentence: str) -> None:
-    scene, until, spent = STORIES[sentence]
+@pytest.mark.parametrize("sentence", SCENARIOS)
+def test_balances_of_a_scenario(sentence: str) -> None:
+    scene, until, spent = SCENARIOS[sentence]
     assert scene.spent(until) == dict(sorted(spent.items()))
 
 
@@ -243,7 +243,7 @@ SLICES: dict[SliceRule, tuple[int, int]] = {
 
 
 @pytest.mark.parametrize("rule", SLICES)
-def test_slices_of_4g_and_3g_share_their_gpu(rule: SliceRule) -> None:
+def test_4g_and_3g_slices_of_one_gpu_split_its_cost(rule: SliceRule) -> None:
     scene = Scene().run("a", slice_of(0, "4g.40gb", 0))
     scene.run("b", slice_of(0, "3g.40gb", 4), queue="blue")
     spent = scene.spent(1, rule)
@@ -253,10 +253,10 @@ def test_slices_of_4g_and_3g_share_their_gpu(rule: SliceRule) -> None:
     assert sum(spent.values()) == 16 * USD
 
 
-def test_every_hour_is_posted_by_itself_and_lost_work_hour_by_hour() -> None:
+def test_usage_and_waste_are_posted_hour_by_hour() -> None:
     scene = Scene().run("a", gpus(*range(8)), at=0.5).end(ev.AttemptFailed, "a", at=2.25)
     _, entries = scene.ledger(2.25)
-    told = [
+    posted = [
         (one.debit, one.credit, one.from_ms, one.to_ms, one.micro_usd)
         for one in entries
         if one.micro_usd
@@ -265,17 +265,17 @@ def test_every_hour_is_posted_by_itself_and_lost_work_hour_by_hour() -> None:
     used = [("usage:red", "capacity:a100", ms(a), ms(b), usd * USD) for a, b, usd in hours]
     lost = [("waste:red", "usage:red", ms(a), ms(b), usd * USD) for a, b, usd in hours]
     idle = ("idle:a100", "capacity:a100", 0, ms(1), 8 * USD)
-    assert sorted(told) == sorted([idle, *used, *lost])
+    assert sorted(posted) == sorted([idle, *used, *lost])
     assert [one.sequence for one in entries] == list(range(1, len(entries) + 1))
     assert {one.posted_ms for one in entries if one.debit == "waste:red"} == {ms(2.25)}
 
 
-def test_a_new_declaration_moves_reprices_removes_and_brings_nodes() -> None:
+def test_a_new_declaration_reprices_removes_and_adds_nodes() -> None:
     before = fleet_of(pool("a", nodes=2, usd_per_node_hour=10.0), pool("b", usd_per_node_hour=1.0))
     scene = Scene()
     scene.log.clear()
-    scene.declare(before, 0).tell(ev.NodeLost(at_ms=0, node="a-0002"))
-    scene.tell(ev.NodeAdded(at_ms=ms(1), node=Node(id="a-more", pool="a")))
+    scene.declare(before, 0).add(ev.NodeLost(at_ms=0, node="a-0002"))
+    scene.add(ev.NodeAdded(at_ms=ms(1), node=Node(id="a-more", pool="a")))
     after = fleet_of(pool("a", nodes=2, usd_per_node_hour=20.0), pool("c", usd_per_node_hour=3.0))
     scene.declare(after, 2)
     # a-0001: 2 h at 10, 1 h at 20. a-0002 stays lost. a-more: 1 h at 10, 1 h at 20. b goes, c comes.
@@ -286,32 +286,33 @@ def test_a_new_declaration_moves_reprices_removes_and_brings_nodes() -> None:
     }
 
 
-def test_what_runs_goes_on_through_a_declaration_with_another_price() -> None:
+def test_a_running_job_pays_the_new_price_after_a_declaration() -> None:
     scene = Scene().run("a", gpus(0, 1, 2, 3))
     scene.declare(fleet_of(pool("a100", gpus=8, cpu=96, usd_per_node_hour=32.0)), 1)
     scene.succeed("a", 2)
     assert scene.spent(2) == {"idle:a100": 24 * USD, "usage:red": 24 * USD}
 
 
-def test_a_node_that_is_declared_away_takes_its_attempts_with_it() -> None:
+def test_attempts_on_a_node_that_is_no_longer_declared_are_waste() -> None:
     scene = Scene(A100, pool("b", usd_per_node_hour=8.0)).run("a", gpus(*range(8)))
     scene.declare(fleet_of(pool("b", usd_per_node_hour=8.0)), 1)
     scene.succeed("a", 2)
     assert scene.spent(2) == {"idle:b": 16 * USD, "waste:red": 16 * USD}
 
 
-def test_a_quiet_node_is_posted_ten_minutes_after_the_hour() -> None:
-    found: list[int] = []
-    meter = Meter(lambda entry: found.append(entry.to_ms))
-    meter.apply_all(Scene(pool("a100", nodes=2)).log)
+def test_a_node_without_events_is_posted_ten_minutes_after_the_hour() -> None:
+    posted: list[int] = []
+    meter = Meter(lambda entry: posted.append(entry.to_ms))
+    for event in Scene(pool("a100", nodes=2)).log:
+        meter.apply(event)
     drained = ev.NodeDrained(at_ms=ms(1) + 599_999, node=NODE)
     meter.apply(drained)
-    assert found == []
+    assert posted == []
     meter.apply(ev.NodeDrained(at_ms=ms(1) + 600_000, node=NODE))
-    assert found == [ms(1), ms(1)]
+    assert posted == [ms(1), ms(1)]
 
 
-def test_every_event_of_a_log_is_known() -> None:
+def test_the_meter_handles_every_event_of_a_log() -> None:
     def kinds(union: object) -> set[type]:
         members = get_args(union)
         return {kind for one in members for kind in kinds(one)} if members else {union}  # type: ignore[arg-type]
@@ -327,10 +328,10 @@ def test_every_event_of_a_log_is_known() -> None:
         Scene().run("a", gpus(0)).assign("a", gpus(1), attempt=2),
         Scene().submit("a").assign("a", gpus(0), attempt=2),
         Scene().run("a", gpus(0, node="elsewhere")),
-        Scene().tell(ev.NodeAdded(at_ms=0, node=Node(id=NODE, pool="a100"))),
+        Scene().add(ev.NodeAdded(at_ms=0, node=Node(id=NODE, pool="a100"))),
     ],
 )
-def test_a_log_that_cannot_be_is_refused(scene: Scene) -> None:
+def test_an_impossible_log_is_rejected(scene: Scene) -> None:
     with pytest.raises(BrokenInvariant):
         scene.books(1)
 
@@ -347,13 +348,13 @@ def test_gpu_time_is_posted_with_the_money() -> None:
     assert (used.job_id, used.attempt, used.queue) == ("a", 1, "red")
 
 
-def test_waste_of_a_mixed_gang_is_told_pool_by_pool_to_the_micro_dollar() -> None:
+def test_waste_of_a_mixed_gang_is_posted_per_pool_to_the_micro_dollar() -> None:
     plans = (
         pool("a100", gpus=8, usd_per_node_hour=12.345679),
         pool("cheap", gpus=8, market=Market.SPOT, usd_per_node_hour=3.333333),
     )
     scene = Scene(*plans).run("a", *MIXED_TASKS).save("a", 0.3)
-    scene.tell(ev.NodeLost(at_ms=ms(1.7), node="cheap-0001"))
+    scene.add(ev.NodeLost(at_ms=ms(1.7), node="cheap-0001"))
     _, entries = scene.ledger(2)
     sums: dict[tuple[str, str], int] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""A meter that was put away and taken up again, at any moment of any story, goes on as if it had not been."""
+"""A meter restored from a snapshot, taken at any time of any scenario, continues as if never stopped."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import pytest
 
 from bursar.accounting.ledger.books import Books
 from bursar.accounting.ledger.ledger import Ledger
-from bursar.accounting.ledger.meter_snapshot import MeterSnapshot, carry_meter, resume_meter
+from bursar.accounting.ledger.meter_snapshot import (
+    MeterSnapshot,
+    meter_from_snapshot,
+    meter_to_snapshot,
+)
 from bursar.codec import from_text, to_text
-from tests.accounting.ledger.test_meter import STORIES
+from tests.accounting.ledger.test_meter import SCENARIOS
 from tests.accounting.scene import ms
 
 
-@pytest.mark.parametrize("sentence", STORIES)
-def test_every_story_can_be_cut_anywhere(sentence: str) -> None:
-    scene, until, _ = STORIES[sentence]
+@pytest.mark.parametrize("sentence", SCENARIOS)
+def test_every_scenario_can_be_resumed_after_any_event(sentence: str) -> None:
+    scene, until, _ = SCENARIOS[sentence]
     whole = scene.books(until)
     for cut in range(len(scene.log) + 1):
         first = Ledger()
         for event in scene.log[:cut]:
             first.apply(event)
-        text = to_text(carry_meter(first.meter))
-        books = Books().add_rows(first.books.hour_rows(), first.books.job_rows())
-        second = resume_meter(from_text(MeterSnapshot, text), books.post)
-        second.apply_all(scene.log[cut:])
+        text = to_text(meter_to_snapshot(first.meter))
+        books = Books().restore(first.books.to_snapshot())
+        second = meter_from_snapshot(from_text(MeterSnapshot, text), books.post)
+        for event in scene.log[cut:]:
+            second.apply(event)
         second.close(ms(until))
         assert books.hour_rows() == whole.hour_rows() and books.job_rows() == whole.job_rows()

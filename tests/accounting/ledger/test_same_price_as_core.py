@@ -1,4 +1,4 @@
-"""What is billed is what the scheduler said it would cost: one rule, written twice, compared."""
+"""The ledger bills what the scheduler's placement price predicts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tests.support import (
     queue,
     state_of,
 )
+from tests.support.book_views import by_job
 
 ODD = pool("odd", nodes=3, gpus=6, cpu=100, memory_gib=700, usd_per_node_hour=17.123457)
 PLAIN = pool("odd", nodes=3, gpus=0, cpu=100, memory_gib=700, usd_per_node_hour=3.333333)
@@ -46,7 +47,7 @@ def test_a_job_alone_costs_its_placement_times_its_time(what: str, run_ms: int) 
 
 
 @pytest.mark.parametrize("spec", [job("a", gpus=0, cpu=33), job("a", gpus=0, memory_gib=501)])
-def test_nodes_without_gpus_are_priced_alike(spec: JobSpec) -> None:
+def test_nodes_without_gpus_have_the_same_price_too(spec: JobSpec) -> None:
     assert_same(PLAIN, spec, 5 * HOUR_MS + 17)
 
 
@@ -66,10 +67,10 @@ def assert_same(plan: object, spec: JobSpec, run_ms: int) -> None:
     for event in (declared, *stage.log):
         ledger.apply(event)
     ledger.meter.close(stage.now_ms)
-    said = placement.micro_usd_per_hour * run_ms / HOUR_MS
+    predicted = placement.micro_usd_per_hour * run_ms / HOUR_MS
     rounded_down = len(placement.tasks) * run_ms / HOUR_MS
-    """The hourly price of each task is a whole number; the bill is not rounded until it is posted."""
-    assert -len(postings) <= ledger.books.by_job()["a"] - said <= len(postings) + rounded_down
+    """The hourly price of a task is a whole number; the ledger rounds only when it posts."""
+    assert -len(postings) <= by_job(ledger.books)["a"] - predicted <= len(postings) + rounded_down
 
 
 def count(postings: list[int], kind: AccountKind) -> None:

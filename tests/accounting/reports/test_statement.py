@@ -99,7 +99,7 @@ def test_only_a_chargeback_is_owed_and_never_by_the_platform() -> None:
 
 
 def test_what_others_run_is_borne_by_the_platform_under_every_policy() -> None:
-    scene = Scene().tell(ev.ForeignUsageSeen(at_ms=0, node=NODE, gpus=tuple(range(8))))
+    scene = Scene().add(ev.ForeignUsageSeen(at_ms=0, node=NODE, gpus=tuple(range(8))))
     for idle in IdlePolicy:
         assert paid(written(scene, idle)) == {PLATFORM: 384}
 

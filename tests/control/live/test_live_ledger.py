@@ -17,14 +17,15 @@ from bursar.model.units import DAY_MS
 from bursar.ports import Snapshot
 from bursar.store import open_store
 from bursar.wiring.verify_store import prove
-from tests.accounting.ledger.test_meter import STORIES
+from tests.accounting.ledger.test_meter import SCENARIOS
 from tests.accounting.scene import Scene, ms
 from tests.control.stand import Stand, gpu_job, submit, until_state
+from tests.support.book_views import by_job
 
 
 def cost_of(plane: ControlPlane, job: str) -> int:
     """What is posted for a job by now."""
-    return plane.ask_books(lambda ledger, _state, _now_ms: ledger.books.by_job()[job]).result(5)
+    return plane.ask_books(lambda ledger, _state, _now_ms: by_job(ledger.books)[job]).result(5)
 
 
 def test_what_a_job_has_cost_can_be_asked_while_it_runs_and_when_it_is_over(tmp_path: Path) -> None:
@@ -32,7 +33,7 @@ def test_what_a_job_has_cost_can_be_asked_while_it_runs_and_when_it_is_over(tmp_
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
-        first = plane.ask_books(lambda ledger, _, now: ledger.at(now + 3_600_000).by_job()[job])
+        first = plane.ask_books(lambda ledger, _, now: by_job(ledger.at(now + 3_600_000))[job])
         assert 400_000 <= first.result(5) < 401_000, "one GPU of four, at $1.60, for an hour"
         stand.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
@@ -77,13 +78,13 @@ def test_a_snapshot_without_books_makes_the_log_be_read_once(tmp_path: Path) -> 
         lead.release()
         live = LiveState()
         live.catch_up(store)
-        assert live.books.books_at(live.last_event_ms).by_job()[job] > 0
+        assert by_job(live.books.books_at(live.last_event_ms))[job] > 0
     finally:
         store.close()
 
 
 def test_every_story_can_be_carried_as_text_anywhere() -> None:
-    for sentence, (scene, until, _) in STORIES.items():
+    for sentence, (scene, until, _) in SCENARIOS.items():
         whole = books_of(scene)
         for cut in range(0, len(scene.log) + 1, 3):
             first = LiveLedger()
@@ -103,7 +104,7 @@ def books_of(scene: Scene) -> LiveLedger:
 
 
 def test_books_that_differ_are_told() -> None:
-    scene, until, _ = next(iter(STORIES.values()))
+    scene, until, _ = next(iter(SCENARIOS.values()))
     less = LiveLedger()
     for event in scene.log[:-1]:
         less.apply(event)

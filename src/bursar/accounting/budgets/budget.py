@@ -1,12 +1,13 @@
-"""Budgets against what was spent: where each stands, which step it has reached, what may still be held.
+"""The status of each budget: spent, held, committed, and the step it has reached.
 
 ``spent`` is what the queues at or below a tenant used and wasted in the period; ``held`` is what their open
-jobs may still be charged beyond that. As a job runs, its money moves from one to the other, so what is
-committed (both together) changes only when a job comes or goes.
+jobs may still be charged. While a job runs, money moves from held to spent, so the sum (committed) changes
+only when a job is submitted or finishes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ NEVER_MS = 1 << 62
 
 
 class BudgetTree:
-    """Which budgets are above which queue, and which queues are below which budget."""
+    """The budgets above each queue and the queues below each budget."""
 
     def __init__(self, tenants: Iterable[Tenant] = ()) -> None:
         known = {one.name: one for one in tenants}
@@ -46,15 +47,15 @@ class BudgetTree:
 
 
 def _upwards(tenants: Mapping[str, Tenant], name: str) -> Iterator[str]:
-    at = tenants.get(name)
-    while at is not None:
-        yield at.name
-        at = tenants.get(at.parent or "")
+    tenant = tenants.get(name)
+    while tenant is not None:
+        yield tenant.name
+        tenant = tenants.get(tenant.parent or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
-    """One budget at one moment."""
+    """One budget at one time."""
 
     tenant: str
     at_ms: int
@@ -66,10 +67,10 @@ class BudgetStatus:
     spent_micro_usd: int
     held_micro_usd: int
     micro_usd_per_hour: int
-    """What its live attempts cost now."""
+    """Current cost of its live attempts."""
     level: int
     next_step_micro_usd: int | None
-    """What must be spent for the next step; None after the last."""
+    """Spending at which the next step is reached; None after the last."""
 
     @property
     def committed_micro_usd(self) -> int:
@@ -77,7 +78,7 @@ class BudgetStatus:
 
     @property
     def left_micro_usd(self) -> int:
-        """What new jobs can still have."""
+        """What new jobs can still be given."""
         return max(0, self.amount_micro_usd - self.committed_micro_usd)
 
     @property
@@ -88,21 +89,21 @@ class BudgetStatus:
 
     @property
     def exhausted_at_ms(self) -> int | None:
-        """When all is spent if things go on as now; None if that is not within the period."""
-        left = self.amount_micro_usd - self.spent_micro_usd
-        if left <= 0:
+        """When the budget is spent at the current rate; None if not within the period."""
+        unspent = self.amount_micro_usd - self.spent_micro_usd
+        if unspent <= 0:
             return self.at_ms
         if not self.micro_usd_per_hour:
             return None
-        at_ms = self.at_ms - (-left * HOUR_MS // self.micro_usd_per_hour)
+        at_ms = self.at_ms - (-unspent * HOUR_MS // self.micro_usd_per_hour)
         return at_ms if at_ms < self.period_end_ms else None
 
 
-def standings(
+def budget_statuses(
     tree: BudgetTree, spending: SpendingTotals, meter: Meter, now_ms: int
 ) -> list[BudgetStatus]:
-    """Where every budget stands, to the micro-dollar for each attempt that runs."""
-    found = []
+    """The status of every budget, to the micro-dollar for each running attempt."""
+    statuses = []
     for period in sorted({budget.period for budget in tree.budgets.values()}):
         from_ms, to_ms = period_around(period, now_ms)
         names = [name for name, budget in tree.budgets.items() if budget.period is period]
@@ -110,34 +111,35 @@ def standings(
         sums = _Sums(spending, accruals(meter, queues, now_ms, from_ms))
         for name in names:
             posted = sum(spending.posted(queue, from_ms, to_ms) for queue in tree.queues[name])
-            found.append(_standing(name, tree, sums, (now_ms, posted)))
-    return sorted(found, key=lambda one: one.tenant)
+            statuses.append(_status(name, tree, sums, (now_ms, posted)))
+    return sorted(statuses, key=lambda one: one.tenant)
 
 
 class _Sums:
-    """What has come together by queue: money, money of this period, money an hour, held beyond it."""
+    """Accruals by queue: in this period, per hour, and what is held beyond them."""
 
-    def __init__(self, spending: SpendingTotals, found: Iterator[Accrual]) -> None:
-        self.recent: dict[str, int] = {}
-        self.hourly: dict[str, int] = {}
+    def __init__(self, spending: SpendingTotals, unposted: Iterator[Accrual]) -> None:
+        self.accrued: Counter[str] = Counter()
+        self.hourly: Counter[str] = Counter()
         self.held = dict(spending.held)
-        by_job: dict[str, int] = {}
-        for one in found:
-            queue = one.queue
-            self.recent[queue] = self.recent.get(queue, 0) + one.in_period_micro_usd
-            self.hourly[queue] = self.hourly.get(queue, 0) + one.micro_usd_per_hour
-            by_job[one.job_id] = by_job.get(one.job_id, 0) + one.micro_usd
+        by_job: Counter[str] = Counter()
+        for accrual in unposted:
+            self.accrued[accrual.queue] += accrual.in_period_micro_usd
+            self.hourly[accrual.queue] += accrual.micro_usd_per_hour
+            by_job[accrual.job_id] += accrual.micro_usd
         for job_id, micro_usd in by_job.items():
             hold = spending.holds.get(job_id)
             if hold is not None:
                 self.held[hold.queue] -= min(hold.left_micro_usd, micro_usd)
 
 
-def _standing(name: str, tree: BudgetTree, sums: _Sums, at: tuple[int, int]) -> BudgetStatus:
-    now_ms, posted = at
+def _status(
+    name: str, tree: BudgetTree, sums: _Sums, now_and_posted: tuple[int, int]
+) -> BudgetStatus:
+    now_ms, posted = now_and_posted
     budget, queues = tree.budgets[name], tree.queues[name]
     from_ms, to_ms = period_around(budget.period, now_ms)
-    spent = posted + sum(sums.recent.get(queue, 0) for queue in queues)
+    spent = posted + sum(sums.accrued[queue] for queue in queues)
     level = budget.level_of(spent)
     later = [one.at_percent for one in budget.effective_steps if one.at_percent > level]
     return BudgetStatus(
@@ -150,7 +152,7 @@ def _standing(name: str, tree: BudgetTree, sums: _Sums, at: tuple[int, int]) -> 
         period_end_ms=to_ms,
         spent_micro_usd=spent,
         held_micro_usd=sum(sums.held.get(queue, 0) for queue in queues),
-        micro_usd_per_hour=sum(sums.hourly.get(queue, 0) for queue in queues),
+        micro_usd_per_hour=sum(sums.hourly[queue] for queue in queues),
         level=level,
         next_step_micro_usd=-(-min(later) * budget.amount_micro_usd // 100) if later else None,
     )
@@ -158,7 +160,7 @@ def _standing(name: str, tree: BudgetTree, sums: _Sums, at: tuple[int, int]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What is gone of a budget, and what is promised."""
+    """What is spent of a budget and what is held for open jobs."""
 
     spent_micro_usd: int
     held_micro_usd: int
@@ -169,10 +171,10 @@ class Committed:
 
 
 def committed(tenant: str, tree: BudgetTree, spending: SpendingTotals, now_ms: int) -> Committed:
-    """What is committed of one budget, without looking at what runs.
+    """What is committed of one budget, without reading the running attempts.
 
-    For jobs with a hold what is not posted yet need not be known: it is held if it is not spent. What
-    others have accrued (``accrued_without_hold``) is to be added.
+    The accruals of jobs with a hold are part of the hold until they are posted. The caller adds those of
+    other jobs (``accrued_without_hold``).
     """
     from_ms, to_ms = period_around(tree.budgets[tenant].period, now_ms)
     queues = tree.queues[tenant]
@@ -185,7 +187,7 @@ def committed(tenant: str, tree: BudgetTree, spending: SpendingTotals, now_ms: i
 def accrued_without_hold(
     tenant: str, tree: BudgetTree, spending: SpendingTotals, meter: Meter, now_ms: int
 ) -> int:
-    """What jobs for which nothing is held (they came before the budget) cost since it was last posted."""
+    """Accruals of jobs without a hold: those submitted before the budget existed."""
     unheld = [queue for queue in tree.queues[tenant] if spending.unheld.get(queue)]
     if not unheld:
         return 0
@@ -197,12 +199,12 @@ def accrued_without_hold(
     )
 
 
-def due(
-    found: Sequence[BudgetStatus], known: Mapping[str, BudgetLevelChanged], now_ms: int
+def level_changes(
+    statuses: Sequence[BudgetStatus], known: Mapping[str, BudgetLevelChanged], now_ms: int
 ) -> list[BudgetLevelChanged]:
-    """What is to be written down: budgets that are at another level than the log says."""
+    """Events for budgets whose level differs from the last one in the log."""
     changes = []
-    for one in found:
+    for one in statuses:
         last = known.get(one.tenant)
         before = 0 if last is None else last.level
         if one.level == before and (not one.level or last is None or _is_current(last, one)):
@@ -221,6 +223,8 @@ def due(
 
 
 def _is_current(last: BudgetLevelChanged, now: BudgetStatus) -> bool:
-    """Whether the level was reached in this period, of this amount."""
-    said = (last.period_start_ms, last.amount_micro_usd)
-    return said == (now.period_start_ms, now.amount_micro_usd)
+    """Whether the last change was in the same period and of the same amount."""
+    return (last.period_start_ms, last.amount_micro_usd) == (
+        now.period_start_ms,
+        now.amount_micro_usd,
+    )

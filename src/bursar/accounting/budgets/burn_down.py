@@ -1,9 +1,8 @@
-"""What a tenant will have spent when its period ends, and the day on which its budget is used up.
+"""Forecast of a tenant's spending until its period ends, and the day its budget is exhausted.
 
-The days to come are taken to be like whole days of the last weeks, whole weeks where there are any, because
-weekends differ. They are taken to be independent of each other, and their average is itself only known from
-so many days: the band says both (Student's t, four in five), and nothing of what nobody has seen yet. From
-fewer than three whole days there is a rate and no band.
+The forecast repeats the whole days of the last four weeks, in whole weeks if there are any, because weekends
+differ. Days are assumed independent. The band covers their variance and the uncertainty of their mean
+(Student's t, 80 %), not a change of workload. With fewer than three whole days there is a rate but no band.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from bursar.model.units import DAY_MS, HOUR_MS, write_usd
 
 MOST_DAYS = 28
 FEWEST_DAYS = 3
-DAYS_OF_A_WEEK = 7
+DAYS_PER_WEEK = 7
 LONGEST_HOURS = 3_660 * 24
-"""A budget that lasts ten years is not running out."""
+"""Ten years: a budget that lasts longer has no date of exhaustion."""
 T90 = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.363, 1.356, 1.350)
-"""What one in ten lies beyond, for 1 to 13 degrees of freedom; then it is nearly the normal one."""
+"""90 % quantile of Student's t for 1 to 13 degrees of freedom."""
 T90_MANY = 1.33
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingHistory:
-    """What a tenant spent: in its period so far, and on each whole day before today that is known."""
+    """What a tenant spent in its period so far, and on each known whole day before today."""
 
     from_ms: int
     to_ms: int
     now_ms: int
     spent_micro_usd: int
     days: Mapping[int, int]
-    """By day; days on which nothing was spent are in it, days before the books began are not."""
+    """By day. Includes days without spending, but no days before the books began."""
     since_ms: int
     """When the books began, or the period, whichever is later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnDown:
-    """``low`` and ``high`` are the band, of four in five; None where too few days are known."""
+    """``low`` and ``high`` are the 80 % band; None if too few days are known."""
 
     spent_micro_usd: int
     micro_usd_per_day: int
@@ -49,7 +48,7 @@ class BurnDown:
     high_end_micro_usd: int | None
     amount_micro_usd: int | None
     exhausted_ms: int | None
-    """When the amount is spent at this rate; None where there is no amount, or not within ten years."""
+    """When the amount is spent at this rate; None without an amount, or beyond ten years."""
     earliest_ms: int | None
     latest_ms: int | None
     basis: str
@@ -63,7 +62,7 @@ class BurnDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rate:
-    """What a day costs: on average, how it varies, and from how many days that is known."""
+    """Mean and standard deviation of a day's cost, and the number of days they come from."""
 
     daily: float
     spread: float
@@ -74,7 +73,7 @@ class _Rate:
         return spent + self.daily * days
 
     def margin(self, days: float) -> float:
-        """How far a sum of so many days may be off, either way."""
+        """Half the width of the band for a sum of so many days."""
         if self.days < FEWEST_DAYS:
             return 0.0
         freedom = self.days - 1
@@ -83,7 +82,7 @@ class _Rate:
 
 
 def burn_down(spending: SpendingHistory, amount_micro_usd: int | None) -> BurnDown:
-    """Go on as before until the period ends."""
+    """Extrapolates spending to the end of the period."""
     rate = _rate(spending)
     spent, now_ms = spending.spent_micro_usd, spending.now_ms
     left_days = max(0, spending.to_ms - now_ms) / DAY_MS
@@ -111,8 +110,8 @@ def burn_down(spending: SpendingHistory, amount_micro_usd: int | None) -> BurnDo
 
 def _rate(spending: SpendingHistory) -> _Rate:
     newest = [spending.days[day] for day in sorted(spending.days)][-MOST_DAYS:]
-    if len(newest) >= DAYS_OF_A_WEEK:
-        newest = newest[-(len(newest) // DAYS_OF_A_WEEK * DAYS_OF_A_WEEK) :]
+    if len(newest) >= DAYS_PER_WEEK:
+        newest = newest[-(len(newest) // DAYS_PER_WEEK * DAYS_PER_WEEK) :]
     if len(newest) >= FEWEST_DAYS:
         daily = sum(newest) / len(newest)
         low, high = write_usd(min(newest)), write_usd(max(newest))
@@ -120,7 +119,7 @@ def _rate(spending: SpendingHistory) -> _Rate:
             daily=daily,
             spread=_spread(newest, daily),
             days=len(newest),
-            basis=f"the last {len(newest)} whole days cost {low} to {high}",
+            basis=f"the last {len(newest)} whole days cost {low} to {high} each",
         )
     passed_ms = max(HOUR_MS, spending.now_ms - spending.since_ms)
     known = sum(newest) if newest else 0
@@ -139,7 +138,7 @@ def _spread(amounts: Sequence[int], mean: float) -> float:
 
 
 def _reached_ms(rate: _Rate, spending: SpendingHistory, amount: int, sign: int) -> int | None:
-    """The first hour at which the expected sum, more or less its margin, is the amount."""
+    """The first hour at which the expected sum, plus ``sign`` times its margin, reaches the amount."""
     spent, now_ms = spending.spent_micro_usd, spending.now_ms
     if spent >= amount:
         return now_ms

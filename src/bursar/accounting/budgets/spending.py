@@ -1,7 +1,7 @@
-"""What queues have spent, and what is still held for their jobs: the fold that budgets are read from.
+"""What queues have spent by day, and what is held for their open jobs.
 
-It is told of every entry and of every job that comes and goes. What it knows is small: money by queue and
-day, and for each open job with a hold, how much of it is charged already.
+It receives every entry and every job that opens or closes. It stores micro-dollars by queue and day and, for
+each open job with a hold, how much of it is charged.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 from bursar.accounting.ledger.entry import AccountKind, LedgerEntry, kind_of
 from bursar.accounting.ledger.holding import NodeHolding
 from bursar.accounting.ledger.meter import Meter
+from bursar.accounting.ledger.node_fraction import WHOLE_NODE
 from bursar.accounting.ledger.node_meter import MICRO_USD, NodeMeter
-from bursar.accounting.ledger.node_parts import PARTS
 from bursar.accounting.ledger.open_job import OpenJob
 from bursar.model.event import JobSubmitted, LoggedEvent
 from bursar.model.units import DAY_MS
 
 _USAGE, _CAPACITY = AccountKind.USAGE, AccountKind.CAPACITY
-Carried = dict[str, Any]
+SpendingSnapshot = dict[str, Any]
 
 
 class BudgetHold:
-    """What is kept for one open job."""
+    """The amount held for one open job."""
 
     __slots__ = ("charged_micro_usd", "hold_micro_usd", "queue")
 
@@ -35,13 +35,13 @@ class BudgetHold:
 
     @property
     def left_micro_usd(self) -> int:
-        """What may still be charged to it; nothing when it has cost more than was held."""
+        """What is still held; zero if the job has cost more than its hold."""
         return max(0, self.hold_micro_usd - self.charged_micro_usd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accrual:
-    """What has come together on one node for one attempt since it was last posted."""
+    """The cost of one attempt on one node that is not posted yet."""
 
     queue: str
     job_id: str
@@ -51,7 +51,7 @@ class Accrual:
 
 
 class SpendingTotals:
-    """Follows a meter: give ``post`` to it as a sink, and every event to ``submitted`` or ``apply``."""
+    """Totals that follow a meter, which calls ``post`` and ``close_job``."""
 
     def __init__(self) -> None:
         self.days: dict[str, dict[int, int]] = {}
@@ -61,10 +61,10 @@ class SpendingTotals:
         self.unheld: dict[str, int] = {}
         """Open jobs of each queue for which nothing is held."""
 
-    # -- what happens ----------------------------------------------------------------------------
+    # -- updates ---------------------------------------------------------------------------------
 
     def post(self, entry: LedgerEntry) -> None:
-        """Only what comes from capacity is new: waste was usage before."""
+        """Counts usage of capacity only: waste was counted before, as usage."""
         if kind_of(entry.debit) is not _USAGE or kind_of(entry.credit) is not _CAPACITY:
             return
         day_ms = entry.from_ms // DAY_MS * DAY_MS
@@ -77,7 +77,7 @@ class SpendingTotals:
             self.held[hold.queue] += hold.left_micro_usd - before
 
     def apply(self, event: LoggedEvent) -> None:
-        """A job comes; all else is told by entries and by ``over``."""
+        """Records the hold of a submitted job; other events change nothing here."""
         if type(event) is JobSubmitted:
             queue = event.spec.queue
             if event.hold_micro_usd:
@@ -86,32 +86,32 @@ class SpendingTotals:
             else:
                 self.unheld[queue] = self.unheld.get(queue, 0) + 1
 
-    def over(self, job: OpenJob) -> None:
-        """The job can cost nothing more: what is left of its hold is free again."""
+    def close_job(self, job: OpenJob) -> None:
+        """Releases what is left of a finished job's hold."""
         hold = self.holds.pop(job.id, None)
         if hold is None:
             self.unheld[job.queue] -= 1
         else:
             self.held[hold.queue] -= hold.left_micro_usd
 
-    # -- questions -------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------
 
     def posted(self, queue: str, from_ms: int, to_ms: int) -> int:
-        """What a queue has spent in a period of whole days, as far as it is posted."""
+        """What a queue has spent in a period of whole days, without accruals."""
         days = self.days.get(queue)
         if not days:
             return 0
         return sum(amount for day_ms, amount in days.items() if from_ms <= day_ms < to_ms)
 
     def forget(self, before_ms: int) -> None:
-        """No budget asks for days before this moment any more."""
+        """Drops the days before a time that no budget needs any more."""
         for queue, days in list(self.days.items()):
             self.days[queue] = {day: amount for day, amount in days.items() if day >= before_ms}
 
-    # -- stopping and going on -------------------------------------------------------------------
+    # -- snapshots -------------------------------------------------------------------------------
 
-    def to_snapshot(self) -> Carried:
-        """Plain values for ``bring_in``."""
+    def to_snapshot(self) -> SpendingSnapshot:
+        """Plain values for ``restore``."""
         return {
             "days": {queue: list(days.items()) for queue, days in sorted(self.days.items())},
             "holds": {
@@ -122,25 +122,24 @@ class SpendingTotals:
         }
 
     @staticmethod
-    def restore(carried: Carried) -> SpendingTotals:
-        """What was carried."""
-        found = SpendingTotals()
-        found.days = {queue: dict(map(tuple, days)) for queue, days in carried["days"].items()}
-        found.unheld = dict(carried["unheld"])
-        for job_id, (queue, held, charged) in carried["holds"].items():
-            hold = found.holds[job_id] = BudgetHold(queue, held, charged)
-            found.held[queue] = found.held.get(queue, 0) + hold.left_micro_usd
-        return found
+    def restore(snapshot: SpendingSnapshot) -> SpendingTotals:
+        totals = SpendingTotals()
+        totals.days = {queue: dict(map(tuple, days)) for queue, days in snapshot["days"].items()}
+        totals.unheld = dict(snapshot["unheld"])
+        for job_id, (queue, held, charged) in snapshot["holds"].items():
+            hold = totals.holds[job_id] = BudgetHold(queue, held, charged)
+            totals.held[queue] = totals.held.get(queue, 0) + hold.left_micro_usd
+        return totals
 
 
-# -- what is not posted yet ------------------------------------------------------------------------
+# -- accruals --------------------------------------------------------------------------------------
 
 
 def accruals(meter: Meter, queues: Iterable[str], now_ms: int, from_ms: int) -> Iterator[Accrual]:
-    """What has come together for the live attempts of some queues, right to a micro-dollar for each.
+    """What live attempts of some queues cost since their last posting, each to the micro-dollar.
 
-    ``from_ms`` is when a period began, on a full hour. A holder's sums never reach across a full hour,
-    so what is older than the period is all that came together before its node was last touched.
+    ``from_ms`` is the start of a period, on a full hour. A holder's sums never cross a full hour, so sums
+    that began before the period lie entirely before it.
     """
     wanted = frozenset(queues)
     for node in meter.nodes.values():
@@ -153,14 +152,14 @@ def _accrual(node: NodeMeter, holding: NodeHolding, now_ms: int, from_ms: int) -
     open_ms = max(0, now_ms - holding.since_ms)
     in_period_ms = max(0, now_ms - max(holding.since_ms, from_ms))
     sums = holding.sums[3]
-    whole = (sums + holding.part * open_ms) * node.price // MICRO_USD + holding.banked_micro_usd
-    recent = whole
+    total = (sums + holding.fraction * open_ms) * node.price // MICRO_USD + holding.banked_micro_usd
+    in_period = total
     if holding.from_ms < from_ms:
-        recent = holding.part * in_period_ms * node.price // MICRO_USD
+        in_period = holding.fraction * in_period_ms * node.price // MICRO_USD
     return Accrual(
         queue=holding.queue,
         job_id=holding.job_id,
-        micro_usd=whole,
-        in_period_micro_usd=recent,
-        micro_usd_per_hour=holding.part * node.price // PARTS,
+        micro_usd=total,
+        in_period_micro_usd=in_period,
+        micro_usd_per_hour=holding.fraction * node.price // WHOLE_NODE,
     )

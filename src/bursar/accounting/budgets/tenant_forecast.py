@@ -1,4 +1,4 @@
-"""The burn-down of tenants: what all queues at or below each spent, against its budget if it has one."""
+"""Burn-downs of tenants: spending of all queues at or below each, against its budget if any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QueueDays = Mapping[tuple[int, str], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantSpending:
-    """What is known of the past: everybody's days, and when the books began."""
+    """Spending of all queues by day, and when the books began."""
 
     days: QueueDays
     began_ms: int
@@ -26,24 +26,24 @@ class TenantSpending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantForecast:
-    """One tenant's. Without a budget the period is the month."""
+    """The burn-down of one tenant. Without a budget the period is the month."""
 
     tenant: str
     period: BudgetPeriod
     from_ms: int
     to_ms: int
     budget: Budget | None
-    told: BurnDown
+    burn_down: BurnDown
 
 
-def looks_back_to(tenants: Iterable[Tenant], now_ms: int) -> int:
-    """From when on the days must be known."""
-    begins = [period_around(_period(one), now_ms)[0] for one in tenants]
-    return min([*begins, now_ms // DAY_MS * DAY_MS - MOST_DAYS * DAY_MS])
+def history_start_ms(tenants: Iterable[Tenant], now_ms: int) -> int:
+    """The first day that a forecast of these tenants needs."""
+    period_starts = [period_around(_period(one), now_ms)[0] for one in tenants]
+    return min([*period_starts, now_ms // DAY_MS * DAY_MS - MOST_DAYS * DAY_MS])
 
 
-def worth_telling(tenants: Collection[Tenant]) -> tuple[str, ...]:
-    """Those with a budget; where nobody has one, those above whom there is nobody else."""
+def default_tenants(tenants: Collection[Tenant]) -> tuple[str, ...]:
+    """The tenants with a budget; if there are none, the tenants without a parent."""
     budgeted = sorted(one.name for one in tenants if one.budget is not None)
     if budgeted:
         return tuple(budgeted)
@@ -54,14 +54,14 @@ def worth_telling(tenants: Collection[Tenant]) -> tuple[str, ...]:
 def forecasts(
     spent: TenantSpending, tenants: Collection[Tenant], wanted: Iterable[str]
 ) -> tuple[TenantForecast, ...]:
-    """One for each that is wanted, in the order in which they are named."""
+    """One forecast for each wanted tenant, in that order."""
     by_name = {one.name: one for one in tenants}
     tree = PayerTree(tenants)
     days: dict[str, dict[int, int]] = {}
     for (day_ms, queue), micro_usd in spent.days.items():
         for name in tree.upwards(queue):
-            theirs = days.setdefault(name, {})
-            theirs[day_ms] = theirs.get(day_ms, 0) + micro_usd
+            tenant_days = days.setdefault(name, {})
+            tenant_days[day_ms] = tenant_days.get(day_ms, 0) + micro_usd
     return tuple(_forecast(by_name[name], days.get(name, {}), spent) for name in wanted)
 
 
@@ -86,7 +86,7 @@ def _forecast(tenant: Tenant, days: Mapping[int, int], spent: TenantSpending) ->
         from_ms=from_ms,
         to_ms=to_ms,
         budget=tenant.budget,
-        told=burn_down(spending, amount),
+        burn_down=burn_down(spending, amount),
     )
 
 

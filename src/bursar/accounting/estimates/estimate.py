@@ -19,7 +19,7 @@ from bursar.accounting.estimates.rework import (
     lost_ms,
 )
 from bursar.accounting.estimates.run_time import RunTime
-from bursar.accounting.ledger.node_parts import PARTS, SliceRule, part_of
+from bursar.accounting.ledger.node_fraction import WHOLE_NODE, SliceRule, fraction_of_node
 from bursar.model.fleet.fleet import Market, Pool
 from bursar.model.fleet.gpu import MigInstance
 from bursar.model.fleet.price import SpotPoint
@@ -164,7 +164,7 @@ def parts_of(groups: Iterable[TaskGroup], pool: Pool) -> int:
 
 def nodes_of(parts: int) -> int:
     """On how many nodes it is, packed tightly; the loss of any of them stops it."""
-    return max(1, -(-parts // PARTS))
+    return max(1, -(-parts // WHOLE_NODE))
 
 
 def _task_part(group: TaskGroup, pool: Pool) -> int:
@@ -189,11 +189,11 @@ def _task_part(group: TaskGroup, pool: Pool) -> int:
         cpu_milli=group.cpu_milli,
         memory_mib=group.memory_mib,
     )
-    return part_of(task, pool, SliceRule.MAX).part
+    return fraction_of_node(task, pool, SliceRule.MAX).fraction
 
 
 def _cost(pool: Pool, parts: int, paid_ms: int) -> int:
-    return pool.node_micro_usd_per_hour * parts * paid_ms // (PARTS * HOUR_MS)
+    return pool.node_micro_usd_per_hour * parts * paid_ms // (WHOLE_NODE * HOUR_MS)
 
 
 # -- in words ------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""The balances: what the entries come to, by hour and account and by day and job.
+"""The balances of all entries, by hour and account and by day and job.
 
-Entries are not kept. Two tables grow with hours x pools x accounts and with jobs x days; ``fold`` makes
-the old part of both coarser. Both are filled from each entry on their own, so that their agreement says
-something.
+Entries themselves are not stored. The two tables grow with hours x pools x accounts and with jobs x days;
+``fold`` makes old rows of both coarser. Each table is filled from the entries on its own, so comparing them
+is a real check.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ from operator import neg
 from typing import Any, NamedTuple, TypeVar
 
 from bursar.accounting.ledger.entry import (
-    OF_QUEUES,
+    QUEUE_KINDS,
     AccountKind,
     LedgerEntry,
     Volume,
+    fast_tuple,
     kind_of,
-    made_of,
     name_of,
 )
 from bursar.accounting.ledger.sums import Cell, Cells, add_all, add_to, merged
 from bursar.model.units import DAY_MS, HOUR_MS
 
-Place = tuple[int, str, str]
-"""Hour, pool, flavor: accounts are grouped by it."""
-Account = tuple[int, str, str, str]
-"""Day, account, pool, flavor: jobs are grouped by it."""
-Carried = dict[str, list[list[Any]]]
-"""The rows of both tables: keys, and then cells by account or by job."""
-Name = TypeVar("Name", str, int, AccountKind)
+HourKey = tuple[int, str, str]
+"""Hour, pool and flavor of a group of accounts."""
+JobGroupKey = tuple[int, str, str, str]
+"""Day, account, pool and flavor of a group of jobs."""
+BooksSnapshot = dict[str, list[list[Any]]]
+"""The rows of both tables: the key, then cells by account or by job."""
+Name = TypeVar("Name", str, AccountKind)
 
-USD, GPU, CPU, MEMORY, NODE, UNSHARED = range(6)
+USD, GPU, CPU, MEMORY, NODE = range(5)
+"""Columns of a cell."""
 
-MOST_FRESH = 4_096
-"""So many entries are added up together: some hours of a thousand GPUs, in some megabytes."""
+BATCH_ENTRIES = 4_096
+"""Entries that are summed in one batch: a few hours of a thousand GPUs, in a few megabytes."""
 
-Fresh = dict[tuple[int, str, str, str, str], list[Any]]
-"""What is not added up yet, by hour since the epoch, pool, flavor, debit and credit: job, money and volume
-of one entry after the other, in few lists, because the entries themselves are let go.
+PendingEntries = dict[tuple[int, str, str, str, str], list[Any]]
+"""Entries that are not summed yet, by hour since the epoch, pool, flavor, debit and credit. Each list holds
+job id, micro-dollars and volume of one entry after the other: cheaper than to hold the entries.
 """
-POSTED = 3
-"""So many values are of one entry."""
+VALUES_PER_ENTRY = 3
 
 Accrue = Callable[[int], Iterable[LedgerEntry]]
 
 
 class HourRow(NamedTuple):
-    """One account in one hour of one pool. A credited account has negative amounts."""
+    """One account in one hour of one pool. Amounts of a credited account are negative."""
 
     hour_ms: int
     pool: str
@@ -63,7 +63,7 @@ class HourRow(NamedTuple):
 
 
 class JobCostRow(NamedTuple):
-    """What one job used, or wasted, on one day in one pool. ``job_id`` is empty once folded."""
+    """What one job used or wasted on one day in one pool. ``job_id`` is empty in folded rows."""
 
     day_ms: int
     job_id: str
@@ -85,59 +85,62 @@ class JobCostRow(NamedTuple):
 
 
 class Books:
-    """Balances of a ledger. ``accrue`` tells what has come together since the last postings."""
+    """Balances of a ledger. ``accrue`` returns the entries that are not posted yet.
 
-    def __init__(self, accrue: Accrue | None = None, beneath: Books | None = None) -> None:
+    Books with a ``base`` contain its rows too.
+    """
+
+    def __init__(self, accrue: Accrue | None = None, base: Books | None = None) -> None:
         self.accrue = accrue
-        self._beneath = beneath
-        self._hours: dict[Place, Cells] = {}
-        self._jobs: dict[Account, Cells] = {}
-        self._fresh: Fresh = {}
-        self._fresh_entries = 0
+        self._base = base
+        self._hours: dict[HourKey, Cells] = {}
+        self._jobs: dict[JobGroupKey, Cells] = {}
+        self._pending: PendingEntries = {}
+        self._pending_count = 0
 
     # -- writing ---------------------------------------------------------------------------------
 
     def post(self, entry: LedgerEntry) -> None:
-        """Add an entry to the balances of both its accounts.
+        """Adds an entry to the balances of both its accounts.
 
-        It is added up together with those that follow, at the latest before anybody reads the balances.
+        Entries are summed in batches, at the latest before the balances are read.
         """
         _, from_ms, _, _, debit, credit, micro_usd, pool, flavor, _, _, job_id, _, volume = entry
         key = (from_ms // HOUR_MS, pool, flavor, debit, credit)
-        posted = self._fresh.get(key)
-        if posted is None:
-            posted = self._fresh[key] = []
-        posted += (job_id, micro_usd, volume)
-        self._fresh_entries += 1
-        if self._fresh_entries >= MOST_FRESH:
-            self._enter()
+        values = self._pending.get(key)
+        if values is None:
+            values = self._pending[key] = []
+        values += (job_id, micro_usd, volume)
+        self._pending_count += 1
+        if self._pending_count >= BATCH_ENTRIES:
+            self._add_pending()
 
-    def _enter(self) -> None:
-        """Add up what was posted lately. Most entries of an hour are between the same few accounts."""
-        fresh, self._fresh, self._fresh_entries = self._fresh, {}, 0
-        for (hour, pool, flavor, debit, credit), posted in fresh.items():
+    def _add_pending(self) -> None:
+        """Adds pending entries to both tables. Most entries of an hour have the same few accounts."""
+        pending, self._pending, self._pending_count = self._pending, {}, 0
+        for (hour, pool, flavor, debit, credit), values in pending.items():
             accounts = self._hours.setdefault((hour * HOUR_MS, pool, flavor), {})
-            job_ids, money, volumes = posted[::POSTED], posted[1::POSTED], posted[2::POSTED]
-            columns = (money, *zip(*volumes, strict=True))
+            job_ids, micro_usd, volumes = (values[i::VALUES_PER_ENTRY] for i in range(3))
+            columns = (micro_usd, *zip(*volumes, strict=True))
             sums = tuple(map(sum, columns))
             add_to(accounts, debit, sums)
             add_to(accounts, credit, map(neg, sums))
             day_ms = hour * HOUR_MS // DAY_MS * DAY_MS
-            if kind_of(debit) in OF_QUEUES:
+            if kind_of(debit) in QUEUE_KINDS:
                 jobs = self._jobs.setdefault((day_ms, debit, pool, flavor), {})
                 _debit_jobs(jobs, zip(job_ids, *columns[:NODE], strict=True))
-            if kind_of(credit) in OF_QUEUES:
+            if kind_of(credit) in QUEUE_KINDS:
                 jobs = self._jobs.setdefault((day_ms, credit, pool, flavor), {})
                 for job_id, *amounts in zip(job_ids, *columns[:NODE], strict=True):
                     add_to(jobs, job_id, map(neg, amounts))
 
     def fold(self, before_ms: int) -> None:
-        """Keep days instead of hours, and queues instead of jobs, for all days before a moment."""
+        """Replaces hours by days and jobs by queues in all rows before a day."""
         limit_ms = before_ms // DAY_MS * DAY_MS
         folded = Books()
         for (hour_ms, pool, flavor), accounts in self._hour_groups():
-            kept_ms = hour_ms if hour_ms >= limit_ms else hour_ms // DAY_MS * DAY_MS
-            add_all(folded._hours.setdefault((kept_ms, pool, flavor), {}), accounts)
+            folded_ms = hour_ms if hour_ms >= limit_ms else hour_ms // DAY_MS * DAY_MS
+            add_all(folded._hours.setdefault((folded_ms, pool, flavor), {}), accounts)
         for key, jobs in self.job_groups():
             into = folded._jobs.setdefault(key, {})
             if key[0] >= limit_ms:
@@ -147,29 +150,18 @@ class Books:
                 add_to(into, "", cell)
         self._hours, self._jobs = folded._hours, folded._jobs
 
-    def add_rows(self, hours: Iterable[HourRow], jobs: Iterable[JobCostRow]) -> Books:
-        """Add rows that were read from other books: ``Books().add_rows(old.hour_rows(), ...)``."""
-        for row in hours:
-            accounts = self._hours.setdefault((row.hour_ms, row.pool, row.flavor), {})
-            add_to(accounts, row.account, (row.micro_usd, *row.volume))
-        for one in jobs:
-            amounts = (one.micro_usd, one.gpu_milli_ms, one.cpu_milli_ms, one.memory_mib_ms)
-            group = self._jobs.setdefault((one.day_ms, one.account, one.pool, one.flavor), {})
-            add_to(group, one.job_id, amounts)
-        return self
-
-    def to_snapshot(self) -> Carried:
-        """Everything in plain values, for ``bring_in``: to be written down before the next posting."""
-        self._enter()
+    def to_snapshot(self) -> BooksSnapshot:
+        """Both tables in plain values, for ``restore``. Shared with these books until the next posting."""
+        self._add_pending()
         hours = [[*place, accounts] for place, accounts in self._hours.items()]
         return {"hours": hours, "jobs": [[*key, jobs] for key, jobs in self._jobs.items()]}
 
-    def restore(self, carried: Carried) -> Books:
-        """Put what was carried into books that are empty. Written as text, cells have become lists."""
-        for hour_ms, pool, flavor, accounts in carried["hours"]:
+    def restore(self, snapshot: BooksSnapshot) -> Books:
+        """Fills empty books from a snapshot, in which cells may be lists."""
+        for hour_ms, pool, flavor, accounts in snapshot["hours"]:
             cells = {name: tuple(cell) for name, cell in accounts.items()}
             self._hours[hour_ms, pool, flavor] = cells
-        for day_ms, account, pool, flavor, jobs in carried["jobs"]:
+        for day_ms, account, pool, flavor, jobs in snapshot["jobs"]:
             cells = {job_id: tuple(cell) for job_id, cell in jobs.items()}
             self._jobs[day_ms, account, pool, flavor] = cells
         return self
@@ -177,167 +169,128 @@ class Books:
     # -- reading ---------------------------------------------------------------------------------
 
     def at(self, now_ms: int) -> Books:
-        """The books as they would be, were everything posted up to now. These are not changed."""
-        ahead = Books(beneath=self)
+        """The books with everything posted up to now. These books do not change."""
+        current = Books(base=self)
         for entry in self.accrue(now_ms) if self.accrue is not None else ():
-            ahead.post(entry)
-        return ahead
+            current.post(entry)
+        return current
 
     def between(self, from_ms: int, to_ms: int, queues: Collection[str] | None = None) -> Books:
-        """A copy of what is of these days, to be read elsewhere; with ``queues``, of theirs alone.
+        """A copy of these days, to be read on another thread; optionally of some queues only.
 
-        What is of some queues has no other side: such a copy does not balance.
+        A copy of some queues lacks the credited accounts, so it does not balance.
         """
         copied = Books()
-        for place, accounts in self._hour_groups():
-            if from_ms <= place[0] < to_ms:
+        for key, accounts in self._hour_groups():
+            if from_ms <= key[0] < to_ms:
                 wanted = {name: cell for name, cell in accounts.items() if _is_of(name, queues)}
-                add_all(copied._hours.setdefault(place, {}), wanted)
-        for key, jobs in self.job_groups():
-            if from_ms <= key[0] < to_ms and _is_of(key[1], queues):
-                add_all(copied._jobs.setdefault(key, {}), jobs)
+                add_all(copied._hours.setdefault(key, {}), wanted)
+        for job_key, jobs in self.job_groups():
+            if from_ms <= job_key[0] < to_ms and _is_of(job_key[1], queues):
+                add_all(copied._jobs.setdefault(job_key, {}), jobs)
         return copied
 
-    def _hour_groups(self) -> Iterator[tuple[Place, Cells]]:
-        if self._beneath is not None:
-            yield from self._beneath._hour_groups()
-        self._enter()
+    def _hour_groups(self) -> Iterator[tuple[HourKey, Cells]]:
+        if self._base is not None:
+            yield from self._base._hour_groups()
+        self._add_pending()
         yield from self._hours.items()
 
-    def job_groups(self) -> Iterator[tuple[Account, Cells]]:
-        """Jobs by day, account, pool and flavor, without order and without copying: hundreds of
-        thousands pass here. A group of the books beneath and one of these may have the same key."""
-        if self._beneath is not None:
-            yield from self._beneath.job_groups()
-        self._enter()
+    def job_groups(self) -> Iterator[tuple[JobGroupKey, Cells]]:
+        """Jobs by day, account, pool and flavor, unsorted and not copied: there are hundreds of thousands.
+
+        A group of the base and one of these books may have the same key.
+        """
+        if self._base is not None:
+            yield from self._base.job_groups()
+        self._add_pending()
         yield from self._jobs.items()
 
     def hour_rows(self, kinds: Collection[AccountKind] = frozenset(AccountKind)) -> list[HourRow]:
-        """Everything by hour, pool and account, in order; or only accounts of some kinds."""
+        """Rows by hour, pool and account, sorted; optionally of some kinds of account only."""
         rows: list[HourRow] = []
         for (hour_ms, pool, flavor), accounts in merged(self._hour_groups()):
             names = sorted([name for name in accounts if kind_of(name) in kinds])
             for name in names:
                 cell = accounts[name]
-                volume = made_of(Volume, cell[1:])
-                rows.append(made_of(HourRow, (hour_ms, pool, flavor, name, cell[USD], volume)))
+                volume = fast_tuple(Volume, cell[1:])
+                rows.append(fast_tuple(HourRow, (hour_ms, pool, flavor, name, cell[USD], volume)))
         return rows
 
     def job_rows(self) -> list[JobCostRow]:
-        """What jobs used and wasted, by day, job and pool, in order."""
+        """What jobs used and wasted, by day, job and pool, sorted."""
         days: dict[int, list[tuple[str, str, str, str, Cell]]] = {}
         for (day_ms, account, pool, flavor), jobs in merged(self.job_groups()):
             rows = days.setdefault(day_ms, [])
             rows += [(job_id, account, pool, flavor, cell) for job_id, cell in jobs.items()]
         return [
-            made_of(JobCostRow, (day_ms, job_id, account, pool, flavor, *cell))
+            fast_tuple(JobCostRow, (day_ms, job_id, account, pool, flavor, *cell))
             for day_ms, rows in days.items()
             for job_id, account, pool, flavor, cell in sorted(rows)
         ]
 
     def jobs_between(self, from_ms: int, to_ms: int) -> list[tuple[tuple[str, str, str], Cells]]:
-        """Money and volume of jobs in whole days, by account, pool and flavor, and then by job."""
+        """Cells of jobs in whole days, by account, pool and flavor, then by job."""
         return merged(
             (key[1:], jobs) for key, jobs in self.job_groups() if from_ms <= key[0] < to_ms
         )
 
     def balances(self) -> dict[str, int]:
-        """Micro-dollars by account; capacity is negative, everything else is what it was spent on."""
-        return _summed((account, cell[USD]) for _, account, cell in self._hour_cells())
+        """Micro-dollars by account; capacity is negative."""
+        return _sum_by_name((account, cell[USD]) for _, account, cell in self._hour_cells())
 
     def trial_balance(self) -> int:
-        """All balances together: zero, or an entry was posted on one side only."""
+        """The sum of all balances: zero unless an entry was posted on one side only."""
         return sum(self.balances().values())
 
     def fleet_micro_usd(self) -> int:
         """What the fleet cost."""
         return -sum(cell[USD] for _, _, cell in self._of({AccountKind.CAPACITY}))
 
-    def capacity_micro_usd(self, place: tuple[str, str], from_ms: int, to_ms: int) -> int:
-        """What a pool, as one flavor, cost in whole hours."""
+    def capacity_micro_usd(self, pool: str, flavor: str, from_ms: int, to_ms: int) -> int:
+        """What a pool cost in whole hours while it had this flavor."""
         return -sum(
             cell[USD]
-            for (hour_ms, *where), _, cell in self._of({AccountKind.CAPACITY})
-            if from_ms <= hour_ms < to_ms and tuple(where) == place
+            for key, _, cell in self._of({AccountKind.CAPACITY})
+            if from_ms <= key[0] < to_ms and key[1:] == (pool, flavor)
         )
 
     def by_kind(self) -> dict[AccountKind, int]:
-        """Usage, waste, idle and so on, over everything."""
-        found = _summed((kind_of(account), cell[USD]) for _, account, cell in self._hour_cells())
-        return dict(sorted(found.items()))
-
-    def by_hour(self, kinds: Collection[AccountKind]) -> dict[int, int]:
-        """Micro-dollars of these kinds of account by hour."""
-        return _summed((place[0], amount) for place, amount in self._places(kinds))
-
-    def by_day(self, kinds: Collection[AccountKind]) -> dict[int, int]:
-        return _summed(
-            (place[0] // DAY_MS * DAY_MS, amount) for place, amount in self._places(kinds)
+        """Micro-dollars by kind of account: usage, waste, idle and so on."""
+        return _sum_by_name(
+            (kind_of(account), cell[USD]) for _, account, cell in self._hour_cells()
         )
 
-    def by_pool(self, kinds: Collection[AccountKind]) -> dict[str, int]:
-        return _summed((place[1], amount) for place, amount in self._places(kinds))
-
-    def by_gpu_model(self, kinds: Collection[AccountKind]) -> dict[str, int]:
-        return _summed((model_of(place[2]), amount) for place, amount in self._places(kinds))
-
-    def by_market(self, kinds: Collection[AccountKind]) -> dict[str, int]:
-        return _summed((market_of(place[2]), amount) for place, amount in self._places(kinds))
-
-    def _places(self, kinds: Collection[AccountKind]) -> Iterator[tuple[Place, int]]:
-        """Micro-dollars of some kinds of account; of the books beneath and of these, each on its own."""
-        for place, accounts in self._hour_groups():
-            found = [cell[USD] for name, cell in accounts.items() if kind_of(name) in kinds]
-            if found:
-                yield place, sum(found)
-
-    def by_queue(self) -> dict[str, int]:
-        """What each queue used and wasted."""
-        return _summed((name_of(account), cell[USD]) for _, account, cell in self._of(OF_QUEUES))
-
     def queue_days(self, from_ms: int) -> dict[tuple[int, str], int]:
-        """What each queue used and wasted, on each day from a moment on."""
-        found: dict[tuple[int, str], int] = {}
-        for place, account, cell in self._of(OF_QUEUES):
-            if place[0] >= from_ms:
-                name = (place[0] // DAY_MS * DAY_MS, name_of(account))
-                found[name] = found.get(name, 0) + cell[USD]
-        return found
+        """What each queue used and wasted on each day since ``from_ms``."""
+        sums: dict[tuple[int, str], int] = {}
+        for (hour_ms, _, _), account, cell in self._of(QUEUE_KINDS):
+            if hour_ms >= from_ms:
+                key = (hour_ms // DAY_MS * DAY_MS, name_of(account))
+                sums[key] = sums.get(key, 0) + cell[USD]
+        return sums
 
     def first_hour_ms(self) -> int | None:
         """When these books begin."""
-        return min((place[0] for place, _, _ in self._hour_cells()), default=None)
+        return min((key[0] for key, _, _ in self._hour_cells()), default=None)
 
     def job_ids(self) -> set[str]:
-        """Every job that is in these books."""
-        found: set[str] = set()
+        """Every job in these books."""
+        job_ids: set[str] = set()
         for _, jobs in self.job_groups():
-            found.update(jobs)
-        return found - {""}
+            job_ids.update(jobs)
+        return job_ids - {""}
 
-    def by_job(self) -> dict[str, int]:
-        """What each job used and wasted."""
-        return _summed(self._job_costs())
-
-    def by_owner(self, owner_of: Callable[[str], str]) -> dict[str, int]:
-        """The same by whatever is known of a job elsewhere: its owner, a label."""
-        return _summed((owner_of(job_id), micro_usd) for job_id, micro_usd in self._job_costs())
-
-    def _of(self, kinds: Collection[AccountKind]) -> Iterator[tuple[Place, str, Cell]]:
-        for place, account, cell in self._hour_cells():
+    def _of(self, kinds: Collection[AccountKind]) -> Iterator[tuple[HourKey, str, Cell]]:
+        for key, account, cell in self._hour_cells():
             if kind_of(account) in kinds:
-                yield place, account, cell
+                yield key, account, cell
 
-    def _hour_cells(self) -> Iterator[tuple[Place, str, Cell]]:
-        """All cells; those of the books beneath and of these may have the same key."""
-        for place, accounts in self._hour_groups():
+    def _hour_cells(self) -> Iterator[tuple[HourKey, str, Cell]]:
+        """All cells; one of the base and one of these books may have the same key."""
+        for key, accounts in self._hour_groups():
             for account, cell in accounts.items():
-                yield place, account, cell
-
-    def _job_costs(self) -> Iterator[tuple[str, int]]:
-        for _, jobs in self.job_groups():
-            for job_id, cell in jobs.items():
-                yield job_id, cell[USD]
+                yield key, account, cell
 
 
 @cache
@@ -353,11 +306,11 @@ def market_of(flavor: str) -> str:
 
 
 def _is_of(account: str, queues: Collection[str] | None) -> bool:
-    return queues is None or (kind_of(account) in OF_QUEUES and name_of(account) in queues)
+    return queues is None or (kind_of(account) in QUEUE_KINDS and name_of(account) in queues)
 
 
 def _debit_jobs(jobs: Cells, posted: Iterable[tuple[str, int, int, int, int]]) -> None:
-    """What was posted to single jobs. Written out: millions pass here."""
+    """Adds debits to the cells of jobs. Unrolled for speed: millions of entries pass here."""
     for job_id, micro_usd, gpu, cpu, memory in posted:
         known = jobs.get(job_id)
         if known is None:
@@ -367,8 +320,8 @@ def _debit_jobs(jobs: Cells, posted: Iterable[tuple[str, int, int, int, int]]) -
             jobs[job_id] = (a + micro_usd, b + gpu, c + cpu, d + memory)
 
 
-def _summed(amounts: Iterable[tuple[Name, int]]) -> dict[Name, int]:
-    found: dict[Name, int] = {}
+def _sum_by_name(amounts: Iterable[tuple[Name, int]]) -> dict[Name, int]:
+    sums: dict[Name, int] = {}
     for name, amount in amounts:
-        found[name] = found.get(name, 0) + amount
-    return {name: found[name] for name in sorted(found)}
+        sums[name] = sums.get(name, 0) + amount
+    return {name: sums[name] for name in sorted(sums)}

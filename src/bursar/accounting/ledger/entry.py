@@ -1,4 +1,4 @@
-"""One posting of the ledger: so much from one account to another, for what was held, where and when."""
+"""A posting: an amount moved from one account to another, with the usage behind it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import NamedTuple
 
 
 class AccountKind(StrEnum):
-    """What an account stands for; its name follows after a colon."""
+    """The type of an account; the name of its queue or pool follows after a colon."""
 
     CAPACITY = "capacity"
-    """The source: what the nodes of a pool cost. Only ever credited, but for a lower bill."""
+    """The source: what the nodes of a pool cost. Debited only when a real bill is lower."""
     USAGE = "usage"
     """What the jobs of a queue held."""
     WASTE = "waste"
-    """What the attempts of a queue held in vain: lost work and starts that failed."""
+    """What the attempts of a queue lost: unsaved work and failed starts."""
     IDLE = "idle"
-    """What nobody held of a pool."""
+    """Capacity of a pool without a holder."""
     RESERVED = "reserved"
-    """What was kept of a pool for a job that could not have it yet."""
+    """Capacity of a pool that was free but reserved for a waiting job."""
     FOREIGN = "foreign"
-    """What others than our jobs held of a pool."""
+    """What jobs that Bursar did not start held of a pool."""
     ADJUSTMENT = "adjustment"
-    """What a real bill says a pool cost beyond what was metered."""
+    """The difference between a real bill and what was metered."""
 
 
-OF_QUEUES = frozenset({AccountKind.USAGE, AccountKind.WASTE})
+QUEUE_KINDS = frozenset({AccountKind.USAGE, AccountKind.WASTE})
+"""Accounts that belong to a queue; all others belong to a pool."""
 
 
 @cache
@@ -43,15 +44,15 @@ def kind_of(account: str) -> AccountKind:
 
 @cache
 def name_of(account: str) -> str:
-    """The queue or the pool that the account is of."""
+    """The queue or pool of an account."""
     return account.partition(":")[2]
 
 
 class Volume(NamedTuple):
-    """What was held, times how long: sums of it can be read as GPU-hours, CPU-hours, node-hours.
+    """Resources times time: its sums are GPU-hours, CPU-hours and node-hours.
 
-    ``node_milli_ms`` is the part of a node that was paid for, and ``unshared_milli_ms`` the part it
-    would have been had every slice and every share been a whole GPU.
+    ``node_milli_ms`` is the fraction of a node that was paid for, ``unshared_milli_ms`` that fraction if
+    every slice and every share were a whole GPU.
     """
 
     gpu_milli_ms: int = 0
@@ -76,13 +77,12 @@ NOTHING = Volume()
 
 
 class LedgerEntry(NamedTuple):
-    """``micro_usd`` moves from ``credit`` to ``debit``; it is never negative and never changed later.
+    """``micro_usd`` moves from ``credit`` to ``debit``. It is never negative; an entry never changes.
 
-    From ``from_ms`` to ``to_ms`` something was held, within one hour (UTC); only an adjustment spans the
-    period of its bill, and stands in its first hour. ``posted_ms`` is when the entry became known, which
-    for lost work and for bills is later. ``node`` is empty where an entry is
-    about several; ``job_id`` is empty where no job held anything. Who owns a job is not in the events:
-    reports join it, and labels, by ``job_id``.
+    ``from_ms`` to ``to_ms`` lies within one hour (UTC); only an adjustment spans the period of its bill and
+    is booked in its first hour. ``posted_ms`` is when the entry became known: later than ``to_ms`` for lost
+    work and bills. ``node`` is empty if several are meant, ``job_id`` if no job is. Reports join the owner
+    and the labels of a job by ``job_id``.
     """
 
     sequence: int
@@ -103,6 +103,6 @@ class LedgerEntry(NamedTuple):
 
 Sink = Callable[[LedgerEntry], None]
 
-made_of = tuple.__new__
-"""``made_of(Volume, (1, 2, 3, 4, 5))``: past the constructor of a named tuple, which is not quick, where
-hundreds of thousands are made."""
+fast_tuple = tuple.__new__
+"""``fast_tuple(Volume, (1, 2, 3, 4, 5))`` skips the slow constructor of a named tuple, where hundreds of
+thousands are made."""

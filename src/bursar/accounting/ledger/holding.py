@@ -1,4 +1,4 @@
-"""What one holder has of one node: its part, and what has come together since its last posting."""
+"""What one holder has of one node: its fraction, and its usage since the last posting."""
 
 from __future__ import annotations
 
@@ -7,67 +7,65 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from bursar.accounting.ledger.entry import NOTHING, Volume, made_of
-from bursar.accounting.ledger.node_parts import (
-    MOST_ALIKE,
+from bursar.accounting.ledger.entry import NOTHING, Volume, fast_tuple
+from bursar.accounting.ledger.node_fraction import (
+    BILLIONTHS_PER_MILLI,
+    CACHE_SIZE,
+    FRACTION,
     NO_RATES,
-    PART,
-    PARTS_PER_MILLI,
     Rates,
-    TaskPart,
-    together,
+    TaskFraction,
+    sum_rates,
 )
 from bursar.model.jobs.attempt import Task
 from bursar.model.units import HOUR_MS
 
 COLUMNS = 1 + len(NOTHING)
-PLAIN_NUMBERS = 48 * COLUMNS
-"""Two days of hours are kept as they come; few attempts have more of them to lose."""
-LATELY = 3
-"""So many values are of one posting that is not added up yet: its moment, its money, its volume."""
-MOST_LATELY = 32 * LATELY
+LIST_LIMIT = 48 * COLUMNS
+"""Two days of hours stay in a list, longer ones in an array; few attempts are that long."""
+VALUES_PER_POSTING = 3
+"""Time, micro-dollars and volume of a pending posting."""
+PENDING_LIMIT = 32 * VALUES_PER_POSTING
 
 
 class UnsavedWork:
-    """What an attempt has cost since its last checkpoint, hour by hour: lost if it does not end well.
+    """What an attempt has cost since its last checkpoint, hour by hour: waste if the attempt fails.
 
-    What comes is put aside and added up later, because most attempts end well and are never asked. What is
-    long is kept in a handful of machine words for each hour, because a service that never saves may run for
-    a year.
+    Postings are buffered and summed later, because most attempts succeed and never need the sums. Each hour
+    takes six machine words, because a service without checkpoints may run for a year.
     """
 
-    __slots__ = ("_lately", "_numbers", "from_ms")
+    __slots__ = ("_pending", "_numbers", "from_ms")
 
     def __init__(self, from_ms: int) -> None:
         self.from_ms = from_ms
-        self._lately: list[Any] = []
+        self._pending: list[Any] = []
         self._numbers: list[int] | array[int] | None = None
 
     def clear(self, from_ms: int) -> None:
-        """Everything up to this moment is safe."""
+        """A checkpoint saved everything up to this time."""
         self.from_ms = from_ms
-        self._lately = []
+        self._pending = []
         self._numbers = None
 
     def add(self, at_ms: int, micro_usd: int, volume: Volume) -> None:
-        """So much more, held in the hour of that moment."""
-        lately = self._lately
-        lately += (at_ms, micro_usd, volume)
-        if len(lately) >= MOST_LATELY:
+        """Adds a posting to the hour that contains ``at_ms``."""
+        pending = self._pending
+        pending += (at_ms, micro_usd, volume)
+        if len(pending) >= PENDING_LIMIT:
             self._add_up()
 
     def _add_up(self) -> None:
-        """Bring what came lately to the hours it belongs to."""
-        lately, self._lately = self._lately, []
-        for first in range(0, len(lately), LATELY):
-            self._add_to_hour(*lately[first : first + LATELY])
+        pending, self._pending = self._pending, []
+        for first in range(0, len(pending), VALUES_PER_POSTING):
+            self._add_to_hour(*pending[first : first + VALUES_PER_POSTING])
 
     def _add_to_hour(self, at_ms: int, micro_usd: int, volume: Volume) -> None:
         row = (at_ms // HOUR_MS - self.from_ms // HOUR_MS) * COLUMNS
         numbers = self._numbers
         if numbers is None:
             numbers = self._numbers = []
-        if row >= PLAIN_NUMBERS and type(numbers) is list:
+        if row >= LIST_LIMIT and type(numbers) is list:
             numbers = self._numbers = array("q", numbers)
         if len(numbers) == row:
             numbers.append(micro_usd)
@@ -80,7 +78,7 @@ class UnsavedWork:
             numbers[column] += number
 
     def rows(self) -> Iterator[tuple[int, int, Volume]]:
-        """Hour, money, volume; in order."""
+        """Hour, micro-dollars and volume, in order of time."""
         self._add_up()
         hour_ms = self.from_ms // HOUR_MS * HOUR_MS
         numbers = self._numbers or ()
@@ -91,25 +89,35 @@ class UnsavedWork:
 
 
 class NodeHolding:
-    """A job's tasks on a node, a place kept there, what others run there, or what is idle.
+    """A job's tasks on a node, a reservation there, foreign usage, or the idle rest.
 
-    The ``rates`` hold since ``since_ms``; the sums are what it held since ``from_ms``. What was ``banked``
-    of it at a checkpoint cannot be lost any more.
+    The ``rates`` apply since ``since_ms``; the ``sums`` count from ``from_ms``. What is ``banked`` was saved
+    by a checkpoint and cannot become waste.
     """
 
     __slots__ = (
-        *("account", "queue", "job_id", "attempt", "unsaved", "tasks", "parts", "full", "rates"),
+        *(
+            "account",
+            "queue",
+            "job_id",
+            "attempt",
+            "unsaved",
+            "tasks",
+            "fractions",
+            "unscaled",
+            "rates",
+        ),
         *("since_ms", "from_ms", "banked_micro_usd", "banked", "sums"),
     )
 
     def __init__(self, account: str, tasks: tuple[Task, ...] = (), now_ms: int = 0) -> None:
         self.account = account
         self.tasks = tasks
-        self.parts: tuple[TaskPart, ...] = ()
+        self.fractions: tuple[TaskFraction, ...] = ()
         self.queue = self.job_id = ""
         self.attempt = 0
         self.unsaved: UnsavedWork | None = None
-        self.full = 0
+        self.unscaled = 0
         self.rates = NO_RATES
         self.since_ms = self.from_ms = now_ms
         self.banked_micro_usd = 0
@@ -117,56 +125,58 @@ class NodeHolding:
         self.sums: tuple[int, ...] = NOTHING
 
     @property
-    def part(self) -> int:
-        """Which part of the node it holds."""
-        return self.rates[PART]
+    def fraction(self) -> int:
+        """The fraction of the node that it holds."""
+        return self.rates[FRACTION]
 
-    def measure(self, parts: tuple[TaskPart, ...]) -> None:
-        """It holds this from ``since_ms`` on."""
-        self.parts = parts
-        self.rates = together(parts)
-        self.full = self.rates[PART]
+    def measure(self, fractions: tuple[TaskFraction, ...]) -> None:
+        """Sets what it holds from ``since_ms`` on."""
+        self.fractions = fractions
+        self.rates = sum_rates(fractions)
+        self.unscaled = self.rates[FRACTION]
 
-    def turn(self, now_ms: int) -> None:
-        """Count what it held so far, before the rates change or are posted."""
+    def accumulate(self, now_ms: int) -> None:
+        """Adds usage up to now to the sums. Call it before the rates change."""
         passed_ms = now_ms - self.since_ms
         if passed_ms > 0:
-            gpu, cpu, memory, part, unshared = self.rates
-            gpu_sum, cpu_sum, memory_sum, part_sum, unshared_sum = self.sums
+            gpu, cpu, memory, fraction, unshared = self.rates
+            gpu_sum, cpu_sum, memory_sum, fraction_sum, unshared_sum = self.sums
             self.sums = (
                 gpu_sum + gpu * passed_ms,
                 cpu_sum + cpu * passed_ms,
                 memory_sum + memory * passed_ms,
-                part_sum + part * passed_ms,
+                fraction_sum + fraction * passed_ms,
                 unshared_sum + unshared * passed_ms,
             )
         self.since_ms = now_ms
 
-    def gather(self, now_ms: int) -> tuple[int, Volume]:
-        """What it held since the last time: billionths of a node times milliseconds, and the volume."""
+    def take_total(self, now_ms: int) -> tuple[int, Volume]:
+        """Usage since the last call: billionths of a node times milliseconds, and the volume."""
         if self.sums is NOTHING:
             passed_ms = now_ms - self.since_ms
             self.since_ms = now_ms
-            return _of_an_hour(self.rates) if passed_ms == HOUR_MS else _held(self.rates, passed_ms)
-        self.turn(now_ms)
-        gpu, cpu, memory, part, unshared = self.sums
+            return (
+                _held_one_hour(self.rates) if passed_ms == HOUR_MS else _held(self.rates, passed_ms)
+            )
+        self.accumulate(now_ms)
+        gpu, cpu, memory, fraction, unshared = self.sums
         self.sums = NOTHING
-        node, whole = part // PARTS_PER_MILLI, unshared // PARTS_PER_MILLI
-        return part, made_of(Volume, (gpu, cpu, memory, node, whole))
+        node, whole = fraction // BILLIONTHS_PER_MILLI, unshared // BILLIONTHS_PER_MILLI
+        return fraction, fast_tuple(Volume, (gpu, cpu, memory, node, whole))
 
     def bank(self, micro_usd: int, volume: Volume) -> None:
-        """A checkpoint was saved: this cannot be lost any more."""
+        """Marks an amount as saved by a checkpoint."""
         self.banked_micro_usd += micro_usd
         self.banked = self.banked.plus(volume)
 
     def with_banked(self, micro_usd: int, volume: Volume) -> tuple[int, Volume]:
-        """What there is to post: this and what was banked, which is banked no more."""
-        found = micro_usd + self.banked_micro_usd, self.banked.plus(volume)
+        """Adds the banked amount to this one and clears it."""
+        total = micro_usd + self.banked_micro_usd, self.banked.plus(volume)
         self.banked_micro_usd, self.banked = 0, NOTHING
-        return found
+        return total
 
-    def twin(self) -> NodeHolding:
-        """The same, for looking ahead: what it adds up to is not noted with its attempt."""
+    def copy(self) -> NodeHolding:
+        """A copy that does not add to the unsaved work of its attempt."""
         other = NodeHolding(self.account, self.tasks, self.since_ms)
         for name in NodeHolding.__slots__:
             setattr(other, name, getattr(self, name))
@@ -176,17 +186,17 @@ class NodeHolding:
 
 
 def _held(rates: Rates, passed_ms: int) -> tuple[int, Volume]:
-    """The same rates for some time: billionths of a node times milliseconds, and the volume."""
-    gpu, cpu, memory, part, unshared = rates
-    part_ms = part * passed_ms
-    node = part_ms // PARTS_PER_MILLI
-    whole = node if unshared == part else unshared * passed_ms // PARTS_PER_MILLI
-    return part_ms, made_of(
+    """Usage at constant rates: billionths of a node times milliseconds, and the volume."""
+    gpu, cpu, memory, fraction, unshared = rates
+    fraction_ms = fraction * passed_ms
+    node = fraction_ms // BILLIONTHS_PER_MILLI
+    whole = node if unshared == fraction else unshared * passed_ms // BILLIONTHS_PER_MILLI
+    return fraction_ms, fast_tuple(
         Volume, (gpu * passed_ms, cpu * passed_ms, memory * passed_ms, node, whole)
     )
 
 
-@lru_cache(maxsize=MOST_ALIKE)
-def _of_an_hour(rates: Rates) -> tuple[int, Volume]:
-    """Half of all postings are of a whole hour, and most holders hold what others do."""
+@lru_cache(maxsize=CACHE_SIZE)
+def _held_one_hour(rates: Rates) -> tuple[int, Volume]:
+    """Cached: half of all postings span a whole hour, and many holders have equal rates."""
     return _held(rates, HOUR_MS)

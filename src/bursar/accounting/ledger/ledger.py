@@ -1,68 +1,70 @@
-"""A meter and the books it posts to: the ledger as a fold of the event log."""
+"""The ledger: a meter and the books that it posts to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bursar.accounting.ledger.books import Books, Carried
+from bursar.accounting.ledger.books import Books, BooksSnapshot
 from bursar.accounting.ledger.entry import AccountKind, LedgerEntry, Sink, account_of
 from bursar.accounting.ledger.meter import Meter
-from bursar.accounting.ledger.meter_snapshot import MeterSnapshot, carry_meter, resume_meter
-from bursar.accounting.ledger.node_parts import SliceRule
+from bursar.accounting.ledger.meter_snapshot import (
+    MeterSnapshot,
+    meter_from_snapshot,
+    meter_to_snapshot,
+)
+from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.model.event import BillReceived, LoggedEvent
 
 
 class Ledger:
-    """Bring in events; read ``books``, or ``at(now_ms)`` for what has come together until now.
+    """Applies events; read ``books``, or ``at(now_ms)`` to include what is not posted yet.
 
-    Whoever needs the entries themselves (a store, an export) gives an ``also`` that is told of each.
+    ``also`` is a second sink that receives every entry, for example for budgets.
     """
 
     def __init__(self, rule: SliceRule = SliceRule.MAX, also: Sink | None = None) -> None:
         self.books = Books()
         self.meter = Meter(_both(self.books.post, also), rule)
         self.books.accrue = self.meter.accrued
-        self.meter.hear_bills(self.rerate)
+        self.meter.on_bill(self.rerate)
 
     def apply(self, event: LoggedEvent) -> None:
         self.meter.apply(event)
 
-    def to_snapshot(self) -> tuple[MeterSnapshot, Carried]:
-        """What ``resume`` goes on from: the meter, and the balances in plain values."""
-        return carry_meter(self.meter), self.books.to_snapshot()
+    def to_snapshot(self) -> tuple[MeterSnapshot, BooksSnapshot]:
+        """The meter and the balances in plain values, for ``resume``."""
+        return meter_to_snapshot(self.meter), self.books.to_snapshot()
 
     @staticmethod
-    def resume(meter: MeterSnapshot, books: Carried, also: Sink | None = None) -> Ledger:
-        """The ledger that was carried."""
+    def resume(meter: MeterSnapshot, books: BooksSnapshot, also: Sink | None = None) -> Ledger:
+        """Restores a ledger from its snapshot."""
         ledger = Ledger(meter.rule, also)
         ledger.books.restore(books)
-        ledger.meter = resume_meter(meter, ledger.meter.sink)
+        ledger.meter = meter_from_snapshot(meter, ledger.meter.sink)
         ledger.books.accrue = ledger.meter.accrued
-        ledger.meter.hear_bills(ledger.rerate)
+        ledger.meter.on_bill(ledger.rerate)
         return ledger
 
     def at(self, now_ms: int) -> Books:
-        """The books as of now; nothing is changed."""
+        """The books as of now, without changing them."""
         return self.books.at(now_ms)
 
     def rerate(self, bill: BillReceived) -> LedgerEntry | None:
-        """Post what brings the books of a closed period to a real bill; what was posted stays."""
-        place = (bill.pool, bill.flavor)
-        more = bill.billed_micro_usd - self.books.capacity_micro_usd(
-            place, bill.from_ms, bill.to_ms
-        )
-        if not more:
+        """Posts the difference between a real bill and the metered cost of its period."""
+        metered = self.books.capacity_micro_usd(bill.pool, bill.flavor, bill.from_ms, bill.to_ms)
+        difference = bill.billed_micro_usd - metered
+        if not difference:
             return None
-        into = account_of(AccountKind.ADJUSTMENT, bill.pool)
-        source = account_of(AccountKind.CAPACITY, bill.pool)
+        adjustment = account_of(AccountKind.ADJUSTMENT, bill.pool)
+        capacity = account_of(AccountKind.CAPACITY, bill.pool)
         entry = LedgerEntry(
             sequence=self.meter.sequence,
             from_ms=bill.from_ms,
             to_ms=bill.to_ms,
             posted_ms=bill.at_ms,
-            debit=into if more > 0 else source,
-            credit=source if more > 0 else into,
-            micro_usd=abs(more),
+            debit=adjustment if difference > 0 else capacity,
+            credit=capacity if difference > 0 else adjustment,
+            micro_usd=abs(difference),
             pool=bill.pool,
             flavor=bill.flavor,
         )
@@ -85,7 +87,7 @@ def _both(post: Sink, also: Sink | None) -> Sink:
 def replay(
     events: Iterable[LoggedEvent], until_ms: int | None = None, rule: SliceRule = SliceRule.MAX
 ) -> Books:
-    """The books of a whole log, up to its last event or to a later moment."""
+    """The books of a whole log, up to its last event or to ``until_ms``."""
     ledger = Ledger(rule)
     for event in events:
         ledger.apply(event)

@@ -1,19 +1,19 @@
-"""The fold of the event log into postings.
+"""Turns the event log into postings.
 
-``apply`` each event in the order of the log; entries come out through the sink. Events may be told a
-little late: each node's time only goes forward, so nothing is counted twice or backwards. An hour is
-posted on every node once an event lies ten minutes behind its end.
+``apply`` takes each event in log order and hands entries to the sink. Events may arrive a little late: each
+node's time only moves forward, so nothing is counted twice. An hour is posted on every node once an event is
+ten minutes past its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from bursar.accounting.ledger.entry import AccountKind, LedgerEntry, Sink, account_of
 from bursar.accounting.ledger.holding import NodeHolding
+from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.accounting.ledger.node_meter import NodeMeter
-from bursar.accounting.ledger.node_parts import SliceRule
 from bursar.accounting.ledger.node_set import nodes_after
 from bursar.accounting.ledger.open_job import LiveAttempt, OpenJob
 from bursar.accounting.ledger.price_history import PriceHistoryByPool
@@ -25,11 +25,11 @@ from bursar.model.lifecycle import fence
 from bursar.model.units import HOUR_MS, MINUTE_MS
 
 LATE_MS = 10 * MINUTE_MS
-"""So long after an hour's end nodes on which nothing happens are posted too: engines tell late."""
+"""Nodes without events are posted this long after an hour's end, because engines report late."""
 
 
 class Meter:
-    """All nodes and all jobs that are not over. ``sequence`` is the number of the next entry."""
+    """All nodes and all unfinished jobs. ``sequence`` is the number of the next entry."""
 
     def __init__(self, sink: Sink, rule: SliceRule = SliceRule.MAX) -> None:
         self.sink = sink
@@ -42,14 +42,14 @@ class Meter:
         self.nodes: dict[str, NodeMeter] = {}
         self.jobs: dict[str, OpenJob] = {}
         self.gone: dict[str, int] = {}
-        """Nodes that went lately, and until when they were paid for: one may be told late to be back."""
-        self.over: Callable[[OpenJob], None] = _nobody_asks
-        """Told of each job to which nothing can happen any more, when its last entry is posted."""
+        """Nodes that left recently and the time they are paid until: a late report may bring one back."""
+        self.on_job_closed: Callable[[OpenJob], None] = _no_callback
+        """Called for each finished job after its last entry."""
         self.prices = PriceHistoryByPool()
         self._apply = _appliers(self)
 
     def apply(self, event: ev.LoggedEvent) -> None:
-        """Bring the books up to an event."""
+        """Applies one event and posts the hours that it closes."""
         at_ms = event.at_ms
         if at_ms > self.now_ms:
             self.now_ms = at_ms
@@ -57,36 +57,32 @@ class Meter:
                 self._close_hours(at_ms)
         self._apply[type(event)](event)
 
-    def hear_bills(self, rerate: Callable[[ev.BillReceived], object]) -> None:
-        """Whoever has the books is told of real bills, which change nothing that is metered."""
+    def on_bill(self, rerate: Callable[[ev.BillReceived], object]) -> None:
+        """Sets the callback for real bills, which change nothing that is metered."""
         self._apply[ev.BillReceived] = rerate
 
-    def apply_all(self, events: Iterable[ev.LoggedEvent]) -> None:
-        for event in events:
-            self.apply(event)
-
     def close(self, now_ms: int) -> None:
-        """The log ends here: post everything up to now. Mid-hour, a later fold would post otherwise."""
+        """Posts everything up to now, at the end of a log. In mid-hour, later postings would differ."""
         self.now_ms = max(self.now_ms, now_ms)
         for node in self.nodes.values():
-            node.settle(now_ms)
+            node.advance_to(now_ms)
             node.post_all()
 
     def accrued(self, now_ms: int) -> list[LedgerEntry]:
-        """What ``close`` would post, without posting it."""
-        found: list[LedgerEntry] = []
-        ahead = Meter(found.append, self.rule)
-        ahead.sequence, ahead.now_ms = self.sequence, max(self.now_ms, now_ms)
+        """The entries that ``close`` would post, without posting them."""
+        entries: list[LedgerEntry] = []
+        scratch = Meter(entries.append, self.rule)
+        scratch.sequence, scratch.now_ms = self.sequence, max(self.now_ms, now_ms)
         for node in self.nodes.values():
-            twin = node.twin(ahead)
-            twin.settle(now_ms)
-            twin.post_all()
-        return found
+            copied = node.copy(scratch)
+            copied.advance_to(now_ms)
+            copied.post_all()
+        return entries
 
     def _close_hours(self, at_ms: int) -> None:
         hour_ms = (at_ms - LATE_MS) // HOUR_MS * HOUR_MS
         for node in self.nodes.values():
-            node.settle(hour_ms)
+            node.advance_to(hour_ms)
         self.gone = {name: ms for name, ms in self.gone.items() if ms > hour_ms}
         self.due_ms = hour_ms + HOUR_MS + LATE_MS
 
@@ -102,7 +98,7 @@ class Meter:
         job.is_cancelled = True
         if job.live is None:
             self._drop_claim(job, event.at_ms)
-            self._forget(job)
+            self._close_job(job)
 
     def assigned(self, event: ev.AttemptAssigned) -> None:
         at_ms, attempt, placement = event.at_ms, event.attempt, event.placement
@@ -112,12 +108,12 @@ class Meter:
         if job.claimed:
             self._drop_claim(job, at_ms)
         job.attempt = attempt
-        job.live = self._take_room(job, placement, at_ms)
+        job.live = self._hold_nodes(job, placement, at_ms)
         if placement.anchors is not None:
-            job.live.anchors = self._take_room(job, placement.anchors, at_ms)
+            job.live.anchors = self._hold_nodes(job, placement.anchors, at_ms)
 
-    def _take_room(self, job: OpenJob, placement: Placement, at_ms: int) -> LiveAttempt:
-        """One part of an attempt holds its nodes: what it loses is lost at the price of its pool."""
+    def _hold_nodes(self, job: OpenJob, placement: Placement, at_ms: int) -> LiveAttempt:
+        """Adds the tasks of an attempt, or of its anchors, to their nodes."""
         attempt = job.attempt
         live = LiveAttempt(attempt, placement.pool, placement.flavor, at_ms)
         for node_id, tasks in _by_node(placement.tasks):
@@ -125,7 +121,7 @@ class Meter:
             holding = NodeHolding(job.usage, tasks)
             holding.queue, holding.job_id, holding.attempt = job.queue, job.id, attempt
             holding.unsaved = live.unsaved
-            node.settle(at_ms)
+            node.advance_to(at_ms)
             node.hold(job.id, holding)
             live.nodes.append(node)
         return live
@@ -135,7 +131,7 @@ class Meter:
         live = None if job is None else job.live
         while live is not None:
             for node in live.nodes:
-                node.settle(event.at_ms)
+                node.advance_to(event.at_ms)
                 node.bank(event.job_id)
             live.unsaved.clear(max(event.at_ms, live.unsaved.from_ms))
             live = live.anchors
@@ -156,26 +152,26 @@ class Meter:
             job.failures += 1
             is_over = is_over or job.failures > job.retries
         if is_over:
-            self._forget(job)
+            self._close_job(job)
 
-    def _forget(self, job: OpenJob) -> None:
+    def _close_job(self, job: OpenJob) -> None:
         del self.jobs[job.id]
-        self.over(job)
+        self.on_job_closed(job)
 
     def _end(self, job: OpenJob, at_ms: int, *, lost: bool) -> None:
-        """Nothing is held any more; what was not saved is waste unless the job ended as it was meant to."""
+        """Removes the attempt from its nodes; unsaved work is waste unless the job was stopped on purpose."""
         live = job.live
         job.live = None
         while live is not None:
             for node in live.nodes:
-                node.settle(at_ms)
+                node.advance_to(at_ms)
                 node.leave(job.id)
             if lost and not job.was_stopped_on_purpose:
                 self._reclassify(job, live)
             live = live.anchors
 
     def _reclassify(self, job: OpenJob, live: LiveAttempt) -> None:
-        """Usage becomes waste, hour by hour, by entries of their own."""
+        """Posts unsaved usage as waste, hour by hour."""
         node = live.nodes[0].id if len(live.nodes) == 1 else ""
         end_ms = max(one.clock_ms for one in live.nodes)
         for hour_ms, micro_usd, volume in live.unsaved.rows():
@@ -201,20 +197,20 @@ class Meter:
             )
             self.sequence += 1
 
-    # -- places that are kept --------------------------------------------------------------------
+    # -- claims ----------------------------------------------------------------------------------
 
     def claimed(self, event: ev.PlacementClaimed) -> None:
         job = self.jobs.get(event.job_id)
         if job is None or job.live is not None:
-            raise BrokenInvariant(f"job {event.job_id} cannot have room kept for it")
+            raise BrokenInvariant(f"job {event.job_id} cannot claim a placement")
         self._drop_claim(job, event.at_ms)
         nodes = []
         for node_id, tasks in _by_node(event.placement.all_tasks):
             node = self._node(node_id, job.id)
             holding = NodeHolding(account_of(AccountKind.RESERVED, node.shape.name), tasks)
             holding.queue, holding.job_id = job.queue, job.id
-            node.settle(event.at_ms)
-            node.keep(job.id, holding)
+            node.advance_to(event.at_ms)
+            node.reserve(job.id, holding)
             nodes.append(node)
         job.claimed = tuple(nodes)
 
@@ -225,43 +221,43 @@ class Meter:
 
     def _drop_claim(self, job: OpenJob, at_ms: int) -> None:
         for node in job.claimed:
-            node.settle(at_ms)
+            node.advance_to(at_ms)
             node.release(job.id)
         job.claimed = ()
 
     # -- the fleet: a late report about a node that is gone changes nothing ----------------------
 
     def declared(self, event: ev.FleetDeclared) -> None:
-        there = [Node(id=one.id, pool=one.shape.name) for one in self.nodes.values()]
-        homes = nodes_after(self.fleet, event.fleet, there)
-        for name in sorted(self.nodes.keys() - homes.keys()):
-            self._remove(self.nodes[name], event.at_ms)
+        existing = [Node(id=one.id, pool=one.shape.name) for one in self.nodes.values()]
+        pool_of_node = nodes_after(self.fleet, event.fleet, existing)
+        for name in sorted(self.nodes.keys() - pool_of_node.keys()):
+            self._remove_node(self.nodes[name], event.at_ms)
         self.fleet = event.fleet
         self.pools = {pool.name: pool for pool in event.fleet.pools}
         for declared in event.fleet.pools:
             self.prices.note(declared, event.at_ms)
-        for name, pool in homes.items():
+        for name, pool in pool_of_node.items():
             node, shape = self.nodes.get(name), self.pools[pool]
             if node is None:
-                self._begin(name, shape, event.at_ms)
+                self._add_node(name, shape, event.at_ms)
             elif shape != node.shape:
-                node.settle(event.at_ms)
+                node.advance_to(event.at_ms)
                 node.reshape(shape)
 
     def node_added(self, event: ev.NodeAdded) -> None:
         if event.node.id in self.nodes:
             raise BrokenInvariant(f"node {event.node.id} joined twice")
-        self._begin(event.node.id, self.pools[event.node.pool], event.at_ms)
+        self._add_node(event.node.id, self.pools[event.node.pool], event.at_ms)
 
     def node_lost(self, event: ev.NodeLost) -> None:
         node = self.nodes.get(event.node)
         if node is not None:
-            self._remove(node, event.at_ms)
+            self._remove_node(node, event.at_ms)
 
     def foreign_seen(self, event: ev.ForeignUsageSeen) -> None:
         node = self.nodes.get(event.node)
         if node is not None:
-            node.see_foreign(event)
+            node.set_foreign_usage(event)
 
     def price_changed(self, event: ev.PriceChanged) -> None:
         price = event.node_micro_usd_per_hour
@@ -270,24 +266,24 @@ class Meter:
         self.prices.note(shape, event.at_ms)
         for node in self.nodes.values():
             if node.shape.name == event.pool:
-                node.settle(event.at_ms)
+                node.advance_to(event.at_ms)
                 node.reprice(shape)
 
-    def _begin(self, name: str, shape: Pool, at_ms: int) -> None:
+    def _add_node(self, name: str, shape: Pool, at_ms: int) -> None:
         node = NodeMeter(name, shape, self.rule, self)
         node.begin(max(at_ms, self.gone.pop(name, at_ms)))
         self.nodes[name] = node
 
-    def _remove(self, node: NodeMeter, at_ms: int) -> None:
-        """The node is gone, the attempts on it are lost, and nothing is kept there any more."""
-        for job_id in sorted(node.kept):
+    def _remove_node(self, node: NodeMeter, at_ms: int) -> None:
+        """Removes a node: its attempts are lost and its reservations end."""
+        for job_id in sorted(node.reserved):
             self._drop_claim(self.jobs[job_id], at_ms)
         for job_id in sorted(node.held.keys() & self.jobs.keys()):
             job = self.jobs[job_id]
             self._end(job, at_ms, lost=True)
             if job.was_stopped_on_purpose:
-                self._forget(job)
-        node.settle(at_ms)
+                self._close_job(job)
+        node.advance_to(at_ms)
         node.post_all()
         self.gone[node.id] = node.clock_ms
         del self.nodes[node.id]
@@ -300,49 +296,48 @@ class Meter:
 
 
 def _by_node(tasks: tuple[Task, ...]) -> list[tuple[str, tuple[Task, ...]]]:
-    """The tasks of a placement, node by node."""
     if len(tasks) == 1:
         return [(tasks[0].node, tasks)]
-    found: dict[str, list[Task]] = {}
+    by_node: dict[str, list[Task]] = {}
     for task in tasks:
-        found.setdefault(task.node, []).append(task)
-    return [(node, tuple(theirs)) for node, theirs in found.items()]
+        by_node.setdefault(task.node, []).append(task)
+    return [(node, tuple(node_tasks)) for node, node_tasks in by_node.items()]
 
 
-def _nobody_asks(_job: OpenJob) -> None:
-    """Until somebody wants to know."""
+def _no_callback(_job: OpenJob) -> None:
+    """The default of ``on_job_closed``."""
 
 
-def _nothing_changes(event: ev.LoggedEvent) -> None:
-    """What it says is of no account: nobody comes to hold more or less by it, and no price changes."""
+def _ignore(event: ev.LoggedEvent) -> None:
+    """For events that change neither holders nor prices."""
 
 
 def _appliers(meter: Meter) -> dict[type, Callable[..., object]]:
-    """Which method brings in which event."""
+    """The method that applies each type of event."""
     return {
         ev.JobSubmitted: meter.submitted,
         ev.JobCancelled: meter.cancelled,
         ev.AttemptAssigned: meter.assigned,
-        ev.AttemptStarted: _nothing_changes,
+        ev.AttemptStarted: _ignore,
         ev.CheckpointSaved: meter.saved,
-        ev.AttemptResumed: _nothing_changes,
-        ev.AttemptStopping: _nothing_changes,
+        ev.AttemptResumed: _ignore,
+        ev.AttemptStopping: _ignore,
         ev.AttemptExpired: meter.expired,
         ev.AttemptPreempted: meter.ended,
         ev.AttemptSucceeded: meter.ended,
         ev.AttemptFailed: meter.ended,
         ev.PlacementClaimed: meter.claimed,
         ev.ClaimReleased: meter.released,
-        ev.GpuPartitioned: _nothing_changes,
+        ev.GpuPartitioned: _ignore,
         ev.NodeAdded: meter.node_added,
-        ev.NodeDrained: _nothing_changes,
-        ev.NodeRestored: _nothing_changes,
+        ev.NodeDrained: _ignore,
+        ev.NodeRestored: _ignore,
         ev.NodeLost: meter.node_lost,
-        ev.SpotNotice: _nothing_changes,
+        ev.SpotNotice: _ignore,
         ev.ForeignUsageSeen: meter.foreign_seen,
-        ev.TenantChanged: _nothing_changes,
+        ev.TenantChanged: _ignore,
         ev.PriceChanged: meter.price_changed,
-        ev.BudgetLevelChanged: _nothing_changes,
+        ev.BudgetLevelChanged: _ignore,
         ev.FleetDeclared: meter.declared,
-        ev.BillReceived: _nothing_changes,
+        ev.BillReceived: _ignore,
     }

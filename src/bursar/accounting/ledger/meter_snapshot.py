@@ -1,28 +1,26 @@
-"""The meter in a few plain values, and the meter again from them: for going on without the whole log."""
+"""The meter as plain values and back, to resume without replaying the whole log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from bursar.accounting.ledger.entry import Sink, Volume
 from bursar.accounting.ledger.holding import NodeHolding
 from bursar.accounting.ledger.meter import Meter
+from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.accounting.ledger.node_meter import NodeMeter
-from bursar.accounting.ledger.node_parts import SliceRule
 from bursar.accounting.ledger.open_job import LiveAttempt, OpenJob
 from bursar.model.fleet.fleet import Fleet, Pool
 from bursar.model.fleet.price import SpotPoint
 from bursar.model.jobs.attempt import Task
 
 Numbers = tuple[int, ...]
-Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingSnapshot:
-    """What a holder has come to on a node. Who it is stands in ``key``; what it is, in ``account``."""
+    """A holder of a node; ``key`` is its job id, or says that it is foreign usage."""
 
     key: str
     account: str
@@ -40,7 +38,7 @@ class NodeSnapshot:
     clock_ms: int
     carry: int
     held: tuple[HoldingSnapshot, ...]
-    kept: tuple[HoldingSnapshot, ...]
+    reserved: tuple[HoldingSnapshot, ...]
     idle: HoldingSnapshot
     empty_since_ms: int = 0
 
@@ -72,7 +70,7 @@ class OpenJobSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterSnapshot:
-    """``fleet`` is what was declared last; ``pools`` have the prices of now."""
+    """``fleet`` is the last declaration; ``pools`` have the current prices."""
 
     rule: SliceRule
     sequence: int
@@ -86,11 +84,11 @@ class MeterSnapshot:
     prices: tuple[tuple[str, tuple[SpotPoint, ...]], ...] = ()
 
 
-# -- out -------------------------------------------------------------------------------------------
+# -- to a snapshot ---------------------------------------------------------------------------------
 
 
-def carry_meter(meter: Meter) -> MeterSnapshot:
-    """Everything that ``resume_meter`` needs to go on as this one would."""
+def meter_to_snapshot(meter: Meter) -> MeterSnapshot:
+    """Everything that ``meter_from_snapshot`` needs."""
     return MeterSnapshot(
         rule=meter.rule,
         sequence=meter.sequence,
@@ -98,28 +96,28 @@ def carry_meter(meter: Meter) -> MeterSnapshot:
         due_ms=meter.due_ms,
         fleet=meter.fleet,
         pools=tuple(meter.pools.values()),
-        nodes=tuple(_carry_node(node) for node in meter.nodes.values()),
-        jobs=tuple(_carry_terms(job) for job in meter.jobs.values()),
+        nodes=tuple(_node_to_snapshot(node) for node in meter.nodes.values()),
+        jobs=tuple(_job_to_snapshot(job) for job in meter.jobs.values()),
         gone=dict(meter.gone),
         prices=meter.prices.to_snapshot(),
     )
 
 
-def _carry_node(node: NodeMeter) -> NodeSnapshot:
+def _node_to_snapshot(node: NodeMeter) -> NodeSnapshot:
     return NodeSnapshot(
         id=node.id,
         pool=node.shape.name,
         clock_ms=node.clock_ms,
         carry=node.carry,
-        held=tuple(_carry_holding(key, one, node) for key, one in node.held.items()),
-        kept=tuple(_carry_holding(key, one, node) for key, one in node.kept.items()),
-        idle=_carry_holding("", node.idle, node),
+        held=tuple(_holding_to_snapshot(key, one, node) for key, one in node.held.items()),
+        reserved=tuple(_holding_to_snapshot(key, one, node) for key, one in node.reserved.items()),
+        idle=_holding_to_snapshot("", node.idle, node),
         empty_since_ms=node.empty_since_ms,
     )
 
 
-def _carry_holding(key: str, holding: NodeHolding, node: NodeMeter) -> HoldingSnapshot:
-    holding.turn(node.clock_ms)
+def _holding_to_snapshot(key: str, holding: NodeHolding, node: NodeMeter) -> HoldingSnapshot:
+    holding.accumulate(node.clock_ms)
     return HoldingSnapshot(
         key=key,
         account=holding.account,
@@ -131,7 +129,7 @@ def _carry_holding(key: str, holding: NodeHolding, node: NodeMeter) -> HoldingSn
     )
 
 
-def _carry_terms(job: OpenJob) -> OpenJobSnapshot:
+def _job_to_snapshot(job: OpenJob) -> OpenJobSnapshot:
     live = job.live
     return OpenJobSnapshot(
         id=job.id,
@@ -141,94 +139,84 @@ def _carry_terms(job: OpenJob) -> OpenJobSnapshot:
         attempt=job.attempt,
         is_cancelled=job.is_cancelled,
         is_expired=job.is_expired,
-        live=None if live is None else _carry_attempt(live),
+        live=None if live is None else _attempt_to_snapshot(live),
         claimed=tuple(node.id for node in job.claimed),
     )
 
 
-def _carry_attempt(live: LiveAttempt) -> MeteredAttemptSnapshot:
+def _attempt_to_snapshot(live: LiveAttempt) -> MeteredAttemptSnapshot:
     return MeteredAttemptSnapshot(
         pool=live.pool,
         flavor=live.flavor,
         nodes=tuple(node.id for node in live.nodes),
         unsaved_from_ms=live.unsaved.from_ms,
         unsaved=tuple((hour, usd, tuple(volume)) for hour, usd, volume in live.unsaved.rows()),
-        anchors=None if live.anchors is None else _carry_attempt(live.anchors),
+        anchors=None if live.anchors is None else _attempt_to_snapshot(live.anchors),
     )
 
 
-# -- in --------------------------------------------------------------------------------------------
+# -- from a snapshot -------------------------------------------------------------------------------
 
 
-def resume_meter(carried: MeterSnapshot, sink: Sink) -> Meter:
-    """The meter that was carried, posting to this sink."""
-    meter = Meter(sink, carried.rule)
-    meter.sequence, meter.now_ms, meter.due_ms = carried.sequence, carried.now_ms, carried.due_ms
-    meter.fleet, meter.gone = carried.fleet, dict(carried.gone)
-    meter.prices.restore(carried.prices)
-    meter.pools = {pool.name: pool for pool in carried.pools}
-    for one in carried.nodes:
+def meter_from_snapshot(snapshot: MeterSnapshot, sink: Sink) -> Meter:
+    """Restores a meter that posts to this sink."""
+    meter = Meter(sink, snapshot.rule)
+    meter.sequence, meter.now_ms, meter.due_ms = snapshot.sequence, snapshot.now_ms, snapshot.due_ms
+    meter.fleet, meter.gone = snapshot.fleet, dict(snapshot.gone)
+    meter.prices.restore(snapshot.prices)
+    meter.pools = {pool.name: pool for pool in snapshot.pools}
+    for one in snapshot.nodes:
         meter.nodes[one.id] = NodeMeter(one.id, meter.pools[one.pool], meter.rule, meter)
         meter.nodes[one.id].begin(one.clock_ms)
-    for terms in carried.jobs:
-        meter.jobs[terms.id] = _bring_terms(terms, meter)
-    for one in carried.nodes:
-        _bring_holdings(meter.nodes[one.id], one, meter)
+    for job_snapshot in snapshot.jobs:
+        meter.jobs[job_snapshot.id] = _restore_job(job_snapshot, meter)
+    for one in snapshot.nodes:
+        _restore_holdings(meter.nodes[one.id], one, meter)
     return meter
 
 
-def _bring_terms(terms: OpenJobSnapshot, meter: Meter) -> OpenJob:
-    job = OpenJob(terms.id, terms.queue, terms.retries)
-    job.failures, job.attempt = terms.failures, terms.attempt
-    job.is_cancelled, job.is_expired = terms.is_cancelled, terms.is_expired
-    job.claimed = tuple(meter.nodes[name] for name in terms.claimed)
-    if terms.live is not None:
-        job.live = _bring_attempt(terms.live, terms.attempt, meter)
+def _restore_job(snapshot: OpenJobSnapshot, meter: Meter) -> OpenJob:
+    job = OpenJob(snapshot.id, snapshot.queue, snapshot.retries)
+    job.failures, job.attempt = snapshot.failures, snapshot.attempt
+    job.is_cancelled, job.is_expired = snapshot.is_cancelled, snapshot.is_expired
+    job.claimed = tuple(meter.nodes[name] for name in snapshot.claimed)
+    if snapshot.live is not None:
+        job.live = _restore_attempt(snapshot.live, snapshot.attempt, meter)
     return job
 
 
-def _bring_attempt(carried: MeteredAttemptSnapshot, attempt: int, meter: Meter) -> LiveAttempt:
-    live = LiveAttempt(attempt, carried.pool, carried.flavor, carried.unsaved_from_ms)
-    live.nodes = [meter.nodes[name] for name in carried.nodes]
-    for hour_ms, micro_usd, volume in carried.unsaved:
+def _restore_attempt(snapshot: MeteredAttemptSnapshot, attempt: int, meter: Meter) -> LiveAttempt:
+    live = LiveAttempt(attempt, snapshot.pool, snapshot.flavor, snapshot.unsaved_from_ms)
+    live.nodes = [meter.nodes[name] for name in snapshot.nodes]
+    for hour_ms, micro_usd, volume in snapshot.unsaved:
         live.unsaved.add(hour_ms, micro_usd, Volume(*volume))
-    if carried.anchors is not None:
-        live.anchors = _bring_attempt(carried.anchors, attempt, meter)
+    if snapshot.anchors is not None:
+        live.anchors = _restore_attempt(snapshot.anchors, attempt, meter)
     return live
 
 
-def _bring_holdings(node: NodeMeter, carried: NodeSnapshot, meter: Meter) -> None:
-    node.carry = carried.carry
-    node.empty_since_ms = carried.empty_since_ms or carried.clock_ms
-    for one in carried.held:
-        holding = _holding(one)
+def _restore_holdings(node: NodeMeter, snapshot: NodeSnapshot, meter: Meter) -> None:
+    node.carry = snapshot.carry
+    node.empty_since_ms = snapshot.empty_since_ms or snapshot.clock_ms
+    for one in snapshot.held:
+        holding = NodeHolding(one.account, one.tasks)
         job = meter.jobs.get(one.key)
         if job is not None and job.live is not None:
             holding.queue, holding.job_id, holding.attempt = job.queue, job.id, job.attempt
-            holding.unsaved = job.live.part_on(node).unsaved
+            holding.unsaved = job.live.live_on(node).unsaved
         node.hold(one.key, holding)
-    for one in carried.kept:
-        holding = _holding(one)
+    for one in snapshot.reserved:
+        holding = NodeHolding(one.account, one.tasks)
         holding.queue, holding.job_id = meter.jobs[one.key].queue, one.key
-        node.keep(one.key, holding)
-    _fill(node.idle, carried.idle)
-    for one, holding in _pairs(carried.held, node.held.values()):
-        _fill(holding, one)
-    for one, holding in _pairs(carried.kept, node.kept.values()):
-        _fill(holding, one)
+        node.reserve(one.key, holding)
+    _restore_sums(node.idle, snapshot.idle)
+    for holding, one in zip(node.held.values(), snapshot.held, strict=True):
+        _restore_sums(holding, one)
+    for holding, one in zip(node.reserved.values(), snapshot.reserved, strict=True):
+        _restore_sums(holding, one)
 
 
-def _pairs(
-    carried: Iterable[Thing], there: Iterable[NodeHolding]
-) -> Iterable[tuple[Thing, NodeHolding]]:
-    return zip(carried, there, strict=True)
-
-
-def _holding(carried: HoldingSnapshot) -> NodeHolding:
-    return NodeHolding(carried.account, carried.tasks)
-
-
-def _fill(holding: NodeHolding, carried: HoldingSnapshot) -> None:
-    holding.from_ms, holding.sums = carried.from_ms, carried.sums
-    holding.banked_micro_usd = carried.banked_micro_usd
-    holding.banked = Volume(*carried.banked)
+def _restore_sums(holding: NodeHolding, snapshot: HoldingSnapshot) -> None:
+    holding.from_ms, holding.sums = snapshot.from_ms, snapshot.sums
+    holding.banked_micro_usd = snapshot.banked_micro_usd
+    holding.banked = Volume(*snapshot.banked)

@@ -1,9 +1,9 @@
-"""The fold of one node: what it costs, divided among those who hold it, to the micro-dollar.
+"""Divides the cost of one node among its holders, to the micro-dollar.
 
-Each holder has a part of the node; what nobody holds is idle, so the parts are always the whole node. A
-posting costs price x part x time. What is less than a micro-dollar of it is carried to the next posting
-of the node: so each is right to a micro-dollar, and together they are what the node cost, rounded down
-once. Time only goes forward: what is told late happens now.
+Each holder has a fraction of the node and the idle account has the rest, so fractions always sum to one.
+A posting costs price x fraction x time. The remainder below a micro-dollar is carried to the next posting
+of the node: each posting is right to a micro-dollar, and their sum is the node's cost, rounded down once.
+A node's time only moves forward: a late event is applied at the node's current time.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from bursar.accounting.ledger.entry import (
     LedgerEntry,
     Sink,
     account_of,
-    made_of,
+    fast_tuple,
 )
 from bursar.accounting.ledger.holding import NodeHolding
-from bursar.accounting.ledger.node_parts import (
-    PARTS,
+from bursar.accounting.ledger.node_fraction import (
+    WHOLE_NODE,
     FreeCapacity,
     SliceRule,
-    TaskPart,
-    kept_of,
-    part_of,
-    squeezed_part,
+    TaskFraction,
+    fraction_of_node,
+    reservable_fraction,
+    scaled_fraction,
 )
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import ForeignUsageSeen
@@ -35,12 +35,12 @@ from bursar.model.jobs.attempt import Task
 from bursar.model.units import HOUR_MS, MILLI
 
 FOREIGN = "(foreign)"
-MICRO_USD = PARTS * HOUR_MS
+MICRO_USD = WHOLE_NODE * HOUR_MS
 """One micro-dollar, in micro-dollars an hour x billionths of a node x milliseconds."""
 
 
 class PostingSink(Protocol):
-    """Where the postings of all nodes go, under which number, and when it is that they become known."""
+    """Receives the postings of all nodes; holds the next sequence number and the time of posting."""
 
     sequence: int
     now_ms: int
@@ -48,54 +48,56 @@ class PostingSink(Protocol):
 
 
 class NodeMeter:
-    """One node for as long as it exists."""
+    """The holders of one node, from its arrival to its removal."""
 
     __slots__ = (
         *("id", "shape", "price", "rule", "clock_ms", "carry", "capacity", "flavor"),
-        *("held", "kept", "idle", "empty_since_ms", "_journal", "_hour_end_ms"),
+        *("held", "reserved", "idle", "empty_since_ms", "_meter", "_hour_end_ms"),
         *("_gpu_milli", "_gpus_milli", "_cpu_milli", "_memory_mib"),
-        *("_taken", "_crowded", "_squeezed"),
+        *("_held_fraction", "_oversubscribed_gpus", "_is_scaled"),
     )
 
-    def __init__(self, node_id: str, shape: Pool, rule: SliceRule, journal: PostingSink) -> None:
+    def __init__(self, node_id: str, shape: Pool, rule: SliceRule, meter: PostingSink) -> None:
         self.id = node_id
         self.rule = rule
-        self._journal = journal
+        self._meter = meter
         self.clock_ms = self.empty_since_ms = self._hour_end_ms = 0
         self.carry = 0
         self.held: dict[str, NodeHolding] = {}
-        self.kept: dict[str, NodeHolding] = {}
-        self._begin_shape(shape)
+        self.reserved: dict[str, NodeHolding] = {}
+        self._set_shape(shape)
 
-    def _begin_shape(self, shape: Pool) -> None:
+    def _set_shape(self, shape: Pool) -> None:
         self.shape = shape
         self.price = shape.node_micro_usd_per_hour
         self.capacity = account_of(AccountKind.CAPACITY, shape.name)
         self.flavor = shape.flavor
         self.idle = NodeHolding(account_of(AccountKind.IDLE, shape.name), (), self.clock_ms)
         self._gpu_milli = [0] * shape.gpus_per_node
-        self._gpus_milli = self._cpu_milli = self._memory_mib = self._taken = self._crowded = 0
-        self._squeezed = False
+        self._gpus_milli = self._cpu_milli = self._memory_mib = self._held_fraction = (
+            self._oversubscribed_gpus
+        ) = 0
+        self._is_scaled = False
         for holding in self.held.values():
-            self._measure(holding)
-        for holding in self.kept.values():
-            holding.parts = self._parts(holding.tasks)
-        self._share_out()
+            self._add_holding(holding)
+        for holding in self.reserved.values():
+            holding.fractions = self._task_fractions(holding.tasks)
+        self._update_fractions()
 
     def begin(self, now_ms: int) -> None:
-        """The node is there from now on."""
+        """Starts the node's clock."""
         self.clock_ms = self.empty_since_ms = self.idle.since_ms = self.idle.from_ms = now_ms
         self._hour_end_ms = now_ms // HOUR_MS * HOUR_MS + HOUR_MS
 
     @property
     def idle_micro_usd_per_hour(self) -> int:
-        """What of it nobody uses, at its price of now."""
-        return self.price * self.idle.part // PARTS
+        """Cost per hour of the idle fraction at the current price."""
+        return self.price * self.idle.fraction // WHOLE_NODE
 
     # -- time ------------------------------------------------------------------------------------
 
-    def settle(self, at_ms: int) -> None:
-        """Bring the node up to a moment, posting each full hour on the way."""
+    def advance_to(self, at_ms: int) -> None:
+        """Advances the node's clock and posts every full hour on the way."""
         while at_ms >= self._hour_end_ms:
             self.clock_ms = self._hour_end_ms
             self.post_all()
@@ -104,21 +106,21 @@ class NodeMeter:
             self.clock_ms = at_ms
 
     def post_all(self) -> None:
-        """Post what every holder has come to."""
+        """Posts the accumulated cost of every holder."""
         for holding in self.held.values():
-            self._posted(holding)
-        for holding in self.kept.values():
-            self._posted(holding)
-        self._posted(self.idle)
+            self._post(holding)
+        for holding in self.reserved.values():
+            self._post(holding)
+        self._post(self.idle)
 
-    def _posted(self, holding: NodeHolding) -> None:
-        """Post what a holder has come to; what could be lost of it is noted with its attempt."""
+    def _post(self, holding: NodeHolding) -> None:
+        """Posts the accumulated cost of a holder and adds it to its attempt's unsaved work."""
         now_ms, from_ms = self.clock_ms, holding.from_ms
         if from_ms >= now_ms:
             return
         holding.from_ms = now_ms
-        part_ms, volume = holding.gather(now_ms)
-        micro_usd, self.carry = divmod(self.carry + self.price * part_ms, MICRO_USD)
+        fraction_ms, volume = holding.take_total(now_ms)
+        micro_usd, self.carry = divmod(self.carry + self.price * fraction_ms, MICRO_USD)
         unsaved = holding.unsaved
         if unsaved is not None:
             unsaved.add(from_ms, micro_usd, volume)
@@ -126,14 +128,14 @@ class NodeMeter:
                 micro_usd, volume = holding.with_banked(micro_usd, volume)
         if not micro_usd and not any(volume):
             return
-        journal = self._journal
-        sequence = journal.sequence
-        journal.sequence = sequence + 1
+        meter = self._meter
+        sequence = meter.sequence
+        meter.sequence = sequence + 1
         fields = (
             sequence,
             from_ms,
             now_ms,
-            journal.now_ms,
+            meter.now_ms,
             holding.account,
             self.capacity,
             micro_usd,
@@ -145,54 +147,54 @@ class NodeMeter:
             holding.attempt,
             volume,
         )
-        journal.sink(made_of(LedgerEntry, fields))
+        meter.sink(fast_tuple(LedgerEntry, fields))
 
-    # -- changes; the caller settles first -------------------------------------------------------
+    # -- changes: the caller calls advance_to first ----------------------------------------------
 
     def hold(self, key: str, holding: NodeHolding) -> None:
-        """A holder comes."""
+        """Adds a holder."""
         if key in self.held:
             raise BrokenInvariant(f"{key} holds node {self.id} twice")
         holding.since_ms = holding.from_ms = self.clock_ms
         self.held[key] = holding
-        self._measure(holding)
-        self._share_out()
+        self._add_holding(holding)
+        self._update_fractions()
 
     def leave(self, key: str) -> None:
-        """A holder goes; what it has come to is posted."""
+        """Posts what a holder has accumulated and removes it."""
         holding = self.held.pop(key)
-        self._posted(holding)
-        self._forget(holding)
-        self._share_out()
+        self._post(holding)
+        self._remove_holding(holding)
+        self._update_fractions()
         self.empty_since_ms = self.clock_ms
 
-    def keep(self, key: str, holding: NodeHolding) -> None:
-        """A place is kept for a job until others have left it."""
+    def reserve(self, key: str, holding: NodeHolding) -> None:
+        """Reserves free capacity for a job that waits for other holders to leave."""
         holding.since_ms = holding.from_ms = self.clock_ms
-        holding.parts = self._parts(holding.tasks)
-        self.kept[key] = holding
-        self._share_out()
+        holding.fractions = self._task_fractions(holding.tasks)
+        self.reserved[key] = holding
+        self._update_fractions()
 
     def release(self, key: str) -> None:
-        """The place is open to all again, or the job has come."""
-        self._posted(self.kept.pop(key))
-        self._share_out()
+        """Ends a reservation."""
+        self._post(self.reserved.pop(key))
+        self._update_fractions()
 
     def bank(self, key: str) -> None:
-        """What a job has done here up to now is safe."""
+        """Marks a job's cost so far as saved by a checkpoint."""
         holding = self.held[key]
-        part_ms, volume = holding.gather(self.clock_ms)
-        micro_usd, self.carry = divmod(self.carry + self.price * part_ms, MICRO_USD)
+        fraction_ms, volume = holding.take_total(self.clock_ms)
+        micro_usd, self.carry = divmod(self.carry + self.price * fraction_ms, MICRO_USD)
         holding.bank(micro_usd, volume)
 
-    def see_foreign(self, event: ForeignUsageSeen) -> None:
-        """What others hold here from now on. A GPU we have promised ourselves stays with its holder."""
+    def set_foreign_usage(self, event: ForeignUsageSeen) -> None:
+        """Replaces the foreign usage of the node. A GPU that one of our jobs holds stays with that job."""
         before = self.held.get(FOREIGN)
-        theirs = {gpu for part in before.parts for gpu, _ in part.gpus} if before else set()
+        foreign = {gpu for task in before.fractions for gpu, _ in task.gpus} if before else set()
         free = [
             gpu
             for gpu in sorted(set(event.gpus))
-            if gpu < len(self._gpu_milli) and (gpu in theirs or not self._gpu_milli[gpu])
+            if gpu < len(self._gpu_milli) and (gpu in foreign or not self._gpu_milli[gpu])
         ]
         task = Task(
             group=FOREIGN,
@@ -204,7 +206,7 @@ class NodeMeter:
         )
         if before is not None and before.tasks == (task,):
             return
-        self.settle(event.at_ms)
+        self.advance_to(event.at_ms)
         if before is not None:
             self.leave(FOREIGN)
         if task.gpus or task.cpu_milli or task.memory_mib:
@@ -212,127 +214,127 @@ class NodeMeter:
             self.hold(FOREIGN, NodeHolding(account, (task,)))
 
     def reprice(self, shape: Pool) -> None:
-        """The same shape at another price from now on; postings never span two."""
+        """Changes the price. Everything before is posted first, so no posting spans two prices."""
         if shape.node_micro_usd_per_hour != self.price:
             self.post_all()
             self.price = shape.node_micro_usd_per_hour
         self.shape = shape
 
     def reshape(self, shape: Pool) -> None:
-        """It is a node of this pool, of this shape and price, from now on."""
+        """Moves the node to another pool, shape and price."""
         self.post_all()
-        self._begin_shape(shape)
+        self._set_shape(shape)
 
-    # -- parts -----------------------------------------------------------------------------------
+    # -- fractions of the node -------------------------------------------------------------------
 
-    def _parts(self, tasks: tuple[Task, ...]) -> tuple[TaskPart, ...]:
+    def _task_fractions(self, tasks: tuple[Task, ...]) -> tuple[TaskFraction, ...]:
         if len(tasks) == 1:
-            return (part_of(tasks[0], self.shape, self.rule),)
-        return tuple([part_of(task, self.shape, self.rule) for task in tasks])
+            return (fraction_of_node(tasks[0], self.shape, self.rule),)
+        return tuple([fraction_of_node(task, self.shape, self.rule) for task in tasks])
 
-    def _measure(self, holding: NodeHolding) -> None:
-        holding.measure(self._parts(holding.tasks))
+    def _add_holding(self, holding: NodeHolding) -> None:
+        holding.measure(self._task_fractions(holding.tasks))
         held = self._gpu_milli
-        for part in holding.parts:
-            for gpu, milli in part.gpus:
+        for fraction in holding.fractions:
+            for gpu, milli in fraction.gpus:
                 before = held[gpu]
                 held[gpu] = after = before + milli
                 if after > MILLI >= before:
-                    self._crowded += 1
+                    self._oversubscribed_gpus += 1
         gpus_milli, cpu_milli, memory_mib, _, _ = holding.rates
-        self._taken += holding.full
+        self._held_fraction += holding.unscaled
         self._gpus_milli += gpus_milli
         self._cpu_milli += cpu_milli
         self._memory_mib += memory_mib
 
-    def _forget(self, holding: NodeHolding) -> None:
+    def _remove_holding(self, holding: NodeHolding) -> None:
         held = self._gpu_milli
-        for part in holding.parts:
-            for gpu, milli in part.gpus:
+        for fraction in holding.fractions:
+            for gpu, milli in fraction.gpus:
                 before = held[gpu]
                 held[gpu] = after = before - milli
                 if before > MILLI >= after:
-                    self._crowded -= 1
+                    self._oversubscribed_gpus -= 1
         gpus_milli, cpu_milli, memory_mib, _, _ = holding.rates
-        self._taken -= holding.full
+        self._held_fraction -= holding.unscaled
         self._gpus_milli -= gpus_milli
         self._cpu_milli -= cpu_milli
         self._memory_mib -= memory_mib
 
-    def _share_out(self) -> None:
-        """Work out anew what is left and, where holders are in each other's way, everybody's part."""
-        taken = self._taken
-        if self._crowded or taken > PARTS or self._squeezed:
-            taken = self._squeeze()
-        left = PARTS - taken
+    def _update_fractions(self) -> None:
+        """Recomputes the idle fraction and, if holders exceed a GPU or the node, their fractions."""
+        held = self._held_fraction
+        if self._oversubscribed_gpus or held > WHOLE_NODE or self._is_scaled:
+            held = self._scale_down()
+        idle_fraction = WHOLE_NODE - held
         shape, idle = self.shape, self.idle
         cpu_milli = shape.cpu_milli - self._cpu_milli
         memory_mib = shape.memory_mib - self._memory_mib
         if cpu_milli < 0 or memory_mib < 0:
             cpu_milli, memory_mib = max(0, cpu_milli), max(0, memory_mib)
-        idle.turn(self.clock_ms)
-        if self.kept or self._crowded:
+        idle.accumulate(self.clock_ms)
+        if self.reserved or self._oversubscribed_gpus:
             gpus = tuple([MILLI - milli if milli < MILLI else 0 for milli in self._gpu_milli])
             free = FreeCapacity(gpus, cpu_milli, memory_mib)
-            for _, holding in sorted(self.kept.items()):
-                left, free = self._keep_of(holding, left, free)
+            for _, holding in sorted(self.reserved.items()):
+                idle_fraction, free = self._reserve_free(holding, idle_fraction, free)
             gpus_milli = sum(free.gpus)
             cpu_milli, memory_mib = free.cpu_milli, free.memory_mib
         else:
             gpus_milli = shape.gpus_per_node * MILLI - self._gpus_milli
-        idle.rates = (gpus_milli, cpu_milli, memory_mib, left, left)
+        idle.rates = (gpus_milli, cpu_milli, memory_mib, idle_fraction, idle_fraction)
 
-    def _squeeze(self) -> int:
-        """Scale down who shares a GPU that is given out more than once, then all if they exceed the node."""
+    def _scale_down(self) -> int:
+        """Scales down holders of oversubscribed GPUs, then all holders if they exceed the node."""
         held = list(self.held.values())
         gpus = self.shape.gpus_per_node
-        parts = [
-            sum(squeezed_part(task, self._gpu_milli, gpus) for task in holding.parts)
-            if self._crowded
-            else holding.full
+        fractions = [
+            sum(scaled_fraction(task, self._gpu_milli, gpus) for task in holding.fractions)
+            if self._oversubscribed_gpus
+            else holding.unscaled
             for holding in held
         ]
-        total = sum(parts)
-        if total > PARTS:
-            parts = [part * PARTS // total for part in parts]
-        for holding, part in zip(held, parts, strict=True):
-            if part != holding.part:
-                holding.turn(self.clock_ms)
+        total = sum(fractions)
+        if total > WHOLE_NODE:
+            fractions = [fraction * WHOLE_NODE // total for fraction in fractions]
+        for holding, fraction in zip(held, fractions, strict=True):
+            if fraction != holding.fraction:
+                holding.accumulate(self.clock_ms)
                 gpus_milli, cpu_milli, memory_mib, _, unshared = holding.rates
-                holding.rates = (gpus_milli, cpu_milli, memory_mib, part, unshared)
-        self._squeezed = bool(self._crowded) or total > PARTS
-        return sum(parts)
+                holding.rates = (gpus_milli, cpu_milli, memory_mib, fraction, unshared)
+        self._is_scaled = bool(self._oversubscribed_gpus) or total > WHOLE_NODE
+        return sum(fractions)
 
-    def _keep_of(
-        self, holding: NodeHolding, left: int, free: FreeCapacity
+    def _reserve_free(
+        self, holding: NodeHolding, idle_fraction: int, free: FreeCapacity
     ) -> tuple[int, FreeCapacity]:
-        """What a kept place has of what is free, and what is free beside it."""
-        holding.turn(self.clock_ms)
-        parts = []
-        for task in holding.parts:
-            kept = kept_of(task, free, self.shape)
+        """Gives a reservation its share of the free capacity; returns what stays idle."""
+        holding.accumulate(self.clock_ms)
+        fractions = []
+        for task in holding.fractions:
+            reserved = reservable_fraction(task, free, self.shape)
             gpus = list(free.gpus)
-            for gpu, milli in kept.gpus:
+            for gpu, milli in reserved.gpus:
                 gpus[gpu] = max(0, gpus[gpu] - milli)
-            _, cpu_milli, memory_mib, _, _ = kept.rates
+            _, cpu_milli, memory_mib, _, _ = reserved.rates
             free = FreeCapacity(
                 tuple(gpus), free.cpu_milli - cpu_milli, free.memory_mib - memory_mib
             )
-            parts.append(kept)
-        asked = holding.parts
-        holding.measure(tuple(parts))
-        holding.parts = asked
-        gpus_milli, cpu_milli, memory_mib, full, _ = holding.rates
-        part = min(left, full)
-        holding.rates = (gpus_milli, cpu_milli, memory_mib, part, part)
-        return left - part, free
+            fractions.append(reserved)
+        wanted = holding.fractions
+        holding.measure(tuple(fractions))
+        holding.fractions = wanted
+        gpus_milli, cpu_milli, memory_mib, unscaled, _ = holding.rates
+        fraction = min(idle_fraction, unscaled)
+        holding.rates = (gpus_milli, cpu_milli, memory_mib, fraction, fraction)
+        return idle_fraction - fraction, free
 
-    def twin(self, journal: PostingSink) -> NodeMeter:
-        """The same, for looking ahead without changing anything."""
-        other = NodeMeter(self.id, self.shape, self.rule, journal)
+    def copy(self, meter: PostingSink) -> NodeMeter:
+        """A copy that can be advanced without changing this node."""
+        other = NodeMeter(self.id, self.shape, self.rule, meter)
         other.begin(self.clock_ms)
         other.price, other.carry = self.price, self.carry
-        other.held = {key: holding.twin() for key, holding in self.held.items()}
-        other.kept = {key: holding.twin() for key, holding in self.kept.items()}
-        other.idle = self.idle.twin()
+        other.held = {key: holding.copy() for key, holding in self.held.items()}
+        other.reserved = {key: holding.copy() for key, holding in self.reserved.items()}
+        other.idle = self.idle.copy()
         return other

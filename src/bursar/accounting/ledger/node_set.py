@@ -1,7 +1,7 @@
-"""Which nodes there are after a new declaration of the fleet.
+"""The nodes that exist after a new declaration of the fleet.
 
-What ``core`` does when a declaration takes effect, in terms of nodes alone: both must agree on which node
-exists, or hours would be billed that nobody could use.
+``core`` applies the same rule to its state: both must agree on which nodes exist, or the ledger would bill
+hours of nodes that no job can use.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from bursar.model.fleet.changed_nodes import changed_nodes
 from bursar.model.fleet.fleet import Fleet, Node
 
 
-def nodes_after(before: Fleet | None, after: Fleet, there: Collection[Node]) -> dict[str, str]:
-    """Node to pool, for all that exist from now on; ``there`` are those that existed so far.
+def nodes_after(before: Fleet | None, after: Fleet, existing: Collection[Node]) -> dict[str, str]:
+    """The pool of each node that exists after the declaration, by node id.
 
-    A declared node that was lost stays lost while its declaration stays the same. A node that joined
-    later without being declared stays as long as its pool does.
+    A declared node that was lost stays lost while its declaration is unchanged. A node that joined without
+    being declared stays as long as its pool does.
     """
-    found = {node.id: node.pool for node in after.nodes}
-    known = {node.id for node in there}
+    pool_of_node = {node.id: node.pool for node in after.nodes}
     if before is None:
-        return found
+        return pool_of_node
+    existing_ids = {node.id for node in existing}
     declared = {node.id for node in before.nodes}
     pools = {pool.name for pool in after.pools}
-    for name in declared & found.keys() - known - changed_nodes(before, after):
-        del found[name]
-    for node in there:
-        if node.id not in declared and node.id not in found and node.pool in pools:
-            found[node.id] = node.pool
-    return dict(sorted(found.items()))
+    for name in declared & pool_of_node.keys() - existing_ids - changed_nodes(before, after):
+        del pool_of_node[name]
+    for node in existing:
+        if node.id not in declared and node.id not in pool_of_node and node.pool in pools:
+            pool_of_node[node.id] = node.pool
+    return dict(sorted(pool_of_node.items()))

@@ -1,4 +1,4 @@
-"""What the ledger must know of a job that is not over: who pays, what it holds, and when it is over."""
+"""What the ledger tracks of an unfinished job: its queue, its attempt and its claim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bursar.accounting.ledger.node_meter import NodeMeter
 
 
 class LiveAttempt:
-    """The attempt that holds room now; of a mixed gang its part on spot, and its anchors as another."""
+    """The attempt that holds nodes now. The anchors of a mixed gang are a second one, linked here."""
 
     __slots__ = ("anchors", "attempt", "flavor", "nodes", "pool", "unsaved")
 
@@ -20,16 +20,16 @@ class LiveAttempt:
         self.unsaved = UnsavedWork(from_ms)
         self.anchors: LiveAttempt | None = None
 
-    def part_on(self, node: NodeMeter) -> LiveAttempt:
-        """The part that holds a node."""
+    def live_on(self, node: NodeMeter) -> LiveAttempt:
+        """The attempt itself or its anchors, whichever holds the node."""
         anchors = self.anchors
         return self if anchors is None or node not in anchors.nodes else anchors
 
 
 class OpenJob:
-    """One job from its submission until nothing can happen to it any more.
+    """One job from its submission until its last posting.
 
-    A job whose user cancelled it, or whose own time limit ended it, loses nothing by being stopped.
+    A job that its user cancelled or its own time limit ended wastes nothing when it stops.
     """
 
     __slots__ = (
@@ -50,7 +50,6 @@ class OpenJob:
 
     @property
     def is_live(self) -> bool:
-        """Whether an attempt holds nodes now."""
         return self.live is not None
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from bursar.accounting.ledger.entry import OF_QUEUES, AccountKind, made_of
+from bursar.accounting.ledger.entry import QUEUE_KINDS, AccountKind, fast_tuple
 from bursar.accounting.reports.group_by import write_day
 from bursar.accounting.reports.line_item import LineItem
 from bursar.model.calendar import period_around
@@ -142,7 +142,7 @@ OWN = {
 def _own(item: LineItem) -> FocusOwner:
     quantity, unit = _quantity(item)
     job_id, labels = item.job_id, item.labels
-    is_job = item.kind in OF_QUEUES and bool(job_id)
+    is_job = item.kind in QUEUE_KINDS and bool(job_id)
     fields = (
         write_decimal(item.micro_usd, USD_MICRO),
         quantity,
@@ -153,7 +153,7 @@ def _own(item: LineItem) -> FocusOwner:
         job_id or None,
         item.user or None,
     )
-    return made_of(FocusOwner, fields)
+    return fast_tuple(FocusOwner, fields)
 
 
 def _quantity(item: LineItem) -> tuple[str | None, str | None]:
@@ -213,7 +213,7 @@ def _what(item: LineItem, issuer: Issuer) -> FocusRow:
         "RegionId": labels.get(REGION),
         "RegionName": labels.get(REGION),
         "AvailabilityZone": labels.get(ZONE),
-        "ResourceType": "Job" if item.kind in OF_QUEUES and item.job_id else "Pool",
+        "ResourceType": "Job" if item.kind in QUEUE_KINDS and item.job_id else "Pool",
         "x_GpuModel": item.gpu_model,
         "x_Kind": item.kind.value,
         "x_Market": item.market,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from bursar.accounting.ledger.books import Books, market_of, model_of
-from bursar.accounting.ledger.entry import AccountKind, kind_of, made_of, name_of
+from bursar.accounting.ledger.entry import AccountKind, fast_tuple, kind_of, name_of
 from bursar.accounting.reports.group_by import OLDER, Naming
 from bursar.accounting.reports.statement import OF_POOLS
 from bursar.model.units import DAY_MS
@@ -72,7 +72,7 @@ def _of_jobs(books: Books, naming: Naming) -> Iterator[LineItem]:
             cpu,
             memory,
         )
-        yield made_of(LineItem, fields)
+        yield fast_tuple(LineItem, fields)
 
 
 def _of_places(books: Books) -> Iterator[LineItem]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bursar.accounting.ledger.books import HourRow, market_of
-from bursar.accounting.ledger.entry import OF_QUEUES, AccountKind
+from bursar.accounting.ledger.entry import QUEUE_KINDS, AccountKind
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Market
 from bursar.model.units import HOUR_MS, MILLI
@@ -54,7 +54,7 @@ def savings(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> tuple[Savi
     """
     found = list(rows)
     fleet = [row for row in found if row.kind is AccountKind.CAPACITY]
-    used = [row for row in found if row.kind in OF_QUEUES]
+    used = [row for row in found if row.kind in QUEUE_KINDS]
     paid = -sum(row.micro_usd for row in fleet)
     return (
         Saving(
@@ -73,7 +73,7 @@ def savings(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> tuple[Savi
 
 def sharing_saving(rows: Iterable[HourRow]) -> Saving:
     """What slices and shares of GPUs saved those who used them; no other price is needed for it."""
-    used = [row for row in rows if row.kind in OF_QUEUES]
+    used = [row for row in rows if row.kind in QUEUE_KINDS]
     return Saving(
         baseline=Baseline.NO_SHARING,
         baseline_micro_usd=sum(_unshared(row) for row in used),

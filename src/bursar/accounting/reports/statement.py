@@ -17,8 +17,8 @@ from typing import NamedTuple
 from bursar.accounting.ledger.books import CPU as CPU_TIME
 from bursar.accounting.ledger.books import GPU as GPU_TIME
 from bursar.accounting.ledger.books import USD, Books, HourRow, market_of, model_of
-from bursar.accounting.ledger.entry import AccountKind, kind_of, made_of, name_of
-from bursar.accounting.ledger.node_parts import largest_remainder
+from bursar.accounting.ledger.entry import AccountKind, fast_tuple, kind_of, name_of
+from bursar.accounting.ledger.node_fraction import largest_remainder
 from bursar.accounting.ledger.sums import Cells
 from bursar.accounting.reports.payer import PayerTree
 from bursar.model.errors import UserError
@@ -306,7 +306,7 @@ def _lines(blocks: Sequence[StatementBlock], total_cents: int) -> list[Statement
         model, market = model_of(flavor), market_of(flavor)
         each = zip(job_ids, micro_usd, gpu_milli_ms, islice(cents, len(job_ids)), strict=True)
         lines += [
-            made_of(StatementLine, (kind, model, market, queue, job_id, usd, gpu, some))
+            fast_tuple(StatementLine, (kind, model, market, queue, job_id, usd, gpu, some))
             for job_id, usd, gpu, some in each
         ]
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bursar.accounting.budgets.budget import BudgetStatus, standings
+from bursar.accounting.budgets.budget import BudgetStatus, budget_statuses
 from bursar.accounting.ledger.entry import AccountKind
 from bursar.control.live.live_state import LiveState
 from bursar.model.calendar import period_around
@@ -47,7 +47,7 @@ def read_now(live: LiveState, now_ms: int) -> MetricValues:
         queue_month_micro_usd=queues,
         pool_month_micro_usd=pools,
         idle_micro_usd_per_hour=_idle(live),
-        budgets=tuple(standings(keeper.tree, keeper.spending, keeper.meter, now_ms)),
+        budgets=tuple(budget_statuses(keeper.tree, keeper.spending, keeper.meter, now_ms)),
         parents=dict(state.parents),
         waiting=_waiting(live),
         running={queue: len(jobs) for queue, jobs in state.running_in.items()},

@@ -54,5 +54,5 @@ def empty_nodes(ledger: Ledger, state: FleetState) -> list[EmptyNode]:
             micro_usd_per_hour=meter.price,
         )
         for name, meter in sorted(ledger.meter.nodes.items())
-        if not meter.held and not meter.kept and name in state.pool_of_node
+        if not meter.held and not meter.reserved and name in state.pool_of_node
     ]

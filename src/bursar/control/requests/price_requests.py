@@ -53,7 +53,7 @@ class TakeBill:
         _check_period(bill, group.now_ms)
         flavor = bill.flavor or self._flavor_now(group)
         books = group.live.books.books_at(group.now_ms)
-        metered = books.capacity_micro_usd((bill.pool, flavor), bill.from_ms, bill.to_ms)
+        metered = books.capacity_micro_usd(bill.pool, flavor, bill.from_ms, bill.to_ms)
         if not metered:
             raise UserError(
                 f"nothing of {bill.pool!r} ({flavor}) was metered from {write_time(bill.from_ms)} "

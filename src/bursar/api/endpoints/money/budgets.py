@@ -28,7 +28,7 @@ async def list_budgets(call: RequestContext) -> Response:
         budgets = live.books.budgets
         return [
             (one, budgets.tree.budgets[one.tenant])
-            for one in budgets.standings(now_ms)
+            for one in budgets.statuses(now_ms)
             if one.tenant in seen
         ]
 

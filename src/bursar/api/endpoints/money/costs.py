@@ -9,9 +9,9 @@ from starlette.responses import Response
 from bursar.accounting.budgets.tenant_forecast import (
     TenantForecast,
     TenantSpending,
+    default_tenants,
     forecasts,
-    looks_back_to,
-    worth_telling,
+    history_start_ms,
 )
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.accounting.reports.group_by import Dimension, GroupBy, Naming, read_axes, write_day
@@ -162,11 +162,11 @@ async def cost_forecast(call: RequestContext) -> Response:
         books = ledger.at(now_ms)
         began_ms = books.first_hour_ms()
         spent = TenantSpending(
-            days=books.queue_days(looks_back_to(seen, now_ms)),
+            days=books.queue_days(history_start_ms(seen, now_ms)),
             began_ms=now_ms if began_ms is None else began_ms,
             now_ms=now_ms,
         )
-        names = worth_telling(seen) if wanted is None else (wanted,)
+        names = default_tenants(seen) if wanted is None else (wanted,)
         return forecasts(spent, seen, names)
 
     found = await call.desk.ask_books(question)
@@ -175,7 +175,7 @@ async def cost_forecast(call: RequestContext) -> Response:
 
 
 def _forecast(found: TenantForecast) -> wire.CostForecast:
-    told = found.told
+    told = found.burn_down
     return {
         "tenant": found.tenant,
         "period": found.period.value,
@@ -198,7 +198,7 @@ def _forecast(found: TenantForecast) -> wire.CostForecast:
 
 
 def _sentence(found: TenantForecast) -> str:
-    told = found.told
+    told = found.burn_down
     so_far = (
         f"{found.tenant} has spent {write_usd(told.spent_micro_usd)} this {found.period.value}, "
         f"{write_usd(told.micro_usd_per_day)} a day"
