@@ -45,14 +45,14 @@ def test_a_preempted_job_says_who_took_its_place_and_what_was_lost(scene: Scene)
     assert past["numbers"]["why"] == "reclaim"
     assert past["numbers"]["lost_micro_usd"] >= 0
     line = told["text"][-1]
-    assert line.startswith("Before: ")
-    assert f"gave way to {taker} of b-train: its team takes back what was borrowed" in line
-    assert "of work that was not saved was lost" in line
+    assert line.startswith("History: ")
+    assert f"was preempted for {taker} of b-train: its team reclaimed borrowed quota" in line
+    assert "of unsaved work was lost" in line
     # Another tenant's job has no name, now and when it is over.
     for _ in range(2):
         hidden = scene.ann.get(f"/v1/jobs/{victim}/why")
         assert taker.encode() not in hidden.body and b"b-train" not in hidden.body
-        assert "gave way to a job of another tenant" in hidden.json["text"][-1]
+        assert "was preempted for a job of another tenant" in hidden.json["text"][-1]
         if scene.plane.reader.job(taker).state == "running":  # type: ignore[union-attr]
             scene.engine.end(taker)
             scene.until_state(taker, "succeeded")

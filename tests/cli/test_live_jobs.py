@@ -152,7 +152,7 @@ def test_who_waits_learns_why(ada: Person, blocker: str) -> None:
     assert ada.run("why", job, "--json").json()["state"] == "queued"
     planned = ada.run("plan", "--gpus", "T4:2", "--max-hours", "6", "--", "true")
     assert planned.code == 0
-    assert "waits     t4: needs room for 1 task with 2 GPUs each" in planned.out
+    assert "waits     t4: needs capacity for 1 task with 2 GPUs," in planned.out
     assert re.search(r"^starts +(between|about|no start)", planned.out, re.M), planned.out
     assert ada.run("cancel", job).code == 0
 

@@ -51,7 +51,7 @@ def test_two_teams_share_sixteen_nodes_and_inference_gets_its_own_back(
     assert story.held_before == {**own, "research-training-borrow": 24}
     assert story.held_after == {**own, "product-inference": 12, "research-training-borrow": 12}
     assert "research-training-borrow" in story.why
-    assert "Who: " in story.why and "When: " in story.why and "To do: " in story.why
+    assert "Held: " in story.why and "When: " in story.why and "To do: " in story.why
     expect_runs(story)
     expect_bill(story.usage)
 

@@ -1,4 +1,4 @@
-"""Why not? A reason is a value with numbers; its sentence is written once, here."""
+"""Reasons why a job does not start, as values with numbers, and their texts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from bursar.model.calendar import write_time
 from bursar.model.tenants.tenant import CPU, GPU
-from bursar.model.units import GIB_MIB, MILLI, write_duration, write_gpus, write_usd
+from bursar.model.units import GIB_MIB, MILLI, counted, write_duration, write_gpus, write_usd
 
 
 def write_amount(resource: str, amount: int) -> str:
-    """An amount of a resource in the unit people use for it."""
+    """Formats an amount of a resource in its usual unit."""
     if resource == GPU:
         return write_gpus(amount)
     if resource == CPU:
@@ -20,7 +20,7 @@ def write_amount(resource: str, amount: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCapacity:
-    """Some pool would do, but nothing there is free enough."""
+    """A pool could run the job but has too little free capacity."""
 
     pool: str
     tasks_wanted: int
@@ -31,18 +31,21 @@ class NoCapacity:
     expected_at_ms: int | None = None
 
     def __str__(self) -> str:
-        wanted = write_gpus(self.gpus_wanted_per_task_milli)
-        tasks = "1 task" if self.tasks_wanted == 1 else f"{self.tasks_wanted} tasks at once"
+        gpus = write_gpus(self.gpus_wanted_per_task_milli)
+        tasks = f"1 task with {gpus}"
+        if self.tasks_wanted != 1:
+            tasks = f"{self.tasks_wanted:,} tasks at once with {gpus} each"
+        verb = "fits" if self.tasks_that_fit == 1 else "fit"
         return (
-            f"{self.pool}: needs room for {tasks} with {wanted} each, {self.tasks_that_fit} fit now; "
+            f"{self.pool}: needs capacity for {tasks}, {self.tasks_that_fit:,} {verb} now; "
             f"{write_gpus(self.gpus_free_milli)} free in the pool, "
-            f"{self.gpus_free_on_best_node} on the emptiest node"
+            f"at most {self.gpus_free_on_best_node} on one node"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverQuota:
-    """The queue may not hold that much of the flavor now."""
+    """The queue has too little quota left for the flavor."""
 
     queue: str
     flavor: str
@@ -53,21 +56,21 @@ class OverQuota:
     limited_by: str
     expected_at_ms: int | None = None
     budget_level: int = 0
-    """So many percent of its budget ``limited_by`` has spent, and may therefore not borrow; 0: it may."""
+    """Percent of its budget that ``limited_by`` has spent and that stops borrowing; 0: it may borrow."""
 
     def __str__(self) -> str:
         budget = f", which has spent {self.budget_level} % of its budget and may not borrow"
         return (
-            f"{self.flavor}: wants {write_amount(self.resource, self.wanted)}, quota leaves "
-            f"{write_amount(self.resource, max(0, self.available))} to {self.queue} "
-            f"(it holds {write_amount(self.resource, self.used)}; limited at {self.limited_by}"
+            f"{self.flavor}: needs {write_amount(self.resource, self.wanted)}, "
+            f"{self.queue} has {write_amount(self.resource, max(0, self.available))} of quota left "
+            f"(it holds {write_amount(self.resource, self.used)}; limited by {self.limited_by}"
             f"{budget if self.budget_level else ''})"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeverFits:
-    """No pool could run this even when empty."""
+    """No pool could run the job, even when empty."""
 
     problem: str
 
@@ -77,7 +80,7 @@ class NeverFits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldDelay:
-    """It fits now, but would push back the planned start of a job that stands before it."""
+    """The job fits now but would delay the reservation of a job ahead of it."""
 
     job_id: str
     planned_start_ms: int
@@ -87,58 +90,61 @@ class WouldDelay:
     def __str__(self) -> str:
         return (
             f"would delay {self.job_id}, planned to start in {write_duration(self.wait_ms)}; "
-            f"this one may run {write_duration(self.run_ms)}"
+            f"this job may run for {write_duration(self.run_ms)}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BehindHead:
-    """Its queue is strict: nothing passes a blocked head."""
+    """The queue is strict (first in, first out) and its first job is blocked."""
 
     queue: str
     head: str
 
     def __str__(self) -> str:
-        return f"queue {self.queue} is strict and {self.head} at its head cannot start yet"
+        return f"queue {self.queue} is strict, and its first job {self.head} cannot start yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsForVictims:
-    """Its place is kept; those who were told to leave it have not all left."""
+    """Nodes are reserved for the job; preempted jobs still run on them."""
 
     victims: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"place kept; waiting for {len(self.victims)} preempted to stop: {', '.join(self.victims[:3])}"
+        jobs = counted(len(self.victims), "preempted job")
+        return f"nodes reserved; waiting for {jobs} to stop: {', '.join(self.victims[:3])}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimLost:
-    """Its victims have left, but it no longer fits where its place was kept."""
+    """The preempted jobs have stopped, but the job no longer fits on the reserved nodes."""
 
     pool: str
 
     def __str__(self) -> str:
-        return f"{self.pool}: the place kept for it will not do any more; it goes back in line"
+        return (
+            f"{self.pool}: the job no longer fits on the nodes reserved for it and is queued again"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsForJobs:
-    """It depends on jobs that have not succeeded yet."""
+    """The job depends on jobs that have not succeeded yet."""
 
     jobs: tuple[str, ...]
     failed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.failed:
-            lost = ", ".join(self.failed[:3])
-            return f"depends on {lost}, which did not succeed; cancel this job or resubmit both"
+            failed = ", ".join(self.failed[:3])
+            return f"depends on {failed}, which did not succeed; cancel this job or resubmit both"
         return f"depends on {', '.join(self.jobs[:3])}, not succeeded yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverBudget:
-    """The tenant, or one above it, has spent so much of its budget that nothing may start."""
+    """The budget of the tenant, or of one above it, is spent: no job may start."""
 
     tenant: str
     spent_micro_usd: int
@@ -146,23 +152,23 @@ class OverBudget:
     level: int
     period_ends_ms: int
     queues: tuple[str, ...] = ()
-    """Whose spending it is: who does not see all of them is not told how much."""
+    """Queues whose spending this is; a caller who may not see all of them gets no amounts."""
     is_hidden: bool = False
 
     def __str__(self) -> str:
         spent, amount = write_usd(self.spent_micro_usd), write_usd(self.amount_micro_usd)
-        told = f"{self.tenant} has spent {spent} of its budget of {amount}"
+        spending = f"{self.tenant} has spent {spent} of its budget of {amount}"
         if self.is_hidden:
-            told = f"{self.tenant}, above your own, has spent {self.level} % of its budget"
+            spending = f"the parent tenant {self.tenant} has spent {self.level} % of its budget"
         return (
-            f"{told}; from {self.level} % on nothing starts, "
-            f"until a new period begins at {write_time(self.period_ends_ms)}"
+            f"{spending}; from {self.level} % on no job starts; "
+            f"the next period begins at {write_time(self.period_ends_ms)}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsForSpot:
-    """Its deadline leaves time to wait for spot capacity, which costs less than what there is."""
+    """The deadline leaves time to wait for spot capacity, which is cheaper."""
 
     pools: tuple[str, ...]
     spot_micro_usd_per_hour: int
@@ -174,9 +180,9 @@ class WaitsForSpot:
     def __str__(self) -> str:
         return (
             f"waits for spot in {', '.join(self.pools[:3])} at {write_usd(self.spot_micro_usd_per_hour)} "
-            f"an hour instead of {write_usd(self.non_spot_micro_usd_per_hour)}: "
-            f"{write_duration(self.left_ms)} of work are left, and it takes other capacity in "
-            f"{write_duration(self.wait_ms)} at the latest, in time for its deadline"
+            f"an hour instead of {write_usd(self.non_spot_micro_usd_per_hour)}; "
+            f"{write_duration(self.left_ms)} of work left; to meet its deadline it starts on other "
+            f"capacity in {write_duration(self.wait_ms)} at the latest"
         )
 
 

@@ -114,7 +114,7 @@ def test_it_names_the_jobs_that_fill_a_pool_and_when_they_end() -> None:
     assert isinstance(holding, CapacityHolding)
     found = [(one.job_id, one.gpu_milli, one.expected_end_ms) for one in holding.holders]
     assert found == [("large", 5000, 4 * HOUR_MS), ("small", 2000, HOUR_MS)]
-    assert "large of research (5 GPUs, done in 3 h 30 min)" in str(holding)
+    assert "large of research (5 GPUs, ends in 3 h 30 min)" in str(holding)
 
 
 def test_it_says_what_share_a_queue_has_had_and_is_promised() -> None:
@@ -146,9 +146,9 @@ def test_jobs_that_do_not_wait_are_explained_too() -> None:
     stage.advance(HOUR_MS).submit(job("next", gpus=2))
     assert told(stage, "runs").lines() == (
         "runs (4 GPUs) of research is running on a100: a100-0001, $8.00 an hour, "
-        "expected to be done in 1 h.",
+        "expected to end in 1 h.",
     )
-    assert told(stage, "done").lines() == ("done is over: succeeded.",)
+    assert told(stage, "done").lines() == ("done has ended: succeeded.",)
     assert told(stage, "next").lines() == ("next (2 GPUs) starts now on a100 for $4.00 an hour.",)
 
 
@@ -156,10 +156,13 @@ def test_a_place_that_is_being_cleared_is_said_so() -> None:
     stage = begin(one_node(), job("low", gpus=8, priority_class="low"))
     stage.advance(HOUR_MS).submit(job("urgent", gpus=8, priority_class="high"))
     assert told(stage, "urgent").victims_stopping == ("low",)
-    assert "it is being cleared for it: low must stop first" in told(stage, "urgent").lines()[0]
+    assert "starts when these jobs have stopped: low." in told(stage, "urgent").lines()[0]
     stage.cycle()
     assert told(stage, "urgent").alternatives == ()
-    assert "place kept; waiting for 1 preempted to stop: low" in told(stage, "urgent").lines()[1]
+    assert (
+        "nodes reserved; waiting for 1 preempted job to stop: low"
+        in told(stage, "urgent").lines()[1]
+    )
 
 
 def test_an_unknown_job_is_met_with_the_one_that_was_meant() -> None:
@@ -180,7 +183,7 @@ def test_fewer_gpus_as_many_as_there_are() -> None:
     assert (found.change, found.pool) == ("5 GPUs instead of 8", "a100")
     assert (found.micro_usd_per_hour, found.expected_micro_usd) == (10 * USD_MICRO, 20 * USD_MICRO)
     assert (
-        str(found) == "5 GPUs instead of 8 (runs on a100 for $10.00 an hour, about $20.00 in all)"
+        str(found) == "5 GPUs instead of 8 (runs on a100 for $10.00 an hour, about $20.00 in total)"
     )
 
 
@@ -240,7 +243,7 @@ def test_where_nothing_helps_it_says_so() -> None:
     stage = begin(one_node(), job("fills", gpus=8), job("held", gpus=4))
     explanation = told(stage, "held")
     assert explanation.alternatives == ()
-    assert explanation.lines()[-1] == "No small change would start it now (2 were considered)."
+    assert explanation.lines()[-1] == "No small change would start it now (2 considered)."
 
 
 def test_only_a_job_in_line_can_be_swapped() -> None:

@@ -52,15 +52,15 @@ UNDISTURBED = {
     "waits": (
         JobState.QUEUED,
         0,
-        "j has not run yet, so nothing has interrupted it; 'bursar why j' says",
+        "j has not run yet, so nothing has interrupted it; run 'bursar why j'",
     ),
-    "was cancelled before it ran": (JobState.CANCELLED, 0, "it never ran, and is cancelled."),
+    "was cancelled before it ran": (JobState.CANCELLED, 0, "it was cancelled without having run."),
     "runs": (
         JobState.RUNNING,
         1,
-        "it is running, in attempt 1.\nit has saved 2 times: only what came",
+        "it is running, in attempt 1.\nit has saved 2 times: only work since",
     ),
-    "failed": (JobState.FAILED, 2, "it failed in attempt 2; 'bursar status j' says how it ended."),
+    "failed": (JobState.FAILED, 2, "it failed in attempt 2; run 'bursar status j' for details."),
     "succeeded": (JobState.SUCCEEDED, 1, "j was never interrupted: it succeeded in attempt 1;"),
     "was cancelled": (
         JobState.CANCELLED,
@@ -79,7 +79,7 @@ def test_who_was_never_interrupted_is_told_where_he_stands(name: str) -> None:
 
 def test_who_has_saved_nothing_is_told_what_an_interruption_would_cost() -> None:
     story = replace(interruption_report("j", begun(1, 0), ()), state=JobState.RUNNING, attempts=1)
-    assert "an interruption would cost all it has done" in list(story.lines())[-1]
+    assert "an interruption would lose all its work" in list(story.lines())[-1]
 
 
 def test_a_job_that_saves_too_seldom_for_its_pool() -> None:

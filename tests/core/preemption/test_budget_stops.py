@@ -90,7 +90,7 @@ def test_nothing_is_borrowed_and_the_reason_names_the_budget() -> None:
     hold = here.hold_of("large")
     assert hold is not None
     (reason,) = hold.reasons
-    assert "limited at team, which has spent 20 % of its budget and may not borrow" in str(reason)
+    assert "limited by team, which has spent 20 % of its budget and may not borrow" in str(reason)
 
 
 def test_others_still_borrow() -> None:
@@ -108,7 +108,7 @@ def test_nothing_starts_and_the_answer_says_what_was_spent_and_until_when() -> N
     here.cycle()
     hold = here.hold_of("a")
     assert hold is not None and [str(one) for one in hold.reasons] == [
-        "team has spent $30.00 of its budget of $100.00; from 30 % on nothing starts, until a new "
+        "team has spent $30.00 of its budget of $100.00; from 30 % on no job starts; the next "
         "period begins at 1970-01-02 00:00 UTC"
     ]
     told = explain(here.state, "a", here.now_ms)

@@ -163,12 +163,12 @@ def test_a_wait_is_told_in_numbers() -> None:
     # 20 h, less 10 h of work, 5 min to change over, 5 min to restart and a tick.
     assert reason.wait_ms == 10 * HOUR_MS - 20 * MINUTE_MS
     assert str(reason) == (
-        "waits for spot in spot at $10.00 an hour instead of $30.00: 10 h of work are left, "
-        "and it takes other capacity in 9 h 40 min at the latest, in time for its deadline"
+        "waits for spot in spot at $10.00 an hour instead of $30.00; 10 h of work left; "
+        "to meet its deadline it starts on other capacity in 9 h 40 min at the latest"
     )
     found = explain(stage.state, "timed", 0)
     assert found.forecast is not None and found.forecast.basis is Basis.WAITS_FOR_SPOT
-    assert "When: starts when spot has room, in 9 h 40 min at the latest." in found.lines()
+    assert "When: starts when spot capacity is free, in 9 h 40 min at the latest." in found.lines()
 
 
 def test_who_waits_by_choice_is_in_nobodys_way() -> None:
@@ -349,14 +349,14 @@ def test_costs_deadline_and_saves_are_explained() -> None:
         line for line in lines if line.split(":")[0] in ("Deadline", "Expected cost", "Checkpoints")
     ]
     assert told == [
-        "Deadline: 10 h of work are not saved yet and 19 h are left to the deadline; it stays on spot for "
-        "8 h 40 min more at the most, less what it saves by then.",
+        "Deadline: 10 h of unsaved work, 19 h left to the deadline; it stays on spot for at most 8 h 40 min, "
+        "longer if it saves work by then.",
         "Expected cost: spot (spot) at $10.00 an hour for 10 h 25 min instead of 10 h, with an interruption "
         "every 2 d 2 h and a save every 4 h: $104.28.",
         "Expected cost: steady (on-demand) at $30.00 an hour for 10 h: $300.00.",
-        "Checkpoints: it saves every 4 h, which wastes 4.6 % of its time in spot, where an interruption "
-        "comes every 2 d 2 h; a save every 1 h 16 min would waste 2.7 %, with 1 min for a save, "
-        "as is assumed until one is measured.",
+        "Checkpoints: it saves every 4 h and wastes 4.6 % of its time in spot, which interrupts it "
+        "every 2 d 2 h; a save every 1 h 16 min would waste 2.7 %, with 1 min for a save "
+        "(assumed, not measured yet).",
     ]
     assert attempt == 1
 

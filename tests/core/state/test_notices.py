@@ -208,6 +208,6 @@ def test_whoever_asks_why_learns_that_the_node_is_taken_away() -> None:
     told = explain(world.state, "a", world.now_ms).lines()
     left = write_duration(100 * SECOND_MS)
     assert (
-        f"{doomed} is taken away in {left} (spot notice from test): the job was told to save its "
-        "work and leave, and waits again then."
+        f"{doomed} will be terminated in {left} (spot notice from test): the job was asked to save "
+        "its work and stop; it is then queued again."
     ) in told

@@ -1,4 +1,1 @@
-"""Answers about one job as values.
-
-Why it waits, what happened to it, and what spot means for it.
-"""
+"""Explanations of one job as values: why it waits, its history, its spot costs."""

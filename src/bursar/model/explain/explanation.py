@@ -1,6 +1,6 @@
-"""One job's answer to "why does it not run, when will it, and what can I do?", in values.
+"""Why a job does not run, when it should start, and what would start it now.
 
-``core/explain/`` finds the numbers; the sentences are written here.
+``core/explain/`` computes the numbers; the texts are written here.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from bursar.model.explain.spot_view import SpotView
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec, JobState
 from bursar.model.reason import Reason, write_amount
-from bursar.model.units import write_duration, write_gpus, write_usd
+from bursar.model.units import counted, write_duration, write_gpus, write_usd
 
 
 class Basis(StrEnum):
-    """What a forecast rests on."""
+    """How a forecast was computed."""
 
     NOT_WAITING = "not-waiting"
     STARTS_NOW = "starts-now"
     VICTIMS_LEAVE = "victims-leave"
     REPLAY = "replay"
-    """The cycle was played forward over expected ends; jobs that are not submitted yet do not exist."""
+    """Scheduling cycles were simulated over expected ends, without future submissions."""
     WORK_AHEAD = "work-ahead"
-    """Too much stands before it to be played through: work ahead over capacity."""
+    """Too many jobs are ahead to simulate: the work ahead is divided by the capacity."""
     WAITS_FOR_SPOT = "waits-for-spot"
-    """It could start and waits for cheaper capacity: its start is the latest that its deadline allows."""
+    """It waits for cheaper capacity by choice; the start is the latest that its deadline allows."""
     NEXT_PERIOD = "next-period"
-    """A budget is spent: nothing starts before it begins anew."""
+    """A budget is spent: no job starts before its next period."""
     NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """When a job should start: even odds by ``p50_start_ms``, nine in ten by ``p90_start_ms``.
+    """When a job should start: median and 90th percentile.
 
-    ``ahead_jobs`` and ``ahead_gpu_ms`` count what stands before it and wants the same flavors. Without
-    a start, ``note`` says why there is none; with one, what was left out of the count.
+    ``ahead_jobs`` and ``ahead_gpu_ms`` count the jobs ahead of it that compete for the same flavors.
+    ``note`` gives the reason when there is no start, else what the estimate rests on.
     """
 
     p50_start_ms: int | None
@@ -50,27 +50,26 @@ class Forecast:
     note: str = ""
 
     def line(self, now_ms: int) -> str:
-        """The forecast as a sentence."""
+        """The forecast as text."""
         if self.p50_start_ms is None or self.p90_start_ms is None:
-            return f"no start can be foreseen: {self.note}"
+            return f"no start is expected: {self.note}"
         if self.basis is Basis.STARTS_NOW:
             return "starts in the next cycle"
         if self.basis is Basis.WAITS_FOR_SPOT:
             latest = write_duration(self.p90_start_ms - now_ms)
-            return f"starts when spot has room, in {latest} at the latest"
+            return f"starts when spot capacity is free, in {latest} at the latest"
         early = write_duration(self.p50_start_ms - now_ms)
         late = write_duration(self.p90_start_ms - now_ms)
-        told = f"expected to start in {early}, with 9 in 10 odds within {late}"
+        text = f"expected to start in {early} (90 % likely within {late})"
         if self.ahead_jobs:
-            wants = "1 job before it wants" if self.ahead_jobs == 1 else ""
-            wants = wants or f"{self.ahead_jobs:,} jobs before it want"
-            told += f"; {wants} the same GPUs"
-        return f"{told} ({self.note})" if self.note else told
+            verb = "competes" if self.ahead_jobs == 1 else "compete"
+            text += f"; {counted(self.ahead_jobs, 'job')} ahead of it {verb} for the same GPUs"
+        return f"{text} ({self.note})" if self.note else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a job stands by the order in which jobs get their turn; the first is number 1."""
+    """A job's position in scheduling order, in its queue and overall; the first is number 1."""
 
     in_queue: int
     queue_length: int
@@ -88,7 +87,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShareRank:
-    """A tenant among its siblings: what it has used of what they all used, against its weight."""
+    """A tenant's rank among its siblings: its share of their usage against its weight."""
 
     tenant: str
     used_permille: int
@@ -98,8 +97,8 @@ class FairShareRank:
 
     def __str__(self) -> str:
         return (
-            f"{self.tenant} has had {self.used_permille / 10:g} % of its level's usage and is promised "
-            f"{self.promised_permille / 10:g} %: number {self.rank} of {self.siblings} to be served"
+            f"{self.tenant} has used {self.used_permille / 10:g} % of its level's total, its fair share is "
+            f"{self.promised_permille / 10:g} %: rank {self.rank} of {self.siblings}"
         )
 
 
@@ -114,7 +113,7 @@ class QuotaHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaHolding:
-    """Who holds the quota of a flavor below the tenant that limits it: the largest holders."""
+    """The queues that hold most of a flavor's quota below the tenant that limits it."""
 
     flavor: str
     resource: str
@@ -123,17 +122,17 @@ class QuotaHolding:
     others: int = 0
 
     def __str__(self) -> str:
-        told = [
+        holders = [
             f"{one.queue} {write_amount(self.resource, one.amount)}"
             + (f" ({write_amount(self.resource, one.borrowed)} borrowed)" if one.borrowed else "")
             for one in self.holders
         ]
-        return f"{self.flavor} under {self.limited_by} is held by {_list(told, self.others)}"
+        return f"{self.flavor} quota of {self.limited_by} is held by {_list(holders, self.others)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityHolder:
-    """A running job, the GPUs it has, and when it should be done."""
+    """A running job, the GPUs it holds, and its expected end."""
 
     job_id: str
     queue: str
@@ -143,7 +142,7 @@ class CapacityHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityHolding:
-    """Who occupies a pool: the jobs with the most GPUs."""
+    """The jobs that hold the most GPUs of a pool."""
 
     pool: str
     at_ms: int
@@ -151,20 +150,20 @@ class CapacityHolding:
     others: int = 0
 
     def __str__(self) -> str:
-        told = [
-            f"{one.job_id} of {one.queue} ({write_gpus(one.gpu_milli)}, done in "
+        holders = [
+            f"{one.job_id} of {one.queue} ({write_gpus(one.gpu_milli)}, ends in "
             f"{write_duration(max(0, one.expected_end_ms - self.at_ms))})"
             for one in self.holders
         ]
-        return f"{self.pool} is occupied by {_list(told, self.others)}"
+        return f"{self.pool} is held by {_list(holders, self.others)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """A change that starts the job now, what it runs on then, and what that costs.
+    """A change to the spec that would start the job now, and its cost.
 
-    ``weight`` orders alternatives, the smallest change first. ``expected_micro_usd`` assumes that
-    the job takes as long as it was said to take.
+    ``weight`` orders alternatives, the smallest change first. ``expected_micro_usd`` assumes the
+    expected run time of the spec.
     """
 
     change: str
@@ -177,13 +176,13 @@ class Alternative:
     def __str__(self) -> str:
         return (
             f"{self.change} (runs on {self.pool} for {write_usd(self.micro_usd_per_hour)} an hour, "
-            f"about {write_usd(self.expected_micro_usd)} in all)"
+            f"about {write_usd(self.expected_micro_usd)} in total)"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Everything there is to say about one job now."""
+    """The full explanation of one job at one time."""
 
     job_id: str
     state: JobState
@@ -202,84 +201,85 @@ class Explanation:
     alternatives: tuple[Alternative, ...] = ()
     changes_considered: int = 0
     cheapest_micro_usd_per_hour: int | None = None
-    """For a waiting job: what an hour costs in the cheapest pool that could run it."""
+    """For a waiting job: the hourly price of the cheapest pool that could run it."""
     history: tuple[PastEvent, ...] = ()
     spot: SpotView | None = None
     notice: SpotNotice | None = None
-    """For a running job: that the first of its nodes will be taken away."""
+    """For a running job: the first termination notice of one of its nodes."""
 
     def lines(self) -> tuple[str, ...]:
-        """What, why, when, for how much, what to do, and what happened before, as sentences."""
+        """The explanation as text: state, reasons, start, price, spot, alternatives, history."""
         return (
-            *self._what(),
-            *self._why(),
-            *self._when(),
-            *self._price(),
+            *self._state_lines(),
+            *self._reason_lines(),
+            *self._forecast_lines(),
+            *self._price_lines(),
             *(() if self.spot is None else self.spot.lines()),
-            *self._what_to_do(),
-            *(f"Before: {history_line(event, self.now_ms)}." for event in self.history),
+            *self._alternative_lines(),
+            *(f"History: {history_line(event, self.now_ms)}." for event in self.history),
         )
 
-    def _what(self) -> list[str]:
+    def _state_lines(self) -> list[str]:
         if not self.queue:
-            return [f"{self.job_id} is over: {self.state}."]
+            return [f"{self.job_id} has ended: {self.state}."]
         if self.runs_on is not None:
-            return [self._running(self.runs_on), *self._taken_away()]
-        asked = f"{self.job_id} ({self.request})"
+            return [self._running_line(self.runs_on), *self._notice_lines()]
+        job = f"{self.job_id} ({self.request})"
         if self.starts_on is not None:
             price = write_usd(self.starts_on.all_micro_usd_per_hour)
-            return [f"{asked} starts now on {_pools(self.starts_on)} for {price} an hour."]
+            return [f"{job} starts now on {_pools(self.starts_on)} for {price} an hour."]
         if self.victims_stopping:
+            victims = self.victims_stopping
             return [
-                f"{asked} has its place in {self.queue}; it is being cleared for it: "
-                f"{_list(list(self.victims_stopping[:3]), len(self.victims_stopping[3:]))} must stop first."
+                f"{job} in {self.queue} has nodes reserved and starts when these jobs have stopped: "
+                f"{_list(list(victims[:3]), len(victims[3:]))}."
             ]
-        where = f" at {self.position}" if self.position is not None else ""
-        return [f"{asked} waits in {self.queue}{where}."]
+        position = f" at {self.position}" if self.position is not None else ""
+        return [f"{job} waits in {self.queue}{position}."]
 
-    def _taken_away(self) -> list[str]:
+    def _notice_lines(self) -> list[str]:
         if self.notice is None:
             return []
         left_ms = max(0, (self.notice.ends_at_ms or self.now_ms) - self.now_ms)
         return [
-            f"{self.notice.node} is taken away in {write_duration(left_ms)} (spot notice from "
-            f"{self.notice.source}): the job was told to save its work and leave, and waits again then."
+            f"{self.notice.node} will be terminated in {write_duration(left_ms)} (spot notice from "
+            f"{self.notice.source}): the job was asked to save its work and stop; it is then queued again."
         ]
 
-    def _running(self, placement: Placement) -> str:
+    def _running_line(self, placement: Placement) -> str:
         nodes = [name for part in placement.parts for name in sorted({t.node for t in part.tasks})]
         price = write_usd(placement.all_micro_usd_per_hour)
-        told = (
+        text = (
             f"{self.job_id} ({self.request}) of {self.queue} is {self.state} on {_pools(placement)}: "
             f"{_list(nodes[:3], len(nodes[3:]))}, {price} an hour"
         )
         if self.expected_end_ms is not None:
             left = write_duration(max(0, self.expected_end_ms - self.now_ms))
-            told += f", expected to be done in {left}"
-        return f"{told}."
+            text += f", expected to end in {left}"
+        return f"{text}."
 
-    def _why(self) -> list[str]:
+    def _reason_lines(self) -> list[str]:
         return [
             *(f"Why: {reason}." for reason in self.reasons),
-            *(f"Who: {holding}." for holding in self.holdings),
-            *(f"Share: {standing}." for standing in self.fair_shares),
+            *(f"Held: {holding}." for holding in self.holdings),
+            *(f"Share: {share}." for share in self.fair_shares),
         ]
 
-    def _when(self) -> list[str]:
+    def _forecast_lines(self) -> list[str]:
         if self.forecast is None or self.starts_on is not None:
             return []
         return [f"When: {self.forecast.line(self.now_ms)}."]
 
-    def _price(self) -> list[str]:
+    def _price_lines(self) -> list[str]:
         if self.cheapest_micro_usd_per_hour is None or self.starts_on is not None:
             return []
         return [f"Price: from {write_usd(self.cheapest_micro_usd_per_hour)} an hour once it runs."]
 
-    def _what_to_do(self) -> list[str]:
-        found = [f"To start now: {alternative}." for alternative in self.alternatives]
-        if found or not self.changes_considered:
-            return found
-        return [f"No small change would start it now ({self.changes_considered} were considered)."]
+    def _alternative_lines(self) -> list[str]:
+        lines = [f"To start now: {alternative}." for alternative in self.alternatives]
+        if lines or not self.changes_considered:
+            return lines
+        return [f"No small change would start it now ({self.changes_considered} considered)."]
 
 
 def _pools(placement: Placement) -> str:
@@ -289,6 +289,6 @@ def _pools(placement: Placement) -> str:
     )
 
 
-def _list(told: list[str], others: int) -> str:
+def _list(names: list[str], others: int) -> str:
     more = [f"{others:,} more"] if others else []
-    return ", ".join([*told, *more]) or "nobody"
+    return ", ".join([*names, *more]) or "no job"

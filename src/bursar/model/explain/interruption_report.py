@@ -1,4 +1,4 @@
-"""A job's interruptions in numbers, and what would help. Found by ``core/explain/interruption_report.py``."""
+"""A job's interruptions, their cost, and advice; computed by ``core/explain/interruption_report.py``."""
 
 from __future__ import annotations
 
@@ -14,31 +14,26 @@ class Cause(StrEnum):
     """What interrupted an attempt."""
 
     CAPACITY = "capacity"
-    """Its node was taken away or lost."""
     PRIORITY = "priority"
-    """Another job of its queue goes first."""
     QUOTA = "quota"
-    """Another team took back what was borrowed, or has had less of its share."""
     PRICE = "price"
-    """It was moved: to cost less, or to meet its deadline."""
     BUDGET = "budget"
     ITSELF = "itself"
-    """It asked to be run again."""
 
 
-CAUSE_WORDS = {
-    Cause.CAPACITY: "its node was taken away or lost",
-    Cause.PRIORITY: "another job of its queue goes first",
-    Cause.QUOTA: "another team took back what is its own",
-    Cause.PRICE: "it was moved, to cost less or to meet its deadline",
+CAUSE_TEXT = {
+    Cause.CAPACITY: "its node was terminated or lost",
+    Cause.PRIORITY: "preempted by another job of its queue",
+    Cause.QUOTA: "preempted by another team within its quota or fair share",
+    Cause.PRICE: "moved to cost less or to meet its deadline",
     Cause.BUDGET: "its team's budget was spent",
-    Cause.ITSELF: "it asked to be run again",
+    Cause.ITSELF: "it exited with a request to be run again",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruption:
-    """One of them. ``lost_ms`` is work that was not saved."""
+    """One interruption. ``lost_ms`` is unsaved work."""
 
     at_ms: int
     attempt: int
@@ -48,14 +43,14 @@ class Interruption:
     lost_ms: int
     lost_micro_usd: int
     recovery_ms: int | None
-    """From the start of the next attempt until it was really back; None while it is not, or was not told."""
+    """From the start of the next attempt to its first new work; None if unknown."""
     waited_ms: int | None
-    """Until the next attempt had a place."""
+    """Until the next attempt was placed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptionReport:
-    """All of them, and what they come to. Times that were never seen are None."""
+    """All interruptions of a job with their totals. Times never measured are None."""
 
     job_id: str
     interruptions: tuple[Interruption, ...]
@@ -72,22 +67,22 @@ class InterruptionReport:
     advised_every_ms: int | None
     advice: tuple[str, ...]
     state: JobState | None = None
-    """Where the job is now; None when only its log is at hand."""
+    """The job's current state; None if only its log is known."""
     attempts: int = 0
 
     def count(self, cause: Cause) -> int:
         return sum(one.cause is cause for one in self.interruptions)
 
     def lines(self) -> Iterator[str]:
-        """What to tell whoever asks."""
+        """The report as text."""
         if not self.interruptions:
-            yield from self._undisturbed()
+            yield from self._uninterrupted_lines()
             return
         total = len(self.interruptions)
         yield f"{self.job_id} was interrupted {_times(total)}:"
         for cause in Cause:
             if count := self.count(cause):
-                yield f"  {count} of {total}: {CAUSE_WORDS[cause]}"
+                yield f"  {count} of {total}: {CAUSE_TEXT[cause]}"
         if self.mean_run_ms is not None:
             yield f"it ran {write_duration(self.mean_run_ms)} on average before an interruption"
         if self.saves_every_ms is not None:
@@ -96,41 +91,41 @@ class InterruptionReport:
         elif not self.saves:
             yield "it never saved"
         if self.mean_recovery_ms is not None:
-            yield f"it took {write_duration(self.mean_recovery_ms)} on average to be back after a start"
+            yield f"it needed {write_duration(self.mean_recovery_ms)} on average to recover after a start"
         if self.waited_ms:
-            yield f"it waited {write_duration(self.waited_ms)} in all for a new place"
+            yield f"it waited {write_duration(self.waited_ms)} in total to be placed again"
         yield (
             f"{write_duration(self.lost_ms)} of work was lost, {write_usd(self.lost_micro_usd)} of the "
             f"{write_usd(self.spent_micro_usd)} it has cost in interrupted attempts"
         )
         for one in self.advice:
-            yield f"what would help: {one}"
+            yield f"advice: {one}"
 
-    def _undisturbed(self) -> Iterator[str]:
-        """Nothing interrupted it: whether there was anything to interrupt, and what one would cost."""
+    def _uninterrupted_lines(self) -> Iterator[str]:
+        """Whether the job ran at all, and what an interruption would cost it."""
         if self.state is None:
             yield f"{self.job_id} was never interrupted."
         elif not self.attempts and self.state in OVER:
-            yield f"{self.job_id} was never interrupted: it never ran, and is {self.state}."
+            yield f"{self.job_id} was never interrupted: it {ENDED_TEXT[self.state]} without having run."
         elif not self.attempts:
             yield (
                 f"{self.job_id} has not run yet, so nothing has interrupted it; "
-                f"'bursar why {self.job_id}' says what it waits for."
+                f"run 'bursar why {self.job_id}' to see why it waits."
             )
         elif self.state in OVER:
             yield (
-                f"{self.job_id} was never interrupted: it {UNDISTURBED_END[self.state]} in attempt "
-                f"{self.attempts}; 'bursar status {self.job_id}' says how it ended."
+                f"{self.job_id} was never interrupted: it {ENDED_TEXT[self.state]} in attempt "
+                f"{self.attempts}; run 'bursar status {self.job_id}' for details."
             )
         else:
             yield f"{self.job_id} was never interrupted; it is {self.state}, in attempt {self.attempts}."
             if self.saves:
-                yield f"it has saved {_times(self.saves)}: only what came since would be lost"
+                yield f"it has saved {_times(self.saves)}: only work since the last save would be lost"
             else:
-                yield "it has saved nothing: an interruption would cost all it has done (docs/checkpoints.md)"
+                yield "it has saved nothing: an interruption would lose all its work (docs/checkpoints.md)"
 
 
-UNDISTURBED_END = {
+ENDED_TEXT = {
     JobState.SUCCEEDED: "succeeded",
     JobState.FAILED: "failed",
     JobState.CANCELLED: "was cancelled",

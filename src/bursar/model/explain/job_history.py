@@ -1,6 +1,6 @@
-"""What befell a job before now, in values: who took its place, which limit it came to, how it failed.
+"""Earlier preemptions, stops, limits and failures of a job, as values and text.
 
-Found in the log by ``core/explain/job_history.py``; the sentences are written here.
+``core/explain/job_history.py`` reads them from the log.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from bursar.model.decision import PreemptionReason, StopReason
 from bursar.model.units import SECOND_MS, write_duration, write_usd
 
 PREEMPTION_REASON_TEXT: Mapping[str, str] = {
-    PreemptionReason.IN_QUEUE.value: "it goes first in the same queue",
-    PreemptionReason.RECLAIM.value: "its team takes back what was borrowed",
+    PreemptionReason.IN_QUEUE.value: "it is ahead in the same queue",
+    PreemptionReason.RECLAIM.value: "its team reclaimed borrowed quota",
     PreemptionReason.RECLAIM_WHILE_BORROWING.value: "its priority is higher",
-    PreemptionReason.FAIR_SHARE.value: "its team has had less of its share",
+    PreemptionReason.FAIR_SHARE.value: "its team is further below its fair share",
 }
-"""By what right a job may take another's place."""
+"""Why the preempting job may take the GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPreemption:
-    """An attempt was told to stop so that another job could run."""
+    """An attempt was preempted for another job."""
 
     at_ms: int
     attempt: int
@@ -32,17 +32,17 @@ class PastPreemption:
     lost_micro_usd: int
 
     def __str__(self) -> str:
-        right = PREEMPTION_REASON_TEXT.get(self.why, self.why)
-        whose = f"{self.on_behalf_of} of {self.queue}" if self.queue else self.on_behalf_of
+        reason = PREEMPTION_REASON_TEXT.get(self.why, self.why)
+        job = f"{self.on_behalf_of} of {self.queue}" if self.queue else self.on_behalf_of
         return (
-            f"attempt {self.attempt} gave way to {whose}: {right}; "
-            f"{write_usd(self.lost_micro_usd)} of work that was not saved was lost"
+            f"attempt {self.attempt} was preempted for {job}: {reason}; "
+            f"{write_usd(self.lost_micro_usd)} of unsaved work was lost"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastStop:
-    """An attempt was told to stop for a reason that is no other job."""
+    """An attempt was stopped for a reason other than preemption."""
 
     at_ms: int
     attempt: int
@@ -51,12 +51,12 @@ class PastStop:
 
     def __str__(self) -> str:
         lost = f"; {write_usd(self.lost_micro_usd)} of work was lost" if self.lost_micro_usd else ""
-        return f"attempt {self.attempt} was told to stop ({self.why}){lost}"
+        return f"attempt {self.attempt} was stopped ({self.why}){lost}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastLimit:
-    """An attempt ran as long, or cost as much, as its job's user allows."""
+    """An attempt reached the job's run time limit or cost limit."""
 
     at_ms: int
     attempt: int
@@ -81,7 +81,7 @@ class PastFailure:
     exit_detail: str
 
     def __str__(self) -> str:
-        how = "without saying how"
+        how = "with an unknown exit status"
         if self.exit_signal is not None:
             how = f"by signal {self.exit_signal}"
         elif self.exit_code is not None:
@@ -94,6 +94,6 @@ PastEvent = PastPreemption | PastStop | PastLimit | PastFailure
 
 
 def history_line(event: PastEvent, now_ms: int) -> str:
-    """What happened, and how long ago."""
+    """The event as text, with how long ago it was."""
     ago_ms = max(0, now_ms - event.at_ms) // SECOND_MS * SECOND_MS
     return f"{write_duration(ago_ms)} ago {event}"

@@ -1,5 +1,7 @@
-"""What spot means for one job, in values: what each pool is expected to cost, how often to save, and what
-its deadline allows. Worked out by ``core/explain/spot_view.py``; the sentences are written here."""
+"""Expected cost by pool, checkpoint advice and deadline slack of a job that may use spot.
+
+Computed by ``core/explain/spot_view.py``; the texts are written here.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ PERCENT_PERMILLE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCost:
-    """A pool that could run the job, and what it is expected to cost there with what is done again.
+    """Expected cost of the job in one pool, lost work included.
 
-    ``expected_run_ms`` is None where the job is interrupted so often that it would not end. With ``anchors``
-    so many of its tasks stand in that pool, and only the others can be interrupted.
+    ``expected_run_ms`` is None if interruptions are so frequent that the job would never end. With
+    ``anchors``, ``anchor_tasks`` run in that non-spot pool and only the others can be interrupted.
     """
 
     pool: str
@@ -33,27 +35,27 @@ class PoolCost:
 
     def __str__(self) -> str:
         hourly = write_usd(self.micro_usd_per_hour)
-        told = f"{self.pool} ({self.market}) at {hourly} an hour"
+        pool = f"{self.pool} ({self.market}) at {hourly} an hour"
         if self.anchors is not None:
-            beside = f"with {self.anchor_tasks} of {self.tasks} tasks as anchors in {self.anchors}"
-            told = f"{self.pool} ({self.market}) {beside} at {hourly} an hour"
+            anchors = f"with {self.anchor_tasks} of {self.tasks} tasks as anchors in {self.anchors}"
+            pool = f"{self.pool} ({self.market}) {anchors} at {hourly} an hour"
         if self.between_ms is None:
-            return f"{told} for {write_duration(self.run_ms)}: {write_usd(self.expected_micro_usd)}"
-        saves = "nothing saved on the way"
+            return f"{pool} for {write_duration(self.run_ms)}: {write_usd(self.expected_micro_usd)}"
+        saves = "no checkpoints"
         if self.saves_every_ms is not None:
             saves = f"a save every {write_duration(self.saves_every_ms)}"
-        often = f"an interruption every {write_duration(self.between_ms)} and {saves}"
+        conditions = f"an interruption every {write_duration(self.between_ms)} and {saves}"
         if self.expected_run_ms is None:
-            return f"{told}: with {often} it would not end"
+            return f"{pool}: with {conditions} it would never end"
         return (
-            f"{told} for {write_duration(self.expected_run_ms)} instead of "
-            f"{write_duration(self.run_ms)}, with {often}: {write_usd(self.expected_micro_usd)}"
+            f"{pool} for {write_duration(self.expected_run_ms)} instead of "
+            f"{write_duration(self.run_ms)}, with {conditions}: {write_usd(self.expected_micro_usd)}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointAdviceView:
-    """How often to save (Young, Daly). Waste is the part of the time that saves and losses take."""
+    """How often to save (Young, Daly). Waste is the fraction of time spent on saves and lost work."""
 
     pool: str
     between_ms: int
@@ -68,21 +70,21 @@ class CheckpointAdviceView:
         now = "it saves nothing"
         if self.saves_every_ms is not None:
             now = f"it saves every {write_duration(self.saves_every_ms)}"
-        lost = "so that it would hardly ever end"
+        lost = "would hardly ever end"
         if self.waste_permille is not None:
-            lost = f"which wastes {self.waste_permille / PERCENT_PERMILLE:g} % of its time"
-        known = "as measured" if self.is_measured else "as is assumed until one is measured"
+            lost = f"wastes {self.waste_permille / PERCENT_PERMILLE:g} % of its time"
+        known = "measured" if self.is_measured else "assumed, not measured yet"
         return (
-            f"{now}, {lost} in {self.pool}, where an interruption comes every "
+            f"{now} and {lost} in {self.pool}, which interrupts it every "
             f"{write_duration(self.between_ms)}; a save every {write_duration(self.advised_every_ms)} would "
             f"waste {self.advised_waste_permille / PERCENT_PERMILLE:g} %, "
-            f"with {write_duration(self.save_ms)} for a save, {known}"
+            f"with {write_duration(self.save_ms)} for a save ({known})"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadlineView:
-    """What the deadline of a job lets it do: how much is left, and until when spot is safe."""
+    """Work and time left to the deadline, and how long spot is safe."""
 
     left_ms: int
     to_deadline_ms: int
@@ -91,27 +93,25 @@ class DeadlineView:
 
     def __str__(self) -> str:
         work, time = write_duration(self.left_ms), write_duration(max(0, self.to_deadline_ms))
-        told = f"{work} of work are not saved yet and {time} are left to the deadline"
+        text = f"{work} of unsaved work, {time} left to the deadline"
         if self.spot_safe_ms <= 0:
-            return f"{told}: only capacity that nobody takes away is sure to be in time"
+            return f"{text}: only non-spot capacity is certain to meet it"
         until = write_duration(self.spot_safe_ms)
         if self.is_on_spot:
-            return (
-                f"{told}; it stays on spot for {until} more at the most, less what it saves by then"
-            )
-        return f"{told}; spot is safe for {until} more"
+            return f"{text}; it stays on spot for at most {until}, longer if it saves work by then"
+        return f"{text}; spot is safe for another {until}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotView:
-    """All of it; the pools in the order in which they would be chosen."""
+    """Spot costs, checkpoint advice and deadline of a job; pools in order of preference."""
 
     costs: tuple[PoolCost, ...] = ()
     advice: CheckpointAdviceView | None = None
     deadline: DeadlineView | None = None
 
     def lines(self) -> tuple[str, ...]:
-        """As sentences."""
+        """The view as text."""
         deadline = [] if self.deadline is None else [f"Deadline: {self.deadline}."]
         costs = [f"Expected cost: {cost}." for cost in self.costs]
         advice = [] if self.advice is None else [f"Checkpoints: {self.advice}."]

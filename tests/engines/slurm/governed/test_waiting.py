@@ -73,10 +73,10 @@ def test_a_job_without_room_hears_who_has_it_and_when_it_is_planned() -> None:
         "9 of alice (16 GPUs on 2 nodes for 2 min) waits in account research, QOS training, partition "
         "training; 1 of 3 waiting jobs there go before it.",
         "Why: what it asks for is not free in training; it is the next for it (Resources).",
-        "Who: training is held by 5 of product (8 GPUs, 1 min left), 6 of research (8 GPUs, 30 s left).",
+        "Held: training is held by 5 of product (8 GPUs, 1 min left), 6 of research (8 GPUs, 30 s left).",
         "Priority: 605: 5 for job size, 100 for partition, 500 for QOS.",
-        "Share: research has had 75.0 % of its level's usage and is promised 59.4 %.",
-        "Share: user alice has had 100.0 % of its level's usage and is promised 50.0 %; its factor is "
+        "Share: research has used 75.0 % of its level's total, its fair share is 59.4 %.",
+        "Share: user alice has used 100.0 % of its level's total, its fair share is 50.0 %; its factor is "
         "0.250 of 1.",
         "When: Slurm plans to start it in 4 min on node[5-6], or earlier if others end early.",
         "To do: Ask for fewer GPUs or nodes, or for less time, so that it fits into a gap.",

@@ -109,7 +109,7 @@ def start_line(starts: wire.PlannedStartView | None) -> str:
     if starts["now"]:
         return "now"
     if starts["likely_ms"] is None:
-        return one_line(starts["text"]) or "no start can be foreseen"
+        return one_line(starts["text"]) or "no start is expected"
     low, high = starts["low_ms"], starts["high_ms"]
     if low is None or high is None:
         return f"about {until(starts['likely_ms'])} ({moment(starts['likely_ms'])})"

@@ -131,7 +131,7 @@ class SlurmExplanation:
             for one in self.holders
         ]
         more = [f"{self.other_holders:,} more"] if self.other_holders else []
-        return [f"Who: {self.partition} is held by {', '.join([*told, *more])}."]
+        return [f"Held: {self.partition} is held by {', '.join([*told, *more])}."]
 
     def _when(self) -> str:
         assert self.meaning is not None

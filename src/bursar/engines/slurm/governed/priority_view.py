@@ -44,7 +44,9 @@ class AccountShare:
     factor: float | None
 
     def __str__(self) -> str:
-        told = f"{self.name} has had {100 * self.used:.1f} % of its level's usage and is promised "
+        told = (
+            f"{self.name} has used {100 * self.used:.1f} % of its level's total, its fair share is "
+        )
         told += f"{100 * self.promised:.1f} %"
         return told if self.factor is None else f"{told}; its factor is {self.factor:.3f} of 1"
 
