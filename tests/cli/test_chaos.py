@@ -58,6 +58,7 @@ def running(here: Live, attempt: int, job: str) -> Callable[[], bool]:
     return is_so
 
 
+@pytest.mark.thorough
 def test_a_job_is_interrupted_with_a_notice_and_by_a_kill_and_goes_on(here: Live) -> None:
     path = Path(here.ada.folder) / "saves.yaml"
     path.write_text(SAVES, encoding="utf-8")

@@ -17,15 +17,15 @@ from bursar.model.jobs.job import JobState
 from bursar.store import open_store
 from bursar.store.rebuild import differences
 from tests.crash.effects import read_stays, shared_devices
-from tests.seeds import first_always
 from tests.support.state_audit import state_faults
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (5, 6)
 LIVES = 10
+pytestmark = pytest.mark.thorough
 
 
-@pytest.fixture(scope="module", params=first_always(1, SEEDS), ids=lambda seed: f"seed {seed}")
+@pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed {seed}")
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("taken")
     command = [sys.executable, "-m", "tests.crash.taken_away", str(folder), str(request.param)]

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.examples.test_three_projects import state_of, until_jobs
 from tests.examples.up import Installation, up
 
@@ -14,6 +16,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "research-product"
 JOBS = EXAMPLE / "jobs"
 
 
+@pytest.mark.thorough
 def test_two_teams_share_and_each_knows_what_it_cost(tmp_path: Path) -> None:
     with up(tmp_path, EXAMPLE / "fleet.yaml") as there:
         borrow_and_give_back(there)

@@ -26,6 +26,7 @@ def submit(there: Installation, seconds: float) -> str:
     return told.split()[0]
 
 
+@pytest.mark.thorough
 def test_the_second_takes_over_and_finds_what_runs(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(FLEET, encoding="utf-8")

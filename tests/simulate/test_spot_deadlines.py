@@ -45,6 +45,7 @@ def drawn(seed: int) -> tuple[dict[str, Spells], Timed]:
 SEEDS = range(40)
 
 
+@pytest.mark.thorough
 def test_no_deadline_that_could_be_met_is_missed_and_it_costs_less() -> None:
     paid = steady = 0.0
     seen = {"moves": 0, "losses": 0, "all on spot": 0, "all steady": 0}

@@ -198,6 +198,7 @@ def median_error(outcomes: list[Outcome]) -> float:
     return errors[len(errors) // 2]
 
 
+@pytest.mark.thorough
 def test_at_a_fixed_price_the_median_error_is_at_most_5_percent() -> None:
     """And where run times are learned, half of all jobs cost less than P50, about nine in ten less than P90.
 
