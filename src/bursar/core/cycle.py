@@ -1,6 +1,6 @@
-"""One scheduling cycle: every waiting job gets exactly one answer.
+"""One scheduling cycle: every waiting job gets exactly one decision.
 
-``decide`` is pure to its callers: it drafts on the live state and always takes the draft back.
+``decide`` is a pure function for its callers: it works on the live state and undoes every change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bursar.model.reason import NeverFits, Reason, WaitsForJobs
 
 
 def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
-    """Cover every waiting job with one answer: start it here, or hold its kind because."""
+    """Decide for every waiting job: start it, or hold its kind with reasons."""
     if is_idle(state, now_ms):
         return ()
     draft = Draft(state, now_ms)
@@ -53,7 +53,7 @@ def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
 
 
 def is_idle(state: FleetState, now_ms: int) -> bool:
-    """Whether nobody waits, is to be stopped, or has run for too long: an empty cycle is free."""
+    """Whether no job waits, must be stopped or has reached a limit."""
     if (
         state.active
         or state.claims
@@ -70,26 +70,25 @@ def is_idle(state: FleetState, now_ms: int) -> bool:
 
 
 def stop_cancelled_and_expired(draft: Draft) -> None:
-    """Stop what its user cancelled and what has reached its maximum run time or cost."""
+    """Stop cancelled attempts and those at their maximum run time or cost."""
     for job_id, record in sorted(draft.state.to_stop.items()):
         draft.orders.append(
             StopJob(job_id=job_id, attempt=record.attempt, reason=StopReason.CANCELLED)
         )
-        draft.stop_ordered.add(job_id)
+        draft.stopped.add(job_id)
     for limit_ms, job_id in draft.state.limits:
         if limit_ms > draft.now_ms:
             break
         record = draft.state.jobs[job_id]
         if record.state is JobState.RUNNING:
             draft.orders.append(stop_at_limit(record, draft.now_ms))
-            draft.stop_ordered.add(job_id)
+            draft.stopped.add(job_id)
 
 
 def hold_dependents(draft: Draft) -> None:
-    """Jobs that wait for others wait together when they are alike and wait for the same.
+    """Hold the jobs that depend on other jobs.
 
-    Their holds stay as they are until one of them or one they wait for changes, so that many who wait
-    cost a cycle nothing.
+    The holds are cached until a dependency or a dependent job changes.
     """
     if draft.state.dependent_holds is None:
         draft.state.dependent_holds = dependency_holds(draft.state)
@@ -110,11 +109,11 @@ def dependency_holds(state: FleetState) -> tuple[Hold, ...]:
 
 
 def schedule_waiting(draft: Draft) -> None:
-    """Start every job that can start, the most deserving first, and hold the others."""
+    """Start every job that can start, in order, and hold the others."""
     turns = Turns(draft, levels_of(draft), {**draft.state.budgets.holds})
-    is_alone = len(draft.state.active) == 1
+    is_only_backlog = len(draft.state.active) == 1
     for backlog, head in turns:
-        if is_alone:
+        if is_only_backlog:
             draft.is_last = draft.waiting(backlog) == 1
         reasons = schedule_head(draft, backlog, head)
         if reasons:
@@ -126,22 +125,22 @@ def schedule_waiting(draft: Draft) -> None:
 
 
 def schedule_head(draft: Draft, backlog: Backlog, head: JobRecord) -> tuple[Reason, ...]:
-    """Start the head of a backlog, or make room for it, or say why not."""
+    """Start the head of a backlog, preempt for it or reserve nodes; returns the hold reasons."""
     plan = backlog.plan
     if not plan.fits:
         return (NeverFits(problem=plan.problem),)
     tiers, fits = plan.tiers, plan.fits
     if plan.needs_pool_choice:
-        course = choose_pools(draft, head)
-        if course.waits is not None:
-            return (course.waits,)
-        tiers, fits = course.tiers, course.fits
+        choice = choose_pools(draft, head)
+        if choice.wait_reason is not None:
+            return (choice.wait_reason,)
+        tiers, fits = choice.tiers, choice.fits
     reasons = start_on_first_pool(draft, head, tiers)
     if reasons is None:
         return ()
     if draft.state.notices:
-        with allow_avoided_nodes(draft, plan) as there_are_some:
-            if there_are_some and start_on_first_pool(draft, head, tiers) is None:
+        with allow_avoided_nodes(draft, plan) as has_avoided_nodes:
+            if has_avoided_nodes and start_on_first_pool(draft, head, tiers) is None:
                 return ()
     limits = draft.state.policies.preemption
     for fit in fits:
@@ -156,7 +155,7 @@ def schedule_head(draft: Draft, backlog: Backlog, head: JobRecord) -> tuple[Reas
 
 
 def reserve(draft: Draft, head: JobRecord) -> Reservation | None:
-    """Keep nodes for a blocked job while the policy has reservations left."""
+    """Reserve nodes for a blocked job while the policy has reservations left."""
     backfill = draft.state.policies.backfill
     if len(draft.planned) >= backfill.reservations:
         return None
@@ -171,6 +170,6 @@ def reserve(draft: Draft, head: JobRecord) -> Reservation | None:
     ]
     if not plans:
         return None
-    best = min(plans, key=lambda planned: (planned.at_ms, planned.pool, planned.beside))
+    best = min(plans, key=lambda planned: (planned.at_ms, planned.pool, planned.anchor_nodes))
     add_reservation(draft, best)
     return best

@@ -1,4 +1,4 @@
-"""A cycle in the making: what it has decided so far, and how the fleet would then be."""
+"""The draft of a cycle: its decisions so far, applied to the live state until undone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bursar.model.tenants.tenant import FlavorResource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """When a blocked job should start, the nodes kept for it, and the quota it leaves beside it."""
+    """The planned start of a blocked job, its reserved nodes and the quota slack it leaves."""
 
     job_id: str
     queue: str
@@ -29,61 +29,62 @@ class Reservation:
     at_ms: int
     nodes: tuple[str, ...]
     slack: Mapping[FlavorResource, int]
-    beside: tuple[str, tuple[str, ...]] = ("", ())
-    """The pool and the nodes of the anchors, where the gang is to be mixed."""
+    anchor_nodes: tuple[str, tuple[str, ...]] = ("", ())
+    """The pool and the nodes of the anchors of a mixed gang."""
 
-    def touches(self, fit: PoolFit) -> bool:
-        """Whether it keeps nodes in a pool of a fit."""
+    def uses_pool_of(self, fit: PoolFit) -> bool:
+        """Whether it reserves nodes in a pool of a fit."""
         pools = {part.pool.spec.name for part, _ in fit.parts(fit.plan.counts)}
-        return self.pool in pools or self.beside[0] in pools
+        return self.pool in pools or self.anchor_nodes[0] in pools
 
 
 def victim_credits(
     request: Mapping[FlavorResource, int], victims: Iterable[JobRecord]
 ) -> list[tuple[JobRecord, dict[FlavorResource, int]]]:
-    """What each victim gives back in advance to a claimant: together no more than it asks for."""
-    owed = dict(request)
-    found: list[tuple[JobRecord, dict[FlavorResource, int]]] = []
+    """The quota each victim returns in advance to a claimant: in sum at most the request."""
+    missing = dict(request)
+    credits: list[tuple[JobRecord, dict[FlavorResource, int]]] = []
     for victim in victims:
-        credit = {fr: min(owed[fr], n) for fr, n in victim.request.items() if owed.get(fr)}
+        credit = {fr: min(missing[fr], n) for fr, n in victim.request.items() if missing.get(fr)}
         for fr, amount in credit.items():
-            owed[fr] -= amount
-        found.append((victim, credit))
-    return found
+            missing[fr] -= amount
+        credits.append((victim, credit))
+    return credits
 
 
 def request_in_flavor(
     request: Mapping[FlavorResource, int], flavor: str
 ) -> Mapping[FlavorResource, int]:
-    """What one part of a mixed gang takes: its parts have different flavors."""
+    """What one part of a mixed gang requests; the two parts have different flavors."""
     return {fr: amount for fr, amount in request.items() if fr[0] == flavor}
 
 
 class EvictableJobs(Protocol):
-    """The running jobs of one flavor that may be stopped; ``preemption/`` finds them."""
+    """The preemptible jobs of one flavor; implemented in ``preemption/``."""
 
     def legal(
         self, record: JobRecord, request: Mapping[FlavorResource, int]
     ) -> dict[str, list[JobRecord]]:
-        """Those that a job has a right to displace, by queue."""
+        """The jobs that a job may displace, by queue."""
 
 
 class Draft:
-    """The state with this cycle's decisions written into it; ``undo`` takes them all out again.
+    """The state with this cycle's decisions applied; ``undo`` reverts all of them.
 
-    ``over`` are those told to stop because they are cancelled or have come to a limit: nobody needs to
-    tell them again.
+    ``stopped`` are the jobs ordered to stop because they are cancelled or at a limit; ``victims`` are those
+    stopped for another job, a notice, a budget or a move. ``answered`` counts, by backlog, the jobs with a
+    decision.
 
-    What a cycle remembers beside the journal, to be faster and never to decide otherwise:
+    Caches of one cycle; they never change a decision:
 
-    - ``no_capacity``: searches that failed. Capacity only shrinks in a cycle, so they fail again, whichever
-      queue asks and however long the job would run.
-    - ``is_last``: the job being scheduled is the only one without an answer, so its start is ordered
-      and not written into the state.
+    - ``no_capacity``: searches that failed. Capacity only shrinks in a cycle, so they fail again for every
+      queue and run time.
+    - ``is_last``: the job being scheduled is the only one without a decision, so its start is ordered but
+      not applied to the state.
     - ``demand``: waiting requests by MIG profile.
     - ``evictable``: by flavor, the running jobs that may be stopped.
 
-    What lasts from cycle to cycle is listed in decision 0001.
+    Decision 0001 lists the caches that outlive a cycle.
     """
 
     def __init__(self, state: FleetState, now_ms: int) -> None:
@@ -104,12 +105,12 @@ class Draft:
         self.answered: dict[int, int] = {}
         self.added_weight: dict[str, int] = {}
         self.victims: set[str] = set()
-        self.stop_ordered: set[str] = set()
+        self.stopped: set[str] = set()
         self._demand: dict[str, int] | None = None
         self.evictable: dict[str, EvictableJobs] = {}
 
     def undo(self) -> None:
-        """Leave the state as it was found."""
+        """Restore the state."""
         self.journal.roll_back()
 
     def decisions(self) -> tuple[Decision, ...]:
@@ -119,10 +120,10 @@ class Draft:
         holds = sorted(self.holds, key=lambda h: (h.kind.queue, -h.kind.priority, h.head))
         return (*self.orders, *holds)
 
-    # -- looking for room ------------------------------------------------------------------------
+    # -- searching for capacity ------------------------------------------------------------------
 
     def search(self, record: JobRecord, *fits: PoolFit) -> Search:
-        """A try at placing a job that respects the reservations made so far."""
+        """A search for a job's placement that respects the reservations made so far."""
         state, end_ms = self.state, self.now_ms + record.run_ms
         search = Search(self.journal, state.mix, state.policies, holder=record.id, end_ms=end_ms)
         search.is_last = self.is_last
@@ -133,31 +134,31 @@ class Draft:
         return search
 
     def _reserved_in(self, fits: tuple[PoolFit, ...]) -> Mapping[str, int]:
-        """The reserved nodes of some pools, and from when on."""
+        """The reserved nodes of some pools, with the start of each reservation."""
         first = fits[0]
         if len(fits) == 1 and first.anchors is None:
             return self.reserved.get(first.pool.spec.name, NOTHING_RESERVED)
-        found: dict[str, int] = {}
+        reserved: dict[str, int] = {}
         for fit in fits:
-            found |= self.reserved.get(fit.pool.spec.name, NOTHING_RESERVED)
+            reserved |= self.reserved.get(fit.pool.spec.name, NOTHING_RESERVED)
             if fit.anchors is not None:
-                found |= self.reserved.get(fit.anchors.name, NOTHING_RESERVED)
-        return found
+                reserved |= self.reserved.get(fit.anchors.name, NOTHING_RESERVED)
+        return reserved
 
     def known_no_capacity(self, fit: PoolFit, counts: Counts) -> NoCapacity | None:
-        """Why a search of a pool failed before in this cycle: capacity only shrinks in a cycle."""
+        """Why a search of a pool failed earlier in this cycle."""
         return self.no_capacity.get((fit.plan.capacity_key, fit.name, counts))
 
     def remember_no_capacity(self, fit: PoolFit, counts: Counts, reason: Reason) -> None:
-        """Keep why a search failed, unless a reservation was in the way: another job may pass that."""
+        """Cache why a search failed, unless a reservation blocked it: a shorter job may still fit."""
         if isinstance(reason, NoCapacity):
             self.no_capacity[fit.plan.capacity_key, fit.name, counts] = reason
 
     def _demand_of(self, record: JobRecord) -> Mapping[str, int]:
-        """For whom a GPU is cut: a gang for itself, a single slice with all who wait in mind.
+        """The demand a GPU is partitioned for: a gang's own, or for a single slice that of all waiting jobs.
 
-        A gang that fits must not stop fitting because others started or stopped waiting: the place
-        that was kept for it would be lost again.
+        A gang that fits must not stop fitting because other jobs started or stopped waiting: its reserved
+        placement would be lost.
         """
         own: dict[str, int] = {}
         for group in record.backlog.plan.groups:
@@ -167,7 +168,7 @@ class Draft:
 
     @property
     def demand(self) -> Mapping[str, int]:
-        """Waiting requests by MIG profile, so that a GPU is cut for those who wait."""
+        """Waiting requests by MIG profile."""
         if self._demand is None:
             self._demand = {}
             for backlog in self.state.active.values():
@@ -178,21 +179,23 @@ class Draft:
                         self._demand[profile] = wanted + group.count * backlog.count
         return self._demand
 
-    # -- answers ---------------------------------------------------------------------------------
+    # -- decisions -------------------------------------------------------------------------------
 
-    def order_start(self, record: JobRecord, fit: PoolFit, room: Allocation) -> Placement:
-        """Order a job to start somewhere, and nothing else."""
-        for cut in room.partitions:
-            self.orders.append(PartitionGpu(node=cut.node, gpu=cut.gpu, layout=cut.layout))
-        placement = fit.placement_for(room)
+    def order_start(self, record: JobRecord, fit: PoolFit, allocation: Allocation) -> Placement:
+        """Order the start and the GPU partitions it needs; nothing is charged."""
+        for partition in allocation.partitions:
+            self.orders.append(
+                PartitionGpu(node=partition.node, gpu=partition.gpu, layout=partition.layout)
+            )
+        placement = fit.placement_for(allocation)
         self.orders.append(
             StartJob(job_id=record.id, attempt=record.attempt + 1, placement=placement)
         )
         return placement
 
-    def start(self, record: JobRecord, fit: PoolFit, room: Allocation) -> None:
-        """Order a job to start in room that is already occupied, and count it."""
-        charge = self.state.charge_of(self.order_start(record, fit, room))
+    def start(self, record: JobRecord, fit: PoolFit, allocation: Allocation) -> None:
+        """Order a job to start in its occupied allocation, and charge it."""
+        charge = self.state.charge_of(self.order_start(record, fit, allocation))
         request = charge.request
         if request:
             self.journal.charge(self.state.quota, record.spec.queue, request)
@@ -201,20 +204,20 @@ class Draft:
         end_ms = self.now_ms + record.run_ms
         if fit.anchors is not None:
             ends = self.started_ends.setdefault(fit.anchors.name, [])
-            theirs = request_in_flavor(request, fit.anchors.flavor)
-            ends.append((end_ms, record.spec.queue, room.anchors, theirs))
+            anchor_request = request_in_flavor(request, fit.anchors.flavor)
+            ends.append((end_ms, record.spec.queue, allocation.anchors, anchor_request))
             request = request_in_flavor(request, fit.flavor)
         ends = self.started_ends.setdefault(fit.pool.spec.name, [])
-        ends.append((end_ms, record.spec.queue, room.tasks, request))
+        ends.append((end_ms, record.spec.queue, allocation.tasks, request))
         self.add_weight(record.spec.queue, charge.weight)
 
     def _count_similar(self, similar_by_pool: dict[str, int], pool: str) -> None:
-        """One more of its like stands in this pool: the next may go to another."""
+        """Count a started job, so that the next similar one may prefer another pool."""
         similar_by_pool[pool] = similar_by_pool.get(pool, 0) + 1
         self.journal.on_undo(similar_by_pool.__setitem__, pool, similar_by_pool[pool] - 1)
 
     def add_weight(self, queue: str, weight: int) -> None:
-        """Count what a start gave, or an end took, in the fair share of a queue and all above it."""
+        """Add a fair-share weight to a queue and its ancestors."""
         added, parents = self.added_weight, self.state.parents
         tenant: str | None = queue
         while tenant is not None:
@@ -227,27 +230,27 @@ class Draft:
         request: Mapping[FlavorResource, int],
         victims: Iterable[JobRecord],
     ) -> None:
-        """Charge a claimant now, and credit its victims with no more than that.
+        """Charge a claimant now, and credit its victims with at most that.
 
-        The victims still hold what they hold. What they will leave beyond the claimant's need is
-        nobody's until they have left: else quota would be exceeded while they do.
+        The victims still hold their capacity. What they hold beyond the claim stays charged to them until
+        they stop; otherwise quota would be exceeded meanwhile.
         """
         for victim, credit in victim_credits(request, victims):
             self.journal.credit(self.state.quota, victim.spec.queue, credit)
         self.journal.charge(self.state.quota, record.spec.queue, request)
 
     def take(self, backlog: Backlog, record: JobRecord) -> None:
-        """The head of a backlog has its answer."""
+        """Remove the head of a backlog: it has its decision."""
         backlog.take()
         self.journal.on_undo(backlog.give_back, record)
         self.answered[id(backlog)] = self.answered.get(id(backlog), 0) + 1
 
     def waiting(self, backlog: Backlog) -> int:
-        """Jobs of a backlog that have no answer yet."""
+        """The number of jobs of a backlog without a decision."""
         return backlog.count - self.answered.get(id(backlog), 0)
 
     def hold(self, backlog: Backlog, head: JobRecord, reasons: tuple[Reason, ...]) -> None:
-        """Hold all jobs of a backlog that have no answer yet."""
+        """Hold all jobs of a backlog that have no decision yet."""
         self.holds.append(
             Hold(kind=backlog.kind, head=head.id, waiting=self.waiting(backlog), reasons=reasons)
         )

@@ -1,4 +1,4 @@
-"""The reasons of a hold, with the numbers that were true when it was made."""
+"""The reasons of a hold, with the current numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bursar.model.units import MILLI
 
 
 def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, int]) -> OverQuota:
-    """The first resource of which the queue may not have enough now, and who limits it."""
+    """The first resource that the queue lacks quota for, and the tenant that limits it."""
     for fr, wanted in request.items():
         available, limited_by = state.quota.limit(queue, fr)
         if available < wanted:
@@ -31,11 +31,11 @@ def over_quota(state: FleetState, queue: str, request: Mapping[FlavorResource, i
                 limited_by=limited_by,
                 budget_level=level.level if level is not None else 0,
             )
-    raise AssertionError("asked why a request that fits is over quota")
+    raise AssertionError("the request fits in the quota")
 
 
 def no_capacity(fit: PoolFit, counts: Counts, search: Search) -> NoCapacity:
-    """What a pool has free, against what was asked of it."""
+    """What a pool has free, compared with the request."""
     if fit.anchors is not None:
         parts = fit.parts(counts)
         fit, counts = parts[1] if search.lacks_anchors else parts[0]
@@ -52,7 +52,7 @@ def no_capacity(fit: PoolFit, counts: Counts, search: Search) -> NoCapacity:
 
 
 def would_delay(draft: Draft, head: JobRecord, planned: Reservation) -> WouldDelay:
-    """Whom a start would push back, and by what it would do so."""
+    """The planned start that a start now would delay, and by how much."""
     return WouldDelay(
         job_id=planned.job_id,
         planned_start_ms=planned.at_ms,
@@ -62,10 +62,10 @@ def would_delay(draft: Draft, head: JobRecord, planned: Reservation) -> WouldDel
 
 
 def with_plan(reason: Reason, planned: Reservation | None) -> Reason:
-    """A reason with the expected start that was planned for it."""
+    """A reason with the expected start of a reservation."""
     if planned is None:
         return reason
-    if isinstance(reason, NoCapacity) and reason.pool in (planned.pool, planned.beside[0]):
+    if isinstance(reason, NoCapacity) and reason.pool in (planned.pool, planned.anchor_nodes[0]):
         return replace(reason, expected_at_ms=planned.at_ms)
     if isinstance(reason, OverQuota) and planned.slack.keys() & {(reason.flavor, reason.resource)}:
         return replace(reason, expected_at_ms=planned.at_ms)

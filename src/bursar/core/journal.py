@@ -1,7 +1,7 @@
-"""What a draft changed, so that it can be taken back in the opposite order.
+"""The undo log of a draft.
 
-A cycle works on the live state instead of on a copy of it and leaves it as it found it: its cost is that
-of what it touches, and to its callers it is a pure function.
+A cycle works on the live state instead of a copy and undoes its changes in reverse order. So its cost grows
+with what it changes, and for its callers it is a pure function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bursar.model.tenants.tenant import FlavorResource
 
 
 class Journal:
-    """Changes made and how to undo them."""
+    """Applies changes and records how to undo them."""
 
     __slots__ = ("_undo",)
 
@@ -68,12 +68,12 @@ class Journal:
         self._undo.append((quota.add_usage, (queue, request)))
 
     def tag(self, node: NodeState, tag: str, change: int) -> None:
-        """Count a job that wants to be apart from others with its tag."""
+        """Count a job that must not share a node with others of its tag."""
         node.tags[tag] = node.tags.get(tag, 0) + change
         self._undo.append((_untag, (node, tag, change)))
 
     def on_undo(self, action: Callable[..., None], *arguments: object) -> None:
-        """Any other change, already made."""
+        """Record how to undo any other change, already made."""
         self._undo.append((action, arguments))
 
 

@@ -1,4 +1,4 @@
-"""What an order becomes when it is committed: the facts that bind everybody from then on."""
+"""The events that a committed decision writes to the log."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from bursar.model.event import (
 )
 
 SPOT_NOTICE = "spot notice"
-"""Why an attempt stops whose node is taken away."""
+"""Why an attempt stops whose node the provider reclaims."""
 
 
 def events_for(decision: Decision, now_ms: int) -> tuple[Event, ...]:
-    """The events that a committed decision writes to the log; a hold writes none."""
+    """The events of a committed decision; a hold has none."""
     match decision:
         case StartJob(job_id=job_id, attempt=attempt, placement=placement):
             return (

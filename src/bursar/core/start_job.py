@@ -1,4 +1,4 @@
-"""Start a job on the pools it may use, or say for each pool why it does not start there."""
+"""Starts a job on one of its pools, or returns for each pool why it cannot start there."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ from bursar.model.reason import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroupRange:
-    """How many tasks a group wants, and with how few it would start."""
+    """The requested and the minimum number of tasks of a group."""
 
     count: int
     min_count: int
 
 
 def start_on_first_pool(draft: Draft, head: JobRecord, tiers: Tiers) -> list[Reason] | None:
-    """Start a job on the first pools that can take it; None, or the reasons of all pools."""
+    """Start a job on the first tier of pools that has capacity; returns None or all reasons."""
     plan = head.backlog.plan
     reasons: list[Reason] = []
     for fits in tiers:
-        found = start_on(draft, head, fits, plan.counts)
-        if found is None:
+        tier_reasons = start_on(draft, head, fits, plan.counts)
+        if tier_reasons is None:
             return None
         if plan.is_elastic and start_smaller(draft, head, fits[0]):
             return None
-        reasons += found
+        reasons += tier_reasons
     return reasons
 
 
 def start_on(
     draft: Draft, head: JobRecord, fits: Sequence[PoolFit], counts: Counts
 ) -> list[Reason] | None:
-    """Start a job on the best of these pools; None, or one reason for each pool.
+    """Start a job on the best of these pools; returns None or one reason for each pool.
 
-    Only a job of one task has several pools to choose from: a fleet that grew over years has many that
-    differ in CPU and memory alone, and which node is best is a question over all of them. A gang asks
-    for one pool at a time.
+    Only a single task is offered several pools: a fleet that grew over years has many that differ in CPU
+    and memory alone, and the best node is sought in all of them. A gang tries one pool at a time.
     """
     allowed = fits
     refused: dict[str, Reason] = {}
@@ -57,28 +56,28 @@ def start_on(
                 return [refused[fit.name] for fit in fits]
     if len(fits) > 1:
         search = draft.search(head, *allowed)
-        found = find_across(allowed, search)
-        if found is None:
+        choice = find_across(allowed, search)
+        if choice is None:
             return [
                 refused.get(fit.name) or _search_reason(draft, head, fit, counts, search)
                 for fit in fits
             ]
-        fit, room = found
+        fit, allocation = choice
     else:
         fit = fits[0]
         if draft.no_capacity and (known := draft.known_no_capacity(fit, counts)) is not None:
             return [known]
         search = draft.search(head, fit)
-        alone = find_placement(fit, counts, search)
-        if alone is None:
+        single = find_placement(fit, counts, search)
+        if single is None:
             reason = _search_reason(draft, head, fit, counts, search)
             draft.remember_no_capacity(fit, counts, reason)
             return [reason]
-        room = alone
+        allocation = single
     if draft.is_last:
-        draft.order_start(head, fit, room)
+        draft.order_start(head, fit, allocation)
     else:
-        draft.start(head, fit, room)
+        draft.start(head, fit, allocation)
         spend_slack(draft, head, fit.request(counts))
     return None
 
@@ -86,7 +85,7 @@ def start_on(
 def _refusals(
     draft: Draft, head: JobRecord, fits: Sequence[PoolFit], counts: Counts
 ) -> dict[str, Reason]:
-    """By pool, why quota forbids the start, now or because of a planned start."""
+    """By pool, why quota forbids the start: exceeded, or needed by a reservation."""
     state, queue = draft.state, head.spec.queue
     refused: dict[str, Reason] = {}
     for fit in fits:
@@ -103,12 +102,12 @@ def _refusals(
 def _search_reason(
     draft: Draft, head: JobRecord, fit: PoolFit, counts: Counts, search: Search
 ) -> Reason:
-    """Why a search found nothing in a pool: a reservation is in the way, or too little is free."""
+    """Why a search of a pool failed: a reservation blocks it, or too little is free."""
     known = fit.known_no_capacity()
     if known is not None:
         return known
     if search.met_reservation and fit.blocked_at < 0:
-        planned = [one for one in draft.planned if one.touches(fit)]
+        planned = [one for one in draft.planned if one.uses_pool_of(fit)]
         if planned:
             first = min(planned, key=lambda one: (one.at_ms, one.job_id))
             return would_delay(draft, head, first)
@@ -126,9 +125,9 @@ def start_smaller(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
         if not quota.fits(queue, fit.request(counts)):
             return False
         mark = draft.journal.mark
-        room = find_placement(fit, counts, draft.search(head, fit))
+        allocation = find_placement(fit, counts, draft.search(head, fit))
         draft.journal.roll_back(mark)
-        return room is not None
+        return allocation is not None
 
     ranges = [
         TaskGroupRange(count=count, min_count=least)
@@ -141,11 +140,10 @@ def start_smaller(draft: Draft, head: JobRecord, fit: PoolFit) -> bool:
 def largest_fitting_counts(
     groups: Sequence[TaskGroupRange], fits: Callable[[tuple[int, ...]], bool]
 ) -> tuple[int, ...] | None:
-    """Shrink all groups in proportion to what each can spare, as little as makes ``fits`` true.
+    """The largest task counts for which ``fits`` holds, by binary search.
 
-    ``fits`` must be true for every smaller job once it is true for one: the search halves the
-    range, because each question is a trial of quota, placement and perhaps preemption. ``None``
-    when nothing can be spared or when even the smallest job does not fit.
+    All groups shrink in proportion to what each can spare. ``fits`` must be monotonic: true for every
+    smaller job once it is true for one. None when no group can shrink or the smallest job does not fit.
     """
     spare = sum(group.count - group.min_count for group in groups)
     if spare <= 0:

@@ -383,7 +383,7 @@ def test_a_pool_knows_its_devices() -> None:
     pool = pool_of(Device(A100))
     with pytest.raises(BrokenInvariant, match="already"):
         pool.add(("n", 0), Device(A100))
-    with pytest.raises(BrokenInvariant, match="another way"):
+    with pytest.raises(BrokenInvariant, match="another MIG geometry"):
         pool.add(("n", 1), Device(T4))
     pool.remove(("n", 0))
     assert len(pool) == 0 and ("n", 0) not in pool

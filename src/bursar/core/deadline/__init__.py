@@ -1,8 +1,4 @@
-"""Jobs with a deadline: spot, on demand, or wait; and how often to save.
-
-Words: a *spell* is a time during which a pool has room, or has none; a *change-over* is what a start or
-a move costs in time; an *availability* is what the past says about a pool; a *place* is where a job runs.
-"""
+"""Rules for jobs with a deadline: run on spot, run on demand, or wait. See README.md."""
 
 from bursar.core.deadline.availability import AvailabilityEstimate, AvailabilityTracker
 from bursar.core.deadline.expected_cost import expected_cost

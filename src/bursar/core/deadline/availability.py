@@ -1,9 +1,9 @@
-"""How long spot capacity stays, and how long it stays away, learned from the past alone.
+"""Estimates how long spot capacity stays available or unavailable, from a pool's history.
 
-A spell that has lasted is likely to last: in published traces the chance that a spell ends within the
-hour falls about thirtyfold as it ages from minutes to half a day. The fall has the same shape in every
-zone, so the shape is given here and only its height is learned for each pool: ends that were seen,
-over ends that the shape expected, with older ones fading.
+An availability interval that has lasted is likely to last: in published traces the probability that it ends
+within the hour falls about thirtyfold as it ages from minutes to half a day. The curve has the same shape in
+every zone, so the shape is given here and only its level is learned for each pool: observed ends over
+expected ends, with exponential decay.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bursar.model.units import HOUR_MS, MINUTE_MS
 AGE_EDGES_MS: Final = tuple(minutes * MINUTE_MS for minutes in (0, 10, 20, 40, 80, 160, 320, 640))
 AGES: Final = len(AGE_EDGES_MS)
 
-# Ends per hour at each age: the likeliest shape of the four us-west-2a series of the two-week traces of
-# 2022 when each series has a height of its own. docs/spot.md says what else was looked at.
+# Ends per hour at each age: the maximum-likelihood shape of the four us-west-2a series of the two-week traces
+# of 2022, with one level for each series. docs/spot.md has the alternatives.
 UP_ENDS_PER_HOUR: Final = (1.75, 1.22, 0.85, 0.52, 0.30, 0.18, 0.17, 0.07)
 DOWN_ENDS_PER_HOUR: Final = (2.33, 1.36, 1.08, 0.92, 0.44, 0.31, 0.20, 0.09)
 
 HALF_LIFE_MS: Final = 96 * HOUR_MS
 PRIOR_ENDS: Final = 4.0
-"""A pool without a past is taken to have seen so many ends, as many as the shape expects."""
+"""The prior: this many ends, observed and expected."""
 
 STEPS_PER_DOUBLING: Final = 2
 LOWEST_STEP: Final = -5
@@ -32,7 +32,10 @@ HIGHEST_STEP: Final = 4
 
 
 class AvailabilityEstimate(NamedTuple):
-    """What the past says about a pool: how much faster than usual its spells end, in half doublings."""
+    """Whether a pool is available, since when, and how fast its intervals end.
+
+    Steps are half doublings of the usual rate of ends.
+    """
 
     up: bool
     age: int
@@ -41,7 +44,7 @@ class AvailabilityEstimate(NamedTuple):
 
 
 class AvailabilityTracker:
-    """What was seen of one pool so far. ``observe`` takes the next sight and says the availability."""
+    """Learns the availability of one pool from observations at intervals."""
 
     __slots__ = ("_age_ms", "_ends", "_expected", "_up")
 
@@ -52,7 +55,7 @@ class AvailabilityTracker:
         self._expected = [0.0, 0.0]
 
     def observe(self, up: bool, passed_ms: int) -> AvailabilityEstimate:
-        """The pool had room, or not, ``passed_ms`` after the last sight."""
+        """Record whether the pool had capacity ``passed_ms`` after the last observation."""
         if self._up is not None:
             self._learn(self._up, up, passed_ms)
         self._age_ms = self._age_ms + passed_ms if up is self._up else 0
@@ -77,25 +80,25 @@ class AvailabilityTracker:
         return step_of_ends(self._ends[side], self._expected[side])
 
 
-def step_of_ends(ends: float, expected: float, believed_step: int = 0) -> int:
-    """How much faster than usual spells have been ending, from those that ended and those expected to.
+def step_of_ends(ends: float, expected: float, prior_step: int = 0) -> int:
+    """How much faster than usual intervals end, from observed and expected ends.
 
-    ``believed_step`` is what is taken to be so before anything was seen.
+    ``prior_step`` is assumed before anything is observed.
     """
-    believed = times_usual(believed_step)
-    times = believed * (PRIOR_ENDS + ends) / (PRIOR_ENDS + believed * expected)
+    prior = times_usual(prior_step)
+    times = prior * (PRIOR_ENDS + ends) / (PRIOR_ENDS + prior * expected)
     step = round(log(times, 2) * STEPS_PER_DOUBLING)
     return max(LOWEST_STEP, min(HIGHEST_STEP, step))
 
 
 def step_of_life(life_ms: int) -> int:
-    """The step at which a new spell is expected to last about so long."""
+    """The step at which a new interval is expected to last about this long."""
     steps = range(LOWEST_STEP, HIGHEST_STEP + 1)
     return min(steps, key=lambda step: abs(log(expected_life_ms(0, step) / life_ms)))
 
 
 def age_of(age_ms: int) -> int:
-    """Which of the ages a spell has reached."""
+    """The age class of an interval."""
     age = AGES - 1
     while age_ms < AGE_EDGES_MS[age]:
         age -= 1
@@ -103,13 +106,13 @@ def age_of(age_ms: int) -> int:
 
 
 def times_usual(step: int) -> float:
-    """How much faster than usual spells end."""
+    """The rate of ends relative to the usual rate."""
     return float(2.0 ** (step / STEPS_PER_DOUBLING))
 
 
 @lru_cache(maxsize=256)
 def expected_life_ms(age: int, up_step: int) -> int:
-    """How long a pool with room at this age is expected to keep it."""
+    """How much longer an available pool of this age is expected to stay available."""
     times = times_usual(up_step)
     life_h = 1 / (UP_ENDS_PER_HOUR[-1] * times)
     for level in reversed(range(age, AGES - 1)):

@@ -1,4 +1,4 @@
-"""Which jobs are steered by their deadline: those that could be done on spot, and need not be."""
+"""Which jobs are deadline-managed: those that may run both on spot and elsewhere."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from bursar.model.jobs.job import FlavorChoice, JobSpec
 
 
 def is_deadline_managed(spec: JobSpec) -> bool:
-    """Whether a job has a deadline, says how long it runs, and may run on spot and elsewhere.
+    """Whether a job has a deadline and a run time, and may run on spot and elsewhere.
 
-    One that puts other markets before spot, in an order of its own, has said what it wants.
+    A job that lists other markets before spot in its own order is not managed.
     """
     if spec.deadline_ms is None and spec.slo is None:
         return False
@@ -22,5 +22,5 @@ def is_deadline_managed(spec: JobSpec) -> bool:
 
 
 def work_of(spec: JobSpec) -> int:
-    """How much work a steered job has: what its user expects, else the most it may run."""
+    """The work of a deadline-managed job: the expected run time, else the limit."""
     return spec.expected_run_ms or run_time_of(spec) or 0

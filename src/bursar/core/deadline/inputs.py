@@ -1,4 +1,4 @@
-"""What a rule of deadlines is told, and what it answers."""
+"""The inputs and the result of a deadline rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bursar.core.deadline.availability import AvailabilityEstimate
 from bursar.model.errors import UserError
 
 Location: TypeAlias = str
-"""Where a job runs during a tick: a spot pool by name, ``ON_DEMAND``, or ``WAIT`` for nowhere."""
+"""Where a job runs during a tick: the name of a spot pool, ``ON_DEMAND``, or ``WAIT``."""
 
 WAIT: Final[Location] = ""
 ON_DEMAND: Final[Location] = "on-demand"
@@ -20,7 +20,7 @@ ON_DEMAND: Final[Location] = "on-demand"
 class DeadlineTerms:
     """What does not change while a job runs. Prices are per hour.
 
-    ``change_over_ms`` passes without progress after each start or move and is paid for.
+    ``change_over_ms`` is the paid time without progress after each start or move.
     ``rework_ms`` is the most work that the loss of a spot machine can undo.
     """
 
@@ -54,16 +54,16 @@ class DeadlineTerms:
 
 
 class DeadlineProgress(NamedTuple):
-    """How far the job is when a tick begins. A spot machine that was lost counts as ``WAIT``."""
+    """A job's progress at the start of a tick; a lost spot machine counts as ``WAIT``."""
 
     elapsed_ms: int
     remaining_ms: int
     pending_ms: int
-    place: Location
+    location: Location
 
 
 class SpotOffer(NamedTuple):
-    """A spot pool that has room now, its price per hour, and what its past says."""
+    """A spot pool with capacity now, its hourly price and its availability."""
 
     pool: str
     price_micro_usd: int
@@ -71,18 +71,17 @@ class SpotOffer(NamedTuple):
 
 
 class SpotMarket(NamedTuple):
-    """The spot pools with room now, in order of name, and what the past says of all of them together.
+    """The spot pools with capacity now, by name, and the availability of all pools combined.
 
-    ``price_micro_usd`` is the lowest price now or, without any offer, the one seen last;
-    0 when none is known.
+    ``price_micro_usd`` is the lowest current price or, without offers, the last known; 0 if none is.
     """
 
     offers: tuple[SpotOffer, ...]
-    whole: AvailabilityEstimate
+    combined: AvailabilityEstimate
     price_micro_usd: int
 
     def offer_of(self, pool: Location) -> SpotOffer | None:
-        """The offer of one pool, if it has room."""
+        """The offer of one pool, if it has capacity."""
         for offer in self.offers:
             if offer.pool == pool:
                 return offer

@@ -1,6 +1,6 @@
-"""Where a decision is looked up: what a solved table depends on, and how it is read.
+"""The key of a solved table, and how an action is looked up in it.
 
-Apart from ``value_table.py``, which solves it: that one loads numpy, and most fleets never need a table.
+Separate from ``policy_solver.py``, which imports numpy: most fleets never need a table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROWS: Final = ON_DEMAND_ROWS + INTERVALS
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """What a table depends on. Prices are a spot hour in fiftieths of an on-demand hour."""
+    """What a table depends on; ``price`` is a spot hour in fiftieths of an on-demand hour."""
 
     step_ms: int
     steps: int
@@ -48,7 +48,7 @@ class ValueTable:
     actions: bytes
 
     def action(self, row: int, left_ms: int, work_ms: int) -> int:
-        """Time left is rounded down and work up, so that rounding never promises too much."""
+        """The best action; time is rounded down and work up, which is the safe side."""
         key = self.key
         steps = min(left_ms // key.step_ms, key.steps)
         units = min(-(-work_ms * UNITS_PER_STEP // key.step_ms), key.units)
@@ -56,15 +56,15 @@ class ValueTable:
 
 
 def row_of(availability: AvailabilityEstimate, *, on_spot: bool, on_demand: bool) -> int:
-    """The row for where the job runs and how old the spell is."""
+    """The row for where the job runs and the age of the availability interval."""
     if on_spot:
         return SPOT_ROWS + availability.age
-    spell = availability.age if availability.up else AGES + availability.age
-    return ON_DEMAND_ROWS + spell if on_demand else spell
+    interval = availability.age if availability.up else AGES + availability.age
+    return ON_DEMAND_ROWS + interval if on_demand else interval
 
 
 def step_for(deadline_ms: int) -> int:
-    """The shortest step that keeps a table small."""
+    """The shortest step with which a table stays small."""
     for step_ms in STEP_CHOICES_MS:
         if deadline_ms <= MOST_STEPS * step_ms:
             return step_ms

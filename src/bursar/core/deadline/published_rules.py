@@ -1,4 +1,4 @@
-"""Rules that others published: the bars that ours has to pass."""
+"""Published rules, the baselines that ours is compared with."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ from bursar.core.deadline.inputs import (
 
 
 def on_demand_only(
-    _terms: DeadlineTerms, standing: DeadlineProgress, _market: SpotMarket
+    _terms: DeadlineTerms, progress: DeadlineProgress, _market: SpotMarket
 ) -> Location:
-    """Never trust spot."""
-    return ON_DEMAND if standing.remaining_ms > 0 else WAIT
+    """Never use spot."""
+    return ON_DEMAND if progress.remaining_ms > 0 else WAIT
 
 
-def greedy(terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket) -> Location:
-    """Spot whenever there is some, until only on-demand capacity can meet the deadline."""
-    if standing.remaining_ms <= 0:
+def greedy(terms: DeadlineTerms, progress: DeadlineProgress, market: SpotMarket) -> Location:
+    """Use spot whenever it is available, until only on-demand capacity can meet the deadline."""
+    if progress.remaining_ms <= 0:
         return WAIT
-    if _is_kept(standing, market):
-        return standing.place
-    if not published_net_holds(terms, standing):
+    if _stays_on_spot(progress, market):
+        return progress.location
+    if not published_net_holds(terms, progress):
         return ON_DEMAND
     return _cheapest(market)
 
 
 def uniform_progress(
-    terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket
+    terms: DeadlineTerms, progress: DeadlineProgress, market: SpotMarket
 ) -> Location:
-    """Keep to a straight line from nothing at the start to all work at the deadline (NSDI'24).
+    """Follow a straight line of progress from the start to the deadline (NSDI'24).
 
-    Behind the backlog it takes on-demand capacity, and holds it until there is spot and the job is ahead
-    by two change-overs.
+    A job behind the line takes on-demand capacity and stays there until spot is available and it is ahead of
+    the line by two change-overs.
     """
-    if standing.remaining_ms <= 0:
+    if progress.remaining_ms <= 0:
         return WAIT
-    if _is_kept(standing, market):
-        return standing.place
-    if not published_net_holds(terms, standing):
+    if _stays_on_spot(progress, market):
+        return progress.location
+    if not published_net_holds(terms, progress):
         return ON_DEMAND
     spot = _cheapest(market)
-    done = (terms.work_ms - standing.remaining_ms) * terms.deadline_ms
-    if standing.place == ON_DEMAND:
-        backlog = (standing.elapsed_ms + 2 * terms.change_over_ms) * terms.work_ms
-        return spot if spot != WAIT and done >= backlog else ON_DEMAND
+    done = (terms.work_ms - progress.remaining_ms) * terms.deadline_ms
+    if progress.location == ON_DEMAND:
+        line = (progress.elapsed_ms + 2 * terms.change_over_ms) * terms.work_ms
+        return spot if spot != WAIT and done >= line else ON_DEMAND
     if spot != WAIT:
         return spot
-    return ON_DEMAND if done < standing.elapsed_ms * terms.work_ms else WAIT
+    return ON_DEMAND if done < progress.elapsed_ms * terms.work_ms else WAIT
 
 
-def _is_kept(standing: DeadlineProgress, market: SpotMarket) -> bool:
-    return market.offer_of(standing.place) is not None
+def _stays_on_spot(progress: DeadlineProgress, market: SpotMarket) -> bool:
+    return market.offer_of(progress.location) is not None
 
 
 def _cheapest(market: SpotMarket) -> Location:

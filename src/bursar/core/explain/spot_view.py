@@ -116,5 +116,5 @@ def _deadline(state: FleetState, record: JobRecord, now_ms: int) -> DeadlineView
         left_ms=choice.progress.remaining_if_lost_ms,
         to_deadline_ms=choice.deadline_ms - now_ms,
         spot_safe_ms=choice.latest_start_ms() - now_ms,
-        is_on_spot=choice.progress.place in state.spot.pools,
+        is_on_spot=choice.progress.location in state.spot.pools,
     )

@@ -180,7 +180,7 @@ class SlicePool:
         if key in self._devices:
             raise BrokenInvariant(f"{key} is already in the pool")
         if device.model.mig != self.geometry:
-            raise BrokenInvariant(f"{key} is a {device.model.name}, which is cut in another way")
+            raise BrokenInvariant(f"{key} is a {device.model.name}, with another MIG geometry")
         self._devices[key] = device
         self._entries[key] = ()
         self.update(key)

@@ -1,1 +1,1 @@
-"""Who is next: priority and deadline first, then fair share, then the order inside a queue."""
+"""The order of waiting jobs: priority and deadline, then fair share, then the queue's own order."""

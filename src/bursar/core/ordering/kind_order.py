@@ -1,8 +1,8 @@
-"""Who is next: backlogs of one level of urgency, the most deserving first.
+"""Orders the backlogs of one urgency level by fair share.
 
-Between tenants a tournament over the tree: every tenant keeps its children in a heap by how much of
-their share they have had, and the winner is found by following the tops. A start changes the share_key
-of one path only, so the next winner costs O(depth), whatever the number of queues.
+Tenants compete in a tournament over their tree: each has its children in a heap by used share, and the
+winner is found by following the tops. A start changes the share keys of one path only, so the next winner
+costs O(depth) for any number of queues.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from bursar.core.state.backlog import Backlog
 from bursar.core.state.job_record import Rank
 
 ShareKey = tuple[float, ...]
-"""How much a tenant has had of its share; lower is more deserving."""
+"""How much of its share a tenant has used; the lowest goes first."""
 
 TOP: Final = ""
-"""Stands above all roots of the tenant forest."""
+"""The virtual parent of all roots of the tenant forest."""
 
 
 class KindOrder(Protocol):
-    """Backlogs in order, with the order changing as jobs start."""
+    """Backlogs in order; the order changes as jobs start."""
 
     def next(self) -> Backlog | None:
-        """The backlog whose head is most deserving now."""
+        """The first backlog in the current order."""
 
     def started(self) -> None:
-        """The head of the backlog last returned has been dealt with; its tenant has had more."""
+        """The head of the last returned backlog has started; its tenant has used more."""
 
     def drop(self) -> None:
-        """Nothing more can start from the backlog last returned in this cycle."""
+        """Remove the last returned backlog: nothing more can start from it in this cycle."""
 
 
 class LoneOrder:
-    """One backlog alone has nobody to be compared with."""
+    """The order of a single backlog."""
 
     __slots__ = ("_backlog",)
 
@@ -73,7 +73,7 @@ class BacklogHeap:
         return self._heap[0][1]
 
     def advance(self) -> None:
-        """The first backlog has another head now, or none."""
+        """Update the first backlog, whose head has changed."""
         backlog = self._heap[0][1]
         head = backlog.head()
         if head is None:
@@ -86,10 +86,10 @@ class BacklogHeap:
 
 
 class FlatOrder:
-    """All backlogs by the rank of their heads, whoever's they are.
+    """All backlogs by the rank of their heads, regardless of tenant.
 
-    Sorted once; a backlog whose head started joins again with its next head through a small heap, so that
-    a cycle in which little starts costs one sort.
+    Sorted once; a backlog whose head started returns with its next head through a small heap, so a cycle
+    with few starts costs one sort.
     """
 
     def __init__(self, backlogs: Iterable[Backlog]) -> None:
@@ -97,33 +97,33 @@ class FlatOrder:
             (head.rank, backlog) for backlog in backlogs if (head := backlog.head()) is not None
         ]
         self._sorted = sorted(ranked, reverse=True)
-        self._again: list[tuple[Rank, Backlog]] = []
-        self._from_again = False
+        self._returned: list[tuple[Rank, Backlog]] = []
+        self._from_returned = False
 
     def next(self) -> Backlog | None:
-        if not self._again:
-            self._from_again = False
+        if not self._returned:
+            self._from_returned = False
             return self._sorted[-1][1] if self._sorted else None
-        self._from_again = not self._sorted or self._again[0] < self._sorted[-1]
-        return self._again[0][1] if self._from_again else self._sorted[-1][1]
+        self._from_returned = not self._sorted or self._returned[0] < self._sorted[-1]
+        return self._returned[0][1] if self._from_returned else self._sorted[-1][1]
 
     def started(self) -> None:
         backlog = self._pop()
         head = backlog.head()
         if head is not None:
-            heapq.heappush(self._again, (head.rank, backlog))
+            heapq.heappush(self._returned, (head.rank, backlog))
 
     def drop(self) -> None:
         self._pop()
 
     def _pop(self) -> Backlog:
-        if self._from_again:
-            return heapq.heappop(self._again)[1]
+        if self._from_returned:
+            return heapq.heappop(self._returned)[1]
         return self._sorted.pop()[1]
 
 
 class ShareOrder:
-    """A tournament of tenants by share_key; inside a queue by the rank of the heads."""
+    """A tournament of tenants by share key; inside a queue by the rank of the heads."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class ShareOrder:
         by_queue: dict[str, list[Backlog]] = {}
         for backlog in backlogs:
             by_queue.setdefault(backlog.kind.queue, []).append(backlog)
-        self._queues = {queue: BacklogHeap(found) for queue, found in by_queue.items()}
+        self._queues = {queue: BacklogHeap(members) for queue, members in by_queue.items()}
         self._children: dict[str, list[tuple[ShareKey, str]]] = {}
         self._enter_all(queue for queue, heap in self._queues.items() if heap)
         self._path: list[str] = []
@@ -167,12 +167,12 @@ class ShareOrder:
     def started(self) -> None:
         queue = self._path[-1]
         self._queues[queue].advance()
-        gone = not self._queues[queue]
+        is_empty = not self._queues[queue]
         for parent, tenant in zip(self._path[-2::-1], self._path[:0:-1], strict=True):
             rivals = self._children[parent]
-            if gone:
+            if is_empty:
                 heapq.heappop(rivals)
-                gone = not rivals
+                is_empty = not rivals
             else:
                 heapq.heapreplace(rivals, (self._share_key(tenant), tenant))
 

@@ -1,7 +1,7 @@
-"""Whose turn it is in a cycle, and what one answer means for the turns after it.
+"""Iterates over the backlogs of a cycle in scheduling order.
 
-Scheduling, queue positions, the queue listing and the lookahead all take their turns here, so they
-cannot disagree about the order or about strict queues.
+Scheduling, queue positions, the queue listing and the lookahead all iterate with it, so they agree about
+the order and about strict queues.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from bursar.model.units import MILLI
 _STRICT: Final = Queueing.STRICT
 
 Turn = tuple[Backlog, JobRecord]
-"""A backlog and its head: the job to be answered."""
+"""A backlog and its head: the next job to decide about."""
 
 
 class Turns:
-    """The turns of one cycle, the most urgent level first, inside a level the most deserving tenant.
+    """The turns of one cycle: by urgency level, then by fair share.
 
-    The caller answers each turn with ``start``, ``assume_start`` or ``hold`` before it asks for the next.
+    The caller must answer each turn with ``start``, ``assume_start`` or ``hold`` before the next.
 
-    ``blocked_queues`` are queues in which nothing starts, and why: a budget is spent, or the queue is
-    strict and its head is held. ``last`` is a backlog after which no turn matters.
+    ``blocked_queues`` maps queues in which nothing starts to the reasons: a budget is spent, or the queue is
+    strict and its head is held. Iteration ends after the backlog ``last``.
     """
 
     __slots__ = ("_blocked_queues", "_draft", "_is_over", "_last", "_levels", "_order", "_turn")
@@ -71,7 +71,7 @@ class Turns:
                     return
 
     def start(self) -> None:
-        """The head has started: its backlog goes on with the next job."""
+        """The head has started; its backlog continues with the next job."""
         backlog, head = self._turn
         self._draft.take(backlog, head)
         self._order.started()
@@ -83,7 +83,7 @@ class Turns:
         self.start()
 
     def hold(self, reasons: tuple[Reason, ...]) -> None:
-        """The head cannot start, so no job of its backlog can; nor of its queue, where that is strict."""
+        """Hold the backlog, because its head cannot start; a strict queue is then blocked too."""
         backlog, head = self._turn
         draft, queue = self._draft, backlog.kind.queue
         draft.hold(backlog, head, reasons)
@@ -94,12 +94,12 @@ class Turns:
 
 
 def is_deferred(reasons: tuple[Reason, ...]) -> bool:
-    """Whether a job waits although it could start: then it blocks no strict queue."""
+    """Whether a job waits for a lower price; such a job does not block a strict queue."""
     return isinstance(reasons[0], WaitsForSpot)
 
 
 def first_pool_weight(draft: Draft, backlog: Backlog) -> int:
-    """What a job would count in fair share on the pool it would try first."""
+    """The fair-share weight of a job on the pool it would try first."""
     plan = backlog.plan
     if not plan.fits:
         return 0

@@ -1,4 +1,4 @@
-"""Urgency before fairness: backlogs grouped by priority, age and deadline, the most urgent first."""
+"""Groups backlogs by priority, age and deadline, the most urgent first."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from bursar.core.state.job_record import JobRecord
 from bursar.model.tenants.policy import OrderPolicy, SharePolicy
 
 Level = tuple[int, int]
-"""Priority with aging, then whether the deadline presses; higher goes first."""
+"""Priority with aging, then whether the deadline is near; the highest goes first."""
 
 _NONE, _DOMINANT_SHARE = SharePolicy.NONE, SharePolicy.DOMINANT_SHARE
 
 
 def levels_of(draft: Draft) -> Iterable[list[Backlog]]:
-    """The backlogs with waiting jobs, one list for each level."""
+    """The backlogs with waiting jobs, by level."""
     active = draft.state.active
     if len(active) < 2:
         return [list(active.values())] if active else []
     policy, now_ms = draft.state.policies.order, draft.now_ms
-    found: dict[Level, list[Backlog]] = {}
+    by_level: dict[Level, list[Backlog]] = {}
     for backlog in active.values():
         head = backlog.head()
         assert head is not None
         level = _level(head, policy, now_ms)
-        there = found.get(level)
-        if there is None:
-            found[level] = [backlog]
+        members = by_level.get(level)
+        if members is None:
+            by_level[level] = [backlog]
         else:
-            there.append(backlog)
-    return [found[level] for level in sorted(found, reverse=True)]
+            members.append(backlog)
+    return [by_level[level] for level in sorted(by_level, reverse=True)]
 
 
 def _level(head: JobRecord, policy: OrderPolicy, now_ms: int) -> Level:
@@ -49,7 +49,7 @@ def _level(head: JobRecord, policy: OrderPolicy, now_ms: int) -> Level:
 
 
 def order_for(draft: Draft, backlogs: list[Backlog]) -> KindOrder:
-    """The order of backlogs of one level, as the policy has it."""
+    """The order of backlogs of one level, by the policy."""
     if len(backlogs) == 1:
         return LoneOrder(backlogs[0])
     share = draft.state.policies.order.share
@@ -60,26 +60,26 @@ def order_for(draft: Draft, backlogs: list[Backlog]) -> KindOrder:
 
 
 def _fair_tree(draft: Draft) -> Callable[[str], ShareKey]:
-    """Decayed usage over weight among siblings, with what this cycle gave already counted.
+    """Share keys by decayed usage over weight, with the starts of this cycle counted.
 
     Comparing siblings level by level from the root is Fair Tree: the parent's usage and the sum of the
     level's weights are common factors of all siblings and drop out. Where siblings tie, queues go
-    before tenants with queues below them, as in ``fair_tree.py``.
+    before tenants with queues below them, as in ``slurm_fair_tree.py``.
     """
     usage = draft.state.usage
     horizon_ms = draft.state.policies.order.entry_horizon_ms
     tenants, added, now_ms = draft.state.tenants, draft.added_weight, draft.now_ms
 
     def share_key(tenant: str) -> ShareKey:
-        had = usage.pressure(tenant, now_ms, horizon_ms) + added.get(tenant, 0) * horizon_ms
-        here = tenants[tenant]
-        return (had / here.weight if here.weight > 0 else inf, not here.is_queue)
+        used = usage.pressure(tenant, now_ms, horizon_ms) + added.get(tenant, 0) * horizon_ms
+        spec = tenants[tenant]
+        return (used / spec.weight if spec.weight > 0 else inf, not spec.is_queue)
 
     return share_key
 
 
 def _dominant(draft: Draft) -> Callable[[str], ShareKey]:
-    """The dominant share of what is borrowed, then usage: equal shares do not all go to one."""
+    """Share keys by the dominant share of what is borrowed, then by usage."""
     quota = draft.state.quota
     by_usage = _fair_tree(draft)
 

@@ -169,7 +169,7 @@ def _search(
                 cost_of_stopping(one, limits.victim_order, draft.now_ms),
             )
             for one in found
-            if one.id not in draft.victims and one.id not in draft.stop_ordered
+            if one.id not in draft.victims and one.id not in draft.stopped
         ]
         for queue, found in legal.items()
     }

@@ -1,1 +1,1 @@
-"""Planned starts of blocked jobs: which nodes they reserve, so that backfill goes around them."""
+"""Planned starts of blocked jobs, and the nodes reserved for them."""

@@ -1,8 +1,7 @@
-"""When running jobs should be done, with even odds and with nine in ten.
+"""Expected ends of running jobs, at 50 % and 90 % probability.
 
-Even odds rest on what the user expects of the job, nine in ten on the limit it may not pass. A job
-without a limit is given half as much again; one that nothing is known of runs as long as the policy
-says unknown jobs do.
+The 50 % estimate uses the run time that the user expects, the 90 % estimate the job's run time limit. Without
+a limit it is half as long again. A job with neither runs as long as the policy assumes for unknown jobs.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from bursar.model.jobs.job import JobState
 from bursar.model.units import MINUTE_MS, SECOND_MS
 
 STOP_MS = {"p50": OVERDUE_MS, "p90": 5 * MINUTE_MS}
-"""How long a job that was told to stop still needs. Its grace period is the engine's affair."""
+"""How long a stopping job still runs; the engine enforces its grace period."""
 
 STOPPING_STATES = frozenset({JobState.STOPPING, JobState.CANCELLING, JobState.EXPIRING})
 
 
 class EndOdds(StrEnum):
-    """How sure a forecast is to be."""
+    """The probability of an estimate."""
 
     EVEN = "p50"
     NINE_IN_TEN = "p90"
 
 
 def expected_run_ms(record: JobRecord, odds: EndOdds) -> int:
-    """How long a job runs from its start."""
+    """The expected run time of a job from its start."""
     spec = record.spec
     limit_ms = spec.max_run_ms
     likely_ms = spec.expected_run_ms or limit_ms or record.run_ms
@@ -38,7 +37,7 @@ def expected_run_ms(record: JobRecord, odds: EndOdds) -> int:
 
 
 def remaining_run_ms(record: JobRecord, odds: EndOdds) -> int:
-    """The same for a job that may have saved a part of its work in an attempt before."""
+    """The expected run time that remains after the work saved by earlier attempts."""
     run_ms = expected_run_ms(record, odds)
     if not record.done_ms:
         return run_ms
@@ -46,10 +45,10 @@ def remaining_run_ms(record: JobRecord, odds: EndOdds) -> int:
 
 
 def expected_end_ms(record: JobRecord, odds: EndOdds, now_ms: int) -> int:
-    """When a job that holds room should be gone; always later than now.
+    """The expected end of a live attempt; always later than now.
 
-    A job past its expected end could end any moment, so even odds say soon. For nine in ten, it runs
-    to its limit or, without one, half as long again as it already has.
+    Past its expected end, a job is expected to end soon at 50 %. At 90 % it runs to its limit or, without
+    one, half as long again as it has run.
     """
     if record.stop_requested or record.state in STOPPING_STATES:
         return now_ms + STOP_MS[odds]

@@ -1,8 +1,8 @@
-"""Plan the start of a blocked gang from the expected ends of what runs, and keep its place for it.
+"""Plans the start of a blocked gang and reserves its nodes and quota.
 
-Others may use the kept nodes, and the quota the plan counts on, until the planned start, never past
-it: that is what makes passing a blocked job harmless. With one reservation this is EASY backfill, with
-K it is conservative for the first K blocked kinds.
+The plan follows from the expected ends of running jobs. Other jobs may use the reserved nodes and quota until
+the planned start, never longer, so backfill does not delay the blocked job. With one reservation this is EASY
+backfill; with K it is conservative backfill for the first K blocked kinds.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from bursar.model.tenants.tenant import FlavorResource
 from bursar.model.units import MINUTE_MS
 
 OVERDUE_MS = MINUTE_MS
-"""When a job is past its expected end, its end is expected this much from now."""
+"""A job past its expected end is expected to end this much from now."""
 
 
 End = tuple[int, str, tuple[Task, ...], Mapping[FlavorResource, int]]
-"""When something ends, whose it is, and the room and the quota that it gives back."""
+"""An expected end: its time, the queue, and the tasks and quota that are released."""
 
 
-class _Outlook:
-    """How many tasks of a group each node will have room for, as running jobs end."""
+class _CapacityForecast:
+    """How many tasks of a group fit on each node as running jobs end."""
 
     def __init__(self, draft: Draft, fit: PoolFit, group: TaskGroup, count: int) -> None:
         self.pool = fit.pool
@@ -41,16 +41,16 @@ class _Outlook:
         self.constraints = fit.plan.shape.constraints
         topology = self.constraints.topology
         self.level = topology.required if topology is not None else None
-        self.kept = draft.reserved.get(fit.pool.spec.name, {})
+        self.reserved = draft.reserved.get(fit.pool.spec.name, {})
         self.free: dict[str, list[int]] = {}
-        self.room: dict[str, int] = {}
-        self.in_domain: dict[str, int] = {}
+        self.tasks_by_node: dict[str, int] = {}
+        self.tasks_by_domain: dict[str, int] = {}
         least = self.gpus if self.pool.spec.gpus_per_node else 0
         for node in self.pool.tightest_first(least):
             self._count(node, count_fitting_tasks(node, group, 1 << 30))
 
-    def gain(self, task: Task) -> None:
-        """A task ends, and its node has room for more."""
+    def release(self, task: Task) -> None:
+        """Count the capacity that the end of a task releases."""
         node = self.pool.by_id.get(task.node)
         if self.domain is not None or node is None or not node.is_open or not self._suits(node):
             return
@@ -67,9 +67,9 @@ class _Outlook:
         free[1] += task.cpu_milli
         free[2] += task.memory_mib
         free[3] += task.disk_mib
-        self._count(node, self._tasks(free))
+        self._count(node, self._fitting_tasks(free))
 
-    def _tasks(self, free: list[int]) -> int:
+    def _fitting_tasks(self, free: list[int]) -> int:
         group = self.group
         wanted = (self.gpus, group.cpu_milli, group.memory_mib, group.disk_mib)
         return min(
@@ -77,29 +77,30 @@ class _Outlook:
         )
 
     def _count(self, node: NodeState, tasks: int) -> None:
-        """``domain`` is the first that has room for the whole gang."""
+        """Set the tasks that fit on a node; ``domain`` becomes the first that fits the whole gang."""
         if not self._suits(node):
             return
         spread = self.constraints.spread
         if spread is not None and spread.level == NODE_LEVEL:
             tasks = min(tasks, spread.max_tasks)
-        before = self.room.get(node.id, 0)
+        before = self.tasks_by_node.get(node.id, 0)
         domain = node.labels.get(self.level, "") if self.level else ""
         if tasks > before:
-            self.room[node.id] = tasks
-            self.in_domain[domain] = self.in_domain.get(domain, 0) + tasks - before
-            if self.domain is None and self.in_domain[domain] >= self.count:
+            self.tasks_by_node[node.id] = tasks
+            self.tasks_by_domain[domain] = self.tasks_by_domain.get(domain, 0) + tasks - before
+            if self.domain is None and self.tasks_by_domain[domain] >= self.count:
                 self.domain = domain
 
     def _suits(self, node: NodeState) -> bool:
         labels = self.constraints.node_labels
-        return node.id not in self.kept and all(node.labels.get(k) == v for k, v in labels)
+        return node.id not in self.reserved and all(node.labels.get(k) == v for k, v in labels)
 
     def nodes(self) -> tuple[str, ...]:
-        """The nodes to keep: roomiest first, so that few are kept."""
+        """The nodes to reserve: those that fit most tasks first, so that few are needed."""
         chosen: list[str] = []
         count = self.count
-        for node_id, tasks in sorted(self.room.items(), key=lambda one: (-one[1], one[0])):
+        fitting = sorted(self.tasks_by_node.items(), key=lambda one: (-one[1], one[0]))
+        for node_id, tasks in fitting:
             node = self.pool.by_id[node_id]
             if count > 0 and (not self.level or node.labels.get(self.level, "") == self.domain):
                 chosen.append(node_id)
@@ -108,23 +109,23 @@ class _Outlook:
 
 
 def plan_start(draft: Draft, head: JobRecord, fit: PoolFit) -> Reservation | None:
-    """The earliest start that the expected ends allow, by room and by quota; None when they never do.
+    """The earliest start that expected ends allow, by capacity and quota; None if they never do.
 
-    Only whole GPUs and plain tasks are planned for: parts of GPUs come and go too fast, and are too
-    small, to be worth keeping a node empty for. Nor is for a mixed gang that must be in one domain.
+    Only whole GPUs and tasks without GPUs are planned: GPU fractions change too often, and are too small, to
+    reserve a node for. A mixed gang that must be in one domain is not planned either.
     """
     topology = fit.plan.shape.constraints.topology
     if fit.anchors is not None and topology is not None and topology.required is not None:
         return None
-    outlooks: list[_Outlook] = []
+    forecasts: list[_CapacityForecast] = []
     for part, counts in fit.parts(fit.min_counts):
         group, count = _largest(fit, counts)
         if group.gpu is not None and not isinstance(group.gpu, WholeGpus):
             return None
-        outlooks.append(_Outlook(draft, part, group, count))
+        forecasts.append(_CapacityForecast(draft, part, group, count))
     mark = draft.journal.mark
     try:
-        return _replay_ends(draft, head, fit, outlooks)
+        return _replay_ends(draft, head, fit, forecasts)
     finally:
         draft.journal.roll_back(mark)
 
@@ -138,32 +139,33 @@ def _largest(fit: PoolFit, counts: Counts) -> tuple[TaskGroup, int]:
 
 
 def _replay_ends(
-    draft: Draft, head: JobRecord, fit: PoolFit, outlooks: list[_Outlook]
+    draft: Draft, head: JobRecord, fit: PoolFit, forecasts: list[_CapacityForecast]
 ) -> Reservation | None:
-    """Let running jobs end, one by one, until the head has both its room and its quota."""
+    """Let running jobs end, one by one, until the head has both capacity and quota."""
     quota, queue = draft.state.quota, head.spec.queue
     request = fit.request(fit.min_counts)
-    outlook = outlooks[0]
-    for end_ms, owner, tasks, its_request in _ends_of(draft, fit):
-        draft.journal.credit(quota, owner, its_request)
+    for end_ms, owner, tasks, ended_request in _ends_of(draft, fit):
+        draft.journal.credit(quota, owner, ended_request)
         for task in tasks:
-            for one in outlooks:
-                one.gain(task)
-        if all(one.domain is not None for one in outlooks) and quota.fits(queue, request):
+            for forecast in forecasts:
+                forecast.release(task)
+        if all(one.domain is not None for one in forecasts) and quota.fits(queue, request):
             return Reservation(
                 job_id=head.id,
                 queue=queue,
                 pool=fit.pool.spec.name,
                 at_ms=max(end_ms, draft.now_ms + OVERDUE_MS),
-                nodes=outlook.nodes(),
+                nodes=forecasts[0].nodes(),
                 slack={fr: quota.available(queue, fr) - n for fr, n in request.items()},
-                beside=("", ()) if fit.anchors is None else (fit.anchors.name, outlooks[1].nodes()),
+                anchor_nodes=("", ())
+                if fit.anchors is None
+                else (fit.anchors.name, forecasts[1].nodes()),
             )
     return None
 
 
 def _ends_of(draft: Draft, fit: PoolFit) -> Iterator[End]:
-    """Expected ends in the pool of a fit, and in that of its anchors."""
+    """Expected ends in the pools of a fit and its anchors, earliest first."""
     if fit.anchors is None:
         return _ends(draft, fit.pool)
     both = (_ends(draft, fit.pool), _ends(draft, fit.anchors.pool))
@@ -171,7 +173,7 @@ def _ends_of(draft: Draft, fit: PoolFit) -> Iterator[End]:
 
 
 def _ends(draft: Draft, pool: PoolState) -> Iterator[End]:
-    """Expected ends in a pool, earliest first, those started in this cycle included."""
+    """Expected ends in a pool, earliest first, including jobs started in this cycle."""
     started = sorted(draft.started_ends.get(pool.spec.name, ()), key=lambda end: end[0])
     return heapq.merge(_running_ends(draft, pool), started, key=lambda end: end[0])
 
@@ -190,12 +192,12 @@ def _running_ends(draft: Draft, pool: PoolState) -> Iterator[End]:
 
 
 def add_reservation(draft: Draft, planned: Reservation) -> None:
-    """From now on in this cycle, nobody who ends after the planned start gets in its way."""
-    for pool, nodes in ((planned.pool, planned.nodes), planned.beside):
+    """Reserve nodes and quota: later starts of this cycle must end before the planned start."""
+    for pool, nodes in ((planned.pool, planned.nodes), planned.anchor_nodes):
         if nodes:
-            kept = draft.reserved.setdefault(pool, {})
+            reserved = draft.reserved.setdefault(pool, {})
             for node_id in nodes:
-                kept[node_id] = min(planned.at_ms, kept.get(node_id, planned.at_ms))
+                reserved[node_id] = min(planned.at_ms, reserved.get(node_id, planned.at_ms))
     draft.planned.append(planned)
     draft.slack.append(dict(planned.slack))
 
@@ -203,10 +205,10 @@ def add_reservation(draft: Draft, planned: Reservation) -> None:
 def reservation_at_risk(
     draft: Draft, record: JobRecord, request: Mapping[FlavorResource, int]
 ) -> Reservation | None:
-    """The planned start that would lack quota if this job ran past it, if any.
+    """The reservation that would lack quota if this job ran past its planned start, if any.
 
-    A tenant within its own quota takes nothing that another could count on, so only those who borrow,
-    and those of the planned job's own queue, can be in the way.
+    A tenant within its own quota takes none of what another may use, so only jobs that borrow and jobs of the
+    reservation's own queue put it at risk.
     """
     quota, queue = draft.state.quota, record.spec.queue
     end_ms = draft.now_ms + record.run_ms
@@ -221,7 +223,7 @@ def reservation_at_risk(
 
 
 def spend_slack(draft: Draft, record: JobRecord, request: Mapping[FlavorResource, int]) -> None:
-    """A job that outlasts planned starts was started: less quota is left beside them."""
+    """Reduce the quota slack of the reservations that a started job outlasts."""
     end_ms = draft.now_ms + record.run_ms
     for planned, slack in zip(draft.planned, draft.slack, strict=True):
         if end_ms > planned.at_ms:

@@ -1,4 +1,1 @@
-"""Spot pools in the cycle.
-
-Which pools a job may use, moves under a deadline, and leaving nodes that are taken away.
-"""
+"""Spot pools in the cycle: the choice of pools, moves under a deadline, and evacuation."""

@@ -1,6 +1,6 @@
-"""What a cycle does about notices: those on a node that is taken away leave it, in time.
+"""Stops attempts on nodes that the provider will reclaim.
 
-A node that may be taken away is avoided: it gets something only when there is room nowhere else.
+A node with a rebalance recommendation is avoided: it is used only when no other node has capacity.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from bursar.model.event import NoticeKind
 
 
 def evacuate(draft: Draft) -> None:
-    """Tell every attempt on a node that is taken away to save its work and leave."""
+    """Order every attempt on a node with a termination notice to save its work and stop."""
     state, now_ms = draft.state, draft.now_ms
-    over = {order.job_id for order in draft.orders if isinstance(order, StopJob)}
+    already_stopped = {order.job_id for order in draft.orders if isinstance(order, StopJob)}
     for job_id, notice in attempts_to_evacuate(state).items():
-        if job_id in over:
+        if job_id in already_stopped:
             continue
         record = state.jobs[job_id]
         draft.orders.append(
@@ -38,9 +38,9 @@ def evacuate(draft: Draft) -> None:
 
 @contextmanager
 def allow_avoided_nodes(draft: Draft, plan: ShapePlan) -> Iterator[bool]:
-    """Within the block avoided nodes of the pools that suit a shape are like others.
+    """Open the avoided nodes of a shape's pools within the block; yields whether there are any.
 
-    Gives whether there are any. What is started there stays; nodes are avoided again afterwards.
+    Starts on them remain; afterwards the nodes are avoided again.
     """
     state, journal = draft.state, draft.journal
     pools = {fit.pool.spec.name for fit in plan.fits}
@@ -49,7 +49,7 @@ def allow_avoided_nodes(draft: Draft, plan: ShapePlan) -> Iterator[bool]:
         for node, notice in sorted(state.notices.items())
         if notice.kind is NoticeKind.REBALANCE and state.pool_of_node[node].spec.name in pools
     ]
-    known, blocked = draft.no_capacity, [(fit, fit.blocked_at) for fit in plan.fits]
+    no_capacity, blocked = draft.no_capacity, [(fit, fit.blocked_at) for fit in plan.fits]
     for pool, node in opened:
         pool.set_avoided(node, False)
         journal.on_undo(pool.set_avoided, node, True)
@@ -60,6 +60,6 @@ def allow_avoided_nodes(draft: Draft, plan: ShapePlan) -> Iterator[bool]:
         for pool, node in opened:
             pool.set_avoided(node, True)
             journal.on_undo(pool.set_avoided, node, False)
-        draft.no_capacity = known
-        for fit, at in blocked:
-            fit.blocked_at = at
+        draft.no_capacity = no_capacity
+        for fit, blocked_at in blocked:
+            fit.blocked_at = blocked_at

@@ -1,9 +1,8 @@
-"""Which pools a job that may run on spot should try now, and in which order.
+"""Chooses and orders the pools that a spot-capable job tries now.
 
-Without a deadline the cheapest by expected cost come first, and jobs alike are spread over spot pools of
-about the same cost: what takes one away takes all that stand there. With a deadline a rule of
-``core/deadline`` says spot, steady capacity or neither yet; a job keeps to it while it runs, too
-(``moves.py``). Everything here is asked anew in each cycle and nothing is remembered.
+Without a deadline, pools are ordered by expected cost, and similar jobs are spread over spot pools of about
+the same cost, because an interruption usually hits a whole pool. With a deadline, a rule of ``core/deadline``
+chooses spot, non-spot or waiting; ``deadline_moves.py`` applies it to running jobs. Every cycle chooses anew.
 """
 
 from __future__ import annotations
@@ -41,36 +40,36 @@ PERCENT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolChoice:
-    """The pools to try, best first; or why to wait though there may be room."""
+    """The pools to try, best first; or why to wait although there may be capacity."""
 
     tiers: Tiers
     fits: tuple[PoolFit, ...]
-    waits: WaitsForSpot | None = None
+    wait_reason: WaitsForSpot | None = None
 
 
 def choose_pools(draft: Draft, record: JobRecord) -> PoolChoice:
-    """For a job that waits."""
+    """Choose the pools of a waiting job."""
     plan = record.backlog.plan
     choice = DeadlineChoice.of(draft, record) if plan.shape.own else None
     if choice is None:
         return _spread(plan, draft.state.policies.spot.spread_percent)
-    place = choice.place()
-    if place == WAIT:
-        return PoolChoice(tiers=(), fits=(), waits=choice.wait_reason())
-    steady = tuple(fit for fit in plan.fits if not fit.is_spot)
+    location = choice.choose_location()
+    if location == WAIT:
+        return PoolChoice(tiers=(), fits=(), wait_reason=choice.wait_reason())
+    non_spot = tuple(fit for fit in plan.fits if not fit.is_spot)
     spot = tuple(fit for fit in plan.fits if fit.is_spot)
-    if place == ON_DEMAND:
+    if location == ON_DEMAND:
         tiers = tuple(tier for tier in plan.tiers if not tier[0].is_spot)
-        return PoolChoice(tiers=(*tiers, *((fit,) for fit in spot)), fits=steady)
-    first = tuple(sorted(spot, key=lambda fit: fit.pool.spec.name != place))
-    return PoolChoice(tiers=tuple((fit,) for fit in (*first, *steady)), fits=(*first, *steady))
+        return PoolChoice(tiers=(*tiers, *((fit,) for fit in spot)), fits=non_spot)
+    ordered = (*sorted(spot, key=lambda fit: fit.pool.spec.name != location), *non_spot)
+    return PoolChoice(tiers=tuple((fit,) for fit in ordered), fits=ordered)
 
 
-# -- jobs alike, spread ----------------------------------------------------------------------------
+# -- jobs without a deadline: spread over spot pools -------------------------------------------------
 
 
 def _spread(plan: ShapePlan, percent: int) -> PoolChoice:
-    """Spot pools by expected cost and by how many of its like stand in each; then the others."""
+    """Spot pools by expected cost and by their number of similar jobs; then the other pools."""
     first = sorted(
         plan.leading_spot_fits(),
         key=lambda fit: (crowded_price(fit, fit.expected_micro_usd, percent), fit.pool.spec.name),
@@ -81,29 +80,29 @@ def _spread(plan: ShapePlan, percent: int) -> PoolChoice:
 
 
 def crowded_price(fit: PoolFit, micro_usd: int, percent: int) -> int:
-    """A price as it looks where others alike stand already: with all of them there it is so much dearer."""
-    alike = fit.plan.similar_by_pool
-    if not alike:
+    """A price raised by the fraction of similar jobs in the pool, by ``percent`` if all are there."""
+    similar = fit.plan.similar_by_pool
+    if not similar:
         return micro_usd
-    here, all_of_them = alike.get(fit.pool.spec.name, 0), sum(alike.values()) + 1
-    return micro_usd + micro_usd * percent * here // (PERCENT * all_of_them)
+    in_pool, total = similar.get(fit.pool.spec.name, 0), sum(similar.values()) + 1
+    return micro_usd + micro_usd * percent * in_pool // (PERCENT * total)
 
 
 # -- jobs with a deadline --------------------------------------------------------------------------
 
 
 class WorkProgress(NamedTuple):
-    """How far a job is: work in all, saved, done but not saved; what a start still takes; where it runs."""
+    """A job's progress: total, saved and unsaved work, start-up time still pending, location."""
 
     work_ms: int
     saved_ms: int
     unsaved_ms: int
     pending_ms: int
-    place: Location
+    location: Location
 
     @property
-    def left_ms(self) -> int:
-        """A job that has had all that was expected, and is not over, still has something left."""
+    def remaining_ms(self) -> int:
+        """Remaining work; at least 1, because a job may run longer than expected."""
         return max(1, self.work_ms - self.saved_ms - self.unsaved_ms)
 
     @property
@@ -112,28 +111,28 @@ class WorkProgress(NamedTuple):
 
 
 def progress_of(state: FleetState, record: JobRecord, now_ms: int) -> WorkProgress:
-    """From what is known of the job and its attempt."""
+    """The progress of a job and its live attempt."""
     work, saved = work_of(record.spec), record.done_ms
     placement = record.placement
     if placement is None or record.state not in LIVE or record.stop_requested:
         return WorkProgress(work, saved, 0, 0, WAIT)
     is_spot = placement.pool in state.spot.pools
-    place = placement.pool if is_spot else ON_DEMAND
+    location = placement.pool if is_spot else ON_DEMAND
     if record.started_at_ms is None:
         since_ms = now_ms - record.assigned_at_ms
         pending = change_over_ms(state, record) - since_ms
-        return WorkProgress(work, saved, 0, max(0, pending), place)
+        return WorkProgress(work, saved, 0, max(0, pending), location)
     ran_ms = now_ms - record.saved_at_ms
-    return WorkProgress(work, saved, work_ms(record, ran_ms), max(0, -ran_ms), place)
+    return WorkProgress(work, saved, work_ms(record, ran_ms), max(0, -ran_ms), location)
 
 
 def change_over_ms(state: FleetState, record: JobRecord) -> int:
-    """What passes without progress when the job goes elsewhere."""
+    """The time without progress when a job moves."""
     return state.policies.spot.change_over_ms + record.spec.checkpoint.restart_ms
 
 
 class DeadlineChoice:
-    """One question: a job with a deadline, what it may use, and what that costs now."""
+    """Chooses the location of one job with a deadline, at current prices and capacity."""
 
     __slots__ = (
         "_draft",
@@ -152,7 +151,7 @@ class DeadlineChoice:
         self.deadline_ms = deadline_ms
         self.progress = progress_of(draft.state, record, draft.now_ms)
         self.non_spot_price = min(fit.hourly_micro_usd for fit in fits if not fit.is_spot)
-        here = self.progress.place
+        here = self.progress.location
         self._spot = [
             fit
             for fit in fits
@@ -163,35 +162,37 @@ class DeadlineChoice:
 
     @classmethod
     def of(cls, draft: Draft, record: JobRecord) -> DeadlineChoice | None:
-        """None when nothing is to be steered: it is too late, or spot is missing or costs as much."""
+        """The choice of a job; None if its deadline has passed or no spot pool is cheaper."""
         deadline_ms, plan = record.deadline_ms, record.backlog.plan
         if deadline_ms is None or draft.now_ms >= deadline_ms or not plan.needs_pool_choice:
             return None
         spot = sum(fit.is_spot for fit in plan.fits)
         if not 0 < spot < len(plan.fits):
             return None
-        found = cls(draft, record, deadline_ms)
-        return found if found._spot else None
+        choice = cls(draft, record, deadline_ms)
+        return choice if choice._spot else None
 
-    def place(self) -> Location:
-        """Where the job should be from now on: a spot pool, ``ON_DEMAND`` (any steady one), or ``WAIT``."""
-        terms, place = self._terms(), self.progress.place
+    def choose_location(self) -> Location:
+        """Where the job should run now: a spot pool, ``ON_DEMAND`` (any non-spot pool), or ``WAIT``."""
+        terms, location = self._terms(), self.progress.location
         if terms is None:
-            return ON_DEMAND if place == WAIT else place
+            return ON_DEMAND if location == WAIT else location
         tick_ms = terms.tick_ms
-        standing, market = self._standing(tick_ms), self._market()
+        progress, market = self._deadline_progress(tick_ms), self._market()
         rule = self._draft.state.policies.spot.deadline_rule
         if rule is DeadlineRule.EXPECTED_COST and not self._has_checkpoints():
-            return self._choose_without_checkpoints(terms, standing, market)
-        wish = POLICIES[rule](terms, standing, market)
-        if wish == WAIT and rule is DeadlineRule.EXPECTED_COST:
-            return self._spot_or_wait(terms, standing, market)
-        if wish != ON_DEMAND or place in (WAIT, ON_DEMAND) or market.offer_of(place) is None:
-            return wish
-        return place if self._is_safe(tick_ms) or self._is_out_of_reach() else ON_DEMAND
+            return self._choose_without_checkpoints(terms, progress, market)
+        target = POLICIES[rule](terms, progress, market)
+        if target == WAIT and rule is DeadlineRule.EXPECTED_COST:
+            return self._spot_or_wait(terms, progress, market)
+        if target != ON_DEMAND or location in (WAIT, ON_DEMAND):
+            return target
+        if market.offer_of(location) is None:
+            return target
+        return location if self._is_safe(tick_ms) or self._is_out_of_reach() else ON_DEMAND
 
     def wait_reason(self) -> WaitsForSpot:
-        """Why it waits, in numbers."""
+        """Why the job waits, with prices and times."""
         return WaitsForSpot(
             pools=tuple(dict.fromkeys(fit.pool.spec.name for fit in self._spot)),
             spot_micro_usd_per_hour=self._price,
@@ -202,92 +203,92 @@ class DeadlineChoice:
         )
 
     def latest_start_ms(self) -> int:
-        """When steady capacity must be begun at the latest, with a tick of slack, if all of spot fails."""
+        """The latest start on non-spot capacity that meets the deadline, less one tick of slack."""
         state = self._draft.state
         needs_ms = self.progress.remaining_if_lost_ms + change_over_ms(state, self._record)
         return self.deadline_ms - needs_ms - state.policies.spot.tick_ms
 
-    def has_time_to_move(self, place: Location) -> bool:
-        """Whether a move to spot would still be safe if stopping took a tick: else it is for nothing."""
+    def has_time_to_move(self, location: Location) -> bool:
+        """Whether a move to spot would still be safe if stopping took a whole tick."""
         terms = self._terms()
         if terms is None:
             return False
-        later = self._standing(terms.tick_ms)._replace(place=WAIT, pending_ms=0)
+        later = self._deadline_progress(terms.tick_ms)._replace(location=WAIT, pending_ms=0)
         later = later._replace(
             elapsed_ms=later.elapsed_ms + terms.tick_ms,
             remaining_ms=self.progress.remaining_if_lost_ms,
         )
-        return can_wait_one_tick(terms, later, place)
+        return can_wait_one_tick(terms, later, location)
 
     def _spot_or_wait(
-        self, terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket
+        self, terms: DeadlineTerms, progress: DeadlineProgress, market: SpotMarket
     ) -> Location:
-        """Spot that is there and safe is taken, also when it is young: an end sooner is worth something.
+        """Take safe spot capacity even early in its availability interval, to finish sooner.
 
-        Measured, it costs no more than to wait for an older spell (docs/decisions/0020).
+        Measured, it costs no more than waiting for a later part of an interval (docs/decisions/0020).
         """
-        offer = best_offer(terms, standing, market)
-        if offer is not None and can_wait_one_tick(terms, standing, offer.pool):
+        offer = best_offer(terms, progress, market)
+        if offer is not None and can_wait_one_tick(terms, progress, offer.pool):
             return offer.pool
         return WAIT
 
     def _choose_without_checkpoints(
-        self, terms: DeadlineTerms, standing: DeadlineProgress, market: SpotMarket
+        self, terms: DeadlineTerms, progress: DeadlineProgress, market: SpotMarket
     ) -> Location:
-        """For a job that loses all its work when it is stopped.
+        """Choose for a job that loses all its work when it is stopped.
 
-        It tries spot only while a whole try that fails leaves time for a whole one on steady capacity,
-        and only if spot is expected to cost less with all that is then done again.
+        It tries spot only while a failed run leaves time for a full run on non-spot capacity, and only if
+        spot is expected to cost less with the repeated work counted.
         """
-        if standing.place == ON_DEMAND or market.offer_of(standing.place) is not None:
-            return standing.place
-        worth = self._cheaper_spot_pools()
-        if not worth or not can_wait_one_tick(terms, standing, worth[0]):
+        if progress.location == ON_DEMAND or market.offer_of(progress.location) is not None:
+            return progress.location
+        pools = self._cheaper_spot_pools()
+        if not pools or not can_wait_one_tick(terms, progress, pools[0]):
             return ON_DEMAND
-        return next((name for name in worth if market.offer_of(name) is not None), WAIT)
+        return next((name for name in pools if market.offer_of(name) is not None), WAIT)
 
-    # -- small steps -----------------------------------------------------------------------------
+    # -- inputs of the rules ---------------------------------------------------------------------
 
     def _has_checkpoints(self) -> bool:
-        """Whether stopping the job costs a part of its work and not all of it."""
+        """Whether the job loses only a fraction of its work when it is stopped."""
         spec = self._record.spec
         return spec.preemptible and spec.checkpoint.interval_ms is not None
 
     def _cheaper_spot_pools(self) -> list[str]:
-        """The spot pools that are expected to cost less than steady capacity, cheapest first."""
+        """The spot pools expected to cost less than non-spot capacity, cheapest first."""
         fits = self._record.backlog.plan.fits
-        steady = min(fit.expected_micro_usd for fit in fits if not fit.is_spot)
-        found = [fit for fit in self._spot if fit.expected_micro_usd < steady]
-        found.sort(key=lambda fit: (fit.expected_micro_usd, fit.pool.spec.name))
-        return [fit.pool.spec.name for fit in found]
+        non_spot = min(fit.expected_micro_usd for fit in fits if not fit.is_spot)
+        cheaper = [fit for fit in self._spot if fit.expected_micro_usd < non_spot]
+        cheaper.sort(key=lambda fit: (fit.expected_micro_usd, fit.pool.spec.name))
+        return [fit.pool.spec.name for fit in cheaper]
 
     def _is_safe(self, tick_ms: int) -> bool:
-        """Whether the next look comes before the last moment."""
+        """Whether the next check comes before the latest start."""
         return (self._draft.now_ms // tick_ms + 1) * tick_ms <= self.latest_start_ms()
 
     def _is_out_of_reach(self) -> bool:
-        """Whether even going now would be too late: then a move would only make it later."""
+        """Whether even a move now would miss the deadline."""
         state = self._draft.state
         needs_ms = self.progress.remaining_if_lost_ms + change_over_ms(state, self._record)
         return self._draft.now_ms + needs_ms > self.deadline_ms
 
-    def _standing(self, tick_ms: int) -> DeadlineProgress:
-        """How far it is when the tick begins that is decided about: the present one, or else the next."""
+    def _deadline_progress(self, tick_ms: int) -> DeadlineProgress:
+        """The progress at the start of the tick to decide about: now, if a tick begins, else the next."""
         now_ms = -(-self._draft.now_ms // tick_ms) * tick_ms
         return DeadlineProgress(
             elapsed_ms=now_ms - self._origin_ms(tick_ms),
-            remaining_ms=self.progress.left_ms,
+            remaining_ms=self.progress.remaining_ms,
             pending_ms=self.progress.pending_ms,
-            place=self.progress.place,
+            location=self.progress.location,
         )
 
     def _origin_ms(self, tick_ms: int) -> int:
         return self._record.submitted_at_ms // tick_ms * tick_ms
 
     def _terms(self) -> DeadlineTerms | None:
-        """What does not change while the job runs; None when even steady capacity would be late.
+        """What does not change while the job runs; None if even non-spot capacity would be late.
 
-        Work is rounded up, so that jobs nearly alike share what is worked out for them.
+        Work is rounded up, so that similar jobs share a solved table.
         """
         policy, record = self._draft.state.policies.spot, self._record
         tick_ms, work = policy.tick_ms, self.progress.work_ms
@@ -308,7 +309,7 @@ class DeadlineChoice:
         )
 
     def _rework_ms(self, tick_ms: int) -> int:
-        """The most that a loss can undo: an interval, more when saves are late, all without saves."""
+        """The most work a loss can undo: one checkpoint interval, more if saves are late."""
         interval_ms = self._record.spec.checkpoint.interval_ms
         if interval_ms is None or not self._has_checkpoints():
             return self.progress.work_ms
@@ -316,20 +317,18 @@ class DeadlineChoice:
         return min(self.progress.work_ms, max(tick_ms, late * interval_ms))
 
     def _market(self) -> SpotMarket:
-        """The spot pools that are cheaper than steady capacity and have room for the job now."""
-        state, now_ms, place = self._draft.state, self._draft.now_ms, self.progress.place
+        """The spot pools that are cheaper than non-spot capacity and have capacity now."""
+        state, now_ms, location = self._draft.state, self._draft.now_ms, self.progress.location
         percent = state.policies.spot.spread_percent
         offers: list[SpotOffer] = []
         for fit in sorted(self._spot, key=lambda one: (one.pool.spec.name, one.hourly_micro_usd)):
             name = fit.pool.spec.name
             if offers and offers[-1].pool == name:
                 continue
-            if name == place:
+            if name == location:
                 assert self._record.placement is not None
-                price, is_open = (
-                    self._record.placement.all_micro_usd_per_hour,
-                    self._has_no_notice(),
-                )
+                price = self._record.placement.all_micro_usd_per_hour
+                is_open = notice_on(state, self._record) is None
             else:
                 price = crowded_price(fit, fit.hourly_micro_usd, percent)
                 is_open = has_capacity(self._draft, self._record, fit)
@@ -337,23 +336,20 @@ class DeadlineChoice:
                 offers.append(SpotOffer(name, price, state.spot.pools[name].availability(now_ms)))
         names = list(dict.fromkeys(fit.pool.spec.name for fit in self._spot))
         price = min((offer.price_micro_usd for offer in offers), default=self._price)
-        whole = state.spot.availability(names, now_ms)
-        if whole.up and not offers:
-            # What is there is taken, or about to be lost: as if it had just gone.
-            whole = whole._replace(up=False, age=0)
-        return SpotMarket(tuple(offers), whole, price)
-
-    def _has_no_notice(self) -> bool:
-        return notice_on(self._draft.state, self._record) is None
+        combined = state.spot.availability(names, now_ms)
+        if combined.up and not offers:
+            # All of it is in use or about to be reclaimed: the same as just lost.
+            combined = combined._replace(up=False, age=0)
+        return SpotMarket(tuple(offers), combined, price)
 
 
 def has_capacity(draft: Draft, record: JobRecord, fit: PoolFit) -> bool:
-    """Whether a pool has quota and room for a job now; nothing stays occupied."""
+    """Whether a job fits in a pool now, by quota and capacity; nothing stays occupied."""
     if not draft.state.quota.fits(record.spec.queue, fit.request(fit.min_counts)):
         return False
     if draft.known_no_capacity(fit, fit.min_counts) is not None:
         return False
     mark = draft.journal.mark
-    found = find_placement(fit, fit.min_counts, draft.search(record, fit)) is not None
+    allocation = find_placement(fit, fit.min_counts, draft.search(record, fit))
     draft.journal.roll_back(mark)
-    return found
+    return allocation is not None

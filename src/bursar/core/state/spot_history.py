@@ -38,7 +38,7 @@ class SpotPoolHistory:
     """The history of one pool; all counts decay with their half-life."""
 
     __slots__ = (
-        "_believed_step",
+        "_prior_step",
         "_half_life_ms",
         "_availability",
         "_pool",
@@ -55,7 +55,7 @@ class SpotPoolHistory:
         self._pool = pool
         self._half_life_ms = half_life_ms
         declared = pool.spec.interruptions_per_million_hours
-        self._believed_step = step_of_life(MILLION * HOUR_MS // declared) if declared else 0
+        self._prior_step = step_of_life(MILLION * HOUR_MS // declared) if declared else 0
         self._availability: tuple[int, AvailabilityEstimate] | None = None
         self.at_ms: int | None = None
         self.since_ms = 0
@@ -129,7 +129,7 @@ class SpotPoolHistory:
         return AvailabilityEstimate(
             up=nodes > 0,
             age=age_of(UNKNOWN_AGE_MS if self.at_ms is None else now_ms - self.since_ms),
-            up_step=step_of_ends(up, up_expected, self._believed_step),
+            up_step=step_of_ends(up, up_expected, self._prior_step),
             down_step=step_of_ends(down, down_expected),
         )
 
