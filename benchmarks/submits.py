@@ -22,7 +22,7 @@ from benchmarks.figure import Figure
 from bursar.api.server import ServeOptions, address_of, open_socket, serve
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config.fleet.fleet_file import parse_fleet
-from bursar.control.access.token_cache import admin_terms, mint
+from bursar.control.access.token_cache import admin_token_spec, new_token
 from bursar.control.control_plane import ControlPlane, PlaneOptions
 from bursar.control.requests.token_requests import PutTokens
 from bursar.model.fleet.fleet import EngineKind
@@ -166,11 +166,11 @@ def _serve(folder: str, told: Connection) -> None:
         PlaneOptions(
             address=address_of(listening),
             known_models=frozenset(model.name for model in GPU_MODELS),
-            initial=parse_fleet({"fleet.yaml": FLEET}),
+            initial_fleet=parse_fleet({"fleet.yaml": FLEET}),
         ),
     )
     plane.start()
-    token, text = mint(admin_terms("bench"), time.time_ns() // 1_000_000)
+    token, text = new_token(admin_token_spec("bench"), time.time_ns() // 1_000_000)
     plane.send(PutTokens(tokens=[token])).result(30)
     told.send((listening.getsockname()[1], text))
     try:

@@ -21,8 +21,8 @@ from bursar.api.server import ServeOptions, address_of, configured, open_socket,
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config.fleet.fleet_file import parse_fleet
 from bursar.control.access.permissions import AccessTree, Grant, grant_scopes
-from bursar.control.access.token_cache import TokenRequestTerms, mint
-from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.access.token_cache import TokenSpec, new_token
+from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.monotonic_clock import MonotonicClock
 from bursar.control.requests.token_requests import PutTokens
 from bursar.model.fleet.fleet import EngineKind
@@ -147,7 +147,7 @@ def open_plane(
     options = PlaneOptions(
         address=address,
         known_models=frozenset(model.name for model in GPU_MODELS),
-        initial=parse_fleet({"fleet.yaml": fleet}) if fleet is not None else None,
+        initial_fleet=parse_fleet({"fleet.yaml": fleet}) if fleet is not None else None,
     )
     plane = ControlPlane(store, {EngineKind.LOCAL: engine}, options)
     plane.start()
@@ -185,10 +185,8 @@ def make_tokens(plane: ControlPlane) -> dict[str, str]:
     rows: list[Token] = []
     for name, (user, role, tenant) in PEOPLE.items():
         scopes = _all_scopes(role, tenant)
-        terms = TokenRequestTerms(
-            user=user, role=role, tenant=tenant, scopes=scopes, created_by="the test"
-        )
-        row, texts[name] = mint(terms, MonotonicClock().now_ms())
+        terms = TokenSpec(user=user, role=role, tenant=tenant, scopes=scopes, created_by="the test")
+        row, texts[name] = new_token(terms, MonotonicClock().now_ms())
         rows.append(row)
     plane.send(PutTokens(tokens=rows)).result(PATIENCE_SECONDS)
     return texts
@@ -196,7 +194,7 @@ def make_tokens(plane: ControlPlane) -> dict[str, str]:
 
 def _all_scopes(role: Role, tenant: str) -> tuple[Permission, ...]:
     tree = AccessTree(parents={tenant: None}, queues=frozenset())
-    return grant_scopes(THE_OPERATOR, Grant(user="x", role=role, tenant=tenant), tree)
+    return grant_scopes(OPERATOR, Grant(user="x", role=role, tenant=tenant), tree)
 
 
 @contextmanager

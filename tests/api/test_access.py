@@ -13,14 +13,14 @@ from bursar.control.access.permissions import (
     AccessTree,
     Grant,
     grant_scopes,
-    may,
+    has_permission,
     may_change_job,
     may_revoke,
     permissions_of,
-    queues_seen,
     role_permissions,
+    visible_queues,
 )
-from bursar.control.access.token_cache import TokenRequestTerms, mint
+from bursar.control.access.token_cache import TokenSpec, new_token
 from bursar.model.errors import UserError
 from bursar.model.tenants.identity import MEMBER_OF_ALL, Identity, Permission, Role
 
@@ -69,11 +69,11 @@ def test_scopes_only_ever_take_away() -> None:
     ],
 )
 def test_queues_are_seen_from_above_only(tenant: str, seen: set[str]) -> None:
-    assert queues_seen(identity(Role.ADMIN, tenant), TREE) == seen
+    assert visible_queues(identity(Role.ADMIN, tenant), TREE) == seen
 
 
 def test_the_whole_installation_sees_all() -> None:
-    assert queues_seen(identity(Role.VIEWER, MEMBER_OF_ALL), TREE) is None
+    assert visible_queues(identity(Role.VIEWER, MEMBER_OF_ALL), TREE) is None
 
 
 def test_members_change_their_own_jobs_and_leads_all() -> None:
@@ -95,7 +95,7 @@ def test_nobody_grants_more_than_he_has(giver_role: Role, giver_tenant: str) -> 
             scopes = grant_scopes(giver, Grant(user="x", role=role, tenant=tenant), TREE)
         except UserError:
             continue
-        assert may(giver, Permission.WRITE_TOKENS)
+        assert has_permission(giver, Permission.WRITE_TOKENS)
         assert RANK[role] <= RANK[giver_role]
         granted = permissions_of(identity(role, tenant, frozenset(scopes)))
         assert granted <= permissions_of(giver)
@@ -169,7 +169,7 @@ def test_a_narrowed_token_grants_only_what_is_left_of_it() -> None:
 
 
 def test_nobody_revokes_the_token_of_somebody_above_him() -> None:
-    terms = TokenRequestTerms(user="x", role=Role.ADMIN, tenant="team-a", scopes=(), created_by="y")
-    token, _ = mint(terms, 0)
+    terms = TokenSpec(user="x", role=Role.ADMIN, tenant="team-a", scopes=(), created_by="y")
+    token, _ = new_token(terms, 0)
     assert not may_revoke(identity(Role.LEAD, "team-a"), token)
     assert may_revoke(identity(Role.ADMIN, "team-a"), token)

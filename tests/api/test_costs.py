@@ -174,7 +174,7 @@ def test_jobs_of_long_ago_are_found_in_the_log(tmp_path: Any) -> None:
     days = f"from={write_day(long_ago_ms)}&to={write_day(long_ago_ms + 2 * DAY_MS)}"
     with open_scene(tmp_path) as scene:
         scene.ann.submit("a-dev", resources={"accelerators": "A100-80GB:1"})
-        kept = scene.plane.ask_books(lambda ledger, _state, _now: set(by_job(ledger.books)))
+        kept = scene.plane.query_ledger(lambda ledger, _state, _now: set(by_job(ledger.books)))
         assert "j-train00000" not in kept.result(PATIENCE_SECONDS)
         by_user = totals(get(scene.admin, f"report?by=user&{days}"))
         assert by_user == {name: 2 * usd for name, usd in EXPECTED["user"].items()}

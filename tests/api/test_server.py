@@ -30,7 +30,7 @@ PROGRAM = """
     import sys
     from pathlib import Path
     from bursar.api.server import ServeOptions, serve
-    from bursar.control.control_plane import THE_OPERATOR
+    from bursar.control.control_plane import OPERATOR
     from tests.api.scene import WritingEngine, make_tokens, open_plane
 
     folder = Path(sys.argv[1])

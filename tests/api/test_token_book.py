@@ -8,15 +8,15 @@ import pytest
 
 from bursar.control.access.token_cache import (
     STALE_AFTER_SECONDS,
-    USE_NOTED_AFTER_MS,
+    USE_WRITE_INTERVAL_MS,
     TokenCache,
-    TokenRequestTerms,
-    admin_terms,
-    mint,
+    TokenSpec,
+    admin_token_spec,
+    new_token,
 )
 from bursar.model.tenants.identity import Permission, Role, Token
 
-TERMS = TokenRequestTerms(
+TERMS = TokenSpec(
     user="ann",
     role=Role.MEMBER,
     tenant="team-a",
@@ -39,11 +39,11 @@ class Shelf:
 
     def book(self) -> TokenCache:
         book = TokenCache(lambda: list(self.rows.values()), self, lambda: self.seconds)
-        book.renew()
+        book.refresh()
         return book
 
-    def add(self, terms: TokenRequestTerms = TERMS) -> tuple[Token, str]:
-        token, text = mint(terms, self.ms)
+    def add(self, terms: TokenSpec = TERMS) -> tuple[Token, str]:
+        token, text = new_token(terms, self.ms)
         self.rows[token.id] = token
         return token, text
 
@@ -70,7 +70,7 @@ def test_a_good_token_says_who_it_is() -> None:
 
 def test_the_first_token_may_do_everything() -> None:
     shelf = Shelf()
-    _, text = shelf.add(admin_terms("root"))
+    _, text = shelf.add(admin_token_spec("root"))
     found = shelf.book().verify(text)
     assert found is not None and found.scopes == frozenset(Permission)
 
@@ -103,18 +103,18 @@ def test_an_expired_token_is_nobodys() -> None:
     token, text = shelf.add()
     book = shelf.book()
     shelf.ms = 9_999
-    assert book.verify(text) is not None and book.holds(token.id)
+    assert book.verify(text) is not None and book.is_valid(token.id)
     shelf.ms = 10_000
-    assert book.verify(text) is None and not book.holds(token.id)
+    assert book.verify(text) is None and not book.is_valid(token.id)
 
 
 def test_a_revocation_here_counts_at_once_and_outlives_an_older_reading() -> None:
     shelf = Shelf()
     token, text = shelf.add()
     book = shelf.book()
-    book.note(replace(token, revoked_at_ms=shelf.ms))
+    book.put(replace(token, revoked_at_ms=shelf.ms))
     assert book.verify(text) is None
-    book.renew()
+    book.refresh()
     assert book.verify(text) is None
 
 
@@ -123,7 +123,7 @@ def test_a_revocation_elsewhere_counts_after_the_next_reading() -> None:
     token, text = shelf.add()
     book = shelf.book()
     shelf.rows[token.id] = replace(token, revoked_at_ms=shelf.ms)
-    book.renew()
+    book.refresh()
     assert book.verify(text) is None
 
 
@@ -133,7 +133,7 @@ def test_a_changed_role_counts_after_the_next_reading() -> None:
     book = shelf.book()
     assert book.verify(text) is not None
     shelf.rows[token.id] = replace(token, role=Role.VIEWER)
-    book.renew()
+    book.refresh()
     found = book.verify(text)
     assert found is not None and found.role is Role.VIEWER
 
@@ -141,9 +141,9 @@ def test_a_changed_role_counts_after_the_next_reading() -> None:
 def test_what_was_read_is_not_believed_for_a_second() -> None:
     shelf = Shelf()
     book = shelf.book()
-    assert not book.is_stale and not book.wants_renewal
+    assert not book.is_stale and not book.should_refresh
     shelf.seconds = 0.5
-    assert book.wants_renewal and not book.is_stale
+    assert book.should_refresh and not book.is_stale
     shelf.seconds = STALE_AFTER_SECONDS + 0.01
     assert book.is_stale
     assert STALE_AFTER_SECONDS < 1
@@ -158,10 +158,10 @@ def test_uses_are_written_now_and_then_and_never_undo_a_revocation() -> None:
     assert used.last_used_at_ms == shelf.ms
     book.verify(text)
     assert book.take_uses() == ()
-    shelf.ms += USE_NOTED_AFTER_MS
+    shelf.ms += USE_WRITE_INTERVAL_MS
     book.verify(text)
     assert [one.last_used_at_ms for one in book.take_uses()] == [shelf.ms]
-    shelf.ms += USE_NOTED_AFTER_MS
+    shelf.ms += USE_WRITE_INTERVAL_MS
     book.verify(text)
-    book.note(replace(token, revoked_at_ms=shelf.ms))
+    book.put(replace(token, revoked_at_ms=shelf.ms))
     assert book.take_uses() == ()

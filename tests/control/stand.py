@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import FleetFile, parse_fleet
-from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.requests.job_requests import SubmitJobs
 from bursar.control.requests.submission import Submission
 from bursar.model.fleet.fleet import EngineKind
@@ -75,9 +75,9 @@ class Stand:
         options = PlaneOptions(
             address=address,
             known_models=frozenset(model.name for model in GPU_MODELS),
-            initial=self.fleet,
-            tell=self.told.append,
-            notices=self.notices,
+            initial_fleet=self.fleet,
+            notify=self.told.append,
+            interruption_sources=self.notices,
         )
         made = ControlPlane(store, {EngineKind.LOCAL: self.engine}, options, self.clock)
         made.start()
@@ -90,7 +90,7 @@ class Stand:
 
 def submit(plane: ControlPlane, *jobs: Submission) -> tuple[str, ...]:
     return (
-        plane.send(SubmitJobs(who=THE_OPERATOR, submissions=jobs)).result(PATIENCE_SECONDS).job_ids
+        plane.send(SubmitJobs(caller=OPERATOR, submissions=jobs)).result(PATIENCE_SECONDS).job_ids
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bursar.accounting.budgets.budget import BudgetStatus, budget_statuses
 from bursar.config import FleetFile, parse_fleet
-from bursar.control.control_plane import THE_OPERATOR, ControlPlane
+from bursar.control.control_plane import OPERATOR, ControlPlane
 from bursar.control.live.live_state import LiveState
 from bursar.control.requests.fleet_requests import DeclareFleet
 from bursar.control.requests.job_requests import SubmitJobs
@@ -47,7 +47,7 @@ def standing(plane: ControlPlane) -> BudgetStatus:
         (found,) = budget_statuses(keeper.tree, keeper.spending, keeper.meter, now_ms)
         return found
 
-    return plane.ask_live(question).result(10)
+    return plane.query_live(question).result(10)
 
 
 def one_job(hours: float = 1, **more: object) -> Submission:
@@ -60,7 +60,7 @@ def asked_at_once(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Su
     with ThreadPoolExecutor(16) as threads:
         futures = list(
             threads.map(
-                lambda job: plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[job])), jobs
+                lambda job: plane.send(SubmitJobs(caller=OPERATOR, submissions=[job])), jobs
             )
         )
     return futures
@@ -175,7 +175,7 @@ def test_steps_are_reached_in_time_and_obeyed_until_the_next_period(tmp_path: Pa
         clock.at_ms += HOUR_MS // 2
         until(lambda: [one.level for one in levels(plane)] == [20, 40], "40 % is spent")
         (third,) = submit(plane, gpu_job())
-        why = plane.ask(lambda state, now_ms: explain(state, third, now_ms)).result(10)
+        why = plane.query_state(lambda state, now_ms: explain(state, third, now_ms)).result(10)
         told = "; ".join(map(str, why.reasons))
         assert "acme has spent $4.80 of its budget of $10.00" in told
         assert "2027-01-16 00:00 UTC" in told
@@ -187,7 +187,10 @@ def test_steps_are_reached_in_time_and_obeyed_until_the_next_period(tmp_path: Pa
         until_state(plane, second, JobState.RUNNING)
         assert [one.level for one in levels(plane)] == [20, 40, 80, 0]
     with stand.plane() as plane:
-        assert plane.ask(lambda state, _now_ms: state.budgets.levels["acme"].level).result(10) == 0
+        assert (
+            plane.query_state(lambda state, _now_ms: state.budgets.levels["acme"].level).result(10)
+            == 0
+        )
 
 
 def test_levels_survive_a_restart_and_a_new_declaration(tmp_path: Path) -> None:
@@ -201,9 +204,9 @@ def test_levels_survive_a_restart_and_a_new_declaration(tmp_path: Path) -> None:
     with stand.plane() as plane:
         (second,) = submit(plane, gpu_job())
         until(lambda: row_of(plane, second).state is JobState.QUEUED, "it waits")
-        held = plane.ask(lambda state, _now_ms: sorted(state.budgets.holds)).result(10)
+        held = plane.query_state(lambda state, _now_ms: sorted(state.budgets.holds)).result(10)
         assert held == ["experiments", "retraining"]
         richer = fleet(STEPS.replace("usd: 10", "usd: 100"))
-        plane.send(DeclareFleet(who=THE_OPERATOR, declared=richer)).result(10)
+        plane.send(DeclareFleet(caller=OPERATOR, declared=richer)).result(10)
         until_state(plane, second, JobState.RUNNING)
         assert [one.level for one in levels(plane)] == [40, 0]

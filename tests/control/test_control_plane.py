@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.control.control_plane import THE_OPERATOR
+from bursar.control.control_plane import OPERATOR
 from bursar.control.requests.fleet_requests import DeclareFleet
 from bursar.control.requests.job_requests import CancelJobs, SubmitJobs
 from bursar.control.requests.submission import IdempotencyKey
@@ -70,7 +70,7 @@ def test_an_order_that_never_reached_the_engine_is_given_again(tmp_path: Path) -
     with stand.plane() as plane:
         until(lambda: row_of(plane, job).attempt == 1, "still the first attempt")
         row = until_state(plane, job, JobState.FAILED)
-    assert "no trace" in row.exit_detail
+    assert "was gone when the control plane restarted" in row.exit_detail
     assert ref.attempt == 1
 
 
@@ -117,12 +117,12 @@ def test_the_same_key_gets_the_same_answer(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     key = IdempotencyKey(tenant="acme", key="nightly", request_sha256="1")
     with stand.plane() as plane:
-        first = plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
+        first = plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)).result(5)
     with stand.plane() as plane:
-        again = plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
+        again = plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)).result(5)
         other = IdempotencyKey(tenant="acme", key="nightly", request_sha256="2")
         with pytest.raises(UserError, match="different request"):
-            plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=other)).result(5)
+            plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=other)).result(5)
     assert again.job_ids == first.job_ids
     assert again.replayed and not first.replayed
 
@@ -144,7 +144,7 @@ def test_a_smaller_fleet_sends_its_jobs_back_to_the_queue(tmp_path: Path) -> Non
         first, second = submit(plane, gpu_job(4), gpu_job(4))
         until_state(plane, first, JobState.RUNNING)
         until_state(plane, second, JobState.RUNNING)
-        plane.send(DeclareFleet(who=THE_OPERATOR, declared=small_fleet(1))).result(5)
+        plane.send(DeclareFleet(caller=OPERATOR, declared=small_fleet(1))).result(5)
         until(lambda: len(stand.engine.running) == 1, "one of them is stopped")
         states = {row_of(plane, job).state for job in (first, second)}
         assert states == {JobState.RUNNING, JobState.QUEUED}
@@ -163,7 +163,7 @@ def test_a_queue_with_jobs_cannot_be_taken_away(tmp_path: Path) -> None:
         submit(plane, gpu_job())
         changed = type(without)(fleet=without.fleet, tenants=tenants, policies=without.policies)
         with pytest.raises(UserError, match="retraining"):
-            plane.send(DeclareFleet(who=THE_OPERATOR, declared=changed)).result(5)
+            plane.send(DeclareFleet(caller=OPERATOR, declared=changed)).result(5)
 
 
 def test_a_second_plane_follows_and_takes_over(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_second_plane_follows_and_takes_over(tmp_path: Path) -> None:
             until_state(second, job, JobState.SUCCEEDED)
             (more,) = submit(second, gpu_job())
             until_state(second, more, JobState.RUNNING)
-    assert stand.told == ["this process has taken the lead"]
+    assert stand.told == ["this process is now the leader"]
 
 
 def test_an_engine_that_refuses_is_asked_again(tmp_path: Path) -> None:

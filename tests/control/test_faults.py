@@ -12,7 +12,7 @@ import pytest
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.control import writer
-from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.monotonic_clock import MonotonicClock
 from bursar.control.requests.job_requests import SubmitJobs
 from bursar.control.requests.submission import IdempotencyKey, NotLeader
@@ -67,7 +67,7 @@ def troubled_plane(
     options = PlaneOptions(
         address="here",
         known_models=frozenset(model.name for model in GPU_MODELS),
-        initial=small_fleet(),
+        initial_fleet=small_fleet(),
     )
     plane = ControlPlane(store, {EngineKind.LOCAL: engine}, options)  # type: ignore[arg-type]
     plane.start()
@@ -101,9 +101,9 @@ def test_a_commit_whose_answer_was_lost_counts_once(tmp_path: Path) -> None:
     with troubled_plane(tmp_path, engine) as (plane, store):
         store.answers_get_lost = True
         with pytest.raises(EngineFault, match="connection was lost"):
-            plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
+            plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)).result(5)
         store.answers_get_lost = False
-        again = plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)).result(5)
+        again = plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)).result(5)
         assert again.replayed
         until_state(plane, again.job_ids[0], JobState.RUNNING)
     assert len(engine.started) == 1
@@ -162,7 +162,7 @@ def test_a_clock_that_is_set_does_not_end_a_job(tmp_path: Path, step_ms: int) ->
 
 
 def test_time_goes_on_from_the_log_after_the_clock_was_set_back() -> None:
-    clock = MonotonicClock(not_before_ms=5_000, wall_ms=lambda: 1_000, passed_ms=lambda: 70)
+    clock = MonotonicClock(not_before_ms=5_000, wall_ms=lambda: 1_000, monotonic_ms=lambda: 70)
     assert clock.now_ms() == 5_000
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.control.control_plane import THE_OPERATOR, ControlPlane
+from bursar.control.control_plane import OPERATOR, ControlPlane
 from bursar.control.requests.job_requests import SubmitJobs
 from bursar.control.requests.submission import IdempotencyKey
 from bursar.model.errors import EngineFault
@@ -69,7 +69,7 @@ def submit_all(plane: ControlPlane, acknowledged: list[str]) -> None:
         while True:
             try:
                 taken = plane.send(
-                    SubmitJobs(who=THE_OPERATOR, submissions=[gpu_job()], key=key)
+                    SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)
                 ).result(60)
             except EngineFault:
                 time.sleep(0.05)

@@ -76,7 +76,7 @@ def nothing() -> PriceFeed:
 
 
 def prices(plane: ControlPlane) -> dict[str, int]:
-    asked = plane.ask(
+    asked = plane.query_state(
         lambda state, _: {
             name: pool.spec.node_micro_usd_per_hour for name, pool in state.pools.items()
         }
@@ -94,7 +94,7 @@ def test_only_pools_that_say_so_follow(stand: Stand) -> None:
     with stand.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         refresh = PriceRefresh(plane, {"azure": azure, "aws": nothing}, told.append)
-        assert refresh.once() == 1
+        assert refresh.run_once() == 1
         found = prices(plane)
         assert found == {
             "nc24": 3_673_000,
@@ -105,9 +105,9 @@ def test_only_pools_that_say_so_follow(stand: Stand) -> None:
         events = [one.event for one in plane.reader.events()]
         changes = [event for event in events if isinstance(event, PriceChanged)]
         assert [one.pool for one in changes] == ["nc24"] and changes[0].at_ms > 0
-        assert any("nc24 costs $3.67 an hour" in line and "$3.00" in line for line in told)
+        assert any("nc24 now costs $3.67 an hour" in line and "$3.00" in line for line in told)
         assert sum("boto3 is not installed" in line for line in told) == 1
-        assert refresh.once() == 0
+        assert refresh.run_once() == 0
         assert sum("boto3 is not installed" in line for line in told) == 1
 
 
@@ -116,10 +116,10 @@ def test_a_cloud_that_cannot_be_asked_changes_nothing_and_is_asked_again(stand: 
     with stand.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         before = prices(plane)
-        assert PriceRefresh(plane, {"azure": Unreachable}, told.append).once() == 0
+        assert PriceRefresh(plane, {"azure": Unreachable}, told.append).run_once() == 0
         assert prices(plane) == before
         assert any("nobody answers" in line for line in told)
-        assert any("there is no feed of 'aws'" in line for line in told)
+        assert any("there is no price feed for 'aws'" in line for line in told)
 
 
 def test_a_price_that_is_not_believed_is_told(stand: Stand) -> None:
@@ -129,7 +129,7 @@ def test_a_price_that_is_not_believed_is_told(stand: Stand) -> None:
         wild = PriceRefresh(
             plane, {"azure": lambda: azure(retailPrice=9_999.0), "aws": nothing}, told.append
         )
-        assert wild.once() == 0
+        assert wild.run_once() == 0
         assert prices(plane)["nc24"] == 3_000_000
         assert any("more than 100 times" in line for line in told)
 
@@ -150,9 +150,9 @@ def test_a_spot_pool_follows_the_market_of_moto(
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         told: list[str] = []
         refresh = PriceRefresh(plane, {"aws": lambda: feed, "azure": azure}, told.append)
-        assert refresh.once() == 1, told
+        assert refresh.run_once() == 1, told
         assert prices(plane)["p4d"] in offered
-        past = plane.ask_books(lambda ledger, _state, _now: ledger.meter.prices.of("p4d"))
+        past = plane.query_ledger(lambda ledger, _state, _now: ledger.meter.prices.of("p4d"))
         assert len(past.result(PATIENCE_SECONDS)) == 2
 
 
@@ -166,7 +166,7 @@ def test_the_thread_begins_and_ends_with_its_block(stand: Stand) -> None:
         with refreshing_prices(plane, told.append, every_seconds=0.05):
             until(lambda: bool(told), "somebody was told")
     assert told == [
-        "prices of here are not followed: there is no feed of 'here'. Write "
+        "prices of here are not followed: there is no price feed for 'here'. Write "
         "bursar/prices: aws or azure or gcp."
     ]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import parse_fleet
-from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.requests.job_requests import SubmitJobs
 from bursar.control.requests.submission import IdempotencyKey, Submission
 from bursar.engines.local.engine import LocalEngine
@@ -127,7 +127,7 @@ class Life:
         options = PlaneOptions(
             address=f"life {self.number}",
             known_models=frozenset(model.name for model in GPU_MODELS),
-            initial=parse_fleet({"fleet.yaml": FLEET}),
+            initial_fleet=parse_fleet({"fleet.yaml": FLEET}),
         )
         plane = ControlPlane(store, {EngineKind.LOCAL: engine}, options)
         plane.start()
@@ -146,7 +146,7 @@ class Life:
             key = IdempotencyKey(tenant="acme", key=f"{self.number}-{index}", request_sha256="x")
             job = self._job(chance)
             ids = (
-                plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[job], key=key))
+                plane.send(SubmitJobs(caller=OPERATOR, submissions=[job], key=key))
                 .result(60)
                 .job_ids
             )

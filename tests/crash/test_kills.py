@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bursar.accounting.ledger.entry import AccountKind
-from bursar.control.live.live_ledger import unlike_books
+from bursar.control.live.live_ledger import ledger_differences
 from bursar.control.live.live_state import LiveState
 from bursar.core.state.snapshot import to_snapshot
 from bursar.model.jobs.job import JobState
@@ -93,7 +93,7 @@ def test_a_snapshot_and_the_whole_log_lead_to_one_state(folder: Path) -> None:
     assert to_snapshot(short.state, short.declared, now_ms) == to_snapshot(
         long.state, long.declared, now_ms
     )
-    assert list(unlike_books(short.books, long.books, now_ms)) == []
+    assert list(ledger_differences(short.books, long.books, now_ms)) == []
     assert long.books.books_at(now_ms).by_kind()[AccountKind.USAGE] > 0
     assert not long.books.spending.holds, "all jobs are over: nothing is held of the budget"
     assert not state_faults(long.state)

@@ -185,7 +185,7 @@ class Life:
             )
             try:
                 made = door.with_holds(made, GRACE_SECONDS)
-                door.let_in(made)
+                door.hold(made)
             except UserError:
                 self.refused += 1
                 continue

@@ -34,11 +34,11 @@ from bursar.api.openapi import OPENAPI_PATH, openapi
 from bursar.api.routes import ROUTES, job_document_schema
 from bursar.api.streams.event_hub import EventHub
 from bursar.api.wire.jobs import REQUEST_ID_HEADER
-from bursar.control.access.permissions import denied, may
+from bursar.control.access.permissions import denied, has_permission
 from bursar.control.access.token_cache import TokenCache
 from bursar.control.control_plane import ControlPlane
 from bursar.control.requests.submission import NotLeader
-from bursar.control.requests.token_requests import NoteAudit, PutTokens
+from bursar.control.requests.token_requests import AddAuditEntry, PutTokens
 from bursar.model.errors import EngineFault, UserError
 from bursar.model.tenants.identity import Identity, Permission
 from bursar.ports import AuditEntry, Clock
@@ -219,7 +219,7 @@ class App:
                 outcome="denied",
                 detail=detail[:500],
             )
-            self.desk.plane.send(NoteAudit(entry=entry))
+            self.desk.plane.send(AddAuditEntry(entry=entry))
 
     async def _let_in(self, call: RequestContext, scope: Scope) -> None:
         """Who it is, and whether he may. Nothing of the request is looked at before."""
@@ -227,7 +227,7 @@ class App:
         if needs is Open.TO_ALL:
             return
         call.identity = await self._identify(call.headers, scope)
-        if isinstance(needs, Permission) and not may(call.identity, needs):
+        if isinstance(needs, Permission) and not has_permission(call.identity, needs):
             raise denied(
                 f"this needs the permission {needs}, which your token does not have.",
                 "Ask a lead or an admin of your tenant for a token that has it.",
@@ -241,7 +241,7 @@ class App:
         text = token_text(headers)
         book: Authenticator = self.desk.book
         identity = book.verify(text)
-        if identity is None and book.may_have_missed:
+        if identity is None and book.may_miss_new_tokens:
             await self.desk.renew_book()
             identity = book.verify(text)
         if identity is None:

@@ -1,1 +1,1 @@
-"""The live shell: real time, a durable log, real engines. It decides nothing; ``core`` does."""
+"""The live shell: real time, a durable log, real engines. All decisions are made in ``core``."""

@@ -1,6 +1,6 @@
-"""The control plane as the API, the CLI and the tests see it: thread-safe, answers by futures.
+"""The control plane as the API, the CLI and the tests use it: thread-safe, results are futures.
 
-One process leads and writes; others follow the log, answer questions, and take over when the leader dies.
+One process leads and writes; the others follow the log, serve reads, and take over when the leader dies.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ from bursar.control.live.transaction import Installation
 from bursar.control.monotonic_clock import MonotonicClock
 from bursar.control.queries.health import Health
 from bursar.control.requests.fleet_requests import DeclareFleet
-from bursar.control.requests.report_to_event import TakeReports, ignore
+from bursar.control.requests.report_to_event import RecordReports
 from bursar.control.requests.submission import NotLeader
 from bursar.control.requests.write_request import WriteRequest
 from bursar.control.writer import StateQuery, Writer, stop_order
@@ -43,7 +43,6 @@ from bursar.ports import (
     Engine,
     InterruptionSource,
     LeadershipLost,
-    Recorded,
     Store,
     StoreReader,
 )
@@ -52,52 +51,39 @@ T = TypeVar("T")
 FOLLOW_SECONDS = 0.25
 TRY_LEAD_SECONDS = 2.0
 
-
-THE_OPERATOR = Identity(
+OPERATOR = Identity(
     user="operator",
     role=Role.ADMIN,
     tenant=MEMBER_OF_ALL,
     scopes=frozenset(Permission),
     token_id="",
 )
-"""Who starts the program: what is declared at the start is his."""
-
-
-def _unkept(_text: str) -> str:
-    return "nowhere"
-
-
-def _nothing() -> None:
-    """Nobody needs to know."""
-
-
-def _unheard(_problem: str) -> None:
-    """Nobody is told."""
+"""The user who starts the program; declares the initial fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneOptions:
-    """What a control plane is told at its start."""
+    """Options and callbacks of a control plane."""
 
     address: str
-    """Where this process answers, so that followers can point to it when it leads."""
+    """Where this process listens; followers refer callers to it while it leads."""
     known_models: Collection[str]
-    initial: FleetFile | None = None
+    initial_fleet: FleetFile | None = None
     """Declared by the first leader of an empty log."""
-    tell: Callable[[str], None] = field(default=_unheard)
-    """Told in one backlog what an operator should know."""
-    keep: Callable[[str], str] = field(default=_unkept)
-    """Keeps a text that explains a fault of ours, and says where."""
-    on_lead: Callable[[], None] = field(default=_nothing)
+    notify: Callable[[str], None] = lambda _message: None
+    """Receives one-line messages for the operator."""
+    save_fault: Callable[[str], str] = lambda _text: "nowhere"
+    """Saves the text of an internal error; returns its location."""
+    on_lead: Callable[[], None] = lambda: None
     """Called when this process has begun to lead."""
-    notices: Sequence[InterruptionSource] = ()
+    interruption_sources: Sequence[InterruptionSource] = ()
     """Where providers announce that nodes will be taken away."""
-    on_end: Callable[[], None] = field(default=_nothing)
-    """Called when the writer has died: this process is of no use any more and should end."""
+    on_failure: Callable[[], None] = lambda: None
+    """Called when the writer thread has died: the process should exit."""
 
 
 class ControlPlane:
-    """``start`` begins in a thread of its own; ``close`` ends it and leaves everything running."""
+    """``start`` starts the writer thread; ``close`` ends it and leaves all jobs running."""
 
     def __init__(
         self,
@@ -110,29 +96,29 @@ class ControlPlane:
         self._store = store
         self._engines = engines
         self._options = options
-        self._given_clock = clock
-        self._board = EventBroadcast()
-        self._writer = Writer(store, LiveState(), clock or MonotonicClock(), self._board)
+        self._fixed_clock = clock
+        self._broadcast = EventBroadcast()
+        self._writer = Writer(store, LiveState(), clock or MonotonicClock(), self._broadcast)
         self._writer.installation = Installation(engines=engines, known_models=options.known_models)
-        self._actor: OrderExecutor | None = None
+        self._executor: OrderExecutor | None = None
         self._listeners: list[ReportListener | SpotNoticePoller] = []
         self._closing = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bursar-writer", daemon=True)
-        self._broken: BaseException | None = None
+        self._error: BaseException | None = None
 
-    # -- life ------------------------------------------------------------------------------------
+    # -- start and stop --------------------------------------------------------------------------
 
     def start(self, timeout_seconds: float = 60) -> None:
-        """Begin; returns when the state is up to the log and questions can be answered."""
+        """Start the writer thread; returns when the state is up to date with the log."""
         self._thread.start()
         if not self._ready.wait(timeout_seconds):
-            raise EngineFault("the control plane did not come up", retry_after_seconds=5)
-        if self._broken is not None:
-            raise self._broken
+            raise EngineFault("the control plane did not start", retry_after_seconds=5)
+        if self._error is not None:
+            raise self._error
 
     def close(self) -> None:
-        """Stop deciding and writing. What runs goes on running and is found again."""
+        """Stop deciding and writing. Jobs keep running; the next start recovers them."""
         self._closing.set()
         self._writer.inbox.put(None)
         if self._thread.is_alive():
@@ -140,8 +126,8 @@ class ControlPlane:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the writer died of a fault of ours."""
-        return self._broken is not None
+        """Whether the writer thread died of an error."""
+        return self._error is not None
 
     @property
     def is_leader(self) -> bool:
@@ -149,47 +135,47 @@ class ControlPlane:
 
     @property
     def leader_address(self) -> str | None:
-        """Where the leader answers."""
+        """Address of the leader, if known."""
         if self.is_leader:
             return self._options.address
-        known = self.reader.leader()
-        return known[1] if known is not None else None
+        leader = self.reader.leader()
+        return leader[1] if leader is not None else None
 
     def engine_for(self, cluster: str) -> Engine | None:
-        """What runs the jobs of a cluster, if it is here."""
+        """The engine of a cluster, if this process has it."""
         declared = self._writer.live.declared
         clusters = declared.fleet.clusters if declared is not None else ()
         kind = next((one.engine for one in clusters if one.name == cluster), None)
         return self._engines.get(kind) if kind is not None else None
 
-    # -- what changes something ------------------------------------------------------------------
+    # -- writes ----------------------------------------------------------------------------------
 
     def send(self, request: WriteRequest[T]) -> Future[T]:
-        """Have a request committed; ``NotLeader`` when another process must do it."""
+        """Queue a request for the writer; ``NotLeader`` when another process leads."""
         if self.is_leader:
             self._writer.inbox.put(request)
         else:
             request.future.set_exception(NotLeader(self.leader_address))
         return request.future
 
-    # -- what changes nothing --------------------------------------------------------------------
+    # -- reads -----------------------------------------------------------------------------------
 
-    def ask(self, question: Callable[[FleetState, int], T]) -> Future[T]:
-        """Work something out on the state as it is now, in between two turns of the writer."""
-        return self.ask_live(lambda live, now_ms: question(live.state, now_ms))
+    def query_state(self, query: Callable[[FleetState, int], T]) -> Future[T]:
+        """Run a read-only query on the fleet state, on the writer thread."""
+        return self.query_live(lambda live, now_ms: query(live.state, now_ms))
 
-    def ask_books(self, question: Callable[[Ledger, FleetState, int], T]) -> Future[T]:
-        """Read the ledger as it is now: copy out plain rows, and work on them in a thread of your own."""
-        return self.ask_live(lambda live, now_ms: question(live.books.ledger, live.state, now_ms))
+    def query_ledger(self, query: Callable[[Ledger, FleetState, int], T]) -> Future[T]:
+        """Run a query on the ledger. Copy out plain rows and process them in your own thread."""
+        return self.query_live(lambda live, now_ms: query(live.books.ledger, live.state, now_ms))
 
-    def ask_live(self, question: Callable[[LiveState, int], T]) -> Future[T]:
-        """Read state and books together, as they are now; copy what is given away."""
-        asked = StateQuery(question)
-        self._writer.inbox.put(asked)
-        return asked.future
+    def query_live(self, query: Callable[[LiveState, int], T]) -> Future[T]:
+        """Run a query on state and ledger together. It must copy what it returns."""
+        queued = StateQuery(query)
+        self._writer.inbox.put(queued)
+        return queued.future
 
     def declaration(self) -> tuple[FleetFile, int] | None:
-        """What is declared, and the name of that declaration."""
+        """The declared fleet, and the version number of its declaration."""
         declared = self._writer.live.declared
         if declared is None:
             return None
@@ -197,17 +183,17 @@ class ControlPlane:
         return file, declared.at_ms
 
     def follow(self) -> Subscription:
-        """The log as it grows."""
-        return self._board.follow()
+        """A subscription to events committed from now on."""
+        return self._broadcast.follow()
 
     def health(self) -> Health:
-        """How things are. Read from another thread: the numbers may be of slightly different moments."""
+        """Figures for operators. Read without a lock, so they may differ by a few events."""
         writer, live = self._writer, self._writer.live
-        known = self.reader.leader()
+        leader = self.reader.leader()
         state = live.state if live.is_declared else None
         return Health(
             is_leader=self.is_leader,
-            epoch=writer.lead.epoch if writer.lead is not None else known[0] if known else 0,
+            epoch=writer.lead.epoch if writer.lead is not None else leader[0] if leader else 0,
             leader_address=self.leader_address,
             last_sequence=live.sequence,
             live_attempts=sum(len(one) for one in list(state.running_in.values())) if state else 0,
@@ -221,111 +207,111 @@ class ControlPlane:
         )
 
     def _engine_faults(self) -> dict[str, str]:
-        """What each engine cannot do just now: tell us what happened, or take an order."""
-        unheard = {
+        """Current error of each engine: its reports cannot be read, or it refuses an order."""
+        report_faults = {
             str(kind): f"its reports cannot be read: {one.fault}"
             for one in list(self._listeners)
             if isinstance(one, ReportListener) and one.fault
             for kind, engine in self._engines.items()
             if engine is one.engine
         }
-        return unheard | (dict(self._actor.faults) if self._actor is not None else {})
+        return report_faults | (dict(self._executor.faults) if self._executor is not None else {})
 
-    # -- the thread ------------------------------------------------------------------------------
+    # -- the writer thread -----------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             self._follow_then_lead()
         except Exception as error:
-            self._broken = error
-            where = self._options.keep(traceback.format_exc())
-            self._options.tell(
+            self._error = error
+            location = self._options.save_fault(traceback.format_exc())
+            self._options.notify(
                 f"the control plane stopped at event {self._writer.live.sequence}: {error} "
-                f"(kept in {where}); what runs goes on, 'bursar up' finds it again"
+                f"(details in {location}); jobs keep running, restart 'bursar up' to recover them"
             )
         finally:
-            self._let_go()
+            self._stop_leading()
             self._ready.set()
-        if self._broken is not None:
-            self._options.on_end()
+        if self._error is not None:
+            self._options.on_failure()
 
     def _follow_then_lead(self) -> None:
         self._catch_up()
         while not self._closing.is_set():
             lead = self._store.try_lead(self._options.address)
             if lead is None:
-                self._follow_for_a_while()
+                self._follow()
                 continue
             self._writer.lead = lead
             try:
-                self._begin_to_lead()
+                self._start_leading()
                 self._options.on_lead()
                 if self._ready.is_set():
-                    self._options.tell("this process has taken the lead")
+                    self._options.notify("this process is now the leader")
                 self._ready.set()
                 while not self._closing.is_set():
-                    self._writer.turn()
-                self._writer.keep_snapshot()
+                    self._writer.run_once()
+                self._writer.save_snapshot()
             except LeadershipLost:
-                self._options.tell("another process has taken the lead; following it from now on")
+                self._options.notify("another process is now the leader; following it")
             finally:
-                self._let_go()
+                self._stop_leading()
 
-    def _follow_for_a_while(self) -> None:
-        """Serve reads, stay up to date, and be ready to take over."""
+    def _follow(self) -> None:
+        """Follow the log and serve reads until it is time to try for the lead again."""
         self._ready.set()
         until = time.monotonic() + TRY_LEAD_SECONDS
         while time.monotonic() < until and not self._closing.is_set():
             self._catch_up()
-            requests, questions = self._writer.take(FOLLOW_SECONDS)
+            requests, queries = self._writer.receive(FOLLOW_SECONDS)
             for request in requests:
                 request.future.set_exception(NotLeader(self.leader_address))
-            for question in questions:
-                self._writer.answer(question)
+            for query in queries:
+                self._writer.run_query(query)
 
     def _catch_up(self) -> None:
         live = self._writer.live
-        known = live.sequence
-        seen = live.catch_up(self._store)
-        first = live.sequence - len(seen) + 1 if known or seen else 0
-        self._board.publish([Recorded(sequence=first + n, event=e) for n, e in enumerate(seen)])
+        events = live.catch_up(self._store)
+        self._broadcast.publish(live.sequence - len(events) + 1, events)
 
-    # -- taking over -----------------------------------------------------------------------------
+    # -- leading ---------------------------------------------------------------------------------
 
-    def _begin_to_lead(self) -> None:
+    def _start_leading(self) -> None:
         self._catch_up()
         live, writer = self._writer.live, self._writer
-        if self._given_clock is None:
+        if self._fixed_clock is None:
             writer.clock = MonotonicClock(not_before_ms=live.last_event_ms)
-        actor = OrderExecutor(self._engines, self._store, self._hear, writer.clock.now_ms)
-        self._actor = actor
-        writer.act = actor.put
+        executor = OrderExecutor(
+            self._engines, self._store, self._enqueue_reports, writer.clock.now_ms
+        )
+        self._executor = executor
+        writer.carry_out = executor.put
         writer.recover = self._recover
-        writer.broke = self._keep_picture
-        if not live.is_declared and self._options.initial is not None:
-            writer.inbox.put(DeclareFleet(who=THE_OPERATOR, declared=self._options.initial))
+        writer.on_halt = self._save_halted_state
+        if not live.is_declared and self._options.initial_fleet is not None:
+            writer.inbox.put(DeclareFleet(caller=OPERATOR, declared=self._options.initial_fleet))
         for engine in self._distinct_engines():
             engine.open(live.live_attempts())
         self._recover()
-        actor.start()
+        executor.start()
         for engine in self._distinct_engines():
             self._listeners.append(
-                ReportListener(engine, partial(self._hear, settled=engine.settled))
+                ReportListener(engine, partial(self._enqueue_reports, settled=engine.settled))
             )
-        self._listeners += [SpotNoticePoller(one, self._hear) for one in self._options.notices]
+        for source in self._options.interruption_sources:
+            self._listeners.append(SpotNoticePoller(source, self._enqueue_reports))
         for listener in self._listeners:
             listener.start()
         writer.decide_soon()
 
     def _distinct_engines(self) -> list[Engine]:
-        """Each once."""
         return list({id(engine): engine for engine in self._engines.values()}.values())
 
     def _recover(self) -> None:
-        """Hand the engines again what was committed but may never have reached them."""
+        """Send the engines committed orders that may never have reached them."""
         live = self._writer.live
         orders: list[EngineOrder] = []
-        if not live.is_declared or self._actor is None:
+        if not live.is_declared or self._executor is None:
             return
         state = live.state
         for ref in live.live_attempts():
@@ -335,40 +321,40 @@ class ControlPlane:
             engine = self._engines.get(kind)
             if engine is None:
                 continue
-            known = not engine.unknown([ref])
-            if known and record.stop_requested:
+            is_known = not engine.unknown([ref])
+            if is_known and record.stop_requested:
                 orders.append(stop_order(live, ref.job_id, self._writer.clock.now_ms()))
-            elif not known and record.state is JobState.STARTING and not record.stop_requested:
+            elif not is_known and record.state is JobState.STARTING and not record.stop_requested:
                 start = StartJob(job_id=ref.job_id, attempt=ref.attempt, placement=record.placement)
                 orders.append(EngineOrder(engine=kind, order=start, spec=record.spec))
-            elif not known:
-                self._hear([_lost(ref, self._writer.clock.now_ms())])
-        self._actor.put(orders)
+            elif not is_known:
+                self._enqueue_reports([_lost(ref, self._writer.clock.now_ms())])
+        self._executor.put(orders)
 
-    def _keep_picture(self, problem: str) -> None:
-        """The checker refused a decision: keep what is needed to repeat it, and tell."""
+    def _save_halted_state(self, problem: str) -> None:
+        """The checker rejected a decision: save what reproduces it, and notify the operator."""
         live = self._writer.live
-        picture = live.snapshot(self._writer.clock.now_ms()).body
-        where = self._options.keep(f"{problem}\n{picture}\n")
-        self._options.tell(
-            f"no decisions are made any more: {problem}. The state is kept in {where}; "
-            "what runs goes on. Please report it, and restart to go on."
+        snapshot = live.snapshot(self._writer.clock.now_ms()).body
+        location = self._options.save_fault(f"{problem}\n{snapshot}\n")
+        self._options.notify(
+            f"scheduling has stopped: {problem}. The state is saved in {location}; jobs keep running. "
+            "Please report this, then restart 'bursar up' to resume scheduling."
         )
 
-    def _hear(
+    def _enqueue_reports(
         self,
         reports: Sequence[EngineReport],
-        settled: Callable[[Sequence[AttemptRef]], None] = ignore,
+        settled: Callable[[Sequence[AttemptRef]], None] = lambda _refs: None,
     ) -> None:
-        self._writer.inbox.put(TakeReports(reports=tuple(reports), settled=settled))
+        self._writer.inbox.put(RecordReports(reports=tuple(reports), settled=settled))
 
-    def _let_go(self) -> None:
+    def _stop_leading(self) -> None:
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
-        if self._actor is not None:
-            self._actor.close()
-            self._actor = None
+        if self._executor is not None:
+            self._executor.close()
+            self._executor = None
         if self._writer.lead is not None:
             for engine in self._distinct_engines():
                 engine.close()
@@ -381,5 +367,5 @@ def _lost(ref: AttemptRef, now_ms: int) -> TasksEnded:
         job_id=ref.job_id,
         attempt=ref.attempt,
         at_ms=now_ms,
-        exit=Exit(detail="no trace of it was left when the control plane came back"),
+        exit=Exit(detail="it was gone when the control plane restarted"),
     )

@@ -1,4 +1,4 @@
-"""Time that never steps back and never jumps, whatever is done to the machine's clock."""
+"""Wall-clock time that never steps back or jumps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ NANOSECONDS_PER_MS = 1_000_000
 
 
 class MonotonicClock:
-    """The wall clock at the start, and from then on what really passed.
+    """The wall clock at the start plus the monotonic time since.
 
-    ``not_before_ms`` is the last moment in the log: should the machine's clock have been set back
-    since, time goes on from there. A run limit therefore neither expires an hour early nor waits an
-    hour more because somebody set a clock.
+    ``not_before_ms`` is the time of the last event in the log: if the machine's clock was set back since,
+    time continues from there. A change of the machine's clock never shifts a run limit.
     """
 
     def __init__(
@@ -21,11 +20,11 @@ class MonotonicClock:
         not_before_ms: int = 0,
         *,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // NANOSECONDS_PER_MS,
-        passed_ms: Callable[[], int] = lambda: time.monotonic_ns() // NANOSECONDS_PER_MS,
+        monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // NANOSECONDS_PER_MS,
     ) -> None:
-        self._passed_ms = passed_ms
-        self._offset_ms = max(wall_ms(), not_before_ms) - passed_ms()
+        self._monotonic_ms = monotonic_ms
+        self._offset_ms = max(wall_ms(), not_before_ms) - monotonic_ms()
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
-        return self._offset_ms + self._passed_ms()
+        return self._offset_ms + self._monotonic_ms()

@@ -1,7 +1,7 @@
-"""Pools that follow a cloud's prices: asked now and then, and what changed becomes events.
+"""Polls cloud prices for the pools that follow them; changes become events.
 
-A pool says so itself, by the label ``bursar/prices`` with the name of its cloud, beside the machine and the
-region that it is. All others keep the price of the fleet file. A cloud that cannot be asked changes nothing.
+A pool follows a cloud by the label ``bursar/prices`` with the cloud's name, besides labels for instance type
+and region. All other pools have the price of the fleet file. A failed poll changes nothing.
 """
 
 from __future__ import annotations
@@ -16,64 +16,65 @@ from bursar.model.fleet.fleet import Market, Pool
 from bursar.model.units import write_usd
 from bursar.ports import PriceFeed, PriceRequest
 
-ANSWER_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 MakeFeed = Callable[[], PriceFeed]
-"""Builds a cloud's feed when a pool first wants it; ``UserError`` says what is missing."""
+"""Builds a cloud's feed when a pool first needs it; ``UserError`` if a setting is missing."""
 
 
 class PriceRefresh:
-    """``once`` asks every cloud that some pool follows. What went wrong is told once, until it changes."""
+    """``run_once`` polls every cloud that some pool follows. A problem is reported once, until it changes."""
 
     def __init__(
-        self, plane: ControlPlane, clouds: Mapping[str, MakeFeed], tell: Callable[[str], None]
+        self, plane: ControlPlane, clouds: Mapping[str, MakeFeed], notify: Callable[[str], None]
     ) -> None:
         self._plane = plane
         self._clouds = clouds
-        self._tell = tell
+        self._notify = notify
         self._feeds: dict[str, PriceFeed] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def once(self) -> int:
-        """How many prices changed. Only who leads asks."""
+    def run_once(self) -> int:
+        """Poll once, if this process leads; returns how many prices changed."""
         if not self._plane.is_leader or self._plane.declaration() is None:
             return 0
-        asked = self._plane.ask(lambda state, _now_ms: [pool.spec for pool in state.pools.values()])
-        followers = by_cloud(asked.result(ANSWER_SECONDS))
+        pools = self._plane.query_state(
+            lambda state, _now_ms: [pool.spec for pool in state.pools.values()]
+        ).result(TIMEOUT_SECONDS)
         problems: set[str] = set()
         changed = 0
-        for cloud, pools in followers.items():
+        for cloud, followers in by_cloud(pools).items():
             try:
-                changed += self._refresh(cloud, pools, problems)
+                changed += self._refresh(cloud, followers, problems)
             except UserError as error:
                 problems.add(f"prices of {cloud} are not followed: {error.problem} {error.fix}")
             except EngineFault as fault:
-                problems.add(f"prices of {cloud} could not be asked: {fault}")
-        for problem in sorted(problems - self._told):
-            self._tell(problem)
-        self._told = problems
+                problems.add(f"prices of {cloud} could not be read: {fault}")
+        for problem in sorted(problems - self._reported):
+            self._notify(problem)
+        self._reported = problems
         return changed
 
     def _refresh(self, cloud: str, pools: Sequence[Pool], problems: set[str]) -> int:
         reading = self._feed(cloud).read(requests_for(pools))
-        now_ms = self._plane.ask(lambda _state, now_ms: now_ms).result(ANSWER_SECONDS)
+        now_ms = self._plane.query_state(lambda _state, now_ms: now_ms).result(TIMEOUT_SECONDS)
         update = price_update(pools, reading.rows, now_ms)
         problems |= {f"price of {one}" for one in update.refused}
         if not update.changes:
             return 0
-        was = {pool.name: pool.node_micro_usd_per_hour for pool in pools}
-        taken = self._plane.send(ChangePrices(changes=update.changes)).result(ANSWER_SECONDS)
-        for one in taken:
-            old, new = write_usd(was[one.pool]), write_usd(one.node_micro_usd_per_hour)
-            self._tell(f"a node of {one.pool} costs {new} an hour from now on; it was {old}")
-        return len(taken)
+        old_prices = {pool.name: pool.node_micro_usd_per_hour for pool in pools}
+        changes = self._plane.send(ChangePrices(changes=update.changes)).result(TIMEOUT_SECONDS)
+        for one in changes:
+            old, new = write_usd(old_prices[one.pool]), write_usd(one.node_micro_usd_per_hour)
+            self._notify(f"a node of {one.pool} now costs {new} an hour; it was {old}")
+        return len(changes)
 
     def _feed(self, cloud: str) -> PriceFeed:
         if cloud not in self._feeds:
             make = self._clouds.get(cloud)
             if make is None:
                 raise UserError(
-                    f"there is no feed of {cloud[:40]!r}.",
+                    f"there is no price feed for {cloud[:40]!r}.",
                     fix=f"Write {FOLLOWS}: {' or '.join(sorted(self._clouds))}.",
                     code="unknown-cloud",
                 )
@@ -82,17 +83,17 @@ class PriceRefresh:
 
 
 def by_cloud(pools: Iterable[Pool]) -> dict[str, list[Pool]]:
-    """Pools that follow a cloud, by its name. What one's own hardware costs no cloud knows."""
-    found: dict[str, list[Pool]] = {}
+    """Pools that follow a cloud's prices, by cloud. Owned pools follow none."""
+    pools_by_cloud: dict[str, list[Pool]] = {}
     for pool in sorted(pools, key=lambda pool: pool.name):
         cloud = pool.labels.get(FOLLOWS)
         if cloud is not None and pool.market is not Market.OWNED:
-            found.setdefault(cloud, []).append(pool)
-    return found
+            pools_by_cloud.setdefault(cloud, []).append(pool)
+    return pools_by_cloud
 
 
 def requests_for(pools: Iterable[Pool]) -> tuple[PriceRequest, ...]:
-    """One for each region; pools that lack a label are refused by name when prices are compared."""
+    """One request for each region; pools without the labels are reported when prices are compared."""
     regions: dict[str, set[str]] = {}
     for pool in pools:
         machine, region = pool.labels.get(INSTANCE_TYPE), pool.labels.get(REGION)

@@ -1,10 +1,10 @@
-"""The writer: one thread that commits, and the only one that touches the state.
+"""The writer: the one thread that commits to the log and changes the state.
 
-    requests, reports -> one batch -> commit -> apply -> answer
-    something changed -> decide -> check -> commit -> apply -> act
+    requests, reports -> one batch -> commit -> apply -> results
+    state changed -> decide -> check -> commit -> apply -> carry out
 
-Commit comes before apply and apply before act, so a crash between any two steps loses nothing: what was
-committed is found in the log, and what was not was never promised to anybody.
+Commit comes before apply, and apply before results and orders, so a crash between any two steps loses
+nothing: what was committed is in the log, and what was not was never acknowledged.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bursar.control.live.event_broadcast import EventBroadcast
 from bursar.control.live.live_state import LiveState
 from bursar.control.live.progress_buffer import ProgressBuffer
 from bursar.control.live.transaction import Installation, Transaction
-from bursar.control.requests.report_to_event import TakeReports
-from bursar.control.requests.write_request import WriteRequest
+from bursar.control.requests.report_to_event import RecordReports
+from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.core.check import require_valid
 from bursar.core.cycle import decide
 from bursar.core.order_events import events_for
@@ -42,38 +42,39 @@ from bursar.model.decision import (
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 from bursar.model.event import ClaimReleased, LoggedEvent, NodeLost
 from bursar.model.units import SECOND_MS
-from bursar.ports import Batch, Clock, LeaderLease, LeadershipLost, Recorded, Store
+from bursar.ports import Batch, Clock, LeaderLease, LeadershipLost, Store
 
 CYCLE_GAP_SECONDS = 0.1
 IDLE_SECONDS = 0.5
-MOST_IN_A_GROUP = 2_000
-MOST_EVENTS_IN_A_GROUP = 10_000
+MAX_BATCH_REQUESTS = 2_000
 SNAPSHOT_EVERY = 50_000
 STORE_PAUSE_SECONDS = 0.25
 
 
 class StateQuery:
-    """Something to be worked out on the state and the books as they are."""
+    """A read-only query that runs on the writer thread."""
 
-    def __init__(self, ask: Callable[[LiveState, int], Any]) -> None:
-        self.ask = ask
+    def __init__(self, query: Callable[[LiveState, int], Any]) -> None:
+        self.query = query
         self.future: Future[Any] = Future()
 
 
 class Writer:
-    """The state of a leader's work. ``turn`` is called again and again by one thread."""
+    """The work of a leader. One thread calls ``run_once`` in a loop."""
 
-    def __init__(self, store: Store, live: LiveState, clock: Clock, board: EventBroadcast) -> None:
+    def __init__(
+        self, store: Store, live: LiveState, clock: Clock, broadcast: EventBroadcast
+    ) -> None:
         self.store = store
         self.live = live
         self.clock = clock
-        self.board = board
+        self.broadcast = broadcast
         self.installation = Installation()
         self.lead: LeaderLease | None = None
-        self.act: Callable[[Iterable[EngineOrder]], None] = _nobody_acts
-        self.recover: Callable[[], None] = _nothing
-        """Hand the engines again what was committed while nobody saw that it was."""
-        self.broke: Callable[[str], None] = _nobody_hears
+        self.carry_out: Callable[[Iterable[EngineOrder]], None] = lambda _orders: None
+        self.recover: Callable[[], None] = lambda: None
+        """Sends the engines committed orders that may never have reached them."""
+        self.on_halt: Callable[[str], None] = lambda _problem: None
         self.inbox: queue.SimpleQueue[WriteRequest[Any] | StateQuery | None] = queue.SimpleQueue()
         self.progress = ProgressBuffer()
         self.cycles = 0
@@ -82,123 +83,129 @@ class Writer:
         self.halted = ""
         self.store_fault = ""
         self._dirty = True
-        self._unsure = False
+        self._commit_uncertain = False
         self._last_cycle = 0.0
-        self._held: list[WriteRequest[Any]] = []
+        self._deferred: list[WriteRequest[Any]] = []
         self._snapshot_at = live.sequence
 
-    # -- one turn --------------------------------------------------------------------------------
+    # -- one iteration ---------------------------------------------------------------------------
 
-    def turn(self) -> None:
-        """Serve what has come, then decide if anything changed and the last cycle is long enough ago.
+    def run_once(self) -> None:
+        """Serve the inbox, then run a cycle if the state changed and the last one is long enough ago.
 
-        Whether it is, is asked once: a cycle never goes past reports that were kept for it.
+        ``may_decide`` is read once, so that a cycle always sees the reports that were deferred for it.
         """
-        requests, questions = self.take(self._patience())
-        may_decide = self._until_cycle() <= 0
-        for group in _groups(self._in_company(requests, may_decide)):
-            if self._is_sure():
-                self._commit_together(group)
+        requests, queries = self.receive(self._receive_timeout())
+        may_decide = self._seconds_until_cycle() <= 0
+        for batch in _batches(self._defer_reports(requests, may_decide)):
+            if self._is_up_to_date():
+                self._commit_requests(batch)
             else:
-                self._not_now(group, EngineFault(self.store_fault, retry_after_seconds=0))
-        for question in questions:
-            self.answer(question)
+                self._reject(batch, EngineFault(self.store_fault, retry_after_seconds=0))
+        for query in queries:
+            self.run_query(query)
         if self.live.timer_due(self.clock.now_ms()):
             self._dirty = True
-        if self.live.is_declared and self._is_sure():
-            self._look_at_budgets()
-        if self._is_sure() and self.progress.is_due(time.monotonic()):
+        if self.live.is_declared and self._is_up_to_date():
+            self._check_budgets()
+        if self._is_up_to_date() and self.progress.is_due(time.monotonic()):
             self._write_progress()
-        if self._is_sure() and self._dirty and may_decide:
+        if self._is_up_to_date() and self._dirty and may_decide:
             try:
                 self._cycle()
             except BrokenInvariant as error:
                 self._halt(error)
         if self.live.sequence - self._snapshot_at >= SNAPSHOT_EVERY:
-            self.keep_snapshot()
+            self.save_snapshot()
 
-    def _patience(self) -> float:
-        if self._unsure:
+    def _receive_timeout(self) -> float:
+        if self._commit_uncertain:
             return 0.0
-        if self._dirty or self._held:
-            return max(0.0, self._until_cycle())
+        if self._dirty or self._deferred:
+            return max(0.0, self._seconds_until_cycle())
         timer_ms = self.live.next_timer_ms()
         if timer_ms is None:
             return IDLE_SECONDS
         return min(IDLE_SECONDS, max(0.0, (timer_ms - self.clock.now_ms()) / 1000))
 
-    def _until_cycle(self) -> float:
-        """Seconds."""
+    def _seconds_until_cycle(self) -> float:
         return self._last_cycle + CYCLE_GAP_SECONDS - time.monotonic()
 
-    def _in_company(
+    def _defer_reports(
         self, requests: list[WriteRequest[Any]], may_decide: bool
     ) -> list[WriteRequest[Any]]:
-        """What engines report while it is too early to decide is kept until then, or until something else is
-        committed: nobody waits for an answer, and each transaction costs the same whatever is in it."""
-        requests = [*self._held, *requests]
-        only_reports = all(isinstance(one, TakeReports) for one in requests)
-        too_early = not may_decide and len(requests) < MOST_IN_A_GROUP
-        self._held = requests if only_reports and too_early else []
-        return [] if self._held else requests
+        """Defer engine reports until the next cycle or the next commit of something else.
 
-    def take(self, patience: float) -> tuple[list[WriteRequest[Any]], list[StateQuery]]:
+        No caller waits for them, and a transaction costs the same whatever is in it.
+        """
+        requests = [*self._deferred, *requests]
+        only_reports = all(isinstance(one, RecordReports) for one in requests)
+        too_early = not may_decide and len(requests) < MAX_BATCH_REQUESTS
+        self._deferred = requests if only_reports and too_early else []
+        return [] if self._deferred else requests
+
+    def receive(self, timeout_seconds: float) -> tuple[list[WriteRequest[Any]], list[StateQuery]]:
+        """Takes what is in the inbox; waits up to the timeout for the first item."""
         requests: list[WriteRequest[Any]] = []
-        questions: list[StateQuery] = []
+        queries: list[StateQuery] = []
         try:
-            item = self.inbox.get(timeout=patience) if patience > 0 else self.inbox.get_nowait()
+            if timeout_seconds > 0:
+                item = self.inbox.get(timeout=timeout_seconds)
+            else:
+                item = self.inbox.get_nowait()
             while True:
                 if isinstance(item, StateQuery):
-                    questions.append(item)
+                    queries.append(item)
                 elif item is not None:
                     requests.append(item)
-                if len(requests) >= MOST_IN_A_GROUP:
+                if len(requests) >= MAX_BATCH_REQUESTS:
                     break
                 item = self.inbox.get_nowait()
         except queue.Empty:
             pass
-        return requests, questions
+        return requests, queries
 
-    def answer(self, question: StateQuery) -> None:
-        """Work out a question; whoever asked gets the error if it cannot be."""
-        if not question.future.set_running_or_notify_cancel():
+    def run_query(self, query: StateQuery) -> None:
+        """Resolve a query's future with its result or its error."""
+        if not query.future.set_running_or_notify_cancel():
             return
         try:
-            question.future.set_result(question.ask(self.live, self.clock.now_ms()))
+            query.future.set_result(query.query(self.live, self.clock.now_ms()))
         except Exception as error:
-            question.future.set_exception(error)
+            query.future.set_exception(error)
 
     # -- committing ------------------------------------------------------------------------------
 
-    def _commit_together(self, requests: list[WriteRequest[Any]]) -> None:
-        group = Transaction(self.live, self.store, self.clock.now_ms(), self.installation)
-        answers: list[tuple[WriteRequest[Any], Callable[[], Any]]] = []
+    def _commit_requests(self, requests: list[WriteRequest[Any]]) -> None:
+        """Commit requests in one transaction, then resolve their futures."""
+        transaction = Transaction(self.live, self.store, self.clock.now_ms(), self.installation)
+        prepared: list[tuple[WriteRequest[Any], AfterCommit]] = []
         for request in requests:
             try:
-                answers.append((request, request.prepare(group)))
+                prepared.append((request, request.prepare(transaction)))
             except (UserError, EngineFault, BrokenInvariant) as error:
                 _fail(request, error)
-        self.progress.note(group.progressed, time.monotonic())
-        if not group.is_empty:
+        self.progress.add(transaction.progressed, time.monotonic())
+        if not transaction.is_empty:
             try:
-                self._commit(group.batch())
+                self._commit(transaction.batch())
             except LeadershipLost as error:
-                for request, _ in answers:
+                for request, _ in prepared:
                     _fail(request, error)
                 raise
             except EngineFault as error:
-                self._not_now([request for request, _ in answers], error)
+                self._reject([request for request, _ in prepared], error)
                 return
-        for request, answer in answers:
-            if isinstance(request, TakeReports):
+        for request, after_commit in prepared:
+            if isinstance(request, RecordReports):
                 self.stale_reports += request.stale
             if request.future.set_running_or_notify_cancel():
-                request.future.set_result(answer())
+                request.future.set_result(after_commit())
 
-    def _not_now(self, requests: list[WriteRequest[Any]], fault: EngineFault) -> None:
-        """Callers are told and may ask again; what engines reported must not be forgotten."""
+    def _reject(self, requests: list[WriteRequest[Any]], fault: EngineFault) -> None:
+        """Fail callers' requests, which they may retry; requeue engine reports."""
         for request in requests:
-            if isinstance(request, TakeReports):
+            if isinstance(request, RecordReports):
                 request.stale = 0
                 self.inbox.put(request)
             else:
@@ -206,14 +213,14 @@ class Writer:
         time.sleep(min(fault.retry_after_seconds, STORE_PAUSE_SECONDS))
 
     def _commit(self, batch: Batch) -> None:
-        """Write a batch, then let everything that follows from it follow."""
+        """Write a batch to the log, apply it, publish it and stop attempts on lost nodes."""
         assert self.lead is not None
         batch = replace(batch, progressed=self.progress.unwritten())
         try:
             last = self.store.append(batch, self.lead)
         except EngineFault as fault:
             self.store_fault = str(fault)
-            self._unsure = True
+            self._commit_uncertain = True
             raise
         self.store_fault = ""
         self.progress.written(batch.progressed)
@@ -223,21 +230,19 @@ class Writer:
                 f"the log ends at {last}; after {self.live.sequence} and "
                 f"{len(batch.events)} more it should end at {first + len(batch.events) - 1}"
             )
-        lost = self._lost_with(batch.events)
+        stops = self._stops_on_lost_nodes(batch.events)
         if self.live.apply(batch.events):
             self._dirty = True
-        self.board.publish(
-            [Recorded(sequence=first + n, event=event) for n, event in enumerate(batch.events)]
-        )
-        if lost:
-            self.act(lost)
+        self.broadcast.publish(first, batch.events)
+        if stops:
+            self.carry_out(stops)
 
-    def _is_sure(self) -> bool:
-        """Whether the state is up to the log. After a fault only the log knows what was written."""
-        return not self._unsure or self._find_out_what_was_written()
+    def _is_up_to_date(self) -> bool:
+        """Whether the state matches the log. After a failed commit only the log can tell."""
+        return not self._commit_uncertain or self._resolve_uncertain_commit()
 
-    def _find_out_what_was_written(self) -> bool:
-        known = self.live.sequence
+    def _resolve_uncertain_commit(self) -> bool:
+        first = self.live.sequence + 1
         assert self.lead is not None
         try:
             self.store.settle(self.lead)
@@ -246,18 +251,16 @@ class Writer:
             self.store_fault = str(fault)
             time.sleep(STORE_PAUSE_SECONDS)
             return False
-        self._unsure = False
+        self._commit_uncertain = False
         if missed:
-            self.board.publish(
-                [Recorded(sequence=known + 1 + n, event=one) for n, one in enumerate(missed)]
-            )
+            self.broadcast.publish(first, missed)
             self._dirty = True
             self.recover()
         return True
 
-    def _lost_with(self, events: Iterable[LoggedEvent]) -> list[EngineOrder]:
-        """Attempts on nodes that are given up: if they still run somewhere, they must not."""
-        acts: list[EngineOrder] = []
+    def _stops_on_lost_nodes(self, events: Iterable[LoggedEvent]) -> list[EngineOrder]:
+        """Orders to stop the attempts on lost nodes, should they still run."""
+        orders: list[EngineOrder] = []
         for event in events:
             if isinstance(event, NodeLost) and event.node in self.live.state.pool_of_node:
                 pool = self.live.state.pool_of_node[event.node]
@@ -266,11 +269,11 @@ class Writer:
                     if record is not None:
                         stop = StopOrder(job_id=holder, attempt=record.attempt, grace_seconds=0)
                         engine = self.live.engine_of(pool.spec.name)
-                        acts.append(EngineOrder(engine=engine, order=stop))
-        return acts
+                        orders.append(EngineOrder(engine=engine, order=stop))
+        return orders
 
-    def _look_at_budgets(self) -> None:
-        """Write down which budgets have passed a step or begun a new period; mostly it is too early."""
+    def _check_budgets(self) -> None:
+        """Commit which budgets have passed a threshold or begun a new period."""
         budgets, now_ms = self.live.books.budgets, self.clock.now_ms()
         changes = budgets.check(self.live.state.budgets.levels, now_ms)
         if not changes:
@@ -281,7 +284,7 @@ class Writer:
             budgets.check_again()
 
     def _write_progress(self) -> None:
-        """Nothing else was written for a while."""
+        """Write buffered progress by itself when no other commit took it along."""
         try:
             self._commit(Batch())
         except EngineFault:
@@ -304,17 +307,17 @@ class Writer:
         self._dirty = False
         if events:
             try:
-                acts = [act for order in orders for act in self._acts_for(order)]
+                engine_orders = [one for order in orders for one in self._engine_orders(order)]
                 self._commit(Batch(events=events))
             except EngineFault:
                 self._dirty = True
                 return
             self._dirty = any(isinstance(event, ClaimReleased) for event in events)
-            self.act(acts)
+            self.carry_out(engine_orders)
         self.cycles += 1
         self.last_cycle_ms = (time.monotonic() - began) * 1000
 
-    def _acts_for(self, order: Order) -> list[EngineOrder]:
+    def _engine_orders(self, order: Order) -> list[EngineOrder]:
         state = self.live.state
         match order:
             case StartJob(job_id=job_id, placement=placement):
@@ -331,19 +334,19 @@ class Writer:
                 assert_never(order)
 
     def _halt(self, error: BrokenInvariant) -> None:
-        """We are wrong: decide nothing more, keep the picture, and let reads and reports go on."""
+        """Stop scheduling after a broken invariant; reads and reports continue."""
         self.halted = f"{error} (after event {self.live.sequence})"
         self._dirty = False
-        self.broke(self.halted)
+        self.on_halt(self.halted)
 
     def decide_soon(self) -> None:
-        """Something outside the log changed: look again."""
+        """Request a cycle for a change that is not in the log."""
         self._dirty = True
 
     # -- snapshots -------------------------------------------------------------------------------
 
-    def keep_snapshot(self) -> None:
-        """So that the next start need not read the whole log."""
+    def save_snapshot(self) -> None:
+        """Save a snapshot, so that the next start need not read the whole log."""
         if self.lead is None or not self.live.is_declared:
             return
         if self.live.sequence == self._snapshot_at:
@@ -353,48 +356,39 @@ class Writer:
 
 
 def stop_order(live: LiveState, job_id: str, now_ms: int) -> EngineOrder:
-    """Stop a job's live attempt as its recipe wants, before its node goes and while it can be paid for."""
+    """The order to stop a job's live attempt.
+
+    Its grace period ends before its node is taken away and before its budget is used up.
+    """
     record = live.state.jobs[job_id]
     assert record.placement is not None
     notice = notice_on(live.state, record)
-    ends = [] if notice is None else [time_left_ms(notice, now_ms)]
+    limits_ms = [] if notice is None else [time_left_ms(notice, now_ms)]
     if (paid_ms := paid_grace_ms(record, now_ms)) is not None:
-        ends.append(paid_ms)
+        limits_ms.append(paid_ms)
     stop = StopOrder(
         job_id=job_id,
         attempt=record.attempt,
-        at_most_seconds=min(ends) // SECOND_MS if ends else None,
+        at_most_seconds=min(limits_ms) // SECOND_MS if limits_ms else None,
     )
     return EngineOrder(engine=live.engine_of(record.placement.pool), order=stop)
 
 
-def _groups(requests: list[WriteRequest[Any]]) -> Iterable[list[WriteRequest[Any]]]:
-    """Requests in order, together where they may be."""
-    group: list[WriteRequest[Any]] = []
+def _batches(requests: list[WriteRequest[Any]]) -> Iterable[list[WriteRequest[Any]]]:
+    """Requests in order, split around those that need a transaction of their own."""
+    batch: list[WriteRequest[Any]] = []
     for request in requests:
         if request.alone:
-            if group:
-                yield group
+            if batch:
+                yield batch
             yield [request]
-            group = []
+            batch = []
         else:
-            group.append(request)
-    if group:
-        yield group
+            batch.append(request)
+    if batch:
+        yield batch
 
 
 def _fail(request: WriteRequest[Any], error: Exception) -> None:
     if request.future.set_running_or_notify_cancel():
         request.future.set_exception(error)
-
-
-def _nobody_acts(_acts: Iterable[EngineOrder]) -> None:
-    """Until there are engines."""
-
-
-def _nobody_hears(_problem: str) -> None:
-    """Until somebody wants to know."""
-
-
-def _nothing() -> None:
-    """Until there is something to recover."""

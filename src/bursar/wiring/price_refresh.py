@@ -31,7 +31,7 @@ def refreshing_prices(
 
     def refresh_once() -> None:
         try:
-            refresh.once()
+            refresh.run_once()
         except (EngineFault, UserError, TimeoutError) as error:
             tell(f"prices were not refreshed: {error}")
 

@@ -68,13 +68,13 @@ def _files(plane: ControlPlane, folder: Path | None, tell: Callable[[str], None]
 
 def _submit(plane: ControlPlane, path: Path, tell: Callable[[str], None]) -> None:
     from bursar.config.job.job_file import parse_job
-    from bursar.control.control_plane import THE_OPERATOR
+    from bursar.control.control_plane import OPERATOR
     from bursar.control.requests.job_requests import SubmitJobs
     from bursar.control.requests.submission import Submission
 
     read = parse_job(path.read_text(encoding="utf-8"), str(path))
     job = Submission(spec=read.spec, recipe=read.recipe, labels=read.labels, document=read.document)
-    taken = plane.send(SubmitJobs(who=THE_OPERATOR, submissions=[job])).result(60).job_ids
+    taken = plane.send(SubmitJobs(caller=OPERATOR, submissions=[job])).result(60).job_ids
     made = taken[0]
     if len(taken) > 1:
         made = f"{taken[0].removesuffix('[0]')}, an array of {len(taken)} jobs"

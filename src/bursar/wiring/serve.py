@@ -151,7 +151,7 @@ def build_plane(
     made: list[ControlPlane] = []
 
     def is_clear(node: str) -> bool:
-        return made[0].ask(lambda state, _: is_empty(state, node)).result(30)
+        return made[0].query_state(lambda state, _: is_empty(state, node)).result(30)
 
     plane = ControlPlane(
         store,
@@ -159,12 +159,12 @@ def build_plane(
         PlaneOptions(
             address=address,
             known_models=frozenset(model.name for model in GPU_MODELS),
-            initial=initial,
-            tell=tell,
-            keep=lambda text: keep_fault(options.state, text),
+            initial_fleet=initial,
+            notify=tell,
+            save_fault=lambda text: keep_fault(options.state, text),
             on_lead=lambda: write_server_file(options.state.resolve() / SERVER_FILE, address),
-            notices=sources_for(options.spot_notices, initial.fleet, is_clear),
-            on_end=lambda: os.kill(os.getpid(), signal.SIGTERM),
+            interruption_sources=sources_for(options.spot_notices, initial.fleet, is_clear),
+            on_failure=lambda: os.kill(os.getpid(), signal.SIGTERM),
         ),
     )
     made.append(plane)
@@ -205,14 +205,14 @@ def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
 
 def first_token(plane: ControlPlane, state: Path, tell: Callable[[str], None]) -> None:
     """An installation without tokens gets one for its operator, in a file that only he can read."""
-    from bursar.control.access.token_cache import admin_terms, mint
+    from bursar.control.access.token_cache import admin_token_spec, new_token
     from bursar.control.requests.token_requests import PutTokens
 
     path = state / ADMIN_TOKEN_FILE
     if not plane.is_leader or plane.reader.tokens():
         return
-    now_ms = plane.ask(lambda _state, now_ms: now_ms).result(60)
-    token, text = mint(admin_terms("admin"), now_ms)
+    now_ms = plane.query_state(lambda _state, now_ms: now_ms).result(60)
+    token, text = new_token(admin_token_spec("admin"), now_ms)
     write_private(path, text + "\n")
     plane.send(PutTokens(tokens=[token])).result(60)
     tell(f"the first token is in {path}; it may do everything")

@@ -36,7 +36,7 @@ def integrity_problems(state: str | None, database: str | None) -> list[str] | N
 
 def prove(state: str | None, database: str | None) -> Proof:
     """Replay the log beside a leader that may go on writing; nothing is changed."""
-    from bursar.control.live.live_ledger import LiveLedger, unlike_books
+    from bursar.control.live.live_ledger import LiveLedger, ledger_differences
     from bursar.control.live.live_state import LiveState
     from bursar.store import open_store
     from bursar.store.rebuild import differences
@@ -50,7 +50,7 @@ def prove(state: str | None, database: str | None) -> Proof:
         replayed = LiveLedger.replay(store, live.sequence)
         return Proof(
             events=store.last_sequence(),
-            book_faults=tuple(unlike_books(live.books, replayed, live.last_event_ms)),
+            book_faults=tuple(ledger_differences(live.books, replayed, live.last_event_ms)),
             micro_usd=replayed.books_at(live.last_event_ms).fleet_micro_usd(),
             differences=tuple(map(str, differences(store))),
             audit_breaks=tuple(store.verify_audit()),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.control.control_plane import THE_OPERATOR
+from bursar.control.control_plane import OPERATOR
 from bursar.control.engine_threads import spot_notice_poller
 from bursar.control.requests.interrupt_job import InterruptionRequest, InterruptJob
 from bursar.control.requests.submission import Submission
@@ -163,7 +163,10 @@ def test_providers_are_asked_again_and_again_also_after_a_fault(
         until(lambda: provider.polls >= 3, "it is asked again")
         node = stand.fleet.fleet.nodes[0].id
         provider.says, provider.fault = [notice(node)], ""
-        until(lambda: plane.ask(lambda state, _: node in state.notices).result(9), "it is heard")
+        until(
+            lambda: plane.query_state(lambda state, _: node in state.notices).result(9),
+            "it is heard",
+        )
         asked = provider.polls
         until(lambda: provider.polls >= asked + 3, "it is asked again")
         log = [one.event for one in plane.reader.events()]
@@ -183,7 +186,7 @@ def test_a_notice_outlives_the_control_plane(tmp_path: Path) -> None:
         until_state(plane, job, JobState.STOPPING)
     with stand.plane() as plane:
         until(lambda: len(engine.graces) >= 2, "it is told again")
-        assert plane.ask(lambda state, _: node in state.notices).result(9)
+        assert plane.query_state(lambda state, _: node in state.notices).result(9)
     assert all(grace <= 18 for grace in engine.graces)
 
 
@@ -193,7 +196,7 @@ def test_an_operator_takes_a_node_away(tmp_path: Path) -> None:
         (job,) = submit(plane, gpu_job(4))
         row = until_state(plane, job, JobState.RUNNING)
         assert row.placement is not None
-        done = plane.send(InterruptJob(who=THE_OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)
+        done = plane.send(InterruptJob(caller=OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)
         assert done.node == row.placement.tasks[0].node
         assert done.back_at_ms == done.lost_at_ms + 1_000
         assert engine.taken == [(done.node, 30_000, 1_000)]
@@ -205,9 +208,9 @@ def test_what_cannot_be_interrupted_is_told_why(tmp_path: Path) -> None:
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job(4))
         until_state(plane, job, JobState.RUNNING)
-        with pytest.raises(UserError, match="not ours to take away"):
-            plane.send(InterruptJob(who=THE_OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)
+        with pytest.raises(UserError, match="Bursar cannot take away"):
+            plane.send(InterruptJob(caller=OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)
         stand.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
         with pytest.raises(UserError, match="nothing to interrupt"):
-            plane.send(InterruptJob(who=THE_OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)
+            plane.send(InterruptJob(caller=OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)

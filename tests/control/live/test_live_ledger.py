@@ -9,7 +9,7 @@ from typing import get_args
 from bursar.accounting.ledger.meter import Meter
 from bursar.codec import from_text, to_text
 from bursar.control.control_plane import ControlPlane
-from bursar.control.live.live_ledger import LedgerSnapshot, LiveLedger, unlike_books
+from bursar.control.live.live_ledger import LedgerSnapshot, LiveLedger, ledger_differences
 from bursar.control.live.live_state import LiveState
 from bursar.model.event import LoggedEvent
 from bursar.model.jobs.job import JobState
@@ -25,7 +25,7 @@ from tests.support.book_views import by_job
 
 def cost_of(plane: ControlPlane, job: str) -> int:
     """What is posted for a job by now."""
-    return plane.ask_books(lambda ledger, _state, _now_ms: by_job(ledger.books)[job]).result(5)
+    return plane.query_ledger(lambda ledger, _state, _now_ms: by_job(ledger.books)[job]).result(5)
 
 
 def test_what_a_job_has_cost_can_be_asked_while_it_runs_and_when_it_is_over(tmp_path: Path) -> None:
@@ -33,11 +33,11 @@ def test_what_a_job_has_cost_can_be_asked_while_it_runs_and_when_it_is_over(tmp_
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
-        first = plane.ask_books(lambda ledger, _, now: by_job(ledger.at(now + 3_600_000))[job])
+        first = plane.query_ledger(lambda ledger, _, now: by_job(ledger.at(now + 3_600_000))[job])
         assert 400_000 <= first.result(5) < 401_000, "one GPU of four, at $1.60, for an hour"
         stand.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
-        balance = plane.ask_books(lambda ledger, _, now: ledger.at(now).trial_balance())
+        balance = plane.query_ledger(lambda ledger, _, now: ledger.at(now).trial_balance())
         assert cost_of(plane, job) > 0 and balance.result(5) == 0
 
 
@@ -93,7 +93,7 @@ def test_every_story_can_be_carried_as_text_anywhere() -> None:
             second = LiveLedger.restore(from_text(LedgerSnapshot, to_text(first.to_snapshot())))
             for event in scene.log[cut:]:
                 second.apply(event)
-            assert list(unlike_books(second, whole, ms(until))) == [], sentence
+            assert list(ledger_differences(second, whole, ms(until))) == [], sentence
 
 
 def books_of(scene: Scene) -> LiveLedger:
@@ -108,7 +108,7 @@ def test_books_that_differ_are_told() -> None:
     less = LiveLedger()
     for event in scene.log[:-1]:
         less.apply(event)
-    assert list(unlike_books(less, books_of(scene), ms(until) + DAY_MS)) != []
+    assert list(ledger_differences(less, books_of(scene), ms(until) + DAY_MS)) != []
 
 
 def test_the_meter_knows_every_event_of_the_log() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bursar.control.control_plane import ControlPlane
-from bursar.control.live.progress_buffer import WRITTEN_AFTER_SECONDS, ProgressBuffer
+from bursar.control.live.progress_buffer import MAX_WAIT_SECONDS, ProgressBuffer
 from bursar.model import event as ev
 from bursar.model.engine_report import (
     CheckpointReported,
@@ -85,16 +85,16 @@ def test_an_attempt_that_is_over_says_nothing_more(stand: Stand) -> None:
 
 def test_many_words_are_one_row_and_wait_for_others_to_be_written_with() -> None:
     book = ProgressBuffer()
-    book.note({}, 0.0)
-    assert not book.is_due(WRITTEN_AFTER_SECONDS + 1)
+    book.add({}, 0.0)
+    assert not book.is_due(MAX_WAIT_SECONDS + 1)
     first, second = said("b", 1), said("a", 2)
-    book.note({"b": first, "a": second}, 10.0)
+    book.add({"b": first, "a": second}, 10.0)
     assert book.unwritten() == (second, first)
-    assert not book.is_due(10.0 + WRITTEN_AFTER_SECONDS / 2)
-    assert book.is_due(10.0 + WRITTEN_AFTER_SECONDS)
+    assert not book.is_due(10.0 + MAX_WAIT_SECONDS / 2)
+    assert book.is_due(10.0 + MAX_WAIT_SECONDS)
     newer = said("b", 3)
     rows = book.unwritten()
-    book.note({"b": newer}, 11.0)
+    book.add({"b": newer}, 11.0)
     book.written(rows)
     assert book.unwritten() == (newer,)
     book.written([newer])
@@ -134,12 +134,14 @@ def test_a_second_notice_of_one_breath_that_says_more_is_heard(stand: Stand) -> 
             may.kind,
             will.kind,
         ]
-        assert plane.ask(lambda state, _now: state.notices[node].kind).result(20) is will.kind
+        assert (
+            plane.query_state(lambda state, _now: state.notices[node].kind).result(20) is will.kind
+        )
 
 
 def test_what_others_run_is_as_they_said_last(stand: Stand) -> None:
     with stand.plane() as plane:
         node = "t4-0001"
         heard(stand, plane, *(ForeignReported(node=node, gpus=one) for one in ((0,), (0, 1), (0,))))
-        foreign = plane.ask(lambda state, _now: state.node(node).foreign).result(20)
+        foreign = plane.query_state(lambda state, _now: state.node(node).foreign).result(20)
         assert foreign is not None and foreign.gpus == (0,)

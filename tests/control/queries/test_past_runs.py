@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bursar.control.queries.past_runs import alike_runs
+from bursar.control.queries.past_runs import similar_runs
 from bursar.model import event as ev
 from bursar.model.units import HOUR_MS
 from bursar.ports import LeaderLease
@@ -41,9 +41,9 @@ def test_what_a_queue_has_run_is_what_is_expected(tmp_path: Path) -> None:
     for number in range(5):
         tell(store, lead, submitted(f"j-{number}"), *ran(f"j-{number}", hours=2 + number))
     asked = submitted("j-new").spec
-    found = alike_runs(store, QUEUE).run_time(asked, now_ms=0)
+    found = similar_runs(store, QUEUE).run_time(asked, now_ms=0)
     assert found is not None and found.p50_ms == 4 * HOUR_MS and "5 jobs" in found.basis
-    assert alike_runs(store, "blue").run_time(asked, now_ms=0) is None
+    assert similar_runs(store, "blue").run_time(asked, now_ms=0) is None
     store.close()
 
 
@@ -61,6 +61,6 @@ def test_a_job_that_was_tried_twice_counts_what_it_did_and_not_what_it_lost(tmp_
         ]
         again = ran(job_id, hours=2, attempt=2, from_hour=6)
         tell(store, lead, submitted(job_id), *first, *again)
-    found = alike_runs(store, QUEUE).run_time(submitted("j-new").spec, now_ms=0)
+    found = similar_runs(store, QUEUE).run_time(submitted("j-new").spec, now_ms=0)
     assert found is not None and found.p50_ms == 5 * HOUR_MS
     store.close()

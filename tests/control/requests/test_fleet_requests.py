@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bursar.config import parse_fleet
-from bursar.control.requests.fleet_requests import refuse_several_slurms
+from bursar.control.requests.fleet_requests import require_single_slurm_cluster
 from bursar.model.errors import UserError
 
 FLEET = """
@@ -20,10 +20,10 @@ def test_two_are_refused_with_their_names() -> None:
     with pytest.raises(
         UserError, match=r"2 clusters .* \(north, south\); one Bursar drives 1"
     ) as told:
-        refuse_several_slurms(parse_fleet({"fleet.yaml": FLEET}).fleet)
+        require_single_slurm_cluster(parse_fleet({"fleet.yaml": FLEET}).fleet)
     assert told.value.code == "no-engine" and "SLURM_CONF" in told.value.fix
 
 
 def test_one_beside_others_is_well() -> None:
     one = FLEET.replace("south: {engine: slurm}, ", "")
-    refuse_several_slurms(parse_fleet({"fleet.yaml": one}).fleet)
+    require_single_slurm_cluster(parse_fleet({"fleet.yaml": one}).fleet)

@@ -201,7 +201,7 @@ def test_what_was_said_of_a_node_in_the_same_breath_counts() -> None:
     for report in (gone, gone, back, back, gone, back):
         event = event_for(report, state, 3_000, beside)
         if event is not None:
-            beside.hear(event)
+            beside.add(event)
         told.append(event)
     lost, added = ev.NodeLost(at_ms=3_000, node=node.id), ev.NodeAdded(at_ms=3_000, node=node)
     assert told == [lost, None, added, None, lost, added]
@@ -215,7 +215,7 @@ def test_what_others_use_may_go_up_and_down_in_one_breath() -> None:
         event = event_for(seen, state, 3_000, beside)
         if event is not None:
             assert isinstance(event, ev.ForeignUsageSeen)
-            beside.hear(event)
+            beside.add(event)
         told.append(None if event is None else event.cpu_milli)
     assert told == [None, 4_000, None, 0]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import parse_fleet
-from bursar.control.control_plane import THE_OPERATOR, ControlPlane, PlaneOptions
+from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.requests.job_requests import SubmitJobs
 from bursar.control.requests.submission import Submission
 from bursar.engines.slurm.commands.commands import Commands
@@ -46,7 +46,7 @@ class Driven:
         spec = JobSpec(name="short", queue="research", groups=(group,))
         made = [Submission(spec=spec, recipe=recipe) for _ in range(count)]
         return list(
-            self.plane.send(SubmitJobs(who=THE_OPERATOR, submissions=made)).result(120).job_ids
+            self.plane.send(SubmitJobs(caller=OPERATOR, submissions=made)).result(120).job_ids
         )
 
     def counts(self) -> dict[JobState, int]:
@@ -75,7 +75,7 @@ def driven(lab: Lab, state: Path, nodes: tuple[str, ...]) -> Iterator[Driven]:
         PlaneOptions(
             address="http://127.0.0.1:0",
             known_models=frozenset(model.name for model in GPU_MODELS),
-            initial=parse_fleet({"fleet.yaml": FLEET.format(nodes=", ".join(nodes))}),
+            initial_fleet=parse_fleet({"fleet.yaml": FLEET.format(nodes=", ".join(nodes))}),
         ),
     )
     plane.start()

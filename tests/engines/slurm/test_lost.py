@@ -88,7 +88,9 @@ def test_jobs_of_a_node_that_loses_power_start_elsewhere(tmp_path: Path) -> None
         lab.start_node(lost)
 
         def is_back() -> bool:
-            return bursar.plane.ask(lambda state, _now: lost in state.pool_of_node).result(10)
+            return bursar.plane.query_state(lambda state, _now: lost in state.pool_of_node).result(
+                10
+            )
 
         until("the node is back", is_back, 60)
         bursar.submit(8, RunSpec(run=f'echo "$BURSAR_NODE" >> "{tmp_path}/both"; sleep 2'))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext
-from bursar.control.access.permissions import denied, may_change_job, sees_queue
+from bursar.control.access.permissions import can_see_queue, denied, may_change_job
 from bursar.model.jobs.job import OVER, JobSpec, JobState
 from bursar.ports import JobRow, StoreReader
 
@@ -78,7 +78,7 @@ async def find(call: RequestContext) -> JobRow | ArrayRow:
     if found is None:
         raise no_such_job(job_id)
     row = found.first if isinstance(found, ArrayRow) else found
-    if not sees_queue(call.who, row.queue, ground.tree):
+    if not can_see_queue(call.who, row.queue, ground.tree):
         call.note("hidden", f"job {row.id} of queue {row.queue}")
         raise no_such_job(job_id)
     return found

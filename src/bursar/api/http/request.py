@@ -18,10 +18,10 @@ from bursar.accounting.ledger.ledger import Ledger
 from bursar.api.http.body import media_type_of, parse_json, read_body
 from bursar.api.http.errors import HttpRefusal, no_fleet
 from bursar.api.http.route import Route
-from bursar.control.access.permissions import AccessTree, access_tree, queues_seen
+from bursar.control.access.permissions import AccessTree, access_tree, visible_queues
 from bursar.control.access.token_cache import TokenCache
 from bursar.control.control_plane import ControlPlane
-from bursar.control.requests.token_requests import NoteAudit
+from bursar.control.requests.token_requests import AddAuditEntry
 from bursar.control.requests.write_request import WriteRequest
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import BrokenInvariant
@@ -126,13 +126,13 @@ class AppContext:
     _remembered: dict[str, CachedReply] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._renewal = CachedReply(lambda: self.read(self.book.renew), 0.0, 0.0)
+        self._renewal = CachedReply(lambda: self.read(self.book.refresh), 0.0, 0.0)
 
     async def keep_book(self) -> None:
         """See that the tokens are known as of now; waits only when what is known is too old."""
         if self.book.is_stale:
             await self._renewal.get()
-        elif self.book.wants_renewal:
+        elif self.book.should_refresh:
             self._renewal.begin()
 
     async def renew_book(self) -> None:
@@ -193,13 +193,13 @@ class AppContext:
         """A question to the live state."""
         if self.plane.declaration() is None:
             raise no_fleet()
-        return await self.wait(self.plane.ask(question))
+        return await self.wait(self.plane.query_state(question))
 
-    async def ask_books(self, question: Callable[[Ledger, FleetState, int], T]) -> T:
+    async def query_ledger(self, question: Callable[[Ledger, FleetState, int], T]) -> T:
         """A question to the ledger, with the state beside it."""
         if self.plane.declaration() is None:
             raise no_fleet()
-        return await self.wait(self.plane.ask_books(question))
+        return await self.wait(self.plane.query_ledger(question))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -240,12 +240,12 @@ class RequestContext:
 
     async def seen(self) -> frozenset[str] | None:
         """The queues whose jobs the caller sees; None is all."""
-        return queues_seen(self.who, (await self.desk.ground()).tree)
+        return visible_queues(self.who, (await self.desk.ground()).tree)
 
     async def may_go_on(self) -> bool:
         """Whether a stream's token still holds: a revoked one ends what it began."""
         await self.desk.keep_book()
-        return self.desk.book.holds(self.who.token_id)
+        return self.desk.book.is_valid(self.who.token_id)
 
     def is_quiet_for(self, seconds: float) -> bool:
         """Whether a stream has sent no sign of life for so long; asking counts as sending one."""
@@ -267,7 +267,7 @@ class RequestContext:
             outcome=outcome,
             detail=detail[:500],
         )
-        self.desk.plane.send(NoteAudit(entry=entry))
+        self.desk.plane.send(AddAuditEntry(entry=entry))
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,7 +1,7 @@
-"""Who may do what, to whom. Pure: a role, a tenant and a tree in, yes or no out.
+"""Authorisation rules. Pure functions of a role, a tenant and the tenant tree.
 
-Rights are held at a tenant and reach everything below it. A right that is not given here does not exist,
-and nobody gives what he does not have.
+A permission is held at a tenant and covers everything below it. Anything not allowed here is denied, and
+users can grant only permissions that they hold.
 """
 
 from __future__ import annotations
@@ -27,41 +27,40 @@ RANK: Mapping[Role, int] = {role: rank for rank, role in enumerate(Role)}
 """Roles from the least rights to the most, as ``Role`` lists them."""
 
 INSTALLATION_WIDE = frozenset({Permission.WRITE_FLEET, Permission.OPERATE})
-"""What touches everybody: only a right that reaches the whole installation allows it."""
+"""Permissions that affect all tenants; need a role at the root."""
 
 
 def role_permissions(role: Role, tenant: str) -> frozenset[Permission]:
-    """What somebody with this role at this tenant could be allowed at most."""
+    """All permissions of a role at a tenant."""
     allowed = ROLE_PERMISSIONS[role]
     return allowed if tenant == MEMBER_OF_ALL else allowed - INSTALLATION_WIDE
 
 
-def permissions_of(who: Identity) -> frozenset[Permission]:
-    """What somebody may do: his role's rights, as far as his token's scopes go."""
-    return role_permissions(who.role, who.tenant) & who.scopes
+def permissions_of(caller: Identity) -> frozenset[Permission]:
+    """Permissions of a caller: those of the role, limited by the token's scopes."""
+    return role_permissions(caller.role, caller.tenant) & caller.scopes
 
 
-def may(who: Identity, permission: Permission) -> bool:
-    """Whether the permission is his."""
-    return permission in permissions_of(who)
+def has_permission(caller: Identity, permission: Permission) -> bool:
+    return permission in permissions_of(caller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessTree:
-    """The tenants as far as access goes: who is below whom, and where jobs wait."""
+    """The tenant tree for access checks: parents, and which tenants are queues."""
 
     parents: Mapping[str, str | None]
     queues: frozenset[str]
     _reach: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def reach(self, tenant: str) -> frozenset[str]:
-        """The tenant and everything below it; nothing when there is no such tenant."""
-        found = self._reach.get(tenant)
-        if found is None:
-            found = frozenset(name for name in self.parents if self._is_within(name, tenant))
+        """The tenant and everything below it; empty for an unknown tenant."""
+        reach = self._reach.get(tenant)
+        if reach is None:
+            reach = frozenset(name for name in self.parents if self._is_within(name, tenant))
             if tenant in self.parents or tenant == MEMBER_OF_ALL:
-                self._reach[tenant] = found
-        return found
+                self._reach[tenant] = reach
+        return reach
 
     def _is_within(self, name: str, tenant: str) -> bool:
         if tenant == MEMBER_OF_ALL:
@@ -81,27 +80,26 @@ def access_tree(tenants: Iterable[Tenant]) -> AccessTree:
     )
 
 
-def tenants_seen(who: Identity, tree: AccessTree) -> frozenset[str]:
-    """The tenants whose affairs are his to see."""
-    return tree.reach(who.tenant)
+def visible_tenants(caller: Identity, tree: AccessTree) -> frozenset[str]:
+    """Tenants that the caller may see."""
+    return tree.reach(caller.tenant)
 
 
-def queues_seen(who: Identity, tree: AccessTree) -> frozenset[str] | None:
-    """The queues whose jobs are his to see; None is all, also those that are no longer declared."""
-    if who.tenant == MEMBER_OF_ALL:
+def visible_queues(caller: Identity, tree: AccessTree) -> frozenset[str] | None:
+    """Queues whose jobs the caller may see; None means all, including undeclared ones."""
+    if caller.tenant == MEMBER_OF_ALL:
         return None
-    return tree.reach(who.tenant) & tree.queues
+    return tree.reach(caller.tenant) & tree.queues
 
 
-def sees_queue(who: Identity, queue: str, tree: AccessTree) -> bool:
-    """Whether jobs of a queue exist for him at all."""
-    seen = queues_seen(who, tree)
-    return seen is None or queue in seen
+def can_see_queue(caller: Identity, queue: str, tree: AccessTree) -> bool:
+    visible = visible_queues(caller, tree)
+    return visible is None or queue in visible
 
 
-def may_change_job(who: Identity, owner: str) -> bool:
-    """Whether he may cancel or repeat a job that he sees: his own, or any when he leads."""
-    return who.user == owner or RANK[who.role] >= RANK[Role.LEAD]
+def may_change_job(caller: Identity, owner: str) -> bool:
+    """Whether the caller may cancel or retry a visible job: its owner, or a lead."""
+    return caller.user == owner or RANK[caller.role] >= RANK[Role.LEAD]
 
 
 # -- granting ----------------------------------------------------------------------------------------
@@ -109,7 +107,7 @@ def may_change_job(who: Identity, owner: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """Rights that somebody wants to give. Without scopes, all that the role allows the giver to give."""
+    """A token to be granted. Without scopes: all that both role and granter have."""
 
     user: str
     role: Role
@@ -117,21 +115,21 @@ class Grant:
     scopes: Collection[Permission] | None = None
 
 
-def grant_scopes(who: Identity, grant: Grant, tree: AccessTree) -> tuple[Permission, ...]:
-    """The scopes a granted token gets; refuses whatever the giver does not have himself.
+def grant_scopes(caller: Identity, grant: Grant, tree: AccessTree) -> tuple[Permission, ...]:
+    """Scopes of a granted token; an error if they exceed the granter's own.
 
-    A tenant that the giver does not see is answered as one that does not exist.
+    A tenant that the granter cannot see gets the same error as one that does not exist.
     """
-    if not may(who, Permission.WRITE_TOKENS):
-        raise denied("your token may not make tokens.", "Ask a lead or an admin of your tenant.")
-    if grant.tenant not in _grantable_tenants(who, tree):
+    if not has_permission(caller, Permission.WRITE_TOKENS):
+        raise denied("your token may not create tokens.", "Ask a lead or an admin of your tenant.")
+    if grant.tenant not in _grantable_tenants(caller, tree):
         raise no_such_tenant(grant.tenant)
-    if RANK[grant.role] > RANK[who.role]:
+    if RANK[grant.role] > RANK[caller.role]:
         raise denied(
-            f"you are {who.role} and cannot make somebody {grant.role}.",
-            f"Grant {who.role} or less, or ask somebody with the role {grant.role}.",
+            f"your role is {caller.role}; you cannot grant the role {grant.role}.",
+            f"Grant {caller.role} or less, or ask a user with the role {grant.role}.",
         )
-    own = permissions_of(who)
+    own = permissions_of(caller)
     possible = role_permissions(grant.role, grant.tenant)
     if grant.scopes is None:
         return tuple(one for one in Permission if one in possible & own)
@@ -149,30 +147,29 @@ def grant_scopes(who: Identity, grant: Grant, tree: AccessTree) -> tuple[Permiss
     return tuple(one for one in Permission if one in wanted)
 
 
-def _grantable_tenants(who: Identity, tree: AccessTree) -> frozenset[str]:
-    reach = tree.reach(who.tenant)
-    return reach | {MEMBER_OF_ALL} if who.tenant == MEMBER_OF_ALL else reach
+def _grantable_tenants(caller: Identity, tree: AccessTree) -> frozenset[str]:
+    reach = tree.reach(caller.tenant)
+    return reach | {MEMBER_OF_ALL} if caller.tenant == MEMBER_OF_ALL else reach
 
 
-def sees_token(who: Identity, token: Token, tree: AccessTree) -> bool:
-    """Whether a token exists for somebody: its tenant is within his reach."""
-    return who.tenant == MEMBER_OF_ALL or token.tenant in tree.reach(who.tenant)
+def can_see_token(caller: Identity, token: Token, tree: AccessTree) -> bool:
+    """Whether a token's tenant is visible to the caller."""
+    return caller.tenant == MEMBER_OF_ALL or token.tenant in tree.reach(caller.tenant)
 
 
-def may_revoke(who: Identity, token: Token) -> bool:
-    """Whether he may end a token that he sees: none that has more rights than his own."""
-    return RANK[token.role] <= RANK[who.role]
+def may_revoke(caller: Identity, token: Token) -> bool:
+    """Whether the caller may revoke a visible token: its role is not above the caller's."""
+    return RANK[token.role] <= RANK[caller.role]
 
 
 def denied(problem: str, fix: str) -> UserError:
-    """A right that is not there."""
     return UserError(problem, fix=fix, code="forbidden")
 
 
 def no_such_tenant(name: str) -> UserError:
-    """The same answer for a tenant that does not exist and one that is not yours to see."""
+    """The error for a tenant that does not exist or that the caller cannot see."""
     return UserError(
-        f"there is no tenant {name[:80]!r} within your reach.",
-        fix="'bursar tenant list' (GET /v1/tenants) lists those you may name.",
+        f"there is no tenant {name[:80]!r} that you can see.",
+        fix="'bursar tenant list' (GET /v1/tenants) lists your tenants.",
         code="no-such-tenant",
     )

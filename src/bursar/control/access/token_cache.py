@@ -1,7 +1,7 @@
-"""Tokens: made once, shown once, kept as hashes, and checked in memory.
+"""Tokens: shown once, stored as hashes, verified in memory.
 
-The rows in the store are the truth. The book is what a process remembers of them, never older than a
-second: a revocation by another process is noticed within that time, one by this process at once.
+The cache of the store's rows is never older than a second: a revocation by another process takes effect
+within that time, one by this process at once.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from bursar.ports import Clock
 PREFIX: Final = "bur"
 SECRET_BYTES: Final = 32
 SHAPE: Final = re.compile(r"bur_([a-z2-7]{8,32})_([A-Za-z0-9_-]{43})")
-"""A prefix that secret scanners can look for, the public id, and 32 random bytes."""
+"""A prefix for secret scanners, the public id, and 32 random bytes."""
 
-RENEW_AFTER_SECONDS: Final = 0.4
+REFRESH_AFTER_SECONDS: Final = 0.4
 STALE_AFTER_SECONDS: Final = 0.9
-"""The book is read again after the first, and not believed after the second."""
+"""The cache is refreshed in the background after the first, and not used after the second."""
 
-MISSED_AFTER_SECONDS: Final = 0.1
-"""An unknown token makes the book read again, but no more often than this."""
+MISS_REFRESH_SECONDS: Final = 0.1
+"""An unknown token refreshes the cache, but no more often than this."""
 
-USE_NOTED_AFTER_MS: Final = 60_000
-"""A use is written down when the last one written is so old: not a write for every request."""
+USE_WRITE_INTERVAL_MS: Final = 60_000
+"""The last use of a token is written at most this often, not with every request."""
 
-_NOBODY: Final = hashlib.sha256(b"nobody").hexdigest()
+_NO_TOKEN_SHA256: Final = hashlib.sha256(b"nobody").hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRequestTerms:
-    """What a token is to be."""
+class TokenSpec:
+    """Fields of a token to create."""
 
     user: str
     role: Role
@@ -50,8 +50,8 @@ class TokenRequestTerms:
     expires_at_ms: int | None = None
 
 
-def mint(terms: TokenRequestTerms, now_ms: int) -> tuple[Token, str]:
-    """A new token and its text. The text is given out once and cannot be had again."""
+def new_token(terms: TokenSpec, now_ms: int) -> tuple[Token, str]:
+    """A new token and its text. The text is not stored and cannot be shown again."""
     token_id = base64.b32encode(secrets.token_bytes(10)).decode("ascii").lower().rstrip("=")
     secret = base64.urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).decode("ascii").rstrip("=")
     token = Token(
@@ -68,9 +68,9 @@ def mint(terms: TokenRequestTerms, now_ms: int) -> tuple[Token, str]:
     return token, f"{PREFIX}_{token_id}_{secret}"
 
 
-def admin_terms(user: str) -> TokenRequestTerms:
-    """The first token of an installation: everything, everywhere, until it is revoked."""
-    return TokenRequestTerms(
+def admin_token_spec(user: str) -> TokenSpec:
+    """The first token of an installation: all permissions at all tenants, no expiry."""
+    return TokenSpec(
         user=user,
         role=Role.ADMIN,
         tenant=MEMBER_OF_ALL,
@@ -84,7 +84,6 @@ def _digest(secret: str) -> str:
 
 
 def identity_of(token: Token) -> Identity:
-    """Whoever shows the token."""
     return Identity(
         user=token.user,
         role=token.role,
@@ -95,7 +94,7 @@ def identity_of(token: Token) -> Identity:
 
 
 class TokenCache:
-    """All tokens in memory. Safe to use from any thread."""
+    """All tokens in memory. Thread-safe."""
 
     def __init__(
         self,
@@ -113,35 +112,35 @@ class TokenCache:
         self._used_ms: dict[str, int] = {}
         self._read_at: float | None = None
 
-    # -- keeping up ------------------------------------------------------------------------------
+    # -- refreshing ------------------------------------------------------------------------------
 
     @property
-    def wants_renewal(self) -> bool:
-        """Whether it is time to read the tokens again, at leisure."""
-        return self._age() > RENEW_AFTER_SECONDS
+    def should_refresh(self) -> bool:
+        """Whether a refresh in the background is due."""
+        return self._age_seconds() > REFRESH_AFTER_SECONDS
 
     @property
     def is_stale(self) -> bool:
-        """Whether nothing may be believed before the tokens are read again."""
-        return self._age() > STALE_AFTER_SECONDS
+        """Whether the cache must be refreshed before use."""
+        return self._age_seconds() > STALE_AFTER_SECONDS
 
     @property
-    def may_have_missed(self) -> bool:
-        """Whether a token that is not known could have been made elsewhere a moment ago."""
-        return self._age() > MISSED_AFTER_SECONDS
+    def may_miss_new_tokens(self) -> bool:
+        """Whether another process may have created tokens since the last refresh."""
+        return self._age_seconds() > MISS_REFRESH_SECONDS
 
-    def _age(self) -> float:
+    def _age_seconds(self) -> float:
         return float("inf") if self._read_at is None else self._monotonic() - self._read_at
 
-    def renew(self) -> None:
-        """Read all tokens. What this process changed and has not seen come back stays as it wrote it."""
+    def refresh(self) -> None:
+        """Read all tokens. This process's own unconfirmed changes override what is read."""
         began = self._monotonic()
         rows = self._read()
         with self._lock:
             tokens = {row.id: row for row in rows}
             for token_id, own in list(self._own.items()):
-                there = tokens.get(token_id)
-                if there is not None and there.revoked_at_ms == own.revoked_at_ms:
+                stored = tokens.get(token_id)
+                if stored is not None and stored.revoked_at_ms == own.revoked_at_ms:
                     del self._own[token_id]
                 else:
                     tokens[token_id] = own
@@ -154,20 +153,14 @@ class TokenCache:
             }
             self._read_at = began
 
-    def note(self, token: Token) -> None:
-        """This process makes or changes a token: from now on it is so here, whatever is read."""
+    def put(self, token: Token) -> None:
+        """Record a token that this process created or changed, ahead of the store."""
         with self._lock:
             self._own[token.id] = token
             self._tokens[token.id] = token
             self._identities.pop(token.id, None)
 
-    def forget(self, token: Token) -> None:
-        """A new token could not be written: it was never there."""
-        with self._lock:
-            self._own.pop(token.id, None)
-            self._tokens.pop(token.id, None)
-
-    # -- looking up ------------------------------------------------------------------------------
+    # -- lookup ----------------------------------------------------------------------------------
 
     def all(self) -> tuple[Token, ...]:
         """Every token, newest first."""
@@ -175,11 +168,10 @@ class TokenCache:
         return tuple(sorted(tokens, key=lambda one: (-one.created_at_ms, one.id)))
 
     def get(self, token_id: str) -> Token | None:
-        """The token of an id."""
         return self._tokens.get(token_id)
 
     def verify(self, text: str) -> Identity | None:
-        """Whoever the text belongs to; None when it is nobody's, expired or revoked.
+        """The identity of a token's text; None if unknown, expired or revoked.
 
         An unknown id takes the same comparison as a known one with a wrong secret.
         """
@@ -187,30 +179,30 @@ class TokenCache:
         if shape is None:
             return None
         token = self._tokens.get(shape[1])
-        expected = token.secret_sha256 if token is not None else _NOBODY
+        expected = token.secret_sha256 if token is not None else _NO_TOKEN_SHA256
         matches = hmac.compare_digest(_digest(shape[2]), expected)
         if token is None or not matches:
             return None
         now_ms = self._clock.now_ms()
-        if token.revoked_at_ms is not None or _is_over(token, now_ms):
+        if token.revoked_at_ms is not None or _is_expired(token, now_ms):
             return None
         self._used_ms[token.id] = now_ms
-        found = self._identities.get(token.id)
-        if found is None:
-            found = self._identities[token.id] = identity_of(token)
-        return found
+        identity = self._identities.get(token.id)
+        if identity is None:
+            identity = self._identities[token.id] = identity_of(token)
+        return identity
 
-    def holds(self, token_id: str) -> bool:
-        """Whether a token that was shown before still counts."""
+    def is_valid(self, token_id: str) -> bool:
+        """Whether a token that was verified before is still valid."""
         token = self._tokens.get(token_id)
         if token is None or token.revoked_at_ms is not None:
             return False
-        return not _is_over(token, self._clock.now_ms())
+        return not _is_expired(token, self._clock.now_ms())
 
-    # -- uses ------------------------------------------------------------------------------------
+    # -- last use --------------------------------------------------------------------------------
 
     def take_uses(self) -> tuple[Token, ...]:
-        """Tokens whose last use should be written down now, as they are to be written."""
+        """Tokens whose last use should be written to the store now."""
         with self._lock:
             used, self._used_ms = self._used_ms, {}
             due: list[Token] = []
@@ -219,11 +211,11 @@ class TokenCache:
                 if token is None or token.revoked_at_ms is not None:
                     continue
                 last_ms = token.last_used_at_ms
-                if last_ms is None or at_ms - last_ms >= USE_NOTED_AFTER_MS:
+                if last_ms is None or at_ms - last_ms >= USE_WRITE_INTERVAL_MS:
                     due.append(replace(token, last_used_at_ms=at_ms))
                     self._tokens[token_id] = due[-1]
             return tuple(due)
 
 
-def _is_over(token: Token, now_ms: int) -> bool:
+def _is_expired(token: Token, now_ms: int) -> bool:
     return token.expires_at_ms is not None and now_ms >= token.expires_at_ms

@@ -1,4 +1,4 @@
-"""Carries out committed orders. All may be repeated: engines take an order twice as once."""
+"""Hands committed orders to engines and retries them. Orders are idempotent."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef, Engine, JobOrigin, StartOrder, StoreReader
 
 TRIES = 5
-MOST_AT_ONCE = 200
-"""So many orders share one query to the store."""
+MAX_BATCH_ORDERS = 200
+"""Orders that share one query to the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopOrder:
-    """End an attempt. ``grace_seconds`` None: as its job asks, but ``at_most_seconds`` if given."""
+    """Stop an attempt. The job's own grace period by default, limited by ``at_most_seconds``."""
 
     job_id: str
     attempt: int
@@ -39,11 +39,11 @@ class EngineOrder:
     engine: EngineKind
     order: StartJob | StopOrder | PartitionGpu
     spec: JobSpec | None = None
-    """Of the job that a ``StartJob`` is for."""
+    """Spec of the job of a ``StartJob``."""
 
 
 class OrderExecutor:
-    """A thread that hands orders to engines, in the order in which they were committed."""
+    """A thread that hands orders to engines in commit order."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class OrderExecutor:
         self._orders: queue.SimpleQueue[EngineOrder | None] = queue.SimpleQueue()
         self._thread = BackgroundThread("bursar-orders", self._carry_out_next)
         self.faults: dict[str, str] = {}
-        """The last thing that each engine could not do, by kind; gone when it can again."""
+        """The last error of each engine, by kind; removed when an order succeeds."""
 
     def start(self) -> None:
         self._thread.start()
@@ -69,7 +69,7 @@ class OrderExecutor:
             self._orders.put(order)
 
     def close(self) -> None:
-        """Finish the order at hand, leave the others: they are found again at the next start."""
+        """Finish the current order; the next start recovers the others."""
         self._thread.stop()
         self._orders.put(None)
         self._thread.close()
@@ -78,7 +78,7 @@ class OrderExecutor:
         if (first := self._orders.get()) is None:
             return
         orders = [first]
-        while len(orders) < MOST_AT_ONCE and not self._orders.empty():
+        while len(orders) < MAX_BATCH_ORDERS and not self._orders.empty():
             if (another := self._orders.get()) is None:
                 return
             orders.append(another)
@@ -89,24 +89,24 @@ class OrderExecutor:
             self._carry_out(one, origins)
 
     def _origins_for(self, orders: Sequence[EngineOrder]) -> Mapping[str, JobOrigin]:
-        """What the jobs of these orders run. While the store does not answer, each order asks by itself."""
-        wanted = [one.order.job_id for one in orders if not isinstance(one.order, PartitionGpu)]
+        """Origins of the orders' jobs; empty if the store fails, then each order queries its own."""
+        job_ids = [one.order.job_id for one in orders if not isinstance(one.order, PartitionGpu)]
         try:
-            return self._reader.origins(wanted)
+            return self._reader.origins(job_ids)
         except EngineFault:
             return {}
 
     def _carry_out(self, ordered: EngineOrder, origins: Mapping[str, JobOrigin]) -> None:
-        """Try, and try again after a while.
+        """Carry out an order, with retries and backoff.
 
-        What could not be started may be there all the same (an answer was lost), so it is stopped, and
-        the engine's word that it has ended is what counts. A stop is never given up.
+        A start that failed may have taken effect (a lost response), so the attempt is stopped, and the
+        engine's report of its end counts. A stop is retried forever.
         """
         for number in range(TRIES):
             try:
-                self._once(ordered, origins)
+                self._try_once(ordered, origins)
             except Exception as error:
-                # Whatever it is, also a fault of ours: nobody else would carry out the orders behind it.
+                # Any error, even a bug of ours: this thread must go on to the orders behind it.
                 fault = fault_of(error)
                 self.faults[ordered.engine] = str(fault)
                 pause_seconds = min(fault.retry_after_seconds * 2**number, LONGEST_PAUSE_SECONDS)
@@ -124,15 +124,15 @@ class OrderExecutor:
             case PartitionGpu():
                 pass
 
-    def _once(self, ordered: EngineOrder, origins: Mapping[str, JobOrigin]) -> None:
+    def _try_once(self, ordered: EngineOrder, origins: Mapping[str, JobOrigin]) -> None:
         engine = self._engines.get(ordered.engine)
         if engine is None:
-            raise EngineFault(f"no {ordered.engine} engine is here", retry_after_seconds=1)
+            raise EngineFault(f"this server has no {ordered.engine} engine", retry_after_seconds=1)
         match ordered.order:
             case StartJob(job_id=job_id, attempt=attempt, placement=placement):
                 recipe = self._recipe(job_id, origins)
                 if recipe is None:
-                    lost = Exit(detail="what it should run is not in the store")
+                    lost = Exit(detail="its run specification is not in the store")
                     at_ms = self._now_ms()
                     self._report(
                         [TasksEnded(job_id=job_id, attempt=attempt, at_ms=at_ms, exit=lost)]

@@ -1,4 +1,4 @@
-"""A thread that waits for an engine's reports and passes them on."""
+"""A thread that waits for an engine's reports and passes them to the writer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WAIT_SECONDS = 0.5
 
 
 class ReportListener(BackgroundThread):
-    """Its ``fault`` says why the engine's reports cannot be read just now."""
+    """Its ``fault`` is the last error in reading the engine's reports."""
 
     def __init__(self, engine: Engine, report: Callable[[Sequence[EngineReport]], None]) -> None:
         super().__init__("bursar-reports", self._read_once)

@@ -1,4 +1,4 @@
-"""A thread that asks one provider whether nodes will be taken away."""
+"""A thread that polls one provider for interruption notices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from bursar.model.engine_report import EngineReport
 from bursar.ports import InterruptionSource
 
 POLL_SECONDS = 5.0
-"""Providers advise to ask at least so often: the shortest notice is half a minute."""
+"""Providers recommend at least this rate: the shortest notice is half a minute."""
 
 
 class SpotNoticePoller(BackgroundThread):
-    """Its ``fault`` says why the provider could not be asked the last time."""
+    """Its ``fault`` is the error of the last poll."""
 
     def __init__(
         self, source: InterruptionSource, report: Callable[[Sequence[EngineReport]], None]

@@ -1,4 +1,1 @@
-"""State owned by the writer thread.
-
-The live fleet state, ledger, budget holds and subscriptions.
-"""
+"""State owned by the writer thread: fleet state, ledger, budget holds and subscriptions."""

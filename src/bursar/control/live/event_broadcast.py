@@ -1,4 +1,4 @@
-"""Who follows the log as it grows. Followers are bounded: a slow one misses events and is told so."""
+"""Subscriptions to committed events. Each has a bounded buffer and counts what it dropped."""
 
 from __future__ import annotations
 
@@ -6,60 +6,64 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
+from bursar.model.event import LoggedEvent
 from bursar.ports import Recorded
 
-KEPT = 10_000
+BUFFER_EVENTS = 10_000
 
 
 class Subscription:
-    """One follower's events since it last asked. Thread-safe; ``notify`` wakes an event loop."""
+    """One subscriber's buffered events. Thread-safe."""
 
-    def __init__(self, board: EventBroadcast) -> None:
-        self._board = board
-        self._events: deque[Recorded] = deque(maxlen=KEPT)
+    def __init__(self, broadcast: EventBroadcast) -> None:
+        self._broadcast = broadcast
+        self._events: deque[Recorded] = deque(maxlen=BUFFER_EVENTS)
         self._ready = threading.Condition()
         self.missed = 0
-        """How many events were dropped because nobody took them."""
+        """Events dropped because the buffer was full."""
 
     def put(self, recorded: Sequence[Recorded]) -> None:
         with self._ready:
-            self.missed += max(0, len(self._events) + len(recorded) - KEPT)
+            self.missed += max(0, len(self._events) + len(recorded) - BUFFER_EVENTS)
             self._events.extend(recorded)
             self._ready.notify_all()
 
     def next(self, timeout: float) -> list[Recorded]:
-        """What happened since the last call; waits so long for the first."""
+        """Events since the last call; waits up to ``timeout`` seconds for the first."""
         with self._ready:
             if not self._events and timeout > 0:
                 self._ready.wait(timeout)
-            found = list(self._events)
+            events = list(self._events)
             self._events.clear()
-            return found
+            return events
 
     def close(self) -> None:
-        self._board.remove(self)
+        self._broadcast.remove(self)
 
 
 class EventBroadcast:
-    """All followers."""
+    """Publishes committed events to all subscriptions."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._all: list[Subscription] = []
+        self._subscriptions: list[Subscription] = []
 
     def follow(self) -> Subscription:
-        one = Subscription(self)
+        subscription = Subscription(self)
         with self._lock:
-            self._all.append(one)
-        return one
+            self._subscriptions.append(subscription)
+        return subscription
 
-    def remove(self, one: Subscription) -> None:
+    def remove(self, subscription: Subscription) -> None:
         with self._lock:
-            if one in self._all:
-                self._all.remove(one)
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
 
-    def publish(self, recorded: Sequence[Recorded]) -> None:
+    def publish(self, first_sequence: int, events: Sequence[LoggedEvent]) -> None:
+        recorded = [
+            Recorded(sequence=first_sequence + n, event=event) for n, event in enumerate(events)
+        ]
         with self._lock:
-            followers = list(self._all)
-        for one in followers:
-            one.put(recorded)
+            subscriptions = list(self._subscriptions)
+        for subscription in subscriptions:
+            subscription.put(recorded)

@@ -1,4 +1,4 @@
-"""The ledger beside the state: a fold of the same log, carried in the same snapshot."""
+"""The ledger in memory: a fold of the same log as the state, saved in the same snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bursar.ports import StoreReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSnapshot:
-    """What ``LiveLedger.restore`` makes an equal ledger from."""
+    """What ``LiveLedger.restore`` needs."""
 
     meter: MeterSnapshot
     books: dict[str, Any]
@@ -29,11 +29,11 @@ class LedgerSnapshot:
 
 
 class LiveLedger:
-    """``ledger`` and ``budgets`` are folds of the log so far. Owned by the thread that owns the state.
+    """``ledger`` and ``budgets`` are folds of the log so far. Owned by the writer thread.
 
-    It knows single jobs and hours of the present month and the one before it. Of older ones it keeps
-    what queues and pools came to each day, so that it does not grow with every job there ever was; who
-    wants those by job replays the log.
+    It has single jobs and hours of this month and the previous one. Older months are folded into daily
+    totals of queues and pools, so that memory does not grow with every job; ``queries/full_ledger.py``
+    replays the log for those by job.
     """
 
     def __init__(self) -> None:
@@ -43,26 +43,24 @@ class LiveLedger:
         self._fold_at_ms = 0
 
     def apply(self, event: LoggedEvent) -> None:
-        """Bring the books up to an event."""
         if event.at_ms >= self._fold_at_ms:
             self._begin_month(event.at_ms)
         self.ledger.apply(event)
         self.budgets.apply(event)
 
     def books_at(self, now_ms: int) -> Books:
-        """What everything has come to until now; nothing is changed."""
+        """The books up to now; changes nothing."""
         return self.ledger.at(now_ms)
 
     def _begin_month(self, at_ms: int) -> None:
-        """The first event of a month: what lies behind the month before it becomes coarser."""
+        """At the first event of a month, fold everything before the previous month."""
         self._fold_at_ms = period_around(BudgetPeriod.MONTH, at_ms)[1]
         self.ledger.books.fold(month_before(at_ms))
         self.spending.forget(period_around(BudgetPeriod.YEAR, month_before(at_ms))[0])
 
-    # -- stopping and going on -------------------------------------------------------------------
+    # -- snapshots -------------------------------------------------------------------------------
 
     def to_snapshot(self) -> LedgerSnapshot:
-        """What ``restore`` needs."""
         meter, books = self.ledger.to_snapshot()
         return LedgerSnapshot(
             meter=meter,
@@ -72,18 +70,17 @@ class LiveLedger:
         )
 
     @staticmethod
-    def restore(carried: LedgerSnapshot) -> LiveLedger:
-        """The books that were carried."""
+    def restore(snapshot: LedgerSnapshot) -> LiveLedger:
         live = LiveLedger()
-        live.spending = SpendingTotals.restore(carried.spending)
-        live.ledger = Ledger.resume(carried.meter, carried.books, live.spending.post)
+        live.spending = SpendingTotals.restore(snapshot.spending)
+        live.ledger = Ledger.resume(snapshot.meter, snapshot.books, live.spending.post)
         live.budgets = BudgetMonitor(live.ledger.meter, live.spending)
-        live._fold_at_ms = carried.fold_at_ms
+        live._fold_at_ms = snapshot.fold_at_ms
         return live
 
     @staticmethod
     def replay(reader: StoreReader, up_to: int) -> LiveLedger:
-        """From the log alone: where a snapshot carries no books, and to prove those that are carried."""
+        """The ledger from the log alone: for a snapshot without one, and to verify one."""
         fresh = LiveLedger()
         if up_to:
             with rare_gc():
@@ -92,18 +89,18 @@ class LiveLedger:
         return fresh
 
 
-def unlike_books(ours: LiveLedger, theirs: LiveLedger, now_ms: int) -> Iterator[str]:
-    """Where two books of one log are not equal, and where either does not balance."""
-    mine, other = ours.books_at(now_ms), theirs.books_at(now_ms)
-    for name, books in (("carried", mine), ("replayed", other)):
+def ledger_differences(restored: LiveLedger, replayed: LiveLedger, now_ms: int) -> Iterator[str]:
+    """Differences between a restored ledger and a replayed one, and imbalances of either."""
+    restored_books, replayed_books = restored.books_at(now_ms), replayed.books_at(now_ms)
+    for name, books in (("restored", restored_books), ("replayed", replayed_books)):
         if books.trial_balance():
-            yield f"the {name} books do not balance: {books.trial_balance():,} micro-dollars over"
-    hours = {(one.hour_ms, one.pool, one.account): one for one in mine.hour_rows()}
-    others = {(one.hour_ms, one.pool, one.account): one for one in other.hour_rows()}
+            yield f"the {name} books do not balance: off by {books.trial_balance():,} micro-dollars"
+    hours = {(one.hour_ms, one.pool, one.account): one for one in restored_books.hour_rows()}
+    others = {(one.hour_ms, one.pool, one.account): one for one in replayed_books.hour_rows()}
     for hour in sorted(hours.keys() | others.keys()):
         if hours.get(hour) != others.get(hour):
-            yield f"hour {hour[0]} of {hour[2]} in pool {hour[1]} differs from the log's"
-    if mine.job_rows() != other.job_rows():
-        yield "what jobs used and wasted differs from the log's"
-    if ours.spending.to_snapshot() != theirs.spending.to_snapshot():
-        yield "what is spent and held of budgets differs from the log's"
+            yield f"hour {hour[0]} of {hour[2]} in pool {hour[1]} differs from the log"
+    if restored_books.job_rows() != replayed_books.job_rows():
+        yield "usage and waste of jobs differ from the log"
+    if restored.spending.to_snapshot() != replayed.spending.to_snapshot():
+        yield "spent and held amounts of budgets differ from the log"

@@ -20,14 +20,14 @@ from bursar.ports import AttemptRef, Snapshot, StoreReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSnapshot:
-    """What a start needs instead of the log; without a ledger, that is replayed."""
+    """What a start needs instead of the log; a missing ledger is replayed."""
 
     state: StateSnapshot
     ledger: LedgerSnapshot | None = None
 
 
 class LiveState:
-    """``state`` and ``books`` are folds of the log up to ``sequence``. Owned by one thread."""
+    """``state`` and ``books`` are folds of the log up to ``sequence``. Owned by the writer thread."""
 
     def __init__(self) -> None:
         self.sequence = 0
@@ -40,45 +40,45 @@ class LiveState:
 
     @property
     def state(self) -> FleetState:
-        """The fleet. Nothing can be asked before one was declared."""
+        """The fleet state; an error before a fleet is declared."""
         if self._state is None:
             raise BrokenInvariant("no fleet has been declared yet")
         return self._state
 
     def engine_of(self, pool: str) -> EngineKind:
-        """What runs the jobs of a pool."""
+        """The engine that runs the jobs of a pool."""
         return self.state.clusters[self.state.pools[pool].spec.cluster].engine
 
     @property
     def is_declared(self) -> bool:
         return self._state is not None
 
-    # -- coming up to the log --------------------------------------------------------------------
+    # -- following the log -----------------------------------------------------------------------
 
     def catch_up(self, reader: StoreReader) -> list[LoggedEvent]:
-        """Start from the newest snapshot if nothing is known yet, then apply what the log has since."""
+        """Apply and return new events of the log; at first start from the newest snapshot."""
         if self.sequence == 0:
             snapshot = reader.snapshot()
             if snapshot is not None:
-                self._begin_with(snapshot, reader)
-        seen: list[LoggedEvent] = []
+                self._restore(snapshot, reader)
+        events: list[LoggedEvent] = []
         for recorded in reader.events(after=self.sequence):
             self.apply([recorded.event])
-            seen.append(recorded.event)
-        return seen
+            events.append(recorded.event)
+        return events
 
-    def _begin_with(self, snapshot: Snapshot, reader: StoreReader) -> None:
+    def _restore(self, snapshot: Snapshot, reader: StoreReader) -> None:
         live = from_text(LiveSnapshot, snapshot.body)
-        carried = live.state
+        declared = live.state.declared
         if live.ledger is None:
             self.books = LiveLedger.replay(reader, snapshot.sequence)
         else:
             self.books = LiveLedger.restore(live.ledger)
-        self.books.budgets.set_tenants(carried.declared.tenants)
-        self._state = from_snapshot(carried)
-        self.declared = carried.declared
+        self.books.budgets.set_tenants(declared.tenants)
+        self._state = from_snapshot(live.state)
+        self.declared = declared
         self.sequence = snapshot.sequence
-        self.last_event_ms = carried.declared.at_ms
+        self.last_event_ms = declared.at_ms
         self._set_timers(self.last_event_ms)
 
     def _set_timers(self, now_ms: int) -> None:
@@ -89,20 +89,20 @@ class LiveState:
     def snapshot(self, now_ms: int) -> Snapshot:
         """What a later start needs instead of the log so far."""
         assert self.declared is not None
-        carried = to_snapshot(self.state, self.declared, now_ms)
-        live = LiveSnapshot(state=carried, ledger=self.books.to_snapshot())
+        state = to_snapshot(self.state, self.declared, now_ms)
+        live = LiveSnapshot(state=state, ledger=self.books.to_snapshot())
         return Snapshot(sequence=self.sequence, body=to_text(live))
 
     def apply(self, events: Iterable[LoggedEvent]) -> bool:
-        """Fold in committed events; whether any of them calls for a cycle."""
-        calls = False
+        """Apply committed events; returns whether any of them calls for a cycle."""
+        needs_cycle = False
         for event in events:
             self.sequence += 1
             self.last_event_ms = max(self.last_event_ms, event.at_ms)
             self.books.apply(event)
             if isinstance(event, FleetDeclared):
                 self._declare(event)
-                calls = True
+                needs_cycle = True
                 continue
             if isinstance(event, BillReceived):
                 continue
@@ -110,8 +110,8 @@ class LiveState:
             state.apply(event)
             if (set_timers := self._timer_appliers.get(type(event))) is not None:
                 set_timers(event)
-            calls = calls or triggers_cycle([event])
-        return calls
+            needs_cycle = needs_cycle or triggers_cycle([event])
+        return needs_cycle
 
     def _declare(self, event: FleetDeclared) -> None:
         if self._state is None or self.declared is None:
@@ -125,7 +125,7 @@ class LiveState:
     # -- timers ----------------------------------------------------------------------------------
 
     def next_timer_ms(self) -> int | None:
-        """When time alone may matter next, to decisions or to budgets."""
+        """The next time at which a cycle or a budget check may be due without an event."""
         next_ms = self.books.budgets.next_check_ms
         if self._timers is not None:
             next_ms = min(next_ms, self._timers.next_ms())
@@ -136,14 +136,12 @@ class LiveState:
         return self._timers is not None and self._timers.due(now_ms)
 
     def after_cycle(self, now_ms: int, *, has_waiting_jobs: bool) -> None:
-        """Note whether the cycle left jobs waiting: most timers matter only then."""
+        """Record whether the cycle left jobs waiting: most timers matter only then."""
         if self._timers is not None:
             self._timers.after_cycle(now_ms, has_waiting_jobs=has_waiting_jobs)
 
-    # -- what is live ----------------------------------------------------------------------------
-
     def live_attempts(self) -> list[AttemptRef]:
-        """Every attempt that holds room."""
+        """Every attempt that holds resources."""
         if not self.is_declared:
             return []
         return [AttemptRef(job_id=r.id, attempt=r.attempt) for r in self.state.live()]

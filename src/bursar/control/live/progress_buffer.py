@@ -1,8 +1,8 @@
-"""How far jobs have come, from when they say it until it is written down.
+"""Buffers the progress that jobs report until it is written to the store.
 
-Jobs tell it every few seconds, and nothing is decided by it. So it makes no events, of which thousands of
-jobs would write millions a day, and no transactions of its own: it goes along with whatever is committed
-next, all jobs together, and alone only when nothing else was committed for a while.
+Jobs report progress every few seconds, and no decision depends on it. So it makes no events (thousands of
+jobs would write millions a day) and normally no transactions: the next commit takes it along. Only when
+there is none for a while, progress is written by itself.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from collections.abc import Iterable, Mapping
 
 from bursar.model.engine_report import Progressed
 
-WRITTEN_AFTER_SECONDS = 2.0
+MAX_WAIT_SECONDS = 2.0
 
 
 class ProgressBuffer:
-    """Of each job the newest that is not written yet. What is lost here the engines say again."""
+    """The newest unwritten progress of each job. Engines report again what a crash loses."""
 
     def __init__(self) -> None:
         self._unwritten: dict[str, Progressed] = {}
         self._since_seconds: float | None = None
 
-    def note(self, told: Mapping[str, Progressed], now_seconds: float) -> None:
-        """Take what jobs have said."""
-        if told and self._since_seconds is None:
+    def add(self, progress: Mapping[str, Progressed], now_seconds: float) -> None:
+        """Buffer reports, by job."""
+        if progress and self._since_seconds is None:
             self._since_seconds = now_seconds
-        self._unwritten.update(told)
+        self._unwritten.update(progress)
 
     def unwritten(self) -> tuple[Progressed, ...]:
         """What the next transaction should write, by job."""
         return tuple(one for _, one in sorted(self._unwritten.items()))
 
     def is_due(self, now_seconds: float) -> bool:
-        """Whether it has waited long enough for others to write with."""
+        """Whether the oldest entry has waited long enough for another commit."""
         since = self._since_seconds
-        return since is not None and now_seconds - since >= WRITTEN_AFTER_SECONDS
+        return since is not None and now_seconds - since >= MAX_WAIT_SECONDS
 
     def written(self, rows: Iterable[Progressed]) -> None:
-        """These are in the store; what was said meanwhile is not."""
+        """Drop what is in the store now, unless a newer report has arrived."""
         for one in rows:
             if self._unwritten.get(one.job_id) is one:
                 del self._unwritten[one.job_id]

@@ -1,4 +1,4 @@
-"""Requests that are committed together: one durable transaction serves everybody who waits for one."""
+"""Requests that are committed together in one durable transaction."""
 
 from __future__ import annotations
 
@@ -25,25 +25,24 @@ from bursar.model.fleet.fleet import EngineKind
 from bursar.model.tenants.identity import Token
 from bursar.ports import Acknowledgement, AuditEntry, Batch, Engine, JobOrigin, StoreReader
 
-SAID_AGAIN = (CheckpointSaved, AttemptResumed, SpotNotice, ForeignUsageSeen)
-"""Facts of which a later one adds to an earlier: each counts, unless it repeats the last word for word."""
+REPEATABLE = (CheckpointSaved, AttemptResumed, SpotNotice, ForeignUsageSeen)
+"""Events that may occur several times for one subject; only an exact repetition is dropped."""
 
-
-CONTRARY: dict[type, type] = {NodeLost: NodeAdded, NodeAdded: NodeLost}
-"""After the one, the other may be true again."""
+OPPOSITE: dict[type, type] = {NodeLost: NodeAdded, NodeAdded: NodeLost}
+"""After the one event, the other may occur again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What this server can do, whatever its log says."""
+    """What this server has, independent of its log."""
 
     engines: Mapping[EngineKind, Engine] = field(default_factory=dict)
     known_models: Collection[str] = ()
-    """GPU models that the catalog knows."""
+    """GPU models of the catalog."""
 
 
 class Transaction:
-    """What is about to be written. Requests look at the state as it was before the group."""
+    """What is about to be written. All its requests read the state as it was before it."""
 
     def __init__(
         self, live: LiveState, reader: StoreReader, now_ms: int, installation: Installation
@@ -57,45 +56,44 @@ class Transaction:
         self.acknowledgements: dict[tuple[str, str], Acknowledgement] = {}
         self.tokens: dict[str, Token] = {}
         self.audit: list[AuditEntry] = []
-        self.alike_jobs = CheckedJobs()
-        """Jobs of this group that were found in order."""
-        self.touched: dict[tuple[str, type], LoggedEvent] = {}
-        """The last fact of each type about each subject that is already among the events."""
+        self.checked_jobs = CheckedJobs()
+        """Valid jobs of this transaction; identical ones need no second check."""
         self.progressed: dict[str, Progressed] = {}
-        """How far jobs say they have come; no events, so that the log does not grow with it."""
+        """Progress of jobs. Not events, so that the log does not grow with it."""
+        self._last_events: dict[tuple[str, type], LoggedEvent] = {}
+        """The last event in this transaction, by subject and event type."""
 
     @property
     def state(self) -> FleetState:
         return self.live.state
 
     @cached_property
-    def door(self) -> BudgetAdmission:
-        """Hard budgets, and what this group has let in so far."""
+    def budget_admission(self) -> BudgetAdmission:
+        """Hard budgets, including what this transaction holds so far."""
         return BudgetAdmission(self.live.books.budgets, self.state, self.now_ms)
 
     @cached_property
     def access_tree(self) -> AccessTree:
-        """Which tenants are below which, as declared now."""
         return access_tree(self.state.tenants.values())
 
     @property
     def is_empty(self) -> bool:
         return not (self.events or self.acknowledgements or self.tokens or self.audit)
 
-    def note(self, event: LoggedEvent, subject: str) -> bool:
-        """Add a fact about something unless the group already says so of it."""
-        mark = (subject, type(event))
-        said = self.touched.get(mark)
-        if said is not None and (said == event or not isinstance(event, SAID_AGAIN)):
+    def add(self, event: LoggedEvent, subject: str) -> bool:
+        """Add an event unless it repeats one of this transaction; returns whether it was added."""
+        key = (subject, type(event))
+        last = self._last_events.get(key)
+        if last is not None and (last == event or not isinstance(event, REPEATABLE)):
             return False
-        self.touched[mark] = event
-        if (contrary := CONTRARY.get(type(event))) is not None:
-            self.touched.pop((subject, contrary), None)
+        self._last_events[key] = event
+        if (opposite := OPPOSITE.get(type(event))) is not None:
+            self._last_events.pop((subject, opposite), None)
         self.events.append(event)
         return True
 
     def acknowledged(self, tenant: str, key: str) -> Acknowledgement | None:
-        """What this key was answered, in this group or before."""
+        """The acknowledgement of an idempotency key, in this transaction or before."""
         return self.acknowledgements.get((tenant, key)) or self.reader.acknowledgement(tenant, key)
 
     def batch(self) -> Batch:

@@ -1,4 +1,1 @@
-"""Read-only questions to the control plane.
-
-Health, metric values, past runs and the full ledger.
-"""
+"""Read-only queries: health, metric values, past runs and the full ledger."""

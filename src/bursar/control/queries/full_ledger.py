@@ -1,4 +1,4 @@
-"""Books of long ago, with every job: the live ones keep only what queues and pools came to."""
+"""The books of earlier months by job; the live ledger has only totals of queues and pools."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from bursar.model.calendar import month_before
 from bursar.ports import StoreReader
 
 
-def keeps_jobs_since(now_ms: int) -> int:
-    """From when on the live books know single jobs."""
+def job_detail_since_ms(now_ms: int) -> int:
+    """Since when the live ledger has single jobs."""
     return month_before(now_ms)
 
 
-def books_from_log(reader: StoreReader, now_ms: int) -> Books:
-    """The whole log once more. Takes about as long as reading it."""
+def replay_books(reader: StoreReader, now_ms: int) -> Books:
+    """The books of the whole log. Takes about as long as reading it."""
     ledger = Ledger()
     for recorded in reader.events():
         ledger.apply(recorded.event)

@@ -1,4 +1,4 @@
-"""How the control plane is doing, in numbers."""
+"""The state of the control plane in numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What an operator wants to know first."""
+    """What 'bursar doctor' and /v1/health show."""
 
     is_leader: bool
     epoch: int
@@ -20,6 +20,6 @@ class Health:
     last_cycle_ms: float
     stale_reports: int
     halted: str = ""
-    """Why no decisions are made any more; empty when all is well."""
+    """Why scheduling has stopped; empty while it runs."""
     store_fault: str = ""
     engine_faults: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The figures that monitoring reads, taken together at one moment."""
+"""Figures for monitoring, all of the same instant."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ class MetricValues:
     queue_month_micro_usd: Mapping[tuple[str, str], int]
     """By queue and kind: usage, waste."""
     pool_month_micro_usd: Mapping[tuple[str, str], int]
-    """By pool and kind: what the fleet cost, and where it went."""
+    """By pool and kind: cost of the fleet, and its use."""
     idle_micro_usd_per_hour: Mapping[str, int]
-    """By pool: what nobody uses costs now."""
+    """By pool: current cost of unused resources."""
     budgets: tuple[BudgetStatus, ...]
     parents: Mapping[str, str | None]
     waiting: Mapping[str, int]
     running: Mapping[str, int]
     gpus: Mapping[str, tuple[int, int]]
-    """By pool: there, and of these held."""
+    """By pool: total and in use."""
 
 
-def read_now(live: LiveState, now_ms: int) -> MetricValues:
-    """Everything at once, on the thread that owns the state."""
-    state, ledger, keeper = live.state, live.books.ledger, live.books.budgets
+def read_metric_values(live: LiveState, now_ms: int) -> MetricValues:
+    """Reads all figures; runs on the writer thread."""
+    state, ledger, monitor = live.state, live.books.ledger, live.books.budgets
     month = ledger.at(now_ms).between(*period_around(BudgetPeriod.MONTH, now_ms))
     queues: dict[tuple[str, str], int] = {}
     pools: dict[tuple[str, str], int] = {}
     for row in month.hour_rows():
         sign = -1 if row.kind is AccountKind.CAPACITY else 1
-        place = row.pool, row.kind.value
-        pools[place] = pools.get(place, 0) + sign * row.micro_usd
+        pool_key = row.pool, row.kind.value
+        pools[pool_key] = pools.get(pool_key, 0) + sign * row.micro_usd
         if row.kind in (AccountKind.USAGE, AccountKind.WASTE):
-            account = row.account.partition(":")[2], row.kind.value
-            queues[account] = queues.get(account, 0) + row.micro_usd
+            queue_key = row.account.partition(":")[2], row.kind.value
+            queues[queue_key] = queues.get(queue_key, 0) + row.micro_usd
     return MetricValues(
         queue_month_micro_usd=queues,
         pool_month_micro_usd=pools,
         idle_micro_usd_per_hour=_idle(live),
-        budgets=tuple(budget_statuses(keeper.tree, keeper.spending, keeper.meter, now_ms)),
+        budgets=tuple(budget_statuses(monitor.tree, monitor.spending, monitor.meter, now_ms)),
         parents=dict(state.parents),
         waiting=_waiting(live),
         running={queue: len(jobs) for queue, jobs in state.running_in.items()},
@@ -56,17 +56,17 @@ def read_now(live: LiveState, now_ms: int) -> MetricValues:
 
 
 def _idle(live: LiveState) -> dict[str, int]:
-    found = dict.fromkeys(live.state.pools, 0)
+    idle = dict.fromkeys(live.state.pools, 0)
     for meter in live.books.ledger.meter.nodes.values():
-        found[meter.shape.name] = found.get(meter.shape.name, 0) + meter.idle_micro_usd_per_hour
-    return found
+        idle[meter.shape.name] = idle.get(meter.shape.name, 0) + meter.idle_micro_usd_per_hour
+    return idle
 
 
 def _waiting(live: LiveState) -> dict[str, int]:
-    found: dict[str, int] = {}
+    waiting: dict[str, int] = {}
     for backlog in live.state.active.values():
-        found[backlog.kind.queue] = found.get(backlog.kind.queue, 0) + backlog.count
-    return found
+        waiting[backlog.kind.queue] = waiting.get(backlog.kind.queue, 0) + backlog.count
+    return waiting
 
 
 def _gpus(live: LiveState) -> dict[str, tuple[int, int]]:

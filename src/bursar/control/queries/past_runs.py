@@ -1,4 +1,4 @@
-"""How long a queue's own jobs ran, read from the tables: estimates learn from jobs that are over."""
+"""Run times of a queue's past jobs, read from the tables; estimates learn from them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from bursar.model import event as ev
 from bursar.model.jobs.job import JobState
 from bursar.ports import AttemptRow, JobFilter, JobRow, StoreReader
 
-LOOKED_AT = frozenset({JobState.SUCCEEDED, JobState.RUNNING, JobState.CANCELLED})
-"""Jobs that were cancelled or still run have run at least so long."""
+INFORMATIVE_STATES = frozenset({JobState.SUCCEEDED, JobState.RUNNING, JobState.CANCELLED})
+"""The run time of a running or cancelled job is a lower bound."""
 
 
-def alike_runs(reader: StoreReader, queue: str) -> RunTimeHistory:
-    """The newest jobs of a queue, told as the events from which run times are learned."""
+def similar_runs(reader: StoreReader, queue: str) -> RunTimeHistory:
+    """Run times of the newest jobs of a queue."""
     runs = RunTimeHistory()
-    for state in sorted(LOOKED_AT):
+    for state in sorted(INFORMATIVE_STATES):
         wanted = JobFilter(queues=frozenset({queue}), states=frozenset({state}), limit=REMEMBERED)
         for row in reversed(reader.jobs(wanted)):
-            for event in _story(row, reader):
+            for event in _job_events(row, reader):
                 runs.apply(event)
     return runs
 
 
-def _story(row: JobRow, reader: StoreReader) -> Iterator[ev.LoggedEvent]:
-    """Most jobs are tried once, and their row says it all."""
+def _job_events(row: JobRow, reader: StoreReader) -> Iterator[ev.LoggedEvent]:
+    """The events of a job. Its row suffices if it had only one attempt."""
     if row.started_at_ms is None:
         return
     at_ms = row.submitted_at_ms
@@ -36,12 +36,12 @@ def _story(row: JobRow, reader: StoreReader) -> Iterator[ev.LoggedEvent]:
             yield ev.AttemptSucceeded(at_ms=row.ended_at_ms, job_id=row.id, attempt=1)
     else:
         for attempt in reader.attempts(row.id):
-            yield from _try(attempt)
+            yield from _attempt_events(attempt)
     if row.state is JobState.CANCELLED and row.ended_at_ms is not None:
         yield ev.JobCancelled(at_ms=row.ended_at_ms, job_id=row.id)
 
 
-def _try(attempt: AttemptRow) -> Iterator[ev.LoggedEvent]:
+def _attempt_events(attempt: AttemptRow) -> Iterator[ev.LoggedEvent]:
     job_id, number = attempt.job_id, attempt.attempt
     if attempt.started_at_ms is None:
         return

@@ -1,1 +1,1 @@
-"""Requests to the writer: each turns what a caller or an engine says into events."""
+"""Requests to the writer: each becomes events, tokens or audit entries of one transaction."""

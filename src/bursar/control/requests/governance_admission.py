@@ -1,4 +1,4 @@
-"""The house rules on live state: at the door, and for whoever asks what they find."""
+"""Governance rules on live state: at submission, and on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Members = tuple[JobSubmitted, ...]
 def apply_governance(
     members: Members, labels: Mapping[str, str], state: FleetState
 ) -> tuple[Members, tuple[Finding, ...]]:
-    """A job, or the members of an array, as the rules let it run, and what they had to say; or a refusal."""
+    """Apply the rules to a job or array; returns its members as amended, and the findings."""
     rules = state.policies.governance
     if not rules.has_admission_rules:
         return members, ()
@@ -35,7 +35,7 @@ def apply_governance(
 
 
 def findings_on(spec: JobSpec, labels: Mapping[str, str], state: FleetState) -> tuple[Finding, ...]:
-    """What the rules of now say to a job that is already here."""
+    """Findings of the current rules on a job that was submitted before."""
     rules = state.policies.governance
     if not rules.has_admission_rules:
         return ()
@@ -44,7 +44,7 @@ def findings_on(spec: JobSpec, labels: Mapping[str, str], state: FleetState) -> 
 
 
 def empty_nodes(ledger: Ledger, state: FleetState) -> list[EmptyNode]:
-    """Nodes that nobody holds and for nobody they are kept, with the time since when."""
+    """Nodes that are neither used nor reserved, with the time since when."""
     return [
         EmptyNode(
             node=meter.id,

@@ -1,4 +1,4 @@
-"""The request to take a running job's node away, to see what becomes of the job."""
+"""The request to take a running job's node away, to test how the job recovers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from bursar.control.live.transaction import Transaction
-from bursar.control.requests.write_request import Answer, new_audit_entry
+from bursar.control.requests.write_request import AfterCommit, new_audit_entry
 from bursar.model.errors import UserError
 from bursar.model.lifecycle import LIVE
 from bursar.model.tenants.identity import Identity
@@ -15,7 +15,7 @@ from bursar.ports import Interruptible
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptionRequest:
-    """How a node goes: announced so long before (0: not at all), and away for so long."""
+    """Time of notice before the node goes (0: none), and time until it is back."""
 
     notice_ms: int
     absence_ms: int
@@ -23,7 +23,7 @@ class InterruptionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """Which node goes, from when on, and when it is back."""
+    """The node that is taken away, from when, and when it is back."""
 
     job_id: str
     node: str
@@ -33,38 +33,40 @@ class Interrupted:
 
 @dataclass(slots=True, kw_only=True)
 class InterruptJob:
-    """Take the first node of a running job away, as a provider would."""
+    """Take the first node of a running job away, as a spot provider would."""
 
-    who: Identity
+    caller: Identity
     job_id: str
     terms: InterruptionRequest
     future: Future[Interrupted] = field(default_factory=Future)
     alone: bool = False
 
-    def prepare(self, group: Transaction) -> Answer:
-        record = group.state.jobs.get(self.job_id)
+    def prepare(self, transaction: Transaction) -> AfterCommit:
+        record = transaction.state.jobs.get(self.job_id)
         if record is None or record.state not in LIVE or record.placement is None:
-            state = "over" if record is None else record.state
+            state = "finished" if record is None else record.state
             raise UserError(
                 f"{self.job_id} is {state}: there is nothing to interrupt.",
-                fix="Name a job that runs; 'bursar status --state running' lists them.",
+                fix="Name a running job; 'bursar status --state running' lists them.",
                 code="not-running",
             )
-        kind = group.live.engine_of(record.placement.pool)
-        engine: object = group.installation.engines.get(kind)
+        kind = transaction.live.engine_of(record.placement.pool)
+        engine: object = transaction.installation.engines.get(kind)
         if not isinstance(engine, Interruptible):
             raise UserError(
-                f"{self.job_id} runs on the {kind} engine, whose nodes are not ours to take away.",
-                fix="Try it on virtual nodes: a cluster with 'engine: local'.",
+                f"{self.job_id} runs on the {kind} engine, whose nodes Bursar cannot take away.",
+                fix="Use virtual nodes: a cluster with 'engine: local'.",
                 code="cannot-interrupt",
             )
-        taker, terms = engine, self.terms
+        interruptible, terms = engine, self.terms
         node = min(task.node for task in record.placement.tasks)
-        lost_at_ms = group.now_ms + terms.notice_ms
-        group.audit.append(new_audit_entry(self.who, "JobInterrupted", self.job_id, group.now_ms))
+        lost_at_ms = transaction.now_ms + terms.notice_ms
+        transaction.audit.append(
+            new_audit_entry(self.caller, "JobInterrupted", self.job_id, transaction.now_ms)
+        )
 
-        def take_away() -> Interrupted:
-            taker.interrupt(node, terms.notice_ms, terms.absence_ms)
+        def interrupt() -> Interrupted:
+            interruptible.interrupt(node, terms.notice_ms, terms.absence_ms)
             return Interrupted(
                 job_id=self.job_id,
                 node=node,
@@ -72,4 +74,4 @@ class InterruptJob:
                 back_at_ms=lost_at_ms + terms.absence_ms,
             )
 
-        return take_away
+        return interrupt

@@ -1,4 +1,4 @@
-"""What changes prices: a bill of a provider's, for what is past, and what a cloud asks from now on."""
+"""Requests that change prices: providers' bills for past days, and new prices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bursar.accounting.ledger.meter import LATE_MS
 from bursar.control.live.transaction import Transaction
-from bursar.control.requests.write_request import Answer, new_audit_entry
+from bursar.control.requests.write_request import AfterCommit, new_audit_entry
 from bursar.model.calendar import write_time
 from bursar.model.errors import UserError
 from bursar.model.event import BillReceived, PriceChanged
@@ -18,7 +18,7 @@ from bursar.model.units import DAY_MS, HOUR_MS, write_usd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What somebody says a pool was billed for whole days (UTC). Without a flavor, the pool's of today."""
+    """A provider's bill for a pool over whole days (UTC). Default: the pool's current flavor."""
 
     pool: str
     from_ms: int
@@ -29,7 +29,7 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Billed:
-    """What came of it: what was metered before, and what the difference is now booked as."""
+    """A recorded bill, and what was metered for its period."""
 
     bill: BillReceived
     metered_micro_usd: int
@@ -40,50 +40,50 @@ class Billed:
 
 
 @dataclass(slots=True, kw_only=True)
-class TakeBill:
-    """Bring the books of a period that is over to a real bill."""
+class RecordBill:
+    """Adjust the ledger of a past period to a bill."""
 
-    who: Identity
+    caller: Identity
     bill: Bill
     future: Future[Billed] = field(default_factory=Future)
     alone: bool = True
 
-    def prepare(self, group: Transaction) -> Answer:
+    def prepare(self, transaction: Transaction) -> AfterCommit:
         bill = self.bill
-        _check_period(bill, group.now_ms)
-        flavor = bill.flavor or self._flavor_now(group)
-        books = group.live.books.books_at(group.now_ms)
+        _check_period(bill, transaction.now_ms)
+        flavor = bill.flavor or self._flavor_now(transaction)
+        books = transaction.live.books.books_at(transaction.now_ms)
         metered = books.capacity_micro_usd(bill.pool, flavor, bill.from_ms, bill.to_ms)
         if not metered:
             raise UserError(
                 f"nothing of {bill.pool!r} ({flavor}) was metered from {write_time(bill.from_ms)} "
-                f"to {write_time(bill.to_ms)}; a bill of {write_usd(bill.billed_micro_usd)} would "
-                "be nobody's.",
-                fix="Check pool, flavor and days: 'bursar cost report --by pool,day' shows what there is.",
+                f"to {write_time(bill.to_ms)}; a bill of {write_usd(bill.billed_micro_usd)} cannot "
+                "be charged to any tenant.",
+                fix="Check pool, flavor and days: 'bursar cost report --by pool,day' lists metered days.",
                 code="nothing-metered",
             )
         event = BillReceived(
-            at_ms=group.now_ms,
+            at_ms=transaction.now_ms,
             pool=bill.pool,
             flavor=flavor,
             from_ms=bill.from_ms,
             to_ms=bill.to_ms,
             billed_micro_usd=bill.billed_micro_usd,
         )
-        group.events.append(event)
-        group.audit.append(
-            new_audit_entry(self.who, BillReceived.__name__, bill.pool, group.now_ms)
+        transaction.events.append(event)
+        transaction.audit.append(
+            new_audit_entry(self.caller, BillReceived.__name__, bill.pool, transaction.now_ms)
         )
-        answer = Billed(bill=event, metered_micro_usd=metered)
-        return lambda: answer
+        result = Billed(bill=event, metered_micro_usd=metered)
+        return lambda: result
 
-    def _flavor_now(self, group: Transaction) -> str:
-        pool = group.state.pools.get(self.bill.pool)
+    def _flavor_now(self, transaction: Transaction) -> str:
+        pool = transaction.state.pools.get(self.bill.pool)
         if pool is None:
-            known = ", ".join(sorted(group.state.pools)[:20])
+            known = ", ".join(sorted(transaction.state.pools)[:20])
             raise UserError(
                 f"there is no pool {self.bill.pool[:80]!r} in the fleet now.",
-                fix=f"Write one of {known}; for a pool that is gone, say its flavor too.",
+                fix=f"Write one of {known}; for a removed pool, write its flavor too.",
                 code="unknown-pool",
             )
         return pool.spec.flavor
@@ -93,41 +93,40 @@ def _check_period(bill: Bill, now_ms: int) -> None:
     if bill.from_ms % DAY_MS or bill.to_ms % DAY_MS or bill.from_ms >= bill.to_ms:
         raise UserError(
             "a bill covers whole days (UTC), at least one.",
-            fix="Give its first day and the day after its last.",
+            fix="Write its first day and the day after its last.",
             code="bad-period",
         )
     if bill.to_ms > (now_ms - LATE_MS) // HOUR_MS * HOUR_MS:
         raise UserError(
             f"the bill's period ends {write_time(bill.to_ms)} and is not over yet.",
-            fix="Wait until an hour after its end: what is not metered yet cannot be compared.",
+            fix="Wait until an hour after its end, when all of it is metered.",
             code="period-not-over",
         )
     if bill.billed_micro_usd < 0:
         raise UserError(
             f"the bill is {write_usd(bill.billed_micro_usd)}.",
-            fix="Write what was billed in all; 0 if nothing was.",
+            fix="Write the total that was billed, 0 or more.",
             code="wrong-value",
         )
 
 
 @dataclass(slots=True, kw_only=True)
 class ChangePrices:
-    """Prices that a cloud asks from now on. What changed or went since they were read is left out."""
+    """Change the prices of pools. Removed pools and unchanged prices are skipped."""
 
     changes: Sequence[PriceChanged]
     future: Future[tuple[PriceChanged, ...]] = field(default_factory=Future)
     alone: bool = False
 
-    def prepare(self, group: Transaction) -> Answer:
-        taken: list[PriceChanged] = []
+    def prepare(self, transaction: Transaction) -> AfterCommit:
+        changed: list[PriceChanged] = []
         for change in self.changes:
-            pool = group.state.pools.get(change.pool)
+            pool = transaction.state.pools.get(change.pool)
             if pool is None:
                 continue
-            event = replace(change, at_ms=group.now_ms)
+            event = replace(change, at_ms=transaction.now_ms)
             if pool.spec.node_micro_usd_per_hour == event.node_micro_usd_per_hour:
                 continue
-            if group.note(event, change.pool):
-                taken.append(event)
-        answer = tuple(taken)
-        return lambda: answer
+            if transaction.add(event, change.pool):
+                changed.append(event)
+        return lambda: tuple(changed)

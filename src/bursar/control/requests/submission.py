@@ -1,4 +1,4 @@
-"""What callers hand in, and what they get back."""
+"""What callers submit, and what is returned to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID_BYTES = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """One job as its user wrote it."""
+    """One job as the user wrote it."""
 
     spec: JobSpec
     recipe: RunSpec
@@ -29,7 +29,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyKey:
-    """A caller's own name for a request, so that sending it twice is the same as once."""
+    """A caller's key for a request: sending it twice has the effect of once."""
 
     tenant: str
     key: str
@@ -38,30 +38,30 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """The ids of what was taken: one for each job, or for each member of an array."""
+    """Ids of the submitted jobs: one for each job or array member."""
 
     job_ids: tuple[str, ...]
     replayed: bool = False
     findings: tuple[Finding, ...] = ()
-    """What the house rules had to say, and did not forbid."""
+    """Warnings of governance rules that did not reject the job."""
 
 
 class NotLeader(Exception):
-    """Another process has the lead: it takes what changes something."""
+    """Another process leads and must take this write."""
 
     def __init__(self, leader_address: str | None) -> None:
-        super().__init__(f"the lead is with {leader_address or 'nobody yet'}")
+        super().__init__(f"the leader is {leader_address or 'not known yet'}")
         self.leader_address = leader_address
 
 
 def new_job_id() -> str:
-    """Random, so that ids of other tenants cannot be guessed or counted."""
+    """A random id, so that ids of other tenants cannot be guessed or counted."""
     letters = base64.b32encode(secrets.token_bytes(ID_BYTES)).decode("ascii")
     return f"j-{letters[:ID_LETTERS].lower()}"
 
 
-def key_used_otherwise(key: str) -> UserError:
-    """The same key came with another request."""
+def idempotency_key_reused(key: str) -> UserError:
+    """The error for a key that was used for another request."""
     return UserError(
         f"the idempotency key {key[:80]!r} was used for a different request.",
         fix="Send the same request again, or choose a new key.",

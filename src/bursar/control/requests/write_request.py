@@ -1,4 +1,4 @@
-"""What every request to the writer has in common."""
+"""The protocol of all requests to the writer."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from bursar.model.tenants.identity import Identity
 from bursar.ports import AuditEntry
 
 T = TypeVar("T")
-Answer = Callable[[], Any]
-"""Gives what the caller gets, once everything is committed and applied."""
+AfterCommit = Callable[[], Any]
+"""Called after commit and apply; returns the result of the request."""
 
 
 class WriteRequest(Protocol[T]):
-    """Something to be written."""
+    """Something to write, with a future for its result."""
 
     future: Future[T]
     alone: bool
-    """Whether it must not share a group: what follows must see its effect."""
+    """Whether it needs a transaction of its own, because later requests must see its effect."""
 
-    def prepare(self, group: Transaction) -> Answer:
-        """Add to the group, or raise ``UserError``; then nothing of it may be in the group."""
+    def prepare(self, transaction: Transaction) -> AfterCommit:
+        """Add to the transaction, or raise ``UserError`` and add nothing."""
 
 
-def new_audit_entry(who: Identity, action: str, subject: str, now_ms: int) -> AuditEntry:
-    """Something privileged that was done; it is written in the transaction that does it."""
+def new_audit_entry(caller: Identity, action: str, subject: str, now_ms: int) -> AuditEntry:
+    """An audit entry of a privileged action, for the transaction that carries it out."""
     return AuditEntry(
         at_ms=now_ms,
-        user=who.user,
-        token_id=who.token_id,
+        user=caller.user,
+        token_id=caller.token_id,
         action=action,
         subject=subject,
         outcome="done",

@@ -24,10 +24,10 @@ PATIENCE_SECONDS = 5.0
 
 def is_wanted(fleet: FleetFile, state: Path) -> bool:
     """Whether a cluster is declared as Slurm, or jobs of one are kept here from an earlier start."""
-    from bursar.control.requests.fleet_requests import refuse_several_slurms
+    from bursar.control.requests.fleet_requests import require_single_slurm_cluster
     from bursar.model.fleet.fleet import EngineKind
 
-    refuse_several_slurms(fleet.fleet)
+    require_single_slurm_cluster(fleet.fleet)
     declared = any(cluster.engine is EngineKind.SLURM for cluster in fleet.fleet.clusters)
     return declared or (state / FOLDER).is_dir()
 

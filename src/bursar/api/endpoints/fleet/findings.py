@@ -34,7 +34,7 @@ async def list_findings(call: RequestContext) -> Response:
         said = [one for row in live for one in findings_on(row.spec, row.labels, state)]
         return rules, said, empty_nodes(ledger, state), now_ms
 
-    rules, said, empty, now_ms = await call.desk.ask_books(question)
+    rules, said, empty, now_ms = await call.desk.query_ledger(question)
     if rules.right_size is not None:
         said += right_size(rules.right_size, runs_of(ended))
     if rules.idle_nodes is not None and call.who.tenant == MEMBER_OF_ALL:

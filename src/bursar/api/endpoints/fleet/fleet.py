@@ -129,7 +129,7 @@ async def apply_fleet(call: RequestContext) -> Response:
     plan, changes = await _difference(call, declared)
     refuse_bad_changes(changes)
     sequence = await call.desk.send(
-        DeclareFleet(who=call.who, declared=declared, expected_sequence=expected)
+        DeclareFleet(caller=call.who, declared=declared, expected_sequence=expected)
     )
     call.desk.forget_ground()
     call.subject = f"{len(plan['changes'])} changes"

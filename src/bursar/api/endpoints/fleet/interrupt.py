@@ -22,7 +22,7 @@ async def interrupt(call: RequestContext) -> Response:
     """Take the node of a running job away, with or without a notice."""
     terms = _terms(await call.json_body())
     row = await find_job(call)
-    done = await call.desk.send(InterruptJob(who=call.who, job_id=row.id, terms=terms))
+    done = await call.desk.send(InterruptJob(caller=call.who, job_id=row.id, terms=terms))
     call.desk.forget_ground()
     told: wire.InterruptedView = {
         "job_id": done.job_id,

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from bursar.api import wire
 from bursar.api.http.request import RequestContext, answer
-from bursar.control.access.permissions import tenants_seen
+from bursar.control.access.permissions import visible_tenants
 from bursar.core.explain.fair_share_view import standing_of
 from bursar.core.quota.quota_tree import UNLIMITED
 from bursar.core.state.fleet_state import FleetState
@@ -90,4 +90,4 @@ def _fair_row(state: FleetState, name: str, now_ms: int) -> wire.FairRow:
 
 
 async def _seen(call: RequestContext) -> frozenset[str]:
-    return tenants_seen(call.who, (await call.desk.ground()).tree)
+    return visible_tenants(call.who, (await call.desk.ground()).tree)

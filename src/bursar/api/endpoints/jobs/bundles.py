@@ -18,7 +18,7 @@ from bursar.api import wire
 from bursar.api.http.body import media_type_of, pieces_of
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext, answer
-from bursar.control.access.permissions import tenants_seen
+from bursar.control.access.permissions import visible_tenants
 
 FOLDER: Final = "bundles"
 MARKS: Final = "uploaded-by"
@@ -64,7 +64,7 @@ async def has_bundle(call: RequestContext, sha256: str) -> Path | None:
     path = bundle_path(folder, sha256)
     if path is None:
         return None
-    reach = tenants_seen(call.who, (await call.desk.ground()).tree)
+    reach = visible_tenants(call.who, (await call.desk.ground()).tree)
     marks = [mark_path(folder, sha256, one) for one in sorted({*reach, call.who.tenant})]
     return await call.desk.read(_marked, path, marks)
 

@@ -18,7 +18,7 @@ from bursar.api.http.body import parse_json, text_of
 from bursar.api.http.errors import HttpRefusal, no_fleet
 from bursar.api.http.request import RequestContext, answer
 from bursar.config.job.job_file import JobDefaults, JobDocument, parse_job, read_job
-from bursar.control.access.permissions import queues_seen
+from bursar.control.access.permissions import visible_queues
 from bursar.control.requests.job_requests import SubmitJobs
 from bursar.control.requests.submission import IdempotencyKey, Submission, Submitted
 from bursar.core.admission.problem import suggest
@@ -118,7 +118,7 @@ async def _submit(call: RequestContext, documents: Sequence[JobDocument], body: 
         for one in documents
     ]
     key = idempotency_key(call, body)
-    return await call.desk.send(SubmitJobs(who=call.who, submissions=submissions, key=key))
+    return await call.desk.send(SubmitJobs(caller=call.who, submissions=submissions, key=key))
 
 
 def idempotency_key(call: RequestContext, body: bytes) -> IdempotencyKey | None:
@@ -149,7 +149,7 @@ async def keep_to_tenant(call: RequestContext, specs: Iterable[JobSpec]) -> None
     tree = (await call.desk.ground()).tree
     if not tree.parents:
         raise no_fleet()
-    seen = queues_seen(call.who, tree)
+    seen = visible_queues(call.who, tree)
     if seen is None:
         return
     for spec in specs:
@@ -208,7 +208,7 @@ async def retry(call: RequestContext) -> Response:
         if path is None or not await call.desk.read(path.is_file):
             raise _not_uploaded(bundle)
     key = idempotency_key(call, b"")
-    done = await call.desk.send(SubmitJobs(who=call.who, submissions=[submission], key=key))
+    done = await call.desk.send(SubmitJobs(caller=call.who, submissions=[submission], key=key))
     return await submitted(call, done, submission.spec)
 
 

@@ -10,7 +10,7 @@ from bursar.accounting.budgets.budget import BudgetStatus
 from bursar.api import wire
 from bursar.api.http.request import RequestContext, answer
 from bursar.config.job.job_file import JobDocument
-from bursar.control.access.permissions import tenants_seen
+from bursar.control.access.permissions import visible_tenants
 from bursar.control.live.budget_admission import BudgetAdmission
 from bursar.control.live.live_state import LiveState
 from bursar.core.admission.admit import submissions
@@ -22,7 +22,7 @@ from bursar.model.tenants.tenant import Budget
 
 async def list_budgets(call: RequestContext) -> Response:
     """What is spent, held and left of each."""
-    seen = tenants_seen(call.who, (await call.desk.ground()).tree)
+    seen = visible_tenants(call.who, (await call.desk.ground()).tree)
 
     def question(live: LiveState, now_ms: int) -> list[tuple[BudgetStatus, Budget]]:
         budgets = live.books.budgets
@@ -32,7 +32,7 @@ async def list_budgets(call: RequestContext) -> Response:
             if one.tenant in seen
         ]
 
-    found = await call.desk.wait(call.desk.plane.ask_live(question))
+    found = await call.desk.wait(call.desk.plane.query_live(question))
     return answer({"items": [_row(one, budget) for one, budget in found]})
 
 
@@ -60,7 +60,7 @@ async def budget_problem(
     call: RequestContext, document: JobDocument, known_models: Collection[str]
 ) -> Problem | None:
     """Why a hard budget would not let a job in now; None when it would, or when there is none."""
-    seen = tenants_seen(call.who, (await call.desk.ground()).tree)
+    seen = visible_tenants(call.who, (await call.desk.ground()).tree)
 
     def question(live: LiveState, now_ms: int) -> Problem | None:
         budgets, state = live.books.budgets, live.state
@@ -70,11 +70,11 @@ async def budget_problem(
         door = BudgetAdmission(budgets, state, now_ms)
         try:
             made = door.with_holds(made, document.recipe.grace_seconds)
-            door.let_in(made, seen.__contains__)
+            door.hold(made, seen.__contains__)
         except UserError as error:
             return Problem(
                 code=error.code, field="queue", text=f"has a budget: {error.problem}", fix=error.fix
             )
         return None
 
-    return await call.desk.wait(call.desk.plane.ask_live(question))
+    return await call.desk.wait(call.desk.plane.query_live(question))

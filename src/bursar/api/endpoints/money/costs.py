@@ -36,7 +36,7 @@ from bursar.api.endpoints.money.day_range import (
     tags_of,
 )
 from bursar.api.http.request import RequestContext, answer
-from bursar.control.access.permissions import no_such_tenant, tenants_seen
+from bursar.control.access.permissions import no_such_tenant, visible_tenants
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.units import write_usd
 
@@ -152,7 +152,7 @@ def _change(change: RowChange) -> wire.CostChange:
 
 async def cost_forecast(call: RequestContext) -> Response:
     """The burn-down of every budget within reach, and of a tenant that is named."""
-    reach = tenants_seen(call.who, (await call.desk.ground()).tree)
+    reach = visible_tenants(call.who, (await call.desk.ground()).tree)
     wanted = call.query.get("tenant")
     if wanted is not None and wanted not in reach:
         raise no_such_tenant(wanted)
@@ -169,7 +169,7 @@ async def cost_forecast(call: RequestContext) -> Response:
         names = default_tenants(seen) if wanted is None else (wanted,)
         return forecasts(spent, seen, names)
 
-    found = await call.desk.ask_books(question)
+    found = await call.desk.query_ledger(question)
     reply: wire.CostForecasts = {"items": [_forecast(one) for one in found]}
     return answer(reply)
 

@@ -11,7 +11,7 @@ from bursar.accounting.ledger.books import Books
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.accounting.reports.group_by import Naming, write_day
 from bursar.api.http.request import RequestContext
-from bursar.control.queries.full_ledger import books_from_log, keeps_jobs_since
+from bursar.control.queries.full_ledger import job_detail_since_ms, replay_books
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.calendar import period_around
 from bursar.model.errors import UserError
@@ -115,10 +115,10 @@ async def excerpt(
             now_ms=now_ms,
         )
 
-    found = await call.desk.ask_books(question)
-    if not with_jobs or span.from_ms >= keeps_jobs_since(found.now_ms):
+    found = await call.desk.query_ledger(question)
+    if not with_jobs or span.from_ms >= job_detail_since_ms(found.now_ms):
         return found
-    old = await call.desk.read(books_from_log, call.desk.plane.reader, found.now_ms)
+    old = await call.desk.read(replay_books, call.desk.plane.reader, found.now_ms)
     books = old.between(span.from_ms, span.to_ms, queues)
     return Excerpt(books=books, tenants=found.tenants, pools=found.pools, now_ms=found.now_ms)
 

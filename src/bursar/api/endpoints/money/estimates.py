@@ -15,7 +15,7 @@ from bursar.accounting.estimates.run_time import RunTime, told
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.api import wire
 from bursar.api.http.request import RequestContext
-from bursar.control.queries.past_runs import alike_runs
+from bursar.control.queries.past_runs import similar_runs
 from bursar.core.explain.preview import THIS_JOB, with_submitted
 from bursar.core.placement.pool_fit import PoolFit
 from bursar.core.state.fleet_state import FleetState
@@ -37,7 +37,7 @@ async def plan_estimates(
     run = await _run_time(call, alike)
     if run is None:
         return [], UNKNOWN
-    offers, now_ms = await call.desk.ask_books(
+    offers, now_ms = await call.desk.query_ledger(
         lambda ledger, state, now_ms: (_offers(spec, ledger, state, now_ms), now_ms)
     )
     asked = EstimateRequest(spec=spec, run=run)
@@ -49,7 +49,7 @@ async def _run_time(call: RequestContext, spec: JobSpec) -> RunTime | None:
     """What the user expects; else what his queue's jobs like it took; else the longest it may run."""
     if spec.expected_run_ms is not None:
         return told(spec)
-    runs = await call.desk.read(alike_runs, call.desk.plane.reader, spec.queue)
+    runs = await call.desk.read(similar_runs, call.desk.plane.reader, spec.queue)
     return runs.run_time(spec, call.desk.clock.now_ms()) or told(spec)
 
 

@@ -27,8 +27,8 @@ from bursar.api.endpoints.money.on_demand_prices import (
 )
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext, answer
-from bursar.control.access.permissions import denied, no_such_tenant, tenants_seen
-from bursar.control.requests.price_requests import Bill, TakeBill
+from bursar.control.access.permissions import denied, no_such_tenant, visible_tenants
+from bursar.control.requests.price_requests import Bill, RecordBill
 from bursar.model.errors import UserError
 from bursar.model.tenants.identity import MEMBER_OF_ALL
 
@@ -81,7 +81,7 @@ async def _whose(call: RequestContext, idle: IdlePolicy) -> str | None:
     if who.tenant == MEMBER_OF_ALL and wanted is None:
         return None
     tenant = who.tenant if wanted is None else str(wanted)
-    if tenant not in tenants_seen(who, (await call.desk.ground()).tree):
+    if tenant not in visible_tenants(who, (await call.desk.ground()).tree):
         raise no_such_tenant(tenant)
     if who.tenant != MEMBER_OF_ALL and idle is not IdlePolicy.ABSORBED:
         raise denied(
@@ -202,7 +202,7 @@ async def take_bill(call: RequestContext) -> Response:
     """A provider's bill for whole days of a pool; the difference becomes an entry of its own."""
     bill = _read_bill(await call.json_body())
     call.subject = bill.pool
-    done = await call.desk.send(TakeBill(who=call.who, bill=bill))
+    done = await call.desk.send(RecordBill(caller=call.who, bill=bill))
     span = DayRange(from_ms=bill.from_ms, to_ms=bill.to_ms)
     reply: wire.BillTaken = {
         "pool": done.bill.pool,

@@ -78,7 +78,7 @@ async def audit(call: RequestContext) -> Response:
 async def drain(call: RequestContext) -> Response:
     """Let nothing new start on a node."""
     node = call.path["node"]
-    await call.desk.send(SetNodeUp(who=call.who, node=node, up=False))
+    await call.desk.send(SetNodeUp(caller=call.who, node=node, up=False))
     call.desk.forget_ground()
     changed: wire.NodeChanged = {"node": node, "action": "drained"}
     return answer(changed)
@@ -87,7 +87,7 @@ async def drain(call: RequestContext) -> Response:
 async def restore(call: RequestContext) -> Response:
     """Let a node take jobs again."""
     node = call.path["node"]
-    await call.desk.send(SetNodeUp(who=call.who, node=node, up=True))
+    await call.desk.send(SetNodeUp(caller=call.who, node=node, up=True))
     call.desk.forget_ground()
     changed: wire.NodeChanged = {"node": node, "action": "restored"}
     return answer(changed)

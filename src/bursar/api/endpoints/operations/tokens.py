@@ -13,14 +13,14 @@ from bursar.api.http.request import RequestContext, answer
 from bursar.api.wire import views
 from bursar.control.access.permissions import (
     Grant,
+    can_see_token,
     denied,
     grant_scopes,
     may_revoke,
     permissions_of,
-    queues_seen,
-    sees_token,
+    visible_queues,
 )
-from bursar.control.access.token_cache import TokenRequestTerms, mint
+from bursar.control.access.token_cache import TokenSpec, new_token
 from bursar.control.requests.token_requests import PutTokens
 from bursar.model.tenants.identity import Permission, Role, Token
 from bursar.model.units import SECOND_MS
@@ -33,7 +33,7 @@ _KEYS = frozenset({"user", "role", "tenant", "scopes", "expires_in_seconds"})
 async def list_tokens(call: RequestContext) -> Response:
     """The tokens of the tenants within reach, newest first; never their secrets."""
     tree = (await call.desk.ground()).tree
-    found = [one for one in call.desk.book.all() if sees_token(call.who, one, tree)]
+    found = [one for one in call.desk.book.all() if can_see_token(call.who, one, tree)]
     return answer({"items": [views.token(one) for one in found]})
 
 
@@ -43,7 +43,7 @@ async def create_token(call: RequestContext) -> Response:
     call.subject = f"{grant.role} {grant.user} at {grant.tenant or 'the installation'}"
     scopes = grant_scopes(call.who, grant, (await call.desk.ground()).tree)
     now_ms = call.desk.clock.now_ms()
-    terms = TokenRequestTerms(
+    terms = TokenSpec(
         user=grant.user,
         role=grant.role,
         tenant=grant.tenant,
@@ -51,9 +51,9 @@ async def create_token(call: RequestContext) -> Response:
         created_by=call.who.user,
         expires_at_ms=None if life_seconds is None else now_ms + life_seconds * SECOND_MS,
     )
-    token, text = mint(terms, now_ms)
+    token, text = new_token(terms, now_ms)
     await call.desk.send(PutTokens(tokens=[token]))
-    call.desk.book.note(token)
+    call.desk.book.put(token)
     call.subject = f"{token.id} {call.subject}"
     made: wire.NewToken = {
         "id": token.id,
@@ -77,7 +77,7 @@ async def revoke_token(call: RequestContext) -> Response:
         )
     if token.revoked_at_ms is None:
         token = replace(token, revoked_at_ms=call.desk.clock.now_ms())
-        call.desk.book.note(token)
+        call.desk.book.put(token)
         await call.desk.send(PutTokens(tokens=[token]))
     return answer(views.token(token))
 
@@ -85,7 +85,7 @@ async def revoke_token(call: RequestContext) -> Response:
 def _find(call: RequestContext, tree: Any) -> Token:
     token_id = call.path["token_id"]
     token = call.desk.book.get(token_id)
-    if token is not None and sees_token(call.who, token, tree):
+    if token is not None and can_see_token(call.who, token, tree):
         return token
     if token is not None:
         call.note("hidden", f"token {token.id}")
@@ -100,7 +100,7 @@ async def whoami(call: RequestContext) -> Response:
     """Who the server takes the caller for, and what he may do."""
     who = call.who
     tree = (await call.desk.ground()).tree
-    seen = queues_seen(who, tree)
+    seen = visible_queues(who, tree)
     me: wire.WhoAmI = {
         "user": who.user,
         "role": who.role.value,
