@@ -262,7 +262,7 @@ JOB_CASES: dict[str, Case] = {
     "a board without MIG is not cut": Case(
         mig_job(models=("t4-16gb",)),
         "no-pool-fits",
-        ("t4 cannot be cut into 1g.10gb", "Ask for"),
+        ("t4 cannot be partitioned into 1g.10gb", "Ask for"),
     ),
     "a level exists": Case(
         together(required="rak"),

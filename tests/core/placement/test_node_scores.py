@@ -155,13 +155,13 @@ def test_a_node_without_room_has_no_rank(policy: PlacementPolicy) -> None:
 def test_a_kind_that_little_of_the_fleet_can_serve_weighs_more() -> None:
     common, picky = whole(1), whole(1, models=("b",))
     scorer = RemainingCapacity(mix_of((common, 1), (picky, 1)))
-    of_b = scorer.room(free(2, gpus=2, model="b"))
-    assert of_b > 5 * scorer.room(free(2, gpus=2, model="a"))
+    of_b = scorer.capacity(free(2, gpus=2, model="b"))
+    assert of_b > 5 * scorer.capacity(free(2, gpus=2, model="a"))
 
 
 def test_a_task_without_gpus_counts_for_nothing_in_the_mix() -> None:
-    assert RemainingCapacity(mix_of((TaskGroup(cpu_milli=1), 1))).room(free(8)) == 0
-    assert RemainingCapacity(WorkloadMix()).room(free(8)) == 0
+    assert RemainingCapacity(mix_of((TaskGroup(cpu_milli=1), 1))).capacity(free(8)) == 0
+    assert RemainingCapacity(WorkloadMix()).capacity(free(8)) == 0
 
 
 def test_shapes_are_one_for_all_models_and_amounts_of_memory() -> None:

@@ -457,8 +457,8 @@ def test_jobs_of_other_queues_go_before_own_ones() -> None:
     assert [candidate.id for candidate in ordered] == ["b1", "a1"]
 
 
-def test_fair_strategies_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="do not go together"):
+def test_fair_strategies_that_cannot_be_combined_are_rejected() -> None:
+    with pytest.raises(ValueError, match="cannot be combined"):
         PreemptionRules(fair_strategies=(INITIAL, FINAL))
 
 
@@ -483,7 +483,7 @@ class ScriptedRoom:
 def test_room_for_the_gang_is_needed_besides_quota(rules: PreemptionRules) -> None:
     room = ScriptedRoom(lambda out: {"a3", "a4"} <= out)
     running = [job(f"a{number}", 1, priority=number) for number in range(1, 5)]
-    rules = replace(rules, room=room)
+    rules = replace(rules, placement=room)
     case = Case(nodes=ALONE, running=running, wants=1, priority=9, rules=rules)
     assert {victim.id for victim in case.answer()} == {"a3", "a4"}
     assert room.out == set()
@@ -506,7 +506,7 @@ def test_a_failure_leaves_the_tree_as_it_was(
     tree, running = case.world()
     before = [tree.usage(name, GPU) for name in tree.names()]
     with pytest.raises(Broken):
-        choose_victims(tree, case.preemptor(), running, {"a": OPEN}, replace(rules, room=room))
+        choose_victims(tree, case.preemptor(), running, {"a": OPEN}, replace(rules, placement=room))
     assert [tree.usage(name, GPU) for name in tree.names()] == before
     assert room.out == set()
 

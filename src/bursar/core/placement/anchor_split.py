@@ -1,8 +1,8 @@
-"""Mixed gangs: some tasks on spot, some as anchors on capacity that stays.
+"""Splits mixed gangs into tasks on spot and anchors on non-spot capacity.
 
-Of each group, so many of a hundred tasks, rounded up, are anchors. So a launcher, one task, always is.
-A gang that wants anchors has a fit for each spot pool with each steady pool of the same cluster and GPU
-model, and one for each steady pool alone; a spot pool alone is none.
+``anchors_percent`` of each group, rounded up, are anchors; so a launcher, a single task, always is one.
+Such a gang fits on each non-spot pool alone, and on each spot pool together with a non-spot pool of the
+same cluster and GPU model, but never on a spot pool alone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PERCENT = 100
 
 
 def split_anchors(plan: ShapePlan, counts: Counts) -> tuple[Counts, Counts]:
-    """How many tasks of each group may stand on spot, and how many are anchors.
+    """How many tasks of each group may run on spot, and how many are anchors.
 
-    Tasks that are kept together in layers stay together: anchors are then whole outermost layers.
+    Tasks in topology layers are not separated: anchors are then whole outermost layers.
     """
     percent = plan.shape.constraints.anchors_percent
     topology = plan.shape.constraints.topology
@@ -38,35 +38,35 @@ def split_anchors(plan: ShapePlan, counts: Counts) -> tuple[Counts, Counts]:
 
 
 def smallest_mixed_counts(plan: ShapePlan) -> Counts | None:
-    """The smallest size at which a task is left for spot; None when there is no such size."""
+    """The smallest size with a task on spot; None if there is none."""
     if any(split_anchors(plan, plan.min_counts)[0]):
         return plan.min_counts
-    for place, group in enumerate(plan.groups):
-        for count in range(plan.min_counts[place] + 1, group.count + 1):
-            counts = (*plan.min_counts[:place], count, *plan.min_counts[place + 1 :])
+    for index, group in enumerate(plan.groups):
+        for count in range(plan.min_counts[index] + 1, group.count + 1):
+            counts = (*plan.min_counts[:index], count, *plan.min_counts[index + 1 :])
             if any(split_anchors(plan, counts)[0]):
                 return counts
     return None
 
 
 def anchor_pairs(plan: ShapePlan, fits: Sequence[PoolFit]) -> list[tuple[PoolFit, PoolFit]]:
-    """Every spot pool with every steady pool beside which a gang may stand."""
+    """Every spot pool with every non-spot pool that may run its anchors."""
     topology = plan.shape.constraints.topology
     on_one_node = topology is not None and topology.required == NODE_LEVEL
     if on_one_node or smallest_mixed_counts(plan) is None:
         return []
-    steady = [fit for fit in fits if not fit.is_spot]
+    non_spot = [fit for fit in fits if not fit.is_spot]
     return [
         (fit, other)
         for fit in fits
         if fit.is_spot
-        for other in steady
+        for other in non_spot
         if _may_be_mixed(fit.pool.spec, other.pool.spec)
     ]
 
 
 def _may_be_mixed(one: Pool, other: Pool) -> bool:
-    """Whether one gang may stand in both: one engine starts it, and its tasks are equally fast.
+    """Whether one gang may run in both: one engine starts it, and its tasks are equally fast.
 
     A Slurm job has one partition, so pools that name theirs must have one in common.
     """

@@ -1,9 +1,9 @@
-"""Find room for a gang: all of its tasks, or nothing.
+"""Finds nodes for a single task or a gang: all tasks or none.
 
-One task without a say about its node goes where the placement policy ranks it best, over one pool or over
-several that are equally good otherwise; where tasks do not crowd each other, the fullest node is that
-and comes from the pool's buckets. Everything else goes to ``gang.py``. Whatever is found is occupied at once
-through the journal, so that the next task and the next job see it; who does not want it rolls back.
+A single task without node constraints takes the node that the placement policy ranks best, in one pool or
+in several equally good ones. Where tasks do not compete for CPU, that is the fullest node, which comes from
+the pool's buckets. Everything else is placed by ``gang.py``. An allocation is occupied at once through the
+journal, so that the next task and job see it; a caller that only tries rolls the journal back.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from bursar.model.jobs.attempt import ShareUse
 from bursar.model.jobs.job import MpsShare, TaskGroup
 from bursar.model.tenants.policy import PlacementPolicy
 
-# Members of an enum are looked up by a method of the enum; names of this module cost nothing.
+# Enum members are resolved by a method call; module constants are cheaper.
 _RANDOM: Final = PlacementPolicy.RANDOM
 _REMAINING_CAPACITY: Final = PlacementPolicy.REMAINING_CAPACITY
 
 Candidate = tuple[int, int, str, PoolFit, NodeState]
-"""A node's rank, its id for ties, and where it is."""
+"""A node's rank, its id for ties, its fit and the node."""
 
 
 def find_placement(fit: PoolFit, counts: Counts, search: Search) -> Allocation | None:
-    """Room for a whole gang in one pool, occupied; or nothing, with nothing changed."""
+    """Place and occupy a whole gang in one pool; None, with nothing changed, if it does not fit."""
     if not fit.plan.is_single:
         if fit.anchors is not None:
             return _place_mixed(fit, counts, search)
         return GangPlacer(fit, search).place(counts)
     if fit.plan.is_plain and _fullest_is_best(fit.pool, search):
         return _find_fullest(fit, search)
-    found = find_across((fit,), search)
-    return None if found is None else found[1]
+    choice = find_across((fit,), search)
+    return None if choice is None else choice[1]
 
 
 def find_across(fits: Sequence[PoolFit], search: Search) -> tuple[PoolFit, Allocation] | None:
-    """Room for one task on the node that the policy likes best in any of these pools, occupied.
+    """Place and occupy one task on the best node of several pools.
 
-    A failed look at a whole pool is remembered as a position in the pool's log of freed nodes, and the
-    next look starts there.
+    A failed search of a whole pool is remembered as a position in the pool's log of freed nodes; the next
+    search checks only the nodes freed since.
     """
     scorer = scorer_for(search.policy, search.mix)
     shape = _shape_for(fits[0].plan, scorer)
@@ -68,9 +68,9 @@ def find_across(fits: Sequence[PoolFit], search: Search) -> tuple[PoolFit, Alloc
         for fit in fits:
             if fit.blocked_at >= 0 and fit.blocked_at == fit.pool.position:
                 continue
-            found = _best_in(fit, shape, search, scorer)
-            if found is not None and (best is None or found[:3] < best[:3]):
-                best = found
+            candidate = _best_in(fit, shape, search, scorer)
+            if candidate is not None and (best is None or candidate[:3] < best[:3]):
+                best = candidate
     if best is None:
         return None
     fit, node = best[3], best[4]
@@ -78,9 +78,9 @@ def find_across(fits: Sequence[PoolFit], search: Search) -> tuple[PoolFit, Alloc
 
 
 def _place_mixed(fit: PoolFit, counts: Counts, search: Search) -> Allocation | None:
-    """Room in both pools, occupied; or nothing, with nothing changed.
+    """Place and occupy a mixed gang in both pools; None, with nothing changed, if it does not fit.
 
-    Where the whole gang must be in one domain, both parts must: one domain after another is tried.
+    If the gang must be in one topology domain, one domain after another is tried for both parts.
     """
     if not any(split_anchors(fit.plan, counts)[0]):
         return None
@@ -89,9 +89,9 @@ def _place_mixed(fit: PoolFit, counts: Counts, search: Search) -> Allocation | N
     if topology is not None and topology.required is not None:
         domains = GangPlacer(fit, search).domains()
     for domain in domains:
-        room = _place_both(fit, counts, search, domain)
-        if room is not None:
-            return room
+        allocation = _place_both(fit, counts, search, domain)
+        if allocation is not None:
+            return allocation
     return None
 
 
@@ -101,22 +101,21 @@ def _place_both(
     assert fit.anchors is not None
     rest, anchored = split_anchors(fit.plan, counts)
     mark = search.journal.mark
-    on_spot, steady = GangPlacer(fit, search), GangPlacer(fit.anchors, search)
-    room = on_spot.place_in(rest, domain, None)
-    if room is None:
+    spot_placer, anchor_placer = GangPlacer(fit, search), GangPlacer(fit.anchors, search)
+    on_spot = spot_placer.place_in(rest, domain, None)
+    if on_spot is None:
         return None
-    beside = steady.place_in(anchored, domain, on_spot)
-    if beside is None:
+    anchors = anchor_placer.place_in(anchored, domain, spot_placer)
+    if anchors is None:
         search.lacks_anchors = True
         search.journal.roll_back(mark)
         return None
-    return Allocation(
-        tasks=room.tasks, partitions=room.partitions + beside.partitions, anchors=beside.tasks
-    )
+    partitions = on_spot.partitions + anchors.partitions
+    return Allocation(tasks=on_spot.tasks, partitions=partitions, anchors=anchors.tasks)
 
 
 def _shape_for(plan: ShapePlan, scorer: Scorer) -> TaskShape:
-    """What the scorer looks at in the one task of a plan, worked out once."""
+    """The shape of a plan's single task for a scorer, cached."""
     if plan.ranked_as is None or plan.ranked_as[0] is not scorer:
         plan.ranked_as = (scorer, scorer.key(plan.groups[0]))
     return plan.ranked_as[1]
@@ -127,7 +126,7 @@ def _fullest_is_best(pool: PoolState, search: Search) -> bool:
 
 
 def _find_fullest(fit: PoolFit, search: Search) -> Allocation | None:
-    """Room for one task with whole GPUs, or none, on the node with the least to spare: the hot path."""
+    """Place one task with whole or no GPUs on the fullest node: the hot path."""
     pool = fit.pool
     group = fit.plan.groups[0]
     gpus = fit.plan.plain_gpus
@@ -147,11 +146,11 @@ def _find_fullest(fit: PoolFit, search: Search) -> Allocation | None:
 
 
 def _fullest(pool: PoolState, group: TaskGroup, least: int) -> NodeState | None:
-    """The fullest node with room for one task, where nothing is kept for anybody."""
+    """The fullest node that fits one task, in a pool without reservations."""
     cpu, memory, disk = group.cpu_milli, group.memory_mib, group.disk_mib
     nodes, buckets = pool.nodes, pool.buckets
-    for place in range(least, len(buckets)):
-        for rank in buckets[place]:
+    for free in range(least, len(buckets)):
+        for rank in buckets[free]:
             node = nodes[rank]
             if (
                 node.cpu_free_milli >= cpu
@@ -163,14 +162,14 @@ def _fullest(pool: PoolState, group: TaskGroup, least: int) -> NodeState | None:
 
 
 def _fullest_of(pool: PoolState, ranks: Sequence[int], gpus: int) -> list[NodeState]:
-    """Those of some nodes that are open and have so many GPUs free, fullest first."""
-    some = [pool.nodes[rank] for rank in ranks]
-    roomy = [node for node in some if node.is_open and node.free_gpus >= gpus]
-    return sorted(roomy, key=lambda node: (node.free_gpus, node.rank))
+    """Those of some nodes that are open and have enough free GPUs, fullest first."""
+    nodes = [pool.nodes[rank] for rank in ranks]
+    suitable = [node for node in nodes if node.is_open and node.free_gpus >= gpus]
+    return sorted(suitable, key=lambda node: (node.free_gpus, node.rank))
 
 
 def _best_in(fit: PoolFit, shape: TaskShape, search: Search, scorer: Scorer) -> Candidate | None:
-    """The best node of one pool, if it has any with room."""
+    """The best node of one pool for one task, if any has capacity."""
     pool, group = fit.pool, fit.plan.groups[0]
     nodes, index = pool.nodes, pool.index(scorer)
     freed = pool.freed_since(fit.blocked_at) if fit.blocked_at >= 0 else None
@@ -179,19 +178,19 @@ def _best_in(fit: PoolFit, shape: TaskShape, search: Search, scorer: Scorer) -> 
     else:
         ranks = sorted(r for at in freed if (r := index.rank(nodes[at], shape)) is not None)
     met_before, search.met_reservation = search.met_reservation, False
-    found: Candidate | None = None
+    best: Candidate | None = None
     for score, tie, at in ranks:
         node = nodes[at]
         if _suits(node, group, search):
-            found = (score, tie, node.id, fit, node)
+            best = (score, tie, node.id, fit, node)
             break
-    fit.blocked_at = -1 if found is not None or search.met_reservation else pool.position
+    fit.blocked_at = -1 if best is not None or search.met_reservation else pool.position
     search.met_reservation |= met_before
-    return found
+    return best
 
 
 def _suits(node: NodeState, group: TaskGroup, search: Search) -> bool:
-    """Everything that a rank does not look at."""
+    """Check everything that a rank does not cover: memory, disk, reservations and GPU memory."""
     if not fits_cpu_memory_disk(node, group, 1) or not search.allows(node):
         return False
     share = group.gpu
@@ -203,16 +202,16 @@ def _suits(node: NodeState, group: TaskGroup, search: Search) -> bool:
 def _by_chance(
     fits: Sequence[PoolFit], shape: TaskShape, search: Search, scorer: Scorer
 ) -> Candidate | None:
-    """Any node with room, all with the same chance."""
+    """A random node with capacity, all equally likely."""
     group = fits[0].plan.groups[0]
-    roomy = [
+    candidates = [
         (fit, rank[-1])
         for fit in fits
         if fit.blocked_at < 0 or fit.blocked_at != fit.pool.position
         for rank in fit.pool.index(scorer).best_first(shape)
     ]
-    for at in shuffled_ranks(len(roomy), search.seed, search.holder):
-        fit, rank_of_node = roomy[at]
+    for at in shuffled_ranks(len(candidates), search.seed, search.holder):
+        fit, rank_of_node = candidates[at]
         node = fit.pool.nodes[rank_of_node]
         if _suits(node, group, search):
             return 0, 0, node.id, fit, node
@@ -222,7 +221,7 @@ def _by_chance(
 
 
 def _gpu_for(node: NodeState, group: TaskGroup, search: Search) -> int | None:
-    """The GPU for a share; None for a task that takes none or whole ones."""
+    """The GPU for an MPS share; None for a task with whole or no GPUs."""
     share = group.gpu
     if not isinstance(share, MpsShare):
         return None
@@ -234,7 +233,7 @@ def _gpu_for(node: NodeState, group: TaskGroup, search: Search) -> int | None:
 
 
 def _take(fit: PoolFit, node: NodeState, gpu: int | None, search: Search) -> Allocation:
-    """Occupy a node with the one task; the values that say so are shared where nothing has to be cut."""
+    """Occupy a node with a single task; its allocation is cached if no GPU is partitioned."""
     pool, group = fit.pool, fit.plan.groups[0]
     if isinstance(group.gpu, MpsShare):
         assert gpu is not None
@@ -245,8 +244,8 @@ def _take(fit: PoolFit, node: NodeState, gpu: int | None, search: Search) -> All
     elif node.emptied:
         task = occupy_whole(pool, node, group, 1, search)
     else:
-        room = fit.allocation_on(node)
+        allocation = fit.allocation_on(node)
         if not search.is_last:
-            search.journal.occupy(pool, room.tasks[0], search.holder)
-        return room
+            search.journal.occupy(pool, allocation.tasks[0], search.holder)
+        return allocation
     return Allocation(tasks=(task,), partitions=tuple(search.partitions))

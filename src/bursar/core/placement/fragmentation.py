@@ -1,13 +1,11 @@
-"""Place a task where it spoils the least room for the tasks that usually come.
+"""Ranks nodes by how much a task increases fragmentation.
 
-Free GPU time is worth nothing to a task that needs more of it on one GPU, or more CPU beside it, than is
-left in one place. How much of a node's free GPU is spoiled so, averaged over the mix of tasks that this
-fleet sees, is its fragmentation (F in "Beware of Fragmentation", USENIX ATC'23). A task goes where
-that number grows least.
+Free GPU capacity is unusable for a task that needs a larger fraction of one GPU, or more CPU with it, than
+a node has free. A node's fragmentation is its unusable free GPU capacity, averaged over the fleet's
+workload mix (F in "Beware of Fragmentation", USENIX ATC'23). A task goes where fragmentation grows least.
 
-Growth is compared as the paper's own program does, in steps of a percent of a sigmoid, and nodes that tie
-are taken in order of id. Both matter: without steps, or with a random choice among those that tie,
-the rule loses more than it gains.
+Growth is compared as in the paper's program, in steps of a percent of a sigmoid, and ties go by node id. Both
+matter: without steps, or with random ties, the rule performs worse.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from bursar.model.units import MILLI
 STEPS_MILLI = tuple(floor(MILLI * log((100 - k) / k)) + 1 for k in range(99, 0, -1))
 """Growth, rounded up, at which int(100 / (1 + exp(growth))) has fallen by one, growth in GPUs."""
 MOST_SCORES = 1 << 17
-"""A cache that reaches this size starts anew."""
+"""A cache that reaches this size is cleared."""
 
 
 def after(free: FreeResources, part: int, shape: TaskShape) -> FreeResources:
-    """What is free once a task is there; a share takes from a GPU of which ``part`` was free."""
+    """What is free after a task is placed; a share takes from a GPU with ``part`` free."""
     whole, parts = free.whole, free.parts
     if not shape.is_share:
         whole -= shape.gpus
@@ -50,15 +48,15 @@ def after(free: FreeResources, part: int, shape: TaskShape) -> FreeResources:
 
 
 def parts_for(free: FreeResources, shape: TaskShape) -> list[int]:
-    """The different free parts of GPUs from which a share could be taken, least first."""
-    found = sorted({part for part in free.parts if part >= shape.each_milli})
+    """The distinct free fractions of GPUs that fit a share, smallest first."""
+    parts = sorted({part for part in free.parts if part >= shape.each_milli})
     if free.whole:
-        found.append(MILLI)
-    return found
+        parts.append(MILLI)
+    return parts
 
 
 class Fragmentation:
-    """The paper's measure over one mix. Scores are kept for as long as the mix stays the same."""
+    """The paper's measure over one mix; scores are cached until the mix changes."""
 
     __slots__ = ("_admitted", "_cpu_needs", "_memory_needs", "_mix", "_scores", "_version")
 
@@ -78,7 +76,7 @@ class Fragmentation:
         return shape_of(group)._replace(models=(), memory_mib=0)
 
     def rank(self, free: FreeResources, shape: TaskShape) -> tuple[int, int] | None:
-        """How many steps fragmentation grows with one task; None when there is no room for it."""
+        """How many steps fragmentation grows with one task; None if it does not fit."""
         if not free.has_capacity_for(shape):
             return None
         if not self._mix.weight:
@@ -88,7 +86,7 @@ class Fragmentation:
         return min(self._steps(free, after(free, p, shape)) for p in parts_for(free, shape)), 0
 
     def gpu_rank(self, free: FreeResources, part: int, shape: TaskShape) -> int:
-        """How bad a GPU of which so much is free would be for a share."""
+        """The cost of a GPU with this free fraction for a share."""
         return self._steps(free, after(free, part, shape)) if self._mix.weight else 0
 
     def _steps(self, before: FreeResources, then: FreeResources) -> int:
@@ -96,24 +94,24 @@ class Fragmentation:
         return bisect_right(STEPS_MILLI, -(-growth // self._mix.weight))
 
     def fragments(self, free: FreeResources) -> int:
-        """The free milli-GPU that the mix cannot use, summed over its tasks (see ``weight``)."""
+        """The free milli-GPU that the mix cannot use, summed over its tasks (``weight``)."""
         if self._version != self._mix.version:
             self._renew()
         cpu = bisect_right(self._cpu_needs, free.cpu_milli)
         memory = bisect_right(self._memory_needs, free.memory_mib)
         key = (free.model, free.whole, free.parts, cpu, memory)
-        found = self._scores.get(key)
-        if found is None:
+        score = self._scores.get(key)
+        if score is None:
             if len(self._scores) >= MOST_SCORES:
                 self._scores.clear()
-            found = self._scores[key] = self._sum(free, (free.model, cpu, memory))
-        return found
+            score = self._scores[key] = self._sum(free, (free.model, cpu, memory))
+        return score
 
-    def _sum(self, free: FreeResources, room: tuple[str, int, int]) -> int:
-        """Shapes that find no CPU, memory or GPU of their model can use nothing of what is free."""
-        admitted = self._admitted.get(room)
+    def _sum(self, free: FreeResources, limits: tuple[str, int, int]) -> int:
+        """Shapes without CPU, memory or a GPU of their model can use nothing of what is free."""
+        admitted = self._admitted.get(limits)
         if admitted is None:
-            admitted = self._admitted[room] = self._admit(free)
+            admitted = self._admitted[limits] = self._admit(free)
         parts, here = free.parts, free.gpu_milli
         total = self._mix.weight * here
         for (gpus, each_milli), weight in admitted:
@@ -123,7 +121,7 @@ class Fragmentation:
         return total
 
     def _admit(self, free: FreeResources) -> tuple[tuple[tuple[int, int], int], ...]:
-        """Which GPUs are wanted by shapes that fit in all else, and by how many tasks."""
+        """The GPU requests of shapes that fit otherwise, with their numbers of tasks."""
         wanted: dict[tuple[int, int], int] = {}
         for shape, weight in self._mix.shapes:
             if (

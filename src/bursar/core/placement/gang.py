@@ -1,4 +1,4 @@
-"""Place a gang: several tasks, several groups, parts of GPUs, topology, spread."""
+"""Places a gang: several tasks or groups, GPU fractions, topology, spread."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from bursar.model.tenants.policy import LEARNING_PLACEMENTS
 
 
 class GangPlacer:
-    """One try at placing all groups of a gang in one pool.
+    """Places all groups of a gang in one pool.
 
-    Groups with GPUs go first, the widest first; groups without go beside them where they can, so
-    that a launcher sits next to its workers.
+    Groups with GPUs go first, the widest first; groups without GPUs go on the same nodes where they can, so
+    that a launcher runs next to its workers.
     """
 
     def __init__(self, fit: PoolFit, search: Search) -> None:
@@ -47,29 +47,28 @@ class GangPlacer:
         self.domain: str | None = None
 
     def place(self, counts: Counts) -> Allocation | None:
-        """All groups, or nothing with nothing changed."""
+        """Place all groups; None, with nothing changed, if they do not fit."""
         if not self._must_choose_domain():
             return self._place_all(counts)
         for domain in self.domains():
             self.domain = domain
-            room = self._place_all(counts)
-            if room is not None:
-                return room
+            allocation = self._place_all(counts)
+            if allocation is not None:
+                return allocation
         return None
 
     def place_in(
-        self, counts: Counts, domain: str | None, beside: GangPlacer | None
+        self, counts: Counts, domain: str | None, other_part: GangPlacer | None
     ) -> Allocation | None:
-        """All groups in one domain (None: anywhere), where another part of the gang stands already."""
+        """Place all groups in one domain (None: anywhere), after the other part of the gang."""
         self.domain = domain
-        self.spread_before = {} if beside is None else beside.in_spread
+        self.spread_before = {} if other_part is None else other_part.in_spread
         return self._place_all(counts)
 
     def _must_choose_domain(self) -> bool:
-        """Whether a required domain has to hold more than the topology rules see at once.
+        """Whether a required domain must hold more than one group of whole GPUs.
 
-        They place one group of whole GPUs. Several groups, parts of GPUs and tasks without GPUs are
-        kept together by trying one domain after another.
+        The topology rules place only such a group. For anything else one domain after another is tried.
         """
         topology = self.constraints.topology
         if topology is None or topology.required is None:
@@ -78,7 +77,7 @@ class GangPlacer:
         return len(groups) > 1 or not _whole(groups[0]) or self.constraints.spread is not None
 
     def domains(self) -> list[str]:
-        """The domains of the required level, those with the least free first: tight fits."""
+        """The domains of the required level, fullest first."""
         free: dict[str, tuple[int, int]] = {}
         for node in self.pool.tightest_first(0):
             domain = self._domain_of(node)
@@ -105,13 +104,13 @@ class GangPlacer:
             if count and not self._place_group(group, count):
                 self.search.journal.roll_back(mark)
                 return None
-        return self._room()
+        return self._allocation()
 
-    def _room(self) -> Allocation:
+    def _allocation(self) -> Allocation:
         if self.constraints.apart is not None:
             for node_id in sorted({task.node for task in self.tasks}):
                 self.search.journal.tag(self.pool.by_id[node_id], self.constraints.apart, 1)
-        order = {group.name: place for place, group in enumerate(self.fit.plan.groups)}
+        order = {group.name: index for index, group in enumerate(self.fit.plan.groups)}
         tasks = sorted(self.tasks, key=lambda task: (order[task.group], task.node, task.gpus))
         return Allocation(tasks=tuple(tasks), partitions=tuple(self.search.partitions))
 
@@ -127,9 +126,9 @@ class GangPlacer:
     # -- whole GPUs ------------------------------------------------------------------------------
 
     def _place_whole(self, group: TaskGroup, count: int, gpus: int) -> bool:
-        room = self.pool.max_tasks_by_gpus(gpus)
-        if room < count:
-            self.search.tasks_that_fit = room
+        at_most = self.pool.max_tasks_by_gpus(gpus)
+        if at_most < count:
+            self.search.tasks_that_fit = at_most
             return False
         split = self._split(group, count)
         if split is None:
@@ -139,7 +138,7 @@ class GangPlacer:
         return True
 
     def _split(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
-        """How many tasks go to which node."""
+        """The number of tasks for each node."""
         topology = self.constraints.topology
         if topology is None and self.constraints.spread is None:
             single = self._one_node(group, count)
@@ -161,7 +160,7 @@ class GangPlacer:
         return None
 
     def _widest_first(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
-        """Few nodes: the emptiest take as many as they can, the rest goes to the tightest fit."""
+        """Use few nodes: fill the emptiest, and put the rest on the tightest fit."""
         split: list[tuple[NodeState, int]] = []
         left = count
         for node in self.pool.emptiest_first(_whole(group)):
@@ -183,7 +182,7 @@ class GangPlacer:
         return None
 
     def _spread_out(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
-        """At most so many tasks in one domain of the spread's level."""
+        """Limit the tasks in each domain of the spread's level."""
         spread = self.constraints.spread
         assert spread is not None
         split: list[tuple[NodeState, int]] = []
@@ -219,11 +218,11 @@ class GangPlacer:
             part = self._tasks_on(node, group, count)
             if part:
                 counts[node.id] = part
-        answer = place(self.pool.tree_of(counts), self._request(count), counts)
-        if isinstance(answer, TopologyMiss):
-            self.search.tasks_that_fit = answer.tasks_fit
+        assignment = place(self.pool.tree_of(counts), self._request(count), counts)
+        if isinstance(assignment, TopologyMiss):
+            self.search.tasks_that_fit = assignment.tasks_fit
             return None
-        return [(self.pool.by_id[part.leaf], part.tasks) for part in answer]
+        return [(self.pool.by_id[part.leaf], part.tasks) for part in assignment]
 
     def _request(self, count: int) -> TopologyRequest:
         topology = self.constraints.topology
@@ -236,18 +235,19 @@ class GangPlacer:
             layers=topology.layers,
         )
 
-    # -- tasks without GPUs, and parts of GPUs ---------------------------------------------------
+    # -- tasks without GPUs, and GPU fractions ---------------------------------------------------
 
     def _place_plain_tasks(self, group: TaskGroup, count: int) -> bool:
-        """Beside the gang's other tasks first, then on the nodes with the fewest free GPUs."""
-        split = self._spread_out(group, count) if self.constraints.spread else None
-        if self.constraints.spread is None:
-            split = self._beside(group, count)
+        """Use the gang's nodes first, then those with the fewest free GPUs."""
+        if self.constraints.spread is not None:
+            split = self._spread_out(group, count)
+        else:
+            split = self._near_gang(group, count)
         for node, part in split or ():
             self.tasks.append(occupy_whole(self.pool, node, group, part, self.search))
         return split is not None
 
-    def _beside(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
+    def _near_gang(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
         left = count
         split: list[tuple[NodeState, int]] = []
         for node in self._nearest_first(group):
@@ -268,7 +268,7 @@ class GangPlacer:
                 yield node
 
     def _place_fractional(self, group: TaskGroup) -> bool:
-        """One MIG instance or MPS share, on the device the pool's index prefers."""
+        """Place one MIG instance or MPS share on the device the pool's index prefers."""
         match group.gpu:
             case MigSlice(profile=profile):
                 keys = self.pool.sliced().slice_candidates(profile)
@@ -296,7 +296,7 @@ class GangPlacer:
         return False
 
     def _share_keys(self, group: TaskGroup, share: MpsShare) -> Iterator[DeviceKey]:
-        """Devices for a share, as the placement policy prefers them."""
+        """Devices for an MPS share, in the order of the placement policy."""
         if self.search.policy not in LEARNING_PLACEMENTS:
             yield from self.pool.sliced().share_candidates(share.percent, share.memory_mib)
             return
@@ -307,7 +307,7 @@ class GangPlacer:
                 yield node.id, gpu
 
     def _use(self, group: TaskGroup, node: NodeState, gpu: int) -> SliceUse | ShareUse | None:
-        """The part of a device to take, cutting it first where it must be cut."""
+        """The fraction of a device to take; the device is partitioned first if necessary."""
         device = node.devices[gpu]
         if isinstance(group.gpu, MpsShare):
             if device.layout:
@@ -332,7 +332,7 @@ class GangPlacer:
         return count_fitting_tasks(node, group, most)
 
     def _allows(self, node: NodeState) -> bool:
-        """Labels, jobs to stay apart from, and reservations."""
+        """Whether labels, anti-affinity, the domain and reservations allow a node."""
         constraints = self.constraints
         if constraints.node_labels and any(
             node.labels.get(key) != value for key, value in constraints.node_labels

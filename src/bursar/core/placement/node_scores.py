@@ -1,8 +1,7 @@
-"""What each placement policy thinks of a node, so that all of them choose in the same way.
+"""Scores nodes by each placement policy.
 
-Best fit, dot product and packing are those that "Beware of Fragmentation" (USENIX ATC'23) compares with,
-as its program has them: amounts are taken as parts of the largest node's, memory is not looked at, and
-nodes that tie are taken in order of id.
+Best fit, dot product and packing are the baselines of "Beware of Fragmentation" (USENIX ATC'23), as its
+program implements them: amounts are relative to the largest node, memory is ignored, and ties go by node id.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from bursar.model.units import MILLI
 
 PERCENT = 100
 FREE_NODE_POINTS, FREE_GPU_POINTS, SHARED_GPU_POINTS = 33, 50, 100
-"""The most that packing gives to an empty node, to free GPUs on a used one, and to a shared GPU."""
+"""The highest score of packing for an empty node, free GPUs of a used node, and a shared GPU."""
 
 
 class FirstFit:
-    """The first node by id; nothing is learned, and shares go to the tightest GPU."""
+    """The first node by id; shares go to the tightest GPU."""
 
     version = 0
 
     def __init__(self, mix: WorkloadMix) -> None:
-        """``mix`` knows the largest node."""
+        """``mix`` has the largest node."""
         empty = [free for free, _ in mix.current_empty_nodes()]
         self.most_cpu = max((free.cpu_milli for free in empty), default=0) or 1
         self.most_gpu = max((free.gpu_milli for free in empty), default=0) or 1
@@ -52,18 +51,18 @@ class FirstFit:
 
 
 class _Scored(FirstFit, ABC):
-    """By a score; ties by id."""
+    """Ranks by a score; ties by id."""
 
     def rank(self, free: FreeResources, shape: TaskShape) -> Rank | None:
         return (self.score(free, shape), 0) if free.has_capacity_for(shape) else None
 
     @abstractmethod
     def score(self, free: FreeResources, shape: TaskShape) -> int:
-        """How bad a node with room would be."""
+        """The cost of a node with capacity."""
 
 
 class BestFit(_Scored):
-    """Where least is left, CPU and GPU counting half each."""
+    """The node with least left, CPU and GPU counting half each."""
 
     def score(self, free: FreeResources, shape: TaskShape) -> int:
         cpu_left = free.cpu_milli - shape.cpu_milli
@@ -72,7 +71,7 @@ class BestFit(_Scored):
 
 
 class DotProduct(_Scored):
-    """Where what is asked and what is free have the least product, in steps of a percent (Tetris)."""
+    """The node with the least product of request and free amounts, in steps of a percent (Tetris)."""
 
     def score(self, free: FreeResources, shape: TaskShape) -> int:
         cpu, gpu = self.most_cpu**2, self.most_gpu**2
@@ -81,7 +80,7 @@ class DotProduct(_Scored):
 
 
 class Packing(_Scored):
-    """Shared GPUs first, the fullest in front; then free GPUs beside used ones; then empty nodes."""
+    """Shared GPUs first, fullest first; then free GPUs of used nodes; then empty nodes."""
 
     def score(self, free: FreeResources, shape: TaskShape) -> int:
         if not shape.gpus:
@@ -103,11 +102,11 @@ _SCORERS: Mapping[PlacementPolicy, Callable[[WorkloadMix], Scorer]] = {
     PlacementPolicy.FRAGMENTATION_GRADIENT: Fragmentation,
     PlacementPolicy.RANDOM: FirstFit,
 }
-"""A random choice needs no opinion, only to know where there is room."""
+"""A random choice needs only the nodes with capacity, so it uses first fit."""
 
 
 def scorer_for(policy: PlacementPolicy, mix: WorkloadMix) -> Scorer:
-    """The policy's scorer over a mix. It is kept with the mix, because its scores are worth keeping."""
+    """The policy's scorer over a mix, cached in the mix."""
     if mix.scorer is None or mix.scorer[0] is not policy:
         mix.scorer = (policy, _SCORERS[policy](mix))
     scorer: Scorer = mix.scorer[1]
@@ -115,9 +114,9 @@ def scorer_for(policy: PlacementPolicy, mix: WorkloadMix) -> Scorer:
 
 
 def best_gpu(node: NodeState, group: TaskGroup, scorer: Scorer) -> int | None:
-    """On which GPU of a node an MPS share does best; None when none has room for it.
+    """The best GPU of a node for an MPS share; None if it fits on none.
 
-    Of those that tie, the fullest, and one that needs no repartition.
+    Ties go to the fullest GPU, then to one that needs no repartition.
     """
     share = group.gpu
     if not isinstance(share, MpsShare):
@@ -134,7 +133,7 @@ def best_gpu(node: NodeState, group: TaskGroup, scorer: Scorer) -> int | None:
 
 
 def free_milli_for(node: NodeState, gpu: int, share: MpsShare) -> int:
-    """The free milli of a GPU if an MPS share fits there, else 0."""
+    """The free thousandths of a GPU if an MPS share fits there, else 0."""
     device = node.devices[gpu]
     if (node.blank | node.emptied) >> gpu & 1:
         return MILLI if share.memory_mib <= device.model.memory_mib else 0

@@ -1,7 +1,6 @@
-"""What a shape means on this fleet: which pools could run it, at what expected cost.
+"""Which pools could run a shape, and at what expected cost.
 
-Worked out once for each distinct shape and kept until a pool or a price changes, so that a cycle asks
-for it by reference however many jobs have the shape.
+Computed once for each distinct shape and cached until a pool or a price changes.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ from bursar.model.tenants.tenant import CPU, GPU, MEMORY, FlavorResource
 from bursar.model.units import HOUR_MS, MILLI, round_up_run_time_ms
 
 MOST_ALLOCATIONS: Final = 4_096
-"""AllocationCache of one shape that may be given again; more than this, and all are dropped."""
+"""Cached allocations of one shape; above this number, all are dropped."""
 
 Counts = tuple[int, ...]
-"""How many tasks of each group: the full size, or less for an elastic gang."""
+"""The number of tasks of each group: the full size, or less for an elastic gang."""
 
 MILLION: Final = 1_000_000
 
-NO_ANCHORS: Final = "no pool that is not spot could take the anchors (anchors_percent)"
+NO_ANCHORS: Final = "no non-spot pool could run the anchors (anchors_percent)"
 
 AllocationCache = dict[tuple[str, tuple[int, ...]], Allocation]
-"""One task on certain GPUs of a certain node: the values that say so, made once and shared."""
+"""Allocations of one task, by node and GPUs."""
 
 
 class PoolFit:
-    """One pool that could run a shape when empty, and what the shape asks of it.
+    """One pool that could run a shape when empty, and what the shape requests there.
 
-    With ``anchors`` it is a spot pool with a steady pool beside it, for a mixed gang (``anchor_split.py``).
+    With ``anchors`` it is a spot pool together with a non-spot pool, for a mixed gang (``anchor_split.py``).
 
-    What it remembers of failed searches of a single task outlives a cycle and is checked against the
-    pool: ``blocked_at`` is the pool's ``position`` at the time (-1: search the whole pool again).
+    Failed searches of a single task are cached across cycles: ``blocked_at`` is the pool's ``position`` at
+    the time (-1: search the whole pool again).
     """
 
     __slots__ = (
@@ -89,19 +88,21 @@ class PoolFit:
         self.own_micro_usd = self.hourly_micro_usd = self._price()
         if anchors is not None:
             self.min_counts = smallest_mixed_counts(plan) or plan.min_counts
-            self.hourly_micro_usd += anchors.priced(split_anchors(plan, plan.counts)[1])
+            self.hourly_micro_usd += anchors.price_of(split_anchors(plan, plan.counts)[1])
         self.expected_micro_usd = self.expected_cost(pool.interruptions_per_million_hours)
         self.blocked_at = -1
         self._no_capacity: NoCapacity | None = None
         self._no_capacity_at = -1
 
     def _price(self) -> int:
-        """What an hour of the tasks in this pool costs."""
+        """The hourly price of the tasks in this pool."""
         counts = self.plan.counts
-        return self.priced(counts if self.anchors is None else split_anchors(self.plan, counts)[0])
+        return self.price_of(
+            counts if self.anchors is None else split_anchors(self.plan, counts)[0]
+        )
 
-    def priced(self, counts: Counts) -> int:
-        """What an hour of so many tasks costs in this pool."""
+    def price_of(self, counts: Counts) -> int:
+        """The hourly price of these tasks in this pool."""
         spec = self.pool.spec
         return sum(
             count * hourly_micro_usd(spec, milli, group.cpu_milli, group.memory_mib)
@@ -111,20 +112,20 @@ class PoolFit:
         )
 
     def parts(self, counts: Counts) -> tuple[tuple[PoolFit, Counts], ...]:
-        """Pool by pool, how many tasks stand there."""
+        """The tasks in each pool: this one, and that of the anchors."""
         if self.anchors is None:
             return ((self, counts),)
         rest, anchored = split_anchors(self.plan, counts)
         return (self, rest), (self.anchors, anchored)
 
     def is_at(self, placement: Placement) -> bool:
-        """Whether a placement is one of this fit."""
+        """Whether a placement is in the pools of this fit."""
         anchors = None if placement.anchors is None else placement.anchors.pool
         own = None if self.anchors is None else self.anchors.pool.spec.name
         return self.pool.spec.name == placement.pool and own == anchors
 
     def expected_cost(self, per_million_hours: int) -> int:
-        """Price x expected time with rework, in micro-dollars, where a node is lost that often."""
+        """Price x expected run time with rework, in micro-dollars, at this rate of node losses."""
         plan = self.plan
         if not per_million_hours:
             return self.hourly_micro_usd * plan.run_ms // HOUR_MS
@@ -133,72 +134,71 @@ class PoolFit:
         return self.hourly_micro_usd * run_ms // HOUR_MS
 
     def hazard(self, per_million_hours: int) -> InterruptionHazard:
-        """How often the shape is interrupted: on as many nodes as it pays for, packed tightly.
+        """How often the shape is interrupted, on as many nodes as it pays for.
 
-        Anchors stand where nobody takes nodes away: only the nodes of this pool count.
+        Anchors are not interrupted, so only the nodes of this pool count.
         """
         price = self.pool.spec.node_micro_usd_per_hour
         nodes = -(-self.own_micro_usd // price) if price else 1
         return InterruptionHazard(per_million_hours=per_million_hours, nodes=max(1, nodes))
 
     def request(self, counts: Counts) -> dict[FlavorResource, int]:
-        """What so many tasks take of the quota of this flavor."""
-        found = self.request_of.get(counts)
-        if found is None:
-            found = {(self.flavor, GPU): 0, (self.flavor, CPU): 0, (self.flavor, MEMORY): 0}
+        """What these tasks take of the limited quotas."""
+        request = self.request_of.get(counts)
+        if request is None:
+            request = {(self.flavor, GPU): 0, (self.flavor, CPU): 0, (self.flavor, MEMORY): 0}
             own = counts if self.anchors is None else split_anchors(self.plan, counts)[0]
             for group, milli, count in zip(
                 self.plan.groups, self.gpu_milli_per_task, own, strict=True
             ):
-                found[self.flavor, GPU] += milli * count
-                found[self.flavor, CPU] += group.cpu_milli * count
-                found[self.flavor, MEMORY] += group.memory_mib * count
-            found = {fr: n for fr, n in found.items() if n and fr in self.limited}
+                request[self.flavor, GPU] += milli * count
+                request[self.flavor, CPU] += group.cpu_milli * count
+                request[self.flavor, MEMORY] += group.memory_mib * count
+            request = {fr: n for fr, n in request.items() if n and fr in self.limited}
             if self.anchors is not None:
-                found |= self.anchors.request(split_anchors(self.plan, counts)[1])
-            self.request_of[counts] = found
-        return found
+                request |= self.anchors.request(split_anchors(self.plan, counts)[1])
+            self.request_of[counts] = request
+        return request
 
     def known_no_capacity(self) -> NoCapacity | None:
-        """Why a single task found no node, if nothing in the pool has changed since."""
+        """Why a single task did not fit, if the pool has not changed since."""
         return self._no_capacity if self._no_capacity_at == self.pool.changes else None
 
     def remember_no_capacity(self, reason: NoCapacity) -> None:
-        """Keep the reason of a single task; that of a gang depends on its size, too."""
+        """Cache the reason of a single task; a gang's also depends on its size."""
         if self.plan.is_single:
             self._no_capacity, self._no_capacity_at = reason, self.pool.changes
 
-    def placement_for(self, room: Allocation) -> Placement:
-        """The tasks of a room with their pool and their price now."""
-        known = room.placement
-        if known is not None:
-            return known
-        placement = placement_of(self.pool.spec, room.tasks)
+    def placement_for(self, allocation: Allocation) -> Placement:
+        """The tasks of an allocation with their pool and current price."""
+        if allocation.placement is not None:
+            return allocation.placement
+        placement = placement_of(self.pool.spec, allocation.tasks)
         if self.anchors is None:
             return placement
-        return replace(placement, anchors=placement_of(self.anchors.pool.spec, room.anchors))
+        return replace(placement, anchors=placement_of(self.anchors.pool.spec, allocation.anchors))
 
     def allocation_on(self, node: NodeState) -> Allocation:
-        """The place that one plain task of the shape gets on a node now."""
+        """The allocation of one plain task on a node now."""
         wanted = self.plan.plain_gpus
         gpus = node.lowest_free_gpus(wanted) if wanted else ()
-        place = self.plan.allocations.get((node.id, gpus))
-        if place is None:
-            place = self._new_allocation(node, gpus)
-        return place
+        allocation = self.plan.allocations.get((node.id, gpus))
+        if allocation is None:
+            allocation = self._new_allocation(node, gpus)
+        return allocation
 
     def _new_allocation(self, node: NodeState, gpus: tuple[int, ...]) -> Allocation:
         tasks = (task_on(self.plan.groups[0], node, 1, gpus),)
-        place = Allocation(tasks=tasks, placement=placement_of(self.pool.spec, tasks))
-        places = self.plan.allocations
-        if len(places) >= MOST_ALLOCATIONS:
-            places.clear()
-        places[node.id, gpus] = place
-        return place
+        allocation = Allocation(tasks=tasks, placement=placement_of(self.pool.spec, tasks))
+        cached = self.plan.allocations
+        if len(cached) >= MOST_ALLOCATIONS:
+            cached.clear()
+        cached[node.id, gpus] = allocation
+        return allocation
 
 
 def placement_of(spec: Pool, tasks: tuple[Task, ...]) -> Placement:
-    """Tasks with their pool and their price now."""
+    """Tasks with their pool and current price."""
     return Placement(
         pool=spec.name,
         flavor=spec.flavor,
@@ -210,7 +210,7 @@ def placement_of(spec: Pool, tasks: tuple[Task, ...]) -> Placement:
 class ShapePlan:
     """A shape with everything derived from it.
 
-    ``gpu_milli`` is how much GPU all its tasks take together, on the pool it would run on first.
+    ``gpu_milli`` is how much GPU all its tasks take together, on the pool it would try first.
     ``allocations`` caches the allocations of one plain task, shared by all shapes that need the same
     capacity. ``similar_by_pool`` counts, where there are several spot pools, the live jobs of those shapes
     in each pool. With ``needs_pool_choice`` each job orders its pools anew (``spot/pool_choice.py``).
@@ -270,7 +270,7 @@ class ShapePlan:
         return self.min_counts != self.counts
 
     def match(self, pools: Sequence[PoolState], limited: Collection[FlavorResource]) -> None:
-        """Find the pools that could run the shape, best first, and say why there are none."""
+        """Find the pools that could run the shape, best first; ``problem`` explains if there are none."""
         self.allocations.clear()
         problems: list[str] = []
         fits: list[PoolFit] = []
@@ -294,33 +294,33 @@ class ShapePlan:
     def _anchored(
         self, fits: Sequence[PoolFit], limited: Collection[FlavorResource]
     ) -> list[PoolFit]:
-        """Steady pools, alone and each beside a spot pool; no spot pool alone."""
+        """Non-spot pools alone, and each together with a spot pool; no spot pool alone."""
         mixed = [PoolFit(self, one.pool, limited, other) for one, other in anchor_pairs(self, fits)]
         return [fit for fit in fits if not fit.is_spot] + mixed
 
     def _set_needs_pool_choice(self) -> None:
-        """Whether a deadline steers between spot and other pools, or the job is one to be spread."""
+        """Pools are chosen by a deadline, or to spread similar jobs over spot pools."""
         spot = sum(fit.is_spot for fit in self.fits)
         is_managed = bool(self.shape.own) and 0 < spot < len(self.fits)
         self.needs_pool_choice = is_managed or len(self.leading_spot_fits()) > 1
 
     def leading_spot_fits(self) -> tuple[PoolFit, ...]:
-        """The spot pools that come before any other by expected cost, if that is what is chosen by."""
+        """The spot pools that come before all others by expected cost; none if the job sets an order."""
         if self.similar_by_pool is None or self.shape.constraints.choose_by is FlavorChoice.ORDER:
             return ()
         return tuple(takewhile(lambda fit: fit.is_spot, self.fits))
 
     def _tiers(self) -> tuple[tuple[PoolFit, ...], ...]:
-        """Fits that are equally good but for the node they offer: one task looks at all of those at once.
+        """Groups of equally good fits, which a single task searches together.
 
-        Models that a job names in order are equally good to it where it chooses by cost and they cost
-        the same. A gang stays in one pool, so its pools are tried one by one.
+        GPU models that a job lists are equally good if it chooses by cost and they cost the same. A gang
+        stays in one pool, so its pools are tried one by one.
         """
         if not self.is_single:
             return tuple((fit,) for fit in self.fits)
         in_order = self.shape.constraints.choose_by is FlavorChoice.ORDER
-        alike = 4 if in_order else 3
-        groups = groupby(self.fits, key=lambda fit: self._preference(fit)[:alike])
+        compared = 4 if in_order else 3
+        groups = groupby(self.fits, key=lambda fit: self._preference(fit)[:compared])
         return tuple(tuple(fits) for _, fits in groups)
 
     def _preference(self, fit: PoolFit) -> tuple[int, int, int, int, str]:
@@ -335,16 +335,15 @@ class ShapePlan:
 
 
 def planned_run_ms(spec: JobSpec) -> int | None:
-    """How long a job is planned to run: its run time, rounded up to the grid."""
+    """The planned run time of a job, rounded up."""
     run_ms = spec.max_run_ms or spec.expected_run_ms or run_time_of(spec)
     return None if run_ms is None else round_up_run_time_ms(run_ms)
 
 
 def shape_of(spec: JobSpec, *, with_run_time: bool = True) -> JobShape:
-    """What the scheduler looks at in a job: jobs that agree in it are one kind to a queue.
+    """The attributes of a job that scheduling depends on; jobs of a queue that share them are one kind.
 
-    Where nothing is planned around run times and no pool interrupts, run times make no difference to
-    where a job may start, and leaving them out keeps kinds few.
+    Without reservations and interruptions run times do not matter, and leaving them out makes fewer kinds.
     """
     return JobShape(
         groups=spec.groups,
@@ -360,7 +359,7 @@ def _all_gpu_milli(fit: PoolFit, counts: Counts) -> int:
 
 
 def _is_single(shape: JobShape) -> bool:
-    """Whether a shape is one task, with no say about its node, that no MIG slice has to be found for."""
+    """Whether a shape is one task without node constraints and without a MIG slice."""
     constraints = shape.constraints
     if len(shape.groups) != 1 or shape.groups[0].count != 1:
         return False
@@ -381,13 +380,13 @@ def _model_rank(groups: Iterable[TaskGroup], spec: Pool) -> int:
 
 
 def mismatch(shape: JobShape, pool: PoolState) -> str:
-    """Why a pool could not run a shape even when empty; empty when it could."""
+    """Why a pool could not run a shape even when empty; "" if it could."""
     spec = pool.spec
     constraints = shape.constraints
     if spec.market not in constraints.markets:
         return f"is {spec.market}, which the job does not allow"
     if spec.name in constraints.closed_pools:
-        return "is closed to the job by a rule of the house ('bursar rules' lists them)"
+        return "is closed to the job by a governance rule ('bursar rules' lists them)"
     for taint in spec.taints:
         if not any(
             t.key == taint.key and t.value in ("", taint.value) for t in constraints.tolerations
@@ -395,9 +394,9 @@ def mismatch(shape: JobShape, pool: PoolState) -> str:
             return f"has the taint {taint.key}, which the job does not tolerate"
     if constraints.topology is not None and constraints.topology.layers:
         if constraints.spread is not None:
-            return "cannot spread tasks and keep them together in layers at once"
+            return "cannot combine spread with topology layers"
         if any(isinstance(group.gpu, MigSlice | MpsShare) for group in shape.groups):
-            return "keeps only tasks with whole GPUs together in layers"
+            return "supports topology layers only for tasks with whole GPUs"
     for level in _levels_named(shape):
         if level not in pool.levels:
             return f"has no topology level {level}"
@@ -414,7 +413,7 @@ def mismatch(shape: JobShape, pool: PoolState) -> str:
 
 
 def _levels_named(shape: JobShape) -> list[str]:
-    """Every topology level a shape speaks of."""
+    """The topology levels that a shape names."""
     topology, spread = shape.constraints.topology, shape.constraints.spread
     named = [] if spread is None else [spread.level]
     if topology is not None:
@@ -447,7 +446,7 @@ def _group_mismatch(group: TaskGroup, spec: Pool) -> str:
                 return f"GPUs have {model.memory_mib} MiB, the job wants at least {least}"
         case MigSlice(profile=profile):
             if not spec.mig_allowed or model.mig is None or model.mig.find(profile) is None:
-                return f"cannot be cut into {profile}"
+                return f"cannot be partitioned into {profile}"
         case MpsShare(memory_mib=memory_mib):
             if memory_mib > model.memory_mib:
                 return f"GPUs have {model.memory_mib} MiB, a share wants {memory_mib}"

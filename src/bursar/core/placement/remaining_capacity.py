@@ -1,13 +1,12 @@
-"""Place a task where it takes the least from the room that all kinds of tasks have left.
+"""Ranks nodes by how much capacity a task takes from future tasks.
 
-The room a kind of task has is the free GPU time it could use: on GPUs of a model it accepts, with enough
-free in one place, and as far as the CPU beside them goes. A start takes room from many kinds at once. What
-it takes from each counts by how often the kind comes, and the more the less of the fleet could ever
-serve it: a task that runs on one model only, or needs eight GPUs side by side, has nowhere else to go.
+The capacity of a task shape is the free GPU time it could use: on GPUs of a model it accepts, with enough
+free on one node, and as far as the CPU suffices. A start takes capacity from many shapes at once. The loss
+of each counts by how frequent the shape is, and counts more the less of the fleet could serve it: a task
+that runs on one model only, or needs eight GPUs of one node, has few alternatives.
 
-It differs from fragmentation (``fragmentation.py``) in three points. CPU counts by how many tasks it
-lasts for, not only by whether one still fits. Kinds that few nodes can serve weigh more. And nodes
-that tie are taken fullest first, which needs no order among nodes to work.
+It differs from fragmentation (``fragmentation.py``) in three points. CPU counts by how many tasks it suffices
+for, not only by whether one fits. Shapes that few nodes can serve weigh more. Ties go to the fullest node.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from bursar.model.jobs.job import TaskGroup
 from bursar.model.units import MILLI
 
 STEP_MILLI = 20
-"""What a start takes is compared in steps of this: smaller differences say less than packing does."""
+"""Losses are compared in steps of this: for smaller differences packing matters more."""
 SCARCEST_PERCENT = 1
-"""A kind is never taken to be served by less of the fleet than this."""
+"""A shape is assumed to be served by at least this percentage of the fleet."""
 STAKE_UNIT = 1_000
 
 Want = tuple[int, int, int, int, tuple[tuple[int, int], ...]]
-"""GPUs, the part of each; the most CPU and all the stake of the kinds that want them so; and the CPU
-(ascending) and stake of each of those kinds."""
+"""A GPU request (GPUs, fraction of each), the most CPU and the total stake of its shapes, and the CPU
+(ascending) and stake of each of them."""
 
 
 class RemainingCapacity:
-    """What each start takes from the room of the tasks to come."""
+    """The capacity that each start takes from future tasks."""
 
-    __slots__ = ("_enough", "_mix", "_room", "_stake", "_version", "_wants")
+    __slots__ = ("_capacity", "_enough", "_mix", "_stake", "_version", "_wants")
 
     def __init__(self, mix: WorkloadMix) -> None:
         self._mix = mix
@@ -41,7 +40,7 @@ class RemainingCapacity:
         self._wants: dict[str, tuple[Want, ...]] = {}
         self._enough: dict[str, tuple[int, int]] = {}
         self._stake: tuple[tuple[TaskShape, int], ...] = ()
-        self._room: dict[tuple[str, int, tuple[int, ...], int], int] = {}
+        self._capacity: dict[tuple[str, int, tuple[int, ...], int], int] = {}
 
     @property
     def version(self) -> int:
@@ -51,23 +50,23 @@ class RemainingCapacity:
         return shape_of(group)._replace(models=(), memory_mib=0)
 
     def rank(self, free: FreeResources, shape: TaskShape) -> tuple[int, int] | None:
-        """What one task takes, in steps, then how much is free; None when there is no room for it."""
+        """The capacity one task takes, in steps, then what is free; None if it does not fit."""
         if not free.has_capacity_for(shape):
             return None
-        before = self.room(free)
+        before = self.capacity(free)
         if not shape.is_share:
-            taken = before - self.room(after(free, 0, shape))
+            taken = before - self.capacity(after(free, 0, shape))
         else:
             parts = parts_for(free, shape)
-            taken = before - max(self.room(after(free, part, shape)) for part in parts)
+            taken = before - max(self.capacity(after(free, part, shape)) for part in parts)
         return taken // (STEP_MILLI * STAKE_UNIT), free.gpu_milli << 32 | free.cpu_milli
 
     def gpu_rank(self, free: FreeResources, part: int, shape: TaskShape) -> int:
-        """How bad a GPU of which so much is free would be for a share."""
-        return -self.room(after(free, part, shape))
+        """The cost of a GPU with this free fraction for a share."""
+        return -self.capacity(after(free, part, shape))
 
-    def room(self, free: FreeResources) -> int:
-        """The milli-GPU that kinds could use here, each times its stake; stakes add up to one unit."""
+    def capacity(self, free: FreeResources) -> int:
+        """The milli-GPU that each shape could use here, times its stake; stakes add up to one unit."""
         if self._version != self._mix.version:
             self._renew()
         model, whole, parts = free.model, free.whole, free.parts
@@ -78,17 +77,17 @@ class RemainingCapacity:
         here = whole * MILLI + sum(parts)
         cpu_milli = min(free.cpu_milli, max(most, each_gpu * here // MILLI))
         key = (model, whole, parts, cpu_milli)
-        found = self._room.get(key)
-        if found is None:
-            if len(self._room) >= MOST_SCORES:
-                self._room.clear()
-            found = self._room[key] = _room_of(wants, whole, parts, cpu_milli)
-        return found
+        capacity = self._capacity.get(key)
+        if capacity is None:
+            if len(self._capacity) >= MOST_SCORES:
+                self._capacity.clear()
+            capacity = self._capacity[key] = _usable_capacity(wants, whole, parts, cpu_milli)
+        return capacity
 
     def _renew(self) -> None:
-        """A kind's stake: how often it comes, over the part of the fleet's GPUs that could serve it."""
+        """Compute each shape's stake: its frequency over the fraction of GPUs that could serve it."""
         self._version = self._mix.version
-        self._wants, self._enough, self._room = {}, {}, {}
+        self._wants, self._enough, self._capacity = {}, {}, {}
         empty_nodes = self._mix.empty_nodes
         gpu_milli = sum(free.gpu_milli * nodes for free, nodes in empty_nodes)
         stakes: list[tuple[TaskShape, int]] = []
@@ -102,7 +101,7 @@ class RemainingCapacity:
         self._stake = tuple((shape, stake * STAKE_UNIT // total) for shape, stake in stakes)
 
     def _find_wants(self, model: str) -> tuple[Want, ...]:
-        """What is wanted of a GPU model; and the CPU beyond which more makes no difference to anyone."""
+        """The GPU requests for a model, and the CPU beyond which more makes no difference."""
         wanted: dict[tuple[int, int], dict[int, int]] = {}
         most = each_gpu = 0
         for shape, stake in self._stake:
@@ -113,25 +112,27 @@ class RemainingCapacity:
             most = max(most, shape.cpu_milli)
             each_gpu = max(each_gpu, -(-shape.cpu_milli * MILLI // shape.gpu_milli))
         self._enough[model] = (most, each_gpu)
-        found = tuple(
+        wants = tuple(
             (*need, max(cpus), sum(cpus.values()), tuple(sorted(cpus.items())))
             for need, cpus in sorted(wanted.items())
         )
-        self._wants[model] = found
-        return found
+        self._wants[model] = wants
+        return wants
 
 
 def _served(free: FreeResources, shape: TaskShape) -> int:
-    """The milli-GPU of an empty node that a kind of task could use."""
+    """The milli-GPU of an empty node that a shape could use."""
     if shape.models and free.model not in shape.models:
         return 0
     cpu = shape.cpu_milli
     want = (shape.gpus, shape.each_milli, cpu, 1, ((cpu, 1),))
-    return _room_of((want,), free.whole, free.parts, free.cpu_milli)
+    return _usable_capacity((want,), free.whole, free.parts, free.cpu_milli)
 
 
-def _room_of(wants: tuple[Want, ...], whole: int, parts: tuple[int, ...], cpu_milli: int) -> int:
-    """Half of it by GPUs alone, half as far as the CPU goes: CPU may be freed, and may not."""
+def _usable_capacity(
+    wants: tuple[Want, ...], whole: int, parts: tuple[int, ...], cpu_milli: int
+) -> int:
+    """Usable milli-GPU times stake: half by GPUs alone, half by GPUs and CPU, which may be freed."""
     total = 0
     here = whole * MILLI + sum(parts)
     count = whole + len(parts)

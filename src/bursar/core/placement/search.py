@@ -1,4 +1,4 @@
-"""One try at placing a job, and the small steps every kind of placement takes."""
+"""One search for a placement, and the steps that all placements share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING_RESERVED: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPartition:
-    """A GPU that has to be partitioned before the gang can start."""
+    """A GPU to partition before the gang starts."""
 
     node: str
     gpu: int
@@ -30,10 +30,10 @@ class GpuPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Where a gang fits. It is already occupied in the search's journal.
+    """The tasks of a gang on nodes, already occupied in the search's journal.
 
-    ``placement`` is the same with its pool and price, where it has been worked out before. ``anchors`` are
-    those tasks of a mixed gang that stand in the steady pool.
+    ``placement`` is the same with its pool and price, if cached. ``anchors`` are the tasks of a mixed gang
+    in the non-spot pool.
     """
 
     tasks: tuple[Task, ...]
@@ -43,14 +43,12 @@ class Allocation:
 
 
 class Search:
-    """One try at placing a job: for whom, until when, and around which reservations.
+    """One search for a job's placement, with its expected end and the reservations to respect.
 
-    ``reserved`` maps nodes to the moment someone else is planned to start on them; a job that ends
-    later may not use them, and ``met_reservation`` says whether that ever made a difference.
-    ``demand`` counts the waiting requests for MIG profiles, for cutting GPUs usefully. ``seed`` is for
-    placement by chance. ``is_last`` says that no other job is scheduled after this one in the cycle: the
-    room of a plain task need not be written down. ``lacks_anchors`` says that a mixed gang found room for
-    its tasks on spot but not for its anchors.
+    ``reserved`` maps nodes to the planned start of another job; a job that ends later may not use them, and
+    ``met_reservation`` is set if that excluded a node. ``demand`` counts the waiting requests by MIG profile,
+    for a useful partition. ``seed`` is for random placement. ``is_last``: no other job follows in the cycle,
+    so a plain task need not be occupied. ``lacks_anchors``: a mixed gang fits on spot but not its anchors.
     """
 
     __slots__ = (
@@ -87,7 +85,7 @@ class Search:
         self.partitions: list[GpuPartition] = []
 
     def allows(self, node: NodeState) -> bool:
-        """Whether using a node until the end of this job delays nobody."""
+        """Whether the job may use a node without delaying a reservation."""
         start_ms = self.reserved.get(node.id)
         if start_ms is None or self.end_ms <= start_ms:
             return True
@@ -95,13 +93,13 @@ class Search:
         return False
 
     def partition(self, pool: PoolState, node: NodeState, gpu: int, layout: Layout) -> None:
-        """Partition a vacant GPU, to be ordered before the start."""
+        """Partition a vacant GPU; the order is given before the start."""
         self.journal.partition(pool, node, gpu, layout)
         self.partitions.append(GpuPartition(node=node.id, gpu=gpu, layout=layout))
 
 
 def fits_cpu_memory_disk(node: NodeState, group: TaskGroup, count: int) -> bool:
-    """Whether a node has the CPU, memory and disk for so many tasks of a group."""
+    """Whether a node has the CPU, memory and disk for some tasks of a group."""
     return (
         node.cpu_free_milli >= group.cpu_milli * count
         and node.memory_free_mib >= group.memory_mib * count
@@ -110,7 +108,7 @@ def fits_cpu_memory_disk(node: NodeState, group: TaskGroup, count: int) -> bool:
 
 
 def count_fitting_tasks(node: NodeState, group: TaskGroup, most: int) -> int:
-    """How many tasks of a group the node's GPUs, CPU, memory and disk have room for."""
+    """How many tasks of a group fit on a node, by GPUs, CPU, memory and disk."""
     if isinstance(group.gpu, WholeGpus):
         most = min(most, node.free_gpus // group.gpu.count)
     if group.cpu_milli:
@@ -133,7 +131,7 @@ def first_allowed(nodes: Iterator[NodeState], group: TaskGroup, search: Search) 
 def occupy_whole(
     pool: PoolState, node: NodeState, group: TaskGroup, count: int, search: Search
 ) -> Task:
-    """Give whole GPUs, CPU, memory and disk of a node to so many tasks of a group."""
+    """Occupy a node with some tasks of a group that use whole or no GPUs."""
     wanted = group.gpu.count * count if isinstance(group.gpu, WholeGpus) else 0
     gpus = node.lowest_free_gpus(wanted) if wanted else ()
     if node.emptied:
@@ -144,13 +142,13 @@ def occupy_whole(
 
 
 def occupy(pool: PoolState, task: Task, search: Search) -> Task:
-    """Write a task into the journal."""
+    """Occupy a node with a task through the journal."""
     search.journal.occupy(pool, task, search.holder)
     return task
 
 
 def task_on(group: TaskGroup, node: NodeState, count: int, gpus: tuple[int, ...]) -> Task:
-    """So many tasks of a group on certain GPUs of a node."""
+    """Some tasks of a group on given GPUs of a node."""
     return Task(
         group=group.name,
         node=node.id,
@@ -163,7 +161,7 @@ def task_on(group: TaskGroup, node: NodeState, count: int, gpus: tuple[int, ...]
 
 
 def fractional_task(group: TaskGroup, node: NodeState, use: SliceUse | ShareUse) -> Task:
-    """One task that holds a part of one GPU."""
+    """One task with a fraction of one GPU."""
     return Task(
         group=group.name,
         node=node.id,

@@ -1,7 +1,6 @@
-"""Choices that look random and are not: they follow from a seed and a name.
+"""Pseudo-random order from a seed and a name.
 
-The core has no chance of its own. Where a policy wants a node at random, the same state must still give the
-same answer.
+The core is deterministic: where a policy chooses a random node, the same state must give the same decision.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def shuffled_ranks(count: int, seed: int, name: str) -> Iterator[int]:
-    """The numbers below ``count`` in an order drawn from a seed and a name, each once."""
+    """The numbers below ``count``, shuffled by a seed and a name."""
     state = _START
     for byte in f"{seed}/{name}".encode():
         state = (state ^ byte) * _PRIME & _MASK

@@ -1,8 +1,6 @@
-"""Preemption: who may be stopped for whom, and which small set of victims is enough.
+"""Preemption: which running jobs may be stopped for a waiting one, and which few suffice.
 
-Legality and search follow what Kueue publishes; the order among equally legal victims is ours to
-choose. Words: a *preemptor* waits, *candidates* run and may legally be stopped for it, *victims*
-are the candidates chosen, a *trial* supposes that some of them had stopped.
+Eligibility and search follow Kueue; the order among equally eligible victims is ours. See README.md.
 """
 
 from bursar.core.preemption.candidates import (

@@ -1,4 +1,4 @@
-"""What a cycle does about spent budgets: stop what must stop, and keep no place for who may not start."""
+"""Stops attempts over budget, and releases claims of jobs that may not start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 
 
 def attempts_over_budget(state: FleetState) -> list[JobRecord]:
-    """Attempts that a budget wants stopped and that have not been told; their jobs will wait again."""
+    """Live attempts that a spent budget stops and that are not stopping yet; their jobs will wait again."""
     return [
         record
         for queue, action in sorted(state.budgets.stops.items())
@@ -25,10 +25,10 @@ def attempts_over_budget(state: FleetState) -> list[JobRecord]:
 
 
 def stop_over_budget(draft: Draft) -> None:
-    """Tell them; who was told to stop for another reason already is left alone."""
-    told = {one.job_id for one in draft.orders if isinstance(one, StopJob | EvacuateJob)}
+    """Order attempts over budget to stop, unless this cycle has already ordered it."""
+    already_stopped = {one.job_id for one in draft.orders if isinstance(one, StopJob | EvacuateJob)}
     for record in attempts_over_budget(draft.state):
-        if record.id not in told:
+        if record.id not in already_stopped:
             draft.orders.append(
                 StopJob(job_id=record.id, attempt=record.attempt, reason=StopReason.BUDGET)
             )
@@ -36,12 +36,12 @@ def stop_over_budget(draft: Draft) -> None:
 
 
 def release_unaffordable_claims(draft: Draft) -> set[str]:
-    """A place is not kept for a job whose budget lets nothing start. Whose it was is told."""
-    given_up: set[str] = set()
+    """Release the claims of jobs whose budget blocks new starts; returns their ids."""
+    released: set[str] = set()
     for job_id, record in sorted(draft.state.claims.items()):
         reasons = draft.state.budgets.holds.get(record.spec.queue)
         if reasons is not None:
             draft.orders.append(ReleaseClaim(job_id=job_id))
             draft.hold_jobs([record], reasons)
-            given_up.add(job_id)
-    return given_up
+            released.add(job_id)
+    return released

@@ -1,4 +1,4 @@
-"""Who takes part in a preemption: the job that wants in, those that may have to go, the rules."""
+"""The inputs of a victim search: the preemptor, the candidates and the rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bursar.model.tenants.tenant import FlavorResource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemptor:
-    """The waiting job, and which of its flavor-resources are contested (short without victims)."""
+    """The waiting job; ``contested`` are the flavor-resources it lacks."""
 
     id: str
     queue: str
@@ -34,9 +34,9 @@ class Candidate:
     started_at_ms: int
     usage: Mapping[FlavorResource, int]
     stopping: bool = False
-    """Already told to stop: its loss is certain, so it is always taken first."""
+    """It is already stopping, so it is always chosen first."""
     lost_micro_usd: int = 0
-    """Work since its last checkpoint, in money."""
+    """The cost of its work since the last checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +48,16 @@ class Victim:
 
 
 class TrialPlacement(Protocol):
-    """Physical room, which is needed besides quota: a trial placement of the preemptor."""
+    """A trial placement of the preemptor: it needs capacity as well as quota."""
 
     def remove(self, candidate_id: str) -> None:
-        """Suppose this job had stopped."""
+        """Assume that this job has stopped."""
 
     def restore(self, candidate_id: str) -> None:
-        """Suppose it had not, after all."""
+        """Undo ``remove``."""
 
     def fits(self) -> bool:
-        """Whether the whole gang of the preemptor can be placed now."""
+        """Whether the whole gang of the preemptor fits now."""
 
 
 _LEGAL_STRATEGIES = (
@@ -70,21 +70,21 @@ _LEGAL_STRATEGIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionRules:
-    """How victims are searched; no fair strategy means the classical search by hierarchy."""
+    """How victims are searched: by fair share, or by hierarchy if there is no fair strategy."""
 
     fair_strategies: tuple[FairStrategy, ...] = ()
     victim_order: VictimOrder = VictimOrder.NEWEST_FIRST
-    room: TrialPlacement | None = None
+    placement: TrialPlacement | None = None
     quota_entitles: bool = True
     """In the fair search, a preemptor whose queue stays within its quota need not compare shares."""
     retry_first_rule: bool = False
-    """In the fair search, stopping own jobs lowers our share: ask the first rule once more then.
+    """In the fair search, apply the first rule again after own jobs were chosen as victims.
 
-    Off by default. It finds victims the first look missed, but sparing own jobs afterwards raises
-    our share again, and then the victims may have the better claim: the two could take turns.
+    Stopping own jobs lowers the preemptor's share, so the rule may then allow more victims. Off by default:
+    sparing own jobs afterwards raises the share again, and two jobs could preempt each other in turn.
     """
 
     def __post_init__(self) -> None:
         if self.fair_strategies not in _LEGAL_STRATEGIES:
             legal = "; ".join(", ".join(names) or "(none)" for names in _LEGAL_STRATEGIES)
-            raise ValueError(f"these fair strategies do not go together; legal are: {legal}")
+            raise ValueError(f"these fair strategies cannot be combined; legal are: {legal}")

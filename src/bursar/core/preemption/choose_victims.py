@@ -1,4 +1,4 @@
-"""Choose whom to stop so that one waiting job can start; nothing is stopped here."""
+"""Chooses the jobs to stop so that one waiting job can start; it stops nothing itself."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ def choose_victims(
     policies: Mapping[str, PreemptionPolicy],
     rules: PreemptionRules,
 ) -> tuple[Victim, ...]:
-    """A small set of victims whose end makes the preemptor fit, or none if there is no legal set.
+    """A small set of victims whose end makes the preemptor fit; empty if there is no legal set.
 
-    ``running`` holds the candidates by queue. The tree, and the room if there is one, serve as the
-    drawing board and are left as they were. Ask only for a job that does not fit as things are:
-    whether it fits is looked at after each victim, not before the first.
+    ``running`` has the candidates by queue. The search changes the tree and the trial placement and restores
+    both. Call it only for a job that does not fit: the first check comes after the first victim.
     """
     policy = policies.get(preemptor.queue, PreemptionPolicy())
-    with Trial(tree, preemptor, rules.room) as trial:
+    with Trial(tree, preemptor, rules.placement) as trial:
         if rules.fair_strategies:
             return FairSearch(trial, rules).victims(running, policy)
         return search_by_hierarchy(trial, running, policy, rules.victim_order)

@@ -1,4 +1,7 @@
-"""Jobs whose place is being cleared: they go first, and nobody slips into what is kept for them."""
+"""Starts claimants whose victims have stopped, and reserves quota for the others.
+
+A claim reserves a placement for a job until its victims have stopped. Claims are served before other jobs.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ from bursar.model.reason import ClaimLost, Reason, WaitsForVictims
 
 
 def serve_claims(draft: Draft) -> None:
-    """Start claimants whose victims have left; keep the quota of the others for them."""
+    """Start claimants whose victims have stopped; reserve the quota of the others."""
     waiting: list[tuple[JobRecord, tuple[str, ...]]] = []
     held = release_unaffordable_claims(draft) if draft.state.budgets.holds else set()
     for job_id, record in sorted(draft.state.claims.items()):
         if job_id in held:
             continue
         assert record.claim is not None
-        left = remaining_victims(draft.state, record.claim)
-        if left:
-            _reserve_quota(draft, record, left)
-            waiting.append((record, left))
-    for record, left in waiting:
-        draft.hold_jobs([record], (WaitsForVictims(victims=left),))
+        victims = remaining_victims(draft.state, record.claim)
+        if victims:
+            _reserve_quota(draft, record, victims)
+            waiting.append((record, victims))
+    for record, victims in waiting:
+        draft.hold_jobs([record], (WaitsForVictims(victims=victims),))
     held |= {record.id for record, _ in waiting}
     for job_id, record in sorted(draft.state.claims.items()):
         if job_id not in held:
@@ -51,7 +54,7 @@ def _reserve_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) ->
 
 
 def _start(draft: Draft, record: JobRecord) -> None:
-    """The place is clear: start there, or give it up and say why."""
+    """Start a claimant on its claimed pool or another, or release its claim with reasons."""
     assert record.claim is not None
     placement = record.claim.placement
     for part in placement.parts:
@@ -67,9 +70,9 @@ def _start(draft: Draft, record: JobRecord) -> None:
         if not draft.state.quota.fits(record.spec.queue, request):
             reasons.append(over_quota(draft.state, record.spec.queue, request))
             continue
-        room = find_placement(fit, fit.min_counts, draft.search(record, fit))
-        if room is not None:
-            draft.start(record, fit, room)
+        allocation = find_placement(fit, fit.min_counts, draft.search(record, fit))
+        if allocation is not None:
+            draft.start(record, fit, allocation)
             return
     draft.orders.append(ReleaseClaim(job_id=record.id))
     draft.hold_jobs([record], tuple(reasons) or (ClaimLost(pool=placement.pool),))

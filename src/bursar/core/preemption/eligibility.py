@@ -1,4 +1,4 @@
-"""Whom a queue may preempt: the policy it declares, and whether one job satisfies it."""
+"""Whether a policy rule lets one job preempt another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bursar.model.tenants.policy import Reclaim, WithinQueue
 
 
 class Ranked(Protocol):
-    """What legality looks at in a job."""
+    """The attributes of a job that decide eligibility."""
 
     @property
     def priority(self) -> int: ...
@@ -18,10 +18,9 @@ class Ranked(Protocol):
 
 
 def may_preempt(rule: WithinQueue | Reclaim, preemptor: Ranked, candidate: Ranked) -> bool:
-    """Whether a rule lets one job preempt another; equal age is not newer: nothing ping-pongs.
+    """Whether a rule lets one job preempt another; equal age is not newer, which prevents loops.
 
-    Who is later in the order is for the caller to say, who knows the order: only such candidates may
-    be offered under ``LATER_IN_ORDER``.
+    Under ``LATER_IN_ORDER`` the caller must pass only candidates that are later in its order.
     """
     match rule:
         case WithinQueue.LOWER_PRIORITY | Reclaim.LOWER_PRIORITY:

@@ -1,4 +1,4 @@
-"""The search by fair share: take from the side that borrows most, until the sides are even."""
+"""The victim search by fair share: stops jobs of the tenant that borrows most."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Running = Mapping[str, Sequence[Candidate]]
 
 
 class FairSearch:
-    """One search; shares are those with the preemptor running already."""
+    """One search; shares count the preemptor as running."""
 
     __slots__ = ("_chosen", "_order", "_rules", "_shares", "_strategies", "_trial")
 
@@ -31,7 +31,7 @@ class FairSearch:
         self._chosen: list[ChosenVictim] = []
 
     def victims(self, running: Running, policy: PreemptionPolicy) -> tuple[Victim, ...]:
-        """Go through the candidates by the first rule, then once more by the second."""
+        """Choose victims by the first rule, then by the second."""
         candidates = in_victim_order(
             _candidates(self._trial, running, policy), self._trial.preemptor.queue, self._order
         )
@@ -40,14 +40,14 @@ class FairSearch:
         self._trial.count_preemptor()
         rejected: list[Candidate] = []
         enough = self._first_pass(candidates, rejected)
-        if not enough and self._rules.retry_first_rule and self._chosen_own():
+        if not enough and self._rules.retry_first_rule and self._has_own_victims():
             candidates, rejected = rejected, []
             enough = self._first_pass(candidates, rejected)
         if not enough and len(self._strategies) > 1:
             enough = self._second_pass(rejected)
         return self._trial.drop_needless_victims(self._chosen, borrowing=True) if enough else ()
 
-    def _chosen_own(self) -> bool:
+    def _has_own_victims(self) -> bool:
         return any(reason is PreemptionReason.IN_QUEUE for _, reason in self._chosen)
 
     def _first_pass(self, candidates: list[Candidate], rejected: list[Candidate]) -> bool:
@@ -62,13 +62,13 @@ class FairSearch:
             elif entitled:
                 done = self._choose(waiting.popleft(), PreemptionReason.RECLAIM)
             else:
-                done = self._take_one_fairly(targets, queue, rejected)
+                done = self._choose_fairly(targets, queue, rejected)
             if done:
                 return True
         return False
 
-    def _take_one_fairly(self, targets: _Targets, queue: str, rejected: list[Candidate]) -> bool:
-        """The queue's first candidate that the first rule allows; all before it are rejected."""
+    def _choose_fairly(self, targets: _Targets, queue: str, rejected: list[Candidate]) -> bool:
+        """Choose the queue's first candidate that the first rule allows; reject those before it."""
         waiting = targets.waiting[queue]
         ours, theirs = targets.sides(queue)
         mine, before = self._shares[ours], self._shares[theirs]
@@ -85,7 +85,7 @@ class FairSearch:
         return False
 
     def _second_pass(self, rejected: list[Candidate]) -> bool:
-        """At most one more from each queue, while our side still has less than theirs had."""
+        """Choose at most one from each queue while the preemptor's side has the smaller share."""
         targets = self._targets(rejected)
         for queue, waiting in targets:
             ours, theirs = targets.sides(queue)
@@ -111,7 +111,7 @@ class FairSearch:
         return share
 
     def _choose(self, candidate: Candidate, reason: PreemptionReason) -> bool:
-        """Take a candidate out; whether the preemptor fits now."""
+        """Choose a victim; returns whether the preemptor fits now."""
         self._trial.remove(candidate)
         self._shares.forget(candidate.queue)
         self._chosen.append((candidate, reason))
@@ -119,7 +119,7 @@ class FairSearch:
 
 
 def _candidates(trial: Trial, running: Running, policy: PreemptionPolicy) -> Iterator[Candidate]:
-    """Legal by policy and using something contested: own jobs, and jobs of queues that borrow."""
+    """The eligible jobs that use something contested: of the own queue, and of queues that borrow."""
     preemptor = trial.preemptor
     for candidate in running.get(preemptor.queue, ()):
         if not preemptor.contested.isdisjoint(candidate.usage):
@@ -135,7 +135,7 @@ def _candidates(trial: Trial, running: Running, policy: PreemptionPolicy) -> Ite
 
 
 class _Shares:
-    """Shares as they are now, computed again only where a victim has changed them."""
+    """Cached shares, recomputed only where a victim has changed them."""
 
     __slots__ = ("_known", "tree")
 
@@ -150,17 +150,17 @@ class _Shares:
         return share
 
     def forget(self, queue: str) -> None:
-        """A job of this queue was taken out: its path to the root has other shares now."""
+        """Drop the cached shares of a queue and its ancestors."""
         self._known.pop(queue, None)
         for name in self.tree.ancestors(queue):
             self._known.pop(name, None)
 
 
 class _Targets:
-    """From which queue to take next: from the root down, always into the largest share.
+    """Iterates over the queues to take victims from: from the root down, into the largest share.
 
-    Iterating gives a queue and its waiting candidates; the user takes at least one of them (or
-    clears them) before asking for the next. Only tenants with candidates below them are looked at.
+    It yields a queue and its remaining candidates; the caller must remove at least one before the next step.
+    Only tenants with candidates below them are visited.
     """
 
     __slots__ = (
@@ -209,23 +209,23 @@ class _Targets:
                 yield queue, self.waiting[queue]
 
     def sides(self, queue: str) -> tuple[str, str]:
-        """The two tenants just below where our path and the queue's meet: ours, then theirs."""
+        """The two siblings to compare: the ancestors of our queue and of this one where they part."""
         theirs = queue
-        meeting = self._root
+        shared = self._root
         for above in self._shares.tree.ancestors(queue):
             if above in self._path:
-                meeting = above
+                shared = above
                 break
             theirs = above
         ours = self._own
         for above in self._shares.tree.ancestors(self._own):
-            if above == meeting:
+            if above == shared:
                 break
             ours = above
         return ours, theirs
 
     def _descend(self) -> str | None:
-        """The queue to take from, or ``None`` if the way down ended where nothing is left."""
+        """The queue to take from; None if this path has no candidates left."""
         name = self._root
         while True:
             queue, tenant = self._largest_queue(name), self._largest_tenant(name)
@@ -252,7 +252,7 @@ class _Targets:
         return best
 
     def _precedes(self, queue: str, other: str) -> bool:
-        """The larger share first; between equals, the queue whose next candidate would go first."""
+        """The larger share first; between equals, the queue with the first candidate."""
         one, two = self._shares[queue], self._shares[other]
         if one == two:
             return self._goes_before(self.waiting[queue][0], self.waiting[other][0])

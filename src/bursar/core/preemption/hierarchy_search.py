@@ -1,4 +1,4 @@
-"""The search by hierarchy: who is closer to the quota may take it back, whatever the priority."""
+"""The victim search by hierarchy: a subtree may reclaim its own quota regardless of priority."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Running = Mapping[str, Sequence[Candidate]]
 
 
 class _Entitlement(Enum):
-    """On what ground the preemptor may have a candidate's place."""
+    """Why the preemptor may displace a candidate."""
 
     OWN_QUEUE = auto()
     HIERARCHY = auto()
@@ -39,28 +39,28 @@ _REASONS = {
 @dataclass(frozen=True, slots=True)
 class _EntitledCandidate:
     candidate: Candidate
-    claim: _Entitlement
-    below_meeting: tuple[str, ...]
-    """The candidate's queue and its ancestors strictly below where its path meets ours."""
+    entitlement: _Entitlement
+    below_shared: tuple[str, ...]
+    """The candidate's queue and its ancestors below the first ancestor shared with the preemptor."""
 
 
 def search_by_hierarchy(
     trial: Trial, running: Running, policy: PreemptionPolicy, order: VictimOrder
 ) -> tuple[Victim, ...]:
-    """The first attempt that makes the preemptor fit, with needless victims spared."""
-    own = _claims_in_own_queue(trial.preemptor, running, policy)
-    others = _claims_elsewhere(trial.tree, trial.preemptor, running, policy)
-    by_hierarchy = [claimed for claimed in others if claimed.claim is _Entitlement.HIERARCHY]
-    by_priority = [claimed for claimed in others if claimed.claim is not _Entitlement.HIERARCHY]
+    """The victims of the first attempt that makes the preemptor fit, without unnecessary ones."""
+    own = _candidates_in_own_queue(trial.preemptor, running, policy)
+    others = _candidates_elsewhere(trial.tree, trial.preemptor, running, policy)
+    by_hierarchy = [one for one in others if one.entitlement is _Entitlement.HIERARCHY]
+    by_priority = [one for one in others if one.entitlement is not _Entitlement.HIERARCHY]
     lists = [by_hierarchy, by_priority, own]
-    claims = _in_order(lists, trial.preemptor.queue, order)
+    candidates = _in_order(lists, trial.preemptor.queue, order)
     for borrowing in _attempts(trial, policy, len(others), len(by_hierarchy)):
         chosen: list[ChosenVictim] = []
-        for claimed in claims:
-            if not _still_legal(trial, claimed, borrowing=borrowing):
+        for one in candidates:
+            if not _still_legal(trial, one, borrowing=borrowing):
                 continue
-            trial.remove(claimed.candidate)
-            chosen.append((claimed.candidate, _REASONS[claimed.claim]))
+            trial.remove(one.candidate)
+            chosen.append((one.candidate, _REASONS[one.entitlement]))
             if trial.fits(borrowing=borrowing):
                 return trial.drop_needless_victims(chosen, borrowing=borrowing)
         trial.restore_all(chosen)
@@ -70,10 +70,9 @@ def search_by_hierarchy(
 def _attempts(
     trial: Trial, policy: PreemptionPolicy, others: int, by_hierarchy: int
 ) -> tuple[bool, ...]:
-    """Whether to allow borrowing, attempt by attempt.
+    """Whether each attempt allows borrowing.
 
-    Without borrowing there are more candidates, with it less is needed; which is tried first keeps
-    to what queues of Kueue have come to rely on.
+    Without borrowing there are more candidates, with it fewer victims are needed; the order is Kueue's.
     """
     forbidden = policy.borrow_while_reclaiming is None
     if others == 0 or (forbidden and not _strictly_under_nominal(trial)):
@@ -88,31 +87,31 @@ def _strictly_under_nominal(trial: Trial) -> bool:
     return all(tree.usage(queue, fr) < tree.nominal(queue, fr) for fr in trial.preemptor.contested)
 
 
-def _still_legal(trial: Trial, claimed: _EntitledCandidate, *, borrowing: bool) -> bool:
-    """Earlier victims may have brought a queue, or a tenant above it, back within its quota."""
-    if claimed.claim is _Entitlement.OWN_QUEUE:
+def _still_legal(trial: Trial, one: _EntitledCandidate, *, borrowing: bool) -> bool:
+    """Whether a candidate is still eligible: earlier victims may have ended its queue's borrowing."""
+    if one.entitlement is _Entitlement.OWN_QUEUE:
         return True
-    if borrowing and claimed.claim is _Entitlement.WITHOUT_BORROWING:
+    if borrowing and one.entitlement is _Entitlement.WITHOUT_BORROWING:
         return False
     contested = trial.preemptor.contested
-    return not any(trial.tree.within_nominal(name, contested) for name in claimed.below_meeting)
+    return not any(trial.tree.within_nominal(name, contested) for name in one.below_shared)
 
 
 def _in_order(
     lists: list[list[_EntitledCandidate]], own_queue: str, order: VictimOrder
 ) -> list[_EntitledCandidate]:
-    """The lists one after the other, but those already stopping of all lists before the rest."""
+    """The lists one after the other, with candidates that are already stopping first."""
     stopping: list[_EntitledCandidate] = []
-    going_on: list[_EntitledCandidate] = []
-    for claims in lists:
-        by_id = {claimed.candidate.id: claimed for claimed in claims}
-        candidates = (claimed.candidate for claimed in claims)
+    running: list[_EntitledCandidate] = []
+    for entitled in lists:
+        by_id = {one.candidate.id: one for one in entitled}
+        candidates = (one.candidate for one in entitled)
         for candidate in in_victim_order(candidates, own_queue, order):
-            (stopping if candidate.stopping else going_on).append(by_id[candidate.id])
-    return stopping + going_on
+            (stopping if candidate.stopping else running).append(by_id[candidate.id])
+    return stopping + running
 
 
-def _claims_in_own_queue(
+def _candidates_in_own_queue(
     preemptor: Preemptor, running: Running, policy: PreemptionPolicy
 ) -> list[_EntitledCandidate]:
     return [
@@ -123,17 +122,17 @@ def _claims_in_own_queue(
     ]
 
 
-def _claims_elsewhere(
+def _candidates_elsewhere(
     tree: QuotaTree, preemptor: Preemptor, running: Running, policy: PreemptionPolicy
 ) -> list[_EntitledCandidate]:
-    """Jobs of queues that borrow, where every tenant up to the meeting point borrows as well."""
-    found: list[_EntitledCandidate] = []
+    """Jobs of queues that borrow, where every tenant up to the shared ancestor borrows as well."""
+    candidates: list[_EntitledCandidate] = []
     advantages = dict(_advantages(tree, preemptor))
     protected: dict[str, bool] = {}
     for queue in tree.borrowing_queues(preemptor.queue, preemptor.contested):
         if queue == preemptor.queue or queue not in running:
             continue
-        below, meeting = _path_to_meeting(tree, queue, advantages)
+        below, shared = _path_to_shared_ancestor(tree, queue, advantages)
         for name in below:
             if name not in protected:
                 protected[name] = tree.within_nominal(name, preemptor.contested)
@@ -143,12 +142,14 @@ def _claims_elsewhere(
             if preemptor.contested.isdisjoint(candidate.usage):
                 continue
             if may_preempt(policy.reclaim, preemptor, candidate):
-                claim = _claim_on(candidate, preemptor, policy, advantage=advantages[meeting])
-                found.append(_EntitledCandidate(candidate, claim, below))
-    return found
+                entitlement = _entitlement_to(
+                    candidate, preemptor, policy, advantage=advantages[shared]
+                )
+                candidates.append(_EntitledCandidate(candidate, entitlement, below))
+    return candidates
 
 
-def _claim_on(
+def _entitlement_to(
     candidate: Candidate, preemptor: Preemptor, policy: PreemptionPolicy, *, advantage: bool
 ) -> _Entitlement:
     if advantage:
@@ -161,10 +162,10 @@ def _claim_on(
     return _Entitlement.WHILE_BORROWING
 
 
-def _path_to_meeting(
+def _path_to_shared_ancestor(
     tree: QuotaTree, queue: str, ours: Mapping[str, bool]
 ) -> tuple[tuple[str, ...], str]:
-    """The names from a queue up to, not including, the first tenant that is also above ours."""
+    """The path from a queue up to the first ancestor shared with ours, and that ancestor."""
     below = [queue]
     for above in tree.ancestors(queue):
         if above in ours:
@@ -174,9 +175,9 @@ def _path_to_meeting(
 
 
 def _advantages(tree: QuotaTree, preemptor: Preemptor) -> Iterator[tuple[str, bool]]:
-    """For each ancestor, whether the request fits in the quota of what lies below it on our path.
+    """For each ancestor, whether the request fits in the quota of its child on our path.
 
-    What the unlendable quota passed on the way covers needs no quota further up.
+    What unlendable quota covers on the way needs no quota further up.
     """
     advantage = False
     remaining = dict(preemptor.requests)

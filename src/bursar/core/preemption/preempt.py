@@ -1,9 +1,8 @@
-"""Make room by preemption: choose victims, keep their place for the job, tell them to stop.
+"""Preempts for a job: chooses victims, claims their placement and orders them to stop.
 
-No loop is possible. Every preemption raises its victim's count by one, a job whose count has reached the
-policy's budget is no candidate any more, and nothing lowers the count: so there are at most
-budget x jobs preemptions in all. That is the whole argument; rights alone do not give it (see
-docs/decisions/0004).
+No loop is possible: every preemption raises its victim's count by one, a job whose count has reached the
+policy's limit is no candidate, and nothing lowers the count. So there are at most limit x jobs preemptions.
+Eligibility rules alone do not guarantee this (docs/decisions/0004).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from bursar.model.tenants.tenant import GPU, FlavorResource
 
 
 class TrialAllocation:
-    """Physical room as it would be without some of the running jobs."""
+    """Free capacity as it would be without some of the running jobs."""
 
     def __init__(self, draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> None:
         self._draft = draft
@@ -45,27 +44,27 @@ class TrialAllocation:
         self._counts = counts
 
     def remove(self, candidate_id: str) -> None:
-        self._each_task(candidate_id, leaves=True)
+        self._move_tasks(candidate_id, leaves=True)
 
     def restore(self, candidate_id: str) -> None:
-        self._each_task(candidate_id, leaves=False)
+        self._move_tasks(candidate_id, leaves=False)
 
     def fits(self) -> bool:
         """Whether the gang could be placed now; nothing stays occupied."""
         mark = self._draft.journal.mark
-        found = self.place() is not None
+        allocation = self.place()
         self._draft.journal.roll_back(mark)
-        return found
+        return allocation is not None
 
     def place(self) -> Allocation | None:
-        """The gang's place with the jobs taken out gone; occupied in the draft's journal."""
+        """Place the gang without the removed jobs; the allocation is occupied in the journal."""
         search = self._draft.search(self._record, self._fit)
         blocked_at, self._fit.blocked_at = self._fit.blocked_at, -1
-        room = find_placement(self._fit, self._counts, search)
+        allocation = find_placement(self._fit, self._counts, search)
         self._fit.blocked_at = blocked_at
-        return room
+        return allocation
 
-    def _each_task(self, job_id: str, *, leaves: bool) -> None:
+    def _move_tasks(self, job_id: str, *, leaves: bool) -> None:
         record = self._draft.state.jobs[job_id]
         assert record.placement is not None
         tasks = record.placement.all_tasks
@@ -83,12 +82,12 @@ class TrialAllocation:
 def fits_quota_when_idle(
     quota: QuotaTree, queue: str, request: Mapping[FlavorResource, int]
 ) -> bool:
-    """Whether quota could ever allow the request, with nobody else running."""
+    """Whether quota allows the request when nothing else runs."""
     return all(quota.potential(queue, fr) >= amount for fr, amount in request.items())
 
 
 def preempt_for(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -> bool:
-    """Preempt for a job if anyone may be preempted for it; True when its place is now kept."""
+    """Preempt for a job if it may; returns whether it now has a claim."""
     request = fit.request(counts)
     if not may_preempt_any(draft.state, record, request):
         return False
@@ -106,14 +105,14 @@ def preempt_for(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -
     )
     only_quota = bool(short) and trial.fits()
     if not only_quota:
-        everyone = [one for records in legal.values() for one in records]
-        victims_by, now_ms = draft.state.policies.preemption.victim_order, draft.now_ms
-        near: set[str] = set()
+        candidates = [one for records in legal.values() for one in records]
+        order, now_ms = draft.state.policies.preemption.victim_order, draft.now_ms
+        cheapest: set[str] = set()
         for part, tasks in fit.parts(counts):
-            near |= on_cheapest_nodes(
-                part, everyone, sum(tasks), lambda one: cost_of_stopping(one, victims_by, now_ms)
+            cheapest |= on_cheapest_nodes(
+                part, candidates, sum(tasks), lambda one: cost_of_stopping(one, order, now_ms)
             )
-        legal = {queue: [r for r in found if r.id in near] for queue, found in legal.items()}
+        legal = {queue: [r for r in some if r.id in cheapest] for queue, some in legal.items()}
     preemptor = Preemptor(
         id=record.id,
         queue=record.spec.queue,
@@ -133,23 +132,23 @@ def preempt_for(draft: Draft, record: JobRecord, fit: PoolFit, counts: Counts) -
 def _legal_victims(
     draft: Draft, record: JobRecord, fit: PoolFit, request: Mapping[FlavorResource, int]
 ) -> dict[str, list[JobRecord]]:
-    """Those whom a job may displace in the pool of a fit and in that of its anchors, by queue."""
+    """By queue, the jobs that a job may displace in the pools of a fit and its anchors."""
     legal = _evictable(draft, fit.flavor).legal(record, request)
     if fit.anchors is None:
         return legal
     for queue, others in _evictable(draft, fit.anchors.flavor).legal(record, request).items():
         known = legal.setdefault(queue, [])
-        mixed = {one.id for one in known}
-        known += [one for one in others if one.id not in mixed]
+        known_ids = {one.id for one in known}
+        known += [one for one in others if one.id not in known_ids]
     return legal
 
 
 def _evictable(draft: Draft, flavor: str) -> EvictableJobs:
-    """The running jobs of a flavor that may be stopped, gathered once per cycle."""
-    found = draft.evictable.get(flavor)
-    if found is None:
-        found = draft.evictable[flavor] = Evictable(draft.state, flavor, draft.now_ms)
-    return found
+    """The running jobs of a flavor that may be stopped, collected once per cycle."""
+    evictable = draft.evictable.get(flavor)
+    if evictable is None:
+        evictable = draft.evictable[flavor] = Evictable(draft.state, flavor, draft.now_ms)
+    return evictable
 
 
 def _search(
@@ -158,7 +157,7 @@ def _search(
     legal: Mapping[str, Sequence[JobRecord]],
     trial: TrialAllocation | None,
 ) -> tuple[Victim, ...]:
-    """Victims by right and quota, and by room where there is a trial of it."""
+    """Victims by eligibility and quota, and by capacity if there is a trial allocation."""
     limits = draft.state.policies.preemption
     running = {
         queue: [
@@ -168,10 +167,10 @@ def _search(
                 draft.now_ms,
                 cost_of_stopping(one, limits.victim_order, draft.now_ms),
             )
-            for one in found
+            for one in records
             if one.id not in draft.victims and one.id not in draft.stopped
         ]
-        for queue, found in legal.items()
+        for queue, records in legal.items()
     }
     return choose_victims(
         draft.state.quota,
@@ -179,7 +178,9 @@ def _search(
         running,
         draft.state.preemption_policies,
         PreemptionRules(
-            fair_strategies=limits.fair_strategies, victim_order=limits.victim_order, room=trial
+            fair_strategies=limits.fair_strategies,
+            victim_order=limits.victim_order,
+            placement=trial,
         ),
     )
 
@@ -187,10 +188,10 @@ def _search(
 def _candidate(
     record: JobRecord, contested: frozenset[FlavorResource], now_ms: int, cost: int
 ) -> Candidate:
-    """A running job as the search sees it.
+    """A running job as a candidate.
 
-    It stands where the preemptor wants to be, so it uses what is contested, even where nobody limits
-    that and its counted usage is nothing.
+    It holds nodes that the preemptor needs, so it counts as a user of what is contested, even where that is
+    unlimited and its charged usage is 0.
     """
     return Candidate(
         id=record.id,
@@ -207,28 +208,28 @@ def _candidate(
 def _claim(
     draft: Draft, record: JobRecord, fit: PoolFit, trial: TrialAllocation, victims: Sequence[Victim]
 ) -> None:
-    """Keep the place that the victims' end opens, and order them to stop."""
+    """Claim the placement that the victims' end frees, and order them to stop."""
     state, journal = draft.state, draft.journal
     for victim in victims:
         trial.remove(victim.id)
     mark = journal.mark
-    room = trial.place()
-    assert room is not None
+    allocation = trial.place()
+    assert allocation is not None
     journal.roll_back(mark)
     for victim in reversed(victims):
         trial.restore(victim.id)
-    placement = fit.placement_for(room)
+    placement = fit.placement_for(allocation)
     for victim in sorted(victims, key=lambda one: one.id):
-        loser = state.jobs[victim.id]
+        victim_record = state.jobs[victim.id]
         draft.victims.add(victim.id)
-        if not is_leaving(loser, draft.now_ms):
+        if not is_leaving(victim_record, draft.now_ms):
             draft.orders.append(
                 PreemptJob(
-                    job_id=loser.id,
-                    attempt=loser.attempt,
+                    job_id=victim_record.id,
+                    attempt=victim_record.attempt,
                     on_behalf_of=record.id,
                     reason=victim.reason,
-                    lost_micro_usd=work_lost(loser, draft.now_ms),
+                    lost_micro_usd=work_lost(victim_record, draft.now_ms),
                 )
             )
     names = tuple(sorted(victim.id for victim in victims))

@@ -1,4 +1,4 @@
-"""Supposing that jobs had stopped, without any of it being real."""
+"""A trial: assumes that some candidates have stopped, and undoes it at the end."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ ChosenVictim = tuple[Candidate, PreemptionReason]
 
 
 class Trial:
-    """Takes candidates out of the quota tree and the room; leaving the ``with`` puts all back."""
+    """Removes candidates from the quota tree and the placement; leaving the ``with`` restores all."""
 
-    __slots__ = ("_counted", "_out", "preemptor", "room", "tree")
+    __slots__ = ("_counted", "_removed", "placement", "preemptor", "tree")
 
-    def __init__(self, tree: QuotaTree, preemptor: Preemptor, room: TrialPlacement | None) -> None:
+    def __init__(
+        self, tree: QuotaTree, preemptor: Preemptor, placement: TrialPlacement | None
+    ) -> None:
         self.tree = tree
         self.preemptor = preemptor
-        self.room = room
-        self._out: dict[str, Candidate] = {}
+        self.placement = placement
+        self._removed: dict[str, Candidate] = {}
         self._counted = False
 
     def __enter__(self) -> Trial:
@@ -33,18 +35,18 @@ class Trial:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The tree comes first: it must be whole again even if the room fails to follow."""
+        """The tree is restored first: it must be complete even if restoring the placement fails."""
         if self._counted:
             self._discount()
-        out, self._out = self._out, {}
-        for candidate in out.values():
+        removed, self._removed = self._removed, {}
+        for candidate in removed.values():
             self.tree.add_usage(candidate.queue, candidate.usage)
-        if self.room is not None:
-            for candidate in reversed(out.values()):
-                self.room.restore(candidate.id)
+        if self.placement is not None:
+            for candidate in reversed(removed.values()):
+                self.placement.restore(candidate.id)
 
     def count_preemptor(self) -> None:
-        """Suppose that the preemptor already ran, for comparing shares; fits looks past that."""
+        """Count the preemptor as running, to compare shares; ``fits`` ignores it."""
         self.tree.add_usage(self.preemptor.queue, self.preemptor.requests)
         self._counted = True
 
@@ -53,31 +55,31 @@ class Trial:
         self._counted = False
 
     def remove(self, candidate: Candidate) -> None:
-        """Suppose the candidate had stopped."""
+        """Assume that a candidate has stopped."""
         self.tree.remove_usage(candidate.queue, candidate.usage)
-        self._out[candidate.id] = candidate
-        if self.room is not None:
+        self._removed[candidate.id] = candidate
+        if self.placement is not None:
             try:
-                self.room.remove(candidate.id)
+                self.placement.remove(candidate.id)
             except BaseException:
-                del self._out[candidate.id]
+                del self._removed[candidate.id]
                 self.tree.add_usage(candidate.queue, candidate.usage)
                 raise
 
     def restore(self, candidate: Candidate) -> None:
-        """Suppose it went on running, after all."""
-        del self._out[candidate.id]
+        """Undo ``remove``."""
+        del self._removed[candidate.id]
         self.tree.add_usage(candidate.queue, candidate.usage)
-        if self.room is not None:
-            self.room.restore(candidate.id)
+        if self.placement is not None:
+            self.placement.restore(candidate.id)
 
     def restore_all(self, chosen: Iterable[ChosenVictim]) -> None:
-        """Give up an attempt and start from what really runs."""
+        """Undo ``remove`` of all these."""
         for candidate, _ in chosen:
             self.restore(candidate)
 
     def fits(self, *, borrowing: bool) -> bool:
-        """Whether the preemptor could start now, by quota first (cheap) and then by room."""
+        """Whether the preemptor could start now, by quota first (cheap), then by capacity."""
         if not self._counted:
             return self._fits(borrowing=borrowing)
         self._discount()
@@ -91,22 +93,22 @@ class Trial:
             for fr, amount in requests.items():
                 if self.tree.is_borrowing(queue, fr, amount):
                     return False
-        return self.tree.fits(queue, requests) and (self.room is None or self.room.fits())
+        return self.tree.fits(queue, requests) and (self.placement is None or self.placement.fits())
 
     def drop_needless_victims(
         self, chosen: list[ChosenVictim], *, borrowing: bool
     ) -> tuple[Victim, ...]:
-        """Fill back: the latest choice was needed, earlier ones may have become superfluous.
+        """The victims without those that later choices made unnecessary.
 
-        Goes from the last but one to the first; the last victim takes a spared one's place.
+        Goes from the last but one to the first; the last victim replaces a dropped one in the list.
         """
-        kept = list(chosen)
-        for index in range(len(kept) - 2, -1, -1):
-            candidate = kept[index][0]
+        victims = list(chosen)
+        for index in range(len(victims) - 2, -1, -1):
+            candidate = victims[index][0]
             self.restore(candidate)
             if self.fits(borrowing=borrowing):
-                kept[index] = kept[-1]
-                kept.pop()
+                victims[index] = victims[-1]
+                victims.pop()
             else:
                 self.remove(candidate)
-        return tuple(Victim(id=candidate.id, reason=reason) for candidate, reason in kept)
+        return tuple(Victim(id=candidate.id, reason=reason) for candidate, reason in victims)

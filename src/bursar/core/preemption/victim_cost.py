@@ -1,8 +1,8 @@
-"""Whom a job could displace, and where displacing costs least.
+"""Which jobs a job could displace, and on which nodes that costs least.
 
-The search for victims (``preemption``) knows quota and right; this module knows nodes. It looks for the
-nodes on which room for the job costs the least lost work, so that the search need only judge the jobs
-on those nodes instead of emptying the fleet in priority order until some node happens to be free.
+The victim search knows quota and eligibility; this module knows nodes. It finds the nodes on which the job's
+capacity costs the least lost work, so that the search considers only the jobs on these, instead of emptying
+the fleet in priority order until some node is free.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from bursar.model.tenants.tenant import FlavorResource
 from bursar.model.units import MILLI
 
 SPARE_NODES: Final = 4
-"""How many more nodes than needed are offered to the search, for when rights differ among victims."""
+"""Extra nodes offered to the search, because eligibility differs among victims."""
 
 ONE: Final = 10**18
-"""Large beside any GPU time, so that parts of it can be compared as whole numbers."""
+"""Large compared with any GPU time, so that fractions of it can be compared as integers."""
 
 Request = Mapping[FlavorResource, int]
 
@@ -38,13 +38,13 @@ _AT_WORK: Final = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
 class Evictable:
-    """The running jobs of one flavor that may be stopped at all, gathered once per cycle and queue."""
+    """The running jobs of one flavor that may be stopped, collected once per cycle and queue."""
 
     def __init__(self, state: FleetState, flavor: str, now_ms: int) -> None:
         self._state = state
         self._flavor = flavor
         self._now_ms = now_ms
-        self._standings: dict[str, Rank] = {}
+        self._ranks: dict[str, Rank] = {}
         self._turn_takers: dict[str, list[JobRecord]] = {}
         self._learned = _LEAST_EXPECTED in state.policies.order.terms
         limits = state.policies.preemption
@@ -53,12 +53,12 @@ class Evictable:
         self._by_queue: dict[str, list[JobRecord]] = {}
 
     def _of_queue(self, queue: str) -> list[JobRecord]:
-        """Everybody in a queue who may be stopped."""
-        found = self._by_queue.get(queue)
-        if found is None:
+        """The jobs of a queue that may be stopped."""
+        records = self._by_queue.get(queue)
+        if records is None:
             running = self._state.running_in.get(queue, {}).values()
-            found = self._by_queue[queue] = [one for one in running if self._may_be_stopped(one)]
-        return found
+            records = self._by_queue[queue] = [one for one in running if self._may_be_stopped(one)]
+        return records
 
     def _may_be_stopped(self, record: JobRecord) -> bool:
         placement = record.placement
@@ -77,41 +77,42 @@ class Evictable:
         return is_leaving(record, self._now_ms)
 
     def legal(self, record: JobRecord, request: Request) -> dict[str, list[JobRecord]]:
-        """Those whom this job has a right to displace, by queue."""
+        """The jobs that this job may displace, by queue."""
         queue = record.spec.queue
         policy = self._state.preemption_policies[queue]
-        found: dict[str, list[JobRecord]] = {}
+        by_queue: dict[str, list[JobRecord]] = {}
         for other in sorted({queue, *self._state.quota.borrowing_queues(queue, request)}):
             rule = policy.within_queue if other == queue else policy.reclaim
             legal = [
                 candidate
-                for candidate in self._asked(rule, record, other)
-                if is_leaving(candidate, self._now_ms) or self._has_right(rule, record, candidate)
+                for candidate in self._candidates(rule, record, other)
+                if is_leaving(candidate, self._now_ms)
+                or self._may_displace(rule, record, candidate)
             ]
             if legal:
-                found[other] = legal
-        return found
+                by_queue[other] = legal
+        return by_queue
 
-    def _asked(
+    def _candidates(
         self, rule: WithinQueue | Reclaim, record: JobRecord, queue: str
     ) -> Sequence[JobRecord]:
-        """Those of a queue who may come into question.
+        """The jobs of a queue that a rule could allow.
 
-        Where jobs of one priority take turns by what is expected of them, only those that take turns
-        at all do, whoever asks: they are found once for all who ask in a cycle.
+        Where jobs of one priority take turns by their expected run time, these are the same for every
+        preemptor, so they are collected once per cycle.
         """
         if rule is not _LATER_IN_ORDER or not self._learned:
             return self._of_queue(queue)
         lowest = min(self._state.running_priorities.get(queue, ()), default=record.priority)
         if lowest < record.priority:
             return self._of_queue(queue)
-        found = self._turn_takers.get(queue)
-        if found is None:
-            found = self._turn_takers[queue] = self._find_turn_takers(queue)
-        return found
+        turn_takers = self._turn_takers.get(queue)
+        if turn_takers is None:
+            turn_takers = self._turn_takers[queue] = self._find_turn_takers(queue)
+        return turn_takers
 
     def _find_turn_takers(self, queue: str) -> list[JobRecord]:
-        """Most jobs save nothing and are not about to leave, which is seen without asking further."""
+        """The jobs of a queue that take turns; the cheap conditions come first."""
         now_ms = self._now_ms
         return [
             one
@@ -125,7 +126,7 @@ class Evictable:
             and (is_leaving(one, now_ms) or self._takes_turns(one))
         ]
 
-    def _has_right(
+    def _may_displace(
         self, rule: WithinQueue | Reclaim, record: JobRecord, candidate: JobRecord
     ) -> bool:
         if not may_preempt(rule, record, candidate):
@@ -134,12 +135,13 @@ class Evictable:
             return True
         if self._learned:
             return self._takes_turns(candidate) and self._is_far_later(record, candidate)
-        return self._standing(candidate) > record.rank[: len(self._state.policies.order.terms)]
+        terms = len(self._state.policies.order.terms)
+        return self._rank_if_waiting(candidate) > record.rank[:terms]
 
     def _takes_turns(self, candidate: JobRecord) -> bool:
         """Whether a job may be stopped only because another is expected to need less.
 
-        It must save its work, be small enough to find room again, and not have been here for long.
+        It must save checkpoints, be small enough to be placed again, and be recent.
         """
         limits = self._state.policies.preemption
         age_ms = self._now_ms - candidate.submitted_at_ms
@@ -154,39 +156,40 @@ class Evictable:
         return candidate.backlog.plan.gpu_milli <= most_milli
 
     def _is_far_later(self, record: JobRecord, candidate: JobRecord) -> bool:
-        """Whether the job comes before the other by other terms, or is expected to need far less."""
+        """Whether the candidate comes after the job by other terms, or is expected to need far more."""
         ratio = self._state.policies.preemption.turn_ratio
         terms = self._state.policies.order.terms
-        for term, mine, theirs in zip(terms, record.rank, self._standing(candidate), strict=False):
+        ranks = zip(terms, record.rank, self._rank_if_waiting(candidate), strict=False)
+        for term, mine, theirs in ranks:
             if term is _LEAST_EXPECTED:
                 return int(theirs) > ratio * int(mine) > 0
             if mine != theirs:
                 return (theirs,) > (mine,)
         return False
 
-    def _standing(self, candidate: JobRecord) -> Rank:
-        """Where a running job would stand by the terms if it waited; ties go on running."""
-        found = self._standings.get(candidate.id)
-        if found is None:
+    def _rank_if_waiting(self, candidate: JobRecord) -> Rank:
+        """The rank of a running job by the policy's terms, as if it waited."""
+        rank = self._ranks.get(candidate.id)
+        if rank is None:
             policy = self._state.policies.order
-            found = rank_of(candidate, policy, self._now_ms)[: len(policy.terms)]
-            self._standings[candidate.id] = found
-        return found
+            rank = rank_of(candidate, policy, self._now_ms)[: len(policy.terms)]
+            self._ranks[candidate.id] = rank
+        return rank
 
 
 def is_leaving(record: JobRecord, now_ms: int) -> bool:
-    """On its way out anyway: the first to count on, and nothing is lost by it."""
+    """Whether a job is ending anyway, so that stopping it costs nothing."""
     if record.state in _LEAVING:
         return True
     return record.limit_at_ms is not None and record.limit_at_ms <= now_ms
 
 
 def may_preempt_any(state: FleetState, record: JobRecord, request: Request) -> bool:
-    """Whether the job may displace anyone at all: a cheap no before any search.
+    """Whether the job may displace any job at all: a cheap check before a search.
 
-    In its own queue someone must be of lower (or equal, where the policy allows) priority. Elsewhere
-    someone must borrow, and what the job asks must be within what its side of the tree is entitled to,
-    unless the policy lets it reclaim while borrowing.
+    In its own queue a job must have lower priority (or equal, where the policy allows). Elsewhere a queue
+    must borrow, and the request must be within the quota of the job's side of the tree, unless the policy
+    lets it reclaim while borrowing.
     """
     queue = record.spec.queue
     policy = state.preemption_policies[queue]
@@ -211,7 +214,7 @@ def may_preempt_any(state: FleetState, record: JobRecord, request: Request) -> b
 
 
 def work_lost(record: JobRecord, now_ms: int) -> int:
-    """Dollars thrown away by stopping a job now; nothing for one that is leaving anyway."""
+    """The cost of the work lost by stopping a job now; 0 for one that is ending anyway."""
     if record.placement is None or is_leaving(record, now_ms):
         return 0
     return lost_micro_usd(
@@ -222,10 +225,10 @@ def work_lost(record: JobRecord, now_ms: int) -> int:
 
 
 def cost_of_stopping(record: JobRecord, order: VictimOrder, now_ms: int) -> int:
-    """What victims are compared by, and added up by on each node: the least cost is stopped first.
+    """The cost by which victims are compared, and which is summed on each node; the least first.
 
-    Where the latest goes first, it is one over what a job is expected to need: a job that needs most
-    costs least, and several cost more than one.
+    With ``LATEST_FIRST`` it is the inverse of the expected GPU time: a job that needs most costs least, and
+    several cost more than one.
     """
     if order is VictimOrder.LATEST_FIRST and not is_leaving(record, now_ms):
         return ONE // max(1, expected_gpu_ms(record, now_ms))
@@ -235,7 +238,7 @@ def cost_of_stopping(record: JobRecord, order: VictimOrder, now_ms: int) -> int:
 def on_cheapest_nodes(
     fit: PoolFit, legal: Iterable[JobRecord], count: int, cost_of: Callable[[JobRecord], int]
 ) -> set[str]:
-    """The jobs on the nodes where room for the gang costs least; empty: nowhere enough."""
+    """The jobs on the nodes where capacity for the gang costs least; empty if there is not enough."""
     group = fit.plan.groups[0]
     gpus = group.gpu.count if isinstance(group.gpu, WholeGpus) else 0
     by_node: dict[str, list[tuple[int, int, str, int]]] = {}
@@ -249,24 +252,24 @@ def on_cheapest_nodes(
     for node_id, entries in by_node.items():
         node = fit.pool.by_id.get(node_id)
         if node is not None and node.is_open:
-            cost = _cost_of_room(node, sorted(entries), gpus)
+            cost = _cost_of_one_task(node, sorted(entries), gpus)
             if cost is not None:
                 priced.append((*cost, node_id, _tasks_after(node, entries, group, gpus)))
     return _jobs_on(sorted(priced), by_node, count)
 
 
 def _gpus_touched(task: Task) -> int:
-    """GPUs that may come free with a task. Too many where others share them: the search will see."""
+    """An upper bound of the GPUs freed by a task; other jobs may share them."""
     if not task.slices and not task.shares:
         return len(task.gpus)
     shared = {use.gpu for use in task.slices} | {use.gpu for use in task.shares}
     return len(task.gpus) + len(shared)
 
 
-def _cost_of_room(
+def _cost_of_one_task(
     node: NodeState, entries: list[tuple[int, int, str, int]], gpus: int
 ) -> tuple[int, int] | None:
-    """The highest priority and the dollars lost by making room for one task on a node."""
+    """The highest priority and the cost of freeing a node for one task."""
     free, lost, priority = node.free_gpus, 0, 0
     if gpus == 0:
         return entries[0][0], entries[0][1]
@@ -280,7 +283,7 @@ def _cost_of_room(
 def _tasks_after(
     node: NodeState, entries: list[tuple[int, int, str, int]], group: TaskGroup, gpus: int
 ) -> int:
-    """Tasks of the gang that the node would hold with all these jobs gone, by GPUs."""
+    """How many tasks of the gang fit on the node without these jobs, by GPUs."""
     if gpus == 0 or group.count == 1:
         return 1
     return (node.free_gpus + sum(entry[3] for entry in entries)) // gpus

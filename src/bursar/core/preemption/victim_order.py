@@ -1,4 +1,4 @@
-"""In which order candidates are tried as victims."""
+"""The order in which candidates are tried as victims."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ OrderKey = tuple[bool, bool, int, int, int, str]
 
 
 def victim_key(candidate: Candidate, own_queue: str, order: VictimOrder) -> OrderKey:
-    """Already stopping, then other queues, then lower priority; then cheapest if so wished; newest.
+    """Sorts by: already stopping, other queues, lower priority, cost (if the policy says so), newest.
 
-    The order alone is never a licence: legality has been decided before anything is sorted.
+    Eligibility is decided before anything is sorted.
     """
     lost = 0 if order is VictimOrder.NEWEST_FIRST else candidate.lost_micro_usd
     return (
@@ -29,5 +29,5 @@ def victim_key(candidate: Candidate, own_queue: str, order: VictimOrder) -> Orde
 def in_victim_order(
     candidates: Iterable[Candidate], own_queue: str, order: VictimOrder
 ) -> list[Candidate]:
-    """The candidates, those to be stopped first in front."""
+    """The candidates, the first to stop first."""
     return sorted(candidates, key=lambda candidate: victim_key(candidate, own_queue, order))

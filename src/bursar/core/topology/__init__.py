@@ -1,4 +1,4 @@
-"""Where in the racks and blocks a gang runs. See README.md for the words and the flow."""
+"""Places gangs in the racks and blocks of a topology. See README.md."""
 
 from bursar.core.topology.place import place
 from bursar.core.topology.request import TopologyRequest

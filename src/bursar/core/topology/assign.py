@@ -1,4 +1,4 @@
-"""Hand a request out: over the chosen domains, then level by level down to the leaves."""
+"""Distributes tasks over the chosen domains, level by level down to the leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bursar.core.topology.tree import TopologyTree
 
 
 class DomainShare(NamedTuple):
-    """How many tasks one domain is given."""
+    """The tasks assigned to one domain."""
 
     domain: int
     tasks: int
@@ -21,10 +21,10 @@ class DomainShare(NamedTuple):
 def descend(
     tree: TopologyTree, capacity: DomainCapacity, shape: ResolvedRequest, fit: Fit
 ) -> list[DomainShare] | None:
-    """The leaves' shares; None when the pieces turn out not to hold what their parent counted.
+    """The leaves' shares; None if the children do not fit what their parent counted.
 
-    Above the slice level all children are pooled anew, because that needs fewer domains than
-    keeping to each parent's share; a slice must not be torn apart, so below it shares are kept.
+    Above the slice level all children are pooled, which needs fewer domains than each parent's share. A slice
+    must not be split, so below the slice level each parent's share stays in its children.
     """
     least_free = shape.unconstrained
     shares = _fill(
@@ -71,7 +71,7 @@ def _share_out(
 def _fill(
     free: list[int], domains: Sequence[int], tasks: int, size: int, *, tight: bool
 ) -> list[DomainShare] | None:
-    """Fill domains in order, each to the brim, and let the last be the tightest that holds.
+    """Fill domains in order, each completely; the last is the tightest that fits the rest.
 
     ``free`` counts groups of ``size`` tasks; ``tight`` is off where the fullest domains go first.
     """

@@ -1,4 +1,4 @@
-"""How much each domain could take, summed from the leaves. Scratch for one placement."""
+"""The capacity of each domain, summed from the leaves; used for one placement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bursar.core.topology.tree import TopologyTree
 
 @dataclass(slots=True, kw_only=True)
 class DomainCapacity:
-    """Per domain number: tasks and whole slices that fit.
+    """The tasks and whole slices that fit in each domain.
 
     Below the slice level ``slices`` stay 0 until a layer there needs them.
     """
@@ -44,7 +44,7 @@ def measure(
 
 
 def _add_children(capacity: DomainCapacity, domain: int, children: range, size: int) -> None:
-    """Children give only whole groups of ``size``: nothing smaller can be placed in them."""
+    """Sum the children; only whole groups of ``size`` tasks can be placed in them."""
     where = slice(children.start, children.stop)
     tasks = capacity.tasks[where]
     capacity.tasks[domain] = sum(tasks) if size == 1 else sum(one // size * size for one in tasks)

@@ -1,4 +1,4 @@
-"""Place one task group: count, find the level, hand out, and check that nothing is missing."""
+"""Places one task group, all tasks or none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bursar.core.topology.tree import TopologyTree
 def place(
     tree: TopologyTree, request: TopologyRequest, counts: Mapping[str, int]
 ) -> Assignment | TopologyMiss:
-    """Where the gang runs, by path; or what is missing.
+    """The tasks on each leaf, by path; or what is missing.
 
-    ``counts`` says how many tasks each leaf could take; leaves that it does not name take none.
+    ``counts`` is how many tasks fit on each leaf; none fit on a leaf without an entry.
     """
     shape = resolve(tree, request)
     if isinstance(shape, TopologyMiss):

@@ -1,4 +1,4 @@
-"""What a gang asks of the topology, and the same thing resolved against one tree."""
+"""A topology request, and the same resolved against one tree."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ResolvedRequest:
 
 
 def resolve(tree: TopologyTree, request: TopologyRequest) -> ResolvedRequest | TopologyMiss:
-    """Check the request against the tree's levels before any counting is done."""
+    """Check a request against the tree's levels."""
     level_name = _requested_level(tree, request)
     slice_name = request.layers[0].level if request.layers else tree.levels[-1]
     indexes = {
@@ -79,15 +79,15 @@ def resolve(tree: TopologyTree, request: TopologyRequest) -> ResolvedRequest | T
 
 
 def _requested_level(tree: TopologyTree, request: TopologyRequest) -> str:
-    """Slices without a level for the whole may be anywhere, so their search starts at the top."""
+    """The level to search first; slices without a requested level start at the top."""
     named = request.required or request.preferred
     return named or (tree.levels[0] if request.layers else tree.levels[-1])
 
 
 def _inner_sizes(tree: TopologyTree, request: TopologyRequest) -> tuple[int, ...] | TopologyMiss:
-    """The group size that holds at each level below the outermost layer; 1 where none does.
+    """The group size at each level below the outermost layer; 1 where there is none.
 
-    Levels between two layers take the inner one's size, so that what they hold can still be split.
+    Levels between two layers have the inner one's size.
     """
     sizes = [1] * len(tree.levels)
     for outer, inner in pairwise(request.layers):

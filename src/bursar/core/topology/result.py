@@ -1,4 +1,4 @@
-"""What a placement answers: how many tasks each leaf takes, or what is missing, in numbers."""
+"""The result of a placement: tasks per leaf, or what is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainCount:
-    """A leaf's part of a gang."""
+    """The tasks of a gang on one leaf."""
 
     leaf: str
     tasks: int
@@ -18,10 +18,10 @@ Assignment = tuple[DomainCount, ...]
 
 
 class MissReason(Enum):
-    """Which rule refused the request; the numbers stand beside it in the miss."""
+    """Which rule rejected the request; the miss has the numbers."""
 
-    NOT_ENOUGH_CAPACITY = "too little room"
-    NO_CAPACITY_FOR_LEADER = "no room for the leader"
+    NOT_ENOUGH_CAPACITY = "not enough capacity"
+    NO_CAPACITY_FOR_LEADER = "no capacity for the leader"
     NO_DOMAINS = "no domains"
     UNKNOWN_LEVEL = "unknown level"
     LAYERS_DISAGREE = "layers disagree"
@@ -30,11 +30,11 @@ class MissReason(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyMiss:
-    """No placement, and how far the best one came.
+    """No placement, and how much of the request fits.
 
-    ``level`` is the level the search ended at (or the level the request got wrong), and
-    ``slices_fit`` what the best domain, or all domains together where spreading was allowed, would
-    hold. A slice is one task unless the request groups tasks.
+    ``level`` is the level at which the search ended (or the invalid level of the request). ``slices_fit`` is
+    what fits in the best domain, or in all domains together where spreading is allowed. A slice is one task
+    unless the request groups tasks.
     """
 
     reason: MissReason
@@ -54,12 +54,12 @@ class TopologyMiss:
                 unit = "tasks" if self.slice_size == 1 else f"slices of {self.slice_size} tasks"
                 return f"{self.slices_fit} of {self.slices_wanted} {unit} fit at level {self.level}"
             case MissReason.NO_CAPACITY_FOR_LEADER:
-                return f"no domain at level {self.level} has room for the leader"
+                return f"no domain at level {self.level} has capacity for the leader"
             case MissReason.NO_DOMAINS:
-                return f"no node is known at level {self.level}"
+                return f"level {self.level} has no nodes"
             case MissReason.UNKNOWN_LEVEL:
                 return f"the topology has no level {self.level}"
             case MissReason.LAYERS_DISAGREE:
                 return f"the slice sizes or levels do not nest at level {self.level}"
             case MissReason.STALE_LEAF:
-                return f"the assignment names {self.leaf}, which is gone"
+                return f"the assignment names {self.leaf}, which no longer exists"

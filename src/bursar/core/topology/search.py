@@ -1,4 +1,4 @@
-"""Find the narrowest level, and the domains of it, that hold a whole request."""
+"""Finds the narrowest level, and its domains, that fit a whole request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bursar.core.topology.tree import TopologyTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Domains of one level that hold everything together, in the order they are to be filled."""
+    """Domains of one level that together fit the request, in the order to fill them."""
 
     level: int
     domains: tuple[int, ...]
@@ -22,16 +22,16 @@ class Fit:
 def find_fit(
     tree: TopologyTree, capacity: DomainCapacity, shape: ResolvedRequest
 ) -> Fit | TopologyMiss:
-    """One domain of the requested level; if preferred, of a wider level; at last several."""
+    """One domain of the requested level, else (if preferred) of a wider level, else several."""
     level = shape.level
     slices, tasks = capacity.slices, capacity.tasks
     while True:
         domains = tree.domains(level)
         if not domains:
             return _miss(tree, shape, level, MissReason.NO_DOMAINS, 0)
-        holding = [domain for domain in domains if slices[domain] >= shape.slices]
-        if holding:
-            best = min(holding, key=lambda domain: (slices[domain], tasks[domain], domain))
+        fitting = [domain for domain in domains if slices[domain] >= shape.slices]
+        if fitting:
+            best = min(fitting, key=lambda domain: (slices[domain], tasks[domain], domain))
             return Fit(level=level, domains=(best,))
         if shape.required:
             most = max(slices[domains.start : domains.stop])
@@ -49,14 +49,14 @@ def by_capacity(capacity: DomainCapacity, domains: Iterable[int], *, least_free:
 
 
 def tightest(domains: Sequence[int], free: list[int], units: int) -> int:
-    """The first domain that holds so many units with least to spare."""
+    """The first domain that fits these units with least to spare."""
     return min((one for one in domains if free[one] >= units), key=lambda domain: free[domain])
 
 
 def _several_domains(
     tree: TopologyTree, capacity: DomainCapacity, shape: ResolvedRequest, level: int
 ) -> Fit | TopologyMiss:
-    """The roomiest first and the last one as tight as possible; or the fullest first."""
+    """The emptiest domains first and the last as tight as possible; or the fullest first."""
     order = by_capacity(capacity, tree.domains(level), least_free=shape.unconstrained)
     slices, left = capacity.slices, shape.slices
     chosen: list[int] = []

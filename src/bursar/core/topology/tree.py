@@ -1,4 +1,4 @@
-"""The static tree of domains, numbered so that a domain is an int and ties break by path."""
+"""The static tree of domains, numbered so that ties break by path."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """The smallest place a task can be assigned to: a node, or a rack seen as a whole.
+    """The smallest domain a task can be assigned to, usually a node.
 
-    ``path`` holds one value per level, outermost first; it is what ties break on.
+    ``path`` has one value per level, outermost first; ties break by it.
     """
 
     id: str
@@ -77,7 +77,7 @@ class TopologyTree:
         return self._level_starts[-1]
 
     def level_index(self, level: str) -> int | None:
-        """Where a level stands, outermost first; None for a level this tree does not have."""
+        """The index of a level, outermost first; None if the tree does not have it."""
         return self.levels.index(level) if level in self.levels else None
 
     def domains(self, level: int) -> range:
@@ -97,7 +97,7 @@ class TopologyTree:
         return range(self._first_child[domains.start], self._first_child[domains.stop])
 
     def leaf_number(self, leaf_id: str) -> int | None:
-        """A leaf's number; None for one this tree does not know (any more)."""
+        """A leaf's number; None if the tree does not have it."""
         return self._leaf_by_id.get(leaf_id)
 
     def leaf_id(self, domain: int) -> str:
@@ -105,7 +105,7 @@ class TopologyTree:
         return self.leaf_ids[domain - self.leaf_start]
 
     def ancestor(self, leaf: int, level: int) -> int:
-        """The domain of a level that a leaf lies in."""
+        """The domain of a level that contains a leaf."""
         domain = leaf
         for _ in range(self.bottom - level):
             domain = self._parents[domain]
