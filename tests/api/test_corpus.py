@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bursar.api.endpoints.jobs.bundles import check_archive
-from bursar.api.http.body import DEEPEST, parse_json
+from bursar.api.http.body import MAX_DEPTH, parse_json
 from bursar.api.http.errors import HttpRefusal
 from tests.api.asking import Asker, Told, job
 from tests.api.scene import Scene
@@ -216,7 +216,7 @@ def test_an_archive_under_another_name_is_refused(scene: Scene) -> None:
 
 
 def test_too_many_members_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bursar.api.endpoints.jobs.bundles.MOST_MEMBERS", 10)
+    monkeypatch.setattr("bursar.api.endpoints.jobs.bundles.MAX_MEMBERS", 10)
     path = tmp_path / "many"
     path.write_bytes(archive(*((f"f{n}", b"") for n in range(11))))
     with pytest.raises(HttpRefusal, match="more than 10 files"):
@@ -339,7 +339,7 @@ def test_the_right_key_is_suggested(scene: Scene) -> None:
 def test_depth_is_counted_outside_texts() -> None:
     brackets = json.dumps({"run": "[" * 1_000 + '"' + "{" * 1_000})
     assert parse_json(brackets.encode())["run"].startswith("[[[")
-    deep = "[" * DEEPEST + "]" * DEEPEST
+    deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert parse_json(deep.encode())
     with pytest.raises(HttpRefusal, match="nested"):
         parse_json(f"[{deep}]".encode())

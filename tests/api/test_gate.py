@@ -41,14 +41,14 @@ def test_a_route_that_does_not_say_who_may_use_it_stops_the_server(
     scene: Scene, tmp_path: Path, needs: object
 ) -> None:
     undeclared = replace(ROUTES[3], path="/v1/new", needs=needs)
-    with pytest.raises(BrokenInvariant, match="does not say who may use it"):
+    with pytest.raises(BrokenInvariant, match="declares no permission"):
         App(
             scene.plane, ApiSettings(state_folder=tmp_path), MonotonicClock(), (*ROUTES, undeclared)
         )
 
 
 def test_a_route_that_stands_twice_stops_the_server(scene: Scene, tmp_path: Path) -> None:
-    with pytest.raises(BrokenInvariant, match="stands twice"):
+    with pytest.raises(BrokenInvariant, match="is twice in the route table"):
         App(scene.plane, ApiSettings(state_folder=tmp_path), MonotonicClock(), (*ROUTES, ROUTES[0]))
 
 

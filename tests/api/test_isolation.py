@@ -50,7 +50,7 @@ def belongings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Belongings]
         waiting = scene.ann.submit(
             "a-train", name="a-waiting-name", resources={"accelerators": "T4:4"}
         )
-        tokens = [one for one in scene.served.app.desk.book.all() if one.tenant == "team-a"]
+        tokens = [one for one in scene.served.app.context.tokens.all() if one.tenant == "team-a"]
         own = next(one for one in tokens if one.user == "amy")
         marks = (
             *(running, waiting, "a-running-name", "a-waiting-name", "a-train", "a-dev", "team-a"),

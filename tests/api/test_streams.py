@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bursar.api.streams.event_hub import WAITING_EVENTS, Follower
-from bursar.api.streams.log_files import Reading, chosen
+from bursar.api.streams.event_hub import MAX_BUFFERED, Follower
+from bursar.api.streams.log_files import LogReader, select_files
 from bursar.ports import LogFile
 from tests.api.scene import Scene, open_scene
 
@@ -27,7 +27,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 def test_a_follower_sees_his_own_jobs_and_nobody_elses(quick: Scene) -> None:
     with quick.bob.events("/v1/events") as events:
-        quick.until(lambda: quick.served.app.desk.hub._followers, "bob follows")
+        quick.until(lambda: quick.served.app.context.hub._followers, "bob follows")
         hidden = quick.ann.submit("a-train")
         own = quick.bob.submit("b-train")
         first = events.next()
@@ -75,28 +75,28 @@ def test_a_revoked_token_ends_its_stream(quick: Scene) -> None:
 
 
 def test_followers_have_places_and_give_them_back(quick: Scene) -> None:
-    desk = quick.served.app.desk
-    quick.until(lambda: desk.followers == 0, "all have left")
+    context = quick.served.app.context
+    quick.until(lambda: context.followers == 0, "all have left")
     threads = threading.active_count()
     streams = [quick.ann.events("/v1/events") for _ in range(8)]
     for one in streams:
         one.__enter__()
-    assert desk.followers == 8
+    assert context.followers == 8
     assert threading.active_count() <= threads + 6
     told = quick.ann.get("/v1/events")
     assert (told.status, told.code) == (429, "too-many-followers")
     for one in streams:
         one.__exit__(None, None, None)
-    quick.until(lambda: desk.followers == 0, "all have left")
-    quick.until(lambda: not desk.hub._followers, "nobody is sent anything")
+    quick.until(lambda: context.followers == 0, "all have left")
+    quick.until(lambda: not context.hub._followers, "nobody is sent anything")
 
 
 def test_a_slow_follower_loses_the_oldest_and_is_told() -> None:
-    follower = Follower(seen=None)
-    for number in range(WAITING_EVENTS + 7):
+    follower = Follower(visible=None)
+    for number in range(MAX_BUFFERED + 7):
         follower.offer({"sequence": number, "at_ms": 0, "type": "x", "job_id": "j", "detail": {}})
     events, missed = follower.take()
-    assert missed == 7 and len(events) == WAITING_EVENTS and events[0]["sequence"] == 7
+    assert missed == 7 and len(events) == MAX_BUFFERED and events[0]["sequence"] == 7
     assert follower.take() == ([], 0)
 
 
@@ -188,13 +188,13 @@ def test_output_is_followed_to_the_end_of_the_job(quick: Scene) -> None:
 def test_a_rotated_stream_is_read_on_without_gap(tmp_path: Path) -> None:
     old, new = tmp_path / "out.1", tmp_path / "out"
     new.write_text("one\n")
-    reading = Reading()
+    reader = LogReader()
 
     def read() -> str:
         paths = tuple(str(path) for path in (old, new) if path.exists())
         file = LogFile(task=0, node="n", stream="stdout", paths=paths)
         text = ""
-        while pieces := list(reading.pieces([file])):
+        while pieces := list(reader.chunks([file])):
             text += "".join(piece["text"] for piece in pieces)
         return text
 
@@ -214,10 +214,10 @@ def test_a_character_is_not_cut_in_two(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes("aé".encode()[:-1])
     file = LogFile(task=0, node="n", stream="stdout", paths=(str(path),))
-    reading = Reading()
-    (first,) = reading.pieces([file])
+    reader = LogReader()
+    (first,) = reader.chunks([file])
     path.write_bytes("aé!".encode())
-    (second,) = reading.pieces([file])
+    (second,) = reader.chunks([file])
     assert (first["text"], second["text"]) == ("a", "é!")
 
 
@@ -227,7 +227,7 @@ def test_streams_are_chosen_by_task_and_name() -> None:
         for task in (1, 0)
         for stream in ("stderr", "stdout")
     ]
-    assert [(one.task, one.stream) for one in chosen(files, None, None)] == [
+    assert [(one.task, one.stream) for one in select_files(files, None, None)] == [
         *((0, "stdout"), (0, "stderr"), (1, "stdout"), (1, "stderr")),
     ]
-    assert [(one.task, one.stream) for one in chosen(files, 1, "stderr")] == [(1, "stderr")]
+    assert [(one.task, one.stream) for one in select_files(files, 1, "stderr")] == [(1, "stderr")]

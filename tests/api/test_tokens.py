@@ -175,6 +175,6 @@ def test_a_revocation_counts_in_the_other_process_within_a_second(
 
 def test_a_follower_follows_the_log(scene: Scene, follower: Served) -> None:
     with scene.asker("bob", follower.port).events("/v1/events") as events:
-        scene.until(lambda: follower.app.desk.hub._followers, "bob follows")
+        scene.until(lambda: follower.app.context.hub._followers, "bob follows")
         made = scene.bob.submit("b-train", resources={"cpus": 1})
         assert events.next()["data"]["job_id"] == made

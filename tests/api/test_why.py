@@ -129,13 +129,13 @@ def test_who_waits_is_told_what_an_hour_would_cost(scene: Scene) -> None:
         ({"expected_hours": 9}, ""),
         (
             {"max_cost": 1, "expected_hours": 4},
-            "max_cost of $1.00 pays for 2 h 30 min at $0.40 an hour, the time to stop included; "
-            "then the job is over, and it is expected to cost $1.60. Raise max_cost.",
+            "max_cost of $1.00 pays for 2 h 30 min at $0.40 an hour, including the time to stop. "
+            "The job is expected to cost $1.60: raise max_cost.",
         ),
         (
             {"max_cost": 1},
-            "max_cost of $1.00 pays for 2 h 30 min at $0.40 an hour, the time to stop included; "
-            "then the job is over, if it runs so long.",
+            "max_cost of $1.00 pays for 2 h 30 min at $0.40 an hour, including the time to stop; "
+            "then the job is stopped.",
         ),
     ],
 )

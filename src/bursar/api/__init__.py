@@ -1,1 +1,1 @@
-"""The HTTP API: who asks, may he, and what is the answer. No rule of scheduling, quota or money is here."""
+"""The HTTP API: authentication, authorisation and endpoints; no rule of scheduling, quota or money."""

@@ -1,6 +1,6 @@
-"""The application: one way in for every request, and one way out for every answer.
+"""The ASGI application, which every request goes through.
 
-host and site -> route -> token -> permission -> leader -> parameters -> endpoint -> answer
+host and origin -> route -> token -> permission -> leader -> parameters -> endpoint -> response
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bursar.api.http.authentication import (
 )
 from bursar.api.http.body import Disconnected
 from bursar.api.http.errors import engine_fault, internal_error, not_leader, user_error
-from bursar.api.http.request import ApiSettings, AppContext, RequestContext, answer
+from bursar.api.http.request import ApiSettings, AppContext, RequestContext, json_response
 from bursar.api.http.route import Open, Reply, Route, RouteTable
 from bursar.api.openapi import OPENAPI_PATH, openapi
 from bursar.api.routes import ROUTES, job_document_schema
@@ -45,8 +45,8 @@ from bursar.ports import AuditEntry, Clock
 
 LOG = logging.getLogger("bursar.api")
 
-READING_THREADS: Final = 4
-USES_WRITTEN_SECONDS: Final = 20.0
+READER_THREADS: Final = 4
+TOKEN_USE_WRITE_SECONDS: Final = 20.0
 
 SECURITY_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -59,7 +59,7 @@ SECURITY_HEADERS: Final = (
 
 
 class App:
-    """The ASGI application. A route that does not say who may use it stops it from being made."""
+    """The ASGI application. A route without a declared permission makes construction fail."""
 
     def __init__(
         self,
@@ -68,31 +68,31 @@ class App:
         clock: Clock,
         routes: Sequence[Route] = ROUTES,
     ) -> None:
-        self._table = RouteTable((*routes, self._describing_route()))
+        self._table = RouteTable((*routes, self._openapi_route()))
         self._openapi = openapi(self._table.routes, job_document_schema())
         self._hosts = HostList(settings.allowed_hosts)
         self._bad_tokens = AnonymousLimit()
-        self._strangers = AnonymousLimit()
-        self._threads = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="bursar-read")
-        self.desk = AppContext(
+        self._anonymous_audits = AnonymousLimit()
+        self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="bursar-read")
+        self.context = AppContext(
             plane=plane,
             settings=settings,
-            book=TokenCache(plane.reader.tokens, clock),
+            tokens=TokenCache(plane.reader.tokens, clock),
             clock=clock,
             readers=self._threads,
         )
-        self.desk.hub = EventHub(self.desk)
-        self._chores: asyncio.Task[None] | None = None
-        self._process = secrets.token_hex(4)
-        self._numbers = count(1)
+        self.context.hub = EventHub(self.context)
+        self._token_use_writer: asyncio.Task[None] | None = None
+        self._request_id_prefix = secrets.token_hex(4)
+        self._request_numbers = count(1)
 
     @property
     def routes(self) -> tuple[Route, ...]:
         return self._table.routes
 
-    def _describing_route(self) -> Route:
-        async def describe(_call: RequestContext) -> Response:
-            return answer(self._openapi)
+    def _openapi_route(self) -> Route:
+        async def describe(_request: RequestContext) -> Response:
+            return json_response(self._openapi)
 
         return Route(
             method="GET",
@@ -103,19 +103,19 @@ class App:
             replies={200: Reply(about="OpenAPI 3.1.")},
         )
 
-    # -- life ------------------------------------------------------------------------------------
+    # -- lifespan --------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._chores = asyncio.create_task(self._write_uses())
+                self._token_use_writer = asyncio.create_task(self._write_token_uses())
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self.close()
@@ -123,34 +123,34 @@ class App:
                 return
 
     async def close(self) -> None:
-        """End the streams and the threads; requests under way are answered first by the server."""
-        self.desk.closing.set()
-        if self._chores is not None:
-            self._chores.cancel()
+        """Ends the streams and the threads. The server completes pending requests first."""
+        self.context.closing.set()
+        if self._token_use_writer is not None:
+            self._token_use_writer.cancel()
             with suppress(asyncio.CancelledError):
-                await self._chores
-        await self.desk.hub.close()
+                await self._token_use_writer
+        await self.context.hub.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _write_uses(self) -> None:
-        """Write down now and then when tokens were last used; only the leader can."""
+    async def _write_token_uses(self) -> None:
+        """Stores from time to time when tokens were last used; only the leader can."""
         while True:
-            await asyncio.sleep(USES_WRITTEN_SECONDS)
-            if self.desk.plane.is_leader:
-                used = self.desk.book.take_uses()
+            await asyncio.sleep(TOKEN_USE_WRITE_SECONDS)
+            if self.context.plane.is_leader:
+                used = self.context.tokens.take_uses()
                 if used:
-                    self.desk.plane.send(PutTokens(tokens=used))
+                    self.context.plane.send(PutTokens(tokens=used))
 
     # -- one request -----------------------------------------------------------------------------
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = f"{self._process}{next(self._numbers):08x}"
-        started = False
+        request_id = f"{self._request_id_prefix}{next(self._request_numbers):08x}"
+        has_started = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal has_started
             if message["type"] == "http.response.start":
-                started = True
+                has_started = True
                 message["headers"] = [
                     *message.get("headers", ()),
                     *SECURITY_HEADERS,
@@ -159,26 +159,26 @@ class App:
             await send(message)
 
         try:
-            response = await self._answer(scope, receive, request_id)
+            response = await self._respond(scope, receive, request_id)
             await response(scope, receive, send_with_headers)
         except Disconnected:
             return
         except Exception:
             LOG.exception("request %s: %s %s", request_id, scope["method"], scope["path"])
-            if started:
+            if has_started:
                 raise
-            failed = internal_error(request_id).response()
-            await failed(scope, receive, send_with_headers)
+            response = internal_error(request_id).response()
+            await response(scope, receive, send_with_headers)
 
-    async def _answer(self, scope: Scope, receive: Receive, request_id: str) -> Response:
-        call: RequestContext | None = None
+    async def _respond(self, scope: Scope, receive: Receive, request_id: str) -> Response:
+        request: RequestContext | None = None
         try:
             headers = read_headers(scope["headers"])
             method: str = scope["method"]
             self._hosts.check(headers, method)
             route, path = self._table.find(method, scope["path"])
-            call = RequestContext(
-                desk=self.desk,
+            request = RequestContext(
+                context=self.context,
                 route=route,
                 identity=None,
                 query={},
@@ -187,31 +187,35 @@ class App:
                 receive=receive,
                 request_id=request_id,
             )
-            await self._let_in(call, scope)
-            call.query = route.read_query(scope["query_string"])
-            response = await route.endpoint(call)
+            await self._authorise(request, scope)
+            request.query = route.read_query(scope["query_string"])
+            response = await route.endpoint(request)
         except UserError as error:
-            self._note_refusal(error, call, scope)
+            self._audit_refusal(error, request, scope)
             return user_error(error, request_id).response()
         except NotLeader as error:
             return user_error(not_leader(error.leader_address), request_id).response()
         except EngineFault as error:
             return engine_fault(error, request_id).response()
         if route.is_audited:
-            call.note("done")
+            request.audit("done")
         return response
 
-    def _note_refusal(self, error: UserError, call: RequestContext | None, scope: Scope) -> None:
-        """A refusal for want of a right is written to the audit log; a mistake is not.
+    def _audit_refusal(
+        self, error: UserError, request: RequestContext | None, scope: Scope
+    ) -> None:
+        """Writes a denied request to the audit log; other errors of the user are not written.
 
-        Of strangers only so many are, or they could fill the log.
+        Entries about unauthenticated requests are rate-limited, or they could fill the log.
         """
         detail = f"{error.code}: {error.problem}"
-        if call is not None and error.code in _DENIED:
-            call.note("denied", detail)
-        elif error.code in _NOBODY and not self._strangers.is_over(_address_of(scope)):
+        if request is not None and error.code in _DENIED_CODES:
+            request.audit("denied", detail)
+        elif error.code in _ANONYMOUS_CODES and not self._anonymous_audits.count(
+            _address_of(scope)
+        ):
             entry = AuditEntry(
-                at_ms=self.desk.clock.now_ms(),
+                at_ms=self.context.clock.now_ms(),
                 user="",
                 token_id="",
                 action=f"{scope['method']} {scope['path']}"[:200],
@@ -219,33 +223,33 @@ class App:
                 outcome="denied",
                 detail=detail[:500],
             )
-            self.desk.plane.send(AddAuditEntry(entry=entry))
+            self.context.plane.send(AddAuditEntry(entry=entry))
 
-    async def _let_in(self, call: RequestContext, scope: Scope) -> None:
-        """Who it is, and whether he may. Nothing of the request is looked at before."""
-        needs = call.route.needs
+    async def _authorise(self, request: RequestContext, scope: Scope) -> None:
+        """Authenticates the caller and checks the permission, before anything else is parsed."""
+        needs = request.route.needs
         if needs is Open.TO_ALL:
             return
-        call.identity = await self._identify(call.headers, scope)
-        if isinstance(needs, Permission) and not has_permission(call.identity, needs):
+        request.identity = await self._identify(request.headers, scope)
+        if isinstance(needs, Permission) and not has_permission(request.identity, needs):
             raise denied(
                 f"this needs the permission {needs}, which your token does not have.",
                 "Ask a lead or an admin of your tenant for a token that has it.",
             )
-        if call.route.writes and not self.desk.plane.is_leader:
-            address = await self.desk.read(lambda: self.desk.plane.leader_address)
+        if request.route.writes and not self.context.plane.is_leader:
+            address = await self.context.run_blocking(lambda: self.context.plane.leader_address)
             raise not_leader(address)
 
     async def _identify(self, headers: Mapping[str, str], scope: Scope) -> Identity:
-        await self.desk.keep_book()
+        await self.context.refresh_tokens()
         text = token_text(headers)
-        book: Authenticator = self.desk.book
-        identity = book.verify(text)
-        if identity is None and book.may_miss_new_tokens:
-            await self.desk.renew_book()
-            identity = book.verify(text)
+        tokens: Authenticator = self.context.tokens
+        identity = tokens.verify(text)
+        if identity is None and tokens.may_miss_new_tokens:
+            await self.context.reload_tokens()
+            identity = tokens.verify(text)
         if identity is None:
-            if self._bad_tokens.is_over(_address_of(scope)):
+            if self._bad_tokens.count(_address_of(scope)):
                 raise too_many_bad_tokens()
             raise bad_token()
         return identity
@@ -257,6 +261,7 @@ def _address_of(scope: Scope) -> str:
 
 
 _REQUEST_ID: Final = REQUEST_ID_HEADER.lower().encode("ascii")
-_DENIED: Final = frozenset({"forbidden", "scope-beyond-role"})
-_NOBODY: Final = frozenset({"bad-token", "no-token", "cross-site", "wrong-host"})
-"""Refusals of somebody we know, and of nobody we know."""
+_DENIED_CODES: Final = frozenset({"forbidden", "scope-beyond-role"})
+"""Refusals of an authenticated caller."""
+_ANONYMOUS_CODES: Final = frozenset({"bad-token", "no-token", "cross-site", "wrong-host"})
+"""Refusals of a request without a valid token."""

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1, made from the route table: what is described is what is checked."""
+"""The OpenAPI 3.1 description, generated from the route table that requests are checked against."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ WITH_BODY = (408, 413, 415)
 
 
 def openapi(routes: Sequence[Route], job_document: dict[str, Any]) -> dict[str, Any]:
-    """The whole description."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -39,7 +38,7 @@ def openapi(routes: Sequence[Route], job_document: dict[str, Any]) -> dict[str, 
         "info": {
             "title": "Bursar",
             "version": __version__,
-            "description": "Decides who runs where, when, and at whose cost.",
+            "description": "A multi-tenant GPU scheduler with a dollar ledger.",
         },
         "paths": paths,
         "components": {
@@ -50,7 +49,7 @@ def openapi(routes: Sequence[Route], job_document: dict[str, Any]) -> dict[str, 
 
 
 def _bounded(schemas: dict[str, Any]) -> dict[str, Any]:
-    """What requests may hold, as narrowly as it is checked."""
+    """Adds the limits that requests are checked against to the schemas."""
     token = schemas["TokenRequest"]["properties"]
     name = {"type": "string", "maxLength": 128, "pattern": r"^\S(?:[ -~]*\S)?$"}
     token["user"] = name
@@ -67,15 +66,15 @@ def _bounded(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def statuses(route: Route) -> tuple[int, ...]:
-    """Every status that a route may answer with when it says no."""
-    found = {*ALWAYS, *route.problems}
+    """Every error status of a route."""
+    codes = {*ALWAYS, *route.problems}
     if route.needs is not Open.TO_ALL:
-        found |= {*WITH_TOKEN}
+        codes |= {*WITH_TOKEN}
     if route.path_parameters or route.writes:
-        found |= {*WITH_PATH}
+        codes |= {*WITH_PATH}
     if route.body is not None:
-        found |= {*WITH_BODY}
-    return tuple(sorted(found))
+        codes |= {*WITH_BODY}
+    return tuple(sorted(codes))
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -114,17 +113,17 @@ def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _parameter(one: Parameter, place: str) -> dict[str, Any]:
+def _parameter(one: Parameter, location: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "maxLength": one.max_length}
     if one.is_number:
-        schema = {"type": "integer", "minimum": one.least, "maximum": one.most}
+        schema = {"type": "integer", "minimum": one.minimum, "maximum": one.maximum}
     elif one.choices:
         schema = {"type": "string", "enum": list(one.choices)}
     elif one.pattern:
         schema = {**schema, "minLength": 1, "pattern": f"^{one.pattern}$"}
     if one.is_repeated:
         schema = {"type": "array", "items": schema}
-    return {"name": one.name, "in": place, "description": one.about, "schema": schema}
+    return {"name": one.name, "in": location, "description": one.about, "schema": schema}
 
 
 def _reply(reply: Reply) -> dict[str, Any]:

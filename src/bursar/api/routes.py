@@ -1,4 +1,4 @@
-"""The route table: every route there is, and who may use it. There is no other way in."""
+"""The route table: all routes, with their permissions. No request is served outside it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from functools import cache
 from typing import Any
 
 from bursar.api import wire
-from bursar.api.endpoints.fleet import findings, fleet, interrupt, tenants
+from bursar.api.endpoints.fleet import findings, fleet, tenants
 from bursar.api.endpoints.jobs import (
     bundles,
     events,
-    interruption_report,
     jobs,
     logs,
     queue,
     submit,
 )
 from bursar.api.endpoints.money.routes import COST
-from bursar.api.endpoints.operations import metrics, operations, tokens
-from bursar.api.endpoints.operations.prometheus import MEDIA_TYPE
+from bursar.api.endpoints.operations import operations, prometheus, tokens
 from bursar.api.http.route import Body, Open, Parameter, Reply, Route
 from bursar.api.wire.schemas import reference
 from bursar.config.job.job_schema import job_schema
@@ -27,24 +25,24 @@ from bursar.model.tenants.identity import Permission
 
 KIB, MIB = 2**10, 2**20
 
-LIMIT = Parameter(name="limit", about="How many at most.", least=1, most=1_000)
+LIMIT = Parameter(name="limit", about="The maximum number of items.", minimum=1, maximum=1_000)
 CURSOR = Parameter(
-    name="cursor", about="next_cursor of the page before.", pattern=r"[A-Za-z0-9_-]+"
+    name="cursor", about="next_cursor of the previous page.", pattern=r"[A-Za-z0-9_-]+"
 )
 IDEMPOTENCY = Parameter(
     name=wire.IDEMPOTENCY_HEADER,
-    about="Your own name for the request: sent twice, it is done once.",
+    about="A unique key of your choice: a request sent twice with it is carried out once.",
     pattern=r"[!-~]+",
     max_length=128,
 )
 LAST_EVENT = Parameter(
-    name=wire.LAST_EVENT_HEADER, about="Go on after this event.", pattern=r"[0-9]{1,18}"
+    name=wire.LAST_EVENT_HEADER, about="Resume after this event.", pattern=r"[0-9]{1,18}"
 )
 
 
 @cache
-def _job_document() -> dict[str, Any]:
-    """The schema of a job, without the parts that only stand-alone schemas have."""
+def job_document_schema() -> dict[str, Any]:
+    """The schema of a job document as a component, without the keys of a stand-alone schema."""
     return {key: one for key, one in job_schema().items() if not key.startswith("$")}
 
 
@@ -63,7 +61,7 @@ BULK = {
         "jobs": {
             "type": "array",
             "minItems": 1,
-            "maxItems": submit.MOST_AT_ONCE,
+            "maxItems": submit.MAX_JOBS,
             "items": {"$ref": "#/components/schemas/JobDocument"},
         }
     },
@@ -78,8 +76,8 @@ PUBLIC = (
         path="/healthz",
         needs=Open.TO_ALL,
         endpoint=operations.alive,
-        about="Whether the process answers, and whether it leads.",
-        replies={200: Reply(about="It answers.", kind=wire.Alive)},
+        about="Whether the process is up, and whether it is the leader.",
+        replies={200: Reply(about="It is up.", kind=wire.Alive)},
     ),
     Route(
         method="GET",
@@ -105,8 +103,8 @@ JOBS = (
         path="/v1/jobs",
         needs=Permission.WRITE_JOBS,
         endpoint=submit.submit,
-        about="Submit a job, as JSON or YAML. The answer comes when the job is durable.",
-        replies={201: Reply(about="The job was taken.", kind=wire.SubmittedView)},
+        about="Submit a job, as JSON or YAML. The response is sent when the job is durable.",
+        replies={201: Reply(about="The job was accepted.", kind=wire.SubmittedView)},
         problems=(409,),
         body=_job_body(MIB),
         headers=(IDEMPOTENCY,),
@@ -117,8 +115,8 @@ JOBS = (
         path="/v1/jobs:bulk",
         needs=Permission.WRITE_JOBS,
         endpoint=submit.submit_many,
-        about="Submit up to 1,000 jobs: all are taken, or none.",
-        replies={201: Reply(about="All were taken.", kind=wire.BulkSubmitted)},
+        about="Submit up to 1,000 jobs: all are accepted, or none.",
+        replies={201: Reply(about="All were accepted.", kind=wire.BulkSubmitted)},
         problems=(409,),
         body=_json_body(BULK, 16 * MIB),
         headers=(IDEMPOTENCY,),
@@ -138,12 +136,14 @@ JOBS = (
                 choices=tuple(one.value for one in JobState),
                 is_repeated=True,
             ),
-            Parameter(name="queue", about="Only of this queue; may be repeated.", is_repeated=True),
-            Parameter(name="owner", about="Only of this user."),
-            Parameter(name="name", about="Only of this name."),
+            Parameter(
+                name="queue", about="Only jobs of this queue; may be repeated.", is_repeated=True
+            ),
+            Parameter(name="owner", about="Only jobs of this user."),
+            Parameter(name="name", about="Only jobs with this name."),
             Parameter(
                 name="label",
-                about="Only with this label, as key=value.",
+                about="Only jobs with this label, as key=value.",
                 pattern=r"[^=\x00-\x1f\x7f]{1,100}=[^\x00-\x1f\x7f]{0,100}",
             ),
             LIMIT,
@@ -155,7 +155,7 @@ JOBS = (
         path="/v1/jobs/{job_id}",
         needs=Permission.READ_JOBS,
         endpoint=jobs.get_job,
-        about="One job, its attempts and its document.",
+        about="One job with its attempts and its document.",
         replies={200: Reply(about="The job.", kind=wire.JobDetail)},
     ),
     Route(
@@ -163,16 +163,16 @@ JOBS = (
         path="/v1/jobs/{job_id}/why",
         needs=Permission.READ_JOBS,
         endpoint=jobs.why,
-        about="Why it does not run, when it will, and what would start it now.",
+        about="Why a job does not run, when it will start, and what would start it now.",
         replies={200: Reply(about="The explanation.", kind=wire.ExplanationView)},
     ),
     Route(
         method="GET",
         path="/v1/jobs/{job_id}/interruptions",
         needs=Permission.READ_JOBS,
-        endpoint=interruption_report.why_preempted,
+        endpoint=jobs.why_preempted,
         about="What interrupted a job, what that cost, and what would help.",
-        replies={200: Reply(about="The story.", kind=wire.InterruptionReportView)},
+        replies={200: Reply(about="The report.", kind=wire.InterruptionReportView)},
         problems=(404,),
     ),
     Route(
@@ -180,31 +180,42 @@ JOBS = (
         path="/v1/jobs/{job_id}/events",
         needs=Permission.READ_JOBS,
         endpoint=jobs.job_events,
-        about="Everything that happened to it.",
-        replies={200: Reply(about="Its events, in order.", kind=wire.JobEvents)},
+        about="All events of a job.",
+        replies={200: Reply(about="The events, in order.", kind=wire.JobEvents)},
     ),
     Route(
         method="GET",
         path="/v1/jobs/{job_id}/logs",
         needs=Permission.READ_JOBS,
         endpoint=logs.logs,
-        about="Its output; with follow=true as server-sent events, as it grows.",
+        about="The output of a job; with follow=true as server-sent events while it is written.",
         replies={200: Reply(about="The output.", media=(wire.TEXT, wire.EVENT_STREAM))},
         query=(
-            Parameter(name="task", about="Only of this task.", least=0, most=1_000_000),
+            Parameter(name="task", about="Only output of this task.", minimum=0, maximum=1_000_000),
             Parameter(name="stream", about="Only this stream.", choices=("stdout", "stderr")),
-            Parameter(name="tail", about="Only so many last lines.", least=0, most=1_000_000),
-            Parameter(name="attempt", about="Of this attempt.", least=1, most=1_000_000),
-            Parameter(name="follow", about="Go on as it grows.", choices=("true", "false")),
+            Parameter(
+                name="tail", about="Only this many last lines.", minimum=0, maximum=1_000_000
+            ),
+            Parameter(
+                name="attempt",
+                about="Output of this attempt; without it, of the last one.",
+                minimum=1,
+                maximum=1_000_000,
+            ),
+            Parameter(
+                name="follow",
+                about="Follow the output while it is written.",
+                choices=("true", "false"),
+            ),
         ),
-        headers=(Parameter(name=wire.LAST_EVENT_HEADER, about="Go on after this event."),),
+        headers=(Parameter(name=wire.LAST_EVENT_HEADER, about="Resume after this event."),),
     ),
     Route(
         method="POST",
         path="/v1/jobs/{job_id}:cancel",
         needs=Permission.WRITE_JOBS,
         endpoint=jobs.cancel,
-        about="End it. Its own user may, and whoever leads.",
+        about="Cancel a job. Its owner and leads may.",
         replies={200: Reply(about="The job as it is now.", kind=wire.JobView)},
         writes=True,
         is_audited=True,
@@ -214,8 +225,8 @@ JOBS = (
         path="/v1/jobs/{job_id}:retry",
         needs=Permission.WRITE_JOBS,
         endpoint=submit.retry,
-        about="Submit a job that is over again, under a new id.",
-        replies={201: Reply(about="The new job was taken.", kind=wire.SubmittedView)},
+        about="Submit a finished job again, under a new id.",
+        replies={201: Reply(about="The new job was accepted.", kind=wire.SubmittedView)},
         problems=(409,),
         headers=(IDEMPOTENCY,),
         writes=True,
@@ -226,7 +237,7 @@ JOBS = (
         path="/v1/plan",
         needs=Permission.WRITE_JOBS,
         endpoint=queue.plan,
-        about="What would become of a job: feasibility, place, start, cost. Nothing is submitted.",
+        about="Feasibility, placement, start and cost of a job. Nothing is submitted.",
         replies={200: Reply(about="The plan.", kind=wire.Plan)},
         body=_job_body(MIB),
     ),
@@ -235,7 +246,7 @@ JOBS = (
         path="/v1/queue",
         needs=Permission.READ_JOBS,
         endpoint=queue.list_waiting,
-        about="Waiting jobs in the order in which they come, with why and where each stands.",
+        about="Waiting jobs in queue order, with the position and the reasons of each.",
         replies={200: Reply(about="A page of waiting jobs.", kind=wire.WaitingPage)},
         query=(LIMIT, CURSOR),
     ),
@@ -244,7 +255,7 @@ JOBS = (
         path="/v1/events",
         needs=Permission.READ_JOBS,
         endpoint=events.follow_events,
-        about="What happens to jobs, as server-sent events.",
+        about="Events of jobs, as server-sent events.",
         replies={200: Reply(about="Events as they come.", media=(wire.EVENT_STREAM,))},
         headers=(LAST_EVENT,),
     ),
@@ -253,8 +264,8 @@ JOBS = (
         path="/v1/bundles/{sha256}",
         needs=Permission.WRITE_JOBS,
         endpoint=bundles.get_bundle,
-        about="Whether your tenant has uploaded an archive already. HEAD asks the same.",
-        replies={200: Reply(about="It is here.", kind=wire.StoredBundle)},
+        about="Whether your tenant has uploaded an archive already. HEAD works too.",
+        replies={200: Reply(about="It is stored.", kind=wire.StoredBundle)},
         takes_head=True,
     ),
     Route(
@@ -262,10 +273,10 @@ JOBS = (
         path="/v1/bundles/{sha256}",
         needs=Permission.WRITE_JOBS,
         endpoint=bundles.put_bundle,
-        about="Upload a tar.gz that jobs name by its SHA-256.",
+        about="Upload a tar.gz archive; jobs refer to it by its SHA-256.",
         replies={
-            200: Reply(about="It was there already.", kind=wire.StoredBundle),
-            201: Reply(about="It is kept.", kind=wire.StoredBundle),
+            200: Reply(about="It was stored already.", kind=wire.StoredBundle),
+            201: Reply(about="It was stored.", kind=wire.StoredBundle),
         },
         body=Body(
             media={wire.BUNDLE: {"type": "string", "format": "binary"}},
@@ -282,7 +293,7 @@ FLEET = (
         path="/v1/fleet",
         needs=Permission.READ_FLEET,
         endpoint=fleet.get_fleet,
-        about="Pools, nodes and GPUs, and who holds them.",
+        about="Pools, nodes and GPUs, and the jobs that hold them.",
         replies={200: Reply(about="The fleet.", kind=wire.FleetView)},
         query=(Parameter(name="pool", about="Only this pool."),),
     ),
@@ -300,7 +311,7 @@ FLEET = (
         path="/v1/fleet:apply",
         needs=Permission.WRITE_FLEET,
         endpoint=fleet.apply_fleet,
-        about="Make the fleet what these files say, in one step.",
+        about="Apply these fleet files, in one transaction.",
         replies={200: Reply(about="What was changed.", kind=wire.FleetPlan)},
         problems=(409,),
         body=_json_body(FILES, 8 * MIB),
@@ -311,7 +322,7 @@ FLEET = (
         path="/v1/quota",
         needs=Permission.READ_TENANTS,
         endpoint=tenants.quota,
-        about="What each tenant may hold, holds and borrows.",
+        about="Quota, usage and borrowing of each tenant.",
         replies={200: Reply(about="One row for each tenant and resource.", kind=wire.QuotaPage)},
     ),
     Route(
@@ -319,7 +330,7 @@ FLEET = (
         path="/v1/rules",
         needs=Permission.READ_TENANTS,
         endpoint=findings.list_findings,
-        about="What the house rules have to say about the fleet and its jobs as they are.",
+        about="Findings of the governance rules on the fleet and its jobs.",
         replies={200: Reply(about="One row for each finding.", kind=wire.FindingPage)},
     ),
     Route(
@@ -327,7 +338,7 @@ FLEET = (
         path="/v1/fair",
         needs=Permission.READ_TENANTS,
         endpoint=tenants.fair,
-        about="What each tenant has had, against what it is promised.",
+        about="The usage of each tenant against its fair share.",
         replies={200: Reply(about="One row for each tenant.", kind=wire.FairPage)},
     ),
     Route(
@@ -335,7 +346,7 @@ FLEET = (
         path="/v1/tenants",
         needs=Permission.READ_TENANTS,
         endpoint=tenants.list_tenants,
-        about="The tenants within reach.",
+        about="The tenants that you may see.",
         replies={200: Reply(about="One row for each tenant.", kind=wire.TenantPage)},
     ),
 )
@@ -346,15 +357,15 @@ PEOPLE = (
         path="/v1/whoami",
         needs=Open.TO_ANY_TOKEN,
         endpoint=tokens.whoami,
-        about="Who the server takes you for.",
-        replies={200: Reply(about="You.", kind=wire.WhoAmI)},
+        about="Your identity and permissions.",
+        replies={200: Reply(about="The identity.", kind=wire.WhoAmI)},
     ),
     Route(
         method="GET",
         path="/v1/tokens",
         needs=Permission.WRITE_TOKENS,
         endpoint=tokens.list_tokens,
-        about="Tokens of the tenants within reach, never their secrets.",
+        about="Tokens of the tenants that you may see, without their secrets.",
         replies={200: Reply(about="One row for each token.", kind=wire.TokenPage)},
     ),
     Route(
@@ -362,7 +373,7 @@ PEOPLE = (
         path="/v1/tokens",
         needs=Permission.WRITE_TOKENS,
         endpoint=tokens.create_token,
-        about="Make a token. Nobody grants more than he has. Its text is shown this once.",
+        about="Create a token, with at most your own permissions. Its text is shown only once.",
         replies={201: Reply(about="The token.", kind=wire.NewToken)},
         body=_json_body(reference(wire.TokenRequest), 64 * KIB),
         writes=True,
@@ -373,7 +384,7 @@ PEOPLE = (
         path="/v1/tokens/{token_id}:revoke",
         needs=Permission.WRITE_TOKENS,
         endpoint=tokens.revoke_token,
-        about="End a token, everywhere within a second.",
+        about="Revoke a token, on all processes within one second.",
         replies={200: Reply(about="The token as it is now.", kind=wire.TokenRow)},
         writes=True,
         is_audited=True,
@@ -385,16 +396,16 @@ OPERATION = (
         method="GET",
         path="/metrics",
         needs=Permission.READ_TENANTS,
-        endpoint=metrics.scrape,
-        about="Figures for Prometheus: of the tenants within reach, and of the fleet for those who see it.",
-        replies={200: Reply(about="Text, one figure a line.", media=(MEDIA_TYPE,))},
+        endpoint=prometheus.scrape,
+        about="Metrics for Prometheus: of the tenants that you may see, and of the fleet for admins of all.",
+        replies={200: Reply(about="Prometheus text format.", media=(prometheus.MEDIA_TYPE,))},
     ),
     Route(
         method="GET",
         path="/v1/health",
         needs=Permission.OPERATE,
         endpoint=operations.health,
-        about="How the control plane is doing, in numbers.",
+        about="The health of the control plane, in numbers.",
         replies={200: Reply(about="The numbers.")},
     ),
     Route(
@@ -402,7 +413,7 @@ OPERATION = (
         path="/v1/audit",
         needs=Permission.OPERATE,
         endpoint=operations.audit,
-        about="Who did or tried what, newest first.",
+        about="The audit log: who did or tried what, newest first.",
         replies={200: Reply(about="A page of entries.", kind=wire.AuditPage)},
         query=(LIMIT, CURSOR),
     ),
@@ -410,9 +421,9 @@ OPERATION = (
         method="POST",
         path="/v1/jobs/{job_id}:interrupt",
         needs=Permission.OPERATE,
-        endpoint=interrupt.interrupt,
-        about="Take a running job's virtual node away, announced or not, to see what becomes of the job.",
-        replies={200: Reply(about="The node, and when it goes.", kind=wire.InterruptedView)},
+        endpoint=operations.interrupt,
+        about="Interrupt the virtual node of a running job, with or without a notice, as a test.",
+        replies={200: Reply(about="The node, and when it is lost.", kind=wire.InterruptedView)},
         problems=(409,),
         body=_json_body(reference(wire.InterruptionRequest), 4 * KIB),
         writes=True,
@@ -422,8 +433,8 @@ OPERATION = (
         path="/v1/nodes/{node}:drain",
         needs=Permission.OPERATE,
         endpoint=operations.drain,
-        about="Let nothing new start on a node.",
-        replies={200: Reply(about="Done.", kind=wire.NodeChanged)},
+        about="Drain a node: no new job starts on it.",
+        replies={200: Reply(about="The node as changed.", kind=wire.NodeChanged)},
         writes=True,
     ),
     Route(
@@ -431,15 +442,10 @@ OPERATION = (
         path="/v1/nodes/{node}:restore",
         needs=Permission.OPERATE,
         endpoint=operations.restore,
-        about="Let a node take jobs again.",
-        replies={200: Reply(about="Done.", kind=wire.NodeChanged)},
+        about="Restore a drained node.",
+        replies={200: Reply(about="The node as changed.", kind=wire.NodeChanged)},
         writes=True,
     ),
 )
 
 ROUTES: tuple[Route, ...] = (*PUBLIC, *JOBS, *FLEET, *COST, *PEOPLE, *OPERATION)
-
-
-def job_document_schema() -> dict[str, Any]:
-    """The schema of a job document, for the components of OpenAPI."""
-    return _job_document()

@@ -1,4 +1,4 @@
-"""Running the application: where it listens, how it is found, and how it ends."""
+"""Runs the application as a server: socket, shutdown, and the file with its address."""
 
 from __future__ import annotations
 
@@ -29,60 +29,60 @@ from bursar.model.errors import UserError
 SERVER_FILE: Final = "server.json"
 GRACE_SECONDS: Final = 5
 COLLECT_AFTER: Final = (100_000, 50, 100)
-MOST_CONNECTIONS: Final = 4_096
-WAITING_CONNECTIONS: Final = 2_048
+MAX_CONNECTIONS: Final = 4_096
+SOCKET_BACKLOG: Final = 2_048
 
 
-def _nobody(_address: str) -> None:
-    """Nobody wants to know."""
+def _ignore(_address: str) -> None:
+    """The default listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Where to listen, and what to keep where."""
+    """Where to listen, and where to store files."""
 
     state_folder: Path
     host: str = "127.0.0.1"
     port: int = 0
-    """0 takes any that is free."""
+    """0 chooses a free port."""
     allow_remote: bool = False
     allowed_hosts: tuple[str, ...] = ()
     max_bundle_bytes: int = 512 * 2**20
-    ready: Callable[[str], None] = field(default=_nobody)
-    """Told the address as soon as the server listens on it."""
+    ready: Callable[[str], None] = field(default=_ignore)
+    """Called with the address as soon as the server listens on it."""
 
 
 def open_socket(options: ServeOptions) -> socket.socket:
-    """Take the address. A second server on it, or an address not of this machine, is the user's error."""
+    """Binds the address. An address in use, or of another machine, is the user's error."""
     check_bind(options.host, options.allow_remote)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    taken = socket.socket(family, socket.SOCK_STREAM)
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        taken.bind((options.host.strip("[]"), options.port))
+        bound.bind((options.host.strip("[]"), options.port))
     except OSError as error:
-        taken.close()
+        bound.close()
         raise UserError(
-            f"{options.host}:{options.port} cannot be listened on: {error.strerror or error}.",
-            fix="Stop what listens there, or choose another port with --port.",
+            f"cannot listen on {options.host}:{options.port}: {error.strerror or error}.",
+            fix="Stop the process that listens there, or choose another port with --port.",
             code="address-taken",
         ) from error
-    taken.set_inheritable(False)
-    return taken
+    bound.set_inheritable(False)
+    return bound
 
 
-def address_of(taken: socket.socket) -> str:
-    """The address as a client would write it."""
-    host, port = taken.getsockname()[:2]
+def address_of(bound: socket.socket) -> str:
+    """The address as a URL."""
+    host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(plane: ControlPlane, options: ServeOptions, taken: socket.socket | None = None) -> None:
-    """Answer until SIGTERM or Ctrl-C; then finish what is under way, within a few seconds.
+def serve(plane: ControlPlane, options: ServeOptions, bound: socket.socket | None = None) -> None:
+    """Serves until SIGTERM or Ctrl-C, then completes pending requests within a few seconds.
 
-    ``taken`` is a socket from ``open_socket``, for callers that must know the address before.
+    ``bound`` is a socket from ``open_socket``, for callers that must know the address before.
     """
-    listening = taken if taken is not None else open_socket(options)
+    listening = bound if bound is not None else open_socket(options)
     names = options.allowed_hosts
     if not is_loopback(options.host):
         names = (*names, options.host)
@@ -98,8 +98,8 @@ def serve(plane: ControlPlane, options: ServeOptions, taken: socket.socket | Non
         write_server_file(server_file, address)
     try:
         with (
-            _ending_quietly(),
-            _collecting_rarely(),
+            _ignoring_signals_again(),
+            _rare_gc(),
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             server = uvicorn.Server(configured(app))
@@ -110,12 +110,12 @@ def serve(plane: ControlPlane, options: ServeOptions, taken: socket.socket | Non
 
 
 @contextmanager
-def _ending_quietly() -> Iterator[None]:
-    """uvicorn ends by a signal and then raises it again; the caller still has a control plane to close."""
+def _ignoring_signals_again() -> Iterator[None]:
+    """Ignores the signal that uvicorn raises again after its own shutdown: the control plane must close."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {one: signal.signal(one, _heard) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {one: signal.signal(one, _ignore_signal) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
@@ -123,13 +123,13 @@ def _ending_quietly() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _heard(_number: int, _frame: FrameType | None) -> None:
-    """The server has heard it already."""
+def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
+    """uvicorn has handled the signal already."""
 
 
 @contextmanager
-def _collecting_rarely() -> Iterator[None]:
-    """The fleet's state is large and lives on; walking over it for cycles took a quarter of each submit."""
+def _rare_gc() -> Iterator[None]:
+    """Runs the cycle collector rarely: on a large fleet state it took a quarter of each submit."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -143,27 +143,27 @@ def _collecting_rarely() -> Iterator[None]:
 async def run_server(
     server: uvicorn.Server, app: App, listening: socket.socket, ready: Callable[[], None]
 ) -> None:
-    """Answer until the server is told to exit."""
-    telling = asyncio.create_task(_tell_when_up(server, app, ready))
+    """Serves until the server's ``should_exit`` is set."""
+    watching = asyncio.create_task(_watch(server, app, ready))
     try:
         await server.serve(sockets=[listening])
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _tell_when_up(server: uvicorn.Server, app: App, ready: Callable[[], None]) -> None:
-    """Say that the server is up, and end the streams when it is told to go: they never end by themselves."""
+async def _watch(server: uvicorn.Server, app: App, ready: Callable[[], None]) -> None:
+    """Calls ``ready`` when the server is up; ends the streams at shutdown, or they would block it."""
     while not server.started:
         await asyncio.sleep(0.01)
     ready()
     while not server.should_exit:
         await asyncio.sleep(0.1)
-    app.desk.closing.set()
+    app.context.closing.set()
 
 
 def configured(app: App) -> uvicorn.Config:
-    """uvicorn as we want it: no header of a client is believed, and nothing is let pile up."""
+    """Configures uvicorn: no proxy header is trusted, and connections are limited."""
     return uvicorn.Config(
         app,
         http="httptools",
@@ -173,18 +173,18 @@ def configured(app: App) -> uvicorn.Config:
         log_config=None,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        backlog=WAITING_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
+        backlog=SOCKET_BACKLOG,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
 
 
-# -- how others find it ------------------------------------------------------------------------------
+# -- the server file ---------------------------------------------------------------------------------
 
 
 def write_server_file(path: Path, address: str) -> None:
-    """Where the server answers, for those who may read the state folder: whole, or not at all."""
+    """Writes the address of the server to the state folder, atomically."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = json.dumps({"address": address, "pid": os.getpid()})
     part = path.with_name(f".{path.name}.{os.getpid()}")
@@ -196,7 +196,7 @@ def write_server_file(path: Path, address: str) -> None:
 
 
 def remove_server_file(path: Path) -> None:
-    """Take the note down, unless another process has put up its own since."""
+    """Removes the server file unless another process has replaced it."""
     try:
         is_ours = json.loads(path.read_text(encoding="utf-8")).get("pid") == os.getpid()
     except (OSError, ValueError, AttributeError):

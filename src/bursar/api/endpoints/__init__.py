@@ -1,1 +1,1 @@
-"""What each route does, once it is known who asks and that he may."""
+"""The endpoints, called after authentication and authorisation."""

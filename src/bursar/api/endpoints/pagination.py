@@ -1,4 +1,4 @@
-"""Where a listing goes on. A cursor is a value of ours in a form that invites nobody to write one."""
+"""Opaque cursors for paginated lists."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from bursar.api.http.errors import HttpRefusal
 
 
 def write_cursor(*values: int | str) -> str:
-    """A cursor that says these values."""
+    """Encodes values as a cursor."""
     text = json.dumps(values, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii").rstrip("=")
 
 
-def read_cursor(text: str, *kinds: type) -> tuple[Any, ...]:
-    """The values of a cursor, which must be of these types."""
+def read_cursor(text: str, *types: type) -> tuple[Any, ...]:
+    """Decodes a cursor; its values must be of these types."""
     try:
         padded = text + "=" * (-len(text) % 4)
         values = json.loads(base64.b64decode(padded.encode("ascii"), b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError) as error:
-        raise _not_ours() from error
-    if not isinstance(values, list) or [type(one) for one in values] != list(kinds):
-        raise _not_ours()
+        raise _bad_cursor() from error
+    if not isinstance(values, list) or [type(one) for one in values] != list(types):
+        raise _bad_cursor()
     if any(isinstance(one, int) and abs(one) >= 2**63 for one in values):
-        raise _not_ours()
+        raise _bad_cursor()
     return tuple(values)
 
 
-def _not_ours() -> HttpRefusal:
+def _bad_cursor() -> HttpRefusal:
     return HttpRefusal(
-        "the cursor is not one that this server gave.",
-        fix="Take next_cursor of the page before as it is, or leave it out to begin anew.",
+        "the cursor is not valid.",
+        fix="Copy next_cursor of the previous page, or leave it out to start at the beginning.",
         code="bad-cursor",
     )

@@ -1,4 +1,4 @@
-"""Looking up a job or an array for somebody: his to see, or not there at all."""
+"""Looks up a job or an array; one that the caller may not see does not exist for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bursar.control.access.permissions import can_see_queue, denied, may_change_
 from bursar.model.jobs.job import OVER, JobSpec, JobState
 from bursar.ports import JobRow, StoreReader
 
-GOING = (
+LIVE = (
     JobState.RUNNING,
     JobState.STARTING,
     JobState.STOPPING,
@@ -25,7 +25,7 @@ ENDED = (JobState.FAILED, JobState.CANCELLED, JobState.SUCCEEDED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayRow:
-    """Jobs that came in together under one id. ``first`` stands for all where they are alike."""
+    """An array: jobs submitted together under one id. ``first`` has what its members share."""
 
     id: str
     first: JobRow
@@ -33,31 +33,31 @@ class ArrayRow:
 
     @property
     def state(self) -> JobState:
-        """Where it is: what goes on counts before what is over, and a failure before a success."""
+        """The state of the whole: live before ended, failed before succeeded."""
         states = {state for _, state in self.members}
-        return next(state for state in (*GOING, *ENDED) if state in states)
+        return next(state for state in (*LIVE, *ENDED) if state in states)
 
     @property
     def states(self) -> dict[JobState, int]:
-        """How many members are where, in the order of a job's life."""
-        found = [state for _, state in self.members]
-        return {state: found.count(state) for state in JobState if state in found}
+        """The number of members in each state, in the order of a job's life."""
+        states = [state for _, state in self.members]
+        return {state: states.count(state) for state in JobState if state in states}
 
     @property
     def name(self) -> str:
-        """What its members are called but for their number."""
+        """The common name of the members, without their number."""
         return self.first.name.removesuffix("[0]")
 
     @property
-    def whole_spec(self) -> JobSpec:
-        """What was submitted, before it was taken apart."""
+    def spec(self) -> JobSpec:
+        """The job as submitted, before it was expanded into members."""
         return replace(self.first.spec, name=self.name, array_size=len(self.members))
 
     @property
-    def telling(self) -> str:
-        """The member that says most about it: one that waits, else one that goes on, else a failed one."""
-        waits = (JobState.QUEUED, JobState.BLOCKED)
-        ranks = {state: rank for rank, state in enumerate((*waits, *GOING[:-2], *ENDED))}
+    def member_to_explain(self) -> str:
+        """The first member that waits, else one that is live, else a failed one."""
+        waiting = (JobState.QUEUED, JobState.BLOCKED)
+        ranks = {state: rank for rank, state in enumerate((*waiting, *LIVE[:-2], *ENDED))}
         return min(enumerate(self.members), key=lambda one: (ranks[one[1][1]], one[0]))[1][0]
 
     @property
@@ -65,21 +65,21 @@ class ArrayRow:
         return self.state in OVER
 
     def __str__(self) -> str:
-        told = ", ".join(f"{count:,} {state}" for state, count in self.states.items())
-        return f"{self.id} is an array of {len(self.members):,} jobs: {told}"
+        states = ", ".join(f"{count:,} {state}" for state, count in self.states.items())
+        return f"{self.id} is an array of {len(self.members):,} jobs: {states}"
 
 
-async def find(call: RequestContext) -> JobRow | ArrayRow:
-    """What the path names. What is another tenant's is answered exactly as what does not exist."""
-    job_id = call.path["job_id"]
-    reader = call.desk.plane.reader
-    found = await call.desk.read(_look_up, reader, job_id) if fits(job_id) else None
-    ground = await call.desk.ground()
+async def find(request: RequestContext) -> JobRow | ArrayRow:
+    """The job or array of the path. The error for another tenant's is that for a missing one."""
+    job_id = request.path["job_id"]
+    reader = request.context.plane.reader
+    found = await request.context.run_blocking(_look_up, reader, job_id) if is_id(job_id) else None
+    fleet = await request.context.fleet()
     if found is None:
         raise no_such_job(job_id)
     row = found.first if isinstance(found, ArrayRow) else found
-    if not can_see_queue(call.who, row.queue, ground.tree):
-        call.note("hidden", f"job {row.id} of queue {row.queue}")
+    if not can_see_queue(request.caller, row.queue, fleet.tree):
+        request.audit("hidden", f"job {row.id} of queue {row.queue}")
         raise no_such_job(job_id)
     return found
 
@@ -94,20 +94,20 @@ def _look_up(reader: StoreReader, job_id: str) -> JobRow | ArrayRow | None:
     return ArrayRow(id=job_id, first=first, members=reader.members(job_id))
 
 
-async def find_job(call: RequestContext) -> JobRow:
-    """The one job of the path, where an array will not do."""
-    found = await find(call)
+async def find_job(request: RequestContext) -> JobRow:
+    """The job of the path; an array is refused."""
+    found = await find(request)
     if isinstance(found, ArrayRow):
         raise HttpRefusal(
-            f"{found}; this is asked of one of them.",
-            fix=f"Name one, for example {found.first.id}.",
+            f"{found}; this request is for one job.",
+            fix=f"Name one of them, for example {found.first.id}.",
             code="is-an-array",
         )
     return found
 
 
-def fits(text: str) -> bool:
-    """Whether a text could be an id at all; what cannot is not looked up."""
+def is_id(text: str) -> bool:
+    """Whether a text could be an id; others are not looked up."""
     return len(text) <= 200 and text.isprintable()
 
 
@@ -119,10 +119,10 @@ def no_such_job(job_id: str) -> HttpRefusal:
     )
 
 
-def own_job(call: RequestContext, row: JobRow) -> None:
-    """Refuse to change somebody else's job unless the caller leads."""
-    if not may_change_job(call.who, row.owner):
+def require_owner(request: RequestContext, row: JobRow) -> None:
+    """Refuses to change another user's job unless the caller is a lead."""
+    if not may_change_job(request.caller, row.owner):
         raise denied(
-            f"{row.id} is {row.owner}'s job, and you are a {call.who.role}.",
+            f"{row.id} belongs to {row.owner}, and your role is {request.caller.role}.",
             f"Ask {row.owner}, or a lead of the tenant.",
         )

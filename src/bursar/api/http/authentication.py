@@ -1,8 +1,8 @@
-"""What stands before every route: the host it was asked for, the site it came from, the token it shows.
+"""Checks of every request before its route: the Host header, the origin, the token.
 
-Browsers are the danger on a loopback address: a page from anywhere can make one send requests there, and
-can make its own name resolve to it. Hence the list of names and the check of every verb that changes
-something, whatever the route does with it.
+On a loopback address browsers are the danger: a page from any site can make a browser send requests there
+(CSRF), and can make its own name resolve to it (DNS rebinding). Hence the list of allowed names, and the
+origin check of every method that may change something.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from bursar.model.tenants.identity import Identity
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-SAME_SITE: Final = frozenset({"same-origin", "none"})
+SAME_ORIGIN: Final = frozenset({"same-origin", "none"})
 
-DECIDING_HEADERS: Final = frozenset(
+SINGLE_HEADERS: Final = frozenset(
     {"host", "origin", "sec-fetch-site", "authorization", "content-type", "content-encoding"}
     | {"content-length", "idempotency-key", "last-event-id"}
 )
 
-BAD_TOKENS_AT_ONCE: Final = 10
+BAD_TOKEN_BURST: Final = 10
 BAD_TOKENS_PER_SECOND: Final = 1.0
-ADDRESSES_REMEMBERED: Final = 1_024
+MAX_ADDRESSES: Final = 1_024
 
 
 class Authenticator(Protocol):
-    """Whoever can say whose a token is. ``TokenCache`` is the one there is; OIDC would be another."""
+    """Maps a token to an identity. ``TokenCache`` implements it; OIDC would be another."""
 
     @property
     def should_refresh(self) -> bool: ...
@@ -50,25 +50,24 @@ class Authenticator(Protocol):
 
 
 def check_bind(host: str, allow_remote: bool) -> None:
-    """Refuse an address that others can reach unless that was asked for in so many words.
+    """Refuses an address that other machines can reach, unless that is allowed explicitly.
 
-    Tokens are needed on every address. They are sent in the clear, though: beyond this machine a
-    proxy with TLS belongs in front.
+    Every address needs tokens, but they are sent in clear text: a remote address needs a TLS proxy.
     """
     if is_loopback(host) or allow_remote:
         return
     raise UserError(
         f"{host!r} can be reached from other machines.",
         fix=(
-            "Bind 127.0.0.1, or say --allow-remote if that is meant; "
-            "then put a proxy with TLS in front, for tokens are sent as they are."
+            "Bind 127.0.0.1, or pass --allow-remote and put a TLS proxy in front: "
+            "tokens are sent in clear text."
         ),
         code="remote-bind",
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone. A name other than localhost could be anything."""
+    """Whether only this machine can reach an address. Names other than localhost do not count."""
     if host == "localhost":
         return True
     try:
@@ -78,54 +77,57 @@ def is_loopback(host: str) -> bool:
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name. One that we decide by may not stand twice: two readers would choose differently."""
-    found: dict[str, str] = {}
+    """Headers by name. A header that a decision depends on must not occur twice.
+
+    A proxy and this server could otherwise choose different ones.
+    """
+    headers: dict[str, str] = {}
     for name_bytes, value in raw:
         name = name_bytes.decode("latin-1")
-        if name in found:
-            if name in DECIDING_HEADERS:
+        if name in headers:
+            if name in SINGLE_HEADERS:
                 raise HttpRefusal(
-                    f"the header {name!r} stands twice.", fix="Send it once.", code="bad-request"
+                    f"the header {name!r} is there twice.", fix="Send it once.", code="bad-request"
                 )
             continue
-        found[name] = value.decode("latin-1")
-    return found
+        headers[name] = value.decode("latin-1")
+    return headers
 
 
 class HostList:
-    """The names the server answers to."""
+    """The host names that the server accepts."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = LOOPBACK_NAMES | {name.lower().strip("[]") for name in names}
 
     def check(self, headers: Mapping[str, str], method: str) -> None:
-        """Refuse a request for another name, or one that another site makes a browser send."""
+        """Refuses a request for another host, or one that another site makes a browser send."""
         host = headers.get("host", "")
-        if _name_of(host) not in self._names:
+        if _host_name(host) not in self._names:
             raise HttpRefusal(
-                f"the server does not answer to the name {host[:80]!r}.",
+                f"the server does not accept requests for the host {host[:80]!r}.",
                 fix="Use 127.0.0.1, or have the name added to the server's allowed hosts.",
                 code="wrong-host",
             )
         if method not in SAFE_METHODS:
-            _check_site(headers, host)
+            _check_origin(headers, host)
 
 
-def _check_site(headers: Mapping[str, str], host: str) -> None:
+def _check_origin(headers: Mapping[str, str], host: str) -> None:
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin")
-    foreign = site is not None and site not in SAME_SITE
-    if origin is not None and not foreign:
-        foreign = _authority_of(origin) != host.lower()
-    if foreign:
+    is_cross_site = site is not None and site not in SAME_ORIGIN
+    if origin is not None and not is_cross_site:
+        is_cross_site = _authority(origin) != host.lower()
+    if is_cross_site:
         raise HttpRefusal(
-            f"a page of {(origin or 'another site')[:80]!r} may not change anything here.",
+            f"a page of {(origin or 'another site')[:80]!r} may not send this request.",
             fix="Send the request from the command line, or from the server's own pages.",
             code="cross-site",
         )
 
 
-def _authority_of(origin: str) -> str | None:
+def _authority(origin: str) -> str | None:
     try:
         split = urlsplit(origin)
     except ValueError:
@@ -133,8 +135,8 @@ def _authority_of(origin: str) -> str | None:
     return split.netloc.lower() if split.scheme in ("http", "https") else None
 
 
-def _name_of(host: str) -> str:
-    """The name in a Host header, without its port."""
+def _host_name(host: str) -> str:
+    """The host name in a Host header, without its port."""
     host = host.lower()
     if host.startswith("["):
         return host[1 : host.find("]")] if "]" in host else ""
@@ -143,13 +145,12 @@ def _name_of(host: str) -> str:
 
 
 def token_text(headers: Mapping[str, str]) -> str:
-    """The token that a request shows."""
-    given = headers.get("authorization", "")
-    scheme, _, text = given.partition(" ")
+    """The bearer token of a request."""
+    scheme, _, text = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not text:
         raise HttpRefusal(
             "this route needs a token.",
-            fix="Send 'Authorization: Bearer bur_...'; bursar token create makes one.",
+            fix="Send 'Authorization: Bearer bur_...'; 'bursar token create' makes one.",
             code="no-token",
             headers={"WWW-Authenticate": "Bearer"},
         )
@@ -157,26 +158,25 @@ def token_text(headers: Mapping[str, str]) -> str:
 
 
 class AnonymousLimit:
-    """How often an address may be wrong. Who shows a right token is never slowed by others' wrong ones."""
+    """Limits failed requests by address. Requests with a valid token are never limited."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._failures: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def is_over(self, address: str) -> bool:
-        """Count one more; whether that is too many for now."""
+    def count(self, address: str) -> bool:
+        """Counts one more failure; returns whether the limit is exceeded."""
         now = self._monotonic()
-        spent, at = self._spent.pop(address, (0.0, now))
-        spent = max(0.0, spent - (now - at) * BAD_TOKENS_PER_SECOND) + 1.0
-        is_over = spent > BAD_TOKENS_AT_ONCE
-        self._spent[address] = (min(spent, BAD_TOKENS_AT_ONCE + 1.0), now)
-        while len(self._spent) > ADDRESSES_REMEMBERED:
-            self._spent.popitem(last=False)
-        return is_over
+        failures, at = self._failures.pop(address, (0.0, now))
+        failures = max(0.0, failures - (now - at) * BAD_TOKENS_PER_SECOND) + 1.0
+        self._failures[address] = (min(failures, BAD_TOKEN_BURST + 1.0), now)
+        while len(self._failures) > MAX_ADDRESSES:
+            self._failures.popitem(last=False)
+        return failures > BAD_TOKEN_BURST
 
 
 def bad_token() -> HttpRefusal:
-    """One answer for unknown, wrong, expired and revoked: what is wrong is nobody's business."""
+    """The same error for unknown, expired and revoked tokens: which it is stays secret."""
     return HttpRefusal(
         "the token is not valid: unknown, expired or revoked.",
         fix="Ask a lead or an admin of your tenant for a new one.",
@@ -188,7 +188,7 @@ def bad_token() -> HttpRefusal:
 def too_many_bad_tokens() -> HttpRefusal:
     seconds = max(1, round(1 / BAD_TOKENS_PER_SECOND))
     return HttpRefusal(
-        f"more than {BAD_TOKENS_AT_ONCE} bad tokens came from your address.",
+        f"more than {BAD_TOKEN_BURST} invalid tokens came from your address.",
         fix=f"Wait {seconds} s, and send a valid token.",
         code="too-many-bad-tokens",
         headers={"Retry-After": str(seconds)},

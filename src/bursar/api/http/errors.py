@@ -1,6 +1,6 @@
-"""Every way the API says no: the code, its status, and the answer as ``application/problem+json``.
+"""Error codes of the API, and errors as ``application/problem+json``.
 
-Whatever is raised becomes one of these. Nothing of the inside (a traceback, a path, a class) goes out.
+Every exception becomes one of these. Internals (tracebacks, paths, class names) are never sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bursar.model.errors import EngineFault, UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemCode:
-    """A code of the API's own: its status, and what it is called."""
+    """The HTTP status and the title of an error code."""
 
     status: int
     title: str
@@ -33,7 +33,7 @@ CODES: Mapping[str, ProblemCode] = {
     "bad-token": ProblemCode(status=401, title="The token is not valid"),
     "forbidden": ProblemCode(status=403, title="Not allowed"),
     "cross-site": ProblemCode(status=403, title="The request comes from another site"),
-    "no-such-route": ProblemCode(status=404, title="There is nothing here"),
+    "no-such-route": ProblemCode(status=404, title="There is no such route"),
     "bundle-not-found": ProblemCode(status=404, title="Your tenant has not uploaded it"),
     "no-such-job": ProblemCode(status=404, title="There is no such job"),
     "no-such-attempt": ProblemCode(status=404, title="There is no such attempt"),
@@ -47,30 +47,30 @@ CODES: Mapping[str, ProblemCode] = {
     "fleet-changed": ProblemCode(status=409, title="The fleet has changed since it was planned"),
     "job-not-over": ProblemCode(status=409, title="The job is not over"),
     "body-too-large": ProblemCode(status=413, title="The body is too large"),
-    "wrong-media-type": ProblemCode(status=415, title="The body is of another type"),
-    "wrong-host": ProblemCode(status=421, title="The server does not answer to that name"),
-    "is-an-array": ProblemCode(status=422, title="One job is wanted, and an array is named"),
+    "wrong-media-type": ProblemCode(status=415, title="The media type is not accepted"),
+    "wrong-host": ProblemCode(status=421, title="The server does not accept that host"),
+    "is-an-array": ProblemCode(status=422, title="The id is that of an array, not of one job"),
     "wrong-value": ProblemCode(status=422, title="A value is wrong"),
     "unknown-parameter": ProblemCode(status=422, title="There is no such parameter"),
-    "bad-cursor": ProblemCode(status=422, title="The cursor is not one of ours"),
+    "bad-cursor": ProblemCode(status=422, title="The cursor is not valid"),
     "bad-bundle": ProblemCode(status=422, title="The archive is refused"),
     "no-such-bundle": ProblemCode(status=422, title="An archive was not uploaded"),
     "scope-beyond-role": ProblemCode(status=422, title="The role does not allow that scope"),
     "too-many-bad-tokens": ProblemCode(status=429, title="Too many bad tokens"),
     "too-many-followers": ProblemCode(status=429, title="Too many streams are open"),
-    "internal-error": ProblemCode(status=500, title="We are at fault"),
+    "internal-error": ProblemCode(status=500, title="Internal error"),
     "no-fleet": ProblemCode(status=503, title="No fleet is declared yet"),
-    "not-leader": ProblemCode(status=503, title="Another process leads"),
-    "engine-fault": ProblemCode(status=503, title="Something we depend on failed"),
-    "too-busy": ProblemCode(status=503, title="No answer in time"),
+    "not-leader": ProblemCode(status=503, title="Another process is the leader"),
+    "engine-fault": ProblemCode(status=503, title="A system that Bursar depends on failed"),
+    "too-busy": ProblemCode(status=503, title="No response in time"),
 }
 """Codes with a status of their own. A ``UserError`` with any other code is a 422: see docs/api.md."""
 
-REFUSED = ProblemCode(status=422, title="What was asked cannot be done as it is")
+REFUSED = ProblemCode(status=422, title="The request cannot be carried out")
 
 
 class HttpRefusal(UserError):
-    """An answer that says no, with the headers and fields that go with it."""
+    """A refused request, with the headers and fields of its response."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class HttpRefusal(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemResponse:
-    """A problem ready to be sent."""
+    """An error response."""
 
     status: int
     body: Mapping[str, object]
@@ -102,11 +102,11 @@ class ProblemResponse:
 
 
 def not_leader(leader: str | None) -> HttpRefusal:
-    """A follower was asked to write."""
-    where = f"Ask the leader at {leader}." if leader else "Ask again in a moment."
+    """A process that is not the leader received a write."""
+    fix = f"Send it to the leader at {leader}." if leader else "Try again in 1 s."
     return HttpRefusal(
-        "this process only reads: another one leads.",
-        fix=where,
+        "this process is read-only: another one is the leader.",
+        fix=fix,
         code="not-leader",
         headers={"Retry-After": "1"},
         leader=leader,
@@ -114,7 +114,6 @@ def not_leader(leader: str | None) -> HttpRefusal:
 
 
 def no_fleet() -> HttpRefusal:
-    """There is nothing to run on, to share or to ask about."""
     return HttpRefusal(
         "no fleet is declared yet.",
         fix="An admin declares one with 'bursar fleet apply', or POST /v1/fleet:apply.",
@@ -124,7 +123,7 @@ def no_fleet() -> HttpRefusal:
 
 
 def user_error(error: UserError, request_id: str) -> ProblemResponse:
-    """What the user can put right."""
+    """The response to an error of the user."""
     kind = CODES.get(error.code, REFUSED)
     headers: Mapping[str, str] = {}
     extra: dict[str, object] = {}
@@ -140,7 +139,7 @@ def user_error(error: UserError, request_id: str) -> ProblemResponse:
 
 
 def engine_fault(error: EngineFault, request_id: str) -> ProblemResponse:
-    """The outside world failed: the same request may work later."""
+    """The response when an external system failed: the same request may work later."""
     seconds = max(1, math.ceil(error.retry_after_seconds))
     fix = f"Try again in {seconds} s."
     kind = CODES["engine-fault"]
@@ -152,14 +151,14 @@ def engine_fault(error: EngineFault, request_id: str) -> ProblemResponse:
 
 
 def internal_error(request_id: str) -> ProblemResponse:
-    """We are wrong. What happened is in the log, under the request's id."""
+    """The response to a bug of ours. The details are in the log, under the request's id."""
     kind = CODES["internal-error"]
     return ProblemResponse(
         status=kind.status,
         body=_body(
             kind,
             "internal-error",
-            "the server met an error of its own; nothing of your request was kept half done.",
+            "the server failed; no part of the request was stored half done.",
             f"Report it with the request id {request_id}; the server's log has the rest.",
             request_id,
         ),

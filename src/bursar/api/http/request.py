@@ -1,4 +1,4 @@
-"""One request on its way, and the desk it is answered at."""
+"""The context of one request, and what all requests share."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ANSWER_SECONDS: Final = 30.0
-GROUND_RENEWED_AFTER_SECONDS: Final = 0.4
-GROUND_STALE_AFTER_SECONDS: Final = 5.0
+RESPONSE_TIMEOUT_SECONDS: Final = 30.0
+CACHE_REFRESH_SECONDS: Final = 0.4
+CACHE_STALE_SECONDS: Final = 1.0
+FLEET_STALE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """What the person who starts the server chooses."""
+    """Settings of the API server."""
 
     state_folder: Path
     allowed_hosts: tuple[str, ...] = ()
@@ -51,63 +52,63 @@ class ApiSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCache:
-    """What every request needs to know of the fleet; asked of the control plane now and then."""
+    """Facts about the fleet that every request needs, refreshed from the control plane."""
 
     tree: AccessTree
     cluster_of_pool: Mapping[str, str]
 
 
-NO_GROUND: Final = FleetCache(tree=AccessTree(parents={}, queues=frozenset()), cluster_of_pool={})
+NO_FLEET: Final = FleetCache(tree=AccessTree(parents={}, queues=frozenset()), cluster_of_pool={})
 
 
-def ground_of(state: FleetState, _now_ms: int) -> FleetCache:
-    """Asked on the writer's thread, so it copies what it gives away."""
+def read_fleet_cache(state: FleetState, _now_ms: int) -> FleetCache:
+    """Copies the facts from the state; runs on the writer's thread."""
     clusters = {name: pool.spec.cluster for name, pool in state.pools.items()}
     return FleetCache(tree=access_tree(state.tenants.values()), cluster_of_pool=clusters)
 
 
-class CachedReply:
-    """The answer to a question, asked again when it is old, and by one at a time."""
+class CachedValue:
+    """A value that is loaded again when it is old, by one task at a time."""
 
     def __init__(
-        self, ask: Callable[[], Awaitable[Any]], renew_after: float, stale_after: float
+        self, load: Callable[[], Awaitable[Any]], refresh_after: float, stale_after: float
     ) -> None:
-        self._ask = ask
-        self._renew_after = renew_after
+        self._load = load
+        self._refresh_after = refresh_after
         self._stale_after = stale_after
-        self._answer: Any = None
-        self._at: float | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._value: Any = None
+        self._loaded_at: float | None = None
+        self._loading: asyncio.Task[None] | None = None
 
-    def forget(self) -> None:
-        """What was remembered is known to be wrong."""
-        self._at = None
+    def invalidate(self) -> None:
+        """The next ``get`` loads a new value."""
+        self._loaded_at = None
 
     async def get(self) -> Any:
-        """The answer; waits for a new one only when there is none that will do."""
-        age = float("inf") if self._at is None else time.monotonic() - self._at
-        if age > self._renew_after:
-            asking = self.begin()
+        """Returns the value; waits for a new one only if there is none or it is stale."""
+        age = float("inf") if self._loaded_at is None else time.monotonic() - self._loaded_at
+        if age > self._refresh_after:
+            loading = self.start_loading()
             if age > self._stale_after:
-                await asyncio.shield(asking)
-        return self._answer
+                await asyncio.shield(loading)
+        return self._value
 
-    def begin(self) -> asyncio.Task[None]:
-        """Ask, unless somebody is asking already."""
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._renew())
-            self._asking.add_done_callback(self._asked)
-        return self._asking
+    def start_loading(self) -> asyncio.Task[None]:
+        """Starts to load the value unless that is under way."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._reload())
+            self._loading.add_done_callback(self._loaded)
+        return self._loading
 
-    def _asked(self, task: asyncio.Task[None]) -> None:
-        self._asking = None
+    def _loaded(self, task: asyncio.Task[None]) -> None:
+        self._loading = None
         if not task.cancelled():
             task.exception()
 
-    async def _renew(self) -> None:
+    async def _reload(self) -> None:
         began = time.monotonic()
-        self._answer = await self._ask()
-        self._at = began
+        self._value = await self._load()
+        self._loaded_at = began
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,97 +117,95 @@ class AppContext:
 
     plane: ControlPlane
     settings: ApiSettings
-    book: TokenCache
+    tokens: TokenCache
     clock: Clock
     readers: Executor
     followers: int = 0
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     hub: EventHub = field(init=False)
-    _renewal: CachedReply = field(init=False)
-    _remembered: dict[str, CachedReply] = field(default_factory=dict)
+    _token_reload: CachedValue = field(init=False)
+    _cache: dict[str, CachedValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._renewal = CachedReply(lambda: self.read(self.book.refresh), 0.0, 0.0)
+        self._token_reload = CachedValue(lambda: self.run_blocking(self.tokens.refresh), 0.0, 0.0)
 
-    async def keep_book(self) -> None:
-        """See that the tokens are known as of now; waits only when what is known is too old."""
-        if self.book.is_stale:
-            await self._renewal.get()
-        elif self.book.should_refresh:
-            self._renewal.begin()
+    async def refresh_tokens(self) -> None:
+        """Starts to reload tokens that are old; waits only if they are stale."""
+        if self.tokens.is_stale:
+            await self._token_reload.get()
+        elif self.tokens.should_refresh:
+            self._token_reload.start_loading()
 
-    async def renew_book(self) -> None:
-        """Read the tokens again, now."""
-        await self._renewal.get()
+    async def reload_tokens(self) -> None:
+        """Reads the tokens again, now."""
+        await self._token_reload.get()
 
-    def remembered(self, name: str, ask: Callable[[], Awaitable[Any]]) -> CachedReply:
-        """An answer that requests share for a moment."""
-        found = self._remembered.get(name)
-        if found is None:
-            found = CachedReply(ask, GROUND_RENEWED_AFTER_SECONDS, 1.0)
-            self._remembered[name] = found
-        return found
+    def cached(
+        self,
+        name: str,
+        load: Callable[[], Awaitable[Any]],
+        stale_after: float = CACHE_STALE_SECONDS,
+    ) -> CachedValue:
+        """A value that requests share for a short time."""
+        if name not in self._cache:
+            self._cache[name] = CachedValue(load, CACHE_REFRESH_SECONDS, stale_after)
+        return self._cache[name]
 
-    async def ground(self) -> FleetCache:
-        """The tenants and pools, a few seconds old at most; nothing before a fleet is declared."""
+    async def fleet(self) -> FleetCache:
+        """The tenants and pools, at most a few seconds old; empty before a fleet is declared."""
         if self.plane.declaration() is None:
-            return NO_GROUND
-        found = self._remembered.get("ground")
-        if found is None:
-            found = CachedReply(
-                lambda: self.ask(ground_of),
-                GROUND_RENEWED_AFTER_SECONDS,
-                GROUND_STALE_AFTER_SECONDS,
-            )
-            self._remembered["ground"] = found
-        ground: FleetCache = await found.get()
-        return ground
+            return NO_FLEET
+        cache = self.cached(
+            "tenants", lambda: self.query_state(read_fleet_cache), FLEET_STALE_SECONDS
+        )
+        fleet: FleetCache = await cache.get()
+        return fleet
 
-    def forget_ground(self) -> None:
-        """The fleet was declared anew: everybody's next request must see it."""
-        for one in self._remembered.values():
-            one.forget()
+    def invalidate_caches(self) -> None:
+        """The fleet was changed: the next request of any user must see it."""
+        for cache in self._cache.values():
+            cache.invalidate()
 
-    async def read(self, question: Callable[..., T], *arguments: Any) -> T:
-        """Ask something that blocks (the store, a file), on one of a few threads."""
+    async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs a function that blocks (on the store, a file) on one of a few threads."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.readers, question, *arguments)
+        return await loop.run_in_executor(self.readers, function, *arguments)
 
     async def wait(self, future: Future[T]) -> T:
-        """The control plane's answer, or a refusal when it does not come."""
+        """Waits for the control plane's result; refuses the request if it does not come in time."""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_SECONDS):
                 return await asyncio.shield(asyncio.wrap_future(future))
         except TimeoutError as error:
             raise HttpRefusal(
-                f"no answer within {ANSWER_SECONDS:g} s; what was asked may still be done.",
-                fix="Ask again; with the same Idempotency-Key nothing is done twice.",
+                f"no response within {RESPONSE_TIMEOUT_SECONDS:g} s; the request may still be carried out.",
+                fix="Send it again; with the same Idempotency-Key it is carried out once.",
                 code="too-busy",
                 headers={"Retry-After": "5"},
             ) from error
 
     async def send(self, request: WriteRequest[T]) -> T:
-        """Have the control plane commit a request, and wait for its answer."""
+        """Has the control plane commit a request, and returns its result."""
         return await self.wait(self.plane.send(request))
 
-    async def ask(self, question: Callable[[FleetState, int], T]) -> T:
-        """A question to the live state."""
+    async def query_state(self, query: Callable[[FleetState, int], T]) -> T:
+        """Runs a query on the live state."""
         if self.plane.declaration() is None:
             raise no_fleet()
-        return await self.wait(self.plane.query_state(question))
+        return await self.wait(self.plane.query_state(query))
 
-    async def query_ledger(self, question: Callable[[Ledger, FleetState, int], T]) -> T:
-        """A question to the ledger, with the state beside it."""
+    async def query_ledger(self, query: Callable[[Ledger, FleetState, int], T]) -> T:
+        """Runs a query on the ledger and the live state."""
         if self.plane.declaration() is None:
             raise no_fleet()
-        return await self.wait(self.plane.query_ledger(question))
+        return await self.wait(self.plane.query_ledger(query))
 
 
 @dataclass(slots=True, kw_only=True)
 class RequestContext:
     """One request."""
 
-    desk: AppContext
+    context: AppContext
     route: Route
     identity: Identity | None
     query: dict[str, Any]
@@ -214,64 +213,65 @@ class RequestContext:
     headers: Mapping[str, str]
     receive: Receive
     request_id: str
-    sent_at: float = field(default_factory=time.monotonic)
+    last_sent_at: float = field(default_factory=time.monotonic)
     subject: str = ""
-    """What the audit log calls the thing that is acted on."""
+    """What the audit log names as the object of the action."""
 
     @property
-    def who(self) -> Identity:
-        """Whoever asks. A public route that wants to know is our mistake."""
+    def caller(self) -> Identity:
+        """The authenticated caller; a public route has none."""
         if self.identity is None:
-            raise BrokenInvariant(f"{self.route.name} is public and asks who it is")
+            raise BrokenInvariant(f"{self.route.name} is public and has no caller")
         return self.identity
 
     async def body(self) -> tuple[str, bytes]:
         """The media type and the whole body."""
-        wanted = self.route.body
-        if wanted is None:
+        expected = self.route.body
+        if expected is None:
             raise BrokenInvariant(f"{self.route.name} has no body")
-        media = media_type_of(self.headers, wanted.media)
-        return media, await read_body(self.receive, self.headers, wanted.max_bytes)
+        media = media_type_of(self.headers, expected.media)
+        return media, await read_body(self.receive, self.headers, expected.max_bytes)
 
     async def json_body(self) -> Any:
-        """The body as plain values."""
         _, body = await self.body()
         return parse_json(body)
 
-    async def seen(self) -> frozenset[str] | None:
-        """The queues whose jobs the caller sees; None is all."""
-        return visible_queues(self.who, (await self.desk.ground()).tree)
+    async def visible_queues(self) -> frozenset[str] | None:
+        """The queues whose jobs the caller may see; None means all."""
+        return visible_queues(self.caller, (await self.context.fleet()).tree)
 
-    async def may_go_on(self) -> bool:
-        """Whether a stream's token still holds: a revoked one ends what it began."""
-        await self.desk.keep_book()
-        return self.desk.book.is_valid(self.who.token_id)
+    async def has_valid_token(self) -> bool:
+        """Whether the token of a stream is still valid; a revoked one ends the stream."""
+        await self.context.refresh_tokens()
+        return self.context.tokens.is_valid(self.caller.token_id)
 
-    def is_quiet_for(self, seconds: float) -> bool:
-        """Whether a stream has sent no sign of life for so long; asking counts as sending one."""
+    def needs_heartbeat(self, interval_seconds: float) -> bool:
+        """Whether a stream must send a heartbeat now; true counts as sent."""
         now = time.monotonic()
-        if now - self.sent_at < seconds:
+        if now - self.last_sent_at < interval_seconds:
             return False
-        self.sent_at = now
+        self.last_sent_at = now
         return True
 
-    def note(self, outcome: str, detail: str = "") -> None:
-        """Write an entry to the audit log."""
-        who = self.identity
+    def audit(self, outcome: str, detail: str = "") -> None:
+        """Writes an entry to the audit log."""
+        caller = self.identity
         entry = AuditEntry(
-            at_ms=self.desk.clock.now_ms(),
-            user=who.user if who is not None else "",
-            token_id=who.token_id if who is not None else "",
+            at_ms=self.context.clock.now_ms(),
+            user=caller.user if caller is not None else "",
+            token_id=caller.token_id if caller is not None else "",
             action=self.route.name,
             subject=self.subject or ",".join(self.path.values())[:200],
             outcome=outcome,
             detail=detail[:500],
         )
-        self.desk.plane.send(AddAuditEntry(entry=entry))
+        self.context.plane.send(AddAuditEntry(entry=entry))
 
 
-def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A wire value as JSON."""
+def json_response(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A response with a wire value as JSON."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Response(
         text.encode("utf-8", "backslashreplace"),

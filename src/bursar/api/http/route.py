@@ -1,7 +1,7 @@
-"""A route as it is declared: who may use it, what it takes, what it answers.
+"""Declarations of routes: permission, parameters, body and replies.
 
-The same declaration is what requests are checked against and what OpenAPI is made from, so the two cannot
-differ. A route that does not say who may use it is refused when the server starts.
+Requests are checked against the declaration and OpenAPI is generated from it, so the two cannot differ. A
+route without a declared permission is refused when the server starts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 Endpoint = Callable[["RequestContext"], Awaitable[Response]]
 
-MOST_PARAMETERS = 32
+MAX_PARAMETERS = 32
 
 
 class Open(Enum):
-    """Who may use a route that needs no particular permission. Both are said, never assumed."""
+    """Access to a route that needs no particular permission; always declared explicitly."""
 
     TO_ALL = "public"
     TO_ANY_TOKEN = "any token"
@@ -37,23 +37,23 @@ class Open(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One query parameter."""
+    """One query parameter or header."""
 
     name: str
     about: str
     choices: tuple[str, ...] = ()
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
     pattern: str = ""
     max_length: int = 200
     is_repeated: bool = False
 
     @property
     def is_number(self) -> bool:
-        return self.least is not None
+        return self.minimum is not None
 
     def read(self, text: str) -> str | int:
-        """The value, or a refusal that says what may stand there."""
+        """Parses the value; the refusal of a wrong one names what is allowed."""
         if self.is_number:
             return self._number(text)
         if self.choices and text not in self.choices:
@@ -65,11 +65,13 @@ class Parameter:
         return text
 
     def _number(self, text: str) -> int:
-        assert self.least is not None
-        assert self.most is not None
+        assert self.minimum is not None
+        assert self.maximum is not None
         value = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
-        if value is None or not self.least <= value <= self.most:
-            raise self._wrong(text, f"Write a whole number from {self.least} to {self.most:,}.")
+        if value is None or not self.minimum <= value <= self.maximum:
+            raise self._wrong(
+                text, f"Write a whole number from {self.minimum} to {self.maximum:,}."
+            )
         return value
 
     def _wrong(self, text: str, fix: str) -> HttpRefusal:
@@ -78,7 +80,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """What a route takes: a schema for each media type, and at most so many bytes."""
+    """The body of a request: a schema for each media type, and a size limit."""
 
     media: Mapping[str, Any]
     max_bytes: int
@@ -87,7 +89,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A good answer: a wire type, or another medium."""
+    """A successful response: a wire type, or another media type."""
 
     about: str
     kind: Any = None
@@ -109,11 +111,11 @@ class Route:
     body: Body | None = None
     headers: tuple[Parameter, ...] = ()
     writes: bool = False
-    """Only the leader answers it."""
+    """Only the leader serves it."""
     takes_head: bool = False
-    """A GET that is also answered when only its headers are wanted."""
+    """A GET that also serves HEAD."""
     is_audited: bool = False
-    """A success is written to the audit log here; other changes write their own entry with themselves."""
+    """The API writes a success to the audit log; other writes commit their own entry."""
 
     @property
     def name(self) -> str:
@@ -124,22 +126,24 @@ class Route:
         return tuple(re.findall(r"{(\w+)}", self.path))
 
     def read_query(self, raw: bytes) -> dict[str, Any]:
-        """The query's parameters, each checked; one that is not declared is refused."""
+        """Parses the query; a parameter that is not declared is refused."""
         if not raw:
             return {}
         known = {one.name: one for one in self.query}
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, text in _pairs(raw):
             parameter = known.get(name)
             if parameter is None:
                 raise _unknown(name, known)
             if parameter.is_repeated:
-                found.setdefault(name, []).append(parameter.read(text))
-            elif name in found:
-                raise HttpRefusal(f"{name} stands twice.", fix="Keep one.", code="wrong-value")
+                values.setdefault(name, []).append(parameter.read(text))
+            elif name in values:
+                raise HttpRefusal(
+                    f"{name} is there twice.", fix="Send it once.", code="wrong-value"
+                )
             else:
-                found[name] = parameter.read(text)
-        return found
+                values[name] = parameter.read(text)
+        return values
 
 
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
@@ -147,13 +151,13 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
         return parse_qsl(
             raw.decode("ascii"),
             keep_blank_values=True,
-            max_num_fields=MOST_PARAMETERS,
+            max_num_fields=MAX_PARAMETERS,
             errors="strict",
         )
     except ValueError as error:
         raise HttpRefusal(
             "the query cannot be read.",
-            fix=f"Send at most {MOST_PARAMETERS} parameters, percent-encoded as UTF-8.",
+            fix=f"Send at most {MAX_PARAMETERS} parameters, percent-encoded as UTF-8.",
             code="bad-request",
         ) from error
 
@@ -168,12 +172,12 @@ def _unknown(name: str, known: Iterable[str]) -> HttpRefusal:
     )
 
 
-# -- finding the route -------------------------------------------------------------------------------
+# -- lookup of routes ------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class RouteTable:
-    """All routes, checked, and found by method and path."""
+    """All routes, looked up by method and path."""
 
     routes: tuple[Route, ...]
     _fixed: dict[str, dict[str, Route]] = field(default_factory=dict)
@@ -186,7 +190,7 @@ class RouteTable:
             table = patterns if route.path_parameters else self._fixed
             methods = table.setdefault(route.path, {})
             if route.method in methods:
-                raise BrokenInvariant(f"{route.name} stands twice in the route table")
+                raise BrokenInvariant(f"{route.name} is twice in the route table")
             methods[route.method] = route
         for path in sorted(patterns, key=lambda one: (":" not in one, one)):
             parts = re.split(r"{(\w+)}", path)
@@ -197,36 +201,36 @@ class RouteTable:
             self._patterns.append((re.compile(pattern), patterns[path]))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
-        """The route, and what its path's parameters are."""
+        """Finds the route, and the parameters in its path."""
         methods = self._fixed.get(path)
         if methods is not None:
             return _by_method(methods, method), {}
         allowed: dict[str, Route] = {}
         for pattern, others in self._patterns:
-            found = pattern.fullmatch(path)
-            if found is not None:
-                route = _taking(others, method)
+            match = pattern.fullmatch(path)
+            if match is not None:
+                route = _route_for(others, method)
                 if route is not None:
-                    return route, found.groupdict()
+                    return route, match.groupdict()
                 allowed |= others
         if allowed:
             return _by_method(allowed, method), {}
         raise HttpRefusal(
-            "there is nothing at this path.",
-            fix="See GET /v1/openapi.json for what there is.",
+            "there is no route with this path.",
+            fix="GET /v1/openapi.json lists all routes.",
             code="no-such-route",
         )
 
 
-def _taking(methods: Mapping[str, Route], method: str) -> Route | None:
-    """The route for a method. HEAD goes to a GET that takes it; the server leaves the body out."""
-    if method == "HEAD" and (got := methods.get("GET")) is not None and got.takes_head:
-        return got
+def _route_for(methods: Mapping[str, Route], method: str) -> Route | None:
+    """The route for a method. HEAD goes to a GET that takes it; the server omits the body."""
+    if method == "HEAD" and (route := methods.get("GET")) is not None and route.takes_head:
+        return route
     return methods.get(method)
 
 
 def _by_method(methods: Mapping[str, Route], method: str) -> Route:
-    route = _taking(methods, method)
+    route = _route_for(methods, method)
     if route is not None:
         return route
     allowed = ", ".join(sorted(methods))
@@ -239,9 +243,9 @@ def _by_method(methods: Mapping[str, Route], method: str) -> Route:
 
 
 def _refuse_undeclared(routes: Iterable[Route]) -> None:
-    """Deny by default: who may use a route is said at the route, or there is no server."""
+    """Deny by default: the server does not start with a route that declares no permission."""
     for route in routes:
         if not isinstance(route.needs, Permission | Open):
             raise BrokenInvariant(
-                f"{route.name} does not say who may use it; give it a permission in api/routes.py"
+                f"{route.name} declares no permission; give it one in its routes.py"
             )

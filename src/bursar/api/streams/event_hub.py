@@ -1,4 +1,4 @@
-"""One follower of the log for all who follow over HTTP: events come once and go out to many."""
+"""Fans out the events of the log to all HTTP streams; the log is read once."""
 
 from __future__ import annotations
 
@@ -14,89 +14,93 @@ from bursar.api.wire import views
 from bursar.model.event import JobSubmitted
 from bursar.ports import Recorded, StoreReader
 
-WAITING_EVENTS = 1_000
-"""So many events wait for a slow follower; then the oldest go, and it is told."""
-QUEUES_REMEMBERED = 50_000
-PATIENCE_SECONDS = 0.5
-READ_AT_ONCE = 2_000
+MAX_BUFFERED = 1_000
+"""Events buffered for a slow follower; then the oldest are dropped and counted."""
+MAX_CACHED_QUEUES = 50_000
+POLL_SECONDS = 0.5
+BATCH_SIZE = 2_000
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Follower:
-    """Who follows, and what waits for him."""
+    """One open stream, and the events buffered for it."""
 
-    seen: frozenset[str] | None
-    waiting: deque[wire.JobEventView] = field(default_factory=lambda: deque(maxlen=WAITING_EVENTS))
-    something: asyncio.Event = field(default_factory=asyncio.Event)
+    visible: frozenset[str] | None
+    buffer: deque[wire.JobEventView] = field(default_factory=lambda: deque(maxlen=MAX_BUFFERED))
+    has_events: asyncio.Event = field(default_factory=asyncio.Event)
     missed: int = 0
 
     def offer(self, event: wire.JobEventView) -> None:
-        if self.seen is not None and event.get("queue", "") not in self.seen:
+        if self.visible is not None and event.get("queue", "") not in self.visible:
             return
-        if len(self.waiting) == WAITING_EVENTS:
+        if len(self.buffer) == MAX_BUFFERED:
             self.missed += 1
-        self.waiting.append(event)
-        self.something.set()
+        self.buffer.append(event)
+        self.has_events.set()
 
     def take(self) -> tuple[list[wire.JobEventView], int]:
-        """What waits, and how much was lost before it."""
-        found, missed = list(self.waiting), self.missed
-        self.waiting.clear()
-        self.something.clear()
+        """Empties the buffer; returns its events and how many were dropped before them."""
+        events, missed = list(self.buffer), self.missed
+        self.buffer.clear()
+        self.has_events.clear()
         self.missed = 0
-        return found, missed
+        return events, missed
 
 
 class EventHub:
-    """Reads the log's growth while anybody follows, on one thread, and no longer."""
+    """Reads new events of the log on one thread while there are followers."""
 
-    def __init__(self, desk: AppContext) -> None:
-        self._desk = desk
+    def __init__(self, context: AppContext) -> None:
+        self._desk = context
         self._followers: set[Follower] = set()
-        self._pump: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[None] | None = None
         self._queues: OrderedDict[str, str] = OrderedDict()
 
-    def join(self, seen: frozenset[str] | None) -> Follower:
-        """From now on every event that the follower may see waits for him."""
-        follower = Follower(seen=seen)
+    def join(self, visible: frozenset[str] | None) -> Follower:
+        """Adds a follower; it gets every event from now on that it may see."""
+        follower = Follower(visible=visible)
         self._followers.add(follower)
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.create_task(self._run())
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.create_task(self._run())
         return follower
 
     def leave(self, follower: Follower) -> None:
         self._followers.discard(follower)
 
     async def close(self) -> None:
-        """End the reading; followers are told by the desk's closing."""
-        if self._pump is not None:
-            self._pump.cancel()
+        """Stops reading. Streams end by the ``closing`` event of the context."""
+        if self._reader is not None:
+            self._reader.cancel()
             with suppress(asyncio.CancelledError):
-                await self._pump
+                await self._reader
 
     async def _run(self) -> None:
-        desk = self._desk
-        subscription = desk.plane.follow()
+        context = self._desk
+        subscription = context.plane.follow()
         try:
-            while self._followers and not desk.closing.is_set():
-                recorded = await asyncio.to_thread(subscription.next, PATIENCE_SECONDS)
+            while self._followers and not context.closing.is_set():
+                recorded = await asyncio.to_thread(subscription.next, POLL_SECONDS)
                 if recorded:
-                    for event in await desk.read(self.told, desk.plane.reader, recorded):
+                    for event in await context.run_blocking(
+                        self.job_events, context.plane.reader, recorded
+                    ):
                         for follower in list(self._followers):
                             follower.offer(event)
         finally:
             subscription.close()
 
-    def told(self, reader: StoreReader, recorded: Iterable[Recorded]) -> list[wire.JobEventView]:
-        """Events of jobs, each with its job's queue, by which it is known who may see it."""
-        found = []
+    def job_events(
+        self, reader: StoreReader, recorded: Iterable[Recorded]
+    ) -> list[wire.JobEventView]:
+        """Events of jobs, each with its job's queue, which decides who may see it."""
+        events = []
         for one in recorded:
             job_id = getattr(one.event, "job_id", None)
             if job_id is not None:
-                told = views.job_event(one, self._queue_of(job_id, one, reader))
-                if told is not None:
-                    found.append(told)
-        return found
+                event = views.job_event(one, self._queue_of(job_id, one, reader))
+                if event is not None:
+                    events.append(event)
+        return events
 
     def _queue_of(self, job_id: str, recorded: Recorded, reader: StoreReader) -> str:
         queue = self._queues.get(job_id)
@@ -107,6 +111,6 @@ class EventHub:
                 row = reader.job(job_id)
                 queue = row.queue if row is not None else ""
             self._queues[job_id] = queue
-            while len(self._queues) > QUEUES_REMEMBERED:
+            while len(self._queues) > MAX_CACHED_QUEUES:
                 self._queues.popitem(last=False)
         return queue

@@ -1,4 +1,4 @@
-"""Server-sent events: written out, kept alive, and never allowed to pile up."""
+"""Responses of server-sent events, with heartbeats and a limit on open streams."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ HEARTBEAT = b": still here\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """One event as it goes out. ``id`` is what the client names to go on after it."""
+class ServerSentEvent:
+    """One event. The client sends ``id`` back to resume after it."""
 
     event: str
     values: Any
@@ -32,42 +32,46 @@ class Sent:
         return f"{head}event: {self.event}\ndata: {text}\n\n".encode("utf-8", "backslashreplace")
 
 
-def stream(call: RequestContext, events: AsyncIterator[Sent | None]) -> StreamingResponse:
-    """The answer that sends events as they come. None among them is a sign of life.
+def stream(
+    request: RequestContext, events: AsyncIterator[ServerSentEvent | None]
+) -> StreamingResponse:
+    """A response that sends events as they come; None is a heartbeat.
 
-    A follower costs a place among the followers and no thread; the place is free again when the
-    client goes, the stream ends or the server closes.
+    A stream counts as one follower and needs no thread. The count drops when the client disconnects,
+    the stream ends or the server closes.
     """
-    desk = call.desk
-    if desk.followers >= desk.settings.max_followers:
+    context = request.context
+    if context.followers >= context.settings.max_followers:
         raise HttpRefusal(
-            f"{desk.followers:,} streams are open, as many as the server keeps.",
-            fix="Close one, or ask again later.",
+            f"{context.followers:,} streams are open, which is the limit.",
+            fix="Close one, or try again in 5 s.",
             code="too-many-followers",
             headers={"Retry-After": "5"},
         )
-    desk.followers += 1
-    return _Stream(_encoded(desk, events), desk)
+    context.followers += 1
+    return _Stream(_encoded(context, events), context)
 
 
-async def _encoded(desk: AppContext, events: AsyncIterator[Sent | None]) -> AsyncIterator[bytes]:
+async def _encoded(
+    context: AppContext, events: AsyncIterator[ServerSentEvent | None]
+) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
     try:
         async for event in events:
-            if desk.closing.is_set():
+            if context.closing.is_set():
                 return
             yield HEARTBEAT if event is None else event.encode()
     except UserError as error:
-        told = {"code": error.code, "detail": error.problem, "fix": error.fix}
-        yield Sent(event="problem", values=told).encode()
+        problem = {"code": error.code, "detail": error.problem, "fix": error.fix}
+        yield ServerSentEvent(event="problem", values=problem).encode()
 
 
 class _Stream(StreamingResponse):
-    """Gives the follower's place back however the stream ends."""
+    """Decreases the count of followers when the stream ends."""
 
-    def __init__(self, content: AsyncIterator[bytes], desk: AppContext) -> None:
+    def __init__(self, content: AsyncIterator[bytes], context: AppContext) -> None:
         super().__init__(content, media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
-        self._desk = desk
+        self._desk = context
         self._content = content
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

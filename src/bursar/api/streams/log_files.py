@@ -1,7 +1,7 @@
-"""Output of tasks, read from the files that an engine names, and from no others.
+"""Reads the output of tasks from the log files of an engine.
 
-A client says a task's number and one of two streams. Paths come from the engine alone, are opened
-without following links, and must be plain files.
+A client sends a task number and a stream name. Paths come only from the engine, are opened without
+following links, and must be regular files.
 """
 
 from __future__ import annotations
@@ -14,60 +14,60 @@ from dataclasses import dataclass, field
 from bursar.api import wire
 from bursar.ports import LogFile
 
-PIECE_BYTES = 64 * 2**10
+CHUNK_BYTES = 64 * 2**10
 TAIL_BYTES = 8 * 2**20
-"""A tail is looked for in the last so many bytes of each stream."""
+"""A tail is searched in this many last bytes of each stream."""
 
 
 @dataclass(slots=True)
 class LogPosition:
-    """How far one stream was read: in which part, known by its inode, and up to which byte."""
+    """How far one stream was read: the inode of its current file, and the offset in it."""
 
     inode: int = 0
     offset: int = 0
 
 
 @dataclass(slots=True)
-class Reading:
-    """All streams of an attempt that somebody reads, and how far he is in each."""
+class LogReader:
+    """Reads the streams of an attempt, and stores how far each was read."""
 
     positions: dict[tuple[int, str], LogPosition] = field(default_factory=dict)
 
-    def pieces(self, files: Sequence[LogFile]) -> Iterator[wire.LogPiece]:
-        """What is new, at most one piece of each stream at a time."""
+    def chunks(self, files: Sequence[LogFile]) -> Iterator[wire.LogPiece]:
+        """Reads new output, at most one chunk of each stream."""
         for file in files:
-            at = self.positions.setdefault((file.task, file.stream), LogPosition())
-            piece = _next_piece(file.paths, at)
-            if piece:
-                yield _piece(file, piece)
+            position = self.positions.setdefault((file.task, file.stream), LogPosition())
+            chunk = _next_chunk(file.paths, position)
+            if chunk:
+                yield _log_piece(file, chunk)
 
     def skip_to_tail(self, files: Sequence[LogFile], lines: int) -> None:
-        """Begin so many lines before the end of each stream."""
+        """Skips to this many lines before the end of each stream."""
         for file in files:
             self.positions[file.task, file.stream] = _tail_position(file.paths, lines)
 
 
-def _piece(file: LogFile, piece: bytes) -> wire.LogPiece:
+def _log_piece(file: LogFile, chunk: bytes) -> wire.LogPiece:
     return {
         "task": file.task,
         "node": file.node,
         "stream": "stderr" if file.stream == "stderr" else "stdout",
-        "text": piece.decode("utf-8", "replace"),
+        "text": chunk.decode("utf-8", "replace"),
     }
 
 
-def chosen(files: Sequence[LogFile], task: int | None, stream: str | None) -> list[LogFile]:
-    """The streams that were asked for, by task and name."""
-    found = [
+def select_files(files: Sequence[LogFile], task: int | None, stream: str | None) -> list[LogFile]:
+    """The files of a task and stream; None selects all."""
+    selected = [
         file
         for file in files
         if (task is None or file.task == task) and (stream is None or file.stream == stream)
     ]
-    return sorted(found, key=lambda file: (file.task, file.stream != "stdout", file.stream))
+    return sorted(selected, key=lambda file: (file.task, file.stream != "stdout", file.stream))
 
 
 def _open(path: str) -> int | None:
-    """The file, if there is one and it is one."""
+    """A file descriptor; None if there is no regular file."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -78,47 +78,47 @@ def _open(path: str) -> int | None:
     return number
 
 
-def _next_piece(paths: Sequence[str], at: LogPosition) -> bytes:
-    """Read on. When a part is read to its end and a newer one is there, go to that one.
+def _next_chunk(paths: Sequence[str], position: LogPosition) -> bytes:
+    """Reads on; at the end of a rotated file it continues with the next one.
 
-    A part that was read and has been dropped since means that all parts there are now are new.
+    If the file read last was deleted by rotation, all files there are now are new.
     """
-    parts = [(path, number) for path in paths if (number := _open(path)) is not None]
+    descriptors = [number for path in paths if (number := _open(path)) is not None]
     try:
-        inodes = [os.fstat(number).st_ino for _, number in parts]
-        begin = inodes.index(at.inode) if at.inode in inodes else 0
-        if at.inode not in inodes:
-            at.offset = 0
-        for (_, number), inode in list(zip(parts, inodes, strict=True))[begin:]:
-            if inode != at.inode:
-                at.inode, at.offset = inode, 0
-            piece = os.pread(number, PIECE_BYTES, at.offset)
-            if piece:
-                piece = _whole_characters(piece)
-                at.offset += len(piece)
-                return piece
+        inodes = [os.fstat(number).st_ino for number in descriptors]
+        begin = inodes.index(position.inode) if position.inode in inodes else 0
+        if position.inode not in inodes:
+            position.offset = 0
+        for number, inode in list(zip(descriptors, inodes, strict=True))[begin:]:
+            if inode != position.inode:
+                position.inode, position.offset = inode, 0
+            chunk = os.pread(number, CHUNK_BYTES, position.offset)
+            if chunk:
+                chunk = _complete_characters(chunk)
+                position.offset += len(chunk)
+                return chunk
         return b""
     finally:
-        for _, number in parts:
+        for number in descriptors:
             os.close(number)
 
 
-def _whole_characters(piece: bytes) -> bytes:
-    """Leave a character that is cut at the end for the next piece, unless it is all there is."""
-    for back in range(1, min(4, len(piece))):
-        lead = piece[-back]
+def _complete_characters(chunk: bytes) -> bytes:
+    """Leaves a UTF-8 character that is cut off at the end for the next chunk."""
+    for back in range(1, min(4, len(chunk))):
+        lead = chunk[-back]
         if lead & 0b1100_0000 == 0b1100_0000:
             length = 2 + (lead >= 0b1110_0000) + (lead >= 0b1111_0000)
-            return piece[:-back] if length > back else piece
+            return chunk[:-back] if length > back else chunk
         if lead < 0b1000_0000:
-            return piece
-    return piece
+            return chunk
+    return chunk
 
 
 def _tail_position(paths: Sequence[str], lines: int) -> LogPosition:
-    """Where the last lines begin, looked for from the end backwards."""
-    left, budget = lines, TAIL_BYTES
-    found = LogPosition()
+    """Where the last lines begin, searched backwards from the end."""
+    remaining_lines, remaining_bytes = lines, TAIL_BYTES
+    position = LogPosition()
     for path in reversed(paths):
         number = _open(path)
         if number is None:
@@ -126,23 +126,23 @@ def _tail_position(paths: Sequence[str], lines: int) -> LogPosition:
         try:
             status = os.fstat(number)
             size = status.st_size
-            text = os.pread(number, min(size, budget), max(0, size - budget))
-            found = LogPosition(inode=status.st_ino, offset=size - len(text))
-            ends = text.count(b"\n") + (1 if text and not text.endswith(b"\n") else 0)
-            if ends >= left:
-                found.offset += _start_of_last(text, left)
-                return found
-            left -= ends
-            budget -= len(text)
-            if budget <= 0:
-                return found
+            text = os.pread(number, min(size, remaining_bytes), max(0, size - remaining_bytes))
+            position = LogPosition(inode=status.st_ino, offset=size - len(text))
+            line_ends = text.count(b"\n") + (1 if text and not text.endswith(b"\n") else 0)
+            if line_ends >= remaining_lines:
+                position.offset += _start_of_last(text, remaining_lines)
+                return position
+            remaining_lines -= line_ends
+            remaining_bytes -= len(text)
+            if remaining_bytes <= 0:
+                return position
         finally:
             os.close(number)
-    return found
+    return position
 
 
 def _start_of_last(text: bytes, lines: int) -> int:
-    """The place in a text where its last lines begin."""
+    """The offset in a text at which its last lines begin."""
     if lines == 0:
         return len(text)
     at = len(text) - 1 if text.endswith(b"\n") else len(text)

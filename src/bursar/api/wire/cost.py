@@ -1,4 +1,4 @@
-"""What goes over the wire about money. See ``wire.py``. Days are ``YYYY-MM-DD`` in UTC, ends not included."""
+"""Wire types about money. Days are ``YYYY-MM-DD`` in UTC; the end of a range is not included."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ BaselineName = Literal["on-demand", "on-demand-while-used", "no-sharing"]
 
 
 class CostRow(TypedDict):
-    """What came together under some keys, one for each dimension asked for.
+    """Costs summed by some keys, one for each requested dimension.
 
-    ``name`` and ``owner`` are those of a job where rows are jobs, else empty.
+    ``name`` and ``owner`` are those of the job if rows are jobs, else empty.
     """
 
     keys: list[str]
@@ -32,7 +32,7 @@ class CostRow(TypedDict):
 
 
 class CostReportView(TypedDict):
-    """Rows, the dearest first; days in order. ``rows`` is how many there are, ``total`` what all come to."""
+    """A cost report: rows by descending cost, days in order. ``rows`` and ``total`` cover all rows."""
 
     by: list[str]
     from_day: str
@@ -45,7 +45,7 @@ class CostReportView(TypedDict):
 
 
 class CostChange(TypedDict):
-    """One row of two periods. ``change_permille`` is of what it was, None where it was nothing."""
+    """One row of two periods. ``change_permille`` is relative to before; null if that was zero."""
 
     keys: list[str]
     before_micro_usd: int
@@ -57,7 +57,7 @@ class CostChange(TypedDict):
 
 
 class CostDiff(TypedDict):
-    """What changed from one period to another, the largest change first."""
+    """The changes between two periods, the largest first."""
 
     by: list[str]
     before_from_day: str
@@ -72,7 +72,7 @@ class CostDiff(TypedDict):
 
 
 class CostForecast(TypedDict):
-    """What a tenant will have spent when its period ends. Low and high hold in four of five cases."""
+    """A tenant's forecast spending at the end of the period. Low and high are an 80 % interval."""
 
     tenant: str
     period: str
@@ -100,10 +100,10 @@ class CostForecasts(TypedDict):
 
 
 class BudgetRow(TypedDict):
-    """Where one budget stands now. ``held`` is what its open jobs may still cost beyond what they have.
+    """The status of one budget. ``held`` is what its live jobs may still cost.
 
-    ``level`` is the highest step that is reached, in percent, and ``action`` what follows from it; empty
-    before the first. ``exhausted_ms`` is when all is spent at this rate, None if not within the period.
+    ``level`` is the highest threshold reached, in percent, and ``action`` its action; empty before the
+    first. ``exhausted_ms`` is when the budget is used up at this rate; null if not within the period.
     """
 
     tenant: str
@@ -129,7 +129,7 @@ class BudgetPage(TypedDict):
 
 
 class StatementLineView(TypedDict):
-    """One line of a statement. Without a job it stands for all of the queue's, or for no queue at all."""
+    """One line of a statement: of a job, of all jobs of a queue, or of no queue."""
 
     kind: CostKind
     gpu_model: str
@@ -142,7 +142,7 @@ class StatementLineView(TypedDict):
 
 
 class CostStatement(TypedDict):
-    """What one payer is shown, or owes. Its lines' cents come to its cents."""
+    """The statement of one payer. The cents of its lines sum to its cents."""
 
     payer: str
     style: StatementStyle
@@ -157,7 +157,7 @@ class CostStatement(TypedDict):
 
 
 class CostStatements(TypedDict):
-    """Statements whose cents come to ``cents``; with all payers, that is what the fleet cost."""
+    """Statements and their sums; over all payers this is the cost of the fleet."""
 
     items: list[CostStatement]
     micro_usd: int
@@ -165,7 +165,7 @@ class CostStatements(TypedDict):
 
 
 class CostSaving(TypedDict):
-    """What was saved against a baseline; negative where the baseline is cheaper."""
+    """Savings against one baseline; negative if the baseline is cheaper."""
 
     baseline: BaselineName
     about: str
@@ -176,7 +176,7 @@ class CostSaving(TypedDict):
 
 
 class CostSavings(TypedDict):
-    """What was saved, and what to know about the prices it is compared with."""
+    """Savings, and warnings about the prices of the baselines."""
 
     from_day: str
     to_day: str
@@ -186,7 +186,7 @@ class CostSavings(TypedDict):
 
 
 class BillRequest(TypedDict):
-    """What a provider billed for whole days of a pool. Without a flavor, the pool's of today."""
+    """A provider's bill for whole days of a pool. The default flavor is the pool's current one."""
 
     pool: str
     from_day: str
@@ -196,7 +196,7 @@ class BillRequest(TypedDict):
 
 
 class BillTaken(TypedDict):
-    """What came of a bill: the difference is booked as an adjustment."""
+    """The result of a bill: the difference is booked as an adjustment."""
 
     pool: str
     flavor: str
@@ -208,10 +208,10 @@ class BillTaken(TypedDict):
 
 
 class PlanEstimate(TypedDict):
-    """What a job would cost on one pool: with even odds (P50) and nine in ten (P90).
+    """The estimated cost of a job on one pool: median (P50) and 90th percentile (P90).
 
-    ``is_allowed`` is whether the job's own markets allow the pool. Where the job is not expected to
-    end, there are no figures and a reason. Waiting is not in it.
+    ``is_allowed`` is whether the job's markets allow the pool. If the job is not expected to end there,
+    amounts are null and ``reason`` is set. Waiting time is not included.
     """
 
     pool: str
@@ -227,7 +227,7 @@ class PlanEstimate(TypedDict):
 
 
 class CostLine(TypedDict):
-    """One line of an export: a day of a job at a place, or of what nobody used there."""
+    """One line of an export: one day of a job on a pool, or of the pool's idle capacity."""
 
     day: str
     kind: CostKind

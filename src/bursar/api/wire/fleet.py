@@ -1,4 +1,4 @@
-"""What goes over the wire about the fleet, those who share it, and those who run it. See ``wire.py``."""
+"""Wire types about the fleet, tenants, tokens and operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Scope = Literal[
 
 
 class HolderView(TypedDict):
-    """Who is on a GPU. Another tenant's job has no id."""
+    """A job that holds a GPU. Another tenant's job has no id."""
 
     job_id: str | None
     queue: str
@@ -44,7 +44,7 @@ class FleetNode(TypedDict):
     is_up: bool
     is_open: bool
     notice: NoticeView | None
-    """In force until the node is gone, or restored."""
+    """Valid until the node is lost or restored."""
     free_gpus: int
     free_cpu_milli: int
     free_memory_mib: int
@@ -52,7 +52,7 @@ class FleetNode(TypedDict):
 
 
 class FleetPool(TypedDict):
-    """Nodes alike."""
+    """A pool: identical nodes."""
 
     name: str
     cluster: str
@@ -68,13 +68,16 @@ class FleetPool(TypedDict):
 
 
 class FleetView(TypedDict):
-    """What there is to run on, and who holds it."""
+    """Pools, nodes and GPUs, and the jobs that hold them."""
 
     pools: list[FleetPool]
 
 
 class QuotaRow(TypedDict):
-    """One flavor's resource at one tenant: milli-GPUs, milli-CPUs or MiB. ``limit`` None is no limit."""
+    """The quota of one tenant for a resource of a flavor, in milli-GPUs, milli-CPUs or MiB.
+
+    A null ``limit`` means no limit.
+    """
 
     tenant: str
     flavor: str
@@ -92,7 +95,7 @@ class QuotaPage(TypedDict):
 
 
 class FairRow(TypedDict):
-    """A tenant's part of what its siblings have used, against the part it is promised."""
+    """A tenant's share of the usage of its siblings, against its fair share."""
 
     tenant: str
     parent: str | None
@@ -121,14 +124,14 @@ class TenantPage(TypedDict):
 
 
 class FleetFiles(TypedDict):
-    """The fleet as files, by name; with the number of the log's last event it was planned against."""
+    """Fleet files by name, and the sequence number that they were planned against."""
 
     files: dict[str, str]
     expected_sequence: NotRequired[int | None]
 
 
 class FleetChangeView(TypedDict):
-    """One difference between what runs and what the files say."""
+    """One difference between the current fleet and the files."""
 
     kind: str
     subject: str
@@ -143,7 +146,7 @@ class FleetPlan(TypedDict):
 
 
 class TokenRequest(TypedDict):
-    """A token to be made. Without scopes it may do all that the role allows you to grant."""
+    """A token to create. By default it has all scopes of the role that you may grant."""
 
     user: str
     role: RoleName
@@ -153,7 +156,7 @@ class TokenRequest(TypedDict):
 
 
 class NewToken(TypedDict):
-    """The token is in this answer and nowhere else."""
+    """A new token. Its text is only in this response."""
 
     id: str
     token: str
@@ -182,7 +185,7 @@ class TokenPage(TypedDict):
 
 
 class WhoAmI(TypedDict):
-    """Who the server takes you for. An empty tenant is the whole installation."""
+    """The identity of the caller. An empty tenant is the whole installation."""
 
     user: str
     role: RoleName
@@ -198,14 +201,14 @@ class StoredBundle(TypedDict):
 
 
 class InterruptionRequest(TypedDict):
-    """How a node is taken away: announced so long before (0: not at all), and for so long."""
+    """How a node is interrupted: the time of the notice (0: none), and the time of absence."""
 
     notice_seconds: NotRequired[int]
     absence_seconds: NotRequired[int]
 
 
 class InterruptedView(TypedDict):
-    """Which node is taken away from under a job, and when it is back."""
+    """The node of a job that is interrupted, and when it is lost and back."""
 
     job_id: str
     node: str
@@ -235,7 +238,7 @@ class AuditPage(TypedDict):
 
 
 class FindingRow(TypedDict):
-    """What a house rule has to say about a job or a node. In ``dry-run`` it forbids nothing."""
+    """A finding of a governance rule on a job or a node. In ``dry-run`` it forbids nothing."""
 
     rule: str
     mode: str

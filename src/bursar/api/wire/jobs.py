@@ -1,7 +1,7 @@
-"""Jobs on the wire. The client reads these, the server writes them, OpenAPI is made from them.
+"""Wire types about jobs, and names of headers and media types.
 
-Standard library only, so that a command line that only asks does not load a server. Money is in
-micro-dollars, time in milliseconds, GPUs in whole ones.
+The server sends these types, the client reads them, and OpenAPI is generated from them. Standard library
+only, so that the client loads no server. Amounts are in micro-dollars, times in milliseconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVENT_STREAM: Final = "text/event-stream"
 BUNDLE: Final = "application/gzip"
 
 ANOTHER_TENANT: Final = "another tenant"
-"""Whoever is not yours to see."""
+"""Stands for the queue of a tenant that the caller may not see."""
 
 State = Literal[
     "blocked",
@@ -43,7 +43,7 @@ Stream = Literal["stdout", "stderr"]
 
 
 class ProblemView(TypedDict):
-    """Every error, whatever went wrong."""
+    """Any error."""
 
     type: str
     title: str
@@ -56,7 +56,7 @@ class ProblemView(TypedDict):
 
 
 class Alive(TypedDict):
-    """Whether the process answers, and whether it is the one that writes."""
+    """The process is up; ``leader`` is whether it accepts writes."""
 
     status: Literal["ok"]
     leader: bool
@@ -64,10 +64,10 @@ class Alive(TypedDict):
 
 
 class SubmittedView(TypedDict):
-    """A job was accepted: durable, and never lost from now on.
+    """A job was accepted and is durable.
 
-    Of an array ``id`` is the id of all of it, which can be asked for like that of a job, and ``ids`` has
-    one for each member.
+    Of an array ``id`` is that of the array, which can be used like that of a job; ``ids`` are those of its
+    members.
     """
 
     id: str
@@ -75,11 +75,11 @@ class SubmittedView(TypedDict):
     state: State
     replayed: bool
     findings: list[FindingRow]
-    """What house rules in dry-run would forbid of it; nothing was forbidden."""
+    """What governance rules in dry-run would forbid; nothing was refused."""
 
 
 class BulkSubmitted(TypedDict):
-    """Many jobs were accepted, all of them."""
+    """All jobs were accepted."""
 
     ids: list[str]
     replayed: bool
@@ -94,7 +94,7 @@ class ArrayMember(TypedDict):
 
 
 class Array(TypedDict):
-    """Jobs that came in together under one id, and how many of them are in which state."""
+    """The members of an array, and the number of members in each state."""
 
     size: int
     states: dict[str, int]
@@ -102,7 +102,7 @@ class Array(TypedDict):
 
 
 class JobView(TypedDict):
-    """A job in a list. An array has an id too and is shown as a job, with its members under ``array``."""
+    """A job in a list. An array is shown as a job too, with its members in ``array``."""
 
     id: str
     name: str
@@ -126,14 +126,14 @@ class JobView(TypedDict):
     saved_step: int | None
     resumed_step: int | None
     recovered: bool | None
-    """Of a job that was started again: whether it has gone on from a known step, or saved since."""
+    """Of a restarted job: whether it has resumed from a known step, or saved since."""
     progress: ProgressView | None
     labels: dict[str, str]
     array: NotRequired[Array]
 
 
 class Attempt(TypedDict):
-    """One try of a job. ``outcome`` is the event that ended it, empty while it lives."""
+    """One attempt of a job. ``outcome`` is the event that ended it; empty while it is live."""
 
     attempt: int
     pool: str
@@ -154,21 +154,21 @@ class Attempt(TypedDict):
 
 
 class JobDetail(JobView):
-    """A job with everything known about it. ``document`` is as it was written, without its secrets."""
+    """A job with its attempts. ``document`` is as submitted, without its secrets."""
 
     attempts: list[Attempt]
     document: str
 
 
 class JobPage(TypedDict):
-    """Some jobs, newest first."""
+    """A page of jobs, newest first."""
 
     items: list[JobView]
     next_cursor: str | None
 
 
 class JobEventView(TypedDict):
-    """Something that happened to a job; ``detail`` has what else the event says."""
+    """An event of a job; ``detail`` has its further fields."""
 
     sequence: int
     at_ms: int
@@ -180,13 +180,13 @@ class JobEventView(TypedDict):
 
 
 class JobEvents(TypedDict):
-    """All that happened to a job, in order."""
+    """All events of a job, in order."""
 
     items: list[JobEventView]
 
 
 class ReasonView(TypedDict):
-    """Why a job does not start: a kind, the sentence, and the numbers in it."""
+    """Why a job does not start: the type of the reason, its text, and its numbers."""
 
     type: str
     text: str
@@ -194,7 +194,7 @@ class ReasonView(TypedDict):
 
 
 class QueuePositionView(TypedDict):
-    """Where a job stands; the first is number 1."""
+    """The position of a job; the first is 1."""
 
     in_queue: int
     queue_length: int
@@ -204,7 +204,7 @@ class QueuePositionView(TypedDict):
 
 
 class StartForecast(TypedDict):
-    """When a job should start: even odds, and nine in ten."""
+    """When a job is expected to start: median and 90th percentile."""
 
     p50_start_ms: int | None
     p90_start_ms: int | None
@@ -214,7 +214,7 @@ class StartForecast(TypedDict):
 
 
 class HoldingView(TypedDict):
-    """Who has what a job is missing."""
+    """Holders of the quota or capacity that a job lacks."""
 
     type: str
     text: str
@@ -232,7 +232,7 @@ class AlternativeView(TypedDict):
 
 
 class FairShareView(TypedDict):
-    """A tenant among its siblings."""
+    """A tenant's usage among its siblings."""
 
     tenant: str
     used_permille: int
@@ -243,7 +243,7 @@ class FairShareView(TypedDict):
 
 
 class JobHistoryView(TypedDict):
-    """What stopped a job before: who took its place, which limit it came to, how it failed."""
+    """What stopped a job before: a preemption, a limit or a failure."""
 
     type: str
     at_ms: int
@@ -253,9 +253,9 @@ class JobHistoryView(TypedDict):
 
 
 class ExplanationView(TypedDict):
-    """Everything there is to say about one job now. ``text`` says it in sentences.
+    """The explanation of one job now; ``text`` has it in sentences.
 
-    ``micro_usd_per_hour`` is what it costs where it runs, or would cost where that is cheapest.
+    ``micro_usd_per_hour`` is the price where it runs, or where it could run for least.
     """
 
     id: str
@@ -274,7 +274,7 @@ class ExplanationView(TypedDict):
 
 
 class PlanProblem(TypedDict):
-    """One thing to put right before a job is accepted."""
+    """One problem to fix before a job is accepted."""
 
     code: str
     field: str
@@ -283,7 +283,7 @@ class PlanProblem(TypedDict):
 
 
 class PlannedStartView(TypedDict):
-    """When a job would start if it were submitted now."""
+    """When a job would start if submitted now."""
 
     now: bool
     low_ms: int | None
@@ -294,7 +294,7 @@ class PlannedStartView(TypedDict):
 
 
 class PlannedTask(TypedDict):
-    """What would run on one node."""
+    """The tasks that would run on one node."""
 
     group: str
     node: str
@@ -312,10 +312,10 @@ class PlannedPlace(TypedDict):
 
 
 class CostView(TypedDict):
-    """What a job would cost, all members of an array together.
+    """The cost of a job, or of all members of an array.
 
-    The price is that of its place, or without one that of the cheapest pool that could run it. The most is
-    known only with a maximum run time or a ceiling. ``ceiling_micro_usd`` is what its user allows it to cost.
+    The price is that of the placement, or else of the cheapest pool that could run it. The maximum is known
+    only with a maximum run time or a ceiling. ``ceiling_micro_usd`` is the job's ``max_cost``.
     """
 
     micro_usd_per_hour: int | None
@@ -325,7 +325,7 @@ class CostView(TypedDict):
 
 
 class Plan(TypedDict):
-    """What would become of a job, before it is submitted."""
+    """The plan of a job that is not submitted."""
 
     feasible: bool
     problems: list[PlanProblem]
@@ -341,7 +341,7 @@ class Plan(TypedDict):
 
 
 class Waiting(TypedDict):
-    """A waiting job. ``position`` counts everybody, also those you do not see.
+    """A waiting job. ``position`` counts all jobs, including those that the caller may not see.
 
     The price is that of the cheapest pool that could run it.
     """
@@ -362,7 +362,7 @@ class Waiting(TypedDict):
 
 
 class WaitingPage(TypedDict):
-    """Waiting jobs in the order in which they come."""
+    """A page of waiting jobs, in queue order."""
 
     items: list[Waiting]
     next_cursor: str | None
@@ -370,7 +370,7 @@ class WaitingPage(TypedDict):
 
 
 class LogPiece(TypedDict):
-    """Some output of one task, as server-sent events carry it."""
+    """Some output of one task, sent as a server-sent event."""
 
     task: int
     node: str
@@ -379,7 +379,7 @@ class LogPiece(TypedDict):
 
 
 class LogEnd(TypedDict):
-    """The attempt is over and all its output was sent."""
+    """The attempt has ended and all its output was sent."""
 
     state: State
     attempt: int

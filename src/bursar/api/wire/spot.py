@@ -1,4 +1,4 @@
-"""What goes over the wire about interruptions and what jobs say of their progress. See ``wire.py``."""
+"""Wire types about interruptions and the progress of jobs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import TypedDict
 
 
 class NoticeView(TypedDict):
-    """Who said that a node will be taken away (``terminate``) or may be (``rebalance``), and when."""
+    """A provider's notice that a node will (``terminate``) or may (``rebalance``) be interrupted."""
 
     source: str
     kind: str
     at_ms: int
     ends_at_ms: int | None
-    """None when the source did not say: then half a minute is reckoned with."""
+    """Null if the source did not specify it: then 30 seconds are assumed."""
 
 
 class ProgressView(TypedDict):
-    """How far a job said last that it has come, and in which attempt.
+    """The last progress that a job reported, and its attempt.
 
-    ``expected_end_ms`` is when it is done if it goes on at the pace of that attempt.
+    ``expected_end_ms`` extrapolates the pace of that attempt.
     """
 
     attempt: int

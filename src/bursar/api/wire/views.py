@@ -1,10 +1,12 @@
-"""Our values as wire values. What belongs to another tenant is left out or named as such here."""
+"""Builds wire values from rows and model values; redacts what belongs to other tenants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
-from typing import Any, cast
+from enum import Enum
+from functools import cache
+from typing import Any, NotRequired, TypeVar, cast, get_origin, get_type_hints
 
 from bursar.api import wire
 from bursar.core.state.fleet_state import FleetState
@@ -31,42 +33,86 @@ from bursar.model.explain.job_history import PastEvent, PastPreemption, history_
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec, WholeGpus
 from bursar.model.reason import OverBudget, Reason, WaitsForVictims, WouldDelay
-from bursar.model.tenants.identity import Token
-from bursar.ports import AttemptRow, JobProgress, JobRow, Recorded
+from bursar.ports import AttemptRow, JobRow, Recorded
 
-ANOTHERS_JOB = "another tenant's job"
+OTHER_TENANTS_JOB = "another tenant's job"
 
-Seen = Callable[[str], bool]
-"""Whether a job id is one that the reader may know."""
+JobVisibility = Callable[[str], bool]
+"""Whether the caller may see the job with an id."""
+
+W = TypeVar("W")
+
+
+def to_wire(row: object, wire_type: type[W], /, **own: Any) -> W:
+    """Builds a wire value: each key is the row's attribute of that name, unless ``own`` has it."""
+    keys = _keys(wire_type)  # type: ignore[arg-type]
+    unknown = own.keys() - keys.keys()
+    if unknown:
+        raise TypeError(f"{wire_type.__name__} has no key {min(unknown)}")
+    values = {
+        key: own[key] if key in own else plain(getattr(row, key))
+        for key, is_required in keys.items()
+        if is_required or key in own
+    }
+    return cast(W, values)
+
+
+@cache
+def _keys(wire_type: Any) -> dict[str, bool]:
+    """The keys of a TypedDict in order, and whether each is required."""
+    hints = get_type_hints(wire_type, include_extras=True)
+    return {key: get_origin(hint) is not NotRequired for key, hint in hints.items()}
+
+
+def plain(value: Any) -> Any:
+    """Converts a value to JSON types: dataclasses to dicts, enums to their values, sequences to lists."""
+    if value is None or type(value) in _JSON_TYPES:
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    return value
+
+
+_JSON_TYPES = frozenset({str, int, float, bool})
 
 
 # -- jobs --------------------------------------------------------------------------------------------
 
 
 def nodes_of(placement: Placement | None) -> list[str]:
-    """The nodes of a placement, each once, in order."""
+    """The distinct nodes of a placement, sorted."""
     return sorted({task.node for task in placement.all_tasks}) if placement is not None else []
 
 
 def pools_of(placement: Placement) -> str:
-    """Its pool; of a mixed gang the spot pool and that of its anchors."""
+    """The pool of a placement; of a mixed gang the spot pool and the pool of its anchors."""
     return "+".join(part.pool for part in placement.parts)
 
 
+def flavors_of(placement: Placement) -> str:
+    return "+".join(part.flavor for part in placement.parts)
+
+
 def gpus_held(placement: Placement | None) -> int:
-    """Distinct GPUs that a placement touches."""
+    """The number of distinct GPUs that a placement uses."""
     if placement is None:
         return 0
-    touched = set()
+    gpus = set()
     for task in placement.all_tasks:
-        touched |= {(task.node, gpu) for gpu in task.gpus}
-        touched |= {(task.node, use.gpu) for use in task.slices}
-        touched |= {(task.node, use.gpu) for use in task.shares}
-    return len(touched)
+        gpus |= {(task.node, gpu) for gpu in task.gpus}
+        gpus |= {(task.node, use.gpu) for use in task.slices}
+        gpus |= {(task.node, use.gpu) for use in task.shares}
+    return len(gpus)
 
 
-def gpus_wanted(spec: JobSpec) -> int:
-    """GPUs a job asks for; a slice or a share of one counts as one."""
+def gpus_requested(spec: JobSpec) -> int:
+    """The GPUs that a job requests; a slice or a share of one counts as one."""
     return sum(
         group.count * (group.gpu.count if isinstance(group.gpu, WholeGpus) else 1)
         for group in spec.groups
@@ -75,75 +121,38 @@ def gpus_wanted(spec: JobSpec) -> int:
 
 
 def job(row: JobRow) -> wire.JobView:
-    """A job as lists show it."""
-    placement = row.placement
-    return {
-        "id": row.id,
-        "name": row.name,
-        "queue": row.queue,
-        "owner": row.owner,
-        "state": row.state.value,
-        "priority": row.priority,
-        "attempt": row.attempt,
-        "failures": row.failures,
-        "preemptions": row.preemptions,
-        "submitted_at_ms": row.submitted_at_ms,
-        "started_at_ms": row.started_at_ms,
-        "ended_at_ms": row.ended_at_ms,
-        "exit_code": row.exit_code,
-        "exit_signal": row.exit_signal,
-        "exit_detail": row.exit_detail,
-        "nodes": nodes_of(placement),
-        "gpus": gpus_held(placement) if placement is not None else gpus_wanted(row.spec),
-        "pool": pools_of(placement) if placement is not None else None,
-        "micro_usd_per_hour": placement.all_micro_usd_per_hour if placement is not None else None,
-        "saved_step": row.saved_step,
-        "resumed_step": row.resumed_step,
-        "recovered": row.is_recovered,
-        "progress": progress(row.progress) if row.progress is not None else None,
-        "labels": dict(row.labels),
-    }
-
-
-def progress(found: JobProgress) -> wire.ProgressView:
-    return {
-        "attempt": found.attempt,
-        "step": found.step,
-        "total": found.total,
-        "permille": found.permille,
-        "at_ms": found.at_ms,
-        "expected_end_ms": found.expected_end_ms,
-    }
+    """A job as in lists."""
+    placement, progress = row.placement, row.progress
+    return to_wire(
+        row,
+        wire.JobView,
+        nodes=nodes_of(placement),
+        gpus=gpus_held(placement) if placement is not None else gpus_requested(row.spec),
+        pool=pools_of(placement) if placement is not None else None,
+        micro_usd_per_hour=placement.all_micro_usd_per_hour if placement is not None else None,
+        recovered=row.is_recovered,
+        progress=to_wire(progress, wire.ProgressView) if progress is not None else None,
+    )
 
 
 def attempt(row: AttemptRow) -> wire.Attempt:
-    return {
-        "attempt": row.attempt,
-        "pool": pools_of(row.placement),
-        "flavor": "+".join(part.flavor for part in row.placement.parts),
-        "nodes": nodes_of(row.placement),
-        "micro_usd_per_hour": row.placement.all_micro_usd_per_hour,
-        "assigned_at_ms": row.assigned_at_ms,
-        "started_at_ms": row.started_at_ms,
-        "ended_at_ms": row.ended_at_ms,
-        "saved_at_ms": row.saved_at_ms,
-        "saved_step": row.saved_step,
-        "resumed_at_ms": row.resumed_at_ms,
-        "resumed_step": row.resumed_step,
-        "outcome": row.outcome,
-        "exit_code": row.exit_code,
-        "exit_signal": row.exit_signal,
-        "exit_detail": row.exit_detail,
-    }
+    return to_wire(
+        row,
+        wire.Attempt,
+        pool=pools_of(row.placement),
+        flavor=flavors_of(row.placement),
+        nodes=nodes_of(row.placement),
+        micro_usd_per_hour=row.placement.all_micro_usd_per_hour,
+    )
 
 
 def job_event(recorded: Recorded, queue: str | None = None) -> wire.JobEventView | None:
-    """An event of a job; None for one that is about something else."""
+    """An event of a job; None for other events."""
     event = recorded.event
     job_id = getattr(event, "job_id", None)
     if job_id is None:
         return None
-    found: wire.JobEventView = {
+    view: wire.JobEventView = {
         "sequence": recorded.sequence,
         "at_ms": event.at_ms,
         "type": type(event).__name__,
@@ -151,42 +160,46 @@ def job_event(recorded: Recorded, queue: str | None = None) -> wire.JobEventView
         "detail": _detail(event),
     }
     if queue is not None:
-        found["queue"] = queue
+        view["queue"] = queue
     number = getattr(event, "attempt", None)
     if number is not None:
-        found["attempt"] = number
-    return found
+        view["attempt"] = number
+    return view
 
 
 def _detail(event: LoggedEvent) -> dict[str, Any]:
-    """What else an event says, without what belongs to others and without the whole job."""
+    """Further fields of an event, without other tenants' jobs and without the job document."""
     if isinstance(event, JobSubmitted):
         spec = event.spec
         return {"name": spec.name, "queue": spec.queue, "priority": event.priority}
     if isinstance(event, AttemptAssigned):
-        return _place(event.placement)
+        return _placement(event.placement)
     if isinstance(event, PlacementClaimed):
-        return {**_place(event.placement), "victims": len(event.victims)}
+        return {**_placement(event.placement), "victims": len(event.victims)}
     if isinstance(event, AttemptStopping) and event.why:
         return {"why": event.why, "lost_micro_usd": event.lost_micro_usd}
     if isinstance(event, AttemptExpired):
         return {"why": event.why, "charged_micro_usd": event.charged_micro_usd}
     if isinstance(event, CheckpointSaved | AttemptResumed | SpotNotice):
-        told = {name: getattr(event, name, None) for name in TOLD}
-        return {name: value for name, value in told.items() if value is not None}
-    ended = getattr(event, "exit", None)
-    if ended is not None:
+        values = {name: getattr(event, name, None) for name in DETAIL_FIELDS}
+        return {name: value for name, value in values.items() if value is not None}
+    exit_status = getattr(event, "exit", None)
+    if exit_status is not None:
         cause = {"cause": event.cause.value} if isinstance(event, AttemptPreempted) else {}
-        how = {"exit_code": ended.code, "exit_signal": ended.signal, "exit_detail": ended.detail}
-        return how | cause
+        return {
+            "exit_code": exit_status.code,
+            "exit_signal": exit_status.signal,
+            "exit_detail": exit_status.detail,
+            **cause,
+        }
     return {}
 
 
-TOLD = ("step", "save_ms", "size_bytes", "source", "kind", "ends_at_ms")
-"""What is told of events on the way."""
+DETAIL_FIELDS = ("step", "save_ms", "size_bytes", "source", "kind", "ends_at_ms")
+"""Fields of checkpoint, resume and spot events that are sent."""
 
 
-def _place(placement: Placement) -> dict[str, Any]:
+def _placement(placement: Placement) -> dict[str, Any]:
     return {
         "pool": pools_of(placement),
         "nodes": nodes_of(placement),
@@ -194,192 +207,152 @@ def _place(placement: Placement) -> dict[str, Any]:
     }
 
 
-# -- why ---------------------------------------------------------------------------------------------
+# -- explanations ------------------------------------------------------------------------------------
 
 
-def redacted(explanation: Explanation, seen: frozenset[str] | None, sees: Seen) -> Explanation:
-    """An explanation in which other tenants' jobs and queues have no names."""
-    if seen is None:
+def redact(
+    explanation: Explanation, visible: frozenset[str] | None, can_see: JobVisibility
+) -> Explanation:
+    """Removes the names of other tenants' jobs and queues from an explanation."""
+    if visible is None:
         return explanation
     return replace(
         explanation,
-        victims_stopping=tuple(_job(one, sees) for one in explanation.victims_stopping),
+        victims_stopping=tuple(_redact_id(one, can_see) for one in explanation.victims_stopping),
         reasons=tuple(
-            redacted_reason(hide_spending(one, seen), sees) for one in explanation.reasons
+            redact_reason(hide_spending(one, visible), can_see) for one in explanation.reasons
         ),
-        holdings=tuple(_holding(one, seen) for one in explanation.holdings),
-        alternatives=tuple(one for one in explanation.alternatives if one.spec.queue in seen),
+        holdings=tuple(_redact_holding(one, visible) for one in explanation.holdings),
+        alternatives=tuple(one for one in explanation.alternatives if one.spec.queue in visible),
     )
 
 
-def redacted_reason(reason: Reason, sees: Seen) -> Reason:
-    """A reason in which other tenants' jobs have no names. Those it depends on its user has named himself."""
+def redact_reason(reason: Reason, can_see: JobVisibility) -> Reason:
+    """Removes the ids of other tenants' jobs from a reason; dependencies were named by the user."""
     match reason:
         case WouldDelay():
-            return replace(reason, job_id=_job(reason.job_id, sees))
+            return replace(reason, job_id=_redact_id(reason.job_id, can_see))
         case WaitsForVictims():
-            return replace(reason, victims=tuple(_job(one, sees) for one in reason.victims))
+            return replace(
+                reason, victims=tuple(_redact_id(one, can_see) for one in reason.victims)
+            )
         case _:
             return reason
 
 
-def hide_spending(reason: Reason, seen: frozenset[str] | None) -> Reason:
-    """A reason without what tenants have spent together whom the caller does not all see."""
-    if not isinstance(reason, OverBudget) or seen is None or seen.issuperset(reason.queues):
+def hide_spending(reason: Reason, visible: frozenset[str] | None) -> Reason:
+    """Removes the amounts of a budget unless the caller may see all its queues."""
+    if not isinstance(reason, OverBudget) or visible is None or visible.issuperset(reason.queues):
         return reason
     return replace(reason, spent_micro_usd=0, amount_micro_usd=0, queues=(), is_hidden=True)
 
 
-def _job(job_id: str, sees: Seen) -> str:
-    return job_id if sees(job_id) else ANOTHERS_JOB
+def _redact_id(job_id: str, can_see: JobVisibility) -> str:
+    return job_id if can_see(job_id) else OTHER_TENANTS_JOB
 
 
-def _holding(
-    holding: QuotaHolding | CapacityHolding, seen: frozenset[str]
+def _redact_holding(
+    holding: QuotaHolding | CapacityHolding, visible: frozenset[str]
 ) -> QuotaHolding | CapacityHolding:
     if isinstance(holding, QuotaHolding):
         return replace(
             holding,
             holders=tuple(
-                one if one.queue in seen else replace(one, queue=wire.ANOTHER_TENANT)
+                one if one.queue in visible else replace(one, queue=wire.ANOTHER_TENANT)
                 for one in holding.holders
             ),
         )
     return replace(
         holding,
         holders=tuple(
-            one if one.queue in seen else replace(one, job_id="a job", queue=wire.ANOTHER_TENANT)
+            one if one.queue in visible else replace(one, job_id="a job", queue=wire.ANOTHER_TENANT)
             for one in holding.holders
         ),
     )
 
 
-def who_sees(state: FleetState, seen: frozenset[str] | None, own_id: str = "") -> Seen:
-    """Whether a job may be named to somebody; one that is over and gone may not."""
+def job_visibility(
+    state: FleetState, visible: frozenset[str] | None, own_id: str = ""
+) -> JobVisibility:
+    """A predicate: which live jobs the caller may see. Jobs no longer in the state are hidden."""
 
-    def sees(job_id: str) -> bool:
-        if seen is None or job_id == own_id:
+    def can_see(job_id: str) -> bool:
+        if visible is None or job_id == own_id:
             return True
         record = state.jobs.get(job_id)
-        return record is not None and record.spec.queue in seen
+        return record is not None and record.spec.queue in visible
 
-    return sees
-
-
-def explanation(found: Explanation) -> wire.ExplanationView:
-    return {
-        "id": found.job_id,
-        "state": found.state.value,
-        "queue": found.queue,
-        "reasons": [reason(one) for one in found.reasons],
-        "position": cast(wire.QueuePositionView, asdict(found.position))
-        if found.position
-        else None,
-        "forecast": forecast(found.forecast, found.now_ms) if found.forecast else None,
-        "holders": [
-            {"type": type(one).__name__, "text": str(one), "numbers": plain(one)}
-            for one in found.holdings
-        ],
-        "fair_shares": [
-            cast(wire.FairShareView, {**plain(one), "text": str(one)}) for one in found.fair_shares
-        ],
-        "alternatives": [alternative(one) for one in found.alternatives],
-        "expected_end_ms": found.expected_end_ms,
-        "micro_usd_per_hour": _price(found),
-        "history": [past_event(one, found.now_ms) for one in found.history],
-        "text": list(found.lines()),
-    }
+    return can_see
 
 
-def _price(found: Explanation) -> int | None:
-    place = found.runs_on or found.starts_on
-    return found.cheapest_micro_usd_per_hour if place is None else place.all_micro_usd_per_hour
+def explanation(one: Explanation) -> wire.ExplanationView:
+    return to_wire(
+        one,
+        wire.ExplanationView,
+        id=one.job_id,
+        reasons=[reason(value) for value in one.reasons],
+        position=asdict(one.position) if one.position else None,
+        forecast=forecast(one.forecast, one.now_ms) if one.forecast else None,
+        holders=[reason(value) for value in one.holdings],
+        fair_shares=[{**plain(value), "text": str(value)} for value in one.fair_shares],
+        alternatives=[alternative(value) for value in one.alternatives],
+        micro_usd_per_hour=price_per_hour(one),
+        history=[history_entry(value, one.now_ms) for value in one.history],
+        text=list(one.lines()),
+    )
 
 
-def past_event(found: PastEvent, now_ms: int) -> wire.JobHistoryView:
-    numbers = plain(found)
+def price_per_hour(one: Explanation) -> int | None:
+    """The price where the job runs or would start; else that of the cheapest pool that could run it."""
+    placement = one.runs_on or one.starts_on
+    if placement is None:
+        return one.cheapest_micro_usd_per_hour
+    return placement.all_micro_usd_per_hour
+
+
+def history_entry(event: PastEvent, now_ms: int) -> wire.JobHistoryView:
+    numbers = plain(event)
     at_ms, attempt_number = numbers.pop("at_ms"), numbers.pop("attempt")
     return {
-        "type": type(found).__name__,
+        "type": type(event).__name__,
         "at_ms": at_ms,
         "attempt": attempt_number,
-        "text": history_line(found, now_ms),
+        "text": history_line(event, now_ms),
         "numbers": numbers,
     }
 
 
-def named_past(
-    events: tuple[PastEvent, ...], queues: Mapping[str, str], seen: frozenset[str] | None
+def redact_history(
+    events: tuple[PastEvent, ...], queues: Mapping[str, str], visible: frozenset[str] | None
 ) -> tuple[PastEvent, ...]:
-    """What befell a job, with the queue of whoever took its place, or without his name.
+    """Adds the queue of each preemptor, or removes its id if the caller may not see it.
 
-    ``queues`` has the queue of each job that is known; of the others nobody may be told.
+    ``queues`` has the queue of each known preemptor by job id; unknown ones are hidden.
     """
     return tuple(
-        _named(one, queues, seen) if isinstance(one, PastPreemption) else one for one in events
+        _redact_preemptor(one, queues, visible) if isinstance(one, PastPreemption) else one
+        for one in events
     )
 
 
-def _named(
-    one: PastPreemption, queues: Mapping[str, str], seen: frozenset[str] | None
+def _redact_preemptor(
+    one: PastPreemption, queues: Mapping[str, str], visible: frozenset[str] | None
 ) -> PastPreemption:
     queue = queues.get(one.on_behalf_of)
-    if seen is None:
+    if visible is None:
         return replace(one, queue=queue or "")
-    if queue is None or queue not in seen:
+    if queue is None or queue not in visible:
         return replace(one, on_behalf_of="a job", queue=wire.ANOTHER_TENANT)
     return replace(one, queue=queue)
 
 
-def reason(found: Reason) -> wire.ReasonView:
-    return {"type": type(found).__name__, "text": str(found), "numbers": plain(found)}
+def reason(value: Reason | QuotaHolding | CapacityHolding) -> wire.ReasonView:
+    return {"type": type(value).__name__, "text": str(value), "numbers": plain(value)}
 
 
-def forecast(found: Forecast, now_ms: int) -> wire.StartForecast:
-    return {
-        "p50_start_ms": found.p50_start_ms,
-        "p90_start_ms": found.p90_start_ms,
-        "basis": found.basis.value,
-        "note": found.note,
-        "text": found.line(now_ms),
-    }
+def forecast(value: Forecast, now_ms: int) -> wire.StartForecast:
+    return to_wire(value, wire.StartForecast, text=value.line(now_ms))
 
 
-def alternative(found: Alternative) -> wire.AlternativeView:
-    return {
-        "change": found.change,
-        "pool": found.pool,
-        "micro_usd_per_hour": found.micro_usd_per_hour,
-        "expected_micro_usd": found.expected_micro_usd,
-        "text": str(found),
-    }
-
-
-# -- the rest ----------------------------------------------------------------------------------------
-
-
-def token(found: Token) -> wire.TokenRow:
-    """A token without anything that would help to make it."""
-    return {
-        "id": found.id,
-        "user": found.user,
-        "role": found.role.value,
-        "tenant": found.tenant,
-        "scopes": [one.value for one in found.scopes],
-        "created_at_ms": found.created_at_ms,
-        "created_by": found.created_by,
-        "expires_at_ms": found.expires_at_ms,
-        "revoked_at_ms": found.revoked_at_ms,
-        "last_used_at_ms": found.last_used_at_ms,
-    }
-
-
-def plain(value: Any) -> Any:
-    """A frozen value as plain ones."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    return value
+def alternative(value: Alternative) -> wire.AlternativeView:
+    return to_wire(value, wire.AlternativeView, text=str(value))

@@ -1,1 +1,1 @@
-"""Endpoints about the fleet: nodes, pools, tenants, governance findings and interruptions."""
+"""Endpoints about the fleet: nodes, pools, tenants and governance findings."""

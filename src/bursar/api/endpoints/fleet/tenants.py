@@ -1,93 +1,88 @@
-"""Quotas, shares and the tree, for the tenants that the caller sees."""
+"""The tree, quotas and fair shares of the tenants that the caller may see."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
 from bursar.api import wire
-from bursar.api.http.request import RequestContext, answer
+from bursar.api.http.request import RequestContext, json_response
+from bursar.api.wire.views import to_wire
 from bursar.control.access.permissions import visible_tenants
 from bursar.core.explain.fair_share_view import standing_of
 from bursar.core.quota.quota_tree import UNLIMITED
 from bursar.core.state.fleet_state import FleetState
 
 
-async def list_tenants(call: RequestContext) -> Response:
-    seen = await _seen(call)
+async def list_tenants(request: RequestContext) -> Response:
+    visible = await _visible_tenants(request)
 
-    def question(state: FleetState, _now_ms: int) -> list[wire.TenantRow]:
+    def query(state: FleetState, _now_ms: int) -> list[wire.TenantRow]:
         return [
-            {
-                "name": name,
-                "parent": one.parent,
-                "weight": one.weight,
-                "is_queue": one.is_queue,
-                "queueing": one.queueing.value,
-            }
+            to_wire(one, wire.TenantRow, name=name)
             for name, one in sorted(state.tenants.items())
-            if name in seen
+            if name in visible
         ]
 
-    return answer({"items": await call.desk.ask(question)})
+    return json_response({"items": await request.context.query_state(query)})
 
 
-async def quota(call: RequestContext) -> Response:
-    """What each tenant may hold, holds and borrows, by flavor and resource."""
-    seen = await _seen(call)
+async def quota(request: RequestContext) -> Response:
+    """Quota, usage and borrowing of each tenant, by flavor and resource."""
+    visible = await _visible_tenants(request)
 
-    def question(state: FleetState, _now_ms: int) -> list[wire.QuotaRow]:
+    def query(state: FleetState, _now_ms: int) -> list[wire.QuotaRow]:
         return [
-            _quota_row(state, name, fr)
+            _quota_row(state, name, flavor_resource)
             for name in state.quota.names()
-            if name in seen
-            for fr in sorted(state.limited)
+            if name in visible
+            for flavor_resource in sorted(state.limited)
         ]
 
-    return answer({"items": await call.desk.ask(question)})
+    return json_response({"items": await request.context.query_state(query)})
 
 
-def _quota_row(state: FleetState, name: str, fr: tuple[str, str]) -> wire.QuotaRow:
+def _quota_row(state: FleetState, name: str, flavor_resource: tuple[str, str]) -> wire.QuotaRow:
     tree = state.quota
-    used, own = tree.usage(name, fr), tree.subtree_quota(name, fr)
-    available, limiter = tree.limit(name, fr)
-    potential = tree.potential(name, fr)
+    used, nominal = tree.usage(name, flavor_resource), tree.subtree_quota(name, flavor_resource)
+    available, limiter = tree.limit(name, flavor_resource)
+    potential = tree.potential(name, flavor_resource)
     return {
         "tenant": name,
-        "flavor": fr[0],
-        "resource": fr[1],
-        "nominal": own,
+        "flavor": flavor_resource[0],
+        "resource": flavor_resource[1],
+        "nominal": nominal,
         "used": used,
-        "borrowed": max(0, used - own),
+        "borrowed": max(0, used - nominal),
         "available": available if available < UNLIMITED else None,
         "limit": potential if potential < UNLIMITED else None,
         "limited_by": limiter,
     }
 
 
-async def fair(call: RequestContext) -> Response:
-    """What each tenant has had of its level's usage, against what its weight promises."""
-    seen = await _seen(call)
+async def fair(request: RequestContext) -> Response:
+    """The usage of each tenant among its siblings, against the share of its weight."""
+    visible = await _visible_tenants(request)
 
-    def question(state: FleetState, now_ms: int) -> list[wire.FairRow]:
-        return [_fair_row(state, name, now_ms) for name in sorted(state.tenants) if name in seen]
+    def query(state: FleetState, now_ms: int) -> list[wire.FairRow]:
+        return [_fair_row(state, name, now_ms) for name in sorted(state.tenants) if name in visible]
 
-    return answer({"items": await call.desk.ask(question)})
+    return json_response({"items": await request.context.query_state(query)})
 
 
 def _fair_row(state: FleetState, name: str, now_ms: int) -> wire.FairRow:
-    standing = standing_of(state, name, now_ms)
+    share = standing_of(state, name, now_ms)
     tenant = state.tenants[name]
-    return {
-        "tenant": name,
-        "parent": tenant.parent,
-        "weight": tenant.weight,
-        "usage": round(state.usage.usage(name, now_ms), 3),
-        "share_permille": standing.used_permille,
-        "entitlement_permille": standing.promised_permille,
-        "rank": standing.rank,
-        "siblings": standing.siblings,
-    }
+    return to_wire(
+        share,
+        wire.FairRow,
+        tenant=name,
+        parent=tenant.parent,
+        weight=tenant.weight,
+        usage=round(state.usage.usage(name, now_ms), 3),
+        share_permille=share.used_permille,
+        entitlement_permille=share.promised_permille,
+    )
 
 
-async def _seen(call: RequestContext) -> frozenset[str]:
-    return visible_tenants(call.who, (await call.desk.ground()).tree)
+async def _visible_tenants(request: RequestContext) -> frozenset[str]:
+    return visible_tenants(request.caller, (await request.context.fleet()).tree)

@@ -1,4 +1,4 @@
-"""Archives that jobs bring along: checked byte by byte before anybody may unpack them."""
+"""Uploads of archives for jobs; each is checked before it may be unpacked."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import secrets
 import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 from starlette.responses import Response
 
 from bursar.api import wire
-from bursar.api.http.body import media_type_of, pieces_of
+from bursar.api.http.body import body_chunks, media_type_of
 from bursar.api.http.errors import HttpRefusal
-from bursar.api.http.request import RequestContext, answer
+from bursar.api.http.request import RequestContext, json_response
 from bursar.control.access.permissions import visible_tenants
 
 FOLDER: Final = "bundles"
 MARKS: Final = "uploaded-by"
-"""In it a folder for each tenant, with an empty file for each archive that it has uploaded."""
-MOST_MEMBERS: Final = 100_000
-MOST_UNPACKED_BYTES: Final = 4 * 2**30
-MOST_GROWTH: Final = 200
-"""An archive may unpack to so many times its size; text compresses to a tenth, a bomb to a thousandth."""
-GROWTH_FREE_BYTES: Final = 64 * 2**20
-"""Up to here growth does not matter."""
-LONGEST_NAME: Final = 1_024
+"""A folder for each tenant, with an empty file for each archive that it has uploaded."""
+MAX_MEMBERS: Final = 100_000
+MAX_UNPACKED_BYTES: Final = 4 * 2**30
+MAX_COMPRESSION: Final = 200
+"""The largest ratio of unpacked to packed size; text reaches 10, a zip bomb 1,000."""
+UNCHECKED_COMPRESSION_BYTES: Final = 64 * 2**20
+"""Below this unpacked size the ratio is not checked."""
+MAX_NAME_LENGTH: Final = 1_024
 
-MOST_HEADER_BYTES: Final = 64 * 2**10
-_TEXT_TYPES: Final = (
+MAX_HEADER_BYTES: Final = 64 * 2**10
+_HEADER_TYPES: Final = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
     tarfile.SOLARIS_XHDTYPE,
@@ -43,104 +43,101 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def bundle_path(state_folder: Path, sha256: str) -> Path | None:
-    """Where an archive is kept; None for what is no SHA-256, so that no other path can be named."""
+    """The path of an archive; None for a text that is no SHA-256, so that no other path can be named."""
     return state_folder / FOLDER / sha256 if _SHA256.fullmatch(sha256) else None
 
 
 def mark_path(state_folder: Path, sha256: str, tenant: str) -> Path:
-    """What is there when somebody of this tenant has uploaded the archive.
+    """The file that exists if this tenant has uploaded the archive.
 
-    An archive is kept once, whoever sent it. That it is here is told only to those who sent it: whoever
-    could ask for any name would learn what others work on. Tenants are hashed because a name may be
-    anything, and a file name may not.
+    An archive is stored once for all tenants, but only a tenant that has uploaded it can see that it is
+    stored: others could probe for known contents. Tenant names are hashed to be valid file names.
     """
     folder = hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()
     return state_folder / FOLDER / MARKS / folder / sha256
 
 
-async def has_bundle(call: RequestContext, sha256: str) -> Path | None:
-    """The archive, if somebody of the caller's tenant or below has uploaded it."""
-    folder = call.desk.settings.state_folder
+async def has_bundle(request: RequestContext, sha256: str) -> Path | None:
+    """The path of the archive, if the caller's tenant or one below it has uploaded it."""
+    folder = request.context.settings.state_folder
     path = bundle_path(folder, sha256)
     if path is None:
         return None
-    reach = visible_tenants(call.who, (await call.desk.ground()).tree)
-    marks = [mark_path(folder, sha256, one) for one in sorted({*reach, call.who.tenant})]
-    return await call.desk.read(_marked, path, marks)
+    tenants = visible_tenants(request.caller, (await request.context.fleet()).tree)
+    marks = [mark_path(folder, sha256, one) for one in sorted({*tenants, request.caller.tenant})]
+    return await request.context.run_blocking(_if_marked, path, marks)
 
 
-def _marked(path: Path, marks: list[Path]) -> Path | None:
+def _if_marked(path: Path, marks: list[Path]) -> Path | None:
     return path if any(one.is_file() for one in marks) and path.is_file() else None
 
 
-async def get_bundle(call: RequestContext) -> Response:
-    """Whether an archive need not be sent again."""
-    sha256 = call.path["sha256"]
-    path = await has_bundle(call, sha256)
+async def get_bundle(request: RequestContext) -> Response:
+    """Whether the caller's tenant has uploaded an archive already."""
+    sha256 = request.path["sha256"]
+    path = await has_bundle(request, sha256)
     if path is None:
         raise HttpRefusal(
-            f"nobody of your tenant has uploaded the archive {sha256[:80]!r}.",
-            fix="PUT it to /v1/bundles/{sha256}; bursar submit does so by itself.",
+            f"your tenant has not uploaded the archive {sha256[:80]!r}.",
+            fix="PUT it to /v1/bundles/{sha256}; 'bursar submit' does so automatically.",
             code="bundle-not-found",
         )
-    size = await call.desk.read(lambda: path.stat().st_size)
+    size = await request.context.run_blocking(lambda: path.stat().st_size)
     stored: wire.StoredBundle = {"sha256": sha256, "size_bytes": size}
-    return answer(stored)
+    return json_response(stored)
 
 
-async def put_bundle(call: RequestContext) -> Response:
-    """Keep an archive under its SHA-256. Sending it again changes nothing."""
-    sha256 = call.path["sha256"]
-    final = bundle_path(call.desk.settings.state_folder, sha256)
-    body = call.route.body
+async def put_bundle(request: RequestContext) -> Response:
+    """Stores an archive under its SHA-256; idempotent."""
+    sha256 = request.path["sha256"]
+    final = bundle_path(request.context.settings.state_folder, sha256)
+    body = request.route.body
     if final is None or body is None:
-        raise _bad(f"{sha256[:80]!r} is not a SHA-256.", "Name it by 64 lower-case hex digits.")
-    media_type_of(call.headers, body.media)
+        raise _bad(f"{sha256[:80]!r} is not a SHA-256.", "Use 64 lower-case hex digits.")
+    media_type_of(request.headers, body.media)
     folder = final.parent
-    await call.desk.read(_make_folder, folder)
+    await request.context.run_blocking(_make_folder, folder)
     part = folder / f".upload-{secrets.token_hex(8)}"
     try:
-        size = await _receive(call, part, sha256)
-        await call.desk.read(check_archive, part)
-        mark = mark_path(call.desk.settings.state_folder, sha256, call.who.tenant)
-        is_new = await call.desk.read(_settle, part, final, mark)
+        size = await _receive(request, part, sha256)
+        await request.context.run_blocking(check_archive, part)
+        mark = mark_path(request.context.settings.state_folder, sha256, request.caller.tenant)
+        is_new = await request.context.run_blocking(_store, part, final, mark)
     finally:
-        await asyncio.shield(call.desk.read(_remove, part))
+        await asyncio.shield(request.context.run_blocking(_remove, part))
     stored: wire.StoredBundle = {"sha256": sha256, "size_bytes": size}
-    return answer(stored, 201 if is_new else 200)
+    return json_response(stored, 201 if is_new else 200)
 
 
-async def _receive(call: RequestContext, part: Path, sha256: str) -> int:
+async def _receive(request: RequestContext, part: Path, sha256: str) -> int:
     digest, size = hashlib.sha256(), 0
-    most = call.desk.settings.max_bundle_bytes
+    max_bytes = request.context.settings.max_bundle_bytes
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
-        async for piece in pieces_of(call.receive, call.headers, most):
-            digest.update(piece)
-            size += len(piece)
-            await call.desk.read(file.write, piece)
-        await call.desk.read(_sync, file.fileno(), file)
+        async for chunk in body_chunks(request.receive, request.headers, max_bytes):
+            digest.update(chunk)
+            size += len(chunk)
+            await request.context.run_blocking(file.write, chunk)
+        await request.context.run_blocking(_sync, file)
     if digest.hexdigest() != sha256:
         raise _bad(
             f"the archive's SHA-256 is {digest.hexdigest()}, not {sha256}.",
-            "Send it again; it was changed on the way or named wrongly.",
+            "Send it again; it was changed in transit, or the SHA-256 is wrong.",
         )
     return size
 
 
-def _sync(number: int, file: object) -> None:
-    flush = getattr(file, "flush", None)
-    if flush is not None:
-        flush()
-    os.fsync(number)
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _settle(part: Path, final: Path, mark: Path) -> bool:
-    """Give the archive its name at once, whole; whether nobody of the tenant had sent it before."""
+def _store(part: Path, final: Path, mark: Path) -> bool:
+    """Renames the upload atomically; returns whether it is the tenant's first upload of it."""
     os.replace(part, final)
     _sync_folder(final.parent)
     is_new = not mark.exists()
@@ -162,45 +159,48 @@ def _remove(part: Path) -> None:
     part.unlink(missing_ok=True)
 
 
-# -- what is in it -----------------------------------------------------------------------------------
+# -- checks of archives ------------------------------------------------------------------------------
 
 
 def check_archive(path: Path) -> None:
-    """Refuse anything but plain files and folders inside the archive, and archives that explode.
+    """Refuses archives with anything but regular files and folders, and zip bombs.
 
-    Nothing is unpacked and nothing is kept: the archive is read through once, member by member.
+    The archive is read once, member by member; nothing is unpacked to disk.
     """
     packed = path.stat().st_size
-    most = min(MOST_UNPACKED_BYTES, max(GROWTH_FREE_BYTES, packed * MOST_GROWTH))
+    max_bytes = min(MAX_UNPACKED_BYTES, max(UNCHECKED_COMPRESSION_BYTES, packed * MAX_COMPRESSION))
     try:
         with tarfile.open(path, mode="r|gz", tarinfo=_Member) as archive:
-            _check_members(archive, most)
+            _check_members(archive, max_bytes)
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         raise _bad(
-            "the archive cannot be read as tar.gz.", "Make it with tar -czf, or by bursar submit."
+            "the archive is not a readable tar.gz.", "Make it with 'tar -czf' or 'bursar submit'."
         ) from error
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose name and attributes are of a sane length: tarfile reads those into memory."""
+    """A member with headers of limited length, because tarfile reads them into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type in _TEXT_TYPES and self.size > MOST_HEADER_BYTES:
+        if self.type in _HEADER_TYPES and self.size > MAX_HEADER_BYTES:
             raise tarfile.ReadError("a header is too long")
-        made: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
-        return made
+        member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        return member
 
 
-def _check_members(archive: tarfile.TarFile, most: int) -> None:
+def _check_members(archive: tarfile.TarFile, max_bytes: int) -> None:
     total = 0
     for number, member in enumerate(archive, start=1):
-        if number > MOST_MEMBERS:
-            raise _bad(f"it has more than {MOST_MEMBERS:,} files.", "Leave out what is not needed.")
+        if number > MAX_MEMBERS:
+            raise _bad(
+                f"the archive has more than {MAX_MEMBERS:,} files.",
+                "Leave out files that the job does not need.",
+            )
         _check_member(member)
         total += member.size
-        if total > most:
+        if total > max_bytes:
             raise _bad(
-                f"it unpacks to more than {most:,} bytes.",
+                f"the archive unpacks to more than {max_bytes:,} bytes.",
                 "Leave large files out and read them from shared storage.",
             )
 
@@ -209,13 +209,13 @@ def _check_member(member: tarfile.TarInfo) -> None:
     name = member.name
     shown = repr(name[:80])
     if not (member.isreg() or member.isdir()):
-        raise _bad(f"{shown} is a link or a device.", "Pack plain files and folders only.")
+        raise _bad(f"{shown} is a link or a device.", "Pack only regular files and folders.")
     if member.issparse():
-        raise _bad(f"{shown} is a sparse file.", "Pack it as a plain file.")
+        raise _bad(f"{shown} is a sparse file.", "Pack it as a regular file.")
     parts = PurePosixPath(name).parts
     if name.startswith("/") or ".." in parts or "\\" in name or not name.isprintable():
         raise _bad(f"{shown} leads out of the archive.", "Pack relative paths without '..'.")
-    if len(name) > LONGEST_NAME:
+    if len(name) > MAX_NAME_LENGTH:
         raise _bad(f"{shown} has a name of {len(name):,} characters.", "Shorten it.")
 
 

@@ -1,4 +1,4 @@
-"""The log of jobs as it grows, for those who may see it."""
+"""Streams new events of the jobs that the caller may see."""
 
 from __future__ import annotations
 
@@ -12,97 +12,99 @@ from starlette.responses import Response
 from bursar.api import wire
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext
-from bursar.api.streams.event_hub import READ_AT_ONCE, EventHub, Follower
-from bursar.api.streams.event_stream import Sent, stream
+from bursar.api.streams.event_hub import BATCH_SIZE, EventHub, Follower
+from bursar.api.streams.event_stream import ServerSentEvent, stream
 from bursar.ports import StoreReader
 
-TICK_SECONDS = 0.5
-"""How often a stream makes sure that its token still holds."""
-MOST_RESUMED = 100_000
-"""Whoever was away for longer than so many events begins anew with a list."""
+TOKEN_CHECK_SECONDS = 0.5
+"""How often a stream checks that its token is still valid."""
+MAX_RESUMED = 100_000
+"""A client that missed more events than this must read the list of jobs again."""
 
 
-async def follow_events(call: RequestContext) -> Response:
-    """What happens to the caller's jobs from now on, or from behind ``Last-Event-ID``."""
-    after = _last_seen(call)
-    return stream(call, _events(call, after, await call.seen()))
+async def follow_events(request: RequestContext) -> Response:
+    """New events of the caller's jobs; with ``Last-Event-ID`` also those after it."""
+    after = _last_event_id(request)
+    return stream(request, _events(request, after, await request.visible_queues()))
 
 
-def _last_seen(call: RequestContext) -> int | None:
-    text = call.headers.get(wire.LAST_EVENT_HEADER.lower())
+def _last_event_id(request: RequestContext) -> int | None:
+    text = request.headers.get(wire.LAST_EVENT_HEADER.lower())
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise HttpRefusal(
             f"{wire.LAST_EVENT_HEADER} is {text[:40]!r}.",
-            fix="Send the id of the last event you had, as it was sent.",
+            fix="Send the id of the last event that you received.",
             code="wrong-value",
         )
     return int(text)
 
 
 async def _events(
-    call: RequestContext, after: int | None, seen: frozenset[str] | None
-) -> AsyncIterator[Sent | None]:
-    hub: EventHub = call.desk.hub
-    follower = hub.join(seen)
+    request: RequestContext, after: int | None, visible: frozenset[str] | None
+) -> AsyncIterator[ServerSentEvent | None]:
+    hub: EventHub = request.context.hub
+    follower = hub.join(visible)
     sent = 0
     try:
         if after is not None:
-            async for event in _since(call, after, follower):
+            async for event in _events_since(request, after, follower):
                 if isinstance(event.values, dict):
                     sent = event.values.get("sequence", sent)
                 yield event
-        while not call.desk.closing.is_set():
+        while not request.context.closing.is_set():
             events, missed = follower.take()
             if missed:
-                yield Sent(event="missed", values={"events": missed})
+                yield ServerSentEvent(event="missed", values={"events": missed})
             for one in events:
                 if one["sequence"] > sent:
-                    yield _sent(one)
+                    yield _job_event(one)
             if not events:
-                async for sign in _more(call, follower):
-                    yield sign
-                if not await call.may_go_on():
+                async for heartbeat in _wait_for_events(request, follower):
+                    yield heartbeat
+                if not await request.has_valid_token():
                     return
-                follower.seen = await call.seen()
+                follower.visible = await request.visible_queues()
     finally:
         hub.leave(follower)
 
 
-async def _more(call: RequestContext, follower: Follower) -> AsyncIterator[None]:
-    """Wait for something; a sign of life when the connection would look dead. Ends every second."""
+async def _wait_for_events(request: RequestContext, follower: Follower) -> AsyncIterator[None]:
+    """Waits briefly for events; yields a heartbeat (None) if one is due."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(follower.something.wait(), TICK_SECONDS)
+        await asyncio.wait_for(follower.has_events.wait(), TOKEN_CHECK_SECONDS)
         return
-    if call.is_quiet_for(call.desk.settings.heartbeat_seconds):
+    if request.needs_heartbeat(request.context.settings.heartbeat_seconds):
         yield None
 
 
-async def _since(call: RequestContext, after: int, follower: Follower) -> AsyncIterator[Sent]:
-    """What was missed, read from the store piece by piece."""
-    reader, hub = call.desk.plane.reader, call.desk.hub
-    newest = await call.desk.read(reader.last_sequence)
-    if newest - after > MOST_RESUMED:
-        yield Sent(event="missed", values={"events": newest - after}, id=str(newest))
+async def _events_since(
+    request: RequestContext, after: int, follower: Follower
+) -> AsyncIterator[ServerSentEvent]:
+    """Events that the client has missed, read from the store in batches."""
+    reader, hub = request.context.plane.reader, request.context.hub
+    newest = await request.context.run_blocking(reader.last_sequence)
+    if newest - after > MAX_RESUMED:
+        yield ServerSentEvent(event="missed", values={"events": newest - after}, id=str(newest))
         return
     at = after
     while at < newest:
-        last, events = await call.desk.read(_piece, reader, hub, at)
+        last, events = await request.context.run_blocking(_read_batch, reader, hub, at)
         if last is None:
             return
         for one in events:
-            if follower.seen is None or one.get("queue", "") in follower.seen:
-                yield _sent(one)
+            if follower.visible is None or one.get("queue", "") in follower.visible:
+                yield _job_event(one)
         at = last
 
 
-def _piece(
+def _read_batch(
     reader: StoreReader, hub: EventHub, after: int
 ) -> tuple[int | None, list[wire.JobEventView]]:
-    recorded = list(islice(reader.events(after=after, limit=READ_AT_ONCE), READ_AT_ONCE))
-    return (recorded[-1].sequence if recorded else None), hub.told(reader, recorded)
+    recorded = list(islice(reader.events(after=after, limit=BATCH_SIZE), BATCH_SIZE))
+    return (recorded[-1].sequence if recorded else None), hub.job_events(reader, recorded)
 
 
-def _sent(event: wire.JobEventView) -> Sent:
-    return Sent(event="job", values=event, id=str(event["sequence"]))
+def _job_event(event: wire.JobEventView) -> ServerSentEvent:
+    return ServerSentEvent(event="job", values=event, id=str(event["sequence"]))

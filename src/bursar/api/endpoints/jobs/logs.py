@@ -1,4 +1,4 @@
-"""A job's output: as it is, or as it grows."""
+"""Returns or follows the output of a job."""
 
 from __future__ import annotations
 
@@ -16,107 +16,107 @@ from bursar.api import wire
 from bursar.api.endpoints.visibility import ArrayRow, find, find_job
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext
-from bursar.api.streams.event_stream import Sent, stream
-from bursar.api.streams.log_files import LogPosition, Reading, chosen
+from bursar.api.streams.event_stream import ServerSentEvent, stream
+from bursar.api.streams.log_files import LogPosition, LogReader, select_files
 from bursar.model.jobs.job import OVER
 from bursar.ports import AttemptRef, AttemptRow, Engine, JobRow, LogFile
 
 POLL_SECONDS = 0.25
-LOOK_AGAIN_SECONDS = 1.0
+JOB_CHECK_SECONDS = 1.0
 
 
-async def logs(call: RequestContext) -> Response:
-    """The output of one attempt, the last one unless another is named."""
-    found = await find(call)
+async def logs(request: RequestContext) -> Response:
+    """The output of one attempt, by default the last one."""
+    found = await find(request)
     if isinstance(found, ArrayRow):
-        return _all_members(call, found)
-    row = found
-    attempt = await _attempt(call, row)
-    if call.query.get("follow") == "true":
-        reading = _resumed(call, attempt)
-        return stream(call, _follow(call, row, attempt, reading))
-    files = await _files(call, attempt)
-    reading = Reading()
-    if "tail" in call.query:
-        await call.desk.read(reading.skip_to_tail, files, call.query["tail"])
-    return StreamingResponse(_text(call, files, reading), media_type=f"{wire.TEXT}; charset=utf-8")
+        return _array_logs(request, found)
+    attempt = await _attempt(request, found)
+    if request.query.get("follow") == "true":
+        reader = _resumed_reader(request, attempt)
+        return stream(request, _follow(request, found, attempt, reader))
+    files = await _files(request, attempt)
+    reader = LogReader()
+    if "tail" in request.query:
+        await request.context.run_blocking(reader.skip_to_tail, files, request.query["tail"])
+    return StreamingResponse(
+        _text(request, files, reader), media_type=f"{wire.TEXT}; charset=utf-8"
+    )
 
 
-def _all_members(call: RequestContext, array: ArrayRow) -> Response:
-    """What all jobs of an array wrote, each under its id. Only one at a time can be followed."""
-    if call.query.get("follow") == "true":
+def _array_logs(request: RequestContext, array: ArrayRow) -> Response:
+    """The output of all members, each under its id. Only one member can be followed."""
+    if request.query.get("follow") == "true":
         raise HttpRefusal(
-            f"{array}; one of them can be followed at a time.",
+            f"{array}; only one of them can be followed at a time.",
             fix=f"Follow {array.first.id}, then the next; 'bursar logs -f {array.id}' does so.",
             code="is-an-array",
         )
-    return StreamingResponse(_each(call, array), media_type=f"{wire.TEXT}; charset=utf-8")
+    return StreamingResponse(_member_text(request, array), media_type=f"{wire.TEXT}; charset=utf-8")
 
 
-async def _each(call: RequestContext, array: ArrayRow) -> AsyncIterator[bytes]:
+async def _member_text(request: RequestContext, array: ArrayRow) -> AsyncIterator[bytes]:
     for job_id, _ in array.members:
-        row = await call.desk.read(call.desk.plane.reader.job, job_id)
+        row = await request.context.run_blocking(request.context.plane.reader.job, job_id)
         if row is None or row.attempt == 0:
             continue
-        files = await _files(call, await _attempt(call, row))
-        reading = Reading()
-        if "tail" in call.query:
-            await call.desk.read(reading.skip_to_tail, files, call.query["tail"])
+        files = await _files(request, await _attempt(request, row))
+        reader = LogReader()
+        if "tail" in request.query:
+            await request.context.run_blocking(reader.skip_to_tail, files, request.query["tail"])
         yield f"==> {job_id} <==\n".encode()
-        async for piece in _text(call, files, reading):
-            yield piece
+        async for text in _text(request, files, reader):
+            yield text
 
 
-async def _attempt(call: RequestContext, row: JobRow) -> AttemptRow | None:
-    attempts = await call.desk.read(call.desk.plane.reader.attempts, row.id)
-    wanted = call.query.get("attempt")
-    if wanted is None:
+async def _attempt(request: RequestContext, row: JobRow) -> AttemptRow | None:
+    attempts = await request.context.run_blocking(request.context.plane.reader.attempts, row.id)
+    number = request.query.get("attempt")
+    if number is None:
         return attempts[-1] if attempts else None
     for one in attempts:
-        if one.attempt == wanted:
+        if one.attempt == number:
             return one
     raise HttpRefusal(
-        f"{row.id} has no attempt {wanted}; it has had {len(attempts)}.",
-        fix="Leave attempt out for the last one.",
+        f"{row.id} has no attempt {number}; attempts so far: {len(attempts)}.",
+        fix="Leave 'attempt' out to get the last one.",
         code="no-such-attempt",
     )
 
 
-async def _files(call: RequestContext, attempt: AttemptRow | None) -> list[LogFile]:
-    """The streams that were asked for. A task or stream that the attempt does not have is refused."""
+async def _files(request: RequestContext, attempt: AttemptRow | None) -> list[LogFile]:
+    """The requested log files. A task that the attempt does not have is refused."""
     if attempt is None:
         return []
-    cluster = (await call.desk.ground()).cluster_of_pool.get(attempt.placement.pool)
-    engine = call.desk.plane.engine_for(cluster) if cluster is not None else None
+    cluster = (await request.context.fleet()).cluster_of_pool.get(attempt.placement.pool)
+    engine = request.context.plane.engine_for(cluster) if cluster is not None else None
     if engine is None:
         raise HttpRefusal(
-            f"the output of {attempt.job_id} was kept by a cluster that is no longer declared.",
+            f"the output of {attempt.job_id} is on a cluster that is no longer declared.",
             fix="Ask the operator whether its files are still on the nodes.",
             code="no-such-log",
         )
-    return await call.desk.read(_named, engine, attempt, call.query)
+    return await request.context.run_blocking(_selected_files, engine, attempt, request.query)
 
 
-def _named(engine: Engine, attempt: AttemptRow, query: dict[str, object]) -> list[LogFile]:
+def _selected_files(engine: Engine, attempt: AttemptRow, query: dict[str, object]) -> list[LogFile]:
     files = engine.logs(AttemptRef(job_id=attempt.job_id, attempt=attempt.attempt))
     task, name = query.get("task"), query.get("stream")
-    found = chosen(files, cast("int | None", task), cast("str | None", name))
     if task is not None and files and not any(file.task == task for file in files):
         raise HttpRefusal(
-            f"{attempt.job_id} has no task {task}; it has {len({f.task for f in files})}.",
+            f"{attempt.job_id} has no task {task}; its number of tasks is {len({f.task for f in files})}.",
             fix="Tasks are numbered from 0.",
             code="no-such-log",
         )
-    return found
+    return select_files(files, cast("int | None", task), cast("str | None", name))
 
 
 async def _text(
-    call: RequestContext, files: list[LogFile], reading: Reading
+    request: RequestContext, files: list[LogFile], reader: LogReader
 ) -> AsyncIterator[bytes]:
-    """One stream after the other, each under its name when there are several."""
+    """The text of one stream after the other, with a header if there are several."""
     for file in files:
         first = True
-        while pieces := await call.desk.read(_drained, reading, file):
+        while pieces := await request.context.run_blocking(_read, reader, [file]):
             if first and len(files) > 1:
                 yield f"==> task {file.task} {file.stream} ({file.node}) <==\n".encode()
             first = False
@@ -124,104 +124,103 @@ async def _text(
                 yield piece["text"].encode("utf-8")
 
 
-def _drained(reading: Reading, file: LogFile) -> list[wire.LogPiece]:
-    return list(reading.pieces([file]))
-
-
-# -- as it grows -------------------------------------------------------------------------------------
+# -- following ---------------------------------------------------------------------------------------
 
 
 async def _follow(
-    call: RequestContext, row: JobRow, attempt: AttemptRow | None, reading: Reading
-) -> AsyncIterator[Sent | None]:
-    """Poll the files: a follower costs no thread, and nothing piles up for one who does not read.
+    request: RequestContext, row: JobRow, attempt: AttemptRow | None, reader: LogReader
+) -> AsyncIterator[ServerSentEvent | None]:
+    """Polls the files, so that a follower needs no thread and a slow client no buffer.
 
-    Without a named attempt the job is followed from one attempt to the next, until it is over.
+    Unless an attempt is named, the job is followed from one attempt to the next until it ends.
     """
-    files = await _files(call, attempt)
-    if "tail" in call.query and not reading.positions:
-        await call.desk.read(reading.skip_to_tail, files, call.query["tail"])
-    looked_at = 0.0
-    while not call.desk.closing.is_set():
-        pieces = await call.desk.read(_read, reading, files)
+    files = await _files(request, attempt)
+    if "tail" in request.query and not reader.positions:
+        await request.context.run_blocking(reader.skip_to_tail, files, request.query["tail"])
+    checked_at = 0.0
+    while not request.context.closing.is_set():
+        pieces = await request.context.run_blocking(_read, reader, files)
         for number, piece in enumerate(pieces, start=1):
-            place = _write_place(attempt, reading) if number == len(pieces) else ""
-            yield Sent(event="log", values=piece, id=place)
+            position = _write_position(attempt, reader) if number == len(pieces) else ""
+            yield ServerSentEvent(event="log", values=piece, id=position)
         if pieces:
             continue
-        if time.monotonic() - looked_at >= LOOK_AGAIN_SECONDS:
-            if _is_over(call, row, attempt):
+        if time.monotonic() - checked_at >= JOB_CHECK_SECONDS:
+            if _is_over(request, row, attempt):
                 yield _end(row, attempt)
                 return
-            looked_at = time.monotonic()
-            if not await call.may_go_on():
+            checked_at = time.monotonic()
+            if not await request.has_valid_token():
                 return
-            row = await find_job(call)
-            before, attempt = attempt, await _attempt(call, row)
-            if attempt is not None and (before is None or before.attempt != attempt.attempt):
-                reading = Reading()
-                yield Sent(event="attempt", values={"attempt": attempt.attempt})
-            files = await _files(call, attempt)
-            if _is_over(call, row, attempt):
-                looked_at = 0.0
+            row = await find_job(request)
+            previous, attempt = attempt, await _attempt(request, row)
+            if attempt is not None and (previous is None or previous.attempt != attempt.attempt):
+                reader = LogReader()
+                yield ServerSentEvent(event="attempt", values={"attempt": attempt.attempt})
+            files = await _files(request, attempt)
+            if _is_over(request, row, attempt):
+                checked_at = 0.0
             continue
-        if call.is_quiet_for(call.desk.settings.heartbeat_seconds):
+        if request.needs_heartbeat(request.context.settings.heartbeat_seconds):
             yield None
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _is_over(call: RequestContext, row: JobRow, attempt: AttemptRow | None) -> bool:
-    """Whether nothing more can come of what is followed."""
-    if "attempt" in call.query and attempt is not None:
+def _is_over(request: RequestContext, row: JobRow, attempt: AttemptRow | None) -> bool:
+    """Whether no more output can come."""
+    if "attempt" in request.query and attempt is not None:
         return bool(attempt.outcome) or row.state in OVER
     return row.state in OVER
 
 
-def _read(reading: Reading, files: list[LogFile]) -> list[wire.LogPiece]:
-    return list(reading.pieces(files))
+def _read(reader: LogReader, files: list[LogFile]) -> list[wire.LogPiece]:
+    return list(reader.chunks(files))
 
 
-def _end(row: JobRow, attempt: AttemptRow | None) -> Sent:
+def _end(row: JobRow, attempt: AttemptRow | None) -> ServerSentEvent:
     end: wire.LogEnd = {
         "state": row.state.value,
         "attempt": attempt.attempt if attempt is not None else 0,
         "exit_code": row.exit_code,
     }
-    return Sent(event="end", values=end)
+    return ServerSentEvent(event="end", values=end)
 
 
-# -- going on after a break --------------------------------------------------------------------------
+# -- resuming ---------------------------------------------------------------------------------------
 
 
-def _write_place(attempt: AttemptRow | None, reading: Reading) -> str:
+def _write_position(attempt: AttemptRow | None, reader: LogReader) -> str:
+    """Encodes the attempt and the read positions as the id of an event."""
     number = attempt.attempt if attempt is not None else 0
-    places = [
-        [task, name, at.inode, at.offset] for (task, name), at in sorted(reading.positions.items())
+    positions = [
+        [task, name, at.inode, at.offset] for (task, name), at in sorted(reader.positions.items())
     ]
-    text = json.dumps([number, places], separators=(",", ":"))
+    text = json.dumps([number, positions], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode("ascii")).decode("ascii").rstrip("=")
 
 
-def _resumed(call: RequestContext, attempt: AttemptRow | None) -> Reading:
-    """Where the client was, when it says so and still follows the same attempt."""
-    text = call.headers.get(wire.LAST_EVENT_HEADER.lower())
+def _resumed_reader(request: RequestContext, attempt: AttemptRow | None) -> LogReader:
+    """A reader at the positions of ``Last-Event-ID``, if it is of the same attempt."""
+    text = request.headers.get(wire.LAST_EVENT_HEADER.lower())
     if text is None:
-        return Reading()
+        return LogReader()
     try:
         padded = text + "=" * (-len(text) % 4)
-        number, places = json.loads(base64.b64decode(padded.encode("ascii"), b"-_", validate=True))
-        found = {
+        number, positions = json.loads(
+            base64.b64decode(padded.encode("ascii"), b"-_", validate=True)
+        )
+        restored = {
             (int(task), str(name)): LogPosition(
                 inode=int(inode), offset=min(max(0, int(offset)), 2**62)
             )
-            for task, name, inode, offset in places
+            for task, name, inode, offset in positions
         }
     except (ValueError, TypeError, binascii.Error, RecursionError) as error:
         raise HttpRefusal(
-            f"{wire.LAST_EVENT_HEADER} is not one that this server gave.",
-            fix="Send the id of the last event you had, as it was sent.",
+            f"{wire.LAST_EVENT_HEADER} is not valid.",
+            fix="Send the id of the last event that you received.",
             code="wrong-value",
         ) from error
     if attempt is None or number != attempt.attempt:
-        return Reading()
-    return Reading(positions=found)
+        return LogReader()
+    return LogReader(positions=restored)

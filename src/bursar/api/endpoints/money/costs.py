@@ -1,4 +1,4 @@
-"""Reports, changes and forecasts of cost, for the queues that the caller sees."""
+"""Reports, comparisons, forecasts and exports of cost, for the queues that the caller may see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from bursar.accounting.budgets.tenant_forecast import (
     history_start_ms,
 )
 from bursar.accounting.ledger.ledger import Ledger
+from bursar.accounting.reports.focus import Issuer
 from bursar.accounting.reports.group_by import Dimension, GroupBy, Naming, read_axes, write_day
+from bursar.accounting.reports.line_item import line_items
 from bursar.accounting.reports.report import (
     CostReport,
     ReportRow,
@@ -29,185 +31,197 @@ from bursar.api import wire
 from bursar.api.endpoints.money.day_range import (
     DayRange,
     Excerpt,
-    checked,
-    excerpt,
+    job_labels,
     read_day,
-    read_span,
-    tags_of,
+    read_days,
+    read_excerpt,
+    require_days,
 )
-from bursar.api.http.request import RequestContext, answer
+from bursar.api.endpoints.money.export_formats import FORMATS, ExportFormat
+from bursar.api.http.request import RequestContext, json_response
+from bursar.api.wire.views import to_wire
 from bursar.control.access.permissions import no_such_tenant, visible_tenants
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.units import write_usd
 
-ROWS = 1_000
+MAX_ROWS = 1_000
 
 
-# -- what it cost --------------------------------------------------------------------------------------
+# -- reports -------------------------------------------------------------------------------------------
 
 
-async def cost_report(call: RequestContext) -> Response:
-    """What the days cost, along the dimensions asked for."""
-    axes = read_axes(call.query.get("by", Dimension.TEAM.value))
-    span = read_span(call.query, call.desk.clock.now_ms())
-    seen = await call.seen()
-    found, naming, told = await _told(call, span, axes, seen)
-    shown = told.rows[: call.query.get("limit", ROWS)]
-    reply: wire.CostReportView = {
+async def cost_report(request: RequestContext) -> Response:
+    """The cost of some days, by the requested dimensions."""
+    axes = read_axes(request.query.get("by", Dimension.TEAM.value))
+    days = read_days(request.query, request.context.clock.now_ms())
+    visible = await request.visible_queues()
+    excerpt, naming, costs = await _report(request, days, axes, visible)
+    rows = costs.rows[: request.query.get("limit", MAX_ROWS)]
+    view: wire.CostReportView = {
         "by": [str(axis) for axis in axes],
-        "from_day": span.from_day,
-        "to_day": span.to_day,
-        "is_over": span.to_ms <= found.now_ms,
-        "sees_fleet": seen is None,
-        "items": [_row(row, axes, naming) for row in shown],
-        "rows": len(told.rows),
-        "total": _row(told.total, (), naming),
+        "from_day": days.from_day,
+        "to_day": days.to_day,
+        "is_over": days.to_ms <= excerpt.now_ms,
+        "sees_fleet": visible is None,
+        "items": [_row(row, axes, naming) for row in rows],
+        "rows": len(costs.rows),
+        "total": _row(costs.total, (), naming),
     }
-    return answer(reply)
+    return json_response(view)
 
 
-async def _told(
-    call: RequestContext, span: DayRange, axes: Sequence[GroupBy], seen: frozenset[str] | None
+async def _report(
+    request: RequestContext,
+    days: DayRange,
+    axes: Sequence[GroupBy],
+    visible: frozenset[str] | None,
 ) -> tuple[Excerpt, Naming, CostReport]:
-    found = await excerpt(call, span, seen, with_jobs=needs_jobs(axes))
-    tags = await tags_of(call, found.books) if needs_jobs(axes) else None
-    naming = found.naming(tags)
-    return found, naming, await call.desk.read(report, found.books, axes, naming)
+    excerpt = await read_excerpt(request, days, visible, with_jobs=needs_jobs(axes))
+    labels = await job_labels(request, excerpt.books) if needs_jobs(axes) else None
+    naming = excerpt.naming(labels)
+    return excerpt, naming, await request.context.run_blocking(report, excerpt.books, axes, naming)
 
 
 def _row(row: ReportRow, axes: Sequence[GroupBy], naming: Naming) -> wire.CostRow:
     jobs = [n for n, axis in enumerate(axes) if axis.dimension is Dimension.JOB]
-    tag = naming.tag_of(row.keys[jobs[0]]) if jobs else None
-    is_job = tag is not None and row.jobs > 0
-    return {
-        "keys": list(row.keys),
-        "name": tag.name if tag is not None and is_job else "",
-        "owner": tag.owner if tag is not None and is_job else "",
-        "usage_micro_usd": row.usage_micro_usd,
-        "waste_micro_usd": row.waste_micro_usd,
-        "idle_micro_usd": row.idle_micro_usd,
-        "reserved_micro_usd": row.reserved_micro_usd,
-        "foreign_micro_usd": row.foreign_micro_usd,
-        "adjustment_micro_usd": row.adjustment_micro_usd,
-        "total_micro_usd": row.total_micro_usd,
-        "gpu_hours": gpu_hours(row.gpu_milli_ms),
-        "idle_gpu_hours": gpu_hours(row.idle_gpu_milli_ms),
-        "jobs": row.jobs,
-    }
+    label = naming.tag_of(row.keys[jobs[0]]) if jobs and row.jobs > 0 else None
+    return to_wire(
+        row,
+        wire.CostRow,
+        name=label.name if label is not None else "",
+        owner=label.owner if label is not None else "",
+        gpu_hours=gpu_hours(row.gpu_milli_ms),
+        idle_gpu_hours=gpu_hours(row.idle_gpu_milli_ms),
+    )
 
 
-# -- what changed --------------------------------------------------------------------------------------
+# -- comparisons ---------------------------------------------------------------------------------------
 
 
-async def cost_diff(call: RequestContext) -> Response:
-    """Two periods, row by row. Without a second one, as many days just before the first."""
-    axes = read_axes(call.query.get("by", Dimension.TEAM.value))
-    span = read_span(call.query, call.desk.clock.now_ms())
-    earlier = _earlier(call, span)
-    seen = await call.seen()
-    found, _, after = await _told(call, span, axes, seen)
-    _, _, before = await _told(call, earlier, axes, seen)
+async def cost_diff(request: RequestContext) -> Response:
+    """Compares two periods row by row; by default, with as many days just before."""
+    axes = read_axes(request.query.get("by", Dimension.TEAM.value))
+    days = read_days(request.query, request.context.clock.now_ms())
+    earlier = _earlier_days(request, days)
+    visible = await request.visible_queues()
+    excerpt, _, after = await _report(request, days, axes, visible)
+    _, _, before = await _report(request, earlier, axes, visible)
     changed = changes(before, after)
-    reply: wire.CostDiff = {
+    view: wire.CostDiff = {
         "by": [str(axis) for axis in axes],
         "before_from_day": earlier.from_day,
         "before_to_day": earlier.to_day,
-        "from_day": span.from_day,
-        "to_day": span.to_day,
-        "is_over": span.to_ms <= found.now_ms,
-        "sees_fleet": seen is None,
-        "items": [_change(one) for one in changed[: call.query.get("limit", ROWS)]],
+        "from_day": days.from_day,
+        "to_day": days.to_day,
+        "is_over": days.to_ms <= excerpt.now_ms,
+        "sees_fleet": visible is None,
+        "items": [_change(one) for one in changed[: request.query.get("limit", MAX_ROWS)]],
         "rows": len(changed),
         "total": _change(total_change(before, after)),
     }
-    return answer(reply)
+    return json_response(view)
 
 
-def _earlier(call: RequestContext, span: DayRange) -> DayRange:
-    query = call.query
+def _earlier_days(request: RequestContext, days: DayRange) -> DayRange:
+    query = request.query
     if "before_from" not in query and "before_to" not in query:
-        return span.before()
-    to_ms = read_day("before_to", query["before_to"]) if "before_to" in query else span.from_ms
-    length_ms = span.to_ms - span.from_ms
+        return days.before()
+    to_ms = read_day("before_to", query["before_to"]) if "before_to" in query else days.from_ms
+    length_ms = days.to_ms - days.from_ms
     from_ms = to_ms - length_ms
     if "before_from" in query:
         from_ms = read_day("before_from", query["before_from"])
-    return checked(DayRange(from_ms=from_ms, to_ms=to_ms))
+    return require_days(DayRange(from_ms=from_ms, to_ms=to_ms))
 
 
 def _change(change: RowChange) -> wire.CostChange:
-    return {
-        "keys": list(change.keys),
-        "before_micro_usd": change.before_micro_usd,
-        "after_micro_usd": change.after_micro_usd,
-        "change_micro_usd": change.micro_usd,
-        "change_permille": change.permille,
-        "before_gpu_hours": gpu_hours(change.before_gpu_milli_ms),
-        "after_gpu_hours": gpu_hours(change.after_gpu_milli_ms),
-    }
+    return to_wire(
+        change,
+        wire.CostChange,
+        change_micro_usd=change.micro_usd,
+        change_permille=change.permille,
+        before_gpu_hours=gpu_hours(change.before_gpu_milli_ms),
+        after_gpu_hours=gpu_hours(change.after_gpu_milli_ms),
+    )
 
 
-# -- what it will cost ---------------------------------------------------------------------------------
+# -- forecasts ------------------------------------------------------------------------------------------
 
 
-async def cost_forecast(call: RequestContext) -> Response:
-    """The burn-down of every budget within reach, and of a tenant that is named."""
-    reach = visible_tenants(call.who, (await call.desk.ground()).tree)
-    wanted = call.query.get("tenant")
-    if wanted is not None and wanted not in reach:
-        raise no_such_tenant(wanted)
+async def cost_forecast(request: RequestContext) -> Response:
+    """The forecast of every visible budget, or of one named tenant."""
+    tenants = visible_tenants(request.caller, (await request.context.fleet()).tree)
+    name = request.query.get("tenant")
+    if name is not None and name not in tenants:
+        raise no_such_tenant(name)
 
-    def question(ledger: Ledger, state: FleetState, now_ms: int) -> tuple[TenantForecast, ...]:
-        seen = [tenant for name, tenant in sorted(state.tenants.items()) if name in reach]
+    def query(ledger: Ledger, state: FleetState, now_ms: int) -> tuple[TenantForecast, ...]:
+        visible = [tenant for one, tenant in sorted(state.tenants.items()) if one in tenants]
         books = ledger.at(now_ms)
         began_ms = books.first_hour_ms()
-        spent = TenantSpending(
-            days=books.queue_days(history_start_ms(seen, now_ms)),
+        spending = TenantSpending(
+            days=books.queue_days(history_start_ms(visible, now_ms)),
             began_ms=now_ms if began_ms is None else began_ms,
             now_ms=now_ms,
         )
-        names = default_tenants(seen) if wanted is None else (wanted,)
-        return forecasts(spent, seen, names)
+        return forecasts(spending, visible, default_tenants(visible) if name is None else (name,))
 
-    found = await call.desk.query_ledger(question)
-    reply: wire.CostForecasts = {"items": [_forecast(one) for one in found]}
-    return answer(reply)
+    items = [_forecast(one) for one in await request.context.query_ledger(query)]
+    return json_response({"items": items})
 
 
-def _forecast(found: TenantForecast) -> wire.CostForecast:
-    told = found.burn_down
-    return {
-        "tenant": found.tenant,
-        "period": found.period.value,
-        "from_day": write_day(found.from_ms),
-        "to_day": write_day(found.to_ms),
-        "enforcement": None if found.budget is None else found.budget.enforcement.value,
-        "amount_micro_usd": told.amount_micro_usd,
-        "spent_micro_usd": told.spent_micro_usd,
-        "left_micro_usd": told.left_micro_usd,
-        "micro_usd_per_day": told.micro_usd_per_day,
-        "end_micro_usd": told.end_micro_usd,
-        "low_end_micro_usd": told.low_end_micro_usd,
-        "high_end_micro_usd": told.high_end_micro_usd,
-        "exhausted_ms": told.exhausted_ms,
-        "earliest_ms": told.earliest_ms,
-        "latest_ms": told.latest_ms,
-        "basis": told.basis,
-        "text": _sentence(found),
-    }
-
-
-def _sentence(found: TenantForecast) -> str:
-    told = found.burn_down
-    so_far = (
-        f"{found.tenant} has spent {write_usd(told.spent_micro_usd)} this {found.period.value}, "
-        f"{write_usd(told.micro_usd_per_day)} a day"
+def _forecast(one: TenantForecast) -> wire.CostForecast:
+    return to_wire(
+        one.burn_down,
+        wire.CostForecast,
+        tenant=one.tenant,
+        period=one.period.value,
+        from_day=write_day(one.from_ms),
+        to_day=write_day(one.to_ms),
+        enforcement=None if one.budget is None else one.budget.enforcement.value,
+        text=_sentence(one),
     )
-    if told.amount_micro_usd is None:
-        return f"{so_far}: about {write_usd(told.end_micro_usd)} by {write_day(found.to_ms)}."
-    of = f"of {write_usd(told.amount_micro_usd)}"
-    if told.spent_micro_usd >= told.amount_micro_usd:
-        return f"{so_far}: the budget {of} is spent."
-    if told.exhausted_ms is not None and told.exhausted_ms < found.to_ms:
-        return f"{so_far}: the budget {of} is used up about {write_day(told.exhausted_ms)}."
-    return f"{so_far}: about {write_usd(told.end_micro_usd)} {of} by {write_day(found.to_ms)}."
+
+
+def _sentence(one: TenantForecast) -> str:
+    burn_down = one.burn_down
+    spent = (
+        f"{one.tenant} has spent {write_usd(burn_down.spent_micro_usd)} this {one.period.value}, "
+        f"{write_usd(burn_down.micro_usd_per_day)} a day"
+    )
+    end = f"about {write_usd(burn_down.end_micro_usd)}"
+    if burn_down.amount_micro_usd is None:
+        return f"{spent}: {end} by {write_day(one.to_ms)}."
+    of_amount = f"of {write_usd(burn_down.amount_micro_usd)}"
+    if burn_down.spent_micro_usd >= burn_down.amount_micro_usd:
+        return f"{spent}: the budget {of_amount} is spent."
+    if burn_down.exhausted_ms is not None and burn_down.exhausted_ms < one.to_ms:
+        day = write_day(burn_down.exhausted_ms)
+        return f"{spent}: the budget {of_amount} is used up about {day}."
+    return f"{spent}: {end} {of_amount} by {write_day(one.to_ms)}."
+
+
+# -- exports -------------------------------------------------------------------------------------------
+
+
+async def cost_export(request: RequestContext) -> Response:
+    """One line for each day, job and pool; for callers who see the whole fleet, also idle capacity."""
+    days = read_days(request.query, request.context.clock.now_ms())
+    name = request.query.get("format", "csv")
+    excerpt = await read_excerpt(request, days, await request.visible_queues(), with_jobs=True)
+    naming = excerpt.naming(await job_labels(request, excerpt.books))
+    body = await request.context.run_blocking(_write_export, FORMATS[name], excerpt, naming)
+    file = f"bursar-{days.from_day}-{days.to_day}.{FORMATS[name].ending}"
+    headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+    return Response(body, media_type=FORMATS[name].media, headers=headers)
+
+
+def _write_export(form: ExportFormat, excerpt: Excerpt, naming: Naming) -> bytes:
+    return form.write(line_items(excerpt.books, naming), _issuer(excerpt))
+
+
+def _issuer(excerpt: Excerpt) -> Issuer:
+    """The organisation is the root of the tree, if there is one root."""
+    names = {one.name for one in excerpt.tenants}
+    roots = [one.name for one in excerpt.tenants if one.parent not in names]
+    return Issuer(organisation=roots[0] if len(roots) == 1 else "bursar", pools=excerpt.pools)

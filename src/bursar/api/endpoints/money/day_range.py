@@ -1,9 +1,9 @@
-"""Which days a question about money is about, and a copy of the books of those days."""
+"""Day ranges of cost requests, and excerpts of the ledger for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -40,89 +40,91 @@ class DayRange:
         return write_day(self.to_ms)
 
     def before(self) -> DayRange:
-        """As many days just before it."""
+        """As many days just before."""
         return DayRange(from_ms=2 * self.from_ms - self.to_ms, to_ms=self.from_ms)
 
 
 def read_day(name: str, text: str) -> int:
-    """``2026-11-16`` as the moment at which it begins."""
+    """The start of a day such as ``2026-11-16``, in UTC."""
     try:
         day = date.fromisoformat(text)
         if day.year < FIRST_YEAR:
             raise ValueError(text)
     except ValueError as error:
         raise UserError(
-            f"{name} is {text[:40]!r}, which is no day.",
+            f"{name} is {text[:40]!r}, which is not a day.",
             fix=f"Write a day of {FIRST_YEAR} or later as YYYY-MM-DD, for example 2026-11-16.",
             code="bad-period",
         ) from error
-    begins = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return int(begins.timestamp()) * SECOND_MS
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return int(start.timestamp()) * SECOND_MS
 
 
-def read_span(
-    query: Mapping[str, Any], now_ms: int, names: tuple[str, str] | None = None
-) -> DayRange:
-    """From one day to another; without them, this month so far."""
-    first, last = names or ("from", "to")
+def read_days(query: Mapping[str, Any], now_ms: int) -> DayRange:
+    """The range of ``from`` and ``to``; by default, this month so far."""
     tomorrow_ms = now_ms // DAY_MS * DAY_MS + DAY_MS
-    to_ms = read_day(last, query[last]) if last in query else tomorrow_ms
-    if first in query:
-        from_ms = read_day(first, query[first])
+    to_ms = read_day("to", query["to"]) if "to" in query else tomorrow_ms
+    if "from" in query:
+        from_ms = read_day("from", query["from"])
     else:
         from_ms = period_around(BudgetPeriod.MONTH, to_ms - 1)[0]
-    return checked(DayRange(from_ms=from_ms, to_ms=to_ms))
+    return require_days(DayRange(from_ms=from_ms, to_ms=to_ms))
 
 
-def checked(span: DayRange) -> DayRange:
-    """At least one day."""
-    if span.from_ms >= span.to_ms:
+def require_days(days: DayRange) -> DayRange:
+    """Refuses an empty range."""
+    if days.from_ms >= days.to_ms:
         raise UserError(
-            f"from {span.from_day} to {span.to_day} is no day at all: the end is not included.",
-            fix="Let 'to' be the day after the last one that is meant.",
+            f"the range from {days.from_day} to {days.to_day} is empty: its end is not included.",
+            fix="Set 'to' to the day after the last one.",
             code="bad-period",
         )
-    return span
+    return days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """A copy of the books of some days, and what is known of those who are in them."""
+    """A copy of the ledger of some days, with the tenants and pools."""
 
     books: Books
     tenants: tuple[Tenant, ...]
     pools: Mapping[str, Pool]
     now_ms: int
 
-    def naming(self, tags: Mapping[str, JobLabel] | None = None) -> Naming:
-        return Naming(self.tenants, tags)
+    def naming(self, labels: Mapping[str, JobLabel] | None = None) -> Naming:
+        return Naming(self.tenants, labels)
 
 
-async def excerpt(
-    call: RequestContext, span: DayRange, queues: frozenset[str] | None, *, with_jobs: bool = False
+async def read_excerpt(
+    request: RequestContext,
+    days: DayRange,
+    queues: frozenset[str] | None,
+    *,
+    with_jobs: bool = False,
 ) -> Excerpt:
-    """The books of these days, of these queues alone or of everything.
+    """Copies the ledger of these days, for these queues or (None) for everything.
 
-    ``with_jobs`` says that single jobs must be known. Of days for which the live books know only
-    queues, the log is read once more.
+    ``with_jobs`` requires entries of single jobs. The live ledger drops those of old days; then they
+    are computed again from the log.
     """
 
-    def question(ledger: Ledger, state: FleetState, now_ms: int) -> Excerpt:
+    def query(ledger: Ledger, state: FleetState, now_ms: int) -> Excerpt:
         return Excerpt(
-            books=ledger.at(now_ms).between(span.from_ms, span.to_ms, queues),
+            books=ledger.at(now_ms).between(days.from_ms, days.to_ms, queues),
             tenants=tuple(tenant for _, tenant in sorted(state.tenants.items())),
             pools={name: pool.spec for name, pool in sorted(state.pools.items())},
             now_ms=now_ms,
         )
 
-    found = await call.desk.query_ledger(question)
-    if not with_jobs or span.from_ms >= job_detail_since_ms(found.now_ms):
-        return found
-    old = await call.desk.read(replay_books, call.desk.plane.reader, found.now_ms)
-    books = old.between(span.from_ms, span.to_ms, queues)
-    return Excerpt(books=books, tenants=found.tenants, pools=found.pools, now_ms=found.now_ms)
+    excerpt = await request.context.query_ledger(query)
+    if not with_jobs or days.from_ms >= job_detail_since_ms(excerpt.now_ms):
+        return excerpt
+    full = await request.context.run_blocking(
+        replay_books, request.context.plane.reader, excerpt.now_ms
+    )
+    return replace(excerpt, books=full.between(days.from_ms, days.to_ms, queues))
 
 
-async def tags_of(call: RequestContext, books: Books) -> Mapping[str, JobLabel]:
-    """Whose the jobs in the books are."""
-    return await call.desk.read(call.desk.plane.reader.tags, books.job_ids())
+async def job_labels(request: RequestContext, books: Books) -> Mapping[str, JobLabel]:
+    """Names, owners and labels of the jobs in the ledger."""
+    return await request.context.run_blocking(request.context.plane.reader.tags, books.job_ids())

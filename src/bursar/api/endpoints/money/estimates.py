@@ -1,4 +1,4 @@
-"""What a job would cost on each pool that could run it, on every market, before it is submitted."""
+"""Estimates the cost of a planned job on each pool that could run it, on every market."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bursar.accounting.estimates.run_time import RunTime, told
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.api import wire
 from bursar.api.http.request import RequestContext
+from bursar.api.wire.views import to_wire
 from bursar.control.queries.past_runs import similar_runs
 from bursar.core.explain.preview import THIS_JOB, with_submitted
 from bursar.core.placement.pool_fit import PoolFit
@@ -24,48 +25,51 @@ from bursar.model.fleet.fleet import Market
 from bursar.model.jobs.job import JobSpec
 
 UNKNOWN = (
-    "How long it runs is not known: write expected_hours or max_hours; once five jobs of the queue like "
-    "it have ended, theirs is taken."
+    "The run time is not known: write expected_hours or max_hours. Once five similar jobs of the queue "
+    "have ended, their run times are used."
 )
 
 
 async def plan_estimates(
-    call: RequestContext, spec: JobSpec
+    request: RequestContext, spec: JobSpec
 ) -> tuple[list[wire.PlanEstimate], str]:
-    """Estimates, the cheapest first, and what they rest on; none where no run time is known."""
-    alike = replace(spec, similarity_keys=(spec.queue, call.who.user, spec.name))
-    run = await _run_time(call, alike)
+    """Estimates, the cheapest first, and their basis; none if no run time is known."""
+    labelled = replace(spec, similarity_keys=(spec.queue, request.caller.user, spec.name))
+    run = await _run_time(request, labelled)
     if run is None:
         return [], UNKNOWN
-    offers, now_ms = await call.desk.query_ledger(
+    offers, now_ms = await request.context.query_ledger(
         lambda ledger, state, now_ms: (_offers(spec, ledger, state, now_ms), now_ms)
     )
-    asked = EstimateRequest(spec=spec, run=run)
-    found = await call.desk.read(estimate_all, asked, offers, now_ms)
-    return [_estimate(one, spec) for one in found], run.basis
+    estimates = await request.context.run_blocking(
+        estimate_all, EstimateRequest(spec=spec, run=run), offers, now_ms
+    )
+    return [_estimate(one, spec) for one in estimates], run.basis
 
 
-async def _run_time(call: RequestContext, spec: JobSpec) -> RunTime | None:
-    """What the user expects; else what his queue's jobs like it took; else the longest it may run."""
+async def _run_time(request: RequestContext, spec: JobSpec) -> RunTime | None:
+    """The user's estimate; else that of similar jobs of the queue; else the maximum run time."""
     if spec.expected_run_ms is not None:
         return told(spec)
-    runs = await call.desk.read(similar_runs, call.desk.plane.reader, spec.queue)
-    return runs.run_time(spec, call.desk.clock.now_ms()) or told(spec)
+    runs = await request.context.run_blocking(
+        similar_runs, request.context.plane.reader, spec.queue
+    )
+    return runs.run_time(spec, request.context.clock.now_ms()) or told(spec)
 
 
 def _offers(spec: JobSpec, ledger: Ledger, state: FleetState, now_ms: int) -> tuple[PoolOffer, ...]:
-    """Every pool that could run it when empty, also on markets that the job does not ask for."""
-    anywhere = replace(spec.constraints, markets=tuple(Market))
-    wide = replace(spec, constraints=anywhere, array_size=1, depends_on=())
-    event = JobSubmitted(at_ms=now_ms, job_id=THIS_JOB, spec=wide, priority=0)
+    """Every pool that could run the job when empty, on all markets."""
+    all_markets = replace(spec.constraints, markets=tuple(Market))
+    single = replace(spec, constraints=all_markets, array_size=1, depends_on=())
+    event = JobSubmitted(at_ms=now_ms, job_id=THIS_JOB, spec=single, priority=0)
     with with_submitted(state, event) as record:
         fits = record.backlog.plan.fits
     return tuple(_offer(fit, ledger) for fit in fits)
 
 
 def _offer(fit: PoolFit, ledger: Ledger) -> PoolOffer:
-    """A pool, or a spot pool with the pool of the anchors beside it."""
-    found = [
+    """A pool; of a mixed gang the spot pool with the pool of its anchors."""
+    offers = [
         PoolOffer(
             pool=part.pool.spec,
             history=ledger.meter.prices.of(part.pool.spec.name),
@@ -77,34 +81,19 @@ def _offer(fit: PoolFit, ledger: Ledger) -> PoolOffer:
         )
         for part, counts in fit.parts(fit.plan.counts)
     ]
-    return found[0] if fit.anchors is None else replace(found[0], anchors=found[1])
+    return offers[0] if fit.anchors is None else replace(offers[0], anchors=offers[1])
 
 
-def _estimate(found: CostEstimate | NotEstimated, spec: JobSpec) -> wire.PlanEstimate:
-    is_allowed = found.option in spec.constraints.markets
-    if isinstance(found, NotEstimated):
-        return {
-            "pool": found.pool,
-            "market": found.option.value,
-            "is_allowed": is_allowed,
-            "p50_micro_usd": None,
-            "p90_micro_usd": None,
-            "p50_ms": None,
-            "p90_ms": None,
-            "basis": "",
-            "warnings": [],
-            "reason": found.reason,
-        }
-    members = spec.array_size
-    return {
-        "pool": found.pool,
-        "market": found.option.value,
-        "is_allowed": is_allowed,
-        "p50_micro_usd": found.p50_micro_usd * members,
-        "p90_micro_usd": found.p90_micro_usd * members,
-        "p50_ms": found.p50_ms,
-        "p90_ms": found.p90_ms,
-        "basis": found.basis,
-        "warnings": list(found.warnings),
-        "reason": "",
-    }
+def _estimate(one: CostEstimate | NotEstimated, spec: JobSpec) -> wire.PlanEstimate:
+    market = {"market": one.option.value, "is_allowed": one.option in spec.constraints.markets}
+    if isinstance(one, NotEstimated):
+        no_amounts = dict.fromkeys(("p50_micro_usd", "p90_micro_usd", "p50_ms", "p90_ms"))
+        return to_wire(one, wire.PlanEstimate, **market, **no_amounts, basis="", warnings=[])
+    return to_wire(
+        one,
+        wire.PlanEstimate,
+        **market,
+        p50_micro_usd=one.p50_micro_usd * spec.array_size,
+        p90_micro_usd=one.p90_micro_usd * spec.array_size,
+        reason="",
+    )

@@ -1,6 +1,6 @@
-"""Line items as files: CSV, JSON and Parquet of our own, and FOCUS as CSV or Parquet.
+"""Writes line items as CSV, JSON and Parquet, and as FOCUS in CSV and Parquet.
 
-Each is made whole in memory, in a thread of its own: a month of a thousand GPUs is some tens of megabytes.
+A file is built in memory, on a thread: a month of a thousand GPUs is some tens of megabytes.
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ CSV: Final = "text/csv"
 PARQUET: Final = "application/vnd.apache.parquet"
 KEYS: Final = tuple(wire.CostLine.__annotations__)
 FORMULAS: Final = frozenset("=+-@\t\r")
-"""A spreadsheet takes a text that begins with one of these for a formula."""
+"""A spreadsheet reads a text that begins with one of these as a formula."""
 PLAIN: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:/-]*")
-"""A text that is written as it is, in any CSV."""
-MOST_QUOTED: Final = 8_192
+"""A text that needs no quotes in a CSV."""
+MAX_CACHED_QUOTES: Final = 8_192
 NUMBERS: Final = frozenset({"gpu_hours", "cpu_hours", "memory_gib_hours"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFormat:
-    """One way to write a file."""
+    """One export format."""
 
     media: str
     ending: str
     write: Callable[[Iterable[LineItem], Issuer], bytes]
 
 
-def _plain(item: LineItem) -> wire.CostLine:
+def _cost_line(item: LineItem) -> wire.CostLine:
+    """Written out for speed: an export has hundreds of thousands of lines."""
     return {
         "day": write_day(item.day_ms),
         "kind": item.kind.value,  # type: ignore[typeddict-item]
@@ -77,27 +78,27 @@ def _plain(item: LineItem) -> wire.CostLine:
 
 def write_json(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
     """A list of objects."""
-    return json.dumps([_plain(item) for item in items], separators=(",", ":")).encode()
+    return json.dumps([_cost_line(item) for item in items], separators=(",", ":")).encode()
 
 
 def write_csv(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
-    """A line of names, then one for each item."""
-    rows = (dict(_plain(item)) for item in items)
+    """A header, then one line for each item."""
+    rows = (dict(_cost_line(item)) for item in items)
     return _csv(KEYS, ([row[name] for name in KEYS] for row in rows))
 
 
 def write_focus(items: Iterable[LineItem], issuer: Issuer) -> bytes:
-    """FOCUS as CSV; what has no value is empty.
+    """FOCUS as CSV; missing values are empty.
 
-    What rows have in common is written once, with gaps for what is a row's own: there are hundreds of
-    thousands of rows of 45 columns in a month.
+    The fields that many rows share are formatted once, as a template with gaps for the rest: a month has
+    hundreds of thousands of rows of 45 columns.
     """
     file = io.BytesIO()
     file.write(_csv(COLUMNS, ()))
-    for gaps, own in focus_parts(items, issuer, _with_gaps):
+    for template, own in focus_parts(items, issuer, _template):
         cost, quantity, unit, *texts = own
         fields = (cost, quantity or "", unit or "", *[_field(text) for text in texts])
-        line = gaps % _IN_ORDER(fields)
+        line = template % _IN_ORDER(fields)
         file.write(line.encode("utf-8", "backslashreplace"))
     return file.getvalue()
 
@@ -105,13 +106,13 @@ def write_focus(items: Iterable[LineItem], issuer: Issuer) -> bytes:
 _IN_ORDER = itemgetter(*[OWN[name] for name in COLUMNS if name in OWN])
 
 
-def _with_gaps(common: FocusRow) -> str:
+def _template(common: FocusRow) -> str:
     fields = ["%s" if name in OWN else _field(common[name]).replace("%", "%%") for name in COLUMNS]
     return f"{','.join(fields)}\n"
 
 
 def _field(value: Value) -> str:
-    """A value as it stands between two commas; what is no plain word is left to the csv module."""
+    """One CSV field; the csv module writes texts that may need quotes."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -119,7 +120,7 @@ def _field(value: Value) -> str:
     return _quoted(_cell(value))
 
 
-@lru_cache(maxsize=MOST_QUOTED)
+@lru_cache(maxsize=MAX_CACHED_QUOTES)
 def _quoted(text: str) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow((_cell(text), ""))
@@ -127,23 +128,23 @@ def _quoted(text: str) -> str:
 
 
 def _csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Rows are in the order of the names; what is None is written as nothing."""
+    """Writes rows, whose fields are in the order of the names; None becomes empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
-    texts = [place for place, name in enumerate(names) if name not in DECIMALS]
+    texts = [index for index, name in enumerate(names) if name not in DECIMALS]
     for row in rows:
         cells = list(row)
-        for place in texts:
-            value = cells[place]
+        for index in texts:
+            value = cells[index]
             if value is not None and (type(value) is not str or value[:1] in FORMULAS):
-                cells[place] = _cell(value)
+                cells[index] = _cell(value)
         writer.writerow(cells)
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
 def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula begins with a quote."""
+    """Puts a quote before a text that a spreadsheet would read as a formula."""
     if isinstance(value, str):
         return f"'{value}" if value[:1] in FORMULAS else value
     if isinstance(value, Mapping):
@@ -155,16 +156,16 @@ def _cell(value: Any) -> Any:
 
 
 def write_parquet(items: Iterable[LineItem], _issuer: Issuer) -> bytes:
-    """The columns of the CSV; labels are a JSON text, because their keys are anybody's."""
+    """The columns of the CSV; labels are a JSON text, because their keys vary."""
     arrow = _pyarrow("pyarrow")
     kinds = dict.fromkeys(KEYS, arrow.string())
     kinds["micro_usd"] = arrow.int64()
     kinds |= dict.fromkeys(NUMBERS, arrow.float64())
-    return _parquet(kinds, [dict(_plain(item)) for item in items])
+    return _parquet(kinds, [dict(_cost_line(item)) for item in items])
 
 
 def write_focus_parquet(items: Iterable[LineItem], issuer: Issuer) -> bytes:
-    """FOCUS with its own types: decimals are decimals."""
+    """FOCUS with decimals as decimals."""
     arrow = _pyarrow("pyarrow")
     kinds = {
         name: arrow.decimal128(28, 9) if name in DECIMALS else arrow.string() for name in COLUMNS
@@ -174,11 +175,11 @@ def write_focus_parquet(items: Iterable[LineItem], issuer: Issuer) -> bytes:
 
 
 def _with_decimals(row: FocusRow) -> dict[str, Any]:
-    found: dict[str, Any] = dict(row)
+    values: dict[str, Any] = dict(row)
     for name in DECIMALS:
         value = row[name]
-        found[name] = Decimal(value) if isinstance(value, str) else None
-    return found
+        values[name] = Decimal(value) if isinstance(value, str) else None
+    return values
 
 
 def _parquet(kinds: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -201,8 +202,8 @@ def _pyarrow(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise UserError(
-            "Parquet needs the package pyarrow, which the server does not have.",
-            fix="Install it where the server runs (pip install 'bursar[parquet]'), or ask for csv.",
+            "Parquet needs the package pyarrow, which is not installed on the server.",
+            fix="Install it on the server (pip install 'bursar[parquet]'), or use format=csv.",
             code="parquet-needs-pyarrow",
         ) from error
 

@@ -1,4 +1,4 @@
-"""What a node like those of a pool would cost on demand: what savings are told against."""
+"""On-demand prices of a pool's nodes, the baseline of savings."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ from bursar.model.units import write_usd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDemandPrices:
-    """By pool, and where each is from. Pools of which nothing is known are not in it."""
+    """Known prices by pool, and warnings about their sources."""
 
     by_pool: Mapping[str, int]
     warnings: tuple[str, ...]
 
 
-def on_demand_prices(pools: Iterable[Pool], said: Mapping[str, int], now_ms: int) -> OnDemandPrices:
-    """What the caller says; else the price table, by the machine the pool names; else a pool alike."""
+def on_demand_prices(
+    pools: Iterable[Pool], overrides: Mapping[str, int], now_ms: int
+) -> OnDemandPrices:
+    """The caller's price; else that of the price table; else that of a similar pool."""
     known = sorted(pools, key=lambda pool: pool.name)
-    found: dict[str, int] = dict(said)
+    prices: dict[str, int] = dict(overrides)
     warnings: list[str] = []
     for pool in known:
-        if pool.name in found or pool.market is Market.ON_DEMAND:
+        if pool.name in prices or pool.market is Market.ON_DEMAND:
             continue
-        price, told = _listed(pool, now_ms)
+        price, notes = _listed(pool, now_ms)
         if price is None:
-            price, told = _alike(pool, known)
+            price, notes = _of_similar_pool(pool, known)
         if price is not None:
-            found[pool.name] = price
-            warnings += told
-    return OnDemandPrices(by_pool=found, warnings=tuple(warnings))
+            prices[pool.name] = price
+            warnings += notes
+    return OnDemandPrices(by_pool=prices, warnings=tuple(warnings))
 
 
 def _listed(pool: Pool, now_ms: int) -> tuple[int | None, list[str]]:
     machine, region = pool.labels.get(INSTANCE_TYPE), pool.labels.get(REGION)
     if machine is None or region is None:
         return None, []
-    wanted = PriceQuery(region=region, instance_type=machine, zone=pool.labels.get(ZONE, ""))
+    query = PriceQuery(region=region, instance_type=machine, zone=pool.labels.get(ZONE, ""))
     try:
-        quote = find(wanted, now_ms)
+        quote = find(query, now_ms)
     except UserError:
         return None, []
     return quote.node_micro_usd_per_hour, [f"{pool.name}: {one}" for one in quote.warnings]
 
 
-def _alike(pool: Pool, pools: Iterable[Pool]) -> tuple[int | None, list[str]]:
+def _of_similar_pool(pool: Pool, pools: Iterable[Pool]) -> tuple[int | None, list[str]]:
     for other in pools:
         same = other.gpu_model == pool.gpu_model and other.gpus_per_node == pool.gpus_per_node
         if other.market is Market.ON_DEMAND and same and pool.gpus_per_node:
@@ -62,8 +64,8 @@ def _alike(pool: Pool, pools: Iterable[Pool]) -> tuple[int | None, list[str]]:
 
 
 def read_prices(texts: Iterable[str]) -> dict[str, int]:
-    """``pool=dollars`` for a node-hour, as somebody typed it."""
-    found: dict[str, int] = {}
+    """Parses ``pool=dollars`` texts, the price of a node-hour."""
+    prices: dict[str, int] = {}
     for text in texts:
         pool, _, usd = text.rpartition("=")
         try:
@@ -76,5 +78,5 @@ def read_prices(texts: Iterable[str]) -> dict[str, int]:
                 fix="Write pool=dollars for a node and hour, for example a100=32.77.",
                 code="wrong-value",
             )
-        found[pool] = price
-    return found
+        prices[pool] = price
+    return prices

@@ -1,1 +1,1 @@
-"""Endpoints for operators: drain and cordon, tokens and Prometheus metrics."""
+"""Endpoints for operators: health, drain, interrupt, tokens and Prometheus metrics."""

@@ -1,7 +1,7 @@
-"""The figures of the moment in the text form that Prometheus scrapes.
+"""Metrics in the Prometheus text format.
 
-Only what is true now, and what this month has come to: counters of money would run backwards when work that
-was counted as used turns out to be lost. Tenants are labels, so whoever asks gets the rows of those he sees.
+Amounts are gauges of the current month: counters would decrease when work that was counted as used is lost.
+Tenants are labels, and a caller gets only the tenants that it may see.
 """
 
 from __future__ import annotations
@@ -15,27 +15,44 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     Metric,
 )
+from starlette.responses import Response
 
 from bursar.accounting.budgets.budget import BudgetStatus
+from bursar.api.http.errors import no_fleet
+from bursar.api.http.request import RequestContext
+from bursar.control.access.permissions import visible_tenants
 from bursar.control.queries.health import Health
-from bursar.control.queries.metric_values import MetricValues
+from bursar.control.queries.metric_values import MetricValues, read_metric_values
+from bursar.model.tenants.identity import MEMBER_OF_ALL
 from bursar.model.units import USD_MICRO
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST.partition(";")[0]
-CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+async def scrape(request: RequestContext) -> Response:
+    """Metrics of the tenants that the caller may see, and of the fleet for admins of all."""
+    context = request.context
+    if context.plane.declaration() is None:
+        raise no_fleet()
+    visible = visible_tenants(request.caller, (await context.fleet()).tree)
+    values = await context.wait(context.plane.query_live(read_metric_values))
+    health = await context.run_blocking(context.plane.health)
+    sees_fleet = request.caller.tenant == MEMBER_OF_ALL
+    page = exposition(values, health, visible, sees_fleet=sees_fleet)
+    return Response(page, media_type=CONTENT_TYPE_LATEST)
 
 
 def exposition(
-    readings: MetricValues, health: Health, seen: frozenset[str], *, sees_fleet: bool
+    values: MetricValues, health: Health, visible: frozenset[str], *, sees_fleet: bool
 ) -> bytes:
-    """The whole page, for somebody who sees these tenants, or all."""
+    """The text of all metrics, for a caller who may see these tenants."""
 
     def collect() -> Iterator[Metric]:
-        yield from _of_tenants(readings, seen)
-        yield from _of_budgets(readings, seen)
+        yield from _tenant_metrics(values, visible)
+        yield from _budget_metrics(values, visible)
         if sees_fleet:
-            yield from _of_pools(readings)
-            yield from _of_the_server(health)
+            yield from _pool_metrics(values)
+            yield from _server_metrics(health)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(collect))
@@ -47,121 +64,134 @@ class _Collector:
         self.collect = collect
 
     def describe(self) -> list[Metric]:
-        """Nothing ahead of time: families are made when they are asked for."""
+        """Empty: metric families are made by each scrape."""
         return []
 
 
-def _of_tenants(readings: MetricValues, seen: frozenset[str]) -> Iterator[Metric]:
-    queues = sorted({*readings.waiting, *readings.running} & seen)
+def _tenant_metrics(values: MetricValues, visible: frozenset[str]) -> Iterator[Metric]:
+    queues = sorted({*values.waiting, *values.running} & visible)
     yield _gauge(
         "bursar_jobs_waiting",
-        "Jobs that wait, by queue.",
+        "Waiting jobs, by queue.",
         ("queue",),
-        _of(readings.waiting, queues),
+        _by_queue(values.waiting, queues),
     )
     yield _gauge(
         "bursar_jobs_live",
-        "Jobs that hold room, by queue.",
+        "Jobs that hold capacity, by queue.",
         ("queue",),
-        _of(readings.running, queues),
+        _by_queue(values.running, queues),
     )
     yield _gauge(
         "bursar_cost_month_dollars",
-        "What a queue has come to in this calendar month (UTC): used, and wasted by lost work.",
+        "Cost of a queue in this calendar month (UTC): usage, and waste by lost work.",
         ("queue", "kind"),
         (
-            (place, micro_usd / USD_MICRO)
-            for place, micro_usd in sorted(readings.queue_month_micro_usd.items())
-            if place[0] in seen
+            (labels, micro_usd / USD_MICRO)
+            for labels, micro_usd in sorted(values.queue_month_micro_usd.items())
+            if labels[0] in visible
         ),
     )
 
 
-def _of(counts: Mapping[str, int], names: Iterable[str]) -> Iterator[tuple[tuple[str, ...], float]]:
+def _by_queue(
+    counts: Mapping[str, int], names: Iterable[str]
+) -> Iterator[tuple[tuple[str, ...], float]]:
     return (((name,), counts.get(name, 0)) for name in names)
 
 
-BUDGET_FIGURES: tuple[tuple[str, str, Callable[[BudgetStatus], int]], ...] = (
-    ("amount", "What a tenant means to spend in each period.", lambda one: one.amount_micro_usd),
-    ("spent", "What it has spent in this period.", lambda one: one.spent_micro_usd),
+BUDGET_METRICS: tuple[tuple[str, str, Callable[[BudgetStatus], int]], ...] = (
+    ("amount", "Amount of a tenant's budget for each period.", lambda one: one.amount_micro_usd),
+    ("spent", "Amount spent in this period.", lambda one: one.spent_micro_usd),
     (
         "held",
-        "What is kept for its jobs beyond what they have cost.",
+        "Amount reserved for live jobs beyond what they have cost.",
         lambda one: one.held_micro_usd,
     ),
-    ("left", "What new jobs can still have.", lambda one: one.left_micro_usd),
+    ("left", "Amount left for new jobs.", lambda one: one.left_micro_usd),
 )
 
 
-def _of_budgets(readings: MetricValues, seen: frozenset[str]) -> Iterator[Metric]:
-    shown = [one for one in readings.budgets if one.tenant in seen]
-    for name, about, figure in BUDGET_FIGURES:
+def _budget_metrics(values: MetricValues, visible: frozenset[str]) -> Iterator[Metric]:
+    shown = [one for one in values.budgets if one.tenant in visible]
+    for name, about, amount in BUDGET_METRICS:
         yield _gauge(
             f"bursar_budget_{name}_dollars",
             about,
             ("tenant", "period", "enforcement"),
             (
-                ((one.tenant, one.period.value, one.enforcement.value), figure(one) / USD_MICRO)
+                ((one.tenant, one.period.value, one.enforcement.value), amount(one) / USD_MICRO)
                 for one in shown
             ),
         )
     yield _gauge(
         "bursar_budget_rate_dollars_per_hour",
-        "What its live jobs cost an hour.",
+        "Hourly cost of the live jobs.",
         ("tenant",),
         (((one.tenant,), one.micro_usd_per_hour / USD_MICRO) for one in shown),
     )
     yield _gauge(
         "bursar_budget_level_percent",
-        "The highest step of its budget that a tenant has passed; 0 is none.",
+        "The highest threshold of its budget that a tenant has reached; 0 is none.",
         ("tenant",),
         (((one.tenant,), one.level) for one in shown),
     )
 
 
-def _of_pools(readings: MetricValues) -> Iterator[Metric]:
+def _pool_metrics(values: MetricValues) -> Iterator[Metric]:
     yield _gauge(
         "bursar_pool_month_dollars",
-        "What a pool has cost in this calendar month (UTC), kind capacity, and where that went: usage, "
+        "Cost of a pool in this calendar month (UTC): in total (kind capacity), and by kind: usage, "
         "waste, idle, reserved, foreign, adjustment.",
         ("pool", "kind"),
         (
-            (place, micro_usd / USD_MICRO)
-            for place, micro_usd in sorted(readings.pool_month_micro_usd.items())
+            (labels, micro_usd / USD_MICRO)
+            for labels, micro_usd in sorted(values.pool_month_micro_usd.items())
         ),
     )
     yield _gauge(
         "bursar_pool_idle_dollars_per_hour",
-        "What of a pool nobody uses costs an hour.",
+        "Hourly cost of the idle capacity of a pool.",
         ("pool",),
         (
             ((pool,), micro_usd / USD_MICRO)
-            for pool, micro_usd in sorted(readings.idle_micro_usd_per_hour.items())
+            for pool, micro_usd in sorted(values.idle_micro_usd_per_hour.items())
         ),
     )
-    there = sorted(readings.gpus.items())
-    yield _gauge("bursar_pool_gpus", "GPUs of a pool.", ("pool",), (((p,), n[0]) for p, n in there))
+    gpus = sorted(values.gpus.items())
+    yield _gauge("bursar_pool_gpus", "GPUs of a pool.", ("pool",), (((p,), n[0]) for p, n in gpus))
     yield _gauge(
-        "bursar_pool_gpus_held", "GPUs with a holder.", ("pool",), (((p,), n[1]) for p, n in there)
+        "bursar_pool_gpus_held", "GPUs that are in use.", ("pool",), (((p,), n[1]) for p, n in gpus)
     )
 
 
-def _of_the_server(health: Health) -> Iterator[Metric]:
-    nothing: tuple[str, ...] = ()
+def _server_metrics(health: Health) -> Iterator[Metric]:
     for name, about, value in (
-        ("bursar_leader", "1 where this process leads.", float(health.is_leader)),
-        ("bursar_log_sequence", "How far the log has come.", float(health.last_sequence)),
+        ("bursar_leader", "1 if this process is the leader.", float(health.is_leader)),
+        (
+            "bursar_log_sequence",
+            "Sequence number of the last event in the log.",
+            float(health.last_sequence),
+        ),
         (
             "bursar_last_cycle_seconds",
-            "How long the last cycle took.",
+            "Duration of the last scheduling cycle.",
             health.last_cycle_ms / 1_000,
         ),
-        ("bursar_halted", "1 when no decisions are made any more.", float(bool(health.halted))),
+        (
+            "bursar_halted",
+            "1 if scheduling has stopped after a broken invariant.",
+            float(bool(health.halted)),
+        ),
     ):
-        yield _gauge(name, about, nothing, ((nothing, value),))
+        yield _gauge(name, about, (), (((), value),))
     for name, about, count in (
-        ("bursar_cycles", "Cycles since this process leads.", health.cycles),
-        ("bursar_stale_reports", "Reports of attempts that were over.", health.stale_reports),
+        ("bursar_cycles", "Scheduling cycles since this process became the leader.", health.cycles),
+        (
+            "bursar_stale_reports",
+            "Reports about attempts that had already ended.",
+            health.stale_reports,
+        ),
     ):
         family = CounterMetricFamily(name, about)
         family.add_metric((), count)
@@ -175,6 +205,6 @@ def _gauge(
     rows: Iterable[tuple[tuple[str, ...], float]],
 ) -> Metric:
     family = GaugeMetricFamily(name, about, labels=labels)
-    for values, figure in rows:
-        family.add_metric(values, figure)
+    for label_values, value in rows:
+        family.add_metric(label_values, value)
     return family

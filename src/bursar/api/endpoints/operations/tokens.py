@@ -1,16 +1,16 @@
-"""Tokens: whose there are, new ones, and their end; and who the caller is."""
+"""Lists, creates and revokes tokens; returns the caller's identity."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from starlette.responses import Response
 
 from bursar.api import wire
 from bursar.api.http.errors import HttpRefusal
-from bursar.api.http.request import RequestContext, answer
-from bursar.api.wire import views
+from bursar.api.http.request import RequestContext, json_response
+from bursar.api.wire.views import to_wire
 from bursar.control.access.permissions import (
     Grant,
     can_see_token,
@@ -25,103 +25,96 @@ from bursar.control.requests.token_requests import PutTokens
 from bursar.model.tenants.identity import Permission, Role, Token
 from bursar.model.units import SECOND_MS
 
-LONGEST_NAME = 128
-LONGEST_LIFE_SECONDS = 10 * 366 * 24 * 3600
+MAX_NAME_LENGTH = 128
+MAX_LIFETIME_SECONDS = 10 * 366 * 24 * 3600
 _KEYS = frozenset({"user", "role", "tenant", "scopes", "expires_in_seconds"})
 
 
-async def list_tokens(call: RequestContext) -> Response:
-    """The tokens of the tenants within reach, newest first; never their secrets."""
-    tree = (await call.desk.ground()).tree
-    found = [one for one in call.desk.book.all() if can_see_token(call.who, one, tree)]
-    return answer({"items": [views.token(one) for one in found]})
+async def list_tokens(request: RequestContext) -> Response:
+    """The tokens of the tenants that the caller may see, newest first, without secrets."""
+    tree = (await request.context.fleet()).tree
+    tokens = [
+        one for one in request.context.tokens.all() if can_see_token(request.caller, one, tree)
+    ]
+    return json_response({"items": [to_wire(one, wire.TokenRow) for one in tokens]})
 
 
-async def create_token(call: RequestContext) -> Response:
-    """A new token. Its text is in this answer and nowhere else, ever."""
-    grant, life_seconds = read_request(await call.json_body())
-    call.subject = f"{grant.role} {grant.user} at {grant.tenant or 'the installation'}"
-    scopes = grant_scopes(call.who, grant, (await call.desk.ground()).tree)
-    now_ms = call.desk.clock.now_ms()
+async def create_token(request: RequestContext) -> Response:
+    """Creates a token. Its text is in this response only; it is not stored."""
+    grant, lifetime_seconds = read_request(await request.json_body())
+    request.subject = f"{grant.role} {grant.user} at {grant.tenant or 'the installation'}"
+    scopes = grant_scopes(request.caller, grant, (await request.context.fleet()).tree)
+    now_ms = request.context.clock.now_ms()
     terms = TokenSpec(
         user=grant.user,
         role=grant.role,
         tenant=grant.tenant,
         scopes=scopes,
-        created_by=call.who.user,
-        expires_at_ms=None if life_seconds is None else now_ms + life_seconds * SECOND_MS,
+        created_by=request.caller.user,
+        expires_at_ms=None if lifetime_seconds is None else now_ms + lifetime_seconds * SECOND_MS,
     )
     token, text = new_token(terms, now_ms)
-    await call.desk.send(PutTokens(tokens=[token]))
-    call.desk.book.put(token)
-    call.subject = f"{token.id} {call.subject}"
-    made: wire.NewToken = {
-        "id": token.id,
-        "token": text,
-        "user": token.user,
-        "role": token.role.value,
-        "tenant": token.tenant,
-        "scopes": [one.value for one in token.scopes],
-        "expires_at_ms": token.expires_at_ms,
-    }
-    return answer(made, 201)
+    await request.context.send(PutTokens(tokens=[token]))
+    request.context.tokens.put(token)
+    request.subject = f"{token.id} {request.subject}"
+    return json_response(to_wire(token, wire.NewToken, token=text), 201)
 
 
-async def revoke_token(call: RequestContext) -> Response:
-    """End a token: here at once, everywhere within a second."""
-    token = _find(call, (await call.desk.ground()).tree)
-    if not may_revoke(call.who, token):
+async def revoke_token(request: RequestContext) -> Response:
+    """Revokes a token: at once in this process, within one second in all."""
+    token = _find(request, (await request.context.fleet()).tree)
+    if not may_revoke(request.caller, token):
         raise denied(
-            f"{token.id} is the token of a {token.role}, and you are a {call.who.role}.",
-            f"Ask somebody with the role {token.role}.",
+            f"{token.id} has the role {token.role}, and your role is {request.caller.role}.",
+            f"Ask a user with the role {token.role}.",
         )
     if token.revoked_at_ms is None:
-        token = replace(token, revoked_at_ms=call.desk.clock.now_ms())
-        call.desk.book.put(token)
-        await call.desk.send(PutTokens(tokens=[token]))
-    return answer(views.token(token))
+        token = replace(token, revoked_at_ms=request.context.clock.now_ms())
+        request.context.tokens.put(token)
+        await request.context.send(PutTokens(tokens=[token]))
+    return json_response(to_wire(token, wire.TokenRow))
 
 
-def _find(call: RequestContext, tree: Any) -> Token:
-    token_id = call.path["token_id"]
-    token = call.desk.book.get(token_id)
-    if token is not None and can_see_token(call.who, token, tree):
+def _find(request: RequestContext, tree: Any) -> Token:
+    token_id = request.path["token_id"]
+    token = request.context.tokens.get(token_id)
+    if token is not None and can_see_token(request.caller, token, tree):
         return token
     if token is not None:
-        call.note("hidden", f"token {token.id}")
+        request.audit("hidden", f"token {token.id}")
     raise HttpRefusal(
         f"there is no token {token_id[:80]!r}.",
-        fix="'bursar token list' (GET /v1/tokens) lists those you may see.",
+        fix="'bursar token list' (GET /v1/tokens) lists the tokens that you may see.",
         code="no-such-token",
     )
 
 
-async def whoami(call: RequestContext) -> Response:
-    """Who the server takes the caller for, and what he may do."""
-    who = call.who
-    tree = (await call.desk.ground()).tree
-    seen = visible_queues(who, tree)
-    me: wire.WhoAmI = {
-        "user": who.user,
-        "role": who.role.value,
-        "tenant": who.tenant,
-        "permissions": [cast(wire.Scope, one) for one in sorted(permissions_of(who))],
-        "queues": sorted(tree.queues if seen is None else seen),
-        "token_id": who.token_id,
-    }
-    return answer(me)
+async def whoami(request: RequestContext) -> Response:
+    """The identity and the permissions of the caller."""
+    caller = request.caller
+    tree = (await request.context.fleet()).tree
+    visible = visible_queues(caller, tree)
+    view = to_wire(
+        caller,
+        wire.WhoAmI,
+        permissions=sorted(permissions_of(caller)),
+        queues=sorted(tree.queues if visible is None else visible),
+    )
+    return json_response(view)
 
 
-# -- reading the request -----------------------------------------------------------------------------
+# -- parsing of requests -----------------------------------------------------------------------------
 
 
 def read_request(plain: Any) -> tuple[Grant, int | None]:
-    """What is asked for, and for how many seconds."""
+    """The grant, and its lifetime in seconds."""
     if not isinstance(plain, dict) or not set(plain) <= _KEYS:
         raise _wrong("the body", f"Send an object with the keys {', '.join(sorted(_KEYS))}.")
-    life = plain.get("expires_in_seconds")
-    if life is not None and (type(life) is not int or not 1 <= life <= LONGEST_LIFE_SECONDS):
-        fix = f"Write a whole number from 1 to {LONGEST_LIFE_SECONDS:,}, or leave it out."
+    lifetime = plain.get("expires_in_seconds")
+    if lifetime is not None and (
+        type(lifetime) is not int or not 1 <= lifetime <= MAX_LIFETIME_SECONDS
+    ):
+        fix = f"Write a whole number from 1 to {MAX_LIFETIME_SECONDS:,}, or leave it out."
         raise _wrong("expires_in_seconds", fix)
     grant = Grant(
         user=_name(plain, "user"),
@@ -129,15 +122,15 @@ def read_request(plain: Any) -> tuple[Grant, int | None]:
         tenant=_name(plain, "tenant", may_be_empty=True),
         scopes=_scopes(plain.get("scopes")),
     )
-    return grant, life
+    return grant, lifetime
 
 
 def _name(plain: dict[str, Any], key: str, *, may_be_empty: bool = False) -> str:
     value = plain.get(key)
-    if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.isprintable():
-        raise _wrong(key, f"Write 1 to {LONGEST_NAME} printable characters.")
+    if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH or not value.isprintable():
+        raise _wrong(key, f"Write 1 to {MAX_NAME_LENGTH} printable characters.")
     if value != value.strip() or (not value and not may_be_empty):
-        raise _wrong(key, "Write a name without blanks around it.")
+        raise _wrong(key, "Write a name without leading or trailing spaces.")
     return value
 
 
@@ -160,4 +153,4 @@ def _scopes(value: Any) -> tuple[Permission, ...] | None:
 
 
 def _wrong(what: str, fix: str) -> HttpRefusal:
-    return HttpRefusal(f"{what} is not as it should be.", fix=fix, code="wrong-value")
+    return HttpRefusal(f"{what} is not valid.", fix=fix, code="wrong-value")
