@@ -1,7 +1,7 @@
-"""A small CNN learns to tell generated pictures apart, and does not mind being interrupted.
+"""Trains a small CNN to classify generated pictures, and survives interruptions.
 
-The end does not depend on interruptions: everything that decides the next step is in the checkpoint, so
-the last line, a checksum of the weights, is the same however often the run was stopped or killed.
+The result does not depend on interruptions: the complete training state is in the checkpoint, so the last
+line, a checksum of the weights, is the same however often the run was stopped or killed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def checksum(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def train(place: str, steps: int, save_every: int) -> None:
+def train(location: str, steps: int, save_every: int) -> None:
     torch.manual_seed(1)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -65,9 +65,9 @@ def train(place: str, steps: int, save_every: int) -> None:
     order = SampleOrder(SAMPLES, seed=1)
     state = TrainingState(model=model, optimizer=optimizer, scheduler=scheduler, order=order)
     loss_of = nn.CrossEntropyLoss()
-    with checkpointing(place, keep=3) as run:
+    with checkpointing(location, keep=3) as run:
         step = state.resume(run)
-        print(f"going on from step {step}" if step else "starting", flush=True)
+        print(f"resuming from step {step}" if step else "starting", flush=True)
         while step < steps:
             for batch in order.upcoming(STEP_SAMPLES):
                 optimizer.zero_grad()
@@ -85,8 +85,8 @@ def train(place: str, steps: int, save_every: int) -> None:
                     break
     model.eval()
     with torch.no_grad():
-        right = (model(inputs).argmax(1) == labels).float().mean().item()
-    print(f"done after {step} steps: {right:.1%} right")
+        accuracy = (model(inputs).argmax(1) == labels).float().mean().item()
+    print(f"done after {step} steps: accuracy {accuracy:.1%}")
     print(f"weights {checksum(model)}")
 
 

@@ -1,4 +1,4 @@
-"""It ships in users' images: copied alone, with an interpreter and nothing else."""
+"""The SDK works when it is copied alone into an image with an interpreter."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_only_the_standard_library_and_itself(file: Path) -> None:
 
 
 def alone(tmp_path: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """Isolated: neither the project nor its packages can be found."""
+    """Isolated: neither the project nor its packages can be imported."""
     shutil.copytree(SDK, tmp_path / "image" / "bursar" / "sdk", dirs_exist_ok=True)
-    words = [sys.executable, "-I", "-S", "-W", "error", "-c"]
+    command = [sys.executable, "-I", "-S", "-W", "error", "-c"]
     start = f"import sys; sys.path.insert(0, {str(tmp_path / 'image')!r})\n"
     return subprocess.run(
-        [*words, start + code], capture_output=True, text=True, cwd=tmp_path, check=False
+        [*command, start + code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
 
 
@@ -62,7 +62,7 @@ def test_it_works_when_copied_alone(tmp_path: Path) -> None:
 
 
 def test_importing_it_loads_nothing_heavy(tmp_path: Path) -> None:
-    """What it costs in time is in the benchmarks' province; what it loads decides that."""
+    """Benchmarks measure the time of the import; what it loads decides it."""
     ran = alone(
         tmp_path, f"import bursar.sdk\nprint([name for name in {HEAVY!r} if name in sys.modules])"
     )

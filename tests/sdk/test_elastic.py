@@ -1,4 +1,4 @@
-"""Positions in the samples mean the same for any number of ranks."""
+"""A position in the samples is valid for any number of ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def step_of(state: dict[str, int], ranks: int) -> list[int]:
 
 
 @given(sizes=st.lists(st.integers(1, STEP), min_size=25, max_size=25))
-def test_each_sample_once_however_many_ranks_there_are(sizes: list[int]) -> None:
+def test_each_sample_is_used_once_for_any_number_of_ranks(sizes: list[int]) -> None:
     """The number of ranks changes before every step; steps are the same as with one rank."""
     alone, order = SampleOrder(SAMPLES, seed=5), SampleOrder(SAMPLES, seed=5)
     seen: dict[int, list[int]] = {}
@@ -42,7 +42,7 @@ def test_each_sample_once_however_many_ranks_there_are(sizes: list[int]) -> None
     assert [len(samples) for samples in seen.values()] == [100, 100, 50]
 
 
-def test_looking_ahead_changes_nothing() -> None:
+def test_upcoming_changes_nothing() -> None:
     order = SampleOrder(SAMPLES, seed=5)
     ahead = list(islice(order.upcoming(STEP), 4))
     assert order.state_dict()["done"] == 0
@@ -59,18 +59,18 @@ def test_another_epoch_has_another_order() -> None:
     assert next(order.upcoming(STEP)) != first
 
 
-def test_other_samples_are_refused() -> None:
+def test_other_samples_are_rejected() -> None:
     with pytest.raises(CheckpointProblem, match=r"103 samples with seed 0.*has 50"):
         SampleOrder(50).load_state_dict(SampleOrder(SAMPLES).state_dict())
 
 
-def test_more_ranks_than_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_ranks_than_samples_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "11")
     with pytest.raises(CheckpointProblem, match="cannot be shared by 11 ranks"):
         next(SampleOrder(SAMPLES).upcoming(STEP))
 
 
-def test_alone_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_rank_0_of_1(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"):
         monkeypatch.delenv(name, raising=False)
     assert world() == (0, 1, 0)

@@ -1,4 +1,4 @@
-"""The job file of the example is one that Bursar takes."""
+"""The job file of the example is valid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bursar.config.job.job_file import JobDefaults, parse_job
 from tests.sdk.writing import ROOT
 
 
-def test_its_job_file_is_read() -> None:
+def test_its_job_file_is_valid() -> None:
     text = (ROOT / "examples" / "spot-training" / "job.yaml").read_text(encoding="utf-8")
     job = parse_job(text, "job.yaml", JobDefaults(default_queue="research", now_ms=0))
     assert job.recipe.run == "exec python train.py\n"

@@ -1,4 +1,4 @@
-"""Lightning, Hugging Face and TensorFlow for real: stopped by a signal, they go on where they were."""
+"""Real Lightning, Hugging Face and TensorFlow: they resume after a signal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.sdk.writing import environment
 pytestmark = pytest.mark.real
 
 
-def job(folder: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
+def job(folder: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = folder / "job.py"
     script.write_text(textwrap.dedent(code))
     quiet = {"HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(
-        [sys.executable, str(script), str(folder / "c"), *words],
+        [sys.executable, str(script), str(folder / "c"), *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -32,7 +32,7 @@ def job(folder: Path, code: str, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
-def last_words(ran: subprocess.CompletedProcess[str], name: str) -> list[str]:
+def last_line(ran: subprocess.CompletedProcess[str], name: str) -> list[str]:
     lines = [line for line in ran.stdout.splitlines() if line.startswith(name)]
     assert lines, ran.stderr
     return lines[-1].split()[1:]
@@ -139,7 +139,7 @@ JOBS = {
 
 @pytest.mark.parametrize("name", JOBS)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
-def test_stopped_and_killed_it_ends_as_if_it_were_not(
+def test_a_stopped_or_killed_training_ends_with_the_same_result(
     name: str, signum: signal.Signals, tmp_path: Path
 ) -> None:
     package, code = JOBS[name]
@@ -149,15 +149,15 @@ def test_stopped_and_killed_it_ends_as_if_it_were_not(
     )
     if found.returncode:
         pytest.skip(f"{package} is not installed: pip install {package}")
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "cut").mkdir()
-    whole = job(tmp_path / "whole", code)
-    cut = job(tmp_path / "cut", code, str(int(signum)))
+    (tmp_path / "complete").mkdir()
+    (tmp_path / "interrupted").mkdir()
+    complete = job(tmp_path / "complete", code)
+    interrupted = job(tmp_path / "interrupted", code, str(int(signum)))
     by_signal = signum is signal.SIGTERM
-    assert cut.returncode == (PREEMPTED_EXIT if by_signal else -signum), cut.stderr
-    saved = sorted(os.listdir(tmp_path / "cut" / "c"))
+    assert interrupted.returncode == (PREEMPTED_EXIT if by_signal else -signum), interrupted.stderr
+    saved = sorted(os.listdir(tmp_path / "interrupted" / "c"))
     assert saved[-1].endswith("step-14" if by_signal else "step-10")
-    again = job(tmp_path / "cut", code)
+    again = job(tmp_path / "interrupted", code)
     assert again.returncode == 0, again.stderr
-    assert last_words(again, "from") != last_words(whole, "from")
-    assert last_words(again, "end") == last_words(whole, "end")
+    assert last_line(again, "from") != last_line(complete, "from")
+    assert last_line(again, "end") == last_line(complete, "end")

@@ -1,4 +1,4 @@
-"""A job on the local engine uses the package, and the engine reports what it said."""
+"""The local engine passes on the reports of a job that uses the SDK."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def harness(tmp_path: Path) -> Iterator[LocalHarness]:
         yield harness
 
 
-def heard(listener: Listener, kind: type, attempt: int) -> list[Any]:
+def reports_of(listener: Listener, kind: type, attempt: int) -> list[Any]:
     listener.listen(0.1)
     return [
         report
@@ -49,28 +49,28 @@ def heard(listener: Listener, kind: type, attempt: int) -> list[Any]:
     ]
 
 
-def is_heard(listener: Listener, kind: type, attempt: int) -> bool:
-    return bool(heard(listener, kind, attempt))
+def is_reported(listener: Listener, kind: type, attempt: int) -> bool:
+    return bool(reports_of(listener, kind, attempt))
 
 
 def test_saves_resumes_and_progress_are_reported(harness: LocalHarness, tmp_path: Path) -> None:
     listener = harness.open()
-    words = (sys.executable, "-c", JOB, str(ROOT / "src"), str(tmp_path / "c"))
-    recipe = RunSpec(argv=words, grace_seconds=20)
+    arguments = (sys.executable, "-c", JOB, str(ROOT / "src"), str(tmp_path / "c"))
+    recipe = RunSpec(argv=arguments, grace_seconds=20)
     steps = []
     for attempt in (1, 2):
         listener.engine.start(order("j", recipe, attempt=attempt))
         first = Resumed if attempt == 2 else CheckpointReported
-        until(f"{first.__name__} is heard", partial(is_heard, listener, first, attempt))
+        until(f"{first.__name__} is reported", partial(is_reported, listener, first, attempt))
         listener.engine.stop(ref("j", attempt), 20)
         assert listener.ended(ref("j", attempt)).code == PREEMPTED_EXIT
-        saved = heard(listener, CheckpointReported, attempt)[-1]
+        saved = reports_of(listener, CheckpointReported, attempt)[-1]
         assert isinstance(saved, CheckpointReported)
         assert saved.size_bytes == 100 and saved.save_ms is not None
         steps.append(saved.step)
-        assert heard(listener, Progressed, attempt)
-        stopped = heard(listener, StopAcknowledged, attempt)[-1]
+        assert reports_of(listener, Progressed, attempt)
+        stopped = reports_of(listener, StopAcknowledged, attempt)[-1]
         assert isinstance(stopped, StopAcknowledged)
         assert stopped.source == "signal" and stopped.ends_at_ms == stopped.at_ms + 20_000
-    resumed = heard(listener, Resumed, 2)
+    resumed = reports_of(listener, Resumed, 2)
     assert [report.step for report in resumed] == steps[:1]

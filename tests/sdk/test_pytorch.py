@@ -1,4 +1,4 @@
-"""PyTorch for real: whole states, shards, and another number of ranks."""
+"""Real PyTorch: complete states, shards, and another number of ranks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parts(seed: int) -> dict[str, Any]:
     return {"model": model, "optimizer": optimizer}
 
 
-def test_everything_comes_back_with_the_random_generators(tmp_path: Path) -> None:
+def test_everything_is_restored_including_random_generators(tmp_path: Path) -> None:
     numpy: Any = pytest.importorskip("numpy", reason="numpy is not installed")
     first, second = parts(1), parts(2)
     with checkpointing(tmp_path) as run:
@@ -47,7 +47,7 @@ def test_everything_comes_back_with_the_random_generators(tmp_path: Path) -> Non
     assert torch.equal(*moments)
 
 
-def test_other_parts_are_refused_by_name(tmp_path: Path) -> None:
+def test_other_parts_are_rejected_by_name(tmp_path: Path) -> None:
     with checkpointing(tmp_path) as run:
         TrainingState(**parts(1)).save(run, 1)
         with pytest.raises(CheckpointProblem, match="differ in optimizer"):
@@ -56,7 +56,7 @@ def test_other_parts_are_refused_by_name(tmp_path: Path) -> None:
         TrainingState(position={})
 
 
-def test_a_generator_that_is_not_there_any_more_does_no_harm() -> None:
+def test_a_missing_generator_is_ignored() -> None:
     restore_random_state({"python": random.getstate(), "torch": torch.get_rng_state()})
 
 
@@ -101,7 +101,7 @@ os._exit(0)  # torch's gloo threads may outlive the group, and then abort a proc
 def torchrun(folder: Path, ranks: int, until: int) -> float:
     script = folder / "gang.py"
     script.write_text(GANG)
-    words = [
+    arguments = [
         "--standalone",
         f"--nproc-per-node={ranks}",
         str(script),
@@ -109,7 +109,7 @@ def torchrun(folder: Path, ranks: int, until: int) -> float:
         str(until),
     ]
     ran = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *words],
+        [sys.executable, "-m", "torch.distributed.run", *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -157,8 +157,8 @@ with checkpointing(sys.argv[1]) as run:
 """
 
 
-def test_workers_of_a_loader_outlive_a_signal_to_the_whole_group(tmp_path: Path) -> None:
-    """Twenty batches after the signal still come from the workers; then the job leaves by itself."""
+def test_workers_of_a_loader_survive_a_signal_to_the_process_group(tmp_path: Path) -> None:
+    """The workers deliver twenty more batches after the signal; then the job exits."""
     job = subprocess.Popen(
         [sys.executable, "-c", LOADER, str(tmp_path / "c")],
         stdout=subprocess.PIPE,
@@ -169,5 +169,5 @@ def test_workers_of_a_loader_outlive_a_signal_to_the_whole_group(tmp_path: Path)
     )
     assert job.stdout is not None and job.stdout.readline() == "ready\n"
     os.killpg(job.pid, signal.SIGTERM)
-    _, wrong = job.communicate(timeout=120)
-    assert job.returncode == PREEMPTED_EXIT, wrong
+    _, errors = job.communicate(timeout=120)
+    assert job.returncode == PREEMPTED_EXIT, errors

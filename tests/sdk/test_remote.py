@@ -1,4 +1,4 @@
-"""Checkpoints in object storage: files first, manifest last."""
+"""Checkpoints in object storage: the manifest is written last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bursar.sdk.object_store import (
     ObjectStore,
     StoreUnreachable,
     UrlObjectStore,
-    target_at,
+    open_object_store,
 )
 from bursar.sdk.remote_store import RemoteCheckpointStore
 from tests.sdk.writing import is_exact, writer
@@ -61,35 +61,35 @@ def memory() -> Iterator[str]:
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "folder":
         return FolderObjectStore(tmp_path / "target")
-    return target_at(request.getfixturevalue(request.param))
+    return open_object_store(request.getfixturevalue(request.param))
 
 
-def test_six_verbs(target: ObjectStore, tmp_path: Path) -> None:
+def test_the_six_methods(objects: ObjectStore, tmp_path: Path) -> None:
     (tmp_path / "here").write_bytes(b"content")
-    assert target.names() == []
-    target.put(tmp_path / "here", "a/b")
-    target.write("a/c", b"more")
-    target.write("d", b"")
-    assert target.names() == ["a/b", "a/c", "d"]
-    assert target.names("a") == ["a/b", "a/c"]
-    assert target.names("nothing") == []
-    target.get("a/b", tmp_path / "back")
+    assert objects.names() == []
+    objects.put(tmp_path / "here", "a/b")
+    objects.write("a/c", b"more")
+    objects.write("d", b"")
+    assert objects.names() == ["a/b", "a/c", "d"]
+    assert objects.names("a") == ["a/b", "a/c"]
+    assert objects.names("nothing") == []
+    objects.get("a/b", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == b"content"
-    assert target.read("a/c") == b"more"
-    target.remove("a/b")
-    target.remove("a/b")
-    assert target.names() == ["a/c", "d"]
+    assert objects.read("a/c") == b"more"
+    objects.remove("a/b")
+    objects.remove("a/b")
+    assert objects.names() == ["a/c", "d"]
     with pytest.raises(FileNotFoundError):
-        target.read("a/b")
+        objects.read("a/b")
     with pytest.raises(FileNotFoundError):
-        target.get("a/b", tmp_path / "gone")
+        objects.get("a/b", tmp_path / "gone")
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_saved_here_and_resumed_there(kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_saved_checkpoint_can_be_resumed(kind: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(kind)
     with checkpointing(url, keep=2) as run:
         assert run.resume() is None
@@ -103,19 +103,19 @@ def test_saved_here_and_resumed_there(kind: str, request: pytest.FixtureRequest)
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_an_upload_that_was_cut_off_is_never_resumed_from(
+def test_an_interrupted_upload_is_never_resumed_from(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     url = request.getfixturevalue(kind)
     with checkpointing(url) as run:
         run.save(1, writer(1))
         run.save(2, writer(2))
-    target = target_at(url)
-    target.remove(f"00000002-step-2/{MANIFEST}")
+    objects = open_object_store(url)
+    objects.remove(f"00000002-step-2/{MANIFEST}")
     with checkpointing(url) as run:
         found = run.resume()
         assert found is not None and found.step == 1
-        assert run.skipped[0].why == "it has no manifest: its upload was cut off"
+        assert run.skipped[0].why == "it has no manifest: its upload was interrupted"
         run.save(3, writer(3))
         assert run.steps() == [3, 1]
         newest = run.resume()
@@ -123,18 +123,18 @@ def test_an_upload_that_was_cut_off_is_never_resumed_from(
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_what_was_damaged_there_is_skipped(kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_damaged_checkpoint_is_skipped(kind: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(kind)
     with checkpointing(url) as run:
         run.save(1, writer(1))
         run.save(2, writer(2))
-        target_at(url).write("00000002-step-2/model.bin", b"other")
+        open_object_store(url).write("00000002-step-2/model.bin", b"other")
         found = run.resume()
         assert found is not None and found.step == 1 and is_exact(found)
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_a_torn_manifest_is_skipped_and_goes_with_the_next_save(
+def test_a_torn_manifest_is_skipped_and_removed_by_the_next_save(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     url = request.getfixturevalue(kind)
@@ -142,21 +142,21 @@ def test_a_torn_manifest_is_skipped_and_goes_with_the_next_save(
     with checkpointing(url, keep=2) as run:
         for step in (1, 2, 3):
             run.save(step, writer(step))
-        target = target_at(url)
-        target.write(torn, target.read(torn)[:-20])
+        objects = open_object_store(url)
+        objects.write(torn, objects.read(torn)[:-20])
         found = run.resume()
         assert found is not None and found.step == 2 and is_exact(found)
         assert [one.name for one in run.skipped] == ["00000003-step-3"]
         run.save(4, writer(4))
-        assert run.steps() == [4, 2], "two whole ones are kept, and the torn one is gone"
-        assert {name.split("/")[0] for name in target.names()} == {
+        assert run.steps() == [4, 2], "two complete ones are kept, and the torn one is removed"
+        assert {name.split("/")[0] for name in objects.names()} == {
             "00000002-step-2",
             "00000004-step-4",
         }
 
 
 class BreaksAfter(FolderObjectStore):
-    """A connection that goes away after so many writes."""
+    """A connection that breaks after a number of writes."""
 
     left = 1_000
 
@@ -171,32 +171,32 @@ class BreaksAfter(FolderObjectStore):
     def _use(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise StoreUnreachable("the connection went away")
+            raise StoreUnreachable("the connection broke")
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])
-def test_a_connection_that_goes_away_is_raised_and_the_older_stays(
+def test_a_broken_connection_is_raised_and_the_older_checkpoint_stays(
     writes: int, tmp_path: Path
 ) -> None:
     from bursar.sdk.checkpoint_store import Origin
 
-    target = BreaksAfter(tmp_path)
-    shelf = RemoteCheckpointStore(target)
+    objects = BreaksAfter(tmp_path)
+    store = RemoteCheckpointStore(objects)
     for step in (1, 2):
-        draft = shelf.begin(step, 0)
-        writer(step)(draft.path)
+        pending = store.begin(step, 0)
+        writer(step)(pending.path)
         if step == 1:
-            shelf.commit(draft, Origin("", 0))
-            target.left = writes
+            store.commit(pending, Origin("", 0))
+            objects.left = writes
         else:
             with pytest.raises(StoreUnreachable):
-                shelf.commit(draft, Origin("", 0))
-    older = [entry for entry in shelf.entries() if entry.step == 1]
-    assert shelf.fetch(older[0])[0].step == 1
-    shelf.close()
+                store.commit(pending, Origin("", 0))
+    older = [entry for entry in store.entries() if entry.step == 1]
+    assert store.fetch(older[0])[0].step == 1
+    store.close()
 
 
-def test_a_library_of_errors_becomes_one() -> None:
+def test_errors_of_client_libraries_become_one_type() -> None:
     class Odd:
         def cat_file(self, path: str) -> bytes:
             raise RuntimeError("EndpointConnectionError")
@@ -209,26 +209,26 @@ PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 
 
 @pytest.mark.parametrize("scheme", PACKAGES)
-def test_without_fsspec_the_package_that_brings_it_is_named(
+def test_without_fsspec_the_error_names_the_package(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("fsspec.core", "fsspec"):
         monkeypatch.setitem(sys.modules, name, None)
-    said = f"{scheme}://b/x needs the package {PACKAGES[scheme]}.*pip install {PACKAGES[scheme]}"
-    with pytest.raises(CheckpointProblem, match=said), checkpointing(f"{scheme}://b/x"):
+    message = f"{scheme}://b/x needs the package {PACKAGES[scheme]}.*pip install {PACKAGES[scheme]}"
+    with pytest.raises(CheckpointProblem, match=message), checkpointing(f"{scheme}://b/x"):
         pass
 
 
 @pytest.mark.parametrize("scheme", ["gs", "az", "abfs"])
-def test_a_package_that_is_missing_beside_fsspec_is_named(
+def test_the_error_names_a_missing_package_of_fsspec(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, PACKAGES[scheme], None)
-    said = f"{scheme}://b/x needs the package {PACKAGES[scheme]}"
-    with pytest.raises(CheckpointProblem, match=said), checkpointing(f"{scheme}://b/x"):
+    message = f"{scheme}://b/x needs the package {PACKAGES[scheme]}"
+    with pytest.raises(CheckpointProblem, match=message), checkpointing(f"{scheme}://b/x"):
         pass
 
 
-def test_a_scheme_nobody_knows_is_refused_kindly() -> None:
+def test_an_unknown_scheme_is_rejected() -> None:
     with pytest.raises(CheckpointProblem, match="use a folder or a URL"), checkpointing("no://x"):
         pass

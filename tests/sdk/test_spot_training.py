@@ -1,4 +1,4 @@
-"""The example, for real: interrupted at random, it ends with exactly the same weights."""
+"""The example, interrupted at random times, ends with exactly the same weights."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ def start(folder: Path) -> subprocess.Popen[str]:
 
 
 def step_in(line: str) -> int:
-    """Of "going on from step 30" and of "saved step 40: loss 1.2"; 0 of "starting"."""
+    """Of "resuming from step 30" and of "saved step 40: loss 1.2"; 0 of "starting"."""
     words = line.replace(":", "").split()
     return int(words[words.index("step") + 1]) if "step" in words else 0
 
 
-def interrupt(folder: Path, chance: random.Random, safe: int) -> tuple[int, int]:
-    """One life: how far it was safe, and how it ended. Nothing that was safe is done again."""
+def interrupt(folder: Path, chance: random.Random, saved: int) -> tuple[int, int]:
+    """One run: the last saved step and the exit code. No saved step is repeated."""
     job = start(folder)
     assert job.stdout is not None
     first = job.stdout.readline()
     assert first, job.communicate()[1]
-    assert step_in(first) >= safe, first
-    safe = step_in(first)
+    assert step_in(first) >= saved, first
+    saved = step_in(first)
     for _ in range(chance.randrange(0, 3)):
-        safe = step_in(job.stdout.readline())
+        saved = step_in(job.stdout.readline())
     time.sleep(chance.random() * 0.1)
     job.send_signal(chance.choice([signal.SIGTERM, signal.SIGKILL]))
     rest = job.communicate(timeout=120)[0].splitlines()
-    said = [step_in(line) for line in rest if line.startswith("saved step")]
-    return max([safe, *said]), job.returncode
+    steps = [step_in(line) for line in rest if line.startswith("saved step")]
+    return max([saved, *steps]), job.returncode
 
 
-def test_the_same_weights_however_often_it_is_interrupted(tmp_path: Path) -> None:
-    whole = start(tmp_path / "whole")
-    said, wrong = whole.communicate(timeout=300)
-    assert whole.returncode == 0, wrong
-    chance, safe = random.Random(11), 0
+def test_interruptions_do_not_change_the_weights(tmp_path: Path) -> None:
+    complete = start(tmp_path / "complete")
+    steps, errors = complete.communicate(timeout=300)
+    assert complete.returncode == 0, errors
+    chance, saved = random.Random(11), 0
     codes = []
     for _ in range(INTERRUPTIONS):
-        safe, code = interrupt(tmp_path / "cut", chance, safe)
+        saved, code = interrupt(tmp_path / "interrupted", chance, saved)
         codes.append(code)
     assert set(codes) == {PREEMPTED_EXIT, -signal.SIGKILL}
-    assert safe < STEPS
-    last = start(tmp_path / "cut")
-    again, wrong = last.communicate(timeout=300)
-    assert last.returncode == 0, wrong
-    assert step_in(again.splitlines()[0]) >= safe
+    assert saved < STEPS
+    last = start(tmp_path / "interrupted")
+    again, errors = last.communicate(timeout=300)
+    assert last.returncode == 0, errors
+    assert step_in(again.splitlines()[0]) >= saved
     assert again.splitlines()[-1].startswith("weights ")
-    assert again.splitlines()[-2:] == said.splitlines()[-2:]
+    assert again.splitlines()[-2:] == steps.splitlines()[-2:]

@@ -1,4 +1,4 @@
-"""Signals: a flag, one call, one last save, and an exit code."""
+"""Stop signals: a flag, callbacks once, one last save, and an exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from bursar.sdk import PREEMPTED_EXIT, Preempted, checkpointing
 from bursar.sdk.signals import StopSignals
-from tests.sdk.writing import is_exact, python, told, writer
+from tests.sdk.writing import is_exact, python, reports, writer
 
 LOOP = """
 import sys, threading, time
@@ -21,7 +21,7 @@ from pathlib import Path
 from bursar.sdk import checkpointing
 from tests.sdk.writing import writer
 
-with checkpointing("{place}") as run:
+with checkpointing("{location}") as run:
     found = run.resume()
     step = found.step if found else 0
     run.on_stop(lambda: print("called", threading.current_thread().name))
@@ -37,43 +37,45 @@ with checkpointing("{place}") as run:
 """
 
 
-def loop(place: Path, work: str = "time.sleep(0.001)", **env: str) -> subprocess.Popen[str]:
+def loop(location: Path, work: str = "time.sleep(0.001)", **env: str) -> subprocess.Popen[str]:
     root = Path(__file__).parents[2]
     path = f"{root / 'src'}{os.pathsep}{root}"
-    job = python(LOOP.format(place=place, work=work), PYTHONPATH=path, **env)
+    job = python(LOOP.format(location=location, work=work), PYTHONPATH=path, **env)
     assert job.stdout is not None and job.stdout.readline() == "ready\n"
     return job
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
-def test_one_last_save_and_the_exit_code(signum: signal.Signals, tmp_path: Path) -> None:
-    env = {"BURSAR_SAVED_FILE": str(tmp_path / "told"), "BURSAR_GRACE_SECONDS": "25"}
+def test_a_signal_makes_the_next_save_the_last_and_sets_the_exit_code(
+    signum: signal.Signals, tmp_path: Path
+) -> None:
+    env = {"BURSAR_SAVED_FILE": str(tmp_path / "reports"), "BURSAR_GRACE_SECONDS": "25"}
     job = loop(tmp_path / "c", **env)
     for _ in range(3):
         job.send_signal(signum)
-    said, wrong = job.communicate(timeout=30)
-    assert (job.returncode, wrong) == (PREEMPTED_EXIT, "")
-    assert said.count("called bursar-stop") == 1 and "never" not in said
-    left = float(next(line for line in said.splitlines() if line.startswith("left")).split()[1])
+    output, errors = job.communicate(timeout=30)
+    assert (job.returncode, errors) == (PREEMPTED_EXIT, "")
+    assert output.count("called bursar-stop") == 1 and "never" not in output
+    left = float(next(line for line in output.splitlines() if line.startswith("left")).split()[1])
     assert 0 < left <= 25
     with checkpointing(tmp_path / "c") as run:
         found = run.resume()
     assert found is not None and is_exact(found)
-    saved = [line for line in told(tmp_path / "told") if line["kind"] == "saved"]
+    saved = [line for line in reports(tmp_path / "reports") if line["kind"] == "saved"]
     assert [line["step"] for line in saved] == [found.step]
 
 
-def test_the_callback_comes_while_the_main_thread_is_busy(tmp_path: Path) -> None:
-    """A call that lets no handler run: only the byte that the C handler writes gets through."""
+def test_the_callback_runs_while_the_main_thread_is_busy(tmp_path: Path) -> None:
+    """No Python handler runs during this call: only the byte of the C handler arrives."""
     busy = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'a', b'b', 8_000_000)"
     job = loop(tmp_path / "c", work=f"{busy} if step == 1 else None; print('done')")
     job.send_signal(signal.SIGTERM)
-    said, wrong = job.communicate(timeout=60)
-    assert (job.returncode, wrong) == (PREEMPTED_EXIT, "")
-    assert said.index("called") < said.index("done")
+    output, errors = job.communicate(timeout=60)
+    assert (job.returncode, errors) == (PREEMPTED_EXIT, "")
+    assert output.index("called") < output.index("done")
 
 
-def test_workers_that_were_forked_obey_signals(tmp_path: Path) -> None:
+def test_a_signal_ends_forked_workers(tmp_path: Path) -> None:
     with checkpointing(tmp_path) as run:
         child = os.fork()
         if child == 0:
@@ -97,7 +99,7 @@ def test_handlers_are_restored(tmp_path: Path) -> None:
     assert threading.active_count() == threads
 
 
-def test_who_took_a_signal_meanwhile_keeps_it(tmp_path: Path) -> None:
+def test_a_handler_that_replaced_ours_stays(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGUSR1)
     try:
         with checkpointing(tmp_path):
@@ -121,10 +123,10 @@ def test_in_another_thread_it_works_without_signals(
     thread.start()
     thread.join()
     assert steps == [1]
-    assert "signals are not heard" in caplog.text
+    assert "stop signals are ignored" in caplog.text
 
 
-def test_a_save_that_would_not_fit_into_the_grace_is_left_out(
+def test_a_save_longer_than_the_rest_of_the_grace_period_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("BURSAR_GRACE_SECONDS", "0")
@@ -135,10 +137,10 @@ def test_a_save_that_would_not_fit_into_the_grace_is_left_out(
             run.save(2, writer(2))
     assert left.value.code == PREEMPTED_EXIT
     assert os.listdir(tmp_path) == ["00000001-step-1"]
-    assert "step 2 is not saved: 0.0 s of the grace are left" in caplog.text
+    assert "step 2 is not saved: 0.0 s of the grace period are left" in caplog.text
 
 
-def test_with_leave_off_the_caller_decides(tmp_path: Path) -> None:
+def test_without_leave_the_caller_exits(tmp_path: Path) -> None:
     with checkpointing(tmp_path, leave=False) as run:
         os.kill(os.getpid(), signal.SIGTERM)
         assert run.save(1, writer(1)) is not None
@@ -147,14 +149,14 @@ def test_with_leave_off_the_caller_decides(tmp_path: Path) -> None:
             run.leave()
 
 
-def test_a_callback_that_comes_late_is_called_at_once() -> None:
+def test_a_callback_added_after_the_stop_runs_immediately() -> None:
     stop = StopSignals((signal.SIGUSR1,))
     assert stop.listen()
     called: list[str] = []
-    heard = threading.Event()
-    stop.on_stop(heard.set)
+    stopped = threading.Event()
+    stop.on_stop(stopped.set)
     os.kill(os.getpid(), signal.SIGUSR1)
-    assert heard.wait(20)
+    assert stopped.wait(20)
     stop.close()
     stop.on_stop(lambda: called.append("late"))
     assert called == ["late"]

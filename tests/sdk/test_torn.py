@@ -1,4 +1,4 @@
-"""Whatever happens to a checkpoint, what is resumed is exactly what was saved."""
+"""A resumed checkpoint is exactly what was saved, whatever was killed or damaged."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ FILES = (*content(2), "manifest.json")
 
 
 @given(file=st.sampled_from(FILES), where=st.floats(0, 1, exclude_max=True), bit=st.integers(-1, 7))
-def test_cut_off_or_flipped_anywhere(file: str, where: float, bit: int) -> None:
-    """``bit`` -1 cuts the file there. White space in the manifest may change: then it says the same."""
+def test_a_truncated_file_or_flipped_bit_is_detected_anywhere(
+    file: str, where: float, bit: int
+) -> None:
+    """``bit`` -1 truncates the file. A change of white space in the manifest changes nothing."""
     folder = Path(tempfile.mkdtemp())
     try:
         with checkpointing(folder) as run:
@@ -55,7 +57,7 @@ def test_cut_off_or_flipped_anywhere(file: str, where: float, bit: int) -> None:
 
 
 class PowerOff:
-    """Ends this process at the n-th thing that it asks of the file system, as ``kill -9`` does."""
+    """Ends this process at its n-th file system call, as ``kill -9`` does."""
 
     EVENTS = frozenset({"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir"})
 
@@ -70,58 +72,60 @@ class PowerOff:
                 os._exit(9)
 
 
-def folder_shelf(folder: Path) -> CheckpointStore:
+def folder_store(folder: Path) -> CheckpointStore:
     return FolderCheckpointStore(folder)
 
 
-def remote_shelf(folder: Path) -> CheckpointStore:
+def remote_store(folder: Path) -> CheckpointStore:
     return RemoteCheckpointStore(FolderObjectStore(folder))
 
 
-def save_and_remove(shelf: CheckpointStore, step: int) -> None:
-    """What a save does, with ``keep=1``."""
-    shelf.clear_leftovers()
-    draft = shelf.begin(step, step)
-    writer(step)(draft.path)
-    entry, _ = shelf.commit(draft, Origin("", 0))
-    for older in shelf.entries():
+def save_and_remove(store: CheckpointStore, step: int) -> None:
+    """The steps of a save with ``keep=1``."""
+    store.clear_leftovers()
+    pending = store.begin(step, step)
+    writer(step)(pending.path)
+    entry, _ = store.commit(pending, Origin("", 0))
+    for older in store.entries():
         if older != entry:
-            shelf.remove(older)
+            store.remove(older)
 
 
-@pytest.mark.parametrize("made", [folder_shelf, remote_shelf])
-def test_killed_between_any_two_calls(made: type[CheckpointStore], tmp_path: Path) -> None:
-    """At every such point there is a whole checkpoint, and the next save works."""
+@pytest.mark.parametrize("made", [folder_store, remote_store])
+def test_a_kill_between_any_two_calls_leaves_a_complete_checkpoint(
+    made: type[CheckpointStore], tmp_path: Path
+) -> None:
+    """The next save works, too."""
     points, died = 0, True
     while died:
-        place = tmp_path / str(points)
-        shelf = made(place)
-        save_and_remove(shelf, 1)
+        location = tmp_path / str(points)
+        store = made(location)
+        save_and_remove(store, 1)
         child = os.fork()
         if child == 0:
             try:
                 PowerOff(points)
-                save_and_remove(shelf, 2)
+                save_and_remove(store, 2)
                 os._exit(0)
             finally:
                 os._exit(1)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code in (0, 9)
         died = code == 9
-        after = made(place)
-        found = [entry for entry in after.entries() if is_whole(after, entry)]
-        assert found, f"nothing whole after a kill at point {points}"
+        after = made(location)
+        found = [entry for entry in after.entries() if is_complete(after, entry)]
+        assert found, f"no complete checkpoint after a kill at point {points}"
         save_and_remove(after, 3)
         assert [entry.step for entry in after.entries()] == [3]
         after.close()
-        shelf.close()
+        store.close()
         points += 1
     assert points > 10
 
 
-def is_whole(shelf: CheckpointStore, entry: CheckpointName) -> bool:
+def is_complete(store: CheckpointStore, entry: CheckpointName) -> bool:
     try:
-        manifest, folder = shelf.fetch(entry)
+        manifest, folder = store.fetch(entry)
     except TornCheckpoint:
         return False
     assert all(
@@ -130,10 +134,10 @@ def is_whole(shelf: CheckpointStore, entry: CheckpointName) -> bool:
     return True
 
 
-SAVES_FOR_EVER = """
+SAVES_FOREVER = """
 import sys
 from bursar.sdk import checkpointing
-with checkpointing(sys.argv[1] if len(sys.argv) > 1 else "{place}", keep=2) as run:
+with checkpointing(sys.argv[1] if len(sys.argv) > 1 else "{location}", keep=2) as run:
     found = run.resume()
     step = found.step if found else 0
     print("from", step)
@@ -144,23 +148,23 @@ with checkpointing(sys.argv[1] if len(sys.argv) > 1 else "{place}", keep=2) as r
 """
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
-    """No step is lost that a save has returned for."""
+def test_a_kill_at_a_random_time_loses_no_saved_step(tmp_path: Path) -> None:
+    """A step is saved once ``save`` has returned."""
     chance = random.Random(4)
     safe = 0
     for _ in range(6):
-        job = python(SAVES_FOR_EVER.format(place=tmp_path / "c"))
+        job = python(SAVES_FOREVER.format(location=tmp_path / "c"))
         assert job.stdout is not None
         assert int(job.stdout.readline().split()[1]) >= safe
         for _ in range(chance.randrange(1, 6)):
             job.stdout.readline()
         time.sleep(chance.random() * 0.02)
         job.send_signal(signal.SIGKILL)
-        said = job.communicate()[0].split("\n")[:-1]  # what was cut off says nothing
+        lines = job.communicate()[0].split("\n")[:-1]  # the last line may be truncated
         with checkpointing(tmp_path / "c") as run:
             found = run.resume()
         assert found is not None
         assert (found.path / "w").read_bytes() == found.step.to_bytes(8, "big") * 20_000
-        safe = max([safe, *(int(line.split()[1]) for line in said if line.startswith("safe "))])
+        safe = max([safe, *(int(line.split()[1]) for line in lines if line.startswith("safe "))])
         assert found.step >= safe
         safe = found.step

@@ -1,4 +1,4 @@
-"""The sidecar: copies a directory while it changes, and brings it back."""
+"""The sidecar: uploads a directory while it changes, and restores it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from bursar.sdk.directory_copy import Mirror, settled_since
 from bursar.sdk.object_store import FolderObjectStore
 from bursar.sdk.signals import PREEMPTED_EXIT
-from tests.sdk.writing import environment, told
+from tests.sdk.writing import environment, reports
 
 
 def mirror(tmp_path: Path, name: str = "here", keep: int = 2) -> Mirror:
@@ -30,7 +30,7 @@ def write(folder: Path, **files: str) -> None:
 
 
 def sync_all(one: Mirror) -> object:
-    present = one.look()
+    present = one.scan()
     return one.sync(present, present)
 
 
@@ -42,7 +42,7 @@ def read(folder: Path) -> dict[str, str]:
     }
 
 
-def test_what_was_synced_comes_back(tmp_path: Path) -> None:
+def test_synced_files_are_restored(tmp_path: Path) -> None:
     one = mirror(tmp_path)
     write(tmp_path / "here", a="1", b__c="2")
     assert sync_all(one) is not None
@@ -54,13 +54,13 @@ def test_what_was_synced_comes_back(tmp_path: Path) -> None:
     assert sync_all(two) is None
 
 
-def test_the_same_content_is_sent_once_and_old_content_goes(tmp_path: Path) -> None:
+def test_equal_content_is_uploaded_once_and_old_content_removed(tmp_path: Path) -> None:
     one = mirror(tmp_path, keep=2)
     for text in ("1", "22", "333", "4444"):
         write(tmp_path / "here", a=text, same="same")
         synced = sync_all(one)
         assert synced is not None
-        assert synced.sent_bytes == len(text) + (4 if text == "1" else 0)
+        assert synced.uploaded_bytes == len(text) + (4 if text == "1" else 0)
     kept = FolderObjectStore(tmp_path / "there").names()
     assert [name for name in kept if name.startswith("snapshots/")] == [
         "snapshots/00000003.json",
@@ -69,13 +69,13 @@ def test_the_same_content_is_sent_once_and_old_content_goes(tmp_path: Path) -> N
     assert len([name for name in kept if name.startswith("content/")]) == 3
 
 
-def test_a_folder_goes_as_a_whole_and_half_of_one_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_folder_is_uploaded_only_when_all_of_it_has_settled(tmp_path: Path) -> None:
     one = mirror(tmp_path)
     write(tmp_path / "here", step1__a="1", step1__b="1")
     sync_all(one)
     write(tmp_path / "here", step1__a="2", step2__a="2", other="x")
-    present = one.look()
-    settled = {name: look for name, look in present.items() if name != "step2/a"}
+    present = one.scan()
+    settled = {name: state for name, state in present.items() if name != "step2/a"}
     del settled["step1/a"]
     one.sync(settled, present)
     two = mirror(tmp_path, "elsewhere")
@@ -83,7 +83,7 @@ def test_a_folder_goes_as_a_whole_and_half_of_one_stays_as_it_was(tmp_path: Path
     assert read(tmp_path / "elsewhere") == {"other": "x", "step1/a": "1", "step1/b": "1"}
 
 
-def test_a_file_that_changes_while_it_is_sent_is_not_taken(tmp_path: Path) -> None:
+def test_a_file_that_changes_during_the_upload_is_not_stored(tmp_path: Path) -> None:
     class Slow(FolderObjectStore):
         def put(self, path: Path, name: str) -> None:
             super().put(path, name)
@@ -92,12 +92,12 @@ def test_a_file_that_changes_while_it_is_sent_is_not_taken(tmp_path: Path) -> No
     (tmp_path / "here").mkdir()
     one = Mirror(tmp_path / "here", Slow(tmp_path / "there"), 2)
     write(tmp_path / "here", a="1")
-    with pytest.raises(OSError, match="a changed while it was sent"):
+    with pytest.raises(OSError, match="a changed while it was uploaded"):
         sync_all(one)
     assert FolderObjectStore(tmp_path / "there").names() == []
 
 
-def test_a_torn_snapshot_is_skipped_and_said(tmp_path: Path) -> None:
+def test_a_torn_snapshot_is_skipped_and_reported(tmp_path: Path) -> None:
     one = mirror(tmp_path)
     for text in ("1", "2"):
         write(tmp_path / "here", a=text)
@@ -107,28 +107,28 @@ def test_a_torn_snapshot_is_skipped_and_said(tmp_path: Path) -> None:
     two = mirror(tmp_path, "elsewhere")
     assert two.restore() == 1
     assert read(tmp_path / "elsewhere") == {"a": "1"}
-    assert two.skipped == ["snapshot 2: the manifest is cut off or damaged"]
+    assert two.skipped == ["snapshot 2: the manifest is truncated or damaged"]
 
 
-def test_a_file_has_settled_when_two_looks_agree_and_it_is_quiet(tmp_path: Path) -> None:
+def test_a_file_has_settled_when_two_scans_agree_and_it_is_quiet(tmp_path: Path) -> None:
     one = mirror(tmp_path)
     write(tmp_path / "here", old="1", new="1", grown="1", _hidden="1")
     (tmp_path / "here" / "_hidden").rename(tmp_path / "here" / ".hidden")
     an_hour_ago = time.time() - 3_600
     for name in ("old", "grown"):
         os.utime(tmp_path / "here" / name, (an_hour_ago, an_hour_ago))
-    first = one.look()
+    first = one.scan()
     write(tmp_path / "here", grown="11")
     os.utime(tmp_path / "here" / "grown", (an_hour_ago, an_hour_ago))
-    assert sorted(settled_since(first, one.look(), 60)) == ["old"]
+    assert sorted(settled_since(first, one.scan(), 60)) == ["old"]
 
 
 # -- the program ---------------------------------------------------------------------------------------
 
 
-def watch(*words: str, **env: str) -> subprocess.Popen[str]:
+def watch(*arguments: str, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "bursar.sdk.watch", *words],
+        [sys.executable, "-m", "bursar.sdk.watch", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env=environment(**env),
@@ -139,10 +139,10 @@ JOB = """
 import pathlib, signal, sys, time
 file = pathlib.Path(sys.argv[1]) / "count"
 count = int(file.read_text()) if file.exists() else 0
-asked = []
-signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
+stopped = []
+signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
 (pathlib.Path(sys.argv[1]) / "ready").write_text("")
-while count < 5 or len(sys.argv) > 2 and not asked:
+while count < 5 or len(sys.argv) > 2 and not stopped:
     count += 1
     time.sleep(0.01)
 file.write_text(str(count))
@@ -150,10 +150,10 @@ sys.exit(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
 """
 
 
-def around(tmp_path: Path, name: str, *more: str, **env: str) -> subprocess.Popen[str]:
-    places = ("--directory", str(tmp_path / name), "--to", str(tmp_path / "there"))
+def watch_job(tmp_path: Path, name: str, *more: str, **env: str) -> subprocess.Popen[str]:
+    locations = ("--directory", str(tmp_path / name), "--to", str(tmp_path / "there"))
     return watch(
-        *places,
+        *locations,
         "--every",
         "0.1",
         "--",
@@ -166,34 +166,34 @@ def around(tmp_path: Path, name: str, *more: str, **env: str) -> subprocess.Pope
     )
 
 
-def test_a_command_is_run_and_what_it_left_is_sent(tmp_path: Path) -> None:
-    env = {"BURSAR_SAVED_FILE": str(tmp_path / "told")}
-    one = around(tmp_path, "here", **env)
-    said = one.communicate(timeout=60)[1]
-    assert one.returncode == 0, said
-    assert "nothing to restore" in said
-    assert [line["kind"] for line in told(tmp_path / "told")][-1:] == ["saved"]
-    two = around(tmp_path, "elsewhere", **env)
+def test_a_command_is_run_and_its_last_files_are_uploaded(tmp_path: Path) -> None:
+    env = {"BURSAR_SAVED_FILE": str(tmp_path / "reports")}
+    one = watch_job(tmp_path, "here", **env)
+    output = one.communicate(timeout=60)[1]
+    assert one.returncode == 0, output
+    assert "nothing to restore" in output
+    assert [line["kind"] for line in reports(tmp_path / "reports")][-1:] == ["saved"]
+    two = watch_job(tmp_path, "elsewhere", **env)
     assert "restored 2 files" in two.communicate(timeout=60)[1]
     assert (tmp_path / "elsewhere" / "count").read_text() == "5"
-    assert "resumed" in [line["kind"] for line in told(tmp_path / "told")]
+    assert "resumed" in [line["kind"] for line in reports(tmp_path / "reports")]
 
 
-def test_a_stop_reaches_the_command_and_asks_to_be_run_again(tmp_path: Path) -> None:
-    one = around(tmp_path, "here", "until stopped")
+def test_a_stop_signal_is_forwarded_and_the_exit_code_asks_for_a_rerun(tmp_path: Path) -> None:
+    one = watch_job(tmp_path, "here", "until stopped")
     while not (tmp_path / "here" / "ready").exists():
         assert one.poll() is None
         time.sleep(0.02)
     one.send_signal(signal.SIGTERM)
-    said = one.communicate(timeout=60)[1]
-    assert one.returncode == PREEMPTED_EXIT, said
+    output = one.communicate(timeout=60)[1]
+    assert one.returncode == PREEMPTED_EXIT, output
     copy = mirror(tmp_path, "copy")
     copy.restore()
     assert int(read(tmp_path / "copy")["count"]) >= 5
 
 
-def test_what_a_failed_command_wrote_last_is_not_believed(tmp_path: Path) -> None:
-    one = around(tmp_path, "here", "until stopped", "7")
+def test_the_last_files_of_a_failed_command_are_not_uploaded(tmp_path: Path) -> None:
+    one = watch_job(tmp_path, "here", "until stopped", "7")
     while not (tmp_path / "here" / "ready").exists():
         assert one.poll() is None
         time.sleep(0.02)
@@ -203,24 +203,24 @@ def test_what_a_failed_command_wrote_last_is_not_believed(tmp_path: Path) -> Non
     assert mirror(tmp_path, "copy").restore() is None
 
 
-def test_as_a_sidecar_it_ends_when_told(tmp_path: Path) -> None:
+def test_a_sidecar_exits_on_sigterm(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     write(tmp_path / "here", a="1")
-    places = ("--directory", str(tmp_path / "here"), "--to", str(tmp_path / "there"))
-    one = watch(*places, "--every", "0.1", "--quiet", "0")
+    locations = ("--directory", str(tmp_path / "here"), "--to", str(tmp_path / "there"))
+    one = watch(*locations, "--every", "0.1", "--quiet", "0")
     while not (tmp_path / "there" / "snapshots").exists():
         assert one.poll() is None
         time.sleep(0.02)
     one.send_signal(signal.SIGTERM)
     one.communicate(timeout=60)
     assert one.returncode == 0
-    again = watch("--directory", str(tmp_path / "back"), *places[2:], "--restore-only")
+    again = watch("--directory", str(tmp_path / "back"), *locations[2:], "--restore-only")
     again.communicate(timeout=60)
     assert (again.returncode, read(tmp_path / "back")) == (0, {"a": "1"})
 
 
-def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
-    places = ("--directory", str(tmp_path / "here"), "--to", str(tmp_path / "there"))
-    one = watch(*places, "--", "no-such-program")
+def test_a_missing_program_is_reported(tmp_path: Path) -> None:
+    locations = ("--directory", str(tmp_path / "here"), "--to", str(tmp_path / "there"))
+    one = watch(*locations, "--", "no-such-program")
     assert "no-such-program cannot be run" in one.communicate(timeout=60)[1]
     assert one.returncode == 127

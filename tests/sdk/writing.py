@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def content(step: int) -> dict[str, bytes]:
-    """Two files, one of them in a folder, that tell their step."""
+    """Two files, one of them in a folder, that contain their step."""
     return {"model.bin": f"weights of step {step} ".encode() * 40, "more/order.txt": b"%d" % step}
 
 
@@ -29,18 +29,18 @@ def writer(step: int) -> Callable[[Path], None]:
 
 
 def is_exact(found: Checkpoint) -> bool:
-    """Whether every byte is what was saved for the step that it claims."""
+    """Whether every byte is what was saved for its step."""
     return all(
         (found.path / name).read_bytes() == text for name, text in content(found.step).items()
     )
 
 
-def told(path: Path) -> list[dict[str, int]]:
+def reports(path: Path) -> list[dict[str, int]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Of a job that finds our package, and nothing of the test's own surroundings."""
+    """The environment of a job: our package, and nothing else of the test's environment."""
     return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), **more}
 
 

@@ -1,9 +1,9 @@
-"""Runs one pickled call inside a job and sends back what came of it.
+"""Runs one pickled call inside a job and sends back its result or exception.
 
-``Client.submit(function, ...)`` puts this file, the call and the function's own module into the job's
-files; it needs nothing but an interpreter. Bursar has no store for results, so the outcome travels in
-the job's standard output, in marked lines that the client takes out again; and it is written to the
-file that ``BURSAR_RESULT_FILE`` names, when the engine names one.
+``Client.submit(function, ...)`` puts this file, the call and the function's module into the job's files;
+it needs only a Python interpreter. Bursar does not store results, so the outcome is sent in marked lines
+of the job's standard output, which the client extracts; and it is written to the file that
+``BURSAR_RESULT_FILE`` names, if set.
 
 An outcome is one line of JSON, a line end, and a pickle of the value or of the exception.
 """
@@ -27,13 +27,13 @@ MOST_RESULT_BYTES = 10 * 1024 * 1024
 CHUNK_BYTES = 3 * 1024
 
 
-def main(words: list[str]) -> int:
-    """Run the call that lies in the folder named, or beside this file. 0: it returned. 1: it raised."""
-    folder = Path(words[0]) if words else Path(__file__).parent
+def main(arguments: list[str]) -> int:
+    """Run the call in the given folder, by default this file's; returns 0, or 1 if it raised."""
+    folder = Path(arguments[0]) if arguments else Path(__file__).parent
     sys.path.insert(0, os.getcwd())
-    sent, code = _run(folder)
+    outcome, code = _run(folder)
     if os.environ.get("RANK", "0") == "0":
-        _deliver(sent)
+        _deliver(outcome)
     return code
 
 
@@ -49,7 +49,7 @@ def _run(folder: Path) -> tuple[bytes, int]:
 
 
 def _check_version(folder: Path) -> None:
-    """Code that was pickled by value runs only where the same version of Python reads it."""
+    """A function pickled by value runs only under the same version of Python."""
     about = json.loads((folder / ABOUT_FILE).read_text(encoding="utf-8"))
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     if about["by_value"] and about["python"] != here:
@@ -63,7 +63,7 @@ def _outcome(about: dict[str, Any], value: object) -> bytes:
     content = pickle.dumps(value, protocol=4)
     if len(content) > MOST_RESULT_BYTES:
         raise ValueError(
-            f"the result is {len(content):,} bytes; at most {MOST_RESULT_BYTES:,} travel back: "
+            f"the result is {len(content):,} bytes; at most {MOST_RESULT_BYTES:,} can be returned: "
             "write it to shared storage and return its path"
         )
     return json.dumps(about).encode() + b"\n" + content
@@ -83,13 +83,13 @@ def _failure(error: BaseException) -> bytes:
         return _outcome(about, None)
 
 
-def _deliver(sent: bytes) -> None:
-    kept = os.environ.get(RESULT_FILE)
-    if kept:
-        partial = Path(f"{kept}.part")
-        partial.write_bytes(sent)
-        partial.replace(kept)
-    chunks = [sent[at : at + CHUNK_BYTES] for at in range(0, len(sent), CHUNK_BYTES)]
+def _deliver(outcome: bytes) -> None:
+    result_file = os.environ.get(RESULT_FILE)
+    if result_file:
+        partial = Path(f"{result_file}.part")
+        partial.write_bytes(outcome)
+        partial.replace(result_file)
+    chunks = [outcome[at : at + CHUNK_BYTES] for at in range(0, len(outcome), CHUNK_BYTES)]
     lines = [
         f"{MARK} {number}/{len(chunks)} {base64.b64encode(chunk).decode()}\n"
         for number, chunk in enumerate(chunks, start=1)

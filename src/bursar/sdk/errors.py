@@ -1,10 +1,10 @@
-"""What can go wrong with checkpoints: what a user can put right, and what is skipped."""
+"""Errors of checkpoints: those that the user can fix, and torn checkpoints."""
 
 from __future__ import annotations
 
 
 class CheckpointProblem(Exception):
-    """Something the user can put right. Says what is wrong and what to do instead."""
+    """An error that the user can fix; names the problem and the fix."""
 
     def __init__(self, problem: str, *, fix: str) -> None:
         super().__init__(f"{problem}; {fix}")
@@ -13,8 +13,8 @@ class CheckpointProblem(Exception):
 
 
 class StaleAttempt(CheckpointProblem):
-    """A later attempt of this job has saved: what this one would save must not become the newest."""
+    """A later attempt of this job has saved; this one must not save over it."""
 
 
 class TornCheckpoint(Exception):
-    """A checkpoint that is not what was saved. It is never resumed from; an older one is."""
+    """A checkpoint that is incomplete or damaged. It is skipped for an older one."""

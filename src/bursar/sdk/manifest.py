@@ -1,7 +1,7 @@
-"""What a whole checkpoint consists of, with checksums, so that a torn one is known when it is seen.
+"""The manifest of a checkpoint: its files with checksums, to detect torn ones.
 
-The manifest is written last and carries a checksum of itself: a checkpoint without one, or with one that
-does not fit, was not finished or was damaged afterwards.
+The manifest is written last and contains a checksum of itself: a checkpoint without one, or with one that
+does not match, was not finished or was damaged later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bursar.sdk.errors import CheckpointProblem, TornCheckpoint
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-_PIECE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 class FileEntry(NamedTuple):
@@ -27,11 +27,11 @@ class FileEntry(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """Everything that is known about a checkpoint without its content."""
+    """Everything about a checkpoint except its content."""
 
     step: int
     at_ms: int
-    """When the work was what is saved here."""
+    """When the save began."""
     job_id: str
     attempt: int
     files: dict[str, FileEntry]
@@ -41,7 +41,7 @@ class Manifest(NamedTuple):
         return sum(entry.size_bytes for entry in self.files.values())
 
     def to_text(self) -> str:
-        """JSON, with a checksum of its own."""
+        """JSON, with a checksum of itself."""
         plain = {
             "format": FORMAT,
             "step": self.step,
@@ -53,99 +53,100 @@ class Manifest(NamedTuple):
                 for name, entry in sorted(self.files.items())
             },
         }
-        return json.dumps({"checkpoint": plain, "sha256": _seal(plain)}, indent=1) + "\n"
+        return json.dumps({"checkpoint": plain, "sha256": _json_sha256(plain)}, indent=1) + "\n"
 
 
 def read_manifest(text: str | bytes) -> Manifest:
-    """The way back; ``TornCheckpoint`` for anything that ``to_text`` did not write."""
+    """Parse a manifest; ``TornCheckpoint`` for anything that ``to_text`` did not write."""
     try:
         outer = json.loads(text)
-        plain, seal = outer["checkpoint"], outer["sha256"]
-        if seal != _seal(plain):
-            raise TornCheckpoint("the manifest does not fit its own checksum")
+        plain = outer["checkpoint"]
+        if outer["sha256"] != _json_sha256(plain):
+            raise TornCheckpoint("the manifest does not match its own checksum")
         if plain["format"] != FORMAT:
             raise TornCheckpoint(
                 f"the manifest has format {plain['format']}; this version reads {FORMAT}"
             )
         files = {
-            _inner(name): FileEntry(int(entry["bytes"]), str(entry["sha256"]))
+            _require_inside(name): FileEntry(int(entry["bytes"]), str(entry["sha256"]))
             for name, entry in plain["files"].items()
         }
         return Manifest(
             int(plain["step"]), int(plain["at_ms"]), plain["job_id"], int(plain["attempt"]), files
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise TornCheckpoint("the manifest is cut off or damaged") from None
+        raise TornCheckpoint("the manifest is truncated or damaged") from None
 
 
-def files_of(folder: Path) -> dict[str, Path]:
+def _files_below(folder: Path) -> dict[str, Path]:
     """Every file below a folder, by its name in a manifest. A link to a folder counts as a file."""
-    found: dict[str, Path] = {}
-    for place, folders, names in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+    files: dict[str, Path] = {}
+    for parent, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         for name in (*names, *links):
-            path = Path(place) / name
-            inner = path.relative_to(folder).as_posix()
-            if inner != MANIFEST:
-                found[inner] = path
-    return dict(sorted(found.items()))
+            path = Path(parent) / name
+            relative = path.relative_to(folder).as_posix()
+            if relative != MANIFEST:
+                files[relative] = path
+    return dict(sorted(files.items()))
 
 
-def describe(folder: Path) -> dict[str, FileEntry]:
-    """Checksums of what was written. A link is refused: what it leads to would not be saved."""
+def file_entries(folder: Path) -> dict[str, FileEntry]:
+    """Sizes and checksums of the files of a folder. Links are rejected: their targets are not saved."""
     entries = {}
-    for name, path in files_of(folder).items():
+    for name, path in _files_below(folder).items():
         if path.is_symlink():
             raise CheckpointProblem(
                 f"the checkpoint contains a link, {name}",
-                fix="write the file itself, for what a link leads to is not saved with it",
+                fix="write the file itself: the target of a link is not saved",
             )
-        entries[name] = measure(path)
+        entries[name] = file_entry(path)
     if not entries:
         raise CheckpointProblem(
             "nothing was written into the checkpoint's folder",
-            fix="let write(folder) put at least one file there",
+            fix="let write(folder) write at least one file",
         )
     return entries
 
 
-def measure(path: Path) -> FileEntry:
+def file_entry(path: Path) -> FileEntry:
     """Size and checksum of one file."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-            size += len(piece)
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
     return FileEntry(size, digest.hexdigest())
 
 
-def check(folder: Path, manifest: Manifest) -> None:
-    """Whether a folder holds exactly what its manifest says; sizes first, since they cost nothing."""
-    found = files_of(folder)
+def verify(folder: Path, manifest: Manifest) -> None:
+    """Raise ``TornCheckpoint`` unless a folder has exactly the files of its manifest.
+
+    Sizes are compared first, because that is cheap.
+    """
+    files = _files_below(folder)
     for name, entry in manifest.files.items():
-        path = found.get(name)
+        path = files.get(name)
         if path is None:
             raise TornCheckpoint(f"{name} is missing")
         size = path.stat().st_size
         if size != entry.size_bytes:
-            raise TornCheckpoint(
-                f"{name} has {size:,} bytes, its manifest says {entry.size_bytes:,}"
-            )
-    for name in found:
+            raise TornCheckpoint(f"{name} has {size:,} bytes instead of {entry.size_bytes:,}")
+    for name in files:
         if name not in manifest.files:
             raise TornCheckpoint(f"{name} is not in the manifest")
     for name, entry in manifest.files.items():
-        if measure(found[name]) != entry:
-            raise TornCheckpoint(f"{name} does not fit its checksum")
+        if file_entry(files[name]) != entry:
+            raise TornCheckpoint(f"{name} does not match its checksum")
 
 
-def _seal(plain: object) -> str:
+def _json_sha256(plain: object) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _inner(name: str) -> str:
-    """A manifest is read from shared storage: it must not name files outside its folder."""
+def _require_inside(name: str) -> str:
+    """Reject names outside the checkpoint's folder: manifests come from shared storage."""
     if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
         raise TornCheckpoint(f"the manifest names {name[:60]!r}, which is outside the checkpoint")
     return name

@@ -1,8 +1,8 @@
 """Spot notices without an agent: ``python -m bursar.sdk.notice --provider aws -- COMMAND ...``.
 
-Runs the command and asks the metadata server of this machine every few seconds whether it will be taken
-away. When it will, Bursar is told and the command gets SIGTERM, while there is still time to save. For nodes
-of which nobody else hears: on Slurm, in a container, on a cluster of somebody else.
+Runs the command and polls the metadata server of this machine for an interruption notice. When one appears,
+it is reported to Bursar and the command gets SIGTERM, so that it can still save. For nodes whose notices
+Bursar does not see: on Slurm, in a container, on another organisation's cluster.
 """
 
 from __future__ import annotations
@@ -22,59 +22,59 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bursar.sdk.signals import STOP_SIGNALS, StopSignals
-from bursar.sdk.status_reports import FILE, StatusReporter, now_ms, who_stops_jobs
+from bursar.sdk.status_reports import FILE, StatusReporter, now_ms, stop_source
 
 TIMEOUT_SECONDS = 2.0
-LOOK_SECONDS = 0.2
-MOST_BYTES = 1 << 18
+POLL_SECONDS = 0.2
+MAX_BYTES = 1 << 18
 GCP_NOTICE_MS = 30_000
-NOTHING: Mapping[str, str] = {}
+
 
 EndsAtMs = int | None
-"""When the machine goes; None while nobody takes it away."""
+"""When the machine is taken away; None without a notice."""
 
 
 def aws(address: str) -> EndsAtMs:
-    """IMDSv2: a token first, then 404 until there is an action."""
-    life = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
-    status, token = _ask(address, "PUT", "/latest/api/token", life)
+    """IMDSv2: a session token first; then 404 until there is a notice."""
+    ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    status, token = _request(address, "PUT", "/latest/api/token", ttl)
     if status != 200:
         return None
-    asking = {"X-aws-ec2-metadata-token": token.strip()}
-    status, body = _ask(address, "GET", "/latest/meta-data/spot/instance-action", asking)
+    headers = {"X-aws-ec2-metadata-token": token.strip()}
+    status, body = _request(address, "GET", "/latest/meta-data/spot/instance-action", headers)
     if status != 200:
         return None
-    moment = datetime.fromisoformat(str(json.loads(body)["time"]))
-    return round(moment.timestamp() * 1_000)
+    ends_at = datetime.fromisoformat(str(json.loads(body)["time"]))
+    return round(ends_at.timestamp() * 1_000)
 
 
 def gcp(address: str) -> EndsAtMs:
-    """One value that turns to TRUE, half a minute before the end."""
+    """One value that becomes TRUE half a minute before the end."""
     path = "/computeMetadata/v1/instance/preempted"
-    status, body = _ask(address, "GET", path, {"Metadata-Flavor": "Google"})
-    taken = status == 200 and body.strip().upper() == "TRUE"
-    return now_ms() + GCP_NOTICE_MS if taken else None
+    status, body = _request(address, "GET", path, {"Metadata-Flavor": "Google"})
+    is_preempted = status == 200 and body.strip().upper() == "TRUE"
+    return now_ms() + GCP_NOTICE_MS if is_preempted else None
 
 
 def azure(address: str) -> EndsAtMs:
-    """Scheduled events that end this machine; those of its neighbours come along."""
-    asking = {"Metadata": "true"}
+    """Scheduled events that end this machine; the response lists other machines' too."""
+    headers = {"Metadata": "true"}
     name_path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-    _, name = _ask(address, "GET", name_path, asking)
+    _, name = _request(address, "GET", name_path, headers)
     events_path = "/metadata/scheduledevents?api-version=2020-07-01"
-    status, body = _ask(address, "GET", events_path, asking)
-    listed = json.loads(body)["Events"] if status == 200 else []
-    ends = [_end_of(event) for event in listed if _is_ours(event, name.strip())]
+    status, body = _request(address, "GET", events_path, headers)
+    events = json.loads(body)["Events"] if status == 200 else []
+    ends = [_end_ms(event) for event in events if _ends_machine(event, name.strip())]
     return min(ends, default=None)
 
 
-def _is_ours(event: Mapping[str, Any], name: str) -> bool:
+def _ends_machine(event: Mapping[str, Any], name: str) -> bool:
     names = [str(one).casefold() for one in event.get("Resources") or ()]
-    ends_it = event.get("EventType") in ("Preempt", "Terminate", "Reboot", "Redeploy")
-    return ends_it and name.casefold() in names
+    is_end = event.get("EventType") in ("Preempt", "Terminate", "Reboot", "Redeploy")
+    return is_end and name.casefold() in names
 
 
-def _end_of(event: Mapping[str, Any]) -> int:
+def _end_ms(event: Mapping[str, Any]) -> int:
     text = str(event.get("NotBefore") or "")
     return round(parsedate_to_datetime(text).timestamp() * 1_000) if text else now_ms()
 
@@ -86,71 +86,71 @@ PROVIDERS: dict[str, tuple[Callable[[str], EndsAtMs], str]] = {
 }
 
 
-def _ask(address: str, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
+def _request(address: str, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
     parts = urlsplit(address)
-    line = http.client.HTTPConnection(
+    connection = http.client.HTTPConnection(
         parts.hostname or "", parts.port or 80, timeout=TIMEOUT_SECONDS
     )
     try:
-        line.request(method, path, headers=dict(headers))
-        reply = line.getresponse()
-        return reply.status, reply.read(MOST_BYTES).decode("utf-8", errors="replace")
+        connection.request(method, path, headers=dict(headers))
+        response = connection.getresponse()
+        return response.status, response.read(MAX_BYTES).decode("utf-8", errors="replace")
     finally:
-        line.close()
+        connection.close()
 
 
-def main(words: Sequence[str]) -> int:
-    """What the command gave."""
-    options = _read(words)
-    look, usual = PROVIDERS[options.provider]
-    address = options.address or usual
-    teller = StatusReporter(os.environ.get(FILE))
+def main(arguments: Sequence[str]) -> int:
+    """Returns the exit code of the command."""
+    options = _parse(arguments)
+    read_notice, default_address = PROVIDERS[options.provider]
+    address = options.address or default_address
+    reporter = StatusReporter(os.environ.get(FILE))
     stop = StopSignals(STOP_SIGNALS)
     try:
         child = subprocess.Popen(options.command, process_group=0)
     except OSError as problem:
-        _say(f"{options.command[0]} cannot be run: {problem.strerror}")
+        _log(f"{options.command[0]} cannot be run: {problem.strerror}")
         return 127
-    stop.on_stop(lambda: teller.stopping(who_stops_jobs(), stop.asked_at_ms, stop.ends_at_ms))
+    stop.on_stop(lambda: reporter.stopping(stop_source(), stop.requested_at_ms, stop.ends_at_ms))
     stop.on_stop(lambda: child.send_signal(stop.signum))
     stop.listen()
     try:
-        next_look, told = 0.0, False
+        next_poll, has_notice = 0.0, False
         while child.poll() is None:
-            if not told and not stop.asked and time.monotonic() >= next_look:
-                next_look = time.monotonic() + options.every
-                ends_at_ms = _look(look, address)
+            if not has_notice and not stop.is_requested and time.monotonic() >= next_poll:
+                next_poll = time.monotonic() + options.every
+                ends_at_ms = _poll(read_notice, address)
                 if ends_at_ms is not None:
-                    told = True
+                    has_notice = True
                     at_ms = now_ms()
-                    teller.stopping(options.provider, at_ms, max(at_ms, ends_at_ms))
-                    _say(f"{options.provider} takes this machine away; the command is told to stop")
+                    reporter.stopping(options.provider, at_ms, max(at_ms, ends_at_ms))
+                    _log(f"{options.provider} will take this machine away; stopping the command")
                     child.send_signal(signal.SIGTERM)
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
     finally:
         stop.close()
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _look(look: Callable[[str], EndsAtMs], address: str) -> EndsAtMs:
-    """A server that does not answer, or not in this way, has announced nothing."""
+def _poll(read_notice: Callable[[str], EndsAtMs], address: str) -> EndsAtMs:
+    """The notice, if any; an error or an unknown response counts as none."""
     try:
-        return look(address)
+        return read_notice(address)
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as problem:
-        _say(f"{address} could not be asked, the next look tries again: {problem}")
+        _log(f"{address} cannot be read, will retry: {problem}")
         return None
 
 
-def _read(words: Sequence[str]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bursar.sdk.notice", description=__doc__)
     parser.add_argument("--provider", required=True, choices=sorted(PROVIDERS))
-    parser.add_argument("--address", help="of the metadata server, when it is not the usual one")
-    parser.add_argument("--every", type=float, default=5.0, help="seconds between two looks")
-    parser.add_argument("command", nargs="+", help="after --: what to run")
-    return parser.parse_args(words)
+    parser.add_argument("--address", help="of the metadata server, if not the provider's default")
+    parser.add_argument("--every", type=float, default=5.0, help="seconds between polls")
+    parser.add_argument("command", nargs="+", help="after --: the command to run")
+    return parser.parse_args(arguments)
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"bursar: {text}\n")
     sys.stderr.flush()
 

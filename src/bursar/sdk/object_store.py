@@ -1,7 +1,7 @@
-"""Object storage in six verbs: what cannot rename, and shows a name when its content is whole.
+"""Object storage behind six methods. Objects appear complete or not at all, and cannot be renamed.
 
-URLs are opened by fsspec, which is no dependency of ours: it is looked for when a URL is used. A folder
-can be a target too, without it.
+URLs are opened by fsspec, an optional dependency that is imported when a URL is used. A folder works
+without it.
 """
 
 from __future__ import annotations
@@ -24,78 +24,74 @@ PACKAGES = {
     "abfss": "adlfs",
     "memory": "fsspec",
 }
-"""By scheme, what to install. Other schemes of fsspec work where their package is there."""
+"""The package to install, by scheme. Other fsspec schemes work if their package is installed."""
 
 
 class ObjectStore(Protocol):
-    """A flat place for named content. Names are relative, with slashes."""
+    """Named objects. Names are relative, with slashes."""
 
-    where: str
+    location: str
 
     def names(self, below: str = "") -> list[str]:
-        """Every name that begins with ``below``, a folder or nothing; sorted."""
+        """Every name in the folder ``below``, by default all; sorted."""
 
     def put(self, path: Path, name: str) -> None:
-        """A file of this machine, whole or not at all."""
+        """Upload a local file, completely or not at all."""
 
     def get(self, name: str, path: Path) -> None:
-        """``FileNotFoundError`` when it is not there."""
+        """Download; ``FileNotFoundError`` if it does not exist."""
 
     def write(self, name: str, content: bytes) -> None: ...
 
     def read(self, name: str) -> bytes: ...
 
     def remove(self, name: str) -> None:
-        """Also when it is gone already."""
+        """Does nothing if it does not exist."""
 
 
-def target_at(place: str) -> ObjectStore:
-    """A folder, or whatever fsspec opens."""
-    scheme, separator, path = place.partition("://")
+def open_object_store(location: str) -> ObjectStore:
+    """The store of a folder or a URL."""
+    scheme, separator, path = location.partition("://")
     if not separator:
-        return FolderObjectStore(Path(place).absolute())
+        return FolderObjectStore(Path(location).absolute())
     if scheme == "file":
         return FolderObjectStore(Path(path).absolute())
     try:
-        system, root = importlib.import_module("fsspec.core").url_to_fs(place)
+        system, root = importlib.import_module("fsspec.core").url_to_fs(location)
     except ImportError:
-        raise _missing(place, scheme) from None
-    except ValueError as refusal:
+        package = PACKAGES.get(scheme, "fsspec")
         raise CheckpointProblem(
-            f"{place} cannot be opened: {refusal}",
+            f"{location} needs the package {package}, which is not installed",
+            fix=f"add 'pip install {package}' to the setup of the job, or to its image",
+        ) from None
+    except ValueError as error:
+        raise CheckpointProblem(
+            f"{location} cannot be opened: {error}",
             fix="use a folder or a URL with s3, gs or az",
         ) from None
-    return UrlObjectStore(system, root, place)
-
-
-def _missing(place: str, scheme: str) -> CheckpointProblem:
-    package = PACKAGES.get(scheme, "fsspec")
-    return CheckpointProblem(
-        f"{place} needs the package {package}, which is not installed here",
-        fix=f"add 'pip install {package}' to the setup of the job, or to its image",
-    )
+    return UrlObjectStore(system, root, location)
 
 
 class FolderObjectStore:
-    """A folder that is used as object storage is used."""
+    """A folder used as object storage."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.where = str(folder)
+        self.location = str(folder)
 
     def names(self, below: str = "") -> list[str]:
-        found = []
-        for place, _, names in os.walk(self._folder / below):
-            inner = Path(place).relative_to(self._folder)
-            found += [(inner / name).as_posix() for name in names if not name.endswith(".part")]
-        return sorted(found)
+        objects = []
+        for parent, _, names in os.walk(self._folder / below):
+            folder = Path(parent).relative_to(self._folder)
+            objects += [(folder / name).as_posix() for name in names if not name.endswith(".part")]
+        return sorted(objects)
 
     def put(self, path: Path, name: str) -> None:
         import shutil
 
-        aside = self._aside(name)
-        shutil.copyfile(path, aside)
-        self._reveal(aside, name)
+        temporary = self._temporary_path(name)
+        shutil.copyfile(path, temporary)
+        self._publish(temporary, name)
 
     def get(self, name: str, path: Path) -> None:
         import shutil
@@ -103,9 +99,9 @@ class FolderObjectStore:
         shutil.copyfile(self._folder / name, path)
 
     def write(self, name: str, content: bytes) -> None:
-        aside = self._aside(name)
-        aside.write_bytes(content)
-        self._reveal(aside, name)
+        temporary = self._temporary_path(name)
+        temporary.write_bytes(content)
+        self._publish(temporary, name)
 
     def read(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
@@ -118,65 +114,65 @@ class FolderObjectStore:
             except OSError:
                 return
 
-    def _aside(self, name: str) -> Path:
+    def _temporary_path(self, name: str) -> Path:
         path = self._folder / f"{name}.{os.getpid()}.part"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def _reveal(self, aside: Path, name: str) -> None:
-        sync(aside)
-        os.replace(aside, self._folder / name)
-        sync(aside.parent)
+    def _publish(self, temporary: Path, name: str) -> None:
+        sync(temporary)
+        os.replace(temporary, self._folder / name)
+        sync(temporary.parent)
 
 
 class StoreUnreachable(OSError):
-    """The storage did not do what it was asked; every client library has errors of its own for it."""
+    """A storage operation failed; wraps the errors of fsspec's client libraries."""
 
 
 class UrlObjectStore:
-    """What fsspec opens. Listings are asked for anew: another machine may have written since."""
+    """Object storage through fsspec. Listings are never cached: other machines write too."""
 
-    def __init__(self, system: Any, root: str, where: str) -> None:
+    def __init__(self, system: Any, root: str, location: str) -> None:
         self._system = system
         self._root = root.rstrip("/")
-        self.where = where
+        self.location = location
 
     def names(self, below: str = "") -> list[str]:
         self._system.invalidate_cache()
         start = f"{self._root}/{below}".rstrip("/")
         try:
-            found = self._ask("find", start)
+            paths = self._call("find", start)
         except FileNotFoundError:
             return []
         head = f"{self._root}/"
-        return sorted(path[len(head) :] for path in found if path.startswith(head))
+        return sorted(path[len(head) :] for path in paths if path.startswith(head))
 
     def put(self, path: Path, name: str) -> None:
-        self._ask("put_file", str(path), self._path(name))
+        self._call("put_file", str(path), self._path(name))
 
     def get(self, name: str, path: Path) -> None:
-        self._ask("get_file", self._path(name), str(path))
+        self._call("get_file", self._path(name), str(path))
 
     def write(self, name: str, content: bytes) -> None:
-        self._ask("pipe_file", self._path(name), content)
+        self._call("pipe_file", self._path(name), content)
 
     def read(self, name: str) -> bytes:
-        content: bytes = self._ask("cat_file", self._path(name))
+        content: bytes = self._call("cat_file", self._path(name))
         return content
 
     def remove(self, name: str) -> None:
         try:
-            self._ask("rm_file", self._path(name))
+            self._call("rm_file", self._path(name))
         except FileNotFoundError:
             return
 
-    def _ask(self, verb: str, *words: object) -> Any:
+    def _call(self, method: str, *arguments: object) -> Any:
         try:
-            return getattr(self._system, verb)(*words)
+            return getattr(self._system, method)(*arguments)
         except OSError:
             raise
-        except Exception as fault:
-            raise StoreUnreachable(f"{self.where}: {type(fault).__name__}: {fault}") from fault
+        except Exception as error:
+            raise StoreUnreachable(f"{self.location}: {type(error).__name__}: {error}") from error
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

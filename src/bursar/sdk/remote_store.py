@@ -1,7 +1,7 @@
-"""Checkpoints in object storage: files first, the manifest last, and on removal the manifest first.
+"""Checkpoints in object storage: the manifest is written last and removed first.
 
-Nothing there can be renamed, so a checkpoint is one when its manifest is there. An upload that was cut
-off has none and is never resumed from; its number is not used again.
+Objects cannot be renamed, so a checkpoint exists when its manifest does. An interrupted upload has none and
+is never resumed from; its serial number is not used again.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from bursar.sdk.checkpoint_store import (
     CheckpointName,
     Origin,
     PendingCheckpoint,
-    fitting,
     newest_first,
     next_entry,
+    require_same_step,
 )
 from bursar.sdk.errors import TornCheckpoint
-from bursar.sdk.manifest import MANIFEST, Manifest, check, describe, read_manifest
+from bursar.sdk.manifest import MANIFEST, Manifest, file_entries, read_manifest, verify
 from bursar.sdk.object_store import ObjectStore
 
 
 class RemoteCheckpointStore:
-    """Checkpoints in a target. Files pass through a scratch folder of this machine."""
+    """Checkpoints in an object store. Files pass through a local scratch folder."""
 
-    def __init__(self, target: ObjectStore) -> None:
+    def __init__(self, objects: ObjectStore) -> None:
         import tempfile
 
-        self._target = target
-        self.where = target.where
+        self._objects = objects
+        self.location = objects.location
         self._scratch = tempfile.TemporaryDirectory(prefix="bursar-", ignore_cleanup_errors=True)
 
     def entries(self) -> list[CheckpointName]:
-        names = {name.split("/")[0] for name in self._target.names()}
+        names = {name.split("/")[0] for name in self._objects.names()}
         return newest_first(sorted(names))
 
     def begin(self, step: int, at_ms: int) -> PendingCheckpoint:
         return PendingCheckpoint(step, at_ms, self._new_folder())
 
-    def commit(self, draft: PendingCheckpoint, origin: Origin) -> tuple[CheckpointName, Manifest]:
-        manifest = Manifest(draft.step, draft.at_ms, *origin, describe(draft.path))
-        entry = next_entry(self.entries(), draft.step)
+    def commit(self, pending: PendingCheckpoint, origin: Origin) -> tuple[CheckpointName, Manifest]:
+        manifest = Manifest(pending.step, pending.at_ms, *origin, file_entries(pending.path))
+        entry = next_entry(self.entries(), pending.step)
         for name in manifest.files:
-            self._target.put(draft.path / name, f"{entry.name}/{name}")
-        self._target.write(f"{entry.name}/{MANIFEST}", manifest.to_text().encode())
-        self.abandon(draft)
+            self._objects.put(pending.path / name, f"{entry.name}/{name}")
+        self._objects.write(f"{entry.name}/{MANIFEST}", manifest.to_text().encode())
+        self.abandon(pending)
         return entry, manifest
 
-    def abandon(self, draft: PendingCheckpoint) -> None:
+    def abandon(self, pending: PendingCheckpoint) -> None:
         import shutil
 
-        shutil.rmtree(draft.path, ignore_errors=True)
+        shutil.rmtree(pending.path, ignore_errors=True)
 
     def peek(self, entry: CheckpointName) -> Manifest:
         try:
-            text = self._target.read(f"{entry.name}/{MANIFEST}")
+            text = self._objects.read(f"{entry.name}/{MANIFEST}")
         except FileNotFoundError:
-            raise TornCheckpoint("it has no manifest: its upload was cut off") from None
-        return fitting(read_manifest(text), entry)
+            raise TornCheckpoint("it has no manifest: its upload was interrupted") from None
+        return require_same_step(read_manifest(text), entry)
 
     def fetch(self, entry: CheckpointName) -> tuple[Manifest, Path]:
         manifest = self.peek(entry)
@@ -67,27 +67,27 @@ class RemoteCheckpointStore:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                self._target.get(f"{entry.name}/{name}", path)
+                self._objects.get(f"{entry.name}/{name}", path)
             except FileNotFoundError:
                 raise TornCheckpoint(f"{name} is missing") from None
-        check(folder, manifest)
+        verify(folder, manifest)
         return manifest, folder
 
     def remove(self, entry: CheckpointName) -> None:
-        names = self._target.names(entry.name)
+        names = self._objects.names(entry.name)
         for name in sorted(names, key=lambda name: (name != f"{entry.name}/{MANIFEST}", name)):
-            self._target.remove(name)
+            self._objects.remove(name)
 
     def clear_leftovers(self) -> None:
-        """What has no manifest and stands behind one that has: nobody is still uploading it."""
-        found: dict[str, set[str]] = {}
-        for name in self._target.names():
+        """Remove uploads without a manifest that are older than the newest complete checkpoint."""
+        files: dict[str, set[str]] = {}
+        for name in self._objects.names():
             head, _, rest = name.partition("/")
-            found.setdefault(head, set()).add(rest)
-        entries = newest_first(sorted(found))
-        whole = [entry for entry in entries if MANIFEST in found[entry.name]]
+            files.setdefault(head, set()).add(rest)
+        entries = newest_first(sorted(files))
+        complete = [entry for entry in entries if MANIFEST in files[entry.name]]
         for entry in entries:
-            if whole and entry < whole[0] and entry not in whole:
+            if complete and entry < complete[0] and entry not in complete:
                 self.remove(entry)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Tells Bursar what was saved, resumed and reached, so that it knows what a stop would lose.
+"""Reports saves, resumes and progress to Bursar, which then knows what a stop would lose.
 
-One line of JSON for each fact, appended to the file that ``BURSAR_SAVED_FILE`` names. Outside Bursar there
-is no such variable and nothing is told. A line is one write, so a kill leaves it whole or not there; what
-cannot be written is lost, for training matters more than what is known about it.
+One line of JSON for each report, appended to the file that ``BURSAR_SAVED_FILE`` names. Outside Bursar the
+variable is not set and nothing is reported. A line is one write, so a kill leaves all of it or nothing.
+Write errors are ignored: training matters more than its reports.
 """
 
 from __future__ import annotations
@@ -14,44 +14,42 @@ from collections.abc import Mapping
 
 FILE = "BURSAR_SAVED_FILE"
 PROGRESS_EVERY_SECONDS = 5.0
-"""Progress is told at most so often: jobs call it every step, and the file is kept for their whole life."""
+"""Progress is reported at most this often: jobs call it every step, and the file grows with each report."""
 
 
 class StatusReporter:
-    """Appends to the file of this attempt. Silent for all ranks but the one that saves."""
+    """Appends to the report file of this attempt; without a path it does nothing."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._next_progress = 0.0
 
     def saved(self, step: int | None, at_ms: int, size_bytes: int, seconds: float) -> None:
-        """After it is durable, never before."""
-        about = {"bytes": size_bytes, "seconds": round(seconds, 3)}
-        self._tell("saved", step, at_ms, about)
+        """Report a save; call it only after the checkpoint is durable."""
+        self._report("saved", step, at_ms, {"bytes": size_bytes, "seconds": round(seconds, 3)})
 
     def resumed(self, step: int | None, size_bytes: int, seconds: float) -> None:
-        about = {"bytes": size_bytes, "seconds": round(seconds, 3)}
-        self._tell("resumed", step, now_ms(), about)
+        self._report("resumed", step, now_ms(), {"bytes": size_bytes, "seconds": round(seconds, 3)})
 
     def stopping(self, source: str, at_ms: int, ends_at_ms: int | None) -> None:
-        """It was asked to stop. Bursar knows if it was Bursar, and learns it if it was somebody else."""
-        known = {} if ends_at_ms is None else {"ends_at_ms": ends_at_ms}
-        self._tell("stopping", None, at_ms, {"source": source, **known})
+        """Report a stop request, which Bursar may not know of if it came from elsewhere."""
+        end = {} if ends_at_ms is None else {"ends_at_ms": ends_at_ms}
+        self._report("stopping", None, at_ms, {"source": source, **end})
 
     def progress(self, step: int, total: int | None) -> None:
         now = time.monotonic()
         if now < self._next_progress and step != total:
             return
         self._next_progress = now + PROGRESS_EVERY_SECONDS
-        self._tell("progress", step, now_ms(), {} if total is None else {"total": int(total)})
+        self._report("progress", step, now_ms(), {} if total is None else {"total": int(total)})
 
-    def _tell(
-        self, kind: str, step: int | None, at_ms: int, more: Mapping[str, int | float | str]
+    def _report(
+        self, kind: str, step: int | None, at_ms: int, fields: Mapping[str, int | float | str]
     ) -> None:
         if not self._path:
             return
-        known = {} if step is None else {"step": int(step)}
-        line = json.dumps({"kind": kind, **known, "at_ms": at_ms, **more}) + "\n"
+        step_field = {} if step is None else {"step": int(step)}
+        line = json.dumps({"kind": kind, **step_field, "at_ms": at_ms, **fields}) + "\n"
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
@@ -64,8 +62,8 @@ class StatusReporter:
             os.close(fd)
 
 
-def who_stops_jobs() -> str:
-    """Who sends stop signals here besides Bursar, by the variables that each of them sets."""
+def stop_source() -> str:
+    """What sends stop signals here besides Bursar, detected by environment variables."""
     if "SLURM_JOB_ID" in os.environ:
         return "slurm"
     return "kubernetes" if "KUBERNETES_SERVICE_HOST" in os.environ else "signal"

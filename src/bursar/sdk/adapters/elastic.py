@@ -1,7 +1,7 @@
-"""Going on with another number of processes: positions count samples of all ranks, not batches of one.
+"""Resuming with another number of processes: positions count the samples of all ranks.
 
-``torchrun`` starts all workers anew when a node comes or goes. What a sample order saves means the same
-for any number of them, and the size of a step over all ranks stays what it was.
+``torchrun`` restarts all workers when a node joins or leaves. A saved sample order is valid for any number
+of workers, and the size of a step over all ranks stays the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bursar.sdk.errors import CheckpointProblem
 
 
 class WorkerRank(NamedTuple):
-    """Who this process is among all, as torchrun and Bursar say it."""
+    """Rank, world size and restart count, as torchrun and Bursar set them."""
 
     rank: int
     size: int
@@ -25,7 +25,7 @@ class WorkerRank(NamedTuple):
 
 
 def world() -> WorkerRank:
-    """Alone when nobody says otherwise."""
+    """Rank 0 of 1 if the variables are not set."""
     return WorkerRank(
         int(os.environ.get("RANK", "0")),
         int(os.environ.get("WORLD_SIZE", "1")),
@@ -34,10 +34,9 @@ def world() -> WorkerRank:
 
 
 class SampleOrder:
-    """A shuffled order of samples that all ranks share, and how far they have come in it together.
+    """A shuffled order of samples that all ranks share, and their common position in it.
 
-    ``upcoming`` looks ahead and changes nothing, so a data loader may fetch early; ``advance`` is called
-    when a step is done.
+    ``upcoming`` changes nothing, so a data loader may prefetch; call ``advance`` when a step is done.
     """
 
     def __init__(self, samples: int, *, seed: int = 0) -> None:
@@ -45,12 +44,12 @@ class SampleOrder:
         self._seed = seed
         self.epoch = 0
         self.done = 0
-        """Samples of this epoch that all ranks together have worked off."""
+        """Samples of this epoch that all ranks together have processed."""
 
     def upcoming(self, step_samples: int) -> Iterator[list[int]]:
-        """This rank's part of each step of this epoch that is still to do; steps have ``step_samples``.
+        """This rank's share of each remaining step of the epoch.
 
-        The last samples of an epoch that do not fill a step are left out, as ``drop_last`` does.
+        Samples at the end of an epoch that do not fill a step are dropped, as with ``drop_last``.
         """
         rank, size, _ = world()
         if step_samples < size:
@@ -64,13 +63,13 @@ class SampleOrder:
             yield order[start : start + step_samples][rank::size]
 
     def advance(self, step_samples: int) -> None:
-        """A step is done; at the end of the epoch the next one begins."""
+        """Record a finished step; begins the next epoch at the end of this one."""
         self.done += step_samples
         if self.done + step_samples > self._samples:
             self.epoch, self.done = self.epoch + 1, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Small, and the same on every rank."""
+        """The position; the same on every rank."""
         return {"epoch": self.epoch, "done": self.done, "seed": self._seed, "of": self._samples}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -84,7 +83,7 @@ class SampleOrder:
 
 
 def agree_to_stop(run: Run) -> bool:
-    """Whether any rank was asked to stop. All ranks must call it at the same point of their loop."""
+    """Whether any rank received a stop signal. All ranks must call it at the same step."""
     group = process_group()
     if group is None:
         return run.should_stop
@@ -96,7 +95,7 @@ def agree_to_stop(run: Run) -> bool:
 
 
 def process_group() -> Any:
-    """``torch.distributed`` when it is in use, else None; torch is not loaded to find out."""
+    """``torch.distributed`` if it is in use, else None. Does not import torch."""
     import sys
 
     if "torch" not in sys.modules:

@@ -1,4 +1,4 @@
-"""Folders of frameworks, copied into checkpoints."""
+"""Copies folders of frameworks into checkpoints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """The content, without links: a link's target may be rewritten by its framework later."""
+    """Copy files, not links: a framework may later rewrite a link's target."""
     import shutil
 
     shutil.copytree(source, target, symlinks=False)

@@ -1,7 +1,7 @@
-"""Hugging Face ``Trainer``: each ``checkpoint-<step>`` that it writes becomes a whole checkpoint of ours.
+"""Hugging Face ``Trainer``: each ``checkpoint-<step>`` folder is copied into a checkpoint of the run.
 
-The trainer writes into its own folder, where a kill can leave half of one; only what was finished is
-copied into the run's place, and only from there is training resumed.
+The trainer writes into its own folder, where a kill can leave a torn checkpoint. Only finished ones are
+copied, and training resumes only from the copies.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from bursar.sdk.errors import CheckpointProblem
 
 
 def checkpoint_callback(run: Run) -> Any:
-    """For ``Trainer(callbacks=[...])``; ``save_strategy="steps"`` says how often."""
+    """For ``Trainer(callbacks=[...])``; set the interval by ``save_strategy="steps"``."""
     transformers = _transformers()
 
     class SaveToRun(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
-        """Asks for a save when the job is to stop, and takes over what was saved."""
+        """Requests a save on a stop signal, and copies each saved folder."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
             del args
@@ -51,6 +51,6 @@ def _transformers() -> Any:
         return importlib.import_module("transformers")
     except ImportError:
         raise CheckpointProblem(
-            "transformers is not installed here",
+            "transformers is not installed",
             fix="add 'pip install transformers[torch]' to the setup of the job",
         ) from None

@@ -1,7 +1,7 @@
-"""Lightning: its own checkpoint, at every so many steps and when the job is asked to stop.
+"""Lightning: saves the trainer's own checkpoint at an interval of steps and on a stop signal.
 
-Lightning keeps handlers that it finds when ``fit`` begins, so the signals reach both it and us. It ends
-training by itself at the end of a batch; the callback has saved by then.
+Lightning calls the handlers that it finds when ``fit`` begins, so stop signals reach both. It ends training
+by itself at the end of a batch; the callback has saved by then.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ FILE = "lightning.ckpt"
 
 
 def checkpoint_callback(run: Run, *, every_steps: int) -> Any:
-    """For ``Trainer(callbacks=[...])``. It may stand beside a ``ModelCheckpoint`` that keeps the best."""
+    """For ``Trainer(callbacks=[...])``; can be combined with a ``ModelCheckpoint``."""
     pl = _lightning()
 
     class SaveToRun(pl.Callback):  # type: ignore[misc, name-defined]
-        """Saves after a step of the optimiser, never between two batches that add up to one."""
+        """Saves after an optimiser step, never within accumulated batches."""
 
         def __init__(self) -> None:
             self._saved_step = -1
@@ -33,7 +33,7 @@ def checkpoint_callback(run: Run, *, every_steps: int) -> Any:
             del batch
             step = trainer.global_step
             run.progress(step, None if trainer.max_steps < 0 else trainer.max_steps)
-            stop = _agreed(trainer, run.should_stop)
+            stop = _should_any_stop(trainer, run.should_stop)
             if step != self._saved_step and (stop or step % every_steps == 0):
                 _save(run, trainer, step)
                 self._saved_step = step
@@ -50,16 +50,16 @@ def resume_path(run: Run) -> str | None:
 
 
 def _save(run: Run, trainer: Any, step: int) -> None:
-    """All ranks call Lightning's save; which of them writes is the strategy's affair."""
-    draft = run.begin(step) if run.saves else None
-    path = trainer.strategy.broadcast(str(draft.path / FILE) if draft else None)
+    """All ranks call Lightning's save; its strategy decides which of them write."""
+    pending = run.begin(step) if run.saves else None
+    path = trainer.strategy.broadcast(str(pending.path / FILE) if pending else None)
     trainer.save_checkpoint(path)
-    if draft is not None:
-        run.commit(draft)
+    if pending is not None:
+        run.commit(pending)
     trainer.strategy.barrier()
 
 
-def _agreed(trainer: Any, stop: bool) -> bool:
+def _should_any_stop(trainer: Any, stop: bool) -> bool:
     if trainer.world_size == 1:
         return stop
     return bool(trainer.strategy.reduce_boolean_decision(stop, all=False))
@@ -72,5 +72,5 @@ def _lightning() -> Any:
         except ImportError:
             continue
     raise CheckpointProblem(
-        "Lightning is not installed here", fix="add 'pip install lightning' to the setup of the job"
+        "Lightning is not installed", fix="add 'pip install lightning' to the setup of the job"
     )

@@ -1,8 +1,7 @@
-"""PyTorch: everything that decides the next step, in one checkpoint.
+"""PyTorch: the complete training state in one checkpoint.
 
 ``TrainingState`` is for models that one process can write. ``save_sharded`` and ``resume_sharded`` are for
-those that it cannot; they go through ``torch.distributed.checkpoint`` and may be resumed with another
-number of ranks.
+larger ones; they use ``torch.distributed.checkpoint`` and can resume with another number of ranks.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ SHARDS = "shards"
 
 
 class TrainingState:
-    """Parts with ``state_dict`` and ``load_state_dict``, and the random generators of every rank.
+    """Objects with ``state_dict`` and ``load_state_dict``, and the random generators of every rank.
 
-    Give it the model, the optimiser, the scheduler, a gradient scaler, the position in the data: what is
-    left out begins anew after an interruption.
+    Pass the model, the optimiser, the scheduler, a gradient scaler and the position in the data: anything
+    left out starts from scratch after an interruption.
     """
 
     def __init__(self, *, map_location: Any = "cpu", **parts: Any) -> None:
@@ -41,16 +40,16 @@ class TrainingState:
         self._map_location = map_location
 
     def save(self, run: Run, step: int) -> Saved | None:
-        """Called by every rank. After a stop signal this is the last save, and leaves."""
+        """Save; called by every rank. After a stop signal this is the last save, and exits."""
         torch = _torch()
         state = {
             "parts": {name: part.state_dict() for name, part in self._parts.items()},
-            "random": _gathered(random_state()),
+            "random": _gather(random_state()),
         }
         return run.save(step, lambda folder: torch.save(state, folder / FILE))
 
     def resume(self, run: Run) -> int:
-        """The step to go on from; 0 when there is no whole checkpoint."""
+        """Load the newest checkpoint; returns its step, or 0 if there is none."""
         found = run.resume()
         if found is None:
             return 0
@@ -60,7 +59,7 @@ class TrainingState:
         if missing:
             raise CheckpointProblem(
                 f"the checkpoint and this program differ in {', '.join(missing)}",
-                fix="give TrainingState the same parts as when it was saved, or use another place",
+                fix="pass TrainingState the same parts as when it was saved, or use another location",
             )
         for name, part in self._parts.items():
             part.load_state_dict(state["parts"][name])
@@ -71,7 +70,7 @@ class TrainingState:
 
 
 def random_state() -> dict[str, Any]:
-    """Of Python, PyTorch and, when it is loaded, NumPy; in types that ``weights_only`` reads back."""
+    """State of the generators of Python, PyTorch and NumPy, in types that ``weights_only`` can load."""
     torch = _torch()
     state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
     if torch.cuda.is_available():
@@ -83,7 +82,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """The way back. GPUs that were not there when it was saved keep what they have."""
+    """Restore the generators. GPUs without saved state are left as they are."""
     torch = _torch()
     random.setstate(state["python"])
     torch.set_rng_state(state["torch"].cpu())
@@ -97,9 +96,9 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 
 def survive_stop_signals(worker_id: int) -> None:
-    """``DataLoader(worker_init_fn=...)``: a signal to the whole process group must not end the workers.
+    """For ``DataLoader(worker_init_fn=...)``: makes workers ignore stop signals.
 
-    The main process still needs their batches while it saves; it ends them itself.
+    The main process still needs their batches until it has saved; it ends them itself.
     """
     del worker_id
     for signum in (signal.SIGTERM, signal.SIGUSR1):
@@ -110,7 +109,7 @@ def survive_stop_signals(worker_id: int) -> None:
 
 
 class ModelAndOptimizer:
-    """What DCP saves of a model and its optimiser, also when they are sharded (FSDP, tensor parallel)."""
+    """State of a model and its optimiser for DCP, sharded (FSDP, tensor parallel) or not."""
 
     def __init__(self, model: Any, optimizer: Any) -> None:
         self._model = model
@@ -132,46 +131,47 @@ class ModelAndOptimizer:
 
 
 def save_sharded(run: Run, step: int, parts: dict[str, Any]) -> None:
-    """Called by every rank; each writes its shards, and rank 0 makes them one checkpoint.
+    """Save; called by every rank. Each writes its shards, and rank 0 commits the checkpoint.
 
-    The place must be a folder that all ranks share: a URL has no folder for all of them to write into.
+    The location must be a folder that all ranks share, not a URL.
     """
     dcp: Any = importlib.import_module("torch.distributed.checkpoint")
-    draft = run.begin(step) if run.saves else None
-    path = _from_first(str(draft.path) if draft else None)
+    pending = run.begin(step) if run.saves else None
+    path = _broadcast(str(pending.path) if pending else None)
     dcp.save(parts, checkpoint_id=f"{path}/{SHARDS}")
     stop = agree_to_stop(run)
-    _commit(run, draft)
+    _commit(run, pending)
     if stop:
         run.leave()
 
 
 def resume_sharded(run: Run, parts: dict[str, Any]) -> int:
-    """The step to go on from, the same on every rank; 0 when there is no whole checkpoint."""
+    """Load the newest checkpoint on every rank; returns its step, or 0 if there is none."""
     found = run.resume() if run.saves else None
-    step = _from_first(found.step if found else None)
+    step = _broadcast(found.step if found else None)
     if step is None:
         return 0
     found = found or run.resume(step=step)
     if found is None:
         raise CheckpointProblem(
-            f"rank 0 resumes step {step}, which rank {world().rank} does not find whole",
-            fix="keep the checkpoints where all ranks see the same files",
+            f"rank 0 resumes step {step}, which is missing or torn on rank {world().rank}",
+            fix="put the checkpoints where all ranks see the same files",
         )
     dcp: Any = importlib.import_module("torch.distributed.checkpoint")
     dcp.load(parts, checkpoint_id=Path(found.path) / SHARDS)
     return int(step)
 
 
-def _commit(run: Run, draft: PendingCheckpoint | None) -> None:
-    if draft is not None:
-        run.commit(draft)
+def _commit(run: Run, pending: PendingCheckpoint | None) -> None:
+    if pending is not None:
+        run.commit(pending)
     group = process_group()
     if group is not None:
         group.barrier()
 
 
-def _from_first(value: Any) -> Any:
+def _broadcast(value: Any) -> Any:
+    """The value of rank 0."""
     group = process_group()
     if group is None:
         return value
@@ -180,7 +180,8 @@ def _from_first(value: Any) -> Any:
     return box[0]
 
 
-def _gathered(value: Any) -> list[Any]:
+def _gather(value: Any) -> list[Any]:
+    """The values of all ranks."""
     group = process_group()
     if group is None:
         return [value]
@@ -194,5 +195,5 @@ def _torch() -> Any:
         return importlib.import_module("torch")
     except ImportError:
         raise CheckpointProblem(
-            "PyTorch is not installed here", fix="add 'pip install torch' to the setup of the job"
+            "PyTorch is not installed", fix="add 'pip install torch' to the setup of the job"
         ) from None

@@ -1,4 +1,4 @@
-"""TensorFlow: what a ``tf.train.Checkpoint`` tracks, or the one behind a ``CheckpointManager``."""
+"""TensorFlow: the objects of a ``tf.train.Checkpoint`` or ``CheckpointManager``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def save(run: Run, step: int, checkpoint: Any) -> Saved | None:
 
 
 def resume(run: Run, checkpoint: Any) -> int:
-    """The step to go on from; 0 when there is no whole checkpoint.
+    """Load the newest checkpoint; returns its step, or 0 if there is none.
 
-    Variables that do not exist yet get their values when they are made, as TensorFlow does it.
+    Variables that do not exist yet get their values when they are created, as usual in TensorFlow.
     """
     found = run.resume()
     if found is None:
@@ -28,12 +28,12 @@ def resume(run: Run, checkpoint: Any) -> int:
     return found.step
 
 
-def _checkpoint(given: Any) -> Any:
-    inner = getattr(given, "checkpoint", None)
-    tracked = inner if hasattr(inner, "write") else given
+def _checkpoint(value: Any) -> Any:
+    inner = getattr(value, "checkpoint", None)
+    tracked = inner if hasattr(inner, "write") else value
     if not hasattr(tracked, "write") or not hasattr(tracked, "read"):
         raise CheckpointProblem(
-            f"a {type(given).__name__} cannot be saved as a checkpoint of TensorFlow",
-            fix="give a tf.train.Checkpoint or a tf.train.CheckpointManager",
+            f"a {type(value).__name__} cannot be saved as a TensorFlow checkpoint",
+            fix="pass a tf.train.Checkpoint or a tf.train.CheckpointManager",
         )
     return tracked
