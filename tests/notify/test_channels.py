@@ -236,6 +236,6 @@ def test_a_file_that_is_written_wrongly(tmp_path: Path, text: str, code: str) ->
 def test_a_file_with_secrets_is_for_its_owner_alone(tmp_path: Path) -> None:
     text = "channels: {a: {kind: slack, url: https://x/s3cr3t-canary}}"
     assert len(read_channels(written(tmp_path, text))) == 1
-    with pytest.raises(UserError, match="can be read by others"):
+    with pytest.raises(UserError, match="other users can read it"):
         read_channels(written(tmp_path, text, 0o644))
     assert read_channels(written(tmp_path, "")) == ()

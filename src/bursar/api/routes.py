@@ -19,7 +19,7 @@ from bursar.api.endpoints.money.routes import COST
 from bursar.api.endpoints.operations import operations, prometheus, tokens
 from bursar.api.http.route import Body, Open, Parameter, Reply, Route
 from bursar.api.wire.schemas import reference
-from bursar.config.job.job_schema import job_schema
+from bursar.config.job.job_keys import job_schema
 from bursar.model.jobs.job import JobState
 from bursar.model.tenants.identity import Permission
 

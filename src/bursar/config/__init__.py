@@ -1,4 +1,4 @@
-"""What people write down: files of ours, read strictly, with the place of every mistake."""
+"""The files people write, read strictly, with the location of every error."""
 
 from bursar.config.fleet.fleet_file import FleetFile, parse_fleet, read_fleet
 

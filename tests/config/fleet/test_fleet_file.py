@@ -1,16 +1,29 @@
-"""The fleet file: what it says is what we get, and every mistake is told with its place."""
+"""The fleet file is read exactly, and every error has its line, column and fix."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bursar.config import parse_fleet, read_fleet
-from bursar.config.fleet import fleet_keys
-from bursar.config.yaml.dataclass_reader import all_keys
+from bursar.config.fleet.fleet_file import FILE, fleet_schema
+from bursar.config.fleet.owned_rate import OWNED
+from bursar.config.fleet.pools import CLUSTER, NODE, NODE_PATTERN, POOL, TAINT
+from bursar.config.fleet.tenants import (
+    ALLOWANCE,
+    BORROWING,
+    BUDGET,
+    BUDGET_STEP,
+    PREEMPTION,
+    QUOTA,
+    TENANT,
+)
+from bursar.config.yaml.yaml_text import MOST_CHARACTERS, MOST_VALUES
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Market, Node, Taint
@@ -34,7 +47,10 @@ from tests.support import gpu_model
 from tests.tidy.source import ROOT
 
 EXAMPLE = ROOT / "examples" / "fleet.yaml"
-SECTIONS = [value for name, value in sorted(vars(fleet_keys).items()) if name.isupper()]
+TABLES = (
+    *(FILE, CLUSTER, POOL, OWNED, TAINT, NODE, NODE_PATTERN),
+    *(TENANT, QUOTA, ALLOWANCE, BUDGET, BUDGET_STEP, PREEMPTION, BORROWING),
+)
 ANY_FIX = re.compile(r".+")
 
 SMALL = """\
@@ -65,14 +81,14 @@ def changed(old: str, new: str) -> str:
 
 
 def tenants_of(text: str) -> dict[str, Tenant]:
-    whole = SMALL[: SMALL.index("tenants:")] + text
-    return {tenant.name: tenant for tenant in parse_fleet({"fleet.yaml": whole}).tenants}
+    file = SMALL[: SMALL.index("tenants:")] + text
+    return {tenant.name: tenant for tenant in parse_fleet({"fleet.yaml": file}).tenants}
 
 
-# -- what is read ----------------------------------------------------------------------------------
+# -- valid files ----------------------------------------------------------------------------------
 
 
-def test_the_example_is_a_fleet_on_which_a_state_can_be_built() -> None:
+def test_a_state_can_be_built_from_the_example() -> None:
     read = read_fleet(EXAMPLE)
     state = FleetState(read.fleet, read.tenants, read.policies)
     assert {name: len(pool.nodes) for name, pool in state.pools.items()} == {
@@ -196,12 +212,12 @@ def test_a_folder_is_read_as_one_file(tmp_path: Path) -> None:
     ]
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- invalid files -------------------------------------------------------------------------------
 
 MISTAKES = {
     "a key that does not exist": (
         changed("gpus_per_node", "gpus_pernode"),
-        "fleet.yaml:6:5: 'gpus_pernode' is not a key of the pool 'a100'.",
+        "fleet.yaml:6:5: 'gpus_pernode' is not a key of a pool.",
         "unknown-key",
     ),
     "a section that does not exist": (
@@ -211,7 +227,7 @@ MISTAKES = {
     ),
     "a GPU model that does not exist": (
         changed("A100-80GB", "A1000-80GB"),
-        "fleet.yaml:5:16: 'gpu_model' of the pool 'a100' is 'A1000-80GB', not a GPU model we know.",
+        "fleet.yaml:5:16: 'gpu_model' of the pool 'a100' is 'A1000-80GB', not a known GPU model.",
         "unknown-gpu-model",
     ),
     "a choice that does not exist": (
@@ -224,15 +240,14 @@ MISTAKES = {
         "fleet.yaml:7:11: 'cpus' of the pool 'a100' is 'many', not a number.",
         "wrong-type",
     ),
-    "an amount too fine to keep": (
+    "an amount that is too precise": (
         changed("usd_per_node_hour: 16", "usd_per_node_hour: 16.00000001"),
-        "fleet.yaml:9:24: 'usd_per_node_hour' of the pool 'a100' is '16.00000001', "
-        "finer than can be kept.",
+        "fleet.yaml:9:24: 'usd_per_node_hour' of the pool 'a100' is 16.00000001, too precise.",
         "too-fine",
     ),
     "a negative amount": (
         changed("usd_per_node_hour: 16", "usd_per_node_hour: -1"),
-        "fleet.yaml:9:24: 'usd_per_node_hour' of the pool 'a100' is '-1'.",
+        "fleet.yaml:9:24: 'usd_per_node_hour' of the pool 'a100' is -1.",
         "out-of-range",
     ),
     "something missing": (
@@ -240,15 +255,14 @@ MISTAKES = {
         "fleet.yaml:4:5: the pool 'a100' lacks 'cpus'.",
         "missing-key",
     ),
-    "a key that stands twice": (
+    "a key that appears twice": (
         changed("    cpus: 96\n", "    cpus: 96\n    cpus: 97\n"),
-        "fleet.yaml:8:5: 'cpus' stands twice in the pool 'a100'.",
+        "fleet.yaml:8:5: 'cpus' appears twice, first in line 7.",
         "duplicate-key",
     ),
-    "a name that YAML reads as a truth value": (
-        changed("nodes: 2", "nodes: [no]"),
-        "fleet.yaml:10:13: entry 1 of 'nodes' of the pool 'a100' is no, "
-        "which YAML does not read as text.",
+    "a name that YAML reads as a boolean": (
+        changed("nodes: 2", "nodes: [true]"),
+        "fleet.yaml:10:13: entry 1 of 'nodes' of the pool 'a100' is true, not a text.",
         "wrong-type",
     ),
     "a quota in a flavor that no pool has": (
@@ -259,7 +273,7 @@ MISTAKES = {
     ),
     "a flavor without a market": (
         changed("a100-80gb/owned", "a100-80gb"),
-        "fleet.yaml:12:34: 'a100-80gb' of 'quotas' of the tenant 'research' is no flavor.",
+        "fleet.yaml:12:34: 'a100-80gb' of 'quotas' of the tenant 'research' is not a flavor.",
         "unknown-flavor",
     ),
     "a pool in a cluster that does not exist": (
@@ -267,34 +281,44 @@ MISTAKES = {
         "fleet.yaml:5:14: cluster of 'a100' is 'mian', which does not exist.",
         "unknown-cluster",
     ),
-    "a node without a place in the topology": (
+    "a node without a topology label": (
         changed("{main: {}}", "{main: {topology: [rack]}}").replace("nodes: 2", "nodes: [a]"),
         "fleet.yaml:10:13: labels of 'a' lack rack, a level of cluster 'main'.",
         "missing-topology-label",
     ),
-    "a tenant that stands twice": (
+    "a tenant that appears twice": (
         SMALL + "  top: {children: {research: {}}}\n",
-        "fleet.yaml:13:30: the tenant 'research' stands here and at fleet.yaml:12:13.",
+        "fleet.yaml:13:30: the tenant 'research' is also at fleet.yaml:12:13.",
         "duplicate-tenant",
     ),
     "a nested tenant with another parent": (
         SMALL + "  top: {children: {q: {parent: research}}}\n",
-        "fleet.yaml:13:32: 'parent' of the tenant 'q' is written though 'q' is nested below 'top'.",
+        "fleet.yaml:13:32: 'parent' of the tenant 'q' is given though 'q' is nested below 'top'.",
         "two-parents",
     ),
     "a tree that contains itself": (
         SMALL + "  top: &top {children: {below: *top}}\n",
-        "fleet.yaml:13:8: the tenant 'below' stands here and at fleet.yaml:13:8.",
-        "duplicate-tenant",
+        "fleet.yaml:13:8: YAML anchors are not supported.",
+        "yaml-alias",
     ),
     "a time without a unit": (
         SMALL + "policies: {order: {half_life: 7}}\n",
-        "fleet.yaml:13:31: 'half_life' of 'order' of policies is '7', not a time.",
+        "fleet.yaml:13:31: 'half_life' of 'order' of policies is 7, not a time.",
         "wrong-type",
     ),
     "a list where a mapping should be": (
         "pools: [a]",
-        "fleet.yaml:1:8: pools is not a mapping.",
+        "fleet.yaml:1:8: pools is a list, not a mapping.",
+        "wrong-type",
+    ),
+    "a boolean that is not true or false": (
+        changed("nodes: 2", "nodes: 2\n    mig: no"),
+        "fleet.yaml:11:10: 'mig' of the pool 'a100' is 'no'.",
+        "wrong-type",
+    ),
+    "a number with an exponent": (
+        changed("cpus: 96", "cpus: 1e2"),
+        "fleet.yaml:7:11: 'cpus' of the pool 'a100' is '1e2', not a number.",
         "wrong-type",
     ),
     "too many nodes": (
@@ -306,48 +330,83 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", sorted(MISTAKES))
-def test_a_mistake_is_told_with_its_place(mistake: str) -> None:
+def test_an_error_has_its_location(mistake: str) -> None:
     text, problem, code = MISTAKES[mistake]
     error = error_of(text)
     assert (error.problem, error.code) == (problem, code)
     assert ANY_FIX.match(error.fix)
 
 
-def test_a_text_that_is_not_yaml_is_told_with_its_place() -> None:
+def test_a_text_that_is_not_yaml_has_its_location() -> None:
     error = error_of("pools: [")
     assert error.problem.startswith("fleet.yaml:1:9: this is not YAML: ")
     assert error.code == "not-yaml"
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 1_000, "{a: " * 1_000, "a" * (1 << 23) + "a", "[" + "a," * 400_001 + "]"]
+    ("text", "code"),
+    [
+        ("[" * 1_000, "too-deep"),
+        ("{a: " * 1_000, "too-deep"),
+        ("a" * (MOST_CHARACTERS + 1), "too-large"),
+        ("[" + "a," * (MOST_VALUES + 1) + "]", "too-large"),
+    ],
 )
-def test_a_file_that_would_cost_too_much_is_refused(text: str) -> None:
-    assert error_of(text).code == "too-large"
+def test_a_file_over_a_limit_is_rejected(text: str, code: str) -> None:
+    assert error_of(text).code == code
 
 
-def test_what_was_meant_is_suggested() -> None:
+@pytest.mark.parametrize(("written", "allowed"), [("true", True), ("false", False)])
+def test_booleans_are_true_and_false(written: str, allowed: bool) -> None:
+    read = parse_fleet({"f": changed("nodes: 2", f"nodes: 2\n    mig: {written}")})
+    assert read.fleet.pools[0].mig_allowed is allowed
+
+
+@pytest.mark.parametrize("written", ["yes", "no", "on", "off", "True", "FALSE", "1", '"true"'])
+def test_other_spellings_of_booleans_are_rejected(written: str) -> None:
+    error = error_of(changed("nodes: 2", f"nodes: 2\n    mig: {written}"))
+    assert (error.code, error.fix) == ("wrong-type", "Write true or false.")
+
+
+def test_no_and_on_are_names() -> None:
+    read = parse_fleet({"f": changed("nodes: 2", "nodes: [no, on, 7]")})
+    assert [node.id for node in read.fleet.nodes] == ["no", "on", "7"]
+
+
+def test_the_closest_name_is_suggested() -> None:
     assert error_of(changed("gpus_per_node", "gpus_pernode")).fix.startswith(
         "Did you mean 'gpus_per_node'"
     )
     assert "a100-80gb" in error_of(changed("A100-80GB", "a100-80bg")).fix
 
 
-def test_several_problems_are_told_at_once() -> None:
+def test_several_problems_are_reported_at_once() -> None:
     text = changed("a100-80gb/owned: 8", "t4/owned: 8, h100/owned: 1")
     assert error_of(text).problem.count("fleet.yaml:12:22: ") == 2
 
 
 @pytest.mark.parametrize("name", ["none.yaml", "."])
-def test_a_path_without_a_fleet_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_path_without_a_fleet_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError) as caught:
         read_fleet(tmp_path / name)
     assert caught.value.code == "no-fleet-file"
 
 
-def test_the_same_name_in_two_files_is_refused() -> None:
-    with pytest.raises(UserError, match=r"b:1:15: the pool 'a100' stands also at a:4:5"):
-        parse_fleet({"a": SMALL, "b": "pools: {a100: {}}"})
+def test_the_same_name_in_two_files_is_rejected() -> None:
+    second = SMALL[SMALL.index("pools:") : SMALL.index("tenants:")]
+    with pytest.raises(UserError, match=r"b:3:5: the pool 'a100' is also at a:4:5"):
+        parse_fleet({"a": SMALL, "b": second})
+
+
+def properties_in(schema: Any) -> Iterator[str]:
+    """Every key of a schema, at any depth."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for one in schema.values():
+            yield from properties_in(one)
+    elif isinstance(schema, list):
+        for one in schema:
+            yield from properties_in(one)
 
 
 # -- the page --------------------------------------------------------------------------------------
@@ -355,7 +414,7 @@ def test_the_same_name_in_two_files_is_refused() -> None:
 
 def test_the_page_names_every_key() -> None:
     page = (ROOT / "docs" / "fleet-file.md").read_text(encoding="utf-8")
-    known = {key for section in SECTIONS for key in section} | set(all_keys(Policies))
+    known = set(properties_in(fleet_schema()))
     assert len(known) > 50
     assert sorted(key for key in known if f"`{key}`" not in page) == []
 
@@ -374,4 +433,4 @@ def test_the_page_names_every_choice(choices: type[Enum]) -> None:
 
 
 def test_every_key_has_a_meaning() -> None:
-    assert all(meaning for section in SECTIONS for meaning in section.values())
+    assert all(key.meaning for table in TABLES for key in table.keys.values())

@@ -1,4 +1,4 @@
-"""A fleet written back is the same fleet; short forms, engines and budgets mean what they say."""
+"""A written fleet is read as the same fleet; short forms, engines and budgets are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bursar.config import FleetFile, parse_fleet, read_fleet
-from bursar.config.fleet.fleet_writer import exact_duration, write_fleet
+from bursar.config.fleet.fleet_writer import write_fleet
+from bursar.config.yaml.key_tables import exact_duration
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Cluster, EngineKind, Market, Node
 from bursar.model.tenants.tenant import Budget, BudgetAction, BudgetPeriod, BudgetStep, Enforcement
@@ -54,7 +55,7 @@ policies:
 
 
 def same(file: FleetFile) -> bool:
-    """By name: tenants are written as a tree, so those of a flat file may come in another order."""
+    """Compare tenants by name: a flat file may list them in another order."""
     again = parse_fleet({"again.yaml": write_fleet(file)})
     by_name = {tenant.name: tenant for tenant in file.tenants}
     return (again.fleet, again.policies, {t.name: t for t in again.tenants}) == (
@@ -70,8 +71,14 @@ def test_an_example_written_back_is_the_same_fleet(file: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [ODD, LOCAL, ""])
-def test_odd_names_and_amounts_survive(text: str) -> None:
+def test_unusual_names_and_amounts_are_preserved(text: str) -> None:
     assert same(parse_fleet({"fleet.yaml": text}))
+
+
+def test_a_weight_is_written_without_an_exponent() -> None:
+    small = "tenants: {a: {weight: 0.0000001}}"
+    assert "weight: 0.0000001" in write_fleet(parse_fleet({"fleet.yaml": small}))
+    assert same(parse_fleet({"fleet.yaml": small}))
 
 
 def test_writing_twice_gives_the_same_text() -> None:
@@ -79,20 +86,20 @@ def test_writing_twice_gives_the_same_text() -> None:
     assert write_fleet(parse_fleet({"fleet.yaml": text})) == text
 
 
-def test_many_nodes_are_written_short() -> None:
+def test_many_nodes_are_written_as_a_pattern() -> None:
     text = write_fleet(parse_fleet({"fleet.yaml": ODD}))
     assert "count: 5" in text and "n0001" not in text
 
 
-def test_nodes_that_only_look_like_a_pattern_are_listed() -> None:
+def test_nodes_that_do_not_follow_a_pattern_are_listed() -> None:
     file = parse_fleet({"fleet.yaml": LOCAL})
     moved = replace(
         file.fleet,
         nodes=(*file.fleet.nodes[:3], Node(id="here-0005", pool="here")),
     )
     assert same(replace(file, fleet=moved))
-    turned = replace(file.fleet, nodes=file.fleet.nodes[::-1])
-    assert same(replace(file, fleet=turned))
+    reversed_nodes = replace(file.fleet, nodes=file.fleet.nodes[::-1])
+    assert same(replace(file, fleet=reversed_nodes))
 
 
 @pytest.mark.parametrize(
@@ -117,14 +124,14 @@ def test_a_local_fleet_fits_in_a_line() -> None:
     assert [node.id for node in fleet.nodes] == [f"here-000{n}" for n in range(1, 5)]
 
 
-def test_what_the_short_form_says_wins() -> None:
+def test_the_short_form_overrides_its_defaults() -> None:
     text = "clusters: {a: {nodes: 1, cpus: 2, memory_gib: 3, disk_gib: 4, usd_per_node_hour: 5}}"
     (pool,) = parse_fleet({"fleet.yaml": text}).fleet.pools
     assert (pool.cpu_milli, pool.memory_mib, pool.disk_mib) == (2000, 3 * GIB_MIB, 4 * GIB_MIB)
     assert (pool.node_micro_usd_per_hour, pool.gpu_model) == (5_000_000, None)
 
 
-def test_a_cluster_that_says_nothing_of_an_engine_is_simulated() -> None:
+def test_a_cluster_without_an_engine_is_simulated() -> None:
     (cluster,) = parse_fleet({"fleet.yaml": "clusters: {a: {}}"}).fleet.clusters
     assert cluster.engine is EngineKind.SIMULATED
 
@@ -156,7 +163,7 @@ MISTAKES = {
     ),
     "GPUs without nodes": (
         "clusters: {a: {gpus: t4 x 4}}",
-        "fleet.yaml:1:22: 'gpus' of the cluster 'a' says nothing without 'nodes'.",
+        "fleet.yaml:1:22: 'gpus' of the cluster 'a' has no effect without 'nodes'.",
         "missing-key",
     ),
     "GPUs without a number": (
@@ -164,12 +171,12 @@ MISTAKES = {
         "fleet.yaml:1:32: 'gpus' of the cluster 'a' is 't4'.",
         "wrong-type",
     ),
-    "GPUs that nobody makes": (
+    "an unknown GPU model": (
         "clusters: {a: {nodes: 1, gpus: t5 x 4}}",
-        "fleet.yaml:1:32: 'gpus' of the cluster 'a' is 't5', not a GPU model we know.",
+        "fleet.yaml:1:32: 'gpus' of the cluster 'a' is 't5', not a known GPU model.",
         "unknown-gpu-model",
     ),
-    "a period that is none": (
+    "an unknown period": (
         "tenants: {a: {budget: {usd: 1, period: fortnight}}}",
         "fleet.yaml:1:40: 'period' of 'budget' of the tenant 'a' is 'fortnight'.",
         "unknown-choice",
@@ -189,19 +196,19 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", sorted(MISTAKES))
-def test_a_mistake_is_told_with_its_place(mistake: str) -> None:
+def test_an_error_has_its_location(mistake: str) -> None:
     text, problem, code = MISTAKES[mistake]
     with pytest.raises(UserError) as caught:
         parse_fleet({"fleet.yaml": text})
     assert (caught.value.problem, caught.value.code) == (problem, code)
 
 
-def test_hours_are_a_day_apart() -> None:
+def test_hours_over_a_day_are_written_as_days() -> None:
     assert exact_duration(25 * HOUR_MS) == "1 d 1 h"
 
 
 def test_the_steps_of_a_budget_are_written_and_read_again() -> None:
-    told = """
+    text = """
 clusters: {here: {engine: local, nodes: 1, cpus: 8, memory_gib: 8, usd_per_node_hour: 1}}
 tenants:
   lab:
@@ -211,7 +218,7 @@ tenants:
       enforcement: hard
       steps: [{at_percent: 75, action: notify}, {at_percent: 120, action: stop-preemptible}]
 """
-    first = parse_fleet({"fleet.yaml": told})
+    first = parse_fleet({"fleet.yaml": text})
     (lab,) = first.tenants
     assert lab.budget == Budget(
         amount_micro_usd=250_500_000,
@@ -233,9 +240,9 @@ tenants:
         ("{at_percent: 50}", "missing-key"),
     ],
 )
-def test_a_wrong_step_is_refused(step: str, code: str) -> None:
-    told = "clusters: {here: {engine: local, nodes: 1, cpus: 8, memory_gib: 8, usd_per_node_hour: 1}}\n"
-    told += f"tenants: {{lab: {{budget: {{usd: 1, steps: [{step}]}}}}}}\n"
-    with pytest.raises(UserError) as refused:
-        parse_fleet({"fleet.yaml": told})
-    assert refused.value.code == code
+def test_an_invalid_step_is_rejected(step: str, code: str) -> None:
+    text = "clusters: {here: {engine: local, nodes: 1, cpus: 8, memory_gib: 8, usd_per_node_hour: 1}}\n"
+    text += f"tenants: {{lab: {{budget: {{usd: 1, steps: [{step}]}}}}}}\n"
+    with pytest.raises(UserError) as caught:
+        parse_fleet({"fleet.yaml": text})
+    assert caught.value.code == code

@@ -1,4 +1,4 @@
-"""What is written to break the reader, or what comes after it, is refused, and cheaply."""
+"""Input written to break the reader or what follows it is rejected cheaply."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from bursar.config.fleet.fleet_file import parse_fleet
 from bursar.config.job.job_file import JobDefaults, JobDocument, parse_job, read_job
 from bursar.config.job.job_keys import JOB, RESOURCES
-from bursar.config.yaml.yaml_text import MOST_CHARACTERS, decode
+from bursar.config.yaml.yaml_text import DEEPEST, MOST_CHARACTERS, MOST_VALUES, decode
 from bursar.core.admission.value_rules import value_problems
 from bursar.model.errors import UserError
 
-TERMS = JobDefaults(default_queue="research", now_ms=0)
+DEFAULTS = JobDefaults(default_queue="research", now_ms=0)
 MIB = 1 << 20
 
 
@@ -39,7 +39,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "depth in block style": ("\n".join(" " * n + "a:" for n in range(1_000)), "too-deep"),
     "50 MB": ("run: " + "x" * (50 * MIB), "too-large"),
     "50 MB of list": ("[" + "a," * (25 * MIB) + "]", "too-large"),
-    "ten thousand and one values": ("[" + "a," * 10_001 + "]", "too-large"),
+    "more values than allowed": ("[" + "a," * (MOST_VALUES + 1) + "]", "too-large"),
+    "one level more than allowed": ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "too-deep"),
     "an object of Python": ("run: !!python/object/apply:os.system [id]\n", "yaml-tag"),
     "a tag on the whole": ("!!python/object:builtins.dict\nrun: x\n", "yaml-tag"),
     "a tag of its own": ("run: !secret x\n", "yaml-tag"),
@@ -70,10 +71,10 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("text", sorted(TEXTS))
-def test_hostile_yaml_is_refused_for_what_it_is(text: str) -> None:
+def test_hostile_yaml_is_rejected_with_the_right_code(text: str) -> None:
     written, code = TEXTS[text]
     with pytest.raises(UserError) as caught:
-        parse_job(written, "job.yaml", TERMS)
+        parse_job(written, "job.yaml", DEFAULTS)
     assert caught.value.code == code
     assert len(str(caught.value)) < 500
 
@@ -81,20 +82,20 @@ def test_hostile_yaml_is_refused_for_what_it_is(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a billion laughs", "50 MB of list", "depth of 100,000 in flow style"]
 )
-def test_refusing_it_takes_little_memory(text: str) -> None:
+def test_rejecting_it_takes_little_memory(text: str) -> None:
     written, _ = TEXTS[text]
     tracemalloc.start()
     with pytest.raises(UserError):
-        parse_job(written, "job.yaml", TERMS)
-    _, most = tracemalloc.get_traced_memory()
+        parse_job(written, "job.yaml", DEFAULTS)
+    _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 10 * MIB
+    assert peak_bytes < 10 * MIB
 
 
-def test_a_document_of_the_largest_size_is_read_without_error_of_ours() -> None:
+def test_a_large_script_is_read() -> None:
     text = "run: |\n" + "  echo hello\n" * 40_000
     assert len(text) < MOST_CHARACTERS
-    assert parse_job(text, "job.yaml", TERMS).recipe.run.count("echo") == 40_000
+    assert parse_job(text, "job.yaml", DEFAULTS).recipe.run.count("echo") == 40_000
 
 
 @pytest.mark.parametrize(
@@ -102,27 +103,27 @@ def test_a_document_of_the_largest_size_is_read_without_error_of_ours() -> None:
     [
         ("run: x".encode("utf-16"), "UTF-16"),
         (b"run: \xff\xfe", "byte 6"),
-        (b"a" * (5 * MIB), "characters|bytes"),
+        (b"a" * (4 * MOST_CHARACTERS + 1), "bytes"),
     ],
 )
-def test_bytes_that_are_not_utf8_text_are_refused(raw: bytes, problem: str) -> None:
+def test_bytes_that_are_not_utf8_are_rejected(raw: bytes, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         decode(raw, "job.yaml")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
-    assert parse_job(decode(b"\xef\xbb\xbfrun: x", "j"), "j", TERMS).recipe.run == "x"
-    assert parse_job("\ufeffrun: x", "j", TERMS).recipe.run == "x"
+def test_a_byte_order_mark_is_not_part_of_the_first_key() -> None:
+    assert parse_job(decode(b"\xef\xbb\xbfrun: x", "j"), "j", DEFAULTS).recipe.run == "x"
+    assert parse_job("\ufeffrun: x", "j", DEFAULTS).recipe.run == "x"
 
 
 @pytest.mark.parametrize(
     "country", ["NO", "no", "y", "on", "off", "1:30", "007", "0x10", "1_000", "1e5"]
 )
 def test_texts_that_yaml_would_turn_into_something_else_stay_texts(country: str) -> None:
-    assert parse_job(f"run: x\nenvs: {{C: {country}}}", "j", TERMS).recipe.envs["C"] == country
+    assert parse_job(f"run: x\nenvs: {{C: {country}}}", "j", DEFAULTS).recipe.envs["C"] == country
 
 
-# -- what must never reach a command, a path or a table ------------------------------------------------
+# -- what must not reach a command, a path or a table ------------------------------------------------
 
 BAD_NAMES = [
     *(";id", "$(id)", "`id`", "a b", "a\nb", "a\r", "a\tb", "a;b", "a|b", "a&b", "a'b", 'a"b', "a%j"),
@@ -132,9 +133,9 @@ BAD_NAMES = [
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_names_that_mean_something_to_a_shell_or_a_path_are_refused(name: str) -> None:
+def test_names_with_a_meaning_in_a_shell_or_path_are_rejected(name: str) -> None:
     with pytest.raises(UserError) as caught:
-        read_job({"run": "x", "name": name}, TERMS)
+        read_job({"run": "x", "name": name}, DEFAULTS)
     assert caught.value.code in ("bad-name", "empty-text", "unprintable-text")
     assert str(caught.value).isprintable()
 
@@ -149,11 +150,11 @@ RESERVED = [
 
 @pytest.mark.parametrize("section", ["envs", "secrets"])
 @pytest.mark.parametrize("name", RESERVED)
-def test_variables_that_are_obeyed_too_early_or_set_by_us_are_refused(
+def test_variables_that_loaders_obey_or_the_engine_sets_are_rejected(
     section: str, name: str
 ) -> None:
     with pytest.raises(UserError) as caught:
-        read_job({"run": "x", section: {name: "1"}}, TERMS)
+        read_job({"run": "x", section: {name: "1"}}, DEFAULTS)
     assert caught.value.code == "reserved-variable"
     assert name in caught.value.problem
 
@@ -161,17 +162,19 @@ def test_variables_that_are_obeyed_too_early_or_set_by_us_are_refused(
 @pytest.mark.parametrize(
     "name", ["BASH_FUNC_x%%", "A=B", "A B", "1A", "", "A\n", "é", "A" * 129, "A-B"]
 )
-def test_names_that_are_no_variables_are_refused(name: str) -> None:
+def test_invalid_variable_names_are_rejected(name: str) -> None:
     with pytest.raises(UserError) as caught:
-        read_job({"run": "x", "envs": {name: "1"}}, TERMS)
+        read_job({"run": "x", "envs": {name: "1"}}, DEFAULTS)
     assert caught.value.code == "bad-variable"
 
 
 @pytest.mark.parametrize(
     "name", ["HOME", "HF_TOKEN", "OMP_NUM_THREADS", "NCCL_DEBUG", "PYTHONPATH"]
 )
-def test_variables_that_people_need_are_theirs(name: str) -> None:
-    assert read_job({"run": "x", "envs": {name: "a b\nc"}}, TERMS).recipe.envs == {name: "a b\nc"}
+def test_common_variables_may_be_set(name: str) -> None:
+    assert read_job({"run": "x", "envs": {name: "a b\nc"}}, DEFAULTS).recipe.envs == {
+        name: "a b\nc"
+    }
 
 
 @pytest.mark.parametrize(
@@ -180,7 +183,7 @@ def test_variables_that_people_need_are_theirs(name: str) -> None:
 )  # fmt: skip
 def test_mounts_stay_inside_the_working_directory(target: str) -> None:
     with pytest.raises(UserError) as caught:
-        read_job({"run": "x", "file_mounts": {target: "./a"}}, TERMS)
+        read_job({"run": "x", "file_mounts": {target: "./a"}}, DEFAULTS)
     assert caught.value.code == "bad-path"
 
 
@@ -200,7 +203,7 @@ def test_mounts_stay_inside_the_working_directory(target: str) -> None:
 def test_sources_are_local_paths_or_hashes(source: object, code: str) -> None:
     for plain in ({"workdir": source}, {"file_mounts": {"a": source}}):
         with pytest.raises(UserError) as caught:
-            read_job({"run": "x", **plain}, TERMS)
+            read_job({"run": "x", **plain}, DEFAULTS)
         assert caught.value.code == code
 
 
@@ -211,26 +214,26 @@ ODD_VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("odd", range(len(ODD_VALUES)))
-def test_any_value_of_any_key_is_read_or_refused_but_never_breaks(odd: int) -> None:
+def test_any_value_of_any_key_is_read_or_rejected_without_crashing(odd: int) -> None:
     value = ODD_VALUES[odd]
     for key in JOB.keys:
-        _read_or_refuse({"run": "x", key: value})
+        _read_or_reject({"run": "x", key: value})
     for key in RESOURCES.keys:
-        _read_or_refuse({"run": "x", "resources": {key: value}})
-    _read_or_refuse(value)
+        _read_or_reject({"run": "x", "resources": {key: value}})
+    _read_or_reject(value)
 
 
-def _read_or_refuse(plain: Any) -> None:
-    """Anything but a ``UserError`` fails the test, and so does what admission would find odd."""
+def _read_or_reject(plain: Any) -> None:
+    """Fails on any error but a ``UserError``, and on a job that admission would reject."""
     try:
-        document = read_job(plain, TERMS)
+        document = read_job(plain, DEFAULTS)
     except UserError as error:
-        refusal = error
+        rejection = error
     else:
         assert list(value_problems(document.spec)) == []
-        assert read_job(json.loads(document.document) | _secrets(document), TERMS).spec.name
+        assert read_job(json.loads(document.document) | _secrets(document), DEFAULTS).spec.name
         return
-    assert refusal.fix and refusal.code and len(str(refusal)) < 1_000
+    assert rejection.fix and rejection.code and len(str(rejection)) < 1_000
 
 
 def _secrets(document: JobDocument) -> dict[str, Any]:
@@ -240,7 +243,7 @@ def _secrets(document: JobDocument) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "number", ["1e999999999", "9" * 1_000_000, "1E-999999999", ".nan", "-.inf", "1" * 31]
 )
-def test_endless_numbers_in_a_fleet_file_are_refused(number: str) -> None:
+def test_huge_numbers_in_a_fleet_file_are_rejected(number: str) -> None:
     text = f"clusters: {{a: {{nodes: {number}}}}}"
     with pytest.raises(UserError) as caught:
         parse_fleet({"fleet.yaml": text})
@@ -248,7 +251,7 @@ def test_endless_numbers_in_a_fleet_file_are_refused(number: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-# -- anything at all -------------------------------------------------------------------------------------
+# -- random input -------------------------------------------------------------------------------------
 
 WORDS = st.sampled_from(
     [
@@ -276,17 +279,15 @@ RESOURCES_OF_A_JOB = st.dictionaries(KEYS_OF_RESOURCES, ANYTHING, max_size=4)
 
 
 @given(st.dictionaries(KEYS_OF_A_JOB, ANYTHING, max_size=5), RESOURCES_OF_A_JOB)
-def test_whatever_a_job_says_it_is_read_or_refused(
-    said: dict[str, Any], resources: dict[str, Any]
-) -> None:
-    _read_or_refuse({"run": "x", "resources": resources, **said})
+def test_any_job_is_read_or_rejected(keys: dict[str, Any], resources: dict[str, Any]) -> None:
+    _read_or_reject({"run": "x", "resources": resources, **keys})
 
 
 @given(st.text(alphabet="run: x\n{}[]&*!|>-'\"\t#%@`,?~0.ne\u00e9\x00", max_size=60))
-def test_whatever_a_text_says_it_is_read_or_refused(text: str) -> None:
-    refusal = None
+def test_any_text_is_read_or_rejected(text: str) -> None:
+    rejection = None
     try:
-        parse_job(text, "job.yaml", TERMS)
+        parse_job(text, "job.yaml", DEFAULTS)
     except UserError as error:
-        refusal = error
-    assert refusal is None or refusal.problem.startswith("job.yaml:")
+        rejection = error
+    assert rejection is None or rejection.problem.startswith("job.yaml:")

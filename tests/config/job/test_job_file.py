@@ -1,4 +1,4 @@
-"""The job file: what it says is what the scheduler and the engine get, from YAML and JSON alike."""
+"""Jobs are read the same from YAML and from JSON."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from bursar.model.jobs.job import (
 from bursar.model.jobs.run_spec import Mount, RunSpec
 from bursar.model.units import GIB_MIB, HOUR_MS, MINUTE_MS
 
-TERMS = JobDefaults(default_queue="research", now_ms=1_000_000)
+DEFAULTS = JobDefaults(default_queue="research", now_ms=1_000_000)
 SHA = "ab" * 32
-STEADY = (Market.OWNED, Market.RESERVED, Market.ON_DEMAND)
+NON_SPOT = (Market.OWNED, Market.RESERVED, Market.ON_DEMAND)
 
-WHOLE = f"""\
+FULL_JOB = f"""\
 name: train
 queue: nlp
 priority: high
@@ -71,11 +71,11 @@ labels: {{team: nlp, run: 7}}
 
 
 def group_of(text: str) -> TaskGroup:
-    return parse_job(text + "\nrun: x\n", "job.yaml", TERMS).spec.groups[0]
+    return parse_job(text + "\nrun: x\n", "job.yaml", DEFAULTS).spec.groups[0]
 
 
-def test_every_key_reaches_its_place() -> None:
-    read = parse_job(WHOLE, "job.yaml", TERMS)
+def test_every_key_is_read() -> None:
+    read = parse_job(FULL_JOB, "job.yaml", DEFAULTS)
     assert read.spec == JobSpec(
         name="train",
         queue="nlp",
@@ -121,31 +121,31 @@ def test_every_key_reaches_its_place() -> None:
     assert read.local_files == ()
 
 
-def test_a_job_needs_only_something_to_run() -> None:
-    read = read_job({"run": "echo"}, TERMS)
+def test_only_run_is_required() -> None:
+    read = read_job({"run": "echo"}, DEFAULTS)
     assert read.spec == JobSpec(name="job", queue="research", groups=(TaskGroup(),))
     assert read.recipe == RunSpec(run="echo")
 
 
-def test_the_document_can_be_submitted_again_and_holds_no_secret() -> None:
-    read = parse_job(WHOLE, "job.yaml", TERMS)
+def test_the_document_can_be_submitted_again_and_contains_no_secret() -> None:
+    read = parse_job(FULL_JOB, "job.yaml", DEFAULTS)
     assert "hunter2" not in read.document
     plain = json.loads(read.document)
     assert plain["secrets"] == {"TOKEN": None}
     plain["secrets"] = {"TOKEN": "hunter2"}
-    again = read_job(plain, TERMS)
+    again = read_job(plain, DEFAULTS)
     assert (again.spec, again.recipe, again.labels) == (read.spec, read.recipe, read.labels)
-    as_yaml = parse_job(json.dumps(plain), "job.yaml", TERMS)
+    as_yaml = parse_job(json.dumps(plain), "job.yaml", DEFAULTS)
     assert (as_yaml.spec, as_yaml.recipe) == (read.spec, read.recipe)
 
 
-def test_a_secret_without_its_value_is_asked_for_and_no_value_is_shown() -> None:
+def test_a_secret_needs_a_value_and_its_value_is_never_shown() -> None:
     with pytest.raises(UserError, match="'TOKEN' of 'secrets' has no value") as caught:
-        read_job({"run": "x", "secrets": {"TOKEN": None}}, TERMS)
+        read_job({"run": "x", "secrets": {"TOKEN": None}}, DEFAULTS)
     assert "--secret" in caught.value.fix
     for odd in (["hunter2"], {"a": "hunter2"}, 1.5, "hunter2\0"):
         with pytest.raises(UserError) as caught:
-            read_job({"run": "x", "secrets": {"TOKEN": odd}}, TERMS)
+            read_job({"run": "x", "secrets": {"TOKEN": odd}}, DEFAULTS)
         assert "hunter2" not in str(caught.value)
 
 
@@ -175,10 +175,10 @@ ACCELERATORS: dict[str, tuple[Any, WholeGpus, FlavorChoice]] = {
 @pytest.mark.parametrize("form", sorted(ACCELERATORS))
 def test_accelerators_take_several_forms(form: str) -> None:
     written, gpus, choose_by = ACCELERATORS[form]
-    spec = read_job({"run": "x", "resources": {"accelerators": written}}, TERMS).spec
+    spec = read_job({"run": "x", "resources": {"accelerators": written}}, DEFAULTS).spec
     assert spec.groups[0].gpu == gpus
     assert spec.constraints.choose_by is choose_by
-    assert spec.constraints.markets == STEADY
+    assert spec.constraints.markets == NON_SPOT
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_accelerators_take_several_forms(form: str) -> None:
         ),
     ],
 )
-def test_parts_of_a_gpu(written: str, meant: MigSlice | MpsShare) -> None:
+def test_shares_of_a_gpu(written: str, meant: MigSlice | MpsShare) -> None:
     assert group_of(written).gpu == meant
 
 
@@ -205,46 +205,46 @@ def test_parts_of_a_gpu(written: str, meant: MigSlice | MpsShare) -> None:
     ("written", "mib"),
     [("32", 32768), ("32+", 32768), ("0.5", 512), ("512 MiB", 512), ("2TB", 2 << 20), ("16GB+", 16384)],
 )  # fmt: skip
-def test_memory_is_gib_unless_it_says_otherwise(written: str, mib: int) -> None:
+def test_memory_without_a_unit_is_gib(written: str, mib: int) -> None:
     assert group_of(f"resources: {{memory: {written}}}").memory_mib == mib
 
 
 MARKETS: dict[str, tuple[str, tuple[Market, ...], tuple[str, ...], FlavorChoice]] = {
-    "spot alone": ("use_spot: true", (Market.SPOT,), (), FlavorChoice.COST),
-    "never on spot": ("use_spot: no", STEADY, (), FlavorChoice.COST),
-    "spot allowed": ("use_spot: allowed", (*STEADY, Market.SPOT), (), FlavorChoice.COST),
+    "only spot": ("use_spot: true", (Market.SPOT,), (), FlavorChoice.COST),
+    "never on spot": ("use_spot: false", NON_SPOT, (), FlavorChoice.COST),
+    "spot allowed": ("use_spot: allowed", (*NON_SPOT, Market.SPOT), (), FlavorChoice.COST),
     "markets by name": (
         "markets: [spot, owned]", (Market.SPOT, Market.OWNED), (), FlavorChoice.COST),
     "any of two models": (
         "any_of: [{accelerators: T4:2}, {accelerators: L4:2}]",
-        STEADY, ("t4-16gb", "l4-24gb"), FlavorChoice.COST),
+        NON_SPOT, ("t4-16gb", "l4-24gb"), FlavorChoice.COST),
     "spot or not": (
         "{accelerators: T4:2, any_of: [{use_spot: true}, {use_spot: false}]}",
-        (Market.SPOT, *STEADY), ("t4-16gb",), FlavorChoice.COST),
+        (Market.SPOT, *NON_SPOT), ("t4-16gb",), FlavorChoice.COST),
     "spot first, then the rest": (
         "{accelerators: T4:2, ordered: [{use_spot: true}, {use_spot: false}]}",
-        (Market.SPOT, *STEADY), ("t4-16gb",), FlavorChoice.ORDER),
+        (Market.SPOT, *NON_SPOT), ("t4-16gb",), FlavorChoice.ORDER),
     "two models on spot, then both elsewhere": (
         "ordered: [{accelerators: [L4:2, T4:2], use_spot: true}, {accelerators: [L4:2, T4:2]}]",
-        (Market.SPOT, *STEADY), ("l4-24gb", "t4-16gb"), FlavorChoice.ORDER),
+        (Market.SPOT, *NON_SPOT), ("l4-24gb", "t4-16gb"), FlavorChoice.ORDER),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("wish", sorted(MARKETS))
-def test_alternatives_become_models_and_markets(wish: str) -> None:
-    written, markets, models, choose_by = MARKETS[wish]
+@pytest.mark.parametrize("case", sorted(MARKETS))
+def test_alternatives_become_models_and_markets(case: str) -> None:
+    written, markets, models, choose_by = MARKETS[case]
     inner = written if written.startswith("{") else f"{{{written}}}"
-    spec = parse_job(f"run: x\nresources: {inner}\n", "job.yaml", TERMS).spec
+    spec = parse_job(f"run: x\nresources: {inner}\n", "job.yaml", DEFAULTS).spec
     assert spec.constraints.markets == markets
     assert spec.constraints.choose_by is choose_by
     assert (spec.groups[0].gpu.models if spec.groups[0].gpu else ()) == models
 
 
-def test_anchors_are_a_part_of_the_tasks() -> None:
+def test_anchors_are_a_percentage_of_the_tasks() -> None:
     written = "run: x\nnum_nodes: 10\nresources: {use_spot: allowed, anchors_percent: 30}\n"
-    constraints = parse_job(written, "job.yaml", TERMS).spec.constraints
-    assert (constraints.anchors_percent, constraints.markets) == (30, (*STEADY, Market.SPOT))
-    assert parse_job("run: x\n", "job.yaml", TERMS).spec.constraints.anchors_percent == 0
+    constraints = parse_job(written, "job.yaml", DEFAULTS).spec.constraints
+    assert (constraints.anchors_percent, constraints.markets) == (30, (*NON_SPOT, Market.SPOT))
+    assert parse_job("run: x\n", "job.yaml", DEFAULTS).spec.constraints.anchors_percent == 0
 
 
 NOT_EXPRESSIBLE = {
@@ -258,10 +258,10 @@ NOT_EXPRESSIBLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("wish", sorted(NOT_EXPRESSIBLE))
-def test_what_cannot_be_kept_is_refused_not_guessed(wish: str) -> None:
+@pytest.mark.parametrize("case", sorted(NOT_EXPRESSIBLE))
+def test_what_cannot_be_expressed_is_rejected(case: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_job(f"run: x\nresources: {{{NOT_EXPRESSIBLE[wish]}}}\n", "job.yaml", TERMS)
+        parse_job(f"run: x\nresources: {{{NOT_EXPRESSIBLE[case]}}}\n", "job.yaml", DEFAULTS)
     assert caught.value.code == "not-expressible"
 
 
@@ -269,26 +269,28 @@ TWO_CHOICES = {
     "use_spot and markets": "resources: {use_spot: true, markets: [spot]}",
     "any_of and ordered": "resources: {any_of: [{use_spot: true}], ordered: [{use_spot: true}]}",
     "gpu twice": "gpu: mps 5%\nresources: {gpu: mps 5%}",
-    "whole GPUs and a part": "resources: {accelerators: 'T4:2', gpu: mps 5%}",
+    "whole GPUs and a share": "resources: {accelerators: 'T4:2', gpu: mps 5%}",
 }
 
 
-@pytest.mark.parametrize("wish", sorted(TWO_CHOICES))
-def test_two_answers_to_one_question_are_refused(wish: str) -> None:
+@pytest.mark.parametrize("case", sorted(TWO_CHOICES))
+def test_two_keys_for_the_same_choice_are_rejected(case: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_job(f"run: x\n{TWO_CHOICES[wish]}\n", "job.yaml", TERMS)
+        parse_job(f"run: x\n{TWO_CHOICES[case]}\n", "job.yaml", DEFAULTS)
     assert caught.value.code == "two-choices"
 
 
 def test_a_list_of_words_is_run_without_a_shell() -> None:
-    read = read_job({"run": ["python", "a.py", "--x=$HOME"]}, TERMS)
+    read = read_job({"run": ["python", "a.py", "--x=$HOME"]}, DEFAULTS)
     assert (read.recipe.argv, read.recipe.run) == (("python", "a.py", "--x=$HOME"), "")
     with pytest.raises(UserError, match="a 'run' that is a list"):
-        read_job({"run": ["a"], "setup": "b"}, TERMS)
+        read_job({"run": ["a"], "setup": "b"}, DEFAULTS)
 
 
-def test_local_paths_are_left_for_the_client_to_send() -> None:
-    read = parse_job("run: x\nworkdir: .\nfile_mounts: {in/a.csv: ../a.csv}\n", "job.yaml", TERMS)
+def test_local_paths_are_returned_for_upload() -> None:
+    read = parse_job(
+        "run: x\nworkdir: .\nfile_mounts: {in/a.csv: ../a.csv}\n", "job.yaml", DEFAULTS
+    )
     assert read.local_files == (
         LocalFile(path="."),
         LocalFile(path="../a.csv", target="in/a.csv"),
@@ -305,26 +307,26 @@ def test_local_paths_are_left_for_the_client_to_send() -> None:
         ("90 s", 1_090_000),
     ],
 )
-def test_a_deadline_is_a_moment_or_a_time_from_now(written: str, at_ms: int | None) -> None:
+def test_a_deadline_is_a_date_or_a_time_from_now(written: str, at_ms: int | None) -> None:
     plain = {"run": "x", "deadline": written}
     if at_ms is None:
-        with pytest.raises(UserError, match="long ago"):
-            read_job(plain, TERMS)
+        with pytest.raises(UserError, match="before 1971"):
+            read_job(plain, DEFAULTS)
     else:
-        assert read_job(plain, TERMS).spec.deadline_ms == at_ms
+        assert read_job(plain, DEFAULTS).spec.deadline_ms == at_ms
 
 
 @pytest.mark.parametrize("value", ["node", {"level": "node", "max_tasks": 1}, {}])
 def test_spread_is_a_level_or_a_mapping(value: object) -> None:
-    assert read_job({"run": "x", "spread": value}, TERMS).spec.constraints.spread == Spread()
+    assert read_job({"run": "x", "spread": value}, DEFAULTS).spec.constraints.spread == Spread()
 
 
-def test_the_queue_must_come_from_somewhere() -> None:
-    with pytest.raises(UserError, match="'queue' is missing"):
+def test_a_job_needs_a_queue() -> None:
+    with pytest.raises(UserError, match="lacks 'queue'"):
         read_job({"run": "x"})
 
 
-def test_nothing_after_a_key_is_the_same_as_leaving_it_out() -> None:
-    assert parse_job("run: x\nsetup:\nresources:\n  cpus:\n", "j", TERMS).spec == JobSpec(
+def test_a_key_with_null_counts_as_left_out() -> None:
+    assert parse_job("run: x\nsetup:\nresources:\n  cpus:\n", "j", DEFAULTS).spec == JobSpec(
         name="job", queue="research", groups=(TaskGroup(),)
     )

@@ -1,4 +1,4 @@
-"""Fifty things people get wrong in a job file: each is told with line, key and what to do."""
+"""Fifty common mistakes in a job file: each error has line, key and fix."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import pytest
 
 from bursar.config.job.job_file import JobDefaults, parse_job, read_job
 from bursar.config.job.job_keys import TABLES
-from bursar.config.yaml.value_readers import unknown_key
+from bursar.config.yaml.key_tables import unknown_key
 from bursar.config.yaml.yaml_text import read_yaml
 from bursar.model.errors import UserError
 
-TERMS = JobDefaults(default_queue="research", now_ms=0)
+DEFAULTS = JobDefaults(default_queue="research", now_ms=0)
 
-# The sentence -> the file, where the mistake stands, its code, and what the fix must contain.
+# The mistake -> the file, its location, its code, and what the fix must contain.
 MISTAKES: dict[str, tuple[str, str, str, str]] = {
-    # -- keys that do not exist, with what was meant
+    # -- unknown keys, with a suggestion
     "accelerators without its last letter": (
         "run: x\nresources:\n  accelerator: A100:8\n", "3:3", "unknown-key", "'accelerators'"),
     "accelerators outside resources": (
@@ -62,7 +62,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
     "a key of an alternative": (
         "run: x\nresources:\n  any_of:\n    - {accelerator: T4}\n",
         "4:8", "unknown-key", "'accelerators'"),
-    # -- values with what was meant
+    # -- invalid values, with a suggestion
     "a GPU model misspelt": (
         "run: x\nresources:\n  accelerators: A100-80BG:8\n",
         "3:17", "unknown-gpu-model", "'a100-80gb'"),
@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "run: x\nresources: {markets: [ownd]}\n", "2:23", "unknown-choice", "'owned'"),
     "a signal misspelt": (
         "run: x\ncheckpoint: {signal: SIGUSER1}\n", "2:22", "unknown-choice", "'SIGUSR1'"),
-    "an unclear wish for spot": (
+    "another word for allowed": (
         "run: x\nresources: {use_spot: allow}\n", "2:23", "unknown-choice", "'allowed'"),
     "the number before the model": (
         "run: x\nresources: {accelerators: 8xA100}\n", "2:27", "wrong-type", "'A100:8'"),
@@ -78,22 +78,25 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "run: x\nresources: {accelerators: 'A100:0.5'}\n", "2:27", "wrong-type", "mps 50%"),
     "a span for an array": ("run: x\narray: 0-99\n", "2:8", "wrong-type", "100"),
     "a name with a space": ("name: my job\nrun: x\n", "1:7", "bad-name", "'my-job'"),
-    # -- values that make no sense
+    # -- invalid values
     "a text for a number": ("run: x\nnum_nodes: two\n", "2:12", "wrong-type", "number"),
     "no tasks": ("run: x\nnum_nodes: 0\n", "2:12", "out-of-range", "1 to 100,000"),
     "a time without a unit": (
         "run: x\ncheckpoint: {interval: 10}\n", "2:24", "wrong-type", "min"),
-    "a moment without a zone": (
+    "a deadline without a time zone": (
         "run: x\ndeadline: 2030-01-01T10:00:00\n", "2:11", "wrong-type", "2030-01-01T10:00:00Z"),
     "a list for a mapping": ("run: x\nresources: [a]\n", "2:12", "wrong-type", "key: value"),
-    "yes in many words": ("run: x\npreemptible: sure\n", "2:14", "wrong-type", "true or false"),
+    "another word for true": ("run: x\npreemptible: sure\n", "2:14", "wrong-type", "true or false"),
+    "yes": ("run: x\npreemptible: yes\n", "2:14", "wrong-type", "true or false"),
+    "no": ("run: x\npreemptible: no\n", "2:14", "wrong-type", "true or false"),
+    "True": ("run: x\npreemptible: True\n", "2:14", "wrong-type", "true or false"),
     "a variable that the loader obeys": (
         "run: x\nenvs:\n  LD_PRELOAD: a.so\n", "3:3", "reserved-variable", "export LD_PRELOAD"),
     "a path out of the working directory": (
         "run: x\nfile_mounts:\n  ../a: b\n", "3:3", "bad-path", "inside the working directory"),
-    # -- the whole
+    # -- the document
     "nothing to run": ("name: a\n", "1:1", "missing-key", "run"),
-    "a key that stands twice": ("run: x\nname: a\nrun: y\n", "3:1", "duplicate-key", "one of them"),
+    "a key that appears twice": ("run: x\nname: a\nrun: y\n", "3:1", "duplicate-key", "one of them"),
     "a key of SkyPilot without a counterpart": (
         "run: x\nresources:\n  infra: aws\n", "3:3", "not-supported", "pools of its fleet"),
     "a tab for indentation": ("resources:\n\tcpus: 1\nrun: x\n", "2:1", "not-yaml", "spaces"),
@@ -103,7 +106,7 @@ SUGGESTED = [name for name, case in MISTAKES.items() if "'" in case[3]]
 
 def error_of(text: str) -> UserError:
     with pytest.raises(UserError) as caught:
-        parse_job(text, "job.yaml", TERMS)
+        parse_job(text, "job.yaml", DEFAULTS)
     return caught.value
 
 
@@ -113,10 +116,10 @@ def test_there_are_fifty() -> None:
 
 
 @pytest.mark.parametrize("mistake", sorted(MISTAKES))
-def test_a_mistake_is_told_with_its_place_and_its_fix(mistake: str) -> None:
-    text, place, code, fix = MISTAKES[mistake]
+def test_an_error_has_its_location_and_fix(mistake: str) -> None:
+    text, location, code, fix = MISTAKES[mistake]
     error = error_of(text)
-    assert error.problem.startswith(f"job.yaml:{place}: "), error.problem
+    assert error.problem.startswith(f"job.yaml:{location}: "), error.problem
     assert error.code == code
     assert fix in error.fix, error.fix
     assert error.problem.endswith(".")
@@ -124,51 +127,51 @@ def test_a_mistake_is_told_with_its_place_and_its_fix(mistake: str) -> None:
 
 @pytest.mark.parametrize("mistake", sorted(MISTAKES))
 def test_the_message_names_the_key(mistake: str) -> None:
-    text, place, _, _ = MISTAKES[mistake]
-    line = text.splitlines()[int(place.partition(":")[0]) - 1]
+    text, location, _, _ = MISTAKES[mistake]
+    line = text.splitlines()[int(location.partition(":")[0]) - 1]
     error = error_of(text)
     words = [word.strip("'\" ") for word in line.replace("{", " ").replace("[", " ").split(":")]
     named = any(word and word.split()[-1] in str(error) for word in words)
     assert named or error.code in ("not-yaml", "missing-key"), error.problem
 
 
-ONLY_IN_TEXT = {"a tab for indentation", "a key that stands twice"}
+ONLY_IN_TEXT = {"a tab for indentation", "a key that appears twice"}
 
 
 @pytest.mark.parametrize("mistake", sorted(set(MISTAKES) - ONLY_IN_TEXT))
-def test_json_with_the_same_mistake_is_refused_alike(mistake: str) -> None:
+def test_json_with_the_same_mistake_is_rejected_the_same(mistake: str) -> None:
     text, _, code, fix = MISTAKES[mistake]
     with pytest.raises(UserError) as caught:
-        read_job(read_yaml(text, "").value, TERMS)
+        read_job(read_yaml(text, "").value, DEFAULTS)
     assert caught.value.code == code
     assert fix in caught.value.fix
 
 
-def test_json_is_told_the_path_of_keys() -> None:
+def test_errors_in_json_have_the_path_of_keys() -> None:
     plain = {"run": "x", "resources": {"any_of": [{"use_spot": True}, {"use_spot": 7}]}}
     with pytest.raises(UserError) as caught:
-        read_job(plain, TERMS)
+        read_job(plain, DEFAULTS)
     assert caught.value.problem == (
         "resources.any_of[1].use_spot: 'use_spot' of entry 2 of 'any_of' of 'resources' is 7."
     )
 
 
 def typos_of(word: str) -> set[str]:
-    """A letter left out, doubled, swapped with the next, or another in its place."""
-    found = set()
+    """One letter omitted, doubled, swapped with the next, or replaced."""
+    typos = set()
     for at in range(len(word)):
-        found |= {word[:at] + word[at + 1 :], word[: at + 1] + word[at:]}
-        found.add(word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :])
-        found |= {word[:at] + letter + word[at + 1 :] for letter in "aesx_"}
-    return found - {word, ""}
+        typos |= {word[:at] + word[at + 1 :], word[: at + 1] + word[at:]}
+        typos.add(word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :])
+        typos |= {word[:at] + letter + word[at + 1 :] for letter in "aesx_"}
+    return typos - {word, ""}
 
 
-def test_of_all_simple_slips_in_all_keys_nine_in_ten_are_understood() -> None:
-    told = [
-        f"'{key}'" in unknown_key(slip, table).fix
+def test_nine_in_ten_typos_in_keys_get_the_right_suggestion() -> None:
+    suggested = [
+        f"'{key}'" in unknown_key(typo, table).fix
         for table in TABLES
         for key in table.keys
-        for slip in sorted(typos_of(key) - set(table.keys))
+        for typo in sorted(typos_of(key) - set(table.keys))
     ]
-    assert len(told) > 2_000
-    assert sum(told) / len(told) > 0.9
+    assert len(suggested) > 2_000
+    assert sum(suggested) / len(suggested) > 0.9

@@ -1,4 +1,4 @@
-"""The schemas and the page say what the readers do: no key more, no key less."""
+"""The schemas and the documentation have exactly the keys of the readers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import jsonschema_rs
 import pytest
 import yaml
 
 from bursar.config import read_fleet
-from bursar.config.fleet import fleet_keys
+from bursar.config.fleet.fleet_file import fleet_schema
 from bursar.config.job.job_file import JobDefaults, parse_job, read_job
-from bursar.config.job.job_keys import JOB, RESOURCES, TABLES
-from bursar.config.job.job_schema import fleet_schema, job_schema
-from bursar.config.yaml.dataclass_reader import all_keys
+from bursar.config.job.job_keys import JOB, RESOURCES, TABLES, job_schema
+from bursar.config.yaml.dataclass_tables import key_of
 from bursar.model.errors import UserError
 from bursar.model.tenants.policy import Policies
-from tests.config.job.test_job_file import WHOLE
+from tests.config.fleet.test_fleet_file import TABLES as FLEET_TABLES
+from tests.config.fleet.test_fleet_file import properties_in
+from tests.config.job.test_job_file import FULL_JOB
 from tests.config.job.test_job_mistakes import MISTAKES
 from tests.tidy.source import ROOT
 
-TERMS = JobDefaults(default_queue="research", now_ms=0)
+DEFAULTS = JobDefaults(default_queue="research", now_ms=0)
 JOBS = sorted({*(ROOT / "examples" / "jobs").glob("*.yaml")} - {ROOT / "examples/jobs/fleet.yaml"})
 FLEETS = sorted(
     {*(ROOT / "examples").rglob("fleet.yaml"), *(ROOT / "examples").rglob("*-fleet.yaml")}
@@ -36,20 +38,18 @@ VALID_JOB = jsonschema_rs.validator_for(job_schema())
 VALID_FLEET = jsonschema_rs.validator_for(fleet_schema())
 
 
-def properties_in(schema: Any) -> Iterator[str]:
-    """Every key that a schema knows, at any depth."""
-    if isinstance(schema, dict):
-        yield from schema.get("properties", {})
-        for one in schema.values():
-            yield from properties_in(one)
-    elif isinstance(schema, list):
-        for one in schema:
-            yield from properties_in(one)
+def all_keys(kind: Any) -> Iterator[str]:
+    """The keys of a dataclass and of every dataclass in its fields."""
+    for field, declared in get_type_hints(kind).items():
+        yield key_of(field)
+        for inner in (declared, *get_args(declared)):
+            if is_dataclass(inner):
+                yield from all_keys(inner)
 
 
 def plain_of(text: str) -> dict[str, Any]:
     """The document as JSON, with a value for each secret again."""
-    plain: dict[str, Any] = json.loads(parse_job(text, "job.yaml", TERMS).document)
+    plain: dict[str, Any] = json.loads(parse_job(text, "job.yaml", DEFAULTS).document)
     return {**plain, "secrets": dict.fromkeys(plain.get("secrets", {}), "x")}
 
 
@@ -61,18 +61,18 @@ def test_the_schema_has_every_key_of_the_reader_and_no_other() -> None:
     assert list(job_schema()["properties"]) == list(JOB.keys)
 
 
-def test_the_page_names_every_key_and_every_key_that_is_refused() -> None:
+def test_the_page_names_every_key_and_every_refused_key() -> None:
     known = {key for table in TABLES for key in table.keys}
-    told = {*known, *RESOURCES.refused} - {"docker_image"}
+    documented = {*known, *RESOURCES.refused} - {"docker_image"}
     assert len(known) > 45
-    assert sorted(key for key in told if f"`{key}`" not in PAGE) == []
+    assert sorted(key for key in documented if f"`{key}`" not in PAGE) == []
 
 
 def test_every_key_has_a_meaning() -> None:
     assert all(key.meaning for table in TABLES for key in table.keys.values())
 
 
-def test_suggestions_lead_to_keys_that_exist() -> None:
+def test_suggested_keys_exist() -> None:
     for table in TABLES:
         for meant in table.meant.values():
             owner = RESOURCES if meant.startswith("resources.") else table
@@ -87,7 +87,7 @@ def test_every_example_is_a_job_and_valid(file: Path) -> None:
 
 
 def test_the_fullest_job_is_valid() -> None:
-    VALID_JOB.validate(plain_of(WHOLE))
+    VALID_JOB.validate(plain_of(FULL_JOB))
 
 
 def test_the_example_on_the_page_is_a_job() -> None:
@@ -99,7 +99,7 @@ def test_the_example_on_the_page_is_a_job() -> None:
 @pytest.mark.parametrize(
     "mistake", sorted(name for name, case in MISTAKES.items() if case[2] == "unknown-key")
 )
-def test_the_schema_refuses_unknown_keys_too(mistake: str) -> None:
+def test_the_schema_rejects_unknown_keys_too(mistake: str) -> None:
     assert not VALID_JOB.is_valid(yaml.safe_load(MISTAKES[mistake][0]))
 
 
@@ -109,27 +109,29 @@ VALUES: list[Any] = [
 ]
 
 
-def test_what_the_reader_takes_the_schema_allows() -> None:
-    taken = 0
-    for table, around in ((JOB, lambda said: said), (RESOURCES, lambda said: {"resources": said})):
+def test_the_schema_accepts_what_the_reader_accepts() -> None:
+    accepted = 0
+    for table, around in (
+        (JOB, lambda values: values),
+        (RESOURCES, lambda values: {"resources": values}),
+    ):
         for key in table.keys:
             for value in VALUES:
                 plain = {"run": "x", **around({key: value})}
                 try:
-                    read_job(plain, TERMS)
+                    read_job(plain, DEFAULTS)
                 except UserError:
                     continue
                 assert VALID_JOB.is_valid(plain), plain
-                taken += 1
-    assert taken > 100
+                accepted += 1
+    assert accepted > 100
 
 
 # -- fleets ----------------------------------------------------------------------------------------------
 
 
 def test_the_fleet_schema_has_every_key_of_the_reader_and_no_other() -> None:
-    tables = [value for name, value in sorted(vars(fleet_keys).items()) if name.isupper()]
-    known = {key for table in tables for key in table} | set(all_keys(Policies))
+    known = {key for table in FLEET_TABLES for key in table.keys} | set(all_keys(Policies))
     assert set(properties_in(fleet_schema())) == known
 
 
@@ -139,15 +141,15 @@ def test_every_fleet_is_valid(file: Path) -> None:
     VALID_FLEET.validate(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
-def test_the_fleet_schema_refuses_unknown_keys() -> None:
+def test_the_fleet_schema_rejects_unknown_keys() -> None:
     assert not VALID_FLEET.is_valid({"pool": {}})
     assert not VALID_FLEET.is_valid({"tenants": {"a": {"children": {"b": {"wieght": 1}}}}})
     assert not VALID_FLEET.is_valid({"policies": {"order": {"half_live": "1 d"}}})
 
 
-# -- the examples do what they say -----------------------------------------------------------------------
+# -- the examples run -----------------------------------------------------------------------
 
-SAID = {
+OUTPUTS = {
     "hello.yaml": "hello from j-1 on node-1",
     "gpu.yaml": "my GPUs: 0",
     "array.yaml": "member 3 tries a learning rate of 0.0125",
@@ -158,14 +160,14 @@ SAID = {
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
-    ours = {"BURSAR_JOB_ID": "j-1", "BURSAR_NODE": "node-1", "BURSAR_ARRAY_INDEX": "3"}
-    ours |= {"CUDA_VISIBLE_DEVICES": "0", "PATH": os.environ["PATH"]}
-    return {**ours, "CHECKPOINT_DIR": str(tmp_path / "saved"), "STEPS": "20", **more}
+    variables = {"BURSAR_JOB_ID": "j-1", "BURSAR_NODE": "node-1", "BURSAR_ARRAY_INDEX": "3"}
+    variables |= {"CUDA_VISIBLE_DEVICES": "0", "PATH": os.environ["PATH"]}
+    return {**variables, "CHECKPOINT_DIR": str(tmp_path / "saved"), "STEPS": "20", **more}
 
 
-@pytest.mark.parametrize("name", sorted(SAID))
+@pytest.mark.parametrize("name", sorted(OUTPUTS))
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
-    recipe = parse_job((ROOT / "examples" / "jobs" / name).read_text(), name, TERMS).recipe
+    recipe = parse_job((ROOT / "examples" / "jobs" / name).read_text(), name, DEFAULTS).recipe
     done = subprocess.run(
         [recipe.shell, "-c", recipe.run],
         env={**recipe.envs, **environment(tmp_path)},
@@ -175,11 +177,11 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         check=True,
         timeout=60,
     )
-    assert SAID[name] in done.stdout
+    assert OUTPUTS[name] in done.stdout
 
 
-def test_the_tasks_of_the_gang_meet(tmp_path: Path) -> None:
-    recipe = parse_job((ROOT / "examples/jobs/gang.yaml").read_text(), "gang.yaml", TERMS).recipe
+def test_the_tasks_of_the_gang_communicate(tmp_path: Path) -> None:
+    recipe = parse_job((ROOT / "examples/jobs/gang.yaml").read_text(), "gang.yaml", DEFAULTS).recipe
     port = str(20_000 + os.getpid() % 20_000)
     tasks = [
         subprocess.Popen(
@@ -192,11 +194,11 @@ def test_the_tasks_of_the_gang_meet(tmp_path: Path) -> None:
         )
         for n in range(4)
     ]
-    said = [task.communicate(timeout=60)[0] for task in tasks]
-    assert said == [f"task {n} of 4: the ranks add up to 6\n" for n in range(4)]
+    outputs = [task.communicate(timeout=60)[0] for task in tasks]
+    assert outputs == [f"task {n} of 4: the ranks add up to 6\n" for n in range(4)]
 
 
-def test_every_example_is_tried_and_listed() -> None:
-    assert {file.name for file in JOBS} == {*SAID, "gang.yaml"}
+def test_every_example_is_run_and_listed() -> None:
+    assert {file.name for file in JOBS} == {*OUTPUTS, "gang.yaml"}
     listing = (ROOT / "examples" / "jobs" / "README.md").read_text(encoding="utf-8")
     assert all(f"`{file.name}`" in listing for file in JOBS)

@@ -1,1 +1,1 @@
-"""The fleet file: its keys, reader, writer and JSON schema."""
+"""The fleet file: its keys, reader, writer and JSON Schema."""

@@ -1,21 +1,41 @@
 """A fleet in one YAML file or a folder of them: clusters, pools, tenants, policies.
 
-Two walls. The reader refuses what is not written rightly. Then the core's own admission refuses what
-could not work, and each of its problems is led back to the line that caused it.
+The reader rejects what is written wrongly. Then the core's admission rejects what could not work,
+and each of its problems is reported with the line that caused it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
+from typing import Any
 
-from bursar.catalog.gpu_models import find_gpu_model
-from bursar.config.fleet import fleet_keys
-from bursar.config.fleet.pools import read_cluster, read_nodes, read_pool, read_short_pool
-from bursar.config.fleet.tenants import read_tenants
-from bursar.config.yaml.dataclass_reader import key_of, read_dataclass
-from bursar.config.yaml.located_value import LocatedValue, compose
+from bursar.config.fleet.pools import (
+    CLUSTER,
+    CLUSTERS,
+    POOLS,
+    NodePattern,
+    known_model,
+    nodes_of,
+    short_pool,
+)
+from bursar.config.fleet.tenants import TENANT, TENANTS, flatten, without_parent_queues
+from bursar.config.yaml.dataclass_tables import dataclass_format, key_of
+from bursar.config.yaml.key_tables import (
+    DIALECT,
+    INTEGER,
+    FileKey,
+    KeyTable,
+    ValueFormat,
+    by_field,
+    by_name,
+    described,
+    read_mapping,
+)
+from bursar.config.yaml.value_readers import InvalidValue, subject_of
+from bursar.config.yaml.yaml_text import Path, YamlDocument, decode, read_yaml
 from bursar.core.admission.admit import check_fleet
 from bursar.core.admission.fleet_rules import fleet_problems
 from bursar.core.admission.problem import SHOWN, Problem
@@ -23,27 +43,70 @@ from bursar.core.admission.tenant_rules import policy_problems, tenant_problems
 from bursar.core.admission.value_rules import value_problems
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Cluster, Fleet, Node, Pool
-from bursar.model.tenants.governance import Governance
 from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
 
-Places = dict[str, LocatedValue]
-"""Which entry stands behind a field as admission names it: ``pools[2]``, ``tenants[0].parent``."""
-
 SUFFIXES = (".yaml", ".yml")
 PRIORITY_CLASSES = "priority_classes"
+SINGULAR = {"clusters": "cluster", "pools": "pool", "tenants": "tenant"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFile:
-    """What a fleet file says."""
+    """What a fleet file describes."""
 
     fleet: Fleet
     tenants: tuple[Tenant, ...]
     policies: Policies
 
 
-def read_fleet(path: Path) -> FleetFile:
+# -- the keys at the top -----------------------------------------------------------------------------
+
+_DECLARED = dataclass_format(Policies, "policies", leave_out=frozenset({PRIORITY_CLASSES}))
+
+
+def _read_policies(value: Any) -> Policies:
+    """Policies, with each GPU model of a rule under its one name in the catalog."""
+    policies: Policies = _DECLARED.read(value)
+    rules = policies.governance
+    try:
+        restricted = tuple(
+            replace(rule, models=tuple(known_model(name).name for name in rule.models))
+            for rule in rules.restricted_models
+        )
+    except InvalidValue as error:
+        raise error.inside("governance", "restricted_models") from None
+    return replace(policies, governance=replace(rules, restricted_models=restricted))
+
+
+POLICIES = ValueFormat(_read_policies, _DECLARED.schema, _DECLARED.write)
+FILE = KeyTable(
+    name="the file",
+    keys={
+        "clusters": FileKey("the clusters, by name", CLUSTERS),
+        "pools": FileKey("the pools, by name", POOLS),
+        "tenants": FileKey("the tenants, by name, nested or flat", TENANTS),
+        PRIORITY_CLASSES: FileKey("ranks by name; a higher number goes first", by_name(INTEGER)),
+        "policies": FileKey("choices by name: order, placement, backfill, preemption", POLICIES),
+    },
+)
+
+
+def fleet_schema() -> dict[str, Any]:
+    """The JSON Schema of one file; a folder of files is read as one."""
+    return {
+        "$schema": DIALECT,
+        "title": "Bursar fleet",
+        "description": "What there is to run on, who shares it, and by which rules.",
+        **described(FILE),
+        "$defs": {"tenant": described(TENANT)},
+    }
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def read_fleet(path: FilePath) -> FleetFile:
     """Read a file, or all YAML files of a folder as if they were one."""
     try:
         files = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
@@ -53,21 +116,18 @@ def read_fleet(path: Path) -> FleetFile:
         raise _unreadable(path, error) from error
     if not files:
         fix = "Put fleet.yaml there, or name a file."
-        raise UserError(f"{path} has no YAML file in it.", fix=fix, code="no-fleet-file")
+        raise UserError(f"{path} contains no YAML file.", fix=fix, code="no-fleet-file")
     return parse_fleet({str(file): _text_of(file) for file in files})
 
 
-def _text_of(file: Path) -> str:
+def _text_of(file: FilePath) -> str:
     try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        fix = "Save it as UTF-8."
-        raise UserError(f"{file} is not a text in UTF-8.", fix=fix, code="not-yaml") from error
+        return decode(file.read_bytes(), str(file))
     except OSError as error:
         raise _unreadable(file, error) from error
 
 
-def _unreadable(path: Path, error: OSError) -> UserError:
+def _unreadable(path: FilePath, error: OSError) -> UserError:
     reason = error.strerror or str(error)
     fix = "Check the path and its permissions."
     return UserError(f"{path} cannot be read: {reason}.", fix=fix, code="no-fleet-file")
@@ -75,129 +135,164 @@ def _unreadable(path: Path, error: OSError) -> UserError:
 
 def parse_fleet(texts: Mapping[str, str]) -> FleetFile:
     """Read a fleet from the texts of one or more files, by file name."""
-    sections = _sections(texts)
-    places: Places = {}
-    named = list(_named(sections.get("clusters", ()), "cluster"))
-    clusters = tuple(_clusters(named, places))
-    pools, nodes = _pools(named, sections.get("pools", ()), places)
-    tenants = tuple(_tenants(sections.get("tenants", ()), places))
-    read = FleetFile(
-        fleet=Fleet(clusters=clusters, pools=pools, nodes=nodes),
-        tenants=tenants,
-        policies=_policies(sections, places),
-    )
-    _refuse_what_cannot_work(read, places, next(iter(texts), "fleet.yaml"))
+    builder = _Builder()
+    documents = []
+    for file, text in texts.items():
+        document = read_yaml(text, file)
+        with _located(document):
+            documents.append((document, read_mapping(_or_empty(document.value), FILE)))
+    for document, sections in documents:
+        builder.add_clusters(document, sections.get("clusters", {}))
+    for document, sections in documents:
+        with _located(document):
+            builder.add_pools(document, sections.get("pools", {}))
+            builder.add_tenants(document, sections.get("tenants", {}))
+        builder.add_policies(document, sections)
+    read = builder.build()
+    _reject_what_cannot_work(read, builder, next(iter(texts), "fleet.yaml"))
     return read
 
 
-# -- sections --------------------------------------------------------------------------------------
+def _or_empty(value: Any) -> Any:
+    return {} if value is None else value
 
 
-def _sections(texts: Mapping[str, str]) -> dict[str, list[LocatedValue]]:
-    """The entries of each section, in order of file."""
-    found: dict[str, list[LocatedValue]] = {}
-    for file, text in texts.items():
-        whole = compose(text, file)
-        for key, entry in whole.fields(fleet_keys.FILE).items() if whole else ():
-            found.setdefault(key, []).append(replace(entry, name=key))
-    for key in ("policies", PRIORITY_CLASSES):
-        if len(found.get(key, ())) > 1:
-            first, second = found[key][:2]
-            raise second.wrong(f"stands also at {first.place}", "Keep one.", "duplicate-key")
-    return found
-
-
-def _named(entries: Iterable[LocatedValue], what: str) -> Iterator[tuple[str, LocatedValue]]:
-    """What is named in all files of a section; a name stands once."""
-    seen: dict[str, LocatedValue] = {}
-    for section in entries:
-        for name, entry in section.named().items():
-            if name in seen:
-                raise UserError(
-                    f"{entry.place}: the {what} {name!r} stands also at {seen[name].place}.",
-                    fix="Give each a name of its own.",
-                    code=f"duplicate-{what}",
-                )
-            seen[name] = entry
-            yield name, replace(entry, name=f"the {what} {name!r}")
-
-
-def _clusters(named: Iterable[tuple[str, LocatedValue]], places: Places) -> Iterator[Cluster]:
-    for index, (name, entry) in enumerate(named):
-        places[f"clusters[{index}]"] = entry
-        yield read_cluster(name, entry)
-
-
-def _pools(
-    clusters: list[tuple[str, LocatedValue]], entries: Iterable[LocatedValue], places: Places
-) -> tuple[tuple[Pool, ...], tuple[Node, ...]]:
-    """The pools that are written, and before them those of clusters in the short form."""
-    only_cluster = clusters[0][0] if len(clusters) == 1 else None
-    short = [(name, entry, read_short_pool(name, entry)) for name, entry in clusters]
-    written = [(name, entry, None) for name, entry in _named(entries, "pool")]
-    pools: list[Pool] = []
-    nodes: list[Node] = []
-    for name, entry, made in [*(one for one in short if one[2]), *written]:
-        _remember(places, f"pools[{len(pools)}]", entry)
-        pools.append(made or read_pool(name, entry, only_cluster))
-        for node, place in read_nodes(name, entry.named()["nodes"]):
-            places[f"nodes[{len(nodes)}]"] = place
-            nodes.append(node)
-    return tuple(pools), tuple(nodes)
-
-
-def _tenants(entries: Iterable[LocatedValue], places: Places) -> Iterator[Tenant]:
-    for index, (tenant, entry) in enumerate(read_tenants(entries)):
-        _remember(places, f"tenants[{index}]", entry)
-        yield tenant
-
-
-def _remember(places: Places, field: str, entry: LocatedValue) -> None:
-    places[field] = entry
-    places |= {f"{field}.{key}": one for key, one in entry.named().items()}
-
-
-def _policies(sections: Mapping[str, list[LocatedValue]], places: Places) -> Policies:
-    policies = Policies()
-    if "policies" in sections:
-        entry = sections["policies"][0]
-        places |= entry.named()
-        policies = read_dataclass(entry, Policies, leave_out=frozenset({PRIORITY_CLASSES}))
-        policies = replace(policies, governance=_with_known_models(policies.governance, entry))
-    if PRIORITY_CLASSES in sections:
-        entry = sections[PRIORITY_CLASSES][0]
-        places[PRIORITY_CLASSES] = entry
-        classes = {name: one.whole() for name, one in entry.named().items()}
-        policies = replace(policies, priority_classes=classes)
-    return policies
-
-
-def _with_known_models(rules: Governance, entry: LocatedValue) -> Governance:
-    """Rules name GPU models as people do; from here on each has one name."""
+@contextmanager
+def _located(document: YamlDocument) -> Iterator[None]:
+    """Report an invalid value with its location in this document."""
     try:
-        restricted = tuple(
-            replace(rule, models=tuple(find_gpu_model(name).name for name in rule.models))
-            for rule in rules.restricted_models
+        yield
+    except InvalidValue as error:
+        location = document.location(error.path, at_key=error.at_key)
+        raise error.as_user_error(location, _subject(error.path)) from None
+
+
+def _subject(path: Path) -> str:
+    """``'cpus' of the pool 'a100'``: the closest cluster, pool or tenant by its name."""
+    if not path:
+        return "the file"
+    start = 1
+    name = str(path[0])
+    if len(path) > 1 and name in SINGULAR:
+        start = 2
+        while name == "tenants" and path[start : start + 1] == ("children",) and path[start + 1 :]:
+            start += 2
+        name = f"the {SINGULAR[name]} {path[start - 1]!r}"
+    inner = subject_of(path[start:], "")
+    return f"{inner} of {name}" if inner else name
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Collects what all files describe, and the location of each part for later errors.
+
+    Locations are by field as admission names it: ``pools[2]``, ``tenants[0].parent``.
+    """
+
+    locations: dict[str, tuple[YamlDocument, Path]] = field(default_factory=dict)
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+    clusters: list[Cluster] = field(default_factory=list)
+    pools: list[Pool] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    tenants: list[Tenant] = field(default_factory=list)
+    explicit_queues: set[str] = field(default_factory=set)
+    policies: dict[str, Any] = field(default_factory=dict)
+
+    def add_clusters(self, document: YamlDocument, clusters: Mapping[str, Any]) -> None:
+        """Clusters, and the pools of those in the short form."""
+        for name, values in clusters.items():
+            path = ("clusters", name)
+            self._claim("cluster", name, document.location(path))
+            self.locations[f"clusters[{len(self.clusters)}]"] = (document, path)
+            self.clusters.append(Cluster(name=name, **by_field(values, CLUSTER)))
+            if "nodes" in values:
+                nodes = NodePattern(count=values["nodes"])
+                self._add_pool(document, path, short_pool(name, values), nodes)
+
+    def add_pools(self, document: YamlDocument, pools: Mapping[str, Any]) -> None:
+        for name, values in pools.items():
+            path = ("pools", name)
+            self._claim("pool", name, document.location(path))
+            fields = {"name": name, **values}
+            nodes = fields.pop("nodes")
+            if "cluster" not in fields:
+                if len(self.clusters) != 1:
+                    fix = "Add 'cluster'."
+                    raise InvalidValue("lacks 'cluster'", fix, "missing-key").inside(*path)
+                fields["cluster"] = self.clusters[0].name
+            self._add_pool(document, path, Pool(**fields), nodes)
+
+    def _add_pool(self, document: YamlDocument, path: Path, pool: Pool, nodes: Any) -> None:
+        self._locate(f"pools[{len(self.pools)}]", document, path)
+        self.pools.append(pool)
+        for node, below in nodes_of(pool.name, nodes):
+            self.locations[f"nodes[{len(self.nodes)}]"] = (document, (*path, "nodes", *below))
+            self.nodes.append(node)
+
+    def add_tenants(self, document: YamlDocument, tenants: Mapping[str, Any]) -> None:
+        for tenant, path, values in flatten(tenants):
+            self._claim("tenant", tenant.name, document.location(path))
+            self._locate(f"tenants[{len(self.tenants)}]", document, path)
+            self.tenants.append(tenant)
+            if "queue" in values:
+                self.explicit_queues.add(tenant.name)
+
+    def add_policies(self, document: YamlDocument, sections: Mapping[str, Any]) -> None:
+        for key in ("policies", PRIORITY_CLASSES):
+            if key in sections:
+                location = document.location((key,))
+                if key in self.policies:
+                    first, path = self.locations[key]
+                    raise UserError(
+                        f"{location}: {key} is also at {first.location(path)}.",
+                        fix="Keep one.",
+                        code="duplicate-key",
+                    )
+                self.policies[key] = sections[key]
+                self._locate(key, document, (key,))
+
+    def build(self) -> FleetFile:
+        policies = self.policies.get("policies", Policies())
+        if PRIORITY_CLASSES in self.policies:
+            policies = replace(policies, priority_classes=self.policies[PRIORITY_CLASSES])
+        return FleetFile(
+            fleet=Fleet(
+                clusters=tuple(self.clusters), pools=tuple(self.pools), nodes=tuple(self.nodes)
+            ),
+            tenants=tuple(without_parent_queues(self.tenants, self.explicit_queues)),
+            policies=policies,
         )
-    except UserError as error:
-        where = entry.named()["governance"].named()["restricted_models"]
-        raise where.wrong(f"names a model: {error.problem}", error.fix, error.code) from error
-    return replace(rules, restricted_models=restricted)
+
+    def _claim(self, what: str, name: str, location: str) -> None:
+        """Reject a name that another file or branch has used."""
+        first = self.names.setdefault((what, name), location)
+        if first != location:
+            raise UserError(
+                f"{location}: the {what} {name!r} is also at {first}.",
+                fix=f"Give each {what} a name of its own.",
+                code=f"duplicate-{what}",
+            )
+
+    def _locate(self, field: str, document: YamlDocument, path: Path) -> None:
+        """Remember where a value and its keys are. Policies are named without a prefix."""
+        self.locations[field] = (document, path)
+        prefix = "" if field == "policies" else f"{field}."
+        for key in document.keys_at(path):
+            self.locations[f"{prefix}{key}"] = (document, (*path, key))
 
 
 # -- what could not work -----------------------------------------------------------------------------
 
 
-def _refuse_what_cannot_work(read: FleetFile, places: Places, file: str) -> None:
-    for wall in _walls(read):
-        problems = list(wall)
+def _reject_what_cannot_work(read: FleetFile, builder: _Builder, file: str) -> None:
+    for problems in map(list, _problem_groups(read)):
         if problems:
-            raise _as_error(problems, places, file)
+            raise _as_error(problems, builder, file)
     check_fleet(read.fleet, read.tenants, read.policies)
 
 
-def _walls(read: FleetFile) -> Iterator[Iterator[Problem]]:
-    """Problems of the same kinds and in the same order as ``check_fleet`` has them."""
+def _problem_groups(read: FleetFile) -> Iterator[Iterator[Problem]]:
+    """The problems that ``check_fleet`` reports, in the same order."""
     yield value_problems(read.fleet)
     yield fleet_problems(read.fleet)
     for index, tenant in enumerate(read.tenants):
@@ -207,25 +302,26 @@ def _walls(read: FleetFile) -> Iterator[Iterator[Problem]]:
     yield policy_problems(read.policies)
 
 
-def _as_error(problems: list[Problem], places: Places, file: str) -> UserError:
-    told = [_located(problem, places, file) for problem in problems]
-    if len(told) == 1:
-        return UserError(told[0], fix=problems[0].fix, code=problems[0].code)
-    lines = [f"\n- {text} {one.fix}" for text, one in zip(told, problems, strict=True)][:SHOWN]
-    if len(told) > SHOWN:
-        lines.append(f"\n- and {len(told) - SHOWN} more.")
+def _as_error(problems: list[Problem], builder: _Builder, file: str) -> UserError:
+    sentences = [_with_location(problem, builder, file) for problem in problems]
+    if len(problems) == 1:
+        return UserError(sentences[0], fix=problems[0].fix, code=problems[0].code)
+    lines = [f"\n- {text} {one.fix}" for text, one in zip(sentences, problems, strict=True)]
+    if len(lines) > SHOWN:
+        lines[SHOWN:] = [f"\n- and {len(lines) - SHOWN} more."]
     return UserError(
-        f"{len(told)} things are wrong:{''.join(lines)}\n",
-        fix="Put these right and try again.",
+        f"{len(problems)} things are wrong:{''.join(lines)}\n",
+        fix="Fix these and try again.",
         code=problems[0].code,
     )
 
 
-def _located(problem: Problem, places: Places, file: str) -> str:
-    """The problem after the place of the narrowest field that was written for it."""
+def _with_location(problem: Problem, builder: _Builder, file: str) -> str:
+    """The problem after the location of the innermost written field that it is about."""
     field = problem.field
-    while field and field not in places:
+    while field and field not in builder.locations:
         field = field[: max(field.rfind("."), field.rfind("["), 0)]
-    shown = key_of(problem.field.rpartition(".")[2]) if field else problem.field
-    where = str(places[field].place) if field else file
-    return f"{where}: {shown} {problem.text}."
+    if not field:
+        return f"{file}: {problem.field} {problem.text}."
+    document, path = builder.locations[field]
+    return f"{document.location(path)}: {key_of(problem.field.rpartition('.')[2])} {problem.text}."

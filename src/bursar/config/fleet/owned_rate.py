@@ -1,84 +1,126 @@
-"""What a node of one's own costs an hour, from what it cost to buy and costs to run."""
+"""The hourly rate of an owned node, from what it cost to buy and costs to run."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from bursar.accounting.reports.tco import OwnedNode
-from bursar.config.fleet import fleet_keys
-from bursar.config.yaml.located_value import LocatedValue
-from bursar.model.fleet.fleet import Market
-from bursar.model.units import MILLI, USD_MICRO
+from bursar.config.yaml.key_tables import (
+    USD,
+    FileKey,
+    KeyTable,
+    ValueFormat,
+    amount,
+    by_field,
+    described,
+    read_mapping,
+)
+from bursar.config.yaml.value_readers import InvalidValue, shown
+from bursar.model.units import MILLI
 
 MOST_YEARS = 50
 SUPPORT_PERCENT = 10
-"""Of the price of the hardware, each year, where nothing else is said."""
+"""Yearly support in percent of the hardware's price, by default."""
 PUE_MILLI = 1_500
 MICRO_USD_PER_KWH = 98_000
 """United States, industry, July 2026."""
-DOLLARS, WATT, MONTHS = "micro-dollar", "watt", 12
+MONTHS = 12
+
+_WATTS = amount(MILLI, "watt")
+_MONTHS = amount(MONTHS, "month")
+_PERMILLE = amount(10, "tenth of a percent")
+_THOUSANDTHS = amount(MILLI, "thousandth")
 
 
-def read_owned(entry: LocatedValue, market: Market) -> int:
-    """The amortised rate of a node, in micro-dollars an hour. It is never 0."""
-    if market is not Market.OWNED:
-        fix = "Write usd_per_node_hour instead, or 'market: owned'."
-        raise entry.wrong(f"stands in a pool whose market is {market}", fix, "two-choices")
-    said = entry.fields(fleet_keys.OWNED)
-    missing = [key for key in ("capex_usd", "life_years", "power_kw") if key not in said]
-    if missing:
-        text = ", ".join(repr(key) for key in missing)
-        raise entry.wrong(f"lacks {text}", "Write it below 'owned'.", "missing-key")
-    capex = _more_than_nothing(said["capex_usd"])
-
-    def amount(key: str, per_one: int, unit: str, usual: int = 0) -> int:
-        return said[key].in_units(per_one, unit) if key in said else usual
-
-    power_watts = amount("power_kw", MILLI, WATT)
-    node = OwnedNode(
-        capex_micro_usd=capex,
-        life_months=_months(said["life_years"]),
-        residual_permille=_part(said.get("residual_percent")),
-        support_micro_usd_per_year=amount(
-            "support_usd_per_year", USD_MICRO, DOLLARS, capex * SUPPORT_PERCENT // 100
-        ),
-        power_watts=power_watts,
-        pue_milli=_pue(said.get("pue")),
-        micro_usd_per_kwh=amount("usd_per_kwh", USD_MICRO, DOLLARS, MICRO_USD_PER_KWH),
-        space_watts=amount("space_kw", MILLI, WATT, power_watts),
-        space_micro_usd_per_kw_month=amount("space_usd_per_kw_month", USD_MICRO, DOLLARS),
-        staff_micro_usd_per_year=amount("staff_usd_per_year", USD_MICRO, DOLLARS),
-    )
-    return max(1, node.node_micro_usd_per_hour())
-
-
-def _more_than_nothing(entry: LocatedValue) -> int:
-    micro_usd = entry.in_units(USD_MICRO, DOLLARS)
+def _capex(value: Any) -> int:
+    micro_usd: int = USD.read(value)
     if not micro_usd:
         fix = "Write what a node cost with its part of network and storage."
-        raise entry.wrong(
+        raise InvalidValue(
             "is 0, and hardware at $0 makes every comparison wrong", fix, "out-of-range"
         )
     return micro_usd
 
 
-def _months(entry: LocatedValue) -> int:
-    months = entry.in_units(MONTHS, "month")
+def _life_months(value: Any) -> int:
+    months: int = _MONTHS.read(value)
     if not 0 < months <= MOST_YEARS * MONTHS:
         fix = f"Write the years it is written off over, at most {MOST_YEARS}."
-        raise entry.wrong(f"is {months} months", fix, "out-of-range")
+        raise InvalidValue(f"is {months} months", fix, "out-of-range")
     return months
 
 
-def _part(entry: LocatedValue | None) -> int:
-    permille = entry.in_units(10, "tenth of a percent") if entry else 0
-    if entry is not None and permille >= MILLI:
+def _residual_permille(value: Any) -> int:
+    permille: int = _PERMILLE.read(value)
+    if permille >= MILLI:
         fix = "Write the percent of its price that it is sold for at the end, less than 100."
-        raise entry.wrong(f"is {permille / 10:g}", fix, "out-of-range")
+        raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
     return permille
 
 
-def _pue(entry: LocatedValue | None) -> int:
-    pue_milli = entry.in_units(MILLI, "thousandth") if entry else PUE_MILLI
-    if entry is not None and pue_milli < MILLI:
+def _pue_milli(value: Any) -> int:
+    pue_milli: int = _THOUSANDTHS.read(value)
+    if pue_milli < MILLI:
         fix = "Write the power of the building over that of the machines, 1 or more."
-        raise entry.wrong(f"is {pue_milli / MILLI:g}", fix, "out-of-range")
+        raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
     return pue_milli
+
+
+OWNED = KeyTable(
+    name="owned",
+    keys={
+        "capex_usd": FileKey(
+            "what one node cost, with its part of network and storage",
+            ValueFormat(_capex, USD.schema),
+            "capex_micro_usd",
+        ),
+        "life_years": FileKey(
+            "how long it is used", ValueFormat(_life_months, USD.schema), "life_months"
+        ),
+        "residual_percent": FileKey(
+            "what part of that price it is sold for at the end",
+            ValueFormat(_residual_permille, USD.schema),
+            "residual_permille",
+        ),
+        "support_usd_per_year": FileKey(
+            "what support of one node costs; left out: 10 % of its price",
+            USD,
+            "support_micro_usd_per_year",
+        ),
+        "power_kw": FileKey("what one node draws on average", _WATTS, "power_watts"),
+        "pue": FileKey(
+            "power of the building over that of the machines; left out: 1.5",
+            ValueFormat(_pue_milli, USD.schema),
+            "pue_milli",
+        ),
+        "usd_per_kwh": FileKey("what electricity costs; left out: 0.098", USD, "micro_usd_per_kwh"),
+        "space_kw": FileKey(
+            "what one node may draw at most, for which space is paid; left out: power_kw",
+            _WATTS,
+            "space_watts",
+        ),
+        "space_usd_per_kw_month": FileKey("what space costs", USD, "space_micro_usd_per_kw_month"),
+        "staff_usd_per_year": FileKey(
+            "one node's part of those who look after it", USD, "staff_micro_usd_per_year"
+        ),
+    },
+    required=("capex_usd", "life_years", "power_kw"),
+)
+
+
+def _rate(value: Any) -> int:
+    """Micro-dollars an hour, at least 1."""
+    costs = by_field(read_mapping(value, OWNED), OWNED)
+    defaults = {
+        "residual_permille": 0,
+        "support_micro_usd_per_year": costs["capex_micro_usd"] * SUPPORT_PERCENT // 100,
+        "pue_milli": PUE_MILLI,
+        "micro_usd_per_kwh": MICRO_USD_PER_KWH,
+        "space_watts": costs["power_watts"],
+        "space_micro_usd_per_kw_month": 0,
+        "staff_micro_usd_per_year": 0,
+    }
+    return max(1, OwnedNode(**(defaults | costs)).node_micro_usd_per_hour())
+
+
+OWNED_RATE = ValueFormat(_rate, described(OWNED))

@@ -1,221 +1,326 @@
-"""Clusters, pools and nodes of a fleet file."""
+"""Clusters, pools and nodes of a fleet file: their keys, and how they are read and written."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
 
 from bursar.catalog.gpu_models import find_gpu_model
-from bursar.config.fleet import fleet_keys
-from bursar.config.fleet.owned_rate import read_owned
-from bursar.config.yaml.located_value import LocatedValue
+from bursar.config.fleet.owned_rate import OWNED_RATE
+from bursar.config.yaml.key_tables import (
+    BOOLEAN,
+    COUNT,
+    LABEL,
+    NUMBER_SCHEMA,
+    STRING,
+    USD,
+    FileKey,
+    KeyTable,
+    ValueFormat,
+    amount,
+    by_field,
+    by_name,
+    choice_of,
+    described,
+    either,
+    list_of,
+    mapping,
+    read_mapping,
+    require,
+)
+from bursar.config.yaml.value_readers import InvalidValue, in_units, plain_text, shown, whole
+from bursar.config.yaml.yaml_text import Path
 from bursar.model.errors import UserError
-from bursar.model.fleet.fleet import Cluster, EngineKind, Market, Node, Pool, Taint
-from bursar.model.fleet.gpu import DEFAULT_MPS_CLIENT_LIMIT, GpuModel
-from bursar.model.units import GIB_MIB, MILLI, USD_MICRO
+from bursar.model.fleet.fleet import EngineKind, Market, Node, Pool, Taint
+from bursar.model.fleet.gpu import GpuModel
+from bursar.model.units import GIB_MIB, MILLI
 
 MOST_NODES = 1_000_000
 SHORT_FORM = ("gpus", "cpus", "memory_gib", "disk_gib", "usd_per_node_hour")
-"""What a cluster may say of the one pool that its ``nodes`` make."""
+"""Keys of a cluster that describe the one pool that its ``nodes`` make."""
 CPUS_EACH, GIB_EACH = 4, 16
-"""For each GPU of a node of which nothing else is said, and for a node without any."""
+"""Defaults of the short form for each GPU of a node, and for a node without GPUs."""
 NODE_MICRO_USD, A100_MICRO_USD = 100_000, 1_500_000
-"""For an hour of a node, and of a GPU as fast as an A100, of which no price is said."""
+"""Default price of an hour of a node, and of a GPU as fast as an A100."""
 
 _GPUS = re.compile(r"(\S+)\s+x\s*(\d{1,4})", re.IGNORECASE)
-REQUIRED = ("market", "cpus", "memory_gib", "nodes")
+CPUS = amount(MILLI, "thousandth of a CPU")
+GIB = amount(GIB_MIB, "MiB")
+LABELS = by_name(LABEL)
 
 
-def read_cluster(name: str, entry: LocatedValue) -> Cluster:
-    """A cluster and its topology levels."""
-    said = entry.fields(fleet_keys.CLUSTER)
-    levels = said["topology"].members() if "topology" in said else []
-    return Cluster(
-        name=name,
-        topology_levels=tuple(level.text() for level in levels),
-        engine=said["engine"].choice(EngineKind) if "engine" in said else EngineKind.SIMULATED,
+# -- GPUs --------------------------------------------------------------------------------------------
+
+
+def known_model(name: str) -> GpuModel:
+    """A model of the catalog, by any of its names."""
+    try:
+        return find_gpu_model(name)
+    except UserError as error:
+        problem = f"is {name[:60]!r}, not a known GPU model"
+        raise InvalidValue(problem, error.fix, "unknown-gpu-model") from error
+
+
+def _model_and_count(value: Any) -> tuple[GpuModel, int]:
+    """``t4 x 4``."""
+    match = _GPUS.fullmatch(plain_text(value).strip())
+    if match is None:
+        fix = "Write the model and how many each node has, for example 't4 x 4'."
+        raise InvalidValue(f"is {shown(value)}", fix, "wrong-type")
+    return known_model(match[1]), int(match[2])
+
+
+GPUS = ValueFormat(_model_and_count, STRING.schema)
+GPU_MODEL = ValueFormat(
+    lambda value: known_model(plain_text(value)), STRING.schema, lambda model: model.name
+)
+
+# -- nodes -------------------------------------------------------------------------------------------
+
+_read_count = whole(0, MOST_NODES)
+NODE_COUNT = ValueFormat(_read_count, COUNT.schema)
+NODE = KeyTable(
+    name="a node",
+    keys={
+        "id": FileKey("its name, unlike any other", LABEL, "id"),
+        "labels": FileKey("labels of this node alone", LABELS, "labels"),
+    },
+    required=("id",),
+)
+NODE_PATTERN = KeyTable(
+    name="a pattern of nodes",
+    keys={
+        "count": FileKey("how many nodes", NODE_COUNT, "count"),
+        "prefix": FileKey(
+            "their names are this and a number from 1; left out: the pool's name", LABEL, "prefix"
+        ),
+        "per_domain": FileKey(
+            "for each level, how many nodes in a row share a domain",
+            by_name(ValueFormat(whole(1, MOST_NODES), COUNT.schema)),
+            "per_domain",
+        ),
+    },
+    required=("count",),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePattern:
+    """Numbered nodes; ``prefix`` None stands for the pool's name and a dash."""
+
+    count: int
+    prefix: str | None = None
+    per_domain: Mapping[str, int] = field(default_factory=dict)
+
+
+_PATTERN = mapping(NODE_PATTERN, NodePattern)
+_LISTED = list_of(
+    ValueFormat(
+        lambda value: (
+            read_mapping(value, NODE) if isinstance(value, dict) else {"id": plain_text(value)}
+        ),
+        either(LABEL.schema, described(NODE)),
     )
+)
 
 
-def read_short_pool(name: str, entry: LocatedValue) -> Pool | None:
-    """The one pool of a cluster that says how many nodes it has, as a whole fleet in two words."""
-    said = entry.fields(fleet_keys.CLUSTER)
-    if "nodes" not in said:
-        stray = [key for key in SHORT_FORM if key in said]
-        if stray:
-            fix = "Write 'nodes' beside it, or write a pool."
-            raise said[stray[0]].wrong("says nothing without 'nodes'", fix, "missing-key")
-        return None
-    model, gpus = _gpus_each(said["gpus"]) if "gpus" in said else (None, 0)
-    price = said.get("usd_per_node_hour")
+def _read_nodes(value: Any) -> NodePattern | tuple[dict[str, Any], ...]:
+    """A number, a pattern or a list."""
+    if isinstance(value, list):
+        listed: tuple[dict[str, Any], ...] = _LISTED.read(value)
+        return listed
+    if isinstance(value, dict):
+        pattern: NodePattern = _PATTERN.read(value)
+        return pattern
+    return NodePattern(count=_read_count(value))
+
+
+NODES = ValueFormat(_read_nodes, either(COUNT.schema, _PATTERN.schema, _LISTED.schema))
+
+
+def nodes_of(
+    pool: str, nodes: NodePattern | tuple[dict[str, Any], ...]
+) -> Iterator[tuple[Node, Path]]:
+    """The nodes of a pool, each with the path below ``nodes`` that describes it."""
+    if isinstance(nodes, tuple):
+        for index, described_node in enumerate(nodes):
+            yield Node(pool=pool, **described_node), (index,)
+        return
+    prefix = f"{pool}-" if nodes.prefix is None else nodes.prefix
+    for number in range(nodes.count):
+        labels = {
+            level: f"{pool}-{level}-{number // width + 1}"
+            for level, width in nodes.per_domain.items()
+        }
+        yield Node(id=f"{prefix}{number + 1:04}", pool=pool, labels=labels), ()
+
+
+def write_nodes(pool: str, nodes: list[Node]) -> Any:
+    """A number or a pattern if the nodes follow one, otherwise a list."""
+    prefix = re.sub(r"0*1\Z", "", nodes[0].id) if nodes else f"{pool}-"
+    pattern = NodePattern(
+        count=len(nodes),
+        prefix=None if prefix == f"{pool}-" else prefix,
+        per_domain={level: _width(level, nodes) for level in (nodes[0].labels if nodes else ())},
+    )
+    if [node for node, _ in nodes_of(pool, pattern)] != nodes:
+        return [
+            {"id": node.id, "labels": dict(node.labels)} if node.labels else node.id
+            for node in nodes
+        ]
+    if pattern == NodePattern(count=len(nodes)):
+        return len(nodes)
+    return _PATTERN.write(pattern)
+
+
+def _width(level: str, nodes: list[Node]) -> int:
+    """How many nodes, from the first on, share a domain."""
+    _, first = next(groupby(nodes, key=lambda node: node.labels.get(level)))
+    return sum(1 for _ in first)
+
+
+# -- clusters ----------------------------------------------------------------------------------------
+
+CLUSTER = KeyTable(
+    name="a cluster",
+    keys={
+        "engine": FileKey(
+            "what runs its jobs: local, slurm, kubernetes or simulated",
+            choice_of(EngineKind),
+            "engine",
+        ),
+        "topology": FileKey(
+            "levels of nearness, widest first; each node has a label for each",
+            list_of(LABEL),
+            "topology_levels",
+        ),
+        "nodes": FileKey(
+            "how many nodes: makes one owned pool with the cluster's name, the short form",
+            NODE_COUNT,
+        ),
+        "gpus": FileKey("GPUs of each node of that pool, as in 't4 x 4'; left out: none", GPUS),
+        "cpus": FileKey("CPUs of each node of that pool", CPUS),
+        "memory_gib": FileKey("GiB of memory of each node of that pool", GIB),
+        "disk_gib": FileKey("GiB of local disk of each node of that pool", GIB),
+        "usd_per_node_hour": FileKey("what an hour of a node of that pool costs", USD),
+    },
+)
+
+
+def _read_cluster(value: Any) -> dict[str, Any]:
+    values = read_mapping({} if value is None else value, CLUSTER)
+    stray = [key for key in SHORT_FORM if key in values]
+    if stray and "nodes" not in values:
+        fix = "Add 'nodes', or write a pool."
+        raise InvalidValue("has no effect without 'nodes'", fix, "missing-key").inside(stray[0])
+    return values
+
+
+CLUSTERS = by_name(ValueFormat(_read_cluster, described(CLUSTER)))
+
+
+def short_pool(name: str, cluster: Mapping[str, Any]) -> Pool:
+    """The one pool of a cluster in the short form."""
+    model, gpus = cluster.get("gpus", (None, 0))
+    gpus_or_one = max(1, gpus)
     return Pool(
         name=name,
         cluster=name,
         market=Market.OWNED,
         gpu_model=model,
         gpus_per_node=gpus,
-        cpu_milli=_amount(said.get("cpus"), max(1, gpus) * CPUS_EACH, MILLI, "thousandth of a CPU"),
-        memory_mib=_amount(said.get("memory_gib"), max(1, gpus) * GIB_EACH, GIB_MIB, "MiB"),
-        disk_mib=_amount(said.get("disk_gib"), 0, GIB_MIB, "MiB"),
-        node_micro_usd_per_hour=(
-            price.in_units(USD_MICRO, "micro-dollar") if price else _guessed_price(model, gpus)
-        ),
+        cpu_milli=cluster.get("cpus", gpus_or_one * CPUS_EACH * MILLI),
+        memory_mib=cluster.get("memory_gib", gpus_or_one * GIB_EACH * GIB_MIB),
+        disk_mib=cluster.get("disk_gib", 0),
+        node_micro_usd_per_hour=cluster.get("usd_per_node_hour", _guessed_price(model, gpus)),
     )
 
 
-def _amount(entry: LocatedValue | None, usual: int, per_one: int, unit: str) -> int:
-    return entry.in_units(per_one, unit) if entry else usual * per_one
-
-
 def _guessed_price(model: GpuModel | None, gpus: int) -> int:
-    """Owned GPUs at $0 would make every comparison dishonest; a guess by speed is nearer the truth."""
+    """A price by speed: owned GPUs at $0 would falsify every comparison."""
     speed_milli = model.relative_speed_milli if model else 0
     return NODE_MICRO_USD + gpus * speed_milli * A100_MICRO_USD // MILLI
 
 
-def _gpus_each(entry: LocatedValue) -> tuple[GpuModel, int]:
-    """``t4 x 4``."""
-    written = entry.text()
-    found = _GPUS.fullmatch(written.strip())
-    if found is None:
-        fix = "Write the model and how many each node has, for example 't4 x 4'."
-        raise entry.wrong(f"is {written[:60]!r}", fix, "wrong-type")
-    return _known_model(found[1], entry), int(found[2])
+# -- pools -------------------------------------------------------------------------------------------
+
+TAINT = KeyTable(
+    name="a taint",
+    keys={
+        "key": FileKey("the taint's name", LABEL, "key"),
+        "value": FileKey("its value; left out: empty", LABEL, "value"),
+    },
+    required=("key",),
+)
+POOL = KeyTable(
+    name="a pool",
+    keys={
+        "cluster": FileKey(
+            "the cluster it is in; may be left out when there is only one", LABEL, "cluster"
+        ),
+        "market": FileKey("owned, reserved, on-demand or spot", choice_of(Market), "market"),
+        "gpu_model": FileKey(
+            "the GPU model, by any name it is known by; left out: no GPUs", GPU_MODEL, "gpu_model"
+        ),
+        "gpus_per_node": FileKey("GPUs on each node", COUNT, "gpus_per_node"),
+        "gpus": FileKey("both in one, as in 't4 x 4'", GPUS),
+        "cpus": FileKey("CPUs on each node", CPUS, "cpu_milli"),
+        "memory_gib": FileKey("GiB of memory on each node", GIB, "memory_mib"),
+        "disk_gib": FileKey("GiB of local disk on each node", GIB, "disk_mib"),
+        "usd_per_node_hour": FileKey(
+            "what an hour of a node costs, amortised when owned", USD, "node_micro_usd_per_hour"
+        ),
+        "owned": FileKey("instead: what an owned node cost to buy and costs to run", OWNED_RATE),
+        "interruptions_per_million_hours": FileKey(
+            "how often a spot node is taken away",
+            ValueFormat(lambda value: in_units(value, 1, "interruption"), NUMBER_SCHEMA),
+            "interruptions_per_million_hours",
+        ),
+        "labels": FileKey("labels of every node of the pool", LABELS, "labels"),
+        "taints": FileKey(
+            "keep jobs off that do not tolerate them", list_of(mapping(TAINT, Taint)), "taints"
+        ),
+        "mig": FileKey("whether its GPUs may be cut by MIG", BOOLEAN, "mig_allowed"),
+        "mps_clients": FileKey(
+            "how many shares one GPU may have at most", COUNT, "mps_client_limit"
+        ),
+        "nodes": FileKey("how many, or a pattern, or a list", NODES),
+    },
+    required=("market", "cpus", "memory_gib", "nodes"),
+)
 
 
-def read_pool(name: str, entry: LocatedValue, only_cluster: str | None) -> Pool:
-    """A pool without its nodes."""
-    said = entry.fields(fleet_keys.POOL)
-    require(entry, said, REQUIRED if only_cluster else ("cluster", *REQUIRED))
-    model, gpus = _gpus_of(said)
-    market = said["market"].choice(Market)
-    return Pool(
-        name=name,
-        cluster=said["cluster"].text() if "cluster" in said else only_cluster or "",
-        market=market,
-        gpu_model=model,
-        gpus_per_node=gpus,
-        cpu_milli=said["cpus"].in_units(MILLI, "thousandth of a CPU"),
-        memory_mib=said["memory_gib"].in_units(GIB_MIB, "MiB"),
-        disk_mib=said["disk_gib"].in_units(GIB_MIB, "MiB") if "disk_gib" in said else 0,
-        node_micro_usd_per_hour=_node_rate(entry, said, market),
-        labels=read_labels(said.get("labels")),
-        taints=tuple(_read_taints(said.get("taints"))),
-        interruptions_per_million_hours=_rate(said.get("interruptions_per_million_hours")),
-        mig_allowed=said["mig"].flag() if "mig" in said else True,
-        mps_client_limit=_mps_clients(said.get("mps_clients")),
-    )
-
-
-def _node_rate(entry: LocatedValue, said: Mapping[str, LocatedValue], market: Market) -> int:
-    """What an hour of a node costs: as written, or worked out of what an owned one costs."""
-    if "owned" not in said:
-        require(entry, said, ("usd_per_node_hour",))
-        return said["usd_per_node_hour"].in_units(USD_MICRO, "micro-dollar")
-    if "usd_per_node_hour" in said:
-        fix = "Keep 'owned' or 'usd_per_node_hour'."
-        raise said["owned"].wrong("stands beside a price by the hour", fix, "two-choices")
-    return read_owned(said["owned"], market)
-
-
-def _gpus_of(said: Mapping[str, LocatedValue]) -> tuple[GpuModel | None, int]:
-    """The two ways to say it: a model and a number, or both in one."""
-    if "gpus" not in said:
-        model = read_gpu_model(said["gpu_model"]) if "gpu_model" in said else None
-        return model, said["gpus_per_node"].whole() if "gpus_per_node" in said else 0
-    if "gpu_model" in said or "gpus_per_node" in said:
-        fix = "Keep 'gpus' alone, or 'gpu_model' and 'gpus_per_node'."
-        raise said["gpus"].wrong("stands beside the same in two keys", fix, "two-choices")
-    return _gpus_each(said["gpus"])
-
-
-def _rate(entry: LocatedValue | None) -> int:
-    return entry.in_units(1, "interruption") if entry else 0
-
-
-def _mps_clients(entry: LocatedValue | None) -> int:
-    return entry.whole() if entry else DEFAULT_MPS_CLIENT_LIMIT
-
-
-def read_gpu_model(entry: LocatedValue) -> GpuModel:
-    """A model of the catalog, by any name."""
-    return _known_model(entry.text(), entry)
-
-
-def _known_model(name: str, entry: LocatedValue) -> GpuModel:
-    try:
-        return find_gpu_model(name)
-    except UserError as error:
-        raise entry.wrong(
-            f"is {name!r}, not a GPU model we know", error.fix, "unknown-gpu-model"
-        ) from error
-
-
-def read_labels(entry: LocatedValue | None) -> dict[str, str]:
-    return {key: one.text() for key, one in entry.named().items()} if entry else {}
-
-
-def _read_taints(entry: LocatedValue | None) -> Iterator[Taint]:
-    for one in entry.members() if entry else ():
-        said = one.fields(fleet_keys.TAINT)
-        require(one, said, ("key",))
-        yield Taint(key=said["key"].text(), value=said["value"].text() if "value" in said else "")
-
-
-def require(entry: LocatedValue, said: Mapping[str, LocatedValue], wanted: tuple[str, ...]) -> None:
-    """Refuse a mapping in which something is missing that has no default."""
-    missing = [key for key in wanted if key not in said]
-    if missing:
-        text = ", ".join(repr(key) for key in missing)
-        raise entry.wrong(f"lacks {text}", "Write it below the name.", "missing-key")
-
-
-# -- nodes ---------------------------------------------------------------------------------------
-
-
-def read_nodes(pool: str, entry: LocatedValue) -> Iterator[tuple[Node, LocatedValue]]:
-    """The nodes of a pool, each with the entry to blame for it: a number, a pattern or a list."""
-    if entry.is_list:
-        for one in entry.members():
-            yield _read_node(pool, one), one
-    elif entry.is_mapping:
-        for node in _from_pattern(pool, entry):
-            yield node, entry
+def _read_pool(value: Any) -> dict[str, Any]:
+    """The fields of a pool, except its name, and ``nodes``."""
+    values = read_mapping({} if value is None else value, POOL)
+    pool = {"gpu_model": None, "gpus_per_node": 0, **by_field(values, POOL)}
+    if "gpus" in values:
+        if "gpu_model" in values or "gpus_per_node" in values:
+            fix = "Keep 'gpus' alone, or 'gpu_model' and 'gpus_per_node'."
+            problem = "is given together with the same in two keys"
+            raise InvalidValue(problem, fix, "two-choices").inside("gpus")
+        pool["gpu_model"], pool["gpus_per_node"] = values["gpus"]
+    if "owned" in values:
+        pool["node_micro_usd_per_hour"] = _owned_rate(values)
     else:
-        for number in range(1, _count(entry) + 1):
-            yield Node(id=f"{pool}-{number:04}", pool=pool), entry
+        require(values, ("usd_per_node_hour",))
+    return {**pool, "nodes": values["nodes"]}
 
 
-def _count(entry: LocatedValue) -> int:
-    count = entry.whole()
-    if not 0 <= count <= MOST_NODES:
-        raise entry.wrong(f"is {count:,}", f"Write 0 to {MOST_NODES:,} nodes.", "out-of-range")
-    return count
+def _owned_rate(values: Mapping[str, Any]) -> int:
+    if "usd_per_node_hour" in values:
+        fix = "Keep 'owned' or 'usd_per_node_hour'."
+        problem = "is given together with a price by the hour"
+        raise InvalidValue(problem, fix, "two-choices").inside("owned")
+    if values["market"] is not Market.OWNED:
+        fix = "Write usd_per_node_hour instead, or 'market: owned'."
+        problem = f"is given for a pool whose market is {values['market']}"
+        raise InvalidValue(problem, fix, "two-choices").inside("owned")
+    rate: int = values["owned"]
+    return rate
 
 
-def _read_node(pool: str, entry: LocatedValue) -> Node:
-    if not entry.is_mapping:
-        return Node(id=entry.text(), pool=pool)
-    said = entry.fields(fleet_keys.NODE)
-    require(entry, said, ("id",))
-    return Node(id=said["id"].text(), pool=pool, labels=read_labels(said.get("labels")))
-
-
-def _from_pattern(pool: str, entry: LocatedValue) -> Iterator[Node]:
-    said = entry.fields(fleet_keys.NODE_PATTERN)
-    require(entry, said, ("count",))
-    prefix = said["prefix"].text() if "prefix" in said else f"{pool}-"
-    widths = said["per_domain"].named() if "per_domain" in said else {}
-    nodes_each = {level: _width(one) for level, one in widths.items()}
-    for number in range(_count(said["count"])):
-        labels = {
-            level: f"{pool}-{level}-{number // width + 1}" for level, width in nodes_each.items()
-        }
-        yield Node(id=f"{prefix}{number + 1:04}", pool=pool, labels=labels)
-
-
-def _width(entry: LocatedValue) -> int:
-    width = entry.whole()
-    if width < 1:
-        raise entry.wrong(f"is {width}", "Write at least 1 node.", "out-of-range")
-    return width
+POOLS = by_name(ValueFormat(_read_pool, described(POOL)))

@@ -1,15 +1,36 @@
-"""The tenant tree of a fleet file: nested, flat, or both; and the quotas in it."""
+"""The tenant tree of a fleet file, nested, flat or both, with quotas and budgets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from typing import Any
 
 from bursar.catalog.gpu_models import find_gpu_model
-from bursar.config.fleet import fleet_keys
-from bursar.config.fleet.pools import require
-from bursar.config.yaml.located_value import LocatedValue
+from bursar.config.yaml.dataclass_tables import DECIMAL
+from bursar.config.yaml.key_tables import (
+    BOOLEAN,
+    COUNT,
+    INTEGER,
+    LABEL,
+    NUMBER_SCHEMA,
+    USD,
+    FileKey,
+    KeyTable,
+    ValueFormat,
+    amount,
+    by_field,
+    by_name,
+    choice_of,
+    described,
+    either,
+    list_of,
+    mapping,
+    read_mapping,
+    write_mapping,
+)
+from bursar.config.yaml.value_readers import InvalidValue
+from bursar.config.yaml.yaml_text import Path
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import CPU_ONLY
 from bursar.model.tenants.policy import (
@@ -32,180 +53,268 @@ from bursar.model.tenants.tenant import (
     Quota,
     Tenant,
 )
-from bursar.model.units import GIB_MIB, MILLI, USD_MICRO
+from bursar.model.units import GIB_MIB, MILLI
 
 DEEPEST = 32
-RESOURCE_OF = {
-    "gpus": (GPU, MILLI, "thousandth of a GPU"),
-    "cpus": (CPU, MILLI, "thousandth of a CPU"),
-    "memory_gib": (MEMORY, GIB_MIB, "MiB"),
-}
+TENANT_REF = {"$ref": "#/$defs/tenant"}
 
 
-def read_tenants(sections: Iterable[LocatedValue]) -> list[tuple[Tenant, LocatedValue]]:
-    """Every tenant with the entry that describes it, parents before what is nested in them."""
-    found: dict[str, tuple[Tenant, LocatedValue]] = {}
-    walks = (_walk(section, parent=None, depth=0) for section in sections)
-    for tenant, place in chain.from_iterable(walks):
-        if tenant.name in found:
-            earlier = found[tenant.name][1].place
-            raise UserError(
-                f"{place.place}: the tenant {tenant.name!r} stands here and at {earlier}.",
-                fix="Give each tenant a name of its own: jobs and quotas go by it.",
-                code="duplicate-tenant",
-            )
-        found[tenant.name] = (tenant, place)
-    return _without_queues_that_have_children(list(found.values()))
+def _scalar_or(scalar: ValueFormat, whole: ValueFormat, build: Any) -> ValueFormat:
+    """A mapping, or a scalar from which ``build`` makes the same value."""
 
+    def read(value: Any) -> Any:
+        return whole.read(value) if isinstance(value, dict) else build(scalar.read(value))
 
-def _walk(
-    entry: LocatedValue, parent: str | None, depth: int
-) -> Iterator[tuple[Tenant, LocatedValue]]:
-    if depth > DEEPEST:
-        raise entry.wrong(
-            f"is nested more than {DEEPEST} deep", "Make the tree flatter.", "tree-too-deep"
-        )
-    for name, one in entry.named().items():
-        said = replace(one, name=f"the tenant {name!r}").fields(fleet_keys.TENANT)
-        yield _read_tenant(name, parent, said), one
-        if "children" in said:
-            yield from _walk(said["children"], name, depth + 1)
-
-
-def _read_tenant(name: str, parent: str | None, said: dict[str, LocatedValue]) -> Tenant:
-    if "parent" in said and parent is not None:
-        raise said["parent"].wrong(
-            f"is written though {name!r} is nested below {parent!r}",
-            "Leave it out, or move the tenant to the top of the section.",
-            "two-parents",
-        )
-    above = said["parent"].text() if "parent" in said else parent
-    is_queue = said["queue"].flag() if "queue" in said else "children" not in said
-    terms: dict[str, PreemptionPolicy] = {}
-    if "preemption" in said:
-        terms["preemption"] = _read_preemption(said["preemption"])
-    return Tenant(
-        name=name,
-        parent=above,
-        weight=float(said["weight"].number()) if "weight" in said else 1.0,
-        quotas=dict(_read_quotas(said["quotas"])) if "quotas" in said else {},
-        is_queue=is_queue,
-        budget=_read_budget(said["budget"]) if "budget" in said else None,
-        queueing=(
-            said["queueing"].choice(Queueing) if "queueing" in said else Queueing.BEST_EFFORT
-        ),
-        **terms,
-    )
-
-
-def _without_queues_that_have_children(
-    found: list[tuple[Tenant, LocatedValue]],
-) -> list[tuple[Tenant, LocatedValue]]:
-    """In a flat file a tenant is known to be no queue only when all are read."""
-    parents = {tenant.parent for tenant, _ in found}
-    settled = []
-    for tenant, entry in found:
-        if tenant.name in parents and tenant.is_queue and "queue" not in entry.named():
-            tenant = replace(tenant, is_queue=False)
-        settled.append((tenant, entry))
-    return settled
+    return ValueFormat(read, either(scalar.schema, whole.schema), whole.write)
 
 
 # -- quotas --------------------------------------------------------------------------------------
 
 
-def _read_quotas(entry: LocatedValue) -> Iterator[tuple[FlavorResource, Quota]]:
-    """A number alone is GPUs; a flavor's model may be written by any of its names."""
-    seen: set[str] = set()
-    for written, one in entry.named().items():
-        flavor = _flavor(written, one)
-        if flavor in seen:
-            raise one.wrong(f"is {flavor} again", "Write each flavor once.", "duplicate-key")
-        seen.add(flavor)
-        if not one.is_mapping:
-            yield (flavor, GPU), _read_allowance(one, *RESOURCE_OF["gpus"][1:])
-            continue
-        for key, amount in one.fields(fleet_keys.QUOTA).items():
-            resource, per_one, unit = RESOURCE_OF[key]
-            yield (flavor, resource), _read_allowance(amount, per_one, unit)
+def _allowance_table(unit: ValueFormat) -> KeyTable:
+    limit = ValueFormat(unit.read, {"type": ["number", "null"], "minimum": 0}, unit.write)
+    return KeyTable(
+        name="an allowance",
+        keys={
+            "nominal": FileKey("its own", unit, "nominal"),
+            "borrow": FileKey(
+                "how much more it may hold while others leave it idle; left out: no limit",
+                limit,
+                "borrowing_limit",
+            ),
+            "lend": FileKey(
+                "how much of its own others may hold while it is idle; left out: all",
+                limit,
+                "lending_limit",
+            ),
+        },
+    )
 
 
-def _flavor(written: str, entry: LocatedValue) -> str:
+def _allowance(unit: ValueFormat) -> ValueFormat:
+    full = mapping(_allowance_table(unit), Quota)
+    read = _scalar_or(unit, full, lambda units: Quota(nominal=units))
+
+    def write(quota: Quota) -> Any:
+        if quota.borrowing_limit is None and quota.lending_limit is None:
+            return unit.write(quota.nominal)
+        return full.write(quota)
+
+    return ValueFormat(read.read, read.schema, write)
+
+
+ALLOWANCE = _allowance_table(amount(1, "unit"))
+QUOTA = KeyTable(
+    name="a quota",
+    keys={
+        "gpus": FileKey(
+            "GPUs, parts allowed", _allowance(amount(MILLI, "thousandth of a GPU")), GPU
+        ),
+        "cpus": FileKey("CPUs", _allowance(amount(MILLI, "thousandth of a CPU")), CPU),
+        "memory_gib": FileKey("GiB of memory", _allowance(amount(GIB_MIB, "MiB")), MEMORY),
+    },
+)
+
+
+def _read_quotas(value: Any) -> dict[FlavorResource, Quota]:
+    """Quotas by flavor; a number alone is GPUs."""
+    quotas: dict[FlavorResource, Quota] = {}
+    flavors: set[str] = set()
+    for name, amounts in _by_flavor.read(value).items():
+        flavor = _flavor(name)
+        if flavor in flavors:
+            problem = f"is {flavor} again"
+            raise InvalidValue(problem, "Write each flavor once.", "duplicate-key").inside(name)
+        flavors.add(flavor)
+        quotas |= {(flavor, resource): quota for resource, quota in amounts.items()}
+    return quotas
+
+
+def _read_flavor_quota(value: Any) -> dict[str, Quota]:
+    if isinstance(value, dict):
+        return by_field(read_mapping(value, QUOTA), QUOTA)
+    return {GPU: QUOTA.keys["gpus"].format.read(value)}
+
+
+def _flavor(written: str) -> str:
+    """A flavor; its model may be written by any of its names."""
     model, slash, market = written.rpartition("/")
     if not slash:
-        raise entry.wrong(
-            "is no flavor",
-            f"Write the model and the market, for example '{written}/owned'.",
-            "unknown-flavor",
-        )
+        fix = f"Write the model and the market, for example '{written}/owned'."
+        raise InvalidValue("is not a flavor", fix, "unknown-flavor").inside(written)
     if model.lower() == CPU_ONLY:
         return f"{CPU_ONLY}/{market}"
     try:
         return f"{find_gpu_model(model).name}/{market}"
     except UserError as error:
-        raise entry.wrong("names no GPU model we know", error.fix, "unknown-flavor") from error
+        problem = "is a flavor of an unknown GPU model"
+        raise InvalidValue(problem, error.fix, "unknown-flavor").inside(written) from error
 
 
-def _read_allowance(entry: LocatedValue, per_one: int, unit: str) -> Quota:
-    if not entry.is_mapping:
-        return Quota(nominal=entry.in_units(per_one, unit))
-    said = entry.fields(fleet_keys.ALLOWANCE)
-    return Quota(
-        nominal=said["nominal"].in_units(per_one, unit) if "nominal" in said else 0,
-        borrowing_limit=_limit(said.get("borrow"), per_one, unit),
-        lending_limit=_limit(said.get("lend"), per_one, unit),
-    )
+def _write_quotas(quotas: Mapping[FlavorResource, Quota]) -> dict[str, Any]:
+    written: dict[str, dict[str, Any]] = {}
+    for (flavor, resource), quota in quotas.items():
+        for name, key in QUOTA.keys.items():
+            if key.field == resource:
+                written.setdefault(flavor, {})[name] = key.format.write(quota)
+    return {
+        flavor: amounts["gpus"]
+        if amounts.keys() == {"gpus"} and not isinstance(amounts["gpus"], dict)
+        else amounts
+        for flavor, amounts in written.items()
+    }
 
 
-def _read_budget(entry: LocatedValue) -> Budget:
-    """A number alone is dollars a month."""
-    if not entry.is_mapping:
-        return Budget(amount_micro_usd=entry.in_units(USD_MICRO, "micro-dollar"))
-    said = entry.fields(fleet_keys.BUDGET)
-    require(entry, said, ("usd",))
-    usual = Budget(amount_micro_usd=0)
-    return Budget(
-        amount_micro_usd=said["usd"].in_units(USD_MICRO, "micro-dollar"),
-        period=said["period"].choice(BudgetPeriod) if "period" in said else usual.period,
-        enforcement=(
-            said["enforcement"].choice(Enforcement) if "enforcement" in said else usual.enforcement
+_by_flavor = by_name(ValueFormat(_read_flavor_quota, either(NUMBER_SCHEMA, described(QUOTA))))
+QUOTAS = ValueFormat(_read_quotas, _by_flavor.schema, _write_quotas)
+
+# -- budgets -------------------------------------------------------------------------------------
+
+BUDGET_STEP = KeyTable(
+    name="a step",
+    keys={
+        "at_percent": FileKey("from so many percent of the amount on", COUNT, "at_percent"),
+        "action": FileKey(
+            "notify, block-borrowing, block-new, stop-preemptible or stop-all; "
+            "includes those before",
+            choice_of(BudgetAction),
+            "action",
         ),
-        steps=tuple(map(_read_step, said["steps"].members())) if "steps" in said else (),
-    )
-
-
-def _read_step(entry: LocatedValue) -> BudgetStep:
-    said = entry.fields(fleet_keys.BUDGET_STEP)
-    require(entry, said, ("at_percent", "action"))
-    return BudgetStep(
-        at_percent=said["at_percent"].whole(), action=said["action"].choice(BudgetAction)
-    )
-
-
-def _limit(entry: LocatedValue | None, per_one: int, unit: str) -> int | None:
-    return None if entry is None or entry.is_empty else entry.in_units(per_one, unit)
-
-
-def _read_preemption(entry: LocatedValue) -> PreemptionPolicy:
-    """What is left out is what a tenant has that says nothing of preemption at all."""
-    said = entry.fields(fleet_keys.PREEMPTION)
-    usual = Tenant(name="usual").preemption
-    return PreemptionPolicy(
-        within_queue=(
-            said["within_queue"].choice(WithinQueue)
-            if "within_queue" in said
-            else usual.within_queue
+    },
+    required=("at_percent", "action"),
+)
+BUDGET = KeyTable(
+    name="a budget",
+    keys={
+        "usd": FileKey("dollars for each period", USD, "amount_micro_usd"),
+        "period": FileKey("day, week, month, quarter or year", choice_of(BudgetPeriod), "period"),
+        "enforcement": FileKey(
+            "soft: warn. hard: let in only what the rest of the budget can pay for",
+            choice_of(Enforcement),
+            "enforcement",
         ),
-        reclaim=said["reclaim"].choice(Reclaim) if "reclaim" in said else usual.reclaim,
-        borrow_while_reclaiming=_borrowing(said.get("borrow_while_reclaiming")),
-    )
+        "steps": FileKey(
+            "what happens at which percentage; left out: what is usual for the enforcement",
+            list_of(mapping(BUDGET_STEP, BudgetStep)),
+            "steps",
+        ),
+    },
+    required=("usd",),
+)
+_BUDGET = _scalar_or(
+    USD, mapping(BUDGET, Budget), lambda micro_usd: Budget(amount_micro_usd=micro_usd)
+)
+
+# -- preemption ----------------------------------------------------------------------------------
+
+BORROWING = KeyTable(
+    name="borrow_while_reclaiming",
+    keys={"max_priority": FileKey("only victims up to this priority", INTEGER, "max_priority")},
+)
+_BORROWING = _scalar_or(
+    BOOLEAN,
+    mapping(BORROWING, BorrowWhileReclaiming),
+    lambda allowed: BorrowWhileReclaiming() if allowed else None,
+)
+PREEMPTION = KeyTable(
+    name="preemption",
+    keys={
+        "within_queue": FileKey(
+            "never, lower-priority, lower-or-newer-equal-priority or later-in-order",
+            choice_of(WithinQueue),
+            "within_queue",
+        ),
+        "reclaim": FileKey("never, lower-priority or any", choice_of(Reclaim), "reclaim"),
+        "borrow_while_reclaiming": FileKey(
+            "true, or up to which priority",
+            ValueFormat(
+                _BORROWING.read, _BORROWING.schema, lambda one: _BORROWING.write(one) or True
+            ),
+            "borrow_while_reclaiming",
+        ),
+    },
+)
+
+# -- tenants -------------------------------------------------------------------------------------
 
 
-def _borrowing(entry: LocatedValue | None) -> BorrowWhileReclaiming | None:
-    if entry is None:
-        return None
-    if not entry.is_mapping:
-        return BorrowWhileReclaiming() if entry.flag() else None
-    said = entry.fields(fleet_keys.BORROWING)
-    most = said.get("max_priority")
-    return BorrowWhileReclaiming(max_priority=most.whole() if most else None)
+def _read_tenants(value: Any) -> dict[str, Any]:
+    tenants: dict[str, Any] = by_name(ValueFormat(_read_tenant, TENANT_REF)).read(value)
+    return tenants
+
+
+def _read_tenant(value: Any) -> dict[str, Any]:
+    return read_mapping({} if value is None else value, TENANT)
+
+
+TENANTS = ValueFormat(_read_tenants, by_name(ValueFormat(_read_tenant, TENANT_REF)).schema)
+TENANT = KeyTable(
+    name="a tenant",
+    keys={
+        "parent": FileKey(
+            "the tenant above, in a flat file; nested tenants have it by their place",
+            LABEL,
+            "parent",
+        ),
+        "children": FileKey("the tenants below, by name", TENANTS),
+        "queue": FileKey(
+            "whether jobs wait here; left out: yes for tenants without children",
+            BOOLEAN,
+            "is_queue",
+        ),
+        "weight": FileKey(
+            "its claim to a share, against its siblings",
+            ValueFormat(DECIMAL.read, NUMBER_SCHEMA),
+            "weight",
+        ),
+        "quotas": FileKey("what it may hold of each flavor", QUOTAS, "quotas"),
+        "budget": FileKey("dollars that it means to spend in each period", _BUDGET, "budget"),
+        "queueing": FileKey("best-effort or strict", choice_of(Queueing), "queueing"),
+        "preemption": FileKey(
+            "whom its waiting jobs may preempt",
+            mapping(PREEMPTION, PreemptionPolicy, Tenant(name="default").preemption),
+            "preemption",
+        ),
+    },
+)
+
+
+def flatten(
+    tenants: Mapping[str, Any], path: Path = ("tenants",), parent: str | None = None, depth: int = 0
+) -> Iterator[tuple[Tenant, Path, Mapping[str, Any]]]:
+    """Every tenant with its path and written values, parents before nested children."""
+    if depth > DEEPEST:
+        problem = f"is nested more than {DEEPEST} deep"
+        raise InvalidValue(problem, "Make the tree flatter.", "tree-too-deep").inside(*path)
+    for name, values in tenants.items():
+        here = (*path, name)
+        if "parent" in values and parent is not None:
+            problem = f"is given though {name!r} is nested below {parent!r}"
+            fix = "Remove it, or move the tenant to the top of the section."
+            raise InvalidValue(problem, fix, "two-parents").inside(*here, "parent")
+        queue = {"parent": parent, "is_queue": "children" not in values}
+        yield Tenant(name=name, **(queue | by_field(values, TENANT))), here, values
+        yield from flatten(values.get("children", {}), (*here, "children"), name, depth + 1)
+
+
+def without_parent_queues(tenants: list[Tenant], explicit: set[str]) -> list[Tenant]:
+    """Tenants whose children name them as ``parent`` are no queues, unless written so."""
+    parents = {tenant.parent for tenant in tenants} - explicit
+    return [
+        replace(tenant, is_queue=False) if tenant.name in parents else tenant for tenant in tenants
+    ]
+
+
+def write_tenants(tenants: tuple[Tenant, ...], parent: str | None = None) -> dict[str, Any]:
+    """The tree below a tenant, nested."""
+    return {
+        tenant.name: _write_tenant(tenant, write_tenants(tenants, tenant.name))
+        for tenant in tenants
+        if tenant.parent == parent
+    }
+
+
+def _write_tenant(tenant: Tenant, children: dict[str, Any]) -> dict[str, Any]:
+    inherited = Tenant(name=tenant.name, parent=tenant.parent, is_queue=not children)
+    written = write_mapping(tenant, TENANT, inherited)
+    return written | ({"children": children} if children else {})

@@ -1,1 +1,1 @@
-"""The job file: its keys, reader, writer and JSON schema."""
+"""The job file: its keys, reader, writer and JSON Schema."""

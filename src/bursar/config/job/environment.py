@@ -1,9 +1,8 @@
-"""What a job may put into the environment of its tasks.
+"""The environment variables that a job may set for its tasks.
 
-The environment is handed to the program that starts the tasks, before any command of the user runs. So
-what a loader or a shell obeys at its start, what decides which GPUs are seen, and what the engine sets
-itself is refused here. A user who needs one of these exports it in ``run``, where it reaches
-nothing but his own commands.
+The environment is passed to the program that starts the tasks, before any command of the user runs.
+So variables that a loader or shell obeys at start, that select the visible GPUs, or that the engine
+sets are rejected. A user who needs one exports it in ``run``, where it affects only that job's commands.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from bursar.config.yaml.value_readers import InvalidValue, named, refuse_unwritable, shown
+from bursar.config.yaml.value_readers import InvalidValue, named, reject_unwritable, shown
 from bursar.core.admission.value_limits import LARGEST
 
 MOST_VARIABLES = 500
@@ -24,7 +23,7 @@ _OBEYED = frozenset(
     | {"PROMPT_COMMAND", "CDPATH", "POSIXLY_CORRECT", "GLIBC_TUNABLES", "PYTHONSTARTUP"}
     | {"PYTHONHOME", "PYTHONINSPECT", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS"}
 )
-_OF_GPUS = frozenset(
+_GPU_VARIABLES = frozenset(
     {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}
     | {
         "ROCR_VISIBLE_DEVICES",
@@ -33,57 +32,61 @@ _OF_GPUS = frozenset(
         "NVIDIA_DRIVER_CAPABILITIES",
     }
 )
-_OF_GANGS = frozenset(
+_RANK_VARIABLES = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
     | {"NODE_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"}
 )
 _PREFIXES = {
     "LD_": "the loader obeys it",
     "DYLD_": "the loader obeys it",
-    "BASH_FUNC_": "the shell would take it for a function",
-    "BURSAR_": "names that begin so are ours",
-    "SLURM_": "names that begin so are set by Slurm",
+    "BASH_FUNC_": "the shell reads it as a function",
+    "BURSAR_": "names with this prefix are reserved for Bursar",
+    "SLURM_": "names with this prefix are set by Slurm",
     "CUDA_MPS_": "it is set for the share of a GPU that the job gets",
 }
 
 
 def envs(value: Any) -> dict[str, str]:
-    """Variables and their values, which may be shown to whoever may see the job."""
+    """Variables whose values everyone who may see the job may see."""
     return named(value, variable, _env_value, MOST_VARIABLES)
 
 
 def secrets(value: Any) -> dict[str, str]:
-    """Variables whose values no message repeats."""
+    """Variables whose values appear in no message."""
     return named(value, variable, _secret_value, MOST_VARIABLES)
 
 
 def variable(value: Any) -> str:
-    """A variable's name that is one, and that is the user's to set."""
+    """A valid variable name that the user may set."""
     if not isinstance(value, str) or not _KEY.match(value):
         clean = re.sub(r"\W+", "_", str(value)[:60], flags=re.ASCII).lstrip("0123456789")
         fix = f"Use letters, digits and '_', for example {clean or 'MY_NAME'!r}."
-        problem = f"{shown(value)} is not a name of a variable"
+        problem = f"{shown(value)} is not a valid variable name"
         raise InvalidValue(problem, fix, "bad-variable", at_key=True)
-    reason = _why_reserved(value)
+    reason = _reason_reserved(value)
     if reason:
         problem = f"the variable {value!r} cannot be set for a job: {reason}"
-        raise InvalidValue(problem, _instead(value), "reserved-variable", at_key=True)
+        raise InvalidValue(problem, _reserved_fix(value), "reserved-variable", at_key=True)
     return value
 
 
-def _why_reserved(name: str) -> str:
+def _reason_reserved(name: str) -> str:
     if name in _OBEYED:
         return "shells and interpreters obey it before the job's own commands run"
-    if name in _OF_GPUS:
+    if name in _GPU_VARIABLES:
         return "it is set to the GPUs that the job gets"
-    if name in _OF_GANGS:
+    if name in _RANK_VARIABLES:
         return "it is set for each task of the job"
-    return next((why for prefix, why in _PREFIXES.items() if name.startswith(prefix)), "")
+    return next((reason for prefix, reason in _PREFIXES.items() if name.startswith(prefix)), "")
 
 
-def _instead(name: str) -> str:
-    if name in _OF_GPUS or name in _OF_GANGS or name.startswith(("BURSAR_", "CUDA_MPS_")):
-        return "Leave it out; the tasks find it set."
+def _reserved_fix(name: str) -> str:
+    if (
+        name in _GPU_VARIABLES
+        or name in _RANK_VARIABLES
+        or name.startswith(("BURSAR_", "CUDA_MPS_"))
+    ):
+        return "Remove it; it is set for the tasks."
     return f"Write 'export {name}=...' at the top of 'run'."
 
 
@@ -111,10 +114,10 @@ def _checked(value: str) -> str:
     if len(value) > MOST_VALUE:
         fix = "Put it into a file of 'workdir'."
         raise InvalidValue(f"has {len(value):,} characters", fix, "text-too-long")
-    refuse_unwritable(value)
+    reject_unwritable(value)
     return value
 
 
 def _no_value(option: str) -> InvalidValue:
-    fix = f"Write a value, or give it with '{option} NAME=VALUE' when you submit."
+    fix = f"Write a value, or pass '{option} NAME=VALUE' when you submit."
     return InvalidValue("has no value", fix, "missing-value")

@@ -1,31 +1,35 @@
-"""Every key of the job file: what it means, how it is read, and its JSON Schema, side by side.
+"""Every key of the job file: its meaning, reader and JSON Schema, in tables.
 
-The reader refuses what is not here, the published schema is made of these rows, and
-``docs/job-file.md`` is compared with them by a test. So the three cannot say different things.
+``docs/job-file.md`` is compared with these tables by a test.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from bursar.config.job import resources as res
 from bursar.config.job.environment import envs, secrets
 from bursar.config.job.file_mounts import file_mounts, workdir
 from bursar.config.job.times import deadline, grace_seconds, stop_signal
-from bursar.config.yaml.value_readers import (
+from bursar.config.yaml.key_tables import (
+    BOOLEAN,
+    DIALECT,
     FileKey,
-    InvalidValue,
     KeyTable,
+    Schema,
+    ValueFormat,
+    either,
+    read_mapping,
+)
+from bursar.config.yaml.value_readers import (
+    InvalidValue,
     duration_ms,
-    flag,
     hours_ms,
     in_units,
     members,
     name_text,
     named,
-    read_mapping,
     script,
     shown,
     text,
@@ -42,41 +46,52 @@ MOST_DEPENDENCIES = 1_000
 MOST_LABELS = 64
 MOST_WORDS = 4_096
 
-Schema = Mapping[str, Any]
-TEXT: Schema = {"type": ["string", "integer"], "minLength": 1, "maxLength": 253}
-PATH: Schema = {"type": "string", "minLength": 1}
-WORD: Schema = {"type": ["string", "integer"]}
-NAME: Schema = {"type": ["string", "integer"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}
-FLAG: Schema = {"type": "boolean"}
 AMOUNT: Schema = {"type": ["number", "string"], "minimum": 0}
-TIME: Schema = {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(ms|s|min|h|d|w)"}
-SCRIPT: Schema = {"type": "string"}
+PATH: Schema = {"type": "string", "minLength": 1}
 VARIABLES: Schema = {
     "type": "object",
     "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,127}$"},
     "additionalProperties": {"type": ["string", "integer", "number", "boolean"]},
 }
+TEXT = ValueFormat(text, {"type": ["string", "integer"], "minLength": 1, "maxLength": 253})
+NAME = ValueFormat(
+    name_text, {"type": ["string", "integer"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}
+)
+SCRIPT = ValueFormat(script, {"type": "string"})
+TIME = ValueFormat(
+    duration_ms, {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(ms|s|min|h|d|w)"}
+)
+HOURS = ValueFormat(hours_ms, either({"type": "number", "exclusiveMinimum": 0}, TIME.schema))
+MEMORY = ValueFormat(res.memory_mib, AMOUNT)
 
 
-def _whole(least: int, most: int) -> Schema:
-    return {"type": "integer", "minimum": least, "maximum": most}
+def _whole(least: int, most: int) -> ValueFormat:
+    schema = {"type": "integer", "minimum": least, "maximum": most}
+    return ValueFormat(whole(least, most), schema)
 
 
 def _list_of(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
-def _either(*schemas: Schema) -> Schema:
-    return {"anyOf": list(schemas)}
-
-
 def as_schema(table: KeyTable) -> dict[str, Any]:
-    """The JSON Schema of one mapping; nothing after a key is the same as leaving it out."""
+    """The JSON Schema of one mapping; a key with null counts as left out."""
     properties = {
-        name: {"description": key.meaning, "anyOf": [key.schema, {"type": "null"}]}
+        name: {"description": key.meaning, "anyOf": [key.format.schema, {"type": "null"}]}
         for name, key in table.keys.items()
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def job_schema() -> dict[str, Any]:
+    """The JSON Schema of a job file."""
+    return {
+        "$schema": DIALECT,
+        "title": "Bursar job",
+        "description": "A job: what to run, what each task needs, and where it may wait and run.",
+        **as_schema(JOB),
+        "required": ["run"],
+    }
 
 
 # -- where tasks run -----------------------------------------------------------------------------------
@@ -84,49 +99,36 @@ def as_schema(table: KeyTable) -> dict[str, Any]:
 LAYER = KeyTable(
     name="a layer",
     keys={
-        "level": FileKey(meaning="the topology level", read=text, schema=TEXT),
-        "size": FileKey(
-            meaning="how many tasks share one domain of it",
-            read=whole(1, MOST_NODES),
-            schema=_whole(1, MOST_NODES),
-        ),
+        "level": FileKey("the topology level", TEXT),
+        "size": FileKey("how many tasks share one domain of it", _whole(1, MOST_NODES)),
     },
+    required=("level", "size"),
 )
 
 
 def _layer(value: Any) -> SliceLayer:
-    said = read_mapping(value, LAYER)
-    if len(said) < len(LAYER.keys):
-        raise InvalidValue("lacks 'level' or 'size'", "Write both.", "missing-key")
-    return SliceLayer(level=said["level"], size=said["size"])
+    return SliceLayer(**read_mapping(value, LAYER))
 
 
 TOPOLOGY = KeyTable(
     name="topology",
     keys={
-        "required": FileKey(
-            meaning="the level of which one domain must hold all tasks", read=text, schema=TEXT
-        ),
-        "preferred": FileKey(
-            meaning="the level of which one domain should hold all tasks", read=text, schema=TEXT
-        ),
+        "required": FileKey("the level of which one domain must hold all tasks", TEXT),
+        "preferred": FileKey("the level of which one domain should hold all tasks", TEXT),
         "layers": FileKey(
-            meaning="groups of tasks that must be together, from wide to narrow",
-            read=lambda value: tuple(members(value, _layer, 16)),
-            schema=_list_of(as_schema(LAYER)),
+            "groups of tasks that must be together, from wide to narrow",
+            ValueFormat(
+                lambda value: tuple(members(value, _layer, 16)), _list_of(as_schema(LAYER))
+            ),
         ),
     },
 )
 SPREAD = KeyTable(
     name="spread",
     keys={
-        "level": FileKey(
-            meaning="the topology level; node is the narrowest", read=text, schema=TEXT
-        ),
+        "level": FileKey("the topology level; node is the narrowest", TEXT),
         "max_tasks": FileKey(
-            meaning="how many tasks may share one domain of it; left out: 1",
-            read=whole(1, MOST_NODES),
-            schema=_whole(1, MOST_NODES),
+            "how many tasks may share one domain of it; left out: 1", _whole(1, MOST_NODES)
         ),
     },
 )
@@ -146,28 +148,27 @@ def _spread(value: Any) -> Spread:
 
 # -- resources ---------------------------------------------------------------------------------------
 
-_COUNT = _whole(1, 1024)
+_COUNT = _whole(1, 1024).schema
 _MODEL_COUNT: Schema = {"type": "object", "additionalProperties": _COUNT, "minProperties": 1}
 _ACCELERATORS = FileKey(
-    meaning="GPUs of each task: a model and how many; a list is by preference, a mapping is any of",
-    read=res.accelerators,
-    schema=_either(TEXT, _COUNT, _MODEL_COUNT, _list_of(_either(TEXT, _MODEL_COUNT))),
+    "GPUs of each task: a model and how many; a list is by preference, a mapping is any of",
+    ValueFormat(
+        res.accelerators,
+        either(TEXT.schema, _COUNT, _MODEL_COUNT, _list_of(either(TEXT.schema, _MODEL_COUNT))),
+    ),
 )
 _USE_SPOT = FileKey(
-    meaning="true: on spot nodes alone; false: never; allowed: where it is expected to cost least",
-    read=res.spot_markets,
-    schema=_either(FLAG, {"const": res.ALLOWED}),
+    "true: on spot nodes alone; false: never; allowed: where it is expected to cost least",
+    ValueFormat(res.spot_markets, either(BOOLEAN.schema, {"const": res.ALLOWED})),
 )
 _MARKETS = FileKey(
-    meaning="markets by name, the most welcome first; instead of use_spot",
-    read=res.markets,
-    schema=_list_of({"enum": [str(one.value) for one in Market]}),
+    "markets by name, the most welcome first; instead of use_spot",
+    ValueFormat(res.markets, _list_of({"enum": [str(one.value) for one in Market]})),
 )
 _ONLY_OUTSIDE = "It holds for all alternatives: write it once, outside the list."
 _GPU = FileKey(
-    meaning="a part of one GPU for each task: 'mig 1g.10gb', 'mps 25%' or 'mps 25% 8 GiB'",
-    read=res.gpu_share,
-    schema={"type": "string", "pattern": "^[Mm][IiPp][GgSs][ :]"},
+    "a part of one GPU for each task: 'mig 1g.10gb', 'mps 25%' or 'mps 25% 8 GiB'",
+    ValueFormat(res.gpu_share, {"type": "string", "pattern": "^[Mm][IiPp][GgSs][ :]"}),
 )
 ALTERNATIVE = KeyTable(
     name="an alternative",
@@ -195,46 +196,34 @@ RESOURCES = KeyTable(
     keys={
         "accelerators": _ACCELERATORS,
         "gpu": _GPU,
-        "gpu_memory": FileKey(
-            meaning="GiB that each GPU must have at least", read=res.memory_mib, schema=AMOUNT
-        ),
-        "cpus": FileKey(
-            meaning="CPUs of each task: 4, 0.5 or 4+", read=res.cpu_milli, schema=AMOUNT
-        ),
-        "memory": FileKey(
-            meaning="memory of each task in GiB: 32 or 32+; or with a unit, 512 MiB",
-            read=res.memory_mib,
-            schema=AMOUNT,
-        ),
-        "disk_size": FileKey(
-            meaning="local disk of each task in GiB", read=res.memory_mib, schema=AMOUNT
-        ),
+        "gpu_memory": FileKey("GiB that each GPU must have at least", MEMORY),
+        "cpus": FileKey("CPUs of each task: 4, 0.5 or 4+", ValueFormat(res.cpu_milli, AMOUNT)),
+        "memory": FileKey("memory of each task in GiB: 32 or 32+; or with a unit, 512 MiB", MEMORY),
+        "disk_size": FileKey("local disk of each task in GiB", MEMORY),
         "use_spot": _USE_SPOT,
         "markets": _MARKETS,
         "anchors_percent": FileKey(
-            meaning="so many percent of a job's tasks that may run on spot never do; rounded up",
-            read=whole(1, 100),
-            schema=_whole(1, 100),
+            "so many percent of a job's tasks that may run on spot never do; rounded up",
+            _whole(1, 100),
         ),
         "any_of": FileKey(
-            meaning="alternatives, the cheapest is taken",
-            read=_alternatives,
-            schema=_list_of(as_schema(ALTERNATIVE)),
+            "alternatives, the cheapest is taken",
+            ValueFormat(_alternatives, _list_of(as_schema(ALTERNATIVE))),
         ),
         "ordered": FileKey(
-            meaning="alternatives, the first that fits is taken",
-            read=_alternatives,
-            schema=_list_of(as_schema(ALTERNATIVE)),
+            "alternatives, the first that fits is taken",
+            ValueFormat(_alternatives, _list_of(as_schema(ALTERNATIVE))),
         ),
         "node_labels": FileKey(
-            meaning="labels that every node of the job must have",
-            read=res.node_labels,
-            schema={"type": "object", "additionalProperties": WORD},
+            "labels that every node of the job must have",
+            ValueFormat(
+                res.node_labels,
+                {"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+            ),
         ),
         "tolerations": FileKey(
-            meaning="taints that the job does not mind: a key, or key=value",
-            read=res.tolerations,
-            schema=_either(TEXT, _list_of(TEXT)),
+            "taints that the job does not mind: a key, or key=value",
+            ValueFormat(res.tolerations, either(TEXT.schema, _list_of(TEXT.schema))),
         ),
     },
     meant={
@@ -269,16 +258,11 @@ RESOURCES = KeyTable(
 CHECKPOINT = KeyTable(
     name="checkpoint",
     keys={
-        "interval": FileKey(
-            meaning="how often the job saves its work", read=duration_ms, schema=TIME
-        ),
-        "restart": FileKey(
-            meaning="how long it takes to load it again", read=duration_ms, schema=TIME
-        ),
+        "interval": FileKey("how often the job saves its work", TIME),
+        "restart": FileKey("how long it takes to load it again", TIME),
         "signal": FileKey(
-            meaning="the signal that asks the tasks to save and end; left out: SIGTERM",
-            read=stop_signal,
-            schema={"type": "string"},
+            "the signal that asks the tasks to save and end; left out: SIGTERM",
+            ValueFormat(stop_signal, {"type": "string"}),
         ),
     },
     meant={"every": "interval", "period": "interval", "restart_time": "restart"},
@@ -290,13 +274,13 @@ CHECKPOINT = KeyTable(
 
 
 def _checkpoint(value: Any) -> tuple[CheckpointPolicy, str | None]:
-    said = read_mapping(value, CHECKPOINT)
-    interval = said.get("interval")
+    values = read_mapping(value, CHECKPOINT)
+    interval = values.get("interval")
     if interval == 0:
         fix = "Write more than 0, or leave it out."
         raise InvalidValue("is 0", fix, "out-of-range").inside("interval")
-    checkpoint = CheckpointPolicy(interval_ms=interval, restart_ms=said.get("restart", 0))
-    return checkpoint, said.get("signal")
+    checkpoint = CheckpointPolicy(interval_ms=interval, restart_ms=values.get("restart", 0))
+    return checkpoint, values.get("signal")
 
 
 def _array(value: Any) -> int:
@@ -321,15 +305,15 @@ def _run(value: Any) -> str | tuple[str, ...]:
 
 
 def _depends_on(value: Any) -> tuple[str, ...]:
-    found = members([value] if isinstance(value, str) else value, text, MOST_DEPENDENCIES)
-    return tuple(dict.fromkeys(found))
+    job_ids = members([value] if isinstance(value, str) else value, text, MOST_DEPENDENCIES)
+    return tuple(dict.fromkeys(job_ids))
 
 
 def _label_name(value: Any) -> str:
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}", value):
         return value
     fix = "Use up to 63 letters, digits, '.', '_', '-' and '/', beginning with a letter or digit."
-    raise InvalidValue(f"{shown(value)} is not a name of a label", fix, "bad-name", at_key=True)
+    raise InvalidValue(f"{shown(value)} is not a valid label name", fix, "bad-name", at_key=True)
 
 
 def _label_value(value: Any) -> str:
@@ -359,121 +343,88 @@ _IN_RESOURCES = {key: f"resources.{key}" for key in RESOURCES.keys if key not in
 JOB = KeyTable(
     name="the job",
     keys={
-        "name": FileKey(
-            meaning="what the job is called; left out: job", read=name_text, schema=NAME
-        ),
-        "queue": FileKey(meaning="the queue in which it waits", read=text, schema=TEXT),
-        "priority": FileKey(
-            meaning="a priority class of the fleet; left out: normal", read=text, schema=TEXT
-        ),
+        "name": FileKey("what the job is called; left out: job", NAME),
+        "queue": FileKey("the queue in which it waits", TEXT),
+        "priority": FileKey("a priority class of the fleet; left out: normal", TEXT),
         "resources": FileKey(
-            meaning="what each task needs, and where it may run",
-            read=lambda value: read_mapping(value, RESOURCES),
-            schema=as_schema(RESOURCES),
+            "what each task needs, and where it may run",
+            ValueFormat(lambda value: read_mapping(value, RESOURCES), as_schema(RESOURCES)),
         ),
         "gpu": _GPU,
         "num_nodes": FileKey(
-            meaning="how many tasks, all started together; left out: 1",
-            read=whole(1, MOST_NODES),
-            schema=_whole(1, MOST_NODES),
+            "how many tasks, all started together; left out: 1", _whole(1, MOST_NODES)
         ),
         "min_nodes": FileKey(
-            meaning="the fewest tasks with which it may start: makes it elastic",
-            read=whole(1, MOST_NODES),
-            schema=_whole(1, MOST_NODES),
+            "the fewest tasks with which it may start: makes it elastic", _whole(1, MOST_NODES)
         ),
         "topology": FileKey(
-            meaning="which tasks must or should be near each other",
-            read=_topology,
-            schema=as_schema(TOPOLOGY),
+            "which tasks must or should be near each other",
+            ValueFormat(_topology, as_schema(TOPOLOGY)),
         ),
         "spread": FileKey(
-            meaning="how far tasks must be apart: a level, or level and max_tasks",
-            read=_spread,
-            schema=_either(TEXT, as_schema(SPREAD)),
+            "how far tasks must be apart: a level, or level and max_tasks",
+            ValueFormat(_spread, either(TEXT.schema, as_schema(SPREAD))),
         ),
-        "apart": FileKey(
-            meaning="jobs with the same word here never share a node", read=text, schema=TEXT
-        ),
+        "apart": FileKey("jobs with the same word here never share a node", TEXT),
         "workdir": FileKey(
-            meaning="a folder that is sent along and becomes the working directory",
-            read=workdir,
-            schema=PATH,
+            "a folder that is sent along and becomes the working directory",
+            ValueFormat(workdir, PATH),
         ),
         "file_mounts": FileKey(
-            meaning="files or folders that are sent along, by where they go in the working directory",
-            read=file_mounts,
-            schema={"type": "object", "additionalProperties": PATH},
+            "files or folders that are sent along, by where they go in the working directory",
+            ValueFormat(file_mounts, {"type": "object", "additionalProperties": PATH}),
         ),
-        "envs": FileKey(meaning="environment variables", read=envs, schema=VARIABLES),
+        "envs": FileKey("environment variables", ValueFormat(envs, VARIABLES)),
         "secrets": FileKey(
-            meaning="environment variables that are never shown and forgotten after the job",
-            read=secrets,
-            schema=VARIABLES,
+            "environment variables that are never shown and forgotten after the job",
+            ValueFormat(secrets, VARIABLES),
         ),
-        "setup": FileKey(
-            meaning="commands that run once on each node before run", read=script, schema=SCRIPT
-        ),
+        "setup": FileKey("commands that run once on each node before run", SCRIPT),
         "run": FileKey(
-            meaning="the commands of each task; a list is one program and its arguments",
-            read=_run,
-            schema=_either({"type": "string", "minLength": 1}, _list_of({"type": "string"})),
+            "the commands of each task; a list is one program and its arguments",
+            ValueFormat(
+                _run, either({"type": "string", "minLength": 1}, _list_of({"type": "string"}))
+            ),
         ),
-        "max_hours": FileKey(
-            meaning="the job is ended after so many hours; also 90 min",
-            read=hours_ms,
-            schema=_either({"type": "number", "exclusiveMinimum": 0}, TIME),
-        ),
-        "expected_hours": FileKey(
-            meaning="how long it is expected to run; also 90 min",
-            read=hours_ms,
-            schema=_either({"type": "number", "exclusiveMinimum": 0}, TIME),
-        ),
+        "max_hours": FileKey("the job is ended after so many hours; also 90 min", HOURS),
+        "expected_hours": FileKey("how long it is expected to run; also 90 min", HOURS),
         "max_cost": FileKey(
-            meaning="dollars that all its tries may cost together; then it is stopped",
-            read=_max_cost,
-            schema={"type": ["number", "string"], "minimum": 0},
+            "dollars that all its tries may cost together; then it is stopped",
+            ValueFormat(_max_cost, {"type": ["number", "string"], "minimum": 0}),
         ),
         "deadline": FileKey(
-            meaning="when it should be done: 2026-12-24T18:00:00Z, or a time from now, 6 h",
-            read=deadline,
-            schema={"type": "string", "minLength": 1},
+            "when it should be done: 2026-12-24T18:00:00Z, or a time from now, 6 h",
+            ValueFormat(deadline, {"type": "string", "minLength": 1}),
         ),
         "preemptible": FileKey(
-            meaning="whether it may be stopped for others and run again; left out: true",
-            read=flag,
-            schema=FLAG,
+            "whether it may be stopped for others and run again; left out: true", BOOLEAN
         ),
         "checkpoint": FileKey(
-            meaning="how the job saves its work",
-            read=_checkpoint,
-            schema=as_schema(CHECKPOINT),
+            "how the job saves its work", ValueFormat(_checkpoint, as_schema(CHECKPOINT))
         ),
         "grace": FileKey(
-            meaning="time between the request to stop and the end: seconds, or 2 min; left out: 30",
-            read=grace_seconds,
-            schema=_either(_whole(0, 3600), TIME),
+            "time between the request to stop and the end: seconds, or 2 min; left out: 30",
+            ValueFormat(grace_seconds, either(_whole(0, 3600).schema, TIME.schema)),
         ),
         "retries": FileKey(
-            meaning="how often it is tried again after a failure; left out: 0",
-            read=whole(0, MOST_RETRIES),
-            schema=_whole(0, MOST_RETRIES),
+            "how often it is tried again after a failure; left out: 0", _whole(0, MOST_RETRIES)
         ),
         "depends_on": FileKey(
-            meaning="ids of jobs that must succeed first",
-            read=_depends_on,
-            schema=_either(TEXT, _list_of(TEXT)),
+            "ids of jobs that must succeed first",
+            ValueFormat(_depends_on, either(TEXT.schema, _list_of(TEXT.schema))),
         ),
         "array": FileKey(
-            meaning="how many copies, numbered from 0", read=_array, schema=_whole(1, MOST_ARRAY)
+            "how many copies, numbered from 0", ValueFormat(_array, _whole(1, MOST_ARRAY).schema)
         ),
         "labels": FileKey(
-            meaning="words of your own to find it by",
-            read=_labels,
-            schema={
-                "type": "object",
-                "additionalProperties": {"type": ["string", "integer", "boolean"]},
-            },
+            "words of your own to find it by",
+            ValueFormat(
+                _labels,
+                {
+                    "type": "object",
+                    "additionalProperties": {"type": ["string", "integer", "boolean"]},
+                },
+            ),
         ),
     },
     meant={

@@ -1,4 +1,4 @@
-"""A job written as YAML that people like to read: scripts as lines, everything else as it is."""
+"""A job written as readable YAML, with scripts as literal blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNWRITABLE = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-
 
 
 def write_job(plain: Mapping[str, Any]) -> str:
-    """The keys in the order in which they are given."""
+    """The job as YAML, with keys in the given order."""
     return "".join(_section(key, value) for key, value in plain.items())
 
 
@@ -24,7 +24,7 @@ def _section(key: str, value: Any) -> str:
 
 
 def _block(text: str) -> str:
-    """A literal block keeps every character of a script, trailing spaces and all."""
+    """A literal block, which preserves every character of a script."""
     body = text.rstrip("\n")
     if _UNWRITABLE.search(text) or not body:
         return json.dumps(text) + "\n"

@@ -1,4 +1,4 @@
-"""Moments, grace and signals of a job file."""
+"""Deadlines, grace periods and signals of a job file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from bursar.config.yaml.located_value import parse_duration
-from bursar.config.yaml.value_readers import InvalidValue, duration_ms, shown, whole
+from bursar.config.yaml.value_readers import (
+    InvalidValue,
+    duration_ms,
+    parse_duration,
+    shown,
+    whole,
+)
 from bursar.core.admission.problem import suggest
 from bursar.model.units import DAY_MS, SECOND_MS
 
@@ -23,20 +28,20 @@ _SIGNALS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """A moment, or a time from the submission on."""
+    """A point in time, or a time after the submission."""
 
     at_ms: int | None = None
     within_ms: int | None = None
 
-    def moment_ms(self, now_ms: int) -> int:
+    def after_ms(self, now_ms: int) -> int:
         return now_ms + (self.within_ms or 0) if self.at_ms is None else self.at_ms
 
 
 def deadline(value: Any) -> Deadline:
     """``2026-12-24T18:00:00Z`` or ``6 h``."""
-    fix = "Write a moment with its zone, as 2026-12-24T18:00:00Z, or a time from now, as '6 h'."
+    fix = "Write a date and time with its zone, 2026-12-24T18:00:00Z, or a time from now, 6 h."
     if not isinstance(value, str) or len(value) > 64:
-        raise InvalidValue(f"is {shown(value)}, not a moment", fix, "wrong-type")
+        raise InvalidValue(f"is {shown(value)}, not a deadline", fix, "wrong-type")
     within = parse_duration(value)
     if within is not None and within > MOST_WITHIN_MS:
         raise InvalidValue(
@@ -45,18 +50,16 @@ def deadline(value: Any) -> Deadline:
     if within is not None:
         return Deadline(within_ms=within)
     try:
-        moment = datetime.fromisoformat(value.strip())
+        written = datetime.fromisoformat(value.strip())
     except ValueError:
-        raise InvalidValue(f"is {shown(value)}, not a moment", fix, "wrong-type") from None
-    if not re.search(r"\d\d:?\d\d", value[10:]) or moment.tzinfo is None:
-        clock = moment.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
-        fix = f"Write the zone too: {clock} for UTC, or +02:00 and the like at the end."
-        raise InvalidValue(
-            f"is {shown(value)}, which does not say in which zone", fix, "wrong-type"
-        )
-    if moment.year < 1971:
-        raise InvalidValue(f"is {shown(value)}, long ago", fix, "out-of-range")
-    return Deadline(at_ms=round(moment.timestamp() * SECOND_MS))
+        raise InvalidValue(f"is {shown(value)}, not a deadline", fix, "wrong-type") from None
+    if not re.search(r"\d\d:?\d\d", value[10:]) or written.tzinfo is None:
+        clock = written.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
+        fix = f"Add the zone: {clock} for UTC, or an offset such as +02:00."
+        raise InvalidValue(f"is {shown(value)}, which has no time zone", fix, "wrong-type")
+    if written.year < 1971:
+        raise InvalidValue(f"is {shown(value)}, before 1971", fix, "out-of-range")
+    return Deadline(at_ms=round(written.timestamp() * SECOND_MS))
 
 
 def grace_seconds(value: Any) -> int:
@@ -64,11 +67,11 @@ def grace_seconds(value: Any) -> int:
     if not isinstance(value, str):
         seconds: int = whole(0, MOST_GRACE_SECONDS)(value)
         return seconds
-    found = -(-duration_ms(value) // SECOND_MS)
-    if found > MOST_GRACE_SECONDS:
+    rounded_up = -(-duration_ms(value) // SECOND_MS)
+    if rounded_up > MOST_GRACE_SECONDS:
         fix = f"Write at most {MOST_GRACE_SECONDS} s."
         raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
-    return found
+    return rounded_up
 
 
 def stop_signal(value: Any) -> str:

@@ -1,1 +1,1 @@
-"""Importing sbatch scripts: options and prologue become a job file."""
+"""Imports sbatch scripts: options and prologue become a job file."""

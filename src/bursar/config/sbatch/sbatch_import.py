@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bursar.catalog.gpu_models import find_gpu_model
-from bursar.config.fleet.fleet_writer import exact_duration
 from bursar.config.job.environment import variable
 from bursar.config.job.job_writer import write_job
 from bursar.config.job.times import MOST_GRACE_SECONDS, stop_signal
 from bursar.config.sbatch.options import SbatchOption, Script, read_script
 from bursar.config.sbatch.prologue import ArrayPlan, prologue, uses_srun
 from bursar.config.sbatch.task_sizes import Amounts, Size, as_resources, size_of
+from bursar.config.yaml.key_tables import exact_duration
 from bursar.config.yaml.value_readers import InvalidValue
 from bursar.core.admission.problem import suggest
 from bursar.core.admission.value_limits import MOST_ARRAY

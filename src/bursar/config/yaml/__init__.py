@@ -1,1 +1,1 @@
-"""Reading YAML strictly: every mistake is reported with its line, key and fix."""
+"""Strict reading of YAML, and the tables of keys."""

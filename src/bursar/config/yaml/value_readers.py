@@ -1,42 +1,47 @@
-"""Reads single values that are plain already: texts, numbers, lists, mappings.
+"""Readers of single plain values: texts, numbers, times, lists and mappings.
 
-Submissions come by the thousand as JSON, so nothing is built around a value: a reader takes it and
-gives what it means, or raises ``InvalidValue``. Where the value stood is added on the way out, which costs
-nothing while all is well.
+Jobs are submitted by the thousand, so values are not wrapped: a reader takes a plain value and
+returns what it means, or raises ``InvalidValue``. The path is added as the exception propagates, so
+it costs nothing for valid input.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from bursar.config.yaml.located_value import HOW_TO_WRITE_A_TIME, parse_duration
 from bursar.config.yaml.yaml_text import Path
 from bursar.core.admission.problem import suggest
 from bursar.core.admission.value_limits import LARGEST
 from bursar.model.errors import UserError
-from bursar.model.suggestion import close_names
-from bursar.model.units import HOUR_MS
+from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 Read = Callable[[Any], Any]
 MOST_SCRIPT = 1 << 19
 """Characters of commands."""
-
-_FLAG_WORDS = {
-    word: meaning
-    for words, meaning in (("true True TRUE yes on", True), ("false False FALSE no off", False))
-    for word in words.split()
+UNITS_MS = {
+    "ms": 1,
+    "s": SECOND_MS,
+    "min": MINUTE_MS,
+    "h": HOUR_MS,
+    "d": DAY_MS,
+    "w": 7 * DAY_MS,
 }
+DURATION_FIX = f"Write a number and a unit ({', '.join(UNITS_MS)}), for example '1 h 30 min'."
+
+_DURATION_PART = re.compile(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]+)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class InvalidValue(Exception):
-    """A value is not what it should be. ``problem`` goes on from its name; ``path`` grows outwards."""
+    """A value is invalid. ``problem`` continues a sentence that begins with the value's name.
+
+    With ``at_key``, ``problem`` is a whole sentence about the key.
+    """
 
     def __init__(self, problem: str, fix: str, code: str, *, at_key: bool = False) -> None:
         super().__init__(problem)
@@ -46,110 +51,39 @@ class InvalidValue(Exception):
         self.at_key = at_key
         self.path: Path = ()
 
-    def inside(self, step: str | int) -> InvalidValue:
-        self.path = (step, *self.path)
+    def inside(self, *steps: str | int) -> InvalidValue:
+        """Prepend the keys and indexes that lead to the value."""
+        self.path = (*steps, *self.path)
         return self
 
-    def as_user_error(self, place: str) -> UserError:
-        """What the user is told; a sentence of its own needs no name before it."""
-        subject = "" if self.at_key else f"{_subject(self.path)} "
-        return UserError(f"{place}: {subject}{self.problem}.", fix=self.fix, code=self.code)
+    def as_user_error(self, location: str, subject: str) -> UserError:
+        """The error shown to the user; ``subject`` names the value."""
+        start = "" if self.at_key else f"{subject} "
+        return UserError(f"{location}: {start}{self.problem}.", fix=self.fix, code=self.code)
 
 
-def _subject(path: Path) -> str:
+def subject_of(path: Path, whole: str) -> str:
+    """A value's name in a message: ``'cpus' of 'resources'``; ``whole`` names the document."""
     steps = [f"entry {one + 1}" if isinstance(one, int) else repr(one[:60]) for one in path]
-    return " of ".join(reversed(steps)) or "the job"
+    return " of ".join(reversed(steps)) or whole
 
 
-def key_path(path: Path) -> str:
-    """A path as it is written after a request: ``resources.any_of[1].use_spot``."""
-    text = "".join(f"[{one}]" if isinstance(one, int) else f".{one[:60]}" for one in path)
-    return text.lstrip(".") or "job"
-
-
-# -- mappings ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileKey:
-    """One key: what it means, how its value is read, and the JSON Schema of what may stand there."""
-
-    meaning: str
-    read: Read
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyTable:
-    """The keys of one mapping.
-
-    ``meant`` has what people write instead and where it belongs; ``refused`` has keys of other tools
-    that have no counterpart here, each with what to do.
-    """
-
-    name: str
-    keys: Mapping[str, FileKey]
-    meant: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_mapping(plain: Any, table: KeyTable) -> dict[str, Any]:
-    """What a mapping says, key by key; nothing written after a key is the same as leaving it out."""
-    if not isinstance(plain, dict):
-        raise InvalidValue(
-            f"is {shown(plain)}, not a mapping", "Write 'key: value' lines.", "wrong-type"
-        )
-    said: dict[str, Any] = {}
-    keys = table.keys
-    for name, value in plain.items():
-        key = keys.get(name)
-        if key is None:
-            raise unknown_key(name, table).inside(str(name))
-        if value is not None:
-            try:
-                said[name] = key.read(value)
-            except InvalidValue as wrong:
-                raise wrong.inside(name) from None
-    return said
-
-
-def unknown_key(name: object, table: KeyTable) -> InvalidValue:
-    """Says what was meant, as far as that can be guessed."""
-    text = str(name)[:60]
-    plain = text.lower().replace("-", "_")
-    if plain in table.refused:
-        problem = f"{text!r} of {table.name} has no counterpart here"
-        return InvalidValue(problem, table.refused[plain], "not-supported", at_key=True)
-    problem = f"{text!r} is not a key of {table.name}"
-    meant = plain if plain in table.keys else table.meant.get(plain)
-    if meant is None:
-        meant = _nearly(plain, table)
-    fix = f"Did you mean {meant!r}?" if meant else suggest(plain, table.keys, "key")
-    return InvalidValue(problem, fix, "unknown-key", at_key=True)
-
-
-def _nearly(plain: str, table: KeyTable) -> str | None:
-    """A misspelt word for which there is a key of another name, or in another place."""
-    close = close_names(plain, sorted({*table.keys, *table.meant}), cutoff=0.75)
-    return table.meant.get(close[0]) if close else None
+# -- lists and mappings ------------------------------------------------------------------------------
 
 
 def members(value: Any, read: Read, most: int) -> list[Any]:
-    """A list of so many values at most, each read alike."""
+    """A list of at most ``most`` values, each read by ``read``."""
     if not isinstance(value, list | tuple):
         fix = "Write it as [a, b] or as lines that begin with '- '."
         raise InvalidValue(f"is {shown(value)}, not a list", fix, "wrong-type")
-    if len(value) > most:
-        raise InvalidValue(
-            f"has {len(value):,} entries", f"Write at most {most:,}.", "out-of-range"
-        )
-    found = []
-    for index, one in enumerate(value):
+    _check_length(value, most)
+    values = []
+    for index, member in enumerate(value):
         try:
-            found.append(read(one))
-        except InvalidValue as wrong:
-            raise wrong.inside(index) from None
-    return found
+            values.append(read(member))
+        except InvalidValue as error:
+            raise error.inside(index) from None
+    return values
 
 
 def named(value: Any, read_name: Read, read: Read, most: int) -> dict[str, Any]:
@@ -158,37 +92,47 @@ def named(value: Any, read_name: Read, read: Read, most: int) -> dict[str, Any]:
         raise InvalidValue(
             f"is {shown(value)}, not a mapping", "Write 'name: value' lines.", "wrong-type"
         )
+    _check_length(value, most)
+    values: dict[str, Any] = {}
+    for name, member in value.items():
+        try:
+            values[read_name(name)] = read(member)
+        except InvalidValue as error:
+            raise error.inside(str(name)) from None
+    return values
+
+
+def _check_length(value: Collection[Any], most: int) -> None:
     if len(value) > most:
         raise InvalidValue(
             f"has {len(value):,} entries", f"Write at most {most:,}.", "out-of-range"
         )
-    found: dict[str, Any] = {}
-    for name, one in value.items():
-        try:
-            found[read_name(name)] = read(one)
-        except InvalidValue as wrong:
-            raise wrong.inside(str(name)) from None
-    return found
 
 
 # -- texts -------------------------------------------------------------------------------------------
 
 
-def text(value: Any) -> str:
-    """One line of text. A whole number is taken as it is written; a truth value is not."""
+def plain_text(value: Any) -> str:
+    """A text of any length. An integer is read as its digits; a boolean is rejected."""
+    if isinstance(value, str):
+        return value
     if type(value) is int and abs(value) < LARGEST:
         return str(value)
-    if not isinstance(value, str):
-        raise InvalidValue(f"is {shown(value)}, not a text", "Write it in quotes.", "wrong-type")
-    if not value.strip():
-        raise InvalidValue("is empty", "Write something there, or leave the key out.", "empty-text")
-    if len(value) > 253:
+    raise InvalidValue(f"is {shown(value)}, not a text", "Write it in quotes.", "wrong-type")
+
+
+def text(value: Any) -> str:
+    """One line of text: not empty, at most 253 characters, printable."""
+    line = plain_text(value)
+    if not line.strip():
+        raise InvalidValue("is empty", "Write a value, or remove the key.", "empty-text")
+    if len(line) > 253:
         fix = "Shorten it to 253 characters."
-        raise InvalidValue(f"has {len(value):,} characters", fix, "text-too-long")
-    if not value.isprintable():
-        fix = "Leave out line breaks and control characters."
+        raise InvalidValue(f"has {len(line):,} characters", fix, "text-too-long")
+    if not line.isprintable():
+        fix = "Remove line breaks and control characters."
         raise InvalidValue(f"is {shown(value)}", fix, "unprintable-text")
-    return value
+    return line
 
 
 def name_text(value: Any) -> str:
@@ -213,12 +157,12 @@ def script(value: Any) -> str:
     if len(value) > MOST_SCRIPT:
         fix = "Put it into a file of 'workdir' and run that."
         raise InvalidValue(f"has {len(value):,} characters", fix, "text-too-long")
-    refuse_unwritable(value)
+    reject_unwritable(value)
     return value
 
 
-def refuse_unwritable(value: str) -> None:
-    """NUL ends a text for the kernel; a lone surrogate cannot be written at all."""
+def reject_unwritable(value: str) -> None:
+    """Reject NUL, which ends a text for the kernel, and lone surrogates, which UTF-8 cannot encode."""
     if "\0" in value:
         raise InvalidValue("contains a NUL character", "Remove it.", "unprintable-text")
     if not value.isascii():
@@ -230,7 +174,7 @@ def refuse_unwritable(value: str) -> None:
 
 
 def choice(known: Collection[str], what: str) -> Read:
-    """One of these words."""
+    """A reader of one of these words."""
 
     def read(value: Any) -> str:
         if isinstance(value, str) and value in known:
@@ -246,7 +190,7 @@ def choice(known: Collection[str], what: str) -> Read:
 
 
 def number(value: Any) -> Decimal | int:
-    """A number, exact: a float of JSON is the shortest decimal that it can have come from."""
+    """An exact number; a JSON float becomes the shortest decimal that it can have come from."""
     kind = type(value)
     if kind is float:
         if not isfinite(value):
@@ -261,7 +205,7 @@ def number(value: Any) -> Decimal | int:
 
 
 def whole(least: int, most: int) -> Read:
-    """A number without a fraction, within limits."""
+    """A reader of integers from ``least`` to ``most``."""
 
     def read(value: Any) -> int:
         if type(value) is int and least <= value <= most:
@@ -276,7 +220,7 @@ def whole(least: int, most: int) -> Read:
 
 
 def in_units(value: Any, per_one: int, unit: str) -> int:
-    """An amount that is kept as a whole number of small units, ``per_one`` to each."""
+    """An amount as a whole number of small units, ``per_one`` to each."""
     amount = number(value) * per_one
     if amount < 0:
         raise InvalidValue(f"is {shown(value)}", "Write 0 or more.", "out-of-range")
@@ -285,43 +229,52 @@ def in_units(value: Any, per_one: int, unit: str) -> int:
         raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
     if amount != int(amount):
         fix = f"Write a multiple of one {unit}."
-        raise InvalidValue(f"is {shown(value)}, finer than can be kept", fix, "too-fine")
+        raise InvalidValue(f"is {shown(value)}, too precise", fix, "too-fine")
     return int(amount)
 
 
-def flag(value: Any) -> bool:
-    """Yes or no."""
+def boolean(value: Any) -> bool:
+    """``true`` or ``false``, and no other spelling."""
     if value is True or value is False:
         return bool(value)
-    if isinstance(value, str) and value in _FLAG_WORDS:
-        return _FLAG_WORDS[value]
     raise InvalidValue(f"is {shown(value)}", "Write true or false.", "wrong-type")
+
+
+def parse_duration(text: str) -> int | None:
+    """The milliseconds of a time with units, or None if the text is no such time."""
+    total, position = Decimal(0), 0
+    while amount := _DURATION_PART.match(text, position):
+        if amount[2] not in UNITS_MS:
+            break
+        total += Decimal(amount[1]) * UNITS_MS[amount[2]]
+        position = amount.end()
+    return round(total) if position and not text[position:].strip() else None
 
 
 def duration_ms(value: Any) -> int:
     """A time with its unit: ``30 min``, ``1 h 30 min``."""
-    found = parse_duration(value[:100]) if isinstance(value, str) else None
-    if found is None:
-        raise InvalidValue(f"is {shown(value)}, not a time", HOW_TO_WRITE_A_TIME, "wrong-type")
-    if found > LARGEST:
+    duration = parse_duration(value[:100]) if isinstance(value, str) else None
+    if duration is None:
+        raise InvalidValue(f"is {shown(value)}, not a time", DURATION_FIX, "wrong-type")
+    if duration > LARGEST:
         raise InvalidValue(f"is {shown(value)}", "Write a shorter time.", "out-of-range")
-    return found
+    return duration
 
 
 def hours_ms(value: Any) -> int:
-    """A number of hours, or a time with its unit; more than nothing."""
-    found = (
+    """A number of hours, or a time with its unit; more than 0."""
+    duration = (
         duration_ms(value) if isinstance(value, str) else in_units(value, HOUR_MS, "millisecond")
     )
-    if found < 1:
+    if duration < 1:
         raise InvalidValue(
-            f"is {shown(value)}", "Write more than 0, or leave it out.", "out-of-range"
+            f"is {shown(value)}", "Write more than 0, or remove the key.", "out-of-range"
         )
-    return found
+    return duration
 
 
 def shown(value: object) -> str:
-    """A value in a message: short, on one line, whatever it is."""
+    """A value as it appears in a message: short and on one line."""
     if isinstance(value, str):
         return repr(value[:60]) + ("..." if len(value) > 60 else "")
     if isinstance(value, bool):
@@ -336,6 +289,6 @@ def shown(value: object) -> str:
 
 
 def listed_words(words: Iterable[str]) -> str:
-    """Words in a row, the last after "or"."""
+    """Words separated by commas, the last by "or"."""
     known = list(words)
     return " or ".join([", ".join(known[:-1]), known[-1]]) if len(known) > 1 else known[0]

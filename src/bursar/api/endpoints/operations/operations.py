@@ -14,7 +14,8 @@ from bursar.api.endpoints.visibility import find_job
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext, json_response
 from bursar.api.wire import views
-from bursar.config.job.job_schema import fleet_schema, job_schema
+from bursar.config.fleet.fleet_file import fleet_schema
+from bursar.config.job.job_keys import job_schema
 from bursar.control.requests.fleet_requests import SetNodeUp
 from bursar.control.requests.interrupt_job import InterruptionRequest, InterruptJob
 from bursar.model.units import SECOND_MS
