@@ -73,4 +73,4 @@ def test_without_slurm_it_is_said_where_to_run_this(words: tuple[str, ...], tmp_
 
 def test_a_job_that_no_queue_takes_is_refused_before_slurm_is_asked(tmp_path: Path) -> None:
     ran = bursar("submit", "--governed", FLEET, "--gpus", "2", "--", "true", cwd=tmp_path)
-    expect_refusal(ran, "'queue' is missing", "queue:")
+    expect_refusal(ran, "lacks 'queue'", "queue:")
