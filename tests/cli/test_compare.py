@@ -45,7 +45,7 @@ def test_policies_stand_beside_each_other(folder: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert re.search(r"^ +fifo-strict +sjf$", ran.stdout, re.M)
     assert re.search(r"^JCT mean +[\d.]+ \S+ +[\d.]+ \S+ \* *-[\d.]+ %$", ran.stdout, re.M)
-    assert "percent is the difference to fifo-strict" in ran.stdout
+    assert "percentages are differences to fifo-strict" in ran.stdout
 
 
 def test_each_column_is_what_simulate_says(folder: Path) -> None:

@@ -138,7 +138,7 @@ def test_when_stopped_the_second_run_does_not_begin(folder: Path) -> None:
         ("weight.rde=3", "'rde' is not a tenant", "Did you mean 'red'?"),
         ("nodes.a10=3", "'a10' is not a pool", "Did you mean 'a100'?"),
         ("nodes.a100=1.5", "not a whole number", "Write one"),
-        ("policy.ordr=sjf", "'ordr' is not a part of a policy", "Did you mean 'order'?"),
+        ("policy.ordr=sjf", "'ordr' is not a key of a policy", "Did you mean 'order'?"),
         ("policy.order=sfj", "'sfj' is not an order", "Did you mean 'sjf'?"),
     ],
 )

@@ -244,7 +244,7 @@ def _faults(chance: Random, seed: int) -> Faults:
             series={"spot": series} if chance.random() < 0.5 else {},
             saves_at_notice=chance.random() < 0.5,
         ),
-        slow_starts=SlowStarts(median_ms=30 * SECOND_MS, tenth_ms=10 * MINUTE_MS),
+        slow_starts=SlowStarts(median_ms=30 * SECOND_MS, p90_ms=10 * MINUTE_MS),
         stragglers=Stragglers(chance=0.2),
         failure_chance=chance.choice((0.0, 0.1, 0.4)),
     )

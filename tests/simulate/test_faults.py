@@ -236,7 +236,7 @@ def test_a_failed_job_is_over_and_leaves_its_room() -> None:
 
 
 def test_failures_come_at_any_moment_of_the_run() -> None:
-    fates = [replace(CALM, failure_chance=1.0).fate(f"j{n}", 1, 0) for n in range(1_000)]
+    fates = [replace(CALM, failure_chance=1.0).of_attempt(f"j{n}", 1, 0) for n in range(1_000)]
     moments = [fate.fails_at_milli for fate in fates if fate.fails_at_milli is not None]
     assert len(moments) == 1_000
     assert sum(moments) / 1_000 == pytest.approx(500, rel=0.05)
@@ -258,7 +258,7 @@ def test_a_failure_keeps_what_was_saved() -> None:
 
 def test_a_straggler_takes_longer_and_saves_less_in_the_same_time() -> None:
     slow = replace(CALM, stragglers=Stragglers(chance=1.0))
-    slow_milli = slow.fate("train", 1, START_MS).slow_milli
+    slow_milli = slow.of_attempt("train", 1, START_MS).slow_milli
     assert MILLI < slow_milli <= 3 * MILLI
     for checkpoint in (CheckpointPolicy(), SAVES):
         (done,) = told(run(slow, job("train", hours=2, checkpoint=checkpoint)), AttemptSucceeded)
@@ -266,23 +266,23 @@ def test_a_straggler_takes_longer_and_saves_less_in_the_same_time() -> None:
 
 
 def test_slow_starts_have_their_median_and_their_tail() -> None:
-    starts = SlowStarts(median_ms=30_000, tenth_ms=300_000, most_ms=900_000)
+    starts = SlowStarts(median_ms=30_000, p90_ms=300_000, max_ms=900_000)
     faults = replace(CALM, slow_starts=starts)
-    delays = sorted(faults.fate(f"j{n}", 1, 0).start_ms for n in range(4_000))
+    delays = sorted(faults.of_attempt(f"j{n}", 1, 0).start_ms for n in range(4_000))
     assert delays[2_000] == pytest.approx(30_000, rel=0.1)
     assert delays[3_600] == pytest.approx(300_000, rel=0.15)
     assert delays[-1] == 900_000
     ((started, _),) = told(run(faults, job("train", hours=1)), AttemptStarted)
-    assert started == faults.fate("train", 1, 0).start_ms
+    assert started == faults.of_attempt("train", 1, 0).start_ms
 
 
 def test_fates_do_not_depend_on_each_other() -> None:
     troubled = replace(CALM, failure_chance=0.5, stragglers=Stragglers(chance=0.5))
     calmer = replace(troubled, stragglers=None)
     for number in range(50):
-        one = troubled.fate(f"j{number}", 1, 0)
-        assert one.fails_at_milli == calmer.fate(f"j{number}", 1, 0).fails_at_milli
-    assert CALM.fate("train", 1, 7).start_ms == 7
+        one = troubled.of_attempt(f"j{number}", 1, 0)
+        assert one.fails_at_milli == calmer.of_attempt(f"j{number}", 1, 0).fails_at_milli
+    assert CALM.of_attempt("train", 1, 7).start_ms == 7
 
 
 def test_without_faults_nothing_goes_wrong() -> None:

@@ -159,7 +159,7 @@ def test_preemption_can_be_taken_from_ours() -> None:
     assert limits.minimum_run_ms == 60_000
 
 
-def test_a_part_alone_changes_the_fleets_own() -> None:
+def test_a_key_without_an_order_changes_the_fleets_policy() -> None:
     choice = choose_policy("backfill=none,estimates=learned", OWN)
     assert choice.policies.order == OWN.order
     assert choice.policies.placement is OWN.placement
@@ -172,21 +172,21 @@ def test_a_part_alone_changes_the_fleets_own() -> None:
     [
         ("fifo-srtict", "'fifo-srtict' is not an order", "Did you mean 'fifo-strict'?"),
         ("xyz", "'xyz' is not an order", "There are: bursar, fifo-strict, fifo,"),
-        ("ordr=sjf", "'ordr' is not a part of a policy", "Did you mean 'order'?"),
+        ("ordr=sjf", "'ordr' is not a key of a policy", "Did you mean 'order'?"),
         ("placement=bestfit", "'bestfit' is not a placement", "Did you mean 'best-fit'?"),
         ("backfill=esay", "'esay' is not a backfill", "Did you mean 'easy'?"),
         ("backfill=easy:3", "'easy:3' is not a backfill", "none, easy, conservative:K"),
-        ("backfill=conservative", "does not say how many", "'conservative:16'"),
-        ("backfill=conservative:0", "does not say how many", "1 or more"),
-        ("backfill=conservative:²", "does not say how many", "1 or more"),
+        ("backfill=conservative", "lacks the number of jobs", "'conservative:16'"),
+        ("backfill=conservative:0", "lacks the number of jobs", "1 or more"),
+        ("backfill=conservative:²", "lacks the number of jobs", "1 or more"),
         ("preemption=newst", "'newst' is not a preemption", "Did you mean 'newest'?"),
-        ("estimates=orcale", "'orcale' is not a kind of estimates", "Did you mean 'oracle'?"),
+        ("estimates=orcale", "'orcale' is not a source of estimates", "Did you mean 'oracle'?"),
         ("minimum-run=1h", "not a number of seconds", "minimum-run=60"),
-        ("sjf,order=fifo", "says order twice", "once"),
+        ("sjf,order=fifo", "sets order twice", "once"),
         ("order=", "'' is not an order", "There are:"),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_right_ones(text: str, problem: str, fix: str) -> None:
+def test_an_unknown_name_is_rejected_with_suggestions(text: str, problem: str, fix: str) -> None:
     with pytest.raises(UserError) as caught:
         choose_policy(text, OWN)
     assert problem in caught.value.problem

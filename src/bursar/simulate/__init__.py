@@ -1,1 +1,1 @@
-"""The simulated shell: the same ``decide`` under a virtual clock, in a world made of a few numbers."""
+"""The simulated shell: the production ``decide`` on a virtual clock with simulated engines."""

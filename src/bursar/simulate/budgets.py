@@ -17,7 +17,7 @@ from bursar.simulate.virtual_clock import BudgetCheck, VirtualClock
 
 
 class SimulatedBudgets:
-    """Follows every event after the state, and pushes level changes onto the clock."""
+    """Meters every event after the state, and pushes level changes onto the clock."""
 
     def __init__(self, scenario: Scenario, state: FleetState, clock: VirtualClock) -> None:
         spending = SpendingTotals()
@@ -36,7 +36,7 @@ class SimulatedBudgets:
         self._monitor.apply(declared)
 
     def apply(self, event: Event) -> None:
-        """Meter an event, and set an earlier timer if needed."""
+        """Meters an event, and sets an earlier timer if needed."""
         self._meter.apply(event)
         self._monitor.apply(event)
         if self._monitor.next_check_ms < self._timer_ms:
@@ -47,10 +47,10 @@ class SimulatedBudgets:
         self._clock.set_timer(BudgetCheck(self._timer_ms))
 
     def check(self) -> None:
-        """Push the level changes of this instant.
+        """Pushes the level changes of this instant.
 
-        The timer is set again only while other events are to come or a budget blocks jobs: periods would
-        follow each other for ever.
+        The timer is set again only while other events are due or a budget blocks jobs; otherwise the
+        run would never end.
         """
         now_ms = self._clock.now_ms
         if now_ms < self._timer_ms:

@@ -1,9 +1,8 @@
-"""What goes wrong, drawn from a seed: nodes that are lost, reclaimed and returned, attempts that start
-late, run slowly or fail.
+"""Injected faults, drawn from a seed: node losses, spot reclaims, late starts, slow runs, failures.
 
-Each node and each attempt has chances of its own, derived from the seed and its name. So the same
-troubles come whatever the scheduler decides, two policies are compared under the same bad luck, and a
-node added to a fleet changes nobody else's fate. Nothing here knows a rule of scheduling.
+Each node and each attempt has its own random numbers, derived from the seed and its name. So faults do
+not depend on scheduling decisions, two policies are compared under the same faults, and a node added to
+a fleet does not change the faults of the others.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS
 
 MILLION = 1_000_000
 SOURCE = "simulated"
-"""Who gives notice in a simulated world."""
+"""The source named in simulated spot notices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLosses:
-    """Machines break: so often in a million hours of one node, and are back after a while."""
+    """How often nodes fail, and the mean time until they return."""
 
     per_million_hours: int
     mean_repair_ms: int = 4 * HOUR_MS
@@ -33,10 +32,10 @@ class NodeLosses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSeries:
-    """How much of a pool there is over time: at each change, the number of machines from then on.
+    """The size of a pool over time: times of change, and the number of machines from then on.
 
-    ``full`` is the number that stands for the whole pool; without it machines are nodes. When the
-    series ends, the pool is whole again.
+    ``full`` is the number of machines that corresponds to the whole pool; without it, a machine is a
+    node. After the end of the series the whole pool is available.
     """
 
     changes: tuple[tuple[int, int], ...]
@@ -44,19 +43,19 @@ class PoolSeries:
     full: int | None = None
 
     def nodes_at_changes(self, nodes: int) -> Iterator[tuple[int, int]]:
-        """Each change and the nodes there are from then on, with the end as the last change."""
+        """Each time of change with the nodes available from then on; the end is the last change."""
         for at_ms, machines in self.changes:
             if at_ms < self.end_ms:
-                there = machines if self.full is None else machines * nodes // self.full
-                yield at_ms, min(nodes, max(0, there))
+                available = machines if self.full is None else machines * nodes // self.full
+                yield at_ms, min(nodes, max(0, available))
         yield self.end_ms, nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotReclaims:
-    """Spot nodes are taken away after a notice, by their pool's series or else by its rate.
+    """Spot nodes are reclaimed after a notice, by their pool's series or else by its rate.
 
-    With ``saves_at_notice`` jobs that save checkpoints save one when the notice comes.
+    With ``saves_at_notice``, jobs that save checkpoints save one when they receive the notice.
     """
 
     notice_ms: int = 2 * MINUTE_MS
@@ -67,31 +66,31 @@ class SpotReclaims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStarts:
-    """Start delays are log-normal: half are below the median, one in ten above ``tenth_ms``."""
+    """Log-normal start delays, given by median and 90th percentile."""
 
     median_ms: int
-    tenth_ms: int
-    most_ms: int = HOUR_MS
+    p90_ms: int
+    max_ms: int = HOUR_MS
 
-    def draw_ms(self, chance: Random) -> int:
-        """The 90th percentile of a standard normal is 1.2816."""
-        sigma = log(max(1.0, self.tenth_ms / max(1, self.median_ms))) / 1.2816
-        return min(self.most_ms, round(self.median_ms * chance.lognormvariate(0, sigma)))
+    def draw_ms(self, rng: Random) -> int:
+        # The 90th percentile of a standard normal is 1.2816.
+        sigma = log(max(1.0, self.p90_ms / max(1, self.median_ms))) / 1.2816
+        return min(self.max_ms, round(self.median_ms * rng.lognormvariate(0, sigma)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """Some attempts are slow throughout: their run time is multiplied, evenly up to the slowest."""
+    """Some attempts are slow: their run time is multiplied, uniformly up to ``slowest_milli``."""
 
     chance: float
     slowest_milli: int = 3 * MILLI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InjectedFate:
-    """What is in store for one attempt.
+class AttemptFaults:
+    """The faults of one attempt.
 
-    ``fails_at_milli`` is the part of its work after which it fails, None for never; ``slow_milli``
+    ``fails_at_milli`` is the fraction of its work after which it fails, None for never; ``slow_milli``
     multiplies its run time.
     """
 
@@ -102,10 +101,10 @@ class InjectedFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOutage:
-    """A node goes: perhaps drained first, then lost, and back later.
+    """A node is lost, possibly after a notice, and returns later.
 
-    ``at_ms`` is when it begins to show. Unlike an event it happens only while something else goes
-    on: nodes that break when all work is done are nobody's business.
+    ``at_ms`` is the time of the notice, or of the loss without one. Unlike an event, an outage happens
+    only while other events are due: after the last job it would only prolong the run.
     """
 
     at_ms: int
@@ -115,7 +114,6 @@ class NodeOutage:
     saves: bool = False
 
     def events(self) -> Iterator[Event]:
-        """What it looks like from outside."""
         if self.lost_at_ms > self.at_ms:
             yield SpotNotice(
                 at_ms=self.at_ms,
@@ -130,7 +128,7 @@ class NodeOutage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Everything that may go wrong in a run. No outage begins at ``until_ms`` or later."""
+    """All faults of a run. No outage begins at ``until_ms`` or later."""
 
     seed: int
     until_ms: int
@@ -140,23 +138,26 @@ class Faults:
     stragglers: Stragglers | None = None
     failure_chance: float = 0.0
 
-    def fate(self, job_id: str, attempt: int, usual_start_ms: int) -> InjectedFate:
-        """What is in store for an attempt; every number is drawn whether or not it is used."""
-        chance = self._chance("attempt", f"{job_id}/{attempt}")
+    def of_attempt(self, job_id: str, attempt: int, usual_start_ms: int) -> AttemptFaults:
+        """Draws the faults of an attempt.
+
+        Unused numbers are drawn too, so that options do not change each other's results.
+        """
+        rng = self._rng("attempt", f"{job_id}/{attempt}")
         starts, slow = self.slow_starts, self.stragglers
-        fails, when = chance.random() < self.failure_chance, chance.randrange(MILLI)
-        straggles, how_much = chance.random(), chance.random()
+        fails, fails_at_milli = rng.random() < self.failure_chance, rng.randrange(MILLI)
+        straggler_draw, slowdown_draw = rng.random(), rng.random()
         slow_milli = MILLI
-        if slow is not None and straggles < slow.chance:
-            slow_milli += round(how_much * (slow.slowest_milli - MILLI))
-        return InjectedFate(
-            start_ms=usual_start_ms if starts is None else starts.draw_ms(chance),
-            fails_at_milli=when if fails else None,
+        if slow is not None and straggler_draw < slow.chance:
+            slow_milli += round(slowdown_draw * (slow.slowest_milli - MILLI))
+        return AttemptFaults(
+            start_ms=usual_start_ms if starts is None else starts.draw_ms(rng),
+            fails_at_milli=fails_at_milli if fails else None,
             slow_milli=slow_milli,
         )
 
     def outages(self, fleet: Fleet) -> Iterator[NodeOutage]:
-        """Every outage in order of time, drawn as it is needed. One node's never overlap."""
+        """All outages in order of time, drawn lazily. Those of one node never overlap."""
         pools = {pool.name: pool for pool in fleet.pools}
         members: dict[str, list[Node]] = {}
         for node in sorted(fleet.nodes, key=lambda node: node.id):
@@ -166,16 +167,14 @@ class Faults:
             sources += self._sources(pools[name], members[name])
         return heapq.merge(*sources, key=lambda outage: (outage.at_ms, outage.node.id))
 
-    # -- small steps -----------------------------------------------------------------------------
-
     def _sources(self, pool: Pool, nodes: list[Node]) -> Iterator[Iterator[NodeOutage]]:
-        """A spot node's loss is a reclaim, so that two causes never take one node at once."""
+        """The outages of each node; a spot node has reclaims only, so that causes never overlap."""
         reclaims, losses = self.spot_reclaims, self.node_losses
         if reclaims is not None and pool.name in reclaims.series:
             order = list(nodes)
-            self._chance("pool", pool.name).shuffle(order)
-            for place, node in enumerate(order):
-                yield self._by_series(node, place, len(order), pool.name)
+            self._rng("pool", pool.name).shuffle(order)
+            for index, node in enumerate(order):
+                yield self._by_series(node, index, len(order), pool.name)
         elif reclaims is not None and pool.market is Market.SPOT:
             for node in nodes:
                 yield self._by_rate(node, pool.interruptions_per_million_hours)
@@ -184,23 +183,21 @@ class Faults:
                 yield self._by_loss(node, losses)
 
     def _by_loss(self, node: Node, losses: NodeLosses) -> Iterator[NodeOutage]:
-        chance = self._chance("node", node.id)
-        draw = _exponential(chance, losses.per_million_hours)
+        draw = _exponential(rng := self._rng("node", node.id), losses.per_million_hours)
         at_ms = draw()
         while at_ms < self.until_ms:
-            back_at_ms = at_ms + _about(chance, losses.mean_repair_ms)
+            back_at_ms = at_ms + _around(rng, losses.mean_repair_ms)
             yield NodeOutage(at_ms=at_ms, node=node, lost_at_ms=at_ms, back_at_ms=back_at_ms)
             at_ms = back_at_ms + draw()
 
     def _by_rate(self, node: Node, per_million_hours: int) -> Iterator[NodeOutage]:
         reclaims = self.spot_reclaims
         assert reclaims is not None
-        chance = self._chance("node", node.id)
-        draw = _exponential(chance, per_million_hours)
+        draw = _exponential(rng := self._rng("node", node.id), per_million_hours)
         at_ms = draw()
         while at_ms < self.until_ms:
             lost_at_ms = at_ms + reclaims.notice_ms
-            back_at_ms = lost_at_ms + _about(chance, reclaims.mean_absence_ms)
+            back_at_ms = lost_at_ms + _around(rng, reclaims.mean_absence_ms)
             yield NodeOutage(
                 at_ms=at_ms,
                 node=node,
@@ -210,40 +207,40 @@ class Faults:
             )
             at_ms = back_at_ms + draw()
 
-    def _by_series(self, node: Node, place: int, nodes: int, pool: str) -> Iterator[NodeOutage]:
-        """The node at a place of the order is there while the pool has more nodes than that."""
+    def _by_series(self, node: Node, index: int, nodes: int, pool: str) -> Iterator[NodeOutage]:
+        """The node at ``index`` is available while the pool has more nodes than that."""
         reclaims = self.spot_reclaims
         assert reclaims is not None
-        gone_at_ms: int | None = None
+        lost_at_ms: int | None = None
         back_at_ms = 0
-        for at_ms, there in reclaims.series[pool].nodes_at_changes(nodes):
-            if there <= place and gone_at_ms is None:
-                gone_at_ms = at_ms
-            elif there > place and gone_at_ms is not None:
-                shown_ms = max(back_at_ms, gone_at_ms - reclaims.notice_ms)
+        for at_ms, available in reclaims.series[pool].nodes_at_changes(nodes):
+            if available <= index and lost_at_ms is None:
+                lost_at_ms = at_ms
+            elif available > index and lost_at_ms is not None:
+                notice_at_ms = max(back_at_ms, lost_at_ms - reclaims.notice_ms)
                 back_at_ms = at_ms
-                if shown_ms < self.until_ms and gone_at_ms < at_ms:
+                if notice_at_ms < self.until_ms and lost_at_ms < at_ms:
                     yield NodeOutage(
-                        at_ms=shown_ms,
+                        at_ms=notice_at_ms,
                         node=node,
-                        lost_at_ms=gone_at_ms,
+                        lost_at_ms=lost_at_ms,
                         back_at_ms=at_ms,
                         saves=reclaims.saves_at_notice,
                     )
-                gone_at_ms = None
+                lost_at_ms = None
 
-    def _chance(self, what: str, name: str) -> Random:
-        """Text seeds are hashed the same way in every process."""
-        return Random(f"{self.seed}/{what}/{name}")
+    def _rng(self, subject: str, name: str) -> Random:
+        """Random numbers of one subject. Text seeds are hashed the same way in every process."""
+        return Random(f"{self.seed}/{subject}/{name}")
 
 
-def _exponential(chance: Random, per_million_hours: int) -> Callable[[], int]:
-    """Times between events that come so often; a rate of zero puts the first beyond all time."""
+def _exponential(rng: Random, per_million_hours: int) -> Callable[[], int]:
+    """Draws times between events at a rate; at a rate of zero the first is never reached."""
     if per_million_hours <= 0:
         return lambda: 1 << 62
     mean_ms = HOUR_MS * MILLION / per_million_hours
-    return lambda: 1 + round(chance.expovariate(1 / mean_ms))
+    return lambda: 1 + round(rng.expovariate(1 / mean_ms))
 
 
-def _about(chance: Random, mean_ms: int) -> int:
-    return 1 + round(chance.expovariate(1 / max(1, mean_ms)))
+def _around(rng: Random, mean_ms: int) -> int:
+    return 1 + round(rng.expovariate(1 / max(1, mean_ms)))

@@ -1,8 +1,8 @@
-"""Policies by name: what ``--policy`` takes, and what each name means in the core's own choices.
+"""Policies by name, as ``--policy`` takes them, and the settings of the core that each name selects.
 
-An order is a recipe: how jobs are sorted, whether a blocked head stops its queue, what is told of run
-times, and the backfill and preemption that usually go with it. Each of these can be changed beside it.
-Whether a queue is strict belongs to its tenant, so a choice is policies and a change of tenants.
+An order is a preset: how jobs are sorted, whether a blocked head blocks its queue, which run times the
+scheduler knows, and the usual backfill and preemption. Each of these can be overridden. Whether a queue
+is strict is a setting of its tenant, so a choice consists of policies and a change of tenants.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from bursar.model.tenants.tenant import Queueing, Tenant
 from bursar.model.units import SECOND_MS
 
 FLEET = "fleet"
-"""The name of the fleet file's own policies."""
+"""The name of the policies in the fleet file."""
 
 
 class RunTimeSource(StrEnum):
-    """What the scheduler is told of run times."""
+    """Where the scheduler's run time estimates come from."""
 
     WRITTEN = "written"
     ORACLE = "oracle"
@@ -41,7 +41,7 @@ class RunTimeSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy as it was named. What is None of ``queueing`` and ``within_queue`` stays the fleet's."""
+    """A named policy. Where ``queueing`` or ``within_queue`` is None, the fleet's setting applies."""
 
     name: str
     policies: Policies
@@ -50,10 +50,10 @@ class PolicyChoice:
     estimates: RunTimeSource = RunTimeSource.WRITTEN
 
     def tenants(self, tenants: Iterable[Tenant]) -> tuple[Tenant, ...]:
-        """The same tenants, with what the policy stands for in their queues."""
-        return tuple(self._settled(one) if one.is_queue else one for one in tenants)
+        """The same tenants, with the policy's settings in their queues."""
+        return tuple(self._apply_to(one) if one.is_queue else one for one in tenants)
 
-    def _settled(self, queue: Tenant) -> Tenant:
+    def _apply_to(self, queue: Tenant) -> Tenant:
         if self.queueing is not None:
             queue = replace(queue, queueing=self.queueing)
         if self.within_queue is not None:
@@ -64,7 +64,7 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPreset:
-    """What an order means, and what usually goes with it."""
+    """The settings that the name of an order selects."""
 
     title: str
     order: OrderPolicy
@@ -77,19 +77,19 @@ class PolicyPreset:
 
 
 def _sorted_by(*terms: OrderTerm) -> OrderPolicy:
-    """All jobs in one order, whoever's they are."""
+    """One order for all jobs, without shares of tenants."""
     return OrderPolicy(share=SharePolicy.NONE, terms=terms)
 
 
 TIME_SHARING = PreemptionLimits(preemptions_per_job=1_000_000, searches_per_cycle=64)
-"""Where jobs take turns, how often one is stopped says nothing; how long it runs at least does."""
+"""Under time sharing the minimum run time limits preemptions, not their number."""
 
 TURNS_PER_JOB = 16
-"""Enough for the few jobs that yield again and again to those that need little; still an end to it."""
+"""Enough for jobs that yield to many small ones, and still a limit."""
 
 ORDERS: Mapping[str, PolicyPreset] = {
     "bursar": PolicyPreset(
-        title="our default: fair tree, deadlines, least expected work by what was learned, EASY",
+        title="the default: fair tree, deadlines, least expected work by learned run times, EASY",
         order=OrderPolicy(),
         within_queue=WithinQueue.LATER_IN_ORDER,
         backfill="easy",
@@ -97,41 +97,41 @@ ORDERS: Mapping[str, PolicyPreset] = {
         limits=PreemptionLimits(preemptions_per_job=TURNS_PER_JOB),
     ),
     "fifo-strict": PolicyPreset(
-        title="first come, first served; nobody passes a blocked job",
+        title="first come, first served; no job passes a blocked one",
         order=_sorted_by(OrderTerm.SUBMITTED),
         queueing=Queueing.STRICT,
     ),
     "fifo": PolicyPreset(
-        title="first come, first served; what fits may pass",
+        title="first come, first served; jobs that fit may pass",
         order=_sorted_by(OrderTerm.SUBMITTED),
         queueing=Queueing.BEST_EFFORT,
     ),
     "sjf": PolicyPreset(
-        title="shortest job first by true run times; nobody passes a blocked job",
+        title="shortest job first by true run times; no job passes a blocked one",
         order=_sorted_by(OrderTerm.SHORTEST),
         queueing=Queueing.STRICT,
         estimates=RunTimeSource.ORACLE,
     ),
     "sjf-skip": PolicyPreset(
-        title="shortest job first by true run times; what fits may pass",
+        title="shortest job first by true run times; jobs that fit may pass",
         order=_sorted_by(OrderTerm.SHORTEST),
         queueing=Queueing.BEST_EFFORT,
         estimates=RunTimeSource.ORACLE,
     ),
     "service-first": PolicyPreset(
-        title="least GPU time first by true run times; nobody passes a blocked job",
+        title="least GPU time first by true run times; no job passes a blocked one",
         order=_sorted_by(OrderTerm.LEAST_WORK),
         queueing=Queueing.STRICT,
         estimates=RunTimeSource.ORACLE,
     ),
     "qssf": PolicyPreset(
-        title="least GPU time first by run times learned from earlier jobs; nobody passes",
+        title="least GPU time first by run times learned from earlier jobs; no job passes",
         order=_sorted_by(OrderTerm.LEAST_WORK),
         queueing=Queueing.STRICT,
         estimates=RunTimeSource.LEARNED,
     ),
     "srtf": PolicyPreset(
-        title="shortest remaining time first by true run times; stops whoever comes later",
+        title="shortest remaining time first by true run times; preempts later jobs",
         order=_sorted_by(OrderTerm.SHORTEST_REMAINING),
         queueing=Queueing.BEST_EFFORT,
         within_queue=WithinQueue.LATER_IN_ORDER,
@@ -140,7 +140,7 @@ ORDERS: Mapping[str, PolicyPreset] = {
         limits=TIME_SHARING,
     ),
     "las": PolicyPreset(
-        title="least attained GPU time first, in levels; stops whoever comes later",
+        title="least attained GPU time first, in levels; preempts later jobs",
         order=_sorted_by(OrderTerm.LEAST_ATTAINED),
         queueing=Queueing.BEST_EFFORT,
         within_queue=WithinQueue.LATER_IN_ORDER,
@@ -154,7 +154,7 @@ ORDERS: Mapping[str, PolicyPreset] = {
         backfill="easy",
     ),
     "fair-tree": PolicyPreset(
-        title="the team furthest below its share first, past usage fading, then by age",
+        title="the team furthest below its share of decayed usage first, then by age",
         order=OrderPolicy(share=SharePolicy.FAIR_TREE, terms=(OrderTerm.SUBMITTED,)),
         backfill="easy",
     ),
@@ -174,68 +174,65 @@ PREEMPTIONS: Mapping[str, VictimOrder | None] = {
 }
 
 
-# -- reading ---------------------------------------------------------------------------------------
+# -- parsing ---------------------------------------------------------------------------------------
 
 
 def choose_policy(text: str, fleet: Policies) -> PolicyChoice:
-    """The policy that a text names: ``sjf``, or ``order=sjf,backfill=easy,preemption=none``.
+    """Parses the text of a policy: ``sjf``, or ``order=sjf,backfill=easy,preemption=none``.
 
-    Without an order the fleet's own is changed; without anything it is taken as it is.
+    Without an order, the other keys change the fleet's own policies.
     """
     name = text.strip()
-    parts = _parts(name)
+    values = _values_by_key(name)
     choice = PolicyChoice(name=name or FLEET, policies=fleet)
-    if "order" in parts and parts["order"] != FLEET:
-        choice = _cook(choice, _recipe(parts["order"]))
-    for key, value in parts.items():
+    if "order" in values and values["order"] != FLEET:
+        choice = _apply_preset(choice, values["order"])
+    for key, value in values.items():
         if key != "order":
             choice = CHANGES[key](choice, value)
     return choice
 
 
-def _parts(text: str) -> dict[str, str]:
-    """What stands for each key; a word alone is an order."""
-    found: dict[str, str] = {}
+def _values_by_key(text: str) -> dict[str, str]:
+    """The value of each key; a word without a key is an order."""
+    values: dict[str, str] = {}
     for part in filter(None, (one.strip() for one in text.split(","))):
         key, equals, value = (one.strip() for one in part.partition("="))
         if not equals:
             key, value = "order", key
         if key not in KEYS:
-            raise _unknown(key, KEYS, "a part of a policy", "unknown-policy-key")
-        if key in found:
+            raise _unknown(key, KEYS, "a key of a policy", "unknown-policy-key")
+        if key in values:
             raise UserError(
-                f"The policy {text!r} says {key} twice.",
-                fix="Say it once.",
+                f"The policy {text!r} sets {key} twice.",
+                fix="Set it once.",
                 code="duplicate-policy-key",
             )
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
-def _recipe(name: str) -> PolicyPreset:
+def _apply_preset(choice: PolicyChoice, name: str) -> PolicyChoice:
+    """Replaces the fleet's policies by a preset; priority classes stay the fleet's."""
     if name not in ORDERS:
         raise _unknown(name, (*ORDERS, FLEET), "an order", "unknown-policy")
-    return ORDERS[name]
-
-
-def _cook(choice: PolicyChoice, recipe: PolicyPreset) -> PolicyChoice:
-    """The recipe instead of the fleet's policies; what priorities are called stays the fleet's."""
-    usual = Policies(
-        order=recipe.order,
-        preemption=recipe.limits,
+    preset = ORDERS[name]
+    policies = Policies(
+        order=preset.order,
+        preemption=preset.limits,
         priority_classes=choice.policies.priority_classes,
     )
-    made = replace(
+    choice = replace(
         choice,
-        policies=usual,
-        queueing=recipe.queueing,
-        within_queue=recipe.within_queue,
-        estimates=recipe.estimates,
+        policies=policies,
+        queueing=preset.queueing,
+        within_queue=preset.within_queue,
+        estimates=preset.estimates,
     )
-    return _with_preemption(_with_backfill(made, recipe.backfill), recipe.preemption)
+    return _with_preemption(_with_backfill(choice, preset.backfill), preset.preemption)
 
 
-# -- the parts of a policy -------------------------------------------------------------------------
+# -- the keys of a policy --------------------------------------------------------------------------
 
 
 def _with_placement(choice: PolicyChoice, value: str) -> PolicyChoice:
@@ -261,13 +258,13 @@ def _with_backfill(choice: PolicyChoice, value: str) -> PolicyChoice:
 
 
 def _reservations(value: str) -> int:
-    """How many blocked kinds of job get a promised start."""
+    """How many blocked job kinds get a reservation."""
     kind, colon, count = value.partition(":")
     if kind == CONSERVATIVE:
         if count.isascii() and count.isdigit() and int(count) > 0:
             return int(count)
         raise UserError(
-            f"backfill={value!r} does not say how many jobs get a promised start.",
+            f"backfill={value!r} lacks the number of jobs that get a reserved start.",
             fix=f"Write a number of 1 or more after a colon, for example '{CONSERVATIVE}:16'.",
             code="unknown-policy",
         )
@@ -292,7 +289,7 @@ def _with_preemption(choice: PolicyChoice, value: str) -> PolicyChoice:
 def _with_estimates(choice: PolicyChoice, value: str) -> PolicyChoice:
     known = [str(one) for one in RunTimeSource]
     if value not in known:
-        raise _unknown(value, known, "a kind of estimates", "unknown-policy")
+        raise _unknown(value, known, "a source of estimates", "unknown-policy")
     return replace(choice, estimates=RunTimeSource(value))
 
 
@@ -320,7 +317,7 @@ KEYS = ("order", *CHANGES)
 
 def _unknown(name: str, known: Iterable[str], what: str, code: str) -> UserError:
     return UserError(
-        f"{name!r} is not {what} we know.",
+        f"{name!r} is not {what}.",
         fix=suggest_among(name, known),
         code=code,
     )

@@ -1,4 +1,4 @@
-"""What a simulation is given: a fleet, who shares it, what happens, and what only the world knows."""
+"""The input of a simulation: a fleet, its tenants, external events, and the true run times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bursar.simulate.faults import Faults
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
-    """How long engines take: to start the processes of an attempt, and to stop them when told to."""
+    """How long engines take to start and to stop the processes of an attempt."""
 
     start_ms: int = 20 * SECOND_MS
     stop_ms: int = 30 * SECOND_MS
@@ -23,11 +23,10 @@ class Delays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One run. ``events`` are in order of time.
+    """The input of one run. ``events`` are in order of time.
 
-    ``run_ms`` is how long each job really runs at full size, which the scheduler is not told; a job
-    without an entry runs exactly as long as its user expects. ``faults`` is what goes wrong on the
-    way; without it nothing does, except what ``events`` say.
+    ``run_ms`` is the true run time of each job at full size, which the scheduler does not know; a job
+    without an entry runs exactly as long as its user expects.
     """
 
     fleet: Fleet

@@ -1,8 +1,7 @@
-"""What the engines of a simulated fleet do with orders, and what becomes of the work.
+"""The engines of a simulated fleet: they carry out orders and track the progress of jobs.
 
-Each live attempt has exactly one thing to come on the clock: its start, its next checkpoint, its end,
-its failure, or its leaving. An order to stop replaces that one thing, so nothing is left over when plans
-change.
+Each live attempt has exactly one event on the clock: its start, its next checkpoint, its end, its
+failure or its stop. An order to stop replaces that event.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ from bursar.model.event import (
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec
 from bursar.model.units import MILLI
-from bursar.simulate.faults import Faults, InjectedFate
+from bursar.simulate.faults import AttemptFaults, Faults
 from bursar.simulate.scenario import Delays
-from bursar.simulate.virtual_clock import AT_MS, WHAT, Entry, VirtualClock
+from bursar.simulate.virtual_clock import AT_MS, ITEM, Entry, VirtualClock
 
-# Members of an enum are looked up by a method of the enum; a name of this module costs nothing.
+# A module-level name is faster than looking up a member of an enum.
 _BY_ORDER: Final = PreemptionCause.ORDER
 
 
-class _Work:
-    """How far a job has come. What is not saved is gone when its attempt is."""
+class _JobProgress:
+    """The progress of a job. Unsaved work is lost when its attempt ends early."""
 
     __slots__ = ("has_run", "over", "run", "run_ms", "saved_ms", "spec")
 
@@ -61,52 +60,52 @@ class _Work:
 
 
 class _Run:
-    """A live attempt: since when it makes progress that is not saved yet, and when it must leave."""
+    """A live attempt: since when its work is unsaved, and when it stops."""
 
     __slots__ = (
         "attempt",
         "cause",
         "entry",
         "fails_at_ms",
-        "fate",
+        "faults",
         "granted",
-        "leaves_at_ms",
         "nodes",
         "since_ms",
+        "stops_at_ms",
         "wanted",
     )
 
     def __init__(
-        self, attempt: int, spec: JobSpec, placement: Placement, fate: InjectedFate
+        self, attempt: int, spec: JobSpec, placement: Placement, faults: AttemptFaults
     ) -> None:
         tasks, groups = placement.tasks, spec.groups
         self.attempt = attempt
-        self.fate = fate
+        self.faults = faults
         if placement.anchors is not None:
             tasks = placement.all_tasks
         if len(tasks) == 1 == len(groups):
             self.nodes: Collection[str] = (tasks[0].node,)
-            self.wanted = groups[0].count * fate.slow_milli
+            self.wanted = groups[0].count * faults.slow_milli
             self.granted = tasks[0].count * MILLI
         else:
             self.nodes = {task.node for task in tasks}
-            self.wanted = sum(group.count for group in groups) * fate.slow_milli
+            self.wanted = sum(group.count for group in groups) * faults.slow_milli
             self.granted = sum(task.count for task in tasks) * MILLI
         self.since_ms: int | None = None
         self.fails_at_ms: int | None = None
-        self.leaves_at_ms: int | None = None
+        self.stops_at_ms: int | None = None
         self.cause = _BY_ORDER
         self.entry: Entry | None = None
 
     def begin(self, since_ms: int, work_left_ms: int) -> None:
-        """From now on it makes progress, and if it is to fail, it is known when."""
+        """The attempt makes progress from now on; if it will fail, the time is now fixed."""
         self.since_ms = since_ms
-        if self.fate.fails_at_milli is not None:
-            done_ms = work_left_ms * self.fate.fails_at_milli // MILLI
+        if self.faults.fails_at_milli is not None:
+            done_ms = work_left_ms * self.faults.fails_at_milli // MILLI
             self.fails_at_ms = since_ms + self.time_for(done_ms)
 
     def progress_ms(self, elapsed_ms: int) -> int:
-        """Work done in a stretch of time: an elastic gang with half its tasks is half as fast."""
+        """Work done in a time: an elastic gang with half its tasks is half as fast."""
         return elapsed_ms * self.granted // self.wanted
 
     def time_for(self, work_ms: int) -> int:
@@ -114,7 +113,7 @@ class _Run:
 
 
 class SimulatedEngines:
-    """Obeys orders on a virtual clock."""
+    """Carries out orders on a virtual clock."""
 
     def __init__(
         self,
@@ -127,24 +126,24 @@ class SimulatedEngines:
         self._run_ms = run_ms
         self._delays = delays
         self._faults = faults
-        self._untroubled = InjectedFate(start_ms=delays.start_ms)
-        self._works: dict[str, _Work] = {}
-        self._on_node: dict[str, set[str]] | None = None
-        self._follow: dict[type, Callable[..., None]] = {
+        self._no_faults = AttemptFaults(start_ms=delays.start_ms)
+        self._jobs: dict[str, _JobProgress] = {}
+        self._jobs_by_node: dict[str, set[str]] | None = None
+        self._appliers: dict[type, Callable[..., None]] = {
             JobSubmitted: self._submitted,
             JobCancelled: self._cancelled,
             AttemptStarted: self._started,
             CheckpointSaved: self._saved,
             AttemptSucceeded: self._succeeded,
-            AttemptPreempted: self._cut_short,
-            AttemptFailed: self._cut_short,
-            NodeLost: self._lose,
+            AttemptPreempted: self._stopped,
+            AttemptFailed: self._stopped,
+            NodeLost: self._node_lost,
         }
 
     # -- orders ----------------------------------------------------------------------------------
 
     def carry_out(self, order: Order) -> None:
-        """Begin what an order asks for; its outcome is reported when it comes true."""
+        """Begins an order; its outcome becomes an event later."""
         match order:
             case StartJob():
                 self._start(order)
@@ -156,7 +155,7 @@ class SimulatedEngines:
             case StopJob(job_id=job_id, reason=StopReason.BUDGET | StopReason.MOVE):
                 self._stop(job_id)
             case StopJob(job_id=job_id):
-                self._works[job_id].over = True
+                self._jobs[job_id].over = True
                 self._stop(job_id)
             case ClaimPlacement() | ReleaseClaim() | PartitionGpu():
                 pass
@@ -165,53 +164,53 @@ class SimulatedEngines:
 
     # -- events ----------------------------------------------------------------------------------
 
-    def follower_of(self, kind: type[Event]) -> Callable[..., None] | None:
-        """What lets events of a kind have their consequences once they have come true."""
-        return self._follow.get(kind)
+    def applier_of(self, event_type: type[Event]) -> Callable[..., None] | None:
+        """The function that applies events of a type, if the engines react to them."""
+        return self._appliers.get(event_type)
 
     def _submitted(self, event: JobSubmitted) -> None:
         job_id, spec = event.job_id, event.spec
-        self._works[job_id] = _Work(spec, self._true_run_ms(job_id, spec))
+        self._jobs[job_id] = _JobProgress(spec, self._true_run_ms(job_id, spec))
 
     def _started(self, event: AttemptStarted) -> None:
         job_id = event.job_id
-        work = self._works[job_id]
+        work = self._jobs[job_id]
         run = work.run
         assert run is not None
         restart_ms = work.spec.checkpoint.restart_ms if work.has_run else 0
         work.has_run = True
         run.begin(event.at_ms + restart_ms, work.run_ms - work.saved_ms)
-        self._plan(job_id, work, run)
+        self._schedule(job_id, work, run)
 
     def _saved(self, event: CheckpointSaved) -> None:
         work, run = self._live(event.job_id)
         assert run.since_ms is not None
         work.saved_ms += run.progress_ms(event.at_ms - run.since_ms)
         run.since_ms = event.at_ms
-        self._plan(event.job_id, work, run)
+        self._schedule(event.job_id, work, run)
 
     def _succeeded(self, event: AttemptSucceeded) -> None:
-        if self._on_node is not None:
-            self._leave(event.job_id)
-        del self._works[event.job_id]
+        if self._jobs_by_node is not None:
+            self._end_run(event.job_id)
+        del self._jobs[event.job_id]
 
-    def _cut_short(self, event: AttemptPreempted | AttemptFailed) -> None:
-        self._leave(event.job_id)
+    def _stopped(self, event: AttemptPreempted | AttemptFailed) -> None:
+        self._end_run(event.job_id)
         self._forget_if_over(event.job_id)
 
     def _cancelled(self, event: JobCancelled) -> None:
-        if event.job_id in self._works:
-            self._works[event.job_id].over = True
+        if event.job_id in self._jobs:
+            self._jobs[event.job_id].over = True
             self._forget_if_over(event.job_id)
 
     def forget(self, job_id: str) -> None:
-        """The job is over and will not be tried again."""
-        self._works.pop(job_id, None)
+        """Drops a job that has ended and will not be retried."""
+        self._jobs.pop(job_id, None)
 
     def save_on(self, node: str) -> None:
-        """What runs on a node and saves checkpoints at all saves one now."""
+        """Jobs on a node save a checkpoint now, if they save any."""
         now_ms = self._clock.now_ms
-        for job_id in self._holders(node):
+        for job_id in self._jobs_on(node):
             work, run = self._live(job_id)
             saves = work.spec.checkpoint.interval_ms is not None
             if saves and run.since_ms is not None and run.since_ms < now_ms:
@@ -220,84 +219,82 @@ class SimulatedEngines:
                     self._clock.drop(run.entry)
                 run.entry = self._clock.push(saved)
 
-    # -- small steps -----------------------------------------------------------------------------
-
-    def _fate(self, job_id: str, attempt: int) -> InjectedFate:
-        assert self._faults is not None
-        return self._faults.fate(job_id, attempt, self._delays.start_ms)
+    # -- attempts --------------------------------------------------------------------------------
 
     def _start(self, order: StartJob) -> None:
         job_id, attempt = order.job_id, order.attempt
-        work = self._works[job_id]
+        work = self._jobs[job_id]
         if work.run is not None:
-            raise BrokenInvariant(f"{job_id}: attempt {attempt} beside a live one")
-        fate = self._untroubled if self._faults is None else self._fate(job_id, attempt)
-        run = work.run = _Run(attempt, work.spec, order.placement, fate)
-        if self._on_node is not None:
-            self._settle(job_id, run, self._on_node)
-        at_ms = self._clock.now_ms + fate.start_ms
+            raise BrokenInvariant(f"{job_id}: attempt {attempt} starts while another is live")
+        faults = self._no_faults
+        if self._faults is not None:
+            faults = self._faults.of_attempt(job_id, attempt, self._delays.start_ms)
+        run = work.run = _Run(attempt, work.spec, order.placement, faults)
+        if self._jobs_by_node is not None:
+            self._add_to_nodes(job_id, run, self._jobs_by_node)
+        at_ms = self._clock.now_ms + faults.start_ms
         started = AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
         run.entry = self._clock.push(started)
 
-    def _leave(self, job_id: str) -> None:
+    def _end_run(self, job_id: str) -> None:
         work, run = self._live(job_id)
-        if self._on_node is not None:
+        if self._jobs_by_node is not None:
             for node in run.nodes:
-                self._on_node[node].discard(job_id)
+                self._jobs_by_node[node].discard(job_id)
         work.run = None
 
-    def _holders(self, node: str) -> list[str]:
-        """Whose attempts are on a node. Who is where is written down once anybody asks.
+    def _jobs_on(self, node: str) -> list[str]:
+        """The jobs with an attempt on a node.
 
-        In a run in which no node is ever lost, nobody does.
+        The index is built at the first call: a run without outages never needs it.
         """
-        if self._on_node is None:
-            self._on_node = {}
-            for job_id, work in self._works.items():
+        if self._jobs_by_node is None:
+            self._jobs_by_node = {}
+            for job_id, work in self._jobs.items():
                 if work.run is not None:
-                    self._settle(job_id, work.run, self._on_node)
-        return sorted(self._on_node.get(node, ()))
+                    self._add_to_nodes(job_id, work.run, self._jobs_by_node)
+        return sorted(self._jobs_by_node.get(node, ()))
 
     @staticmethod
-    def _settle(job_id: str, run: _Run, on_node: dict[str, set[str]]) -> None:
+    def _add_to_nodes(job_id: str, run: _Run, jobs_by_node: dict[str, set[str]]) -> None:
         for node in run.nodes:
-            on_node.setdefault(node, set()).add(job_id)
+            jobs_by_node.setdefault(node, set()).add(job_id)
 
     def _stop(self, job_id: str, at_most_ms: int | None = None) -> None:
         work, run = self._live(job_id)
-        if run.leaves_at_ms is None:
-            needs_ms = self._delays.stop_ms
-            stop_ms = needs_ms if at_most_ms is None else min(needs_ms, at_most_ms)
-            run.leaves_at_ms = self._clock.now_ms + stop_ms
-            self._plan(job_id, work, run)
+        if run.stops_at_ms is None:
+            usual_ms = self._delays.stop_ms
+            stop_ms = usual_ms if at_most_ms is None else min(usual_ms, at_most_ms)
+            run.stops_at_ms = self._clock.now_ms + stop_ms
+            self._schedule(job_id, work, run)
 
     def _forget_if_over(self, job_id: str) -> None:
-        work = self._works[job_id]
+        work = self._jobs[job_id]
         if work.over and work.run is None:
-            del self._works[job_id]
+            del self._jobs[job_id]
 
-    def _plan(self, job_id: str, work: _Work, run: _Run) -> None:
-        """Put the attempt's next thing on the clock, in place of what was there."""
-        event = self._undisturbed(job_id, work, run)
-        leaves_at_ms = run.leaves_at_ms
-        if leaves_at_ms is not None and leaves_at_ms <= event.at_ms:
+    def _schedule(self, job_id: str, work: _JobProgress, run: _Run) -> None:
+        """Puts the next event of the attempt on the clock, in place of the one there."""
+        event = self._next_event(job_id, work, run)
+        stops_at_ms = run.stops_at_ms
+        if stops_at_ms is not None and stops_at_ms <= event.at_ms:
             event = AttemptPreempted(
-                at_ms=leaves_at_ms, job_id=job_id, attempt=run.attempt, cause=run.cause
+                at_ms=stops_at_ms, job_id=job_id, attempt=run.attempt, cause=run.cause
             )
-        if run.entry is not None and run.entry[WHAT] is not None:
+        if run.entry is not None and run.entry[ITEM] is not None:
             self._clock.drop(run.entry)
         run.entry = self._clock.push(event)
 
-    def _undisturbed(self, job_id: str, work: _Work, run: _Run) -> Event:
-        """What comes next if nobody intervenes."""
+    def _next_event(self, job_id: str, work: _JobProgress, run: _Run) -> Event:
+        """The next event of the attempt if no order intervenes."""
         attempt = run.attempt
         if run.since_ms is None:
-            at_ms = run.entry[AT_MS] if run.entry else self._clock.now_ms + run.fate.start_ms
+            at_ms = run.entry[AT_MS] if run.entry else self._clock.now_ms + run.faults.start_ms
             return AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
-        left_ms = work.run_ms - work.saved_ms
+        remaining_ms = work.run_ms - work.saved_ms
         if run.wanted != run.granted:
-            left_ms = run.time_for(left_ms)
-        end_ms = run.since_ms + left_ms
+            remaining_ms = run.time_for(remaining_ms)
+        end_ms = run.since_ms + remaining_ms
         fails = False
         if run.fails_at_ms is not None and run.fails_at_ms < end_ms:
             fails = True
@@ -310,25 +307,25 @@ class SimulatedEngines:
             return AttemptFailed(at_ms=end_ms, job_id=job_id, attempt=attempt)
         return AttemptSucceeded(at_ms=end_ms, job_id=job_id, attempt=attempt)
 
-    def _live(self, job_id: str) -> tuple[_Work, _Run]:
-        work = self._works[job_id]
+    def _live(self, job_id: str) -> tuple[_JobProgress, _Run]:
+        work = self._jobs[job_id]
         assert work.run is not None
         return work, work.run
 
-    def _lose(self, event: NodeLost) -> None:
-        for job_id in self._holders(event.node):
+    def _node_lost(self, event: NodeLost) -> None:
+        for job_id in self._jobs_on(event.node):
             _, run = self._live(job_id)
             assert run.entry is not None
             self._clock.drop(run.entry)
-            self._leave(job_id)
+            self._end_run(job_id)
             self._forget_if_over(job_id)
-        if self._on_node is not None:
-            self._on_node.pop(event.node, None)
+        if self._jobs_by_node is not None:
+            self._jobs_by_node.pop(event.node, None)
 
     def _true_run_ms(self, job_id: str, spec: JobSpec) -> int:
         run_ms = self._run_ms.get(job_id)
         if run_ms is None:
             run_ms = spec.expected_run_ms or run_time_of(spec)
         if run_ms is None or run_ms <= 0:
-            raise BrokenInvariant(f"{job_id}: how long it really runs is not known")
+            raise BrokenInvariant(f"{job_id}: its true run time is not known")
         return run_ms

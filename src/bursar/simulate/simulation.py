@@ -32,8 +32,8 @@ class Step:
     """One instant: its events, the decisions, and the events of the orders.
 
     ``cycle_ns`` is the real time that deciding took, None when no cycle ran. It is the only number
-    that differs from run to run. (Nobody changes a step, but there are three to a job: to freeze one takes
-    longer than to make it, and so does an ``__init__`` that is not written here, once this is compiled.)
+    that differs from run to run. Steps are not changed, but a frozen class or a generated ``__init__``
+    would be slower once compiled, and there are three steps to a job.
     """
 
     now_ms: int
@@ -65,30 +65,30 @@ class Simulation:
         faults = scenario.faults
         outages = () if faults is None else faults.outages(scenario.fleet)
         self._clock = VirtualClock(scenario.events, outages)
-        self._world = SimulatedEngines(self._clock, scenario.run_ms, scenario.delays, faults)
+        self._engines = SimulatedEngines(self._clock, scenario.run_ms, scenario.delays, faults)
         self._check = check
         self._capacity_released = False
         has_budgets = any(one.budget is not None for one in scenario.tenants)
         self._budgets = SimulatedBudgets(scenario, self.state, self._clock) if has_budgets else None
         self.state.spot.begin(0)
         self._timers = Timers(self.state)
-        self._followers = self._followers_by_type()
+        self._appliers = self._appliers_by_type()
 
     def steps(self) -> Iterator[Step]:
-        """Run until nothing is left to happen."""
-        clock, timers, followers = self._clock, self._timers, self._followers
+        """Runs until no events remain."""
+        clock, timers, appliers = self._clock, self._timers, self._appliers
         while clock.advance(timers.next_ms()):
             needs_cycle = False
-            events: list[Any] = []  # what no follower knows is not an event
-            while (what := clock.next_due()) is not None:
-                event_type = type(what)
-                follow = followers.get(event_type)
-                if follow is None:
-                    self._begin(what)
+            events: list[Any] = []  # an item without appliers is not an event
+            while (item := clock.next_due()) is not None:
+                event_type = type(item)
+                functions = appliers.get(event_type)
+                if functions is None:
+                    self._begin(item)
                     continue
-                for apply in follow:
-                    apply(what)
-                events.append(what)
+                for apply in functions:
+                    apply(item)
+                events.append(item)
                 if event_type not in QUIET:
                     needs_cycle = True
             if timers.due(clock.now_ms, repeat=clock.has_events) or needs_cycle:
@@ -99,7 +99,7 @@ class Simulation:
                 yield Step(clock.now_ms, tuple(events))
 
     def _cycle(self, events: tuple[Event, ...]) -> Step:
-        """Decide and carry out. Orders that release claimed capacity need another cycle at once."""
+        """Decides and carries out orders. Releasing claimed capacity requires another cycle at once."""
         now_ms = self._clock.now_ms
         began_ns = perf_counter_ns()
         decisions = decide(self.state, now_ms)
@@ -115,46 +115,46 @@ class Simulation:
             if isinstance(decision, Hold):
                 break
             for event in events_for(decision, now_ms):
-                for apply in self._followers[type(event)]:
+                for apply in self._appliers[type(event)]:
                     apply(event)
                 committed.append(event)
             if type(decision) is ReleaseClaim:
                 self._capacity_released = True
-            self._world.carry_out(decision)
+            self._engines.carry_out(decision)
         return Step(now_ms, events, decisions, tuple(committed), cycle_ns)
 
-    def _followers_by_type(self) -> dict[type, tuple[Callable[..., None], ...]]:
+    def _appliers_by_type(self) -> dict[type, tuple[Callable[..., None], ...]]:
         """What applies each event type: the state, then the engines, the timers and the budgets.
 
         Looked up once, because a run has several events for each job.
         """
         timers = self._timers.appliers()
         budgets = None if self._budgets is None else self._budgets.apply
-        found = {}
+        by_type = {}
         for event_type in get_args(Event):
-            follow = (
+            functions = (
                 self.state.applier_of(event_type),
-                self._world.follower_of(event_type),
+                self._engines.applier_of(event_type),
                 timers.get(event_type),
                 self._forget_if_over if event_type is AttemptFailed else None,
                 budgets,
             )
-            found[event_type] = tuple(one for one in follow if one is not None)
-        return found
+            by_type[event_type] = tuple(one for one in functions if one is not None)
+        return by_type
 
     def _forget_if_over(self, event: AttemptFailed) -> None:
         if event.job_id not in self.state.jobs:
-            self._world.forget(event.job_id)
+            self._engines.forget(event.job_id)
 
-    def _begin(self, what: Event | NodeOutage | BudgetCheck) -> None:
-        """Check budgets, or put the events of an outage on the clock."""
-        if isinstance(what, BudgetCheck):
+    def _begin(self, item: Event | NodeOutage | BudgetCheck) -> None:
+        """Checks budgets, or puts the events of an outage on the clock."""
+        if isinstance(item, BudgetCheck):
             assert self._budgets is not None
             self._budgets.check()
             return
-        assert isinstance(what, NodeOutage)
-        if what.node.id in self.state.pool_of_node:
-            for event in what.events():
+        assert isinstance(item, NodeOutage)
+        if item.node.id in self.state.pool_of_node:
+            for event in item.events():
                 self._clock.push(event)
-            if what.saves:
-                self._world.save_on(what.node.id)
+            if item.saves:
+                self._engines.save_on(item.node.id)

@@ -24,10 +24,10 @@ def demo(*, seed: int, verbose: bool) -> Iterator[TextLine]:
     """A simulated day of a demonstration fleet, told line by line."""
     from bursar.core.check import require_valid
     from bursar.simulate.demo.demo import demonstration
-    from bursar.simulate.demo.demo_text import tell
+    from bursar.simulate.demo.demo_text import demo_text
     from bursar.simulate.simulation import Simulation
 
-    return tell(Simulation(demonstration(seed), check=require_valid), verbose=verbose)
+    return demo_text(Simulation(demonstration(seed), check=require_valid), verbose=verbose)
 
 
 # -- runs ------------------------------------------------------------------------------------------
@@ -62,16 +62,16 @@ def prepare_whatif(log: str, changes: Sequence[str]) -> WhatIf:
 
 def tell_run(outcome: RunOutcome) -> str:
     """One run as text."""
-    from bursar.simulate.report.text import tell_run as tell_one
+    from bursar.simulate.report.text import run_text
 
-    return tell_one(outcome)
+    return run_text(outcome)
 
 
 def tell_comparison(outcomes: Sequence[RunOutcome]) -> str:
     """Several runs as one table."""
-    from bursar.simulate.report.text import tell_comparison as tell_several
+    from bursar.simulate.report.text import comparison_text
 
-    return tell_several(outcomes)
+    return comparison_text(outcomes)
 
 
 def comparison_json(outcomes: Sequence[RunOutcome]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Numbers and words: what a run cost, how long people waited, and how it is told."""
+"""The text of the demonstration, and the metrics in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bursar.model.event import JobSubmitted
 from bursar.model.jobs.job import CheckpointPolicy
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
 from bursar.simulate.demo.demo import demonstration
-from bursar.simulate.demo.demo_text import TextLine, table, tell, utilisation_rows
+from bursar.simulate.demo.demo_text import TextLine, demo_text, table, utilisation_rows
 from bursar.simulate.demo.timeline_entry import time_of_day
 from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.scenario import Delays, Scenario
@@ -65,7 +65,7 @@ def test_waits_costs_and_losses_add_up(metrics: RunMetrics) -> None:
     assert summary.outcomes.unfinished == 0
 
 
-def test_utilisation_is_what_was_held_of_all(metrics: RunMetrics) -> None:
+def test_utilisation_is_held_gpus_over_all_gpus(metrics: RunMetrics) -> None:
     summary = metrics.summary()
     assert summary.use.allocated == pytest.approx(26.8 / (8 * 4.35))
     lines = [line.text for line in utilisation_rows(summary, metrics.series())]
@@ -77,24 +77,24 @@ def test_columns_are_aligned() -> None:
     assert lines == ["  team  jobs", "  a      100"]
 
 
-def test_a_time_on_a_later_day_says_so() -> None:
+def test_a_time_on_a_later_day_has_the_number_of_days() -> None:
     assert time_of_day(9 * HOUR_MS + 5 * MINUTE_MS) == "09:05"
     assert time_of_day(DAY_MS + HOUR_MS) == "01:00+1"
 
 
 def lines_of(seed: int, *, verbose: bool) -> list[TextLine]:
-    return list(tell(Simulation(demonstration(seed)), verbose=verbose))
+    return list(demo_text(Simulation(demonstration(seed)), verbose=verbose))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_short_telling_fits_on_two_screens_for_any_seed(seed: int) -> None:
+def test_the_short_text_fits_on_two_screens_for_any_seed(seed: int) -> None:
     lines = lines_of(seed, verbose=False)
     assert len(lines) < 100
     assert max(len(line.text) for line in lines) <= 120
 
 
-def test_the_long_telling_leaves_nothing_out() -> None:
+def test_the_verbose_text_omits_nothing() -> None:
     short, long = ([line.text for line in lines_of(7, verbose=v)] for v in (False, True))
-    assert "quieter moments" in "".join(short)
-    assert "quieter moments" not in "".join(long)
+    assert "minor entries omitted" in "".join(short)
+    assert "minor entries omitted" not in "".join(long)
     assert len(long) > len(short)

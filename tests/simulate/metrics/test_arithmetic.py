@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from bursar.model.event import TenantChanged
 from bursar.model.units import HOUR_MS
-from bursar.simulate.metrics.cycle_times import KEPT, CycleTimes
+from bursar.simulate.metrics.cycle_times import EXACT_LIMIT, CycleTimes
 from bursar.simulate.metrics.fairness import entitlements, jain
 from bursar.simulate.metrics.live_jobs import SIZES, size_class
-from bursar.simulate.metrics.quantiles import Grouping, nearest_rank, spread_of
+from bursar.simulate.metrics.quantiles import Grouping, distribution_of, nearest_rank
 from bursar.simulate.metrics.time_integral import TimeIntegral
 from tests.simulate.metrics.small_runs import OWNED, TWO_TEAMS, measured, submitted
 from tests.support import job, queue, tenant
@@ -43,9 +43,9 @@ def test_values_are_told_apart_by_group() -> None:
     values, groups = np.array([30, 10, 20, 40]), np.array([0, 1, 0, 1])
     found = list(Grouping(groups, 3).of(values))
     assert [sorted(group.tolist()) for group in found] == [[20, 30], [10, 40], []]
-    assert spread_of(found[0]).mean == 25
-    assert spread_of(found[1]).largest == 40
-    assert spread_of(found[2]).count == 0
+    assert distribution_of(found[0]).mean == 25
+    assert distribution_of(found[1]).largest == 40
+    assert distribution_of(found[2]).count == 0
 
 
 @settings(max_examples=20, deadline=None)
@@ -56,13 +56,13 @@ def test_cycle_times_are_exact_while_few_and_then_to_a_hundredth(
     few, many = CycleTimes(), CycleTimes()
     for time_ns in times_ns:
         few.add(time_ns)
-    for time_ns in times_ns * (KEPT // len(times_ns) + copies):
+    for time_ns in times_ns * (EXACT_LIMIT // len(times_ns) + copies):
         many.add(time_ns)
     exact, rounded = few.summary(), many.summary()
     ordered = sorted(times_ns)
     assert exact.count == len(ordered)
     assert exact.p50_ns == ordered[-(-50 * len(ordered) // 100) - 1]
-    assert rounded.count == len(ordered) * (KEPT // len(times_ns) + copies)
+    assert rounded.count == len(ordered) * (EXACT_LIMIT // len(times_ns) + copies)
     assert exact.p99_ns * 127 / 128 <= rounded.p99_ns <= exact.p99_ns
 
 

@@ -1,4 +1,4 @@
-"""Runs beside each other: the table, its marks and its percents, and the same as JSON."""
+"""Comparisons of runs as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -63,37 +63,37 @@ def test_columns_are_aligned(slow: Summary, quick: Summary) -> None:
     assert lines[0].split() == ["slow", "quick", "a", "very", "long", "name", "indeed"]
 
 
-def test_one_run_is_a_plain_list(slow: Summary) -> None:
+def test_one_run_has_no_marks_and_no_changes(slow: Summary) -> None:
     table = compare_table([slow])
     assert "%" not in lines_of(table)["JCT mean"]
-    assert "best of the runs" not in table
+    assert "best run" not in table
     assert compare_table([]) == ""
 
 
-def test_a_run_without_finished_jobs_has_no_waits_rather_than_the_best(slow: Summary) -> None:
+def test_a_run_without_finished_jobs_has_no_waits(slow: Summary) -> None:
     empty = measured([]).summary("empty")
     lines = lines_of(compare_table([slow, empty]))
     assert lines["JCT mean"].split() == ["1.50", "h", "-"]
 
 
-def test_promises_that_nobody_made_have_no_line(slow: Summary) -> None:
+def test_a_metric_without_values_has_no_row(slow: Summary) -> None:
     assert "deadlines kept" not in compare_table([slow])
     due = measured(submitted((0, job("a", 8, hours=1, deadline_ms=HOUR_MS)))).summary()
     assert lines_of(compare_table([due]))["deadlines kept"] == "100.0 %"
 
 
-def test_json_has_values_changes_and_the_best(slow: Summary, quick: Summary) -> None:
+def test_json_has_values_changes_and_best_runs(slow: Summary, quick: Summary) -> None:
     read = json.loads(json.dumps(compare_json([slow, quick]), allow_nan=False))
     assert read["runs"] == ["slow", "quick"]
-    found = next(one for one in read["measures"] if one["measure"] == "JCT mean")
-    assert found["values"] == [1.5 * HOUR_MS, 0.75 * HOUR_MS]
-    assert found["changes"] == [None, -0.5]
-    assert (found["best"], found["better"]) == ([1], "less")
+    mean = next(one for one in read["measures"] if one["measure"] == "JCT mean")
+    assert mean["values"] == [1.5 * HOUR_MS, 0.75 * HOUR_MS]
+    assert mean["changes"] == [None, -0.5]
+    assert (mean["best"], mean["better"]) == ([1], "less")
     assert read["summaries"][0]["times"]["jct_ms"]["mean"] == 1.5 * HOUR_MS
 
 
 def test_every_label_occurs_once(slow: Summary) -> None:
-    labels = [line.measure.label for line in compare([slow])]
+    labels = [line.metric.label for line in compare([slow])]
     assert len(labels) == len(set(labels))
 
 

@@ -1,4 +1,4 @@
-"""The page: well formed, self-contained, safe with any name, and complete for any run."""
+"""The HTML page: well formed, self-contained, escaped, and complete for any run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VOID = {"meta", "br", "hr"}
 
 
 class Reader(HTMLParser):
-    """Refuses what is not closed in order, and keeps what a test asks for."""
+    """Rejects elements that are not closed in order, and collects elements and text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def some_runs(day: RunMetrics) -> dict[str, str]:
         "a fleet without GPUs": page_of(cpu_only),
         "a job that never starts": page_of(stuck),
         "three runs": page_of(day, one_job, day),
-        "a run beside an empty one": page_of(day, measured([])),
+        "a run and an empty one": page_of(day, measured([])),
     }
 
 
@@ -97,7 +97,7 @@ RUNS = (
     "a fleet without GPUs",
     "a job that never starts",
     "three runs",
-    "a run beside an empty one",
+    "a run and an empty one",
 )
 
 
@@ -107,7 +107,7 @@ def test_a_page_is_well_formed_and_fetches_nothing(pages: dict[str, str], run: s
     read = Reader(page)
     assert page.startswith("<!doctype html>")
     assert "://" not in page and "url(" not in page and "@import" not in page
-    attributes = {key for _, found in read.seen for key in found}
+    attributes = {key for _, pairs in read.seen for key in pairs}
     assert not attributes & {"src", "href", "xlink:href", "onclick", "onload", "style"}
     assert not re.search(r'="[^"]*\b(?:nan|inf)\b', page)
     assert len(page.encode()) < 1_500_000
@@ -118,7 +118,7 @@ def test_every_plot_has_a_title_a_description_and_ids_that_are_unique(
     pages: dict[str, str], run: str
 ) -> None:
     read = Reader(pages[run])
-    ids = [found["id"] for _, found in read.seen if "id" in found]
+    ids = [pairs["id"] for _, pairs in read.seen if "id" in pairs]
     assert len(ids) == len(set(ids))
     plots = read.all("svg")
     assert plots
@@ -134,7 +134,7 @@ def test_every_plot_over_time_has_its_numbers(pages: dict[str, str]) -> None:
     assert len(read.all("details")) == sum("data-x" in plot for plot in read.all("svg"))
 
 
-def test_names_are_words_whatever_is_in_them() -> None:
+def test_names_are_escaped() -> None:
     tenants = (tenant("acme"), queue(EVIL, "acme"))
     fleet = fleet_of(pool(f"p{EVIL}", nodes=1))
     runs = measured(submitted((0, job("a", 8, queue=EVIL, hours=1))), tenants=tenants, fleet=fleet)
@@ -147,14 +147,14 @@ def test_names_are_words_whatever_is_in_them() -> None:
 
 def test_only_our_own_script_may_run(pages: dict[str, str]) -> None:
     policies = [
-        found["content"] for found in Reader(pages["a day"]).all("meta") if "http-equiv" in found
+        pairs["content"] for pairs in Reader(pages["a day"]).all("meta") if "http-equiv" in pairs
     ]
     assert len(policies) == 1 and policies[0] is not None
     assert "default-src 'none'" in policies[0]
     assert "script-src 'sha256-" in policies[0]
 
 
-def test_several_runs_have_their_differences_to_the_first(day: RunMetrics) -> None:
+def test_several_runs_show_differences_to_the_first(day: RunMetrics) -> None:
     first, second = day.summary("first"), day.summary("second")
     slower = replace(second, makespan_ms=2 * second.makespan_ms)
     page = page_html([first, slower], [day.series(), day.series()])
@@ -163,19 +163,19 @@ def test_several_runs_have_their_differences_to_the_first(day: RunMetrics) -> No
     assert "Cost over time: second" in words
 
 
-def test_two_runs_of_one_name_are_told_apart(day: RunMetrics) -> None:
+def test_two_runs_of_one_name_get_numbers(day: RunMetrics) -> None:
     words = Reader(page_of(day, day, names=("same", "same"))).words
     assert {"same", "same (2)"} <= set(words)
 
 
-def test_a_large_fleet_is_drawn_in_part_and_the_page_says_so() -> None:
+def test_the_page_states_how_many_nodes_of_a_large_fleet_are_shown() -> None:
     fleet = fleet_of(pool("a100", nodes=150))
     jobs = [(0, job(f"job-{n:03}", 8, hours=1)) for n in range(150)]
     page = page_of(measured(submitted(*jobs), fleet=fleet))
-    assert "60 of 150 nodes are drawn" in page
+    assert "60 of 150 nodes are shown" in page
 
 
-def test_light_and_dark_and_without_javascript(pages: dict[str, str]) -> None:
+def test_a_page_has_dark_colours_and_needs_no_javascript(pages: dict[str, str]) -> None:
     page = pages["a day"]
     assert "prefers-color-scheme:dark" in page
     before_script = page.split("<script>")[0]
@@ -188,15 +188,15 @@ def test_a_page_is_written_to_a_file(day: RunMetrics, tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == page_of(day, names=("a day",))
 
 
-def test_a_page_of_nothing_is_refused() -> None:
+def test_a_page_without_runs_is_rejected() -> None:
     with pytest.raises(ValueError, match="at least one run"):
         page_html([], [])
 
 
-# -- small parts ---------------------------------------------------------------------------------
+# -- elements, axes and curves -------------------------------------------------------------------
 
 
-def test_elements_escape_words_and_attributes() -> None:
+def test_elements_escape_text_and_attributes() -> None:
     made = tag("p", text("a < b\x00"), class_='x"y', data_at=1.25, hidden=None)
     assert made == '<p class="x&quot;y" data-at="1.2">a &lt; b </p>'
 
@@ -209,19 +209,19 @@ def test_elements_escape_words_and_attributes() -> None:
         (21 * 24 * HOUR_MS, ["0", "5 d", "10 d"]),
     ],
 )
-def test_time_is_marked_in_steps_that_people_count_in(length_ms: int, labels: list[str]) -> None:
+def test_time_ticks_are_at_common_units(length_ms: int, labels: list[str]) -> None:
     assert [label for _, label in time_axis(length_ms).ticks][:3] == labels
 
 
 @pytest.mark.parametrize("highest", [0, 0.3, 1, 7, 42, 80, 999, 12345])
-def test_values_are_marked_at_round_numbers_up_to_the_highest(highest: float) -> None:
+def test_value_ticks_are_round_numbers_up_to_the_highest(highest: float) -> None:
     axis = value_axis(highest, "jobs", "number", str)
     assert axis.high >= highest
     assert 2 <= len(axis.ticks) <= 6
     assert all(math.isfinite(value) for value, _ in axis.ticks)
 
 
-def test_a_plot_of_nothing_goes_up_to_one() -> None:
+def test_an_axis_without_values_ends_at_one() -> None:
     assert [label for _, label in value_axis(0, "jobs", "number", str).ticks] == ["0.0", "1.0"]
 
 
@@ -230,12 +230,12 @@ def test_small_shares_have_a_larger_scale(highest: float, last: str) -> None:
     assert percent_axis("of GPU time", highest).ticks[-1][1] == last
 
 
-def test_no_wait_has_a_place_on_the_axis_of_waits() -> None:
+def test_zero_has_a_position_on_the_logarithmic_axis() -> None:
     axis = wait_axis(HOUR_MS)
-    assert (axis.part(0), axis.part(HOUR_MS)) == (0, 1)
+    assert (axis.fraction(0), axis.fraction(HOUR_MS)) == (0, 1)
 
 
-def test_a_step_holds_until_the_next() -> None:
+def test_a_value_lasts_until_the_next_step() -> None:
     box = Box(left=0, top=0, width=100, height=10)
     curve = Curve((0, 50, 100), (0.0, 1.0))
     x, y = replace(time_axis(1000), high=100.0), value_axis(1, "", "number", str)

@@ -1,1 +1,1 @@
-"""The demonstration day: a small scenario told as a timeline."""
+"""The demonstration: a small scenario with a timeline in plain text."""

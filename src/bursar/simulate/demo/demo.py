@@ -1,7 +1,7 @@
-"""A day of one company: the bundled demonstration.
+"""The scenario of the demonstration: one day of a company.
 
-The cast is written by hand, so that each rule has its scene. Around it a crowd of small jobs arrives
-at moments, and runs for times, that a seed chooses.
+The main jobs are written by hand, so that each scheduling rule takes effect. Submission and run times
+of the many small jobs are drawn from a seed.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ SPOT = "a100-80gb/spot"
 SPOT_OR_OWNED = Constraints(markets=(Market.SPOT, Market.OWNED))
 ONE_RACK = Constraints(topology=Topology(required="rack"))
 POLICIES = Policies(order=OrderPolicy(terms=(OrderTerm.DEADLINE, OrderTerm.SUBMITTED)))
-"""First come inside a queue: in a day too short to learn from, that is easiest to follow."""
+"""First come, first served inside a queue: a day is too short to learn run times."""
 
 
 def at(hours: int, minutes: int = 0) -> int:
-    """A time of the day."""
     return hours * HOUR_MS + minutes * MINUTE_MS
 
 
 def demonstration(seed: int) -> Scenario:
-    """The day that ``bursar demo`` shows."""
-    parts = sorted((*cast(), *crowd(Random(seed))), key=lambda part: (part.at_ms, part.spec.name))
+    """The scenario of ``bursar demo``."""
+    jobs = [*main_jobs(), *small_jobs(Random(seed))]
+    jobs.sort(key=lambda one: (one.at_ms, one.spec.name))
     submissions: list[Event] = [
         JobSubmitted(
-            at_ms=part.at_ms,
-            job_id=part.spec.name,
-            spec=part.spec,
-            priority=POLICIES.priority_classes[part.spec.priority_class],
+            at_ms=one.at_ms,
+            job_id=one.spec.name,
+            spec=one.spec,
+            priority=POLICIES.priority_classes[one.spec.priority_class],
         )
-        for part in parts
+        for one in jobs
     ]
     raised = TenantChanged(at_ms=at(16), tenant=replace(PLATFORM, quotas=quotas(12, borrow=12)))
     return Scenario(
@@ -60,15 +60,15 @@ def demonstration(seed: int) -> Scenario:
         tenants=TENANTS,
         policies=POLICIES,
         events=sorted([*submissions, raised], key=lambda event: event.at_ms),
-        run_ms={part.spec.name: part.run_ms for part in parts},
+        run_ms={one.spec.name: one.run_ms for one in jobs},
     )
 
 
-# -- the fleet and who shares it -----------------------------------------------------------------
+# -- the fleet and its tenants -------------------------------------------------------------------
 
 
 def fleet() -> Fleet:
-    """Eight owned nodes in two racks, and two rented ones that are cheaper but may be taken away."""
+    """Eight owned nodes in two racks, and two spot nodes that are cheaper but may be reclaimed."""
     a100 = find_gpu_model("a100-80gb")
     owned = Pool(
         name="owned",
@@ -96,7 +96,7 @@ def fleet() -> Fleet:
 
 
 def quotas(own: int, *, borrow: int | None = None) -> dict[tuple[str, str], Quota]:
-    """So many owned GPUs of one's own, and how many above them may be borrowed."""
+    """A nominal quota of owned GPUs, and a borrowing limit."""
     limit = None if borrow is None else borrow * MILLI
     return {(OWNED, GPU): Quota(nominal=own * MILLI, borrowing_limit=limit), (SPOT, GPU): Quota()}
 
@@ -119,7 +119,7 @@ TENANTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoJob:
-    """A job, when it is submitted, and how long it will really run."""
+    """A job, its submission time and its true run time."""
 
     at_ms: int
     spec: JobSpec
@@ -128,7 +128,7 @@ class DemoJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoRequest:
-    """What the jobs below differ in. ``saves`` are minutes between checkpoints, 0 for never."""
+    """The request of a job. ``saves`` are minutes between checkpoints, 0 for none."""
 
     tasks: int = 1
     gpu: GpuRequest = field(default_factory=lambda: WholeGpus(count=1))
@@ -137,41 +137,40 @@ class DemoRequest:
     priority: str = "normal"
     preemptible: bool = True
     after: tuple[str, ...] = ()
-    least_tasks: int | None = None
+    min_tasks: int | None = None
     limit_ms: int | None = None
 
 
 GANG_NODE = WholeGpus(count=8)
 
 
-def job(name: str, queue: str, at_ms: int, times: tuple[int, int], wish: DemoRequest) -> DemoJob:
-    """A part in the play; ``times`` are minutes: as its user expects, and as it will be."""
+def job(name: str, queue: str, at_ms: int, times: tuple[int, int], request: DemoRequest) -> DemoJob:
+    """A job; ``times`` are its expected and its true run time in minutes."""
     expected, real = times
     group = TaskGroup(
-        count=wish.tasks,
-        min_count=wish.least_tasks,
-        gpu=wish.gpu,
+        count=request.tasks,
+        min_count=request.min_tasks,
+        gpu=request.gpu,
         cpu_milli=4 * MILLI,
         memory_mib=16 * GIB_MIB,
     )
-    saves_ms = wish.saves * MINUTE_MS or None
+    saves_ms = request.saves * MINUTE_MS or None
     spec = JobSpec(
         name=name,
         queue=queue,
         groups=(group,),
-        priority_class=wish.priority,
-        preemptible=wish.preemptible,
+        priority_class=request.priority,
+        preemptible=request.preemptible,
         expected_run_ms=expected * MINUTE_MS,
-        max_run_ms=wish.limit_ms,
-        constraints=wish.constraints,
+        max_run_ms=request.limit_ms,
+        constraints=request.constraints,
         checkpoint=CheckpointPolicy(interval_ms=saves_ms, restart_ms=5 * MINUTE_MS),
-        depends_on=wish.after,
+        depends_on=request.after,
     )
     return DemoJob(at_ms=at_ms, spec=spec, run_ms=real * MINUTE_MS)
 
 
-def cast() -> Iterator[DemoJob]:
-    """The jobs that the story is about."""
+def main_jobs() -> Iterator[DemoJob]:
     yield from _research()
     yield from _product()
     yield job("burn-in", "platform", at(15, 20), (60, 55), DemoRequest(tasks=2, gpu=GANG_NODE))
@@ -194,14 +193,14 @@ def _research() -> Iterator[DemoJob]:
 
 
 def _evening(rack: DemoRequest) -> Iterator[DemoJob]:
-    """A gang that must wait for one small job, and others that may or may not pass it."""
+    """A gang that waits for one small job, and later jobs of which some may backfill."""
     three_nodes = DemoRequest(tasks=3, gpu=GANG_NODE, constraints=ONE_RACK, preemptible=False)
     yield job("vision-batch", "research-vision", at(18, 55), (300, 290), three_nodes)
-    near_its_files = Constraints(node_labels=(("rack", "r1"),))
-    small = DemoRequest(gpu=WholeGpus(count=4), constraints=near_its_files)
+    same_rack = Constraints(node_labels=(("rack", "r1"),))
+    small = DemoRequest(gpu=WholeGpus(count=4), constraints=same_rack)
     yield job("llm-finetune", "research-llm", at(19), (120, 115), small)
     yield job("llm-pretrain-b", "research-llm", at(19, 10), (240, 230), rack)
-    smaller = DemoRequest(gpu=WholeGpus(count=2), constraints=near_its_files)
+    smaller = DemoRequest(gpu=WholeGpus(count=2), constraints=same_rack)
     yield job("llm-ablation", "research-llm", at(19, 15), (60, 50), smaller)
     yield job(
         "llm-distill", "research-llm", at(19, 20), (240, 235), DemoRequest(gpu=GANG_NODE, saves=30)
@@ -219,27 +218,27 @@ def _product() -> Iterator[DemoJob]:
     yield job(
         "ranker-eval", "product-training", at(9, 26), (30, 30), DemoRequest(after=("ranker-train",))
     )
-    elastic = DemoRequest(tasks=6, gpu=WholeGpus(count=2), least_tasks=2, saves=15)
+    elastic = DemoRequest(tasks=6, gpu=WholeGpus(count=2), min_tasks=2, saves=15)
     yield job("ads-refresh", "product-training", at(11, 40), (90, 90), elastic)
 
 
-def crowd(chance: Random) -> Iterator[DemoJob]:
-    """Small jobs of a working day; most of their users guess their run time too long."""
+def small_jobs(rng: Random) -> Iterator[DemoJob]:
+    """Small jobs of a working day; most run shorter than expected."""
     cheap = DemoRequest(gpu=WholeGpus(count=2), saves=30, constraints=SPOT_OR_OWNED)
     share = DemoRequest(gpu=MpsShare(percent=25, memory_mib=16 * GIB_MIB))
     for number in range(1, 17):
-        yield _drawn(chance, f"sweep-{number:02}", "research-vision", cheap)
+        yield _drawn(rng, f"sweep-{number:02}", "research-vision", cheap)
     for number in range(1, 11):
-        yield _drawn(chance, f"notebook-{number:02}", "platform", share)
+        yield _drawn(rng, f"notebook-{number:02}", "platform", share)
     for number in range(1, 11):
-        yield _drawn(chance, f"ci-{number:02}", "platform", DemoRequest(gpu=WholeGpus(count=2)))
+        yield _drawn(rng, f"ci-{number:02}", "platform", DemoRequest(gpu=WholeGpus(count=2)))
     for number in range(1, 11):
         tune = DemoRequest(gpu=WholeGpus(count=4), saves=20)
-        yield _drawn(chance, f"tune-{number:02}", "product-training", tune)
+        yield _drawn(rng, f"tune-{number:02}", "product-training", tune)
 
 
-def _drawn(chance: Random, name: str, queue: str, wish: DemoRequest) -> DemoJob:
-    start_ms = at(8) + chance.randrange(9 * 60) * MINUTE_MS
-    expected = chance.choice((20, 40, 60, 120, 180))
-    real = max(5, expected * chance.randrange(50, 105) // 100)
-    return job(name, queue, start_ms, (expected, real), wish)
+def _drawn(rng: Random, name: str, queue: str, request: DemoRequest) -> DemoJob:
+    start_ms = at(8) + rng.randrange(9 * 60) * MINUTE_MS
+    expected = rng.choice((20, 40, 60, 120, 180))
+    real = max(5, expected * rng.randrange(50, 105) // 100)
+    return job(name, queue, start_ms, (expected, real), request)

@@ -1,4 +1,4 @@
-"""A run as plain text: a timeline, tables with aligned columns, and why some jobs waited."""
+"""The demonstration as plain text: a timeline, tables, and why jobs waited."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bursar.model.tenants.tenant import GPU, Quota
 from bursar.model.units import HOUR_MS, counted, write_duration, write_gpus, write_usd
 from bursar.simulate.demo.timeline import Timeline
 from bursar.simulate.demo.timeline_entry import (
+    Importance,
     TimelineEntry,
-    Weight,
     time_of_day,
     write_reasons,
     write_size,
@@ -24,80 +24,80 @@ from bursar.simulate.report.aligned import aligned
 from bursar.simulate.simulation import Simulation, Step
 
 WIDTH = 116
-MOST_TIMELINE_LINES = 58
-MOST_JOBS_EXPLAINED = 5
-STRETCH_MS = 2 * HOUR_MS
+MAX_TIMELINE_LINES = 58
+MAX_JOBS_EXPLAINED = 5
+INTERVAL_MS = 2 * HOUR_MS
 HEADING = "heading"
 PLAIN = "plain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLine:
-    """A line and its tone: a heading, plain, or the verb of its moment. A terminal may colour it."""
+    """A line and its tone: a heading, plain, or the verb of its entry. A terminal may colour it."""
 
     text: str
     tone: str = PLAIN
 
 
 def heading(text: str) -> Iterator[TextLine]:
-    """A title with an empty line above it."""
+    """A heading after an empty line."""
     yield TextLine(text="")
     yield TextLine(text=text, tone=HEADING)
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[TextLine]:
-    """Aligned columns, indented like everything under a heading."""
+    """Aligned columns, indented below a heading."""
     yield from (TextLine(text=f"  {line}") for line in aligned(rows))
 
 
 # -- the timeline --------------------------------------------------------------------------------
 
 
-def timeline(moments: Sequence[TimelineEntry], *, most_lines: int | None) -> Iterator[TextLine]:
-    """Moments in order. With a limit, the weightiest that fit in it, and how many were left out."""
-    width = max((len(moment.subject) for moment in moments), default=0)
-    written = [list(_write(moment, width)) for moment in moments]
-    chosen: Sequence[int] = range(len(moments))
-    if most_lines is not None:
-        chosen = _weightiest(moments, [len(lines) for lines in written], most_lines)
+def timeline(entries: Sequence[TimelineEntry], *, max_lines: int | None) -> Iterator[TextLine]:
+    """Entries in order; with a limit, the most important that fit, and how many were omitted."""
+    width = max((len(entry.subject) for entry in entries), default=0)
+    written = [list(_write(entry, width)) for entry in entries]
+    chosen: Sequence[int] = range(len(entries))
+    if max_lines is not None:
+        chosen = _most_important(entries, [len(lines) for lines in written], max_lines)
     for index in chosen:
         yield from written[index]
-    if len(chosen) < len(moments):
-        left_out = len(moments) - len(chosen)
-        yield TextLine(
-            text=f"  ({left_out} quieter moments are left out; --verbose tells them all)"
-        )
+    if len(chosen) < len(entries):
+        omitted = len(entries) - len(chosen)
+        yield TextLine(text=f"  ({omitted} minor entries omitted; --verbose shows all)")
 
 
-def _weightiest(moments: Sequence[TimelineEntry], sizes: Sequence[int], most: int) -> Sequence[int]:
-    room = most
+def _most_important(
+    entries: Sequence[TimelineEntry], sizes: Sequence[int], max_lines: int
+) -> Sequence[int]:
+    remaining_lines = max_lines
     chosen = []
-    by_weight = sorted(range(len(moments)), key=lambda index: (moments[index].weight, index))
-    for index in by_weight:
-        if moments[index].weight < Weight.DETAIL and sizes[index] <= room:
-            room -= sizes[index]
+    by_importance = sorted(range(len(entries)), key=lambda n: (entries[n].importance, n))
+    for index in by_importance:
+        if entries[index].importance < Importance.LOW and sizes[index] <= remaining_lines:
+            remaining_lines -= sizes[index]
             chosen.append(index)
     return sorted(chosen)
 
 
-def _write(moment: TimelineEntry, width: int) -> Iterator[TextLine]:
-    start = f"  {time_of_day(moment.at_ms):<5}  {moment.verb:<9}  {moment.subject:<{width}}  "
-    for sentence in moment.sentences:
-        for part in wrap(sentence, WIDTH - len(start), break_on_hyphens=False):
-            yield TextLine(text=start + part, tone=moment.verb)
+def _write(entry: TimelineEntry, width: int) -> Iterator[TextLine]:
+    start = f"  {time_of_day(entry.at_ms):<5}  {entry.verb:<9}  {entry.subject:<{width}}  "
+    for sentence in entry.sentences:
+        for text in wrap(sentence, WIDTH - len(start), break_on_hyphens=False):
+            yield TextLine(text=start + text, tone=entry.verb)
             start = " " * len(start)
 
 
-# -- numbers -------------------------------------------------------------------------------------
+# -- tables --------------------------------------------------------------------------------------
 
 
 def team_table(summary: Summary) -> Iterator[TextLine]:
-    """One row for each team, and one for all."""
+    """One row for each team, and a total."""
     yield from heading("By team")
-    titles = ["team", "jobs", "ended well", "stopped", "wait p50", "wait p90"]
+    titles = ["team", "jobs", "succeeded", "stopped", "wait p50", "wait p90"]
     rows = [[*titles, "GPU-hours", "cost", "preempted", "work lost"]]
     rows += [_team_row(team) for team in sorted(summary.teams, key=lambda one: one.team)]
-    yield from table([*rows, _row_of_all(summary)])
+    yield from table([*rows, _total_row(summary)])
 
 
 def _team_row(team: TeamSummary) -> list[str]:
@@ -111,9 +111,9 @@ def _team_row(team: TeamSummary) -> list[str]:
     ]
 
 
-def _row_of_all(summary: Summary) -> list[str]:
+def _total_row(summary: Summary) -> list[str]:
     return [
-        "together",
+        "total",
         *_job_cells(summary.outcomes, summary.times),
         f"{summary.gpu_time.allocated / GPU_HOUR:.1f}",
         write_usd(sum(team.cost_micro_usd for team in summary.teams)),
@@ -130,86 +130,86 @@ def _job_cells(outcomes: OutcomeSummary, times: Times) -> list[str]:
 
 
 def utilisation_rows(summary: Summary, series: Series) -> Iterator[TextLine]:
-    """GPUs held, in percent of all, over time."""
+    """GPUs held over time, in percent of all GPUs."""
     held: dict[int, float] = {}
-    there: dict[int, float] = {}
+    total: dict[int, float] = {}
     for number, (used, gpus) in enumerate(zip(series.gpus_held, series.gpus, strict=True)):
         begin_ms = series.began_ms + number * series.width_ms
         span_ms = min(series.width_ms, series.ended_ms - begin_ms)
-        stretch = begin_ms // STRETCH_MS
-        held[stretch] = held.get(stretch, 0.0) + used * span_ms
-        there[stretch] = there.get(stretch, 0.0) + gpus * span_ms
+        interval = begin_ms // INTERVAL_MS
+        held[interval] = held.get(interval, 0.0) + used * span_ms
+        total[interval] = total.get(interval, 0.0) + gpus * span_ms
     yield from heading(f"GPUs in use ({100 * summary.use.allocated:.0f} % of all on average)")
-    titles = ["from", *(time_of_day(stretch * STRETCH_MS) for stretch in held)]
-    percents = [str(int(100 * held[one] / there[one])) if there[one] else "0" for one in held]
+    titles = ["from", *(time_of_day(interval * INTERVAL_MS) for interval in held)]
+    percents = [str(int(100 * held[one] / total[one])) if total[one] else "0" for one in held]
     yield from table([titles, ["%", *percents]])
 
 
 # -- why -----------------------------------------------------------------------------------------
 
 
-def why(story: Timeline, *, most_jobs: int | None) -> Iterator[TextLine]:
-    """Every reason, in numbers, at the moment at which jobs waited for the most different ones."""
-    step = story.crowded
+def why(history: Timeline, *, max_jobs: int | None) -> Iterator[TextLine]:
+    """The reasons, in numbers, at the step with the most types of reasons."""
+    step = history.busiest_step
     if step is None:
         return
     holds = [decision for decision in step.decisions if isinstance(decision, Hold)]
     waiting = sum(hold.waiting for hold in holds)
     jobs = "1 job waits" if waiting == 1 else f"{waiting} jobs wait"
-    yield from heading(f"Why they wait: {time_of_day(step.now_ms)}, {jobs}")
-    for hold in _most_different(holds, most_jobs):
-        yield from _explain(story, step, hold)
+    yield from heading(f"Why jobs wait: {time_of_day(step.now_ms)}, {jobs}")
+    for hold in _most_varied(holds, max_jobs):
+        yield from _explain(history, step, hold)
 
 
-def _most_different(holds: Sequence[Hold], most: int | None) -> Sequence[Hold]:
-    """A few holds that show as many types of reason as possible."""
-    if most is None:
+def _most_varied(holds: Sequence[Hold], limit: int | None) -> Sequence[Hold]:
+    """Holds up to a limit, with as many types of reasons as possible."""
+    if limit is None:
         return holds
     seen: set[tuple[str, ...]] = set()
     new: list[Hold] = []
-    again: list[Hold] = []
+    repeated: list[Hold] = []
     for hold in holds:
         types = tuple(type(reason).__name__ for reason in hold.reasons)
-        (again if types in seen else new).append(hold)
+        (repeated if types in seen else new).append(hold)
         seen.add(types)
-    return [*new, *again][:most]
+    return [*new, *repeated][:limit]
 
 
-def _explain(story: Timeline, step: Step, hold: Hold) -> Iterator[TextLine]:
-    spec = story.spec(hold.head)
-    alike = f", and {hold.waiting - 1} alike" if hold.waiting > 1 else ""
-    waited = write_duration(step.now_ms - story.since(hold.head))
+def _explain(history: Timeline, step: Step, hold: Hold) -> Iterator[TextLine]:
+    spec = history.spec(hold.head)
+    more = f", and {hold.waiting - 1} more of its kind" if hold.waiting > 1 else ""
+    waited = write_duration(step.now_ms - history.submitted_ms(hold.head))
     size = write_size(spec)
-    yield TextLine(text=f"  {hold.head}{alike}: {size} for {spec.queue}, submitted {waited} ago")
+    yield TextLine(text=f"  {hold.head}{more}: {size} for {spec.queue}, submitted {waited} ago")
     for reason in write_reasons(hold):
-        for number, part in enumerate(wrap(reason, WIDTH - 8, break_on_hyphens=False)):
-            yield TextLine(text=f"    {'  ' if number else '- '}{part}")
+        for number, text in enumerate(wrap(reason, WIDTH - 8, break_on_hyphens=False)):
+            yield TextLine(text=f"    {'  ' if number else '- '}{text}")
 
 
-# -- all together --------------------------------------------------------------------------------
+# -- the whole text ------------------------------------------------------------------------------
 
 
-def tell(simulation: Simulation, *, verbose: bool) -> Iterator[TextLine]:
-    """Run a simulation to its end and tell it: the fleet, what happened, the numbers, and why."""
-    metrics, story = RunMetrics(simulation.state), Timeline(simulation.state)
-    introduction = list(_introduce(simulation.state))
+def demo_text(simulation: Simulation, *, verbose: bool) -> Iterator[TextLine]:
+    """Runs a simulation to its end and describes it."""
+    metrics, history = RunMetrics(simulation.state), Timeline(simulation.state)
+    introduction = list(_introduction(simulation.state))
     for step in simulation.steps():
         metrics.note(step)
-        story.note(step)
+        history.note(step)
     yield from introduction
     yield from heading("What happened")
-    yield from timeline(story.moments, most_lines=None if verbose else MOST_TIMELINE_LINES)
+    yield from timeline(history.entries, max_lines=None if verbose else MAX_TIMELINE_LINES)
     summary = metrics.summary()
     yield from team_table(summary)
     yield from utilisation_rows(summary, metrics.series())
-    yield from why(story, most_jobs=None if verbose else MOST_JOBS_EXPLAINED)
+    yield from why(history, max_jobs=None if verbose else MAX_JOBS_EXPLAINED)
     unfinished = sorted(simulation.state.jobs)
     if unfinished:
         yield from heading(f"Never finished: {', '.join(unfinished)}")
 
 
-def _introduce(state: FleetState) -> Iterator[TextLine]:
-    yield TextLine(text="The fleet and who shares it", tone=HEADING)
+def _introduction(state: FleetState) -> Iterator[TextLine]:
+    yield TextLine(text="The fleet and its queues", tone=HEADING)
     for name, pool in sorted(state.pools.items()):
         spec = pool.spec
         model = spec.gpu_model.name if spec.gpu_model else "no GPU"
@@ -229,5 +229,5 @@ def _introduce(state: FleetState) -> Iterator[TextLine]:
 
 def _borrows(quota: Quota) -> str:
     if quota.borrowing_limit is None:
-        return ", borrows what is idle"
+        return ", borrows idle quota"
     return f", borrows up to {write_gpus(quota.borrowing_limit)}"

@@ -1,4 +1,4 @@
-"""One thing worth telling, and the words for places, sizes and times of day."""
+"""An entry of the timeline, and text for placements, sizes and times of day."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODES_NAMED = 4
 
 
 class Verb(StrEnum):
-    """What happened, in the word that stands in the second column."""
+    """What happened: the second column."""
 
     START = "start"
     HOLD = "hold"
@@ -31,23 +31,23 @@ class Verb(StrEnum):
     QUOTA = "quota"
 
 
-class Weight(IntEnum):
-    """How much a moment belongs in a short telling."""
+class Importance(IntEnum):
+    """Which entries a short timeline shows first."""
 
-    KEY = 0
-    WORTH_TELLING = 1
-    DETAIL = 2
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineEntry:
-    """One line of the story, or a few when there are several reasons."""
+    """One entry; it takes several lines when there are several reasons."""
 
     at_ms: int
     verb: Verb
     subject: str
     sentences: tuple[str, ...]
-    weight: Weight
+    importance: Importance
 
 
 def time_of_day(at_ms: int) -> str:
@@ -58,7 +58,7 @@ def time_of_day(at_ms: int) -> str:
 
 
 def write_size(spec: JobSpec) -> str:
-    """What a job asks for, in a few words: ``4 x 8 GPUs``, ``a 1g.10gb slice``, ``25 % of a GPU``."""
+    """What a job requests: ``4 x 8 GPUs``, ``a 1g.10gb slice``, ``25 % of a GPU``."""
     parts = []
     for group in spec.groups:
         match group.gpu:
@@ -75,8 +75,8 @@ def write_size(spec: JobSpec) -> str:
     return " and ".join(parts)
 
 
-def write_cut(layout: Layout) -> str:
-    """A MIG layout with like instances counted: ``4 x 1g.10gb + 3g.40gb``."""
+def write_layout(layout: Layout) -> str:
+    """A MIG layout with its instances counted: ``4 x 1g.10gb + 3g.40gb``."""
     counts = Counter(instance.profile for instance in layout)
     return " + ".join(
         profile if count == 1 else f"{count} x {profile}" for profile, count in counts.items()
@@ -84,7 +84,7 @@ def write_cut(layout: Layout) -> str:
 
 
 def write_reasons(hold: Hold) -> Iterator[str]:
-    """Each reason of a hold, with the start that is planned for it."""
+    """Each reason of a hold, with the planned start."""
     for reason in hold.reasons:
         text = str(reason)
         if isinstance(reason, NoCapacity) and reason.expected_at_ms is not None:
@@ -93,17 +93,15 @@ def write_reasons(hold: Hold) -> Iterator[str]:
 
 
 def gpus_of(spec: JobSpec) -> int:
-    """Whole GPUs that a job asks for."""
+    """Whole GPUs that a job requests."""
     return sum(g.count * g.gpu.count for g in spec.groups if isinstance(g.gpu, WholeGpus))
 
 
-def write_place(state: FleetState, placement: Placement) -> str:
-    """Where a gang runs: devices and node, or nodes and the domain that holds them all."""
+def write_placement(state: FleetState, placement: Placement) -> str:
+    """Where a gang runs: devices and node, or nodes and their common topology domain."""
     if placement.anchors is not None:
-        alone = replace(placement, anchors=None)
-        return (
-            f"{write_place(state, alone)} with anchors on {write_place(state, placement.anchors)}"
-        )
+        spot = write_placement(state, replace(placement, anchors=None))
+        return f"{spot} with anchors on {write_placement(state, placement.anchors)}"
     tasks = placement.tasks
     if len(tasks) == 1:
         return f"{_devices(tasks[0])}{tasks[0].node}"
@@ -123,7 +121,7 @@ def _devices(task: Task) -> str:
 
 
 def _shared_domain(state: FleetState, pool_name: str, nodes: Sequence[str]) -> str:
-    """The narrowest level of the topology at which all the nodes are together."""
+    """The narrowest topology domain that contains all the nodes."""
     pool = state.pools[pool_name]
     for level in reversed(pool.levels[:-1]):
         domains = {pool.by_id[node].labels.get(level, "") for node in nodes if node in pool.by_id}

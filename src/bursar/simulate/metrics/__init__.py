@@ -1,4 +1,4 @@
-"""What a run was worth: waits, use of the GPUs, fairness, losses and money, counted as it goes."""
+"""Metrics of a run: waits, GPU use, fairness, losses and cost, counted step by step."""
 
 from bursar.simulate.metrics.run_metrics import RunMetrics
 from bursar.simulate.metrics.series import Gantt, Series

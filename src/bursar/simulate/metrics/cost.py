@@ -1,4 +1,4 @@
-"""Dollars by purchase option: what the fleet costs, what of it was held, and the rest."""
+"""Dollars by purchase option: the cost of the fleet, of what was allocated, and of idle capacity."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class RunCost:
     """Micro-dollars by purchase option.
 
     ``idle`` is ``capacity`` less ``allocated``, to the micro-dollar. Attempts are charged for the
-    largest part of a node that they take, at the price at their start; so where one task takes the GPUs
-    of a node and another its CPUs, or a price falls, idle can be negative.
+    largest fraction of any resource of a node that they hold, at the price at their start; so where one
+    task holds the GPUs of a node and another its CPUs, or a price falls, idle can be negative.
     """
 
     capacity: Mapping[str, int]
@@ -39,16 +39,16 @@ class RunCost:
         return sum(self.idle.values())
 
 
-class MoneyMeter:
-    """Rates in micro-dollars an hour, one pair of meters for each purchase option."""
+class CostMeter:
+    """Rates in micro-dollars an hour, one pair of integrals for each purchase option."""
 
     def __init__(self, state: FleetState) -> None:
         self._state = state
         self.capacity = {market: TimeIntegral() for market in MARKETS}
         self.allocated = {market: TimeIntegral() for market in MARKETS}
 
-    def count_all(self, at_ms: int) -> None:
-        """Nodes or prices changed: work out again what an hour of the fleet costs."""
+    def recount(self, at_ms: int) -> None:
+        """Computes the hourly cost of the fleet again after nodes or prices changed."""
         rates = dict.fromkeys(MARKETS, 0)
         for pool in self._state.pools.values():
             rates[pool.spec.market] += len(pool.nodes) * pool.spec.node_micro_usd_per_hour
@@ -57,14 +57,14 @@ class MoneyMeter:
 
 
 def cost_of(capacity: Mapping[Market, int], allocated: Mapping[Market, int]) -> RunCost:
-    """Amounts in micro-dollars an hour times milliseconds, as whole micro-dollars.
+    """Converts micro-dollars an hour times milliseconds to whole micro-dollars.
 
-    Options that were never offered are left out.
+    Purchase options without capacity are omitted.
     """
-    there = {m: capacity[m] // HOUR_MS for m in MARKETS if capacity[m]}
-    held = {m: allocated[m] // HOUR_MS for m in there}
+    total = {m: capacity[m] // HOUR_MS for m in MARKETS if capacity[m]}
+    held = {m: allocated[m] // HOUR_MS for m in total}
     return RunCost(
-        capacity={str(m): there[m] for m in there},
-        allocated={str(m): held[m] for m in there},
-        idle={str(m): there[m] - held[m] for m in there},
+        capacity={str(m): total[m] for m in total},
+        allocated={str(m): held[m] for m in total},
+        idle={str(m): total[m] - held[m] for m in total},
     )

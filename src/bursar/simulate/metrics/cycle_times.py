@@ -1,4 +1,4 @@
-"""How long cycles took, in bounded memory: there are several to a job, and a month has millions."""
+"""Durations of cycles in bounded memory: a month has millions of cycles."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from bursar.simulate.metrics.quantiles import Numbers, nearest_rank
 from bursar.simulate.metrics.summary import Cycles
 
-KEPT = 65_536
-"""So many times are kept as they are; with more, all are rounded and counted."""
+EXACT_LIMIT = 65_536
+"""Up to this many times are stored exactly; with more, all are rounded and counted."""
 
 BITS = 8
-"""Rounded times keep so many leading bits: they are too small by less than 1 in 128."""
+"""Leading bits of a rounded time: it is too small by less than 1 in 128."""
 
 
 class CycleTimes:
-    """Times in nanoseconds: the latest as they were, earlier ones as counts of rounded times."""
+    """Times in nanoseconds: the latest exactly, earlier ones as counts of rounded times."""
 
     __slots__ = ("_counts", "_latest_ns")
 
@@ -27,7 +27,7 @@ class CycleTimes:
 
     def add(self, cycle_ns: int) -> None:
         self._latest_ns.append(cycle_ns)
-        if len(self._latest_ns) >= KEPT:
+        if len(self._latest_ns) >= EXACT_LIMIT:
             self._round()
 
     def _round(self) -> None:
@@ -53,17 +53,17 @@ class CycleTimes:
         return Cycles(count=count, p50_ns=self._rank(50, count), p99_ns=self._rank(99, count))
 
     def _rank(self, percent: int, count: int) -> int:
-        """The smallest time that so many percent do not exceed."""
-        left = -(-percent * count // 100)
+        """The smallest time that ``percent`` percent of the times do not exceed."""
+        remaining = -(-percent * count // 100)
         for time_ns in sorted(self._counts):
-            left -= self._counts[time_ns]
-            if left <= 0:
+            remaining -= self._counts[time_ns]
+            if remaining <= 0:
                 return time_ns
         return 0
 
 
 def _leading(times_ns: Numbers) -> Numbers:
-    """The times with all but their leading bits cleared."""
+    """Clears all but the leading bits of the times."""
     _, bits = np.frexp(times_ns.astype(np.float64))
-    spare = np.maximum(bits.astype(np.int64) - BITS, 0)
-    return (times_ns >> spare) << spare
+    cleared = np.maximum(bits.astype(np.int64) - BITS, 0)
+    return (times_ns >> cleared) << cleared

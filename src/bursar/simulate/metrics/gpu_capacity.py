@@ -1,4 +1,4 @@
-"""GPUs over time: how many there are, how many are held, and how well the free ones lie together."""
+"""GPUs over time: how many exist, are held, are free, and are free on partly used nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bursar.simulate.metrics.time_integral import TimeIntegral
 
 
 class GpuMeters:
-    """Meters of the fleet, in thousandths of a GPU.
+    """Integrals over the fleet, in thousandths of a GPU.
 
-    A GPU that is cut or shared counts as held by the parts that are taken, and never as more than one,
-    though the parts of a cut GPU can add up to a little more. Free GPUs are those that could be taken
-    whole on a node that takes jobs; ``scattered`` ones share their node with somebody. The caller keeps
-    ``unallocated``: the free ones while someone waits.
+    A partitioned or shared GPU counts as held by the fractions in use, and never as more than one,
+    though the slices of a GPU can add up to a little more. Free GPUs are whole ones on nodes that
+    accept jobs; ``scattered`` ones are on a node that is partly used. The caller maintains
+    ``unallocated``: the free ones while jobs wait.
     """
 
     def __init__(self, state: FleetState) -> None:
@@ -27,11 +27,11 @@ class GpuMeters:
         self.scattered = TimeIntegral()
         self.unallocated = TimeIntegral()
         self.touched: set[str] = set()
-        self._parts: dict[tuple[str, int], int] = {}
+        self._fractions: dict[tuple[str, int], int] = {}
         self._free_on: dict[str, tuple[int, int]] = {}
 
-    def count_all(self, at_ms: int) -> None:
-        """The fleet is new or has other nodes: look at all of it once."""
+    def recount(self, at_ms: int) -> None:
+        """Counts the whole fleet again, at the start or after nodes changed."""
         pools = self._state.pools.values()
         gpus = sum(len(pool.nodes) * pool.spec.gpus_per_node for pool in pools)
         self.capacity.set(MILLI * gpus, at_ms)
@@ -40,45 +40,45 @@ class GpuMeters:
 
     # -- holding ---------------------------------------------------------------------------------
 
-    def take(self, task: Task, model: GpuModel | None, at_ms: int) -> int:
-        """A task holds its devices from now on; how much GPU it is charged for."""
+    def hold(self, task: Task, model: GpuModel | None, at_ms: int) -> int:
+        """Counts a task's devices as held from now on; returns how much GPU it is charged for."""
         self.touched.add(task.node)
         whole = MILLI * len(task.gpus)
         if not task.slices and not task.shares:
             if whole:
                 self.held.change(whole, at_ms)
             return whole
-        parts = _parts_of(task, model)
-        self._change_parts(task.node, parts, 1, whole, at_ms)
-        return whole + sum(milli for _, milli in parts)
+        fractions = _fractions_of(task, model)
+        self._change_fractions(task.node, fractions, 1, whole, at_ms)
+        return whole + sum(milli for _, milli in fractions)
 
-    def give(self, task: Task, model: GpuModel | None, at_ms: int) -> None:
-        """Undo ``take``."""
+    def release(self, task: Task, model: GpuModel | None, at_ms: int) -> None:
+        """Undoes ``hold``."""
         self.touched.add(task.node)
         whole = MILLI * len(task.gpus)
         if not task.slices and not task.shares:
             if whole:
                 self.held.change(-whole, at_ms)
             return
-        self._change_parts(task.node, _parts_of(task, model), -1, -whole, at_ms)
+        self._change_fractions(task.node, _fractions_of(task, model), -1, -whole, at_ms)
 
-    def _change_parts(
-        self, node: str, parts: list[tuple[int, int]], sign: int, change: int, at_ms: int
+    def _change_fractions(
+        self, node: str, fractions: list[tuple[int, int]], sign: int, change: int, at_ms: int
     ) -> None:
-        for gpu, milli in parts:
-            before = self._parts.get((node, gpu), 0)
+        for gpu, milli in fractions:
+            before = self._fractions.get((node, gpu), 0)
             after = before + sign * milli
             change += min(MILLI, after) - min(MILLI, before)
             if after:
-                self._parts[node, gpu] = after
+                self._fractions[node, gpu] = after
             else:
-                self._parts.pop((node, gpu), None)
+                self._fractions.pop((node, gpu), None)
         self.held.change(change, at_ms)
 
-    # -- what is free ----------------------------------------------------------------------------
+    # -- free GPUs -------------------------------------------------------------------------------
 
-    def look_again(self, at_ms: int) -> None:
-        """Look at the nodes that were touched, as they are after the step."""
+    def update_free(self, at_ms: int) -> None:
+        """Reads the free GPUs of the touched nodes from the state after a step."""
         free = scattered = 0
         free_on, pool_of_node = self._free_on, self._state.pool_of_node
         for node_id in self.touched:
@@ -100,10 +100,10 @@ class GpuMeters:
             self.scattered.change(scattered * MILLI, at_ms)
 
 
-def _parts_of(task: Task, model: GpuModel | None) -> list[tuple[int, int]]:
-    """The devices of which a task has a part, and how much of each, in thousandths."""
-    parts = [(use.gpu, use.percent * MILLI_PER_PERCENT) for use in task.shares]
+def _fractions_of(task: Task, model: GpuModel | None) -> list[tuple[int, int]]:
+    """The GPUs of which a task holds a fraction, and that fraction in thousandths."""
+    fractions = [(use.gpu, use.percent * MILLI_PER_PERCENT) for use in task.shares]
     if task.slices and model is not None and model.mig is not None:
         geometry = model.mig
-        parts += [(use.gpu, slice_milli(geometry, use.instance.profile)) for use in task.slices]
-    return parts
+        fractions += [(use.gpu, slice_milli(geometry, use.instance.profile)) for use in task.slices]
+    return fractions

@@ -1,4 +1,4 @@
-"""Who held which GPU of which node, for the few nodes that a Gantt chart has room for."""
+"""Which team held which GPU when, on the nodes that a Gantt chart shows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class OccupancySpan:
 
 
 class GpuOccupancy:
-    """Stays on chosen nodes, four numbers each, one behind the other in one array.
+    """Stays of attempts on the charted nodes, four numbers each, in one flat array.
 
-    When there are too many, the shortest go, and are counted: they would be thinner than a hair.
+    When there are too many, the shortest are dropped and counted: they would be too thin to see.
     """
 
     def __init__(self, nodes: Sequence[tuple[str, int]]) -> None:
@@ -44,7 +44,7 @@ class GpuOccupancy:
         self._left_out = 0
 
     def add_node(self, name: str, gpus: int) -> None:
-        """A node that joins late is drawn while there is room."""
+        """A node that joins later is charted if there is space."""
         if name in self._row_of:
             return
         self.nodes_in_fleet += 1
@@ -54,7 +54,7 @@ class GpuOccupancy:
             self._gpus.append(gpus)
 
     def add(self, placement: Placement, team: int, begin_ms: int, end_ms: int) -> None:
-        """An attempt has left its place."""
+        """Adds the stay of an attempt that has ended."""
         for task in placement.all_tasks:
             row = self._row_of.get(task.node)
             mask = 0 if row is None else _mask(task, self._gpus[row])
@@ -73,14 +73,14 @@ class GpuOccupancy:
         self._stays = array("Q", chain.from_iterable(stays))
 
     def _each(self) -> Iterator[tuple[int, int, int, int]]:
-        """From, until, the GPUs as bits, and team and row in one number."""
+        """Begin, end, the GPUs as bits, and team and row in one number."""
         numbers = iter(self._stays)
         return zip(numbers, numbers, numbers, numbers, strict=True)
 
     # -- drawing ---------------------------------------------------------------------------------
 
     def chart(self, span: OccupancySpan, teams: Sequence[str]) -> Gantt:
-        """The chart in as many columns as give no more bars than a page can carry."""
+        """The chart, with as many columns as keep the number of bars within a page's limit."""
         columns = MOST_COLUMNS
         bars = self._bars(span, columns)
         while len(bars) > MOST_BARS and columns > FEWEST_COLUMNS:
@@ -99,19 +99,19 @@ class GpuOccupancy:
     def _bars(self, span: OccupancySpan, columns: int) -> list[GanttBar]:
         column_ms = max(1, -(-(span.ended_ms - span.began_ms) // columns))
         lanes: dict[tuple[int, int], _Lane] = {}
-        for begin_ms, end_ms, mask, place in self._each():
-            team, row = divmod(place, NODES_DRAWN)
-            parts = list(_columns(begin_ms - span.began_ms, end_ms - span.began_ms, column_ms))
+        for begin_ms, end_ms, mask, team_and_row in self._each():
+            team, row = divmod(team_and_row, NODES_DRAWN)
+            cells = list(_columns(begin_ms - span.began_ms, end_ms - span.began_ms, column_ms))
             for gpu in _bits(mask):
                 lane = lanes.get((row, gpu))
                 if lane is None:
                     lane = lanes[row, gpu] = _Lane(columns)
-                lane.show(parts, team)
+                lane.add(cells, team)
         return [bar for (row, gpu), lane in sorted(lanes.items()) for bar in lane.bars(row, gpu)]
 
 
 class _Lane:
-    """One GPU over time: in every column the team that held it longest, and for how long."""
+    """One GPU over time: in every column the team that held it longest, and the time."""
 
     __slots__ = ("_longest_ms", "_team")
 
@@ -119,15 +119,15 @@ class _Lane:
         self._longest_ms = [0] * columns
         self._team = [-1] * columns
 
-    def show(self, parts: Iterable[tuple[int, int]], team: int) -> None:
+    def add(self, cells: Iterable[tuple[int, int]], team: int) -> None:
         longest_ms = self._longest_ms
-        for column, part_ms in parts:
-            if part_ms > longest_ms[column]:
-                longest_ms[column] = part_ms
+        for column, held_ms in cells:
+            if held_ms > longest_ms[column]:
+                longest_ms[column] = held_ms
                 self._team[column] = team
 
     def bars(self, row: int, gpu: int) -> Iterator[GanttBar]:
-        """Neighbouring columns of one team are one bar."""
+        """One bar for each run of adjacent columns with the same team."""
         begin = 0
         teams = self._team
         for column in range(1, len(teams) + 1):
@@ -140,7 +140,7 @@ class _Lane:
 
 
 def _columns(begin_ms: int, end_ms: int, column_ms: int) -> Iterator[tuple[int, int]]:
-    """The columns that a stay touches, and how much of it lies in each."""
+    """The columns that a stay touches, and its time in each."""
     while begin_ms < end_ms:
         column = begin_ms // column_ms
         until_ms = min(end_ms, (column + 1) * column_ms)
@@ -149,7 +149,7 @@ def _columns(begin_ms: int, end_ms: int, column_ms: int) -> Iterator[tuple[int, 
 
 
 def _mask(task: Task, gpus_of_node: int) -> int:
-    """The GPUs of a task as bits. A node without GPUs has one line for all that runs on it."""
+    """The GPUs of a task as bits. A node without GPUs has one lane for all its tasks."""
     mask = 0
     for gpu in task.gpus:
         mask |= 1 << gpu

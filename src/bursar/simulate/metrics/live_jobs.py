@@ -1,4 +1,4 @@
-"""One record for each job that is not over, and a few compact columns for those that are."""
+"""One record for each unfinished job, and compact columns for finished ones."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _UP_TO_MILLI = (0, MILLI - 1, MILLI, 4 * MILLI, 8 * MILLI, 32 * MILLI)
 
 
 def size_class(wanted_milli: int) -> int:
-    """Which of ``SIZES`` a job belongs to."""
+    """The index of a job's size in ``SIZES``."""
     return bisect_left(_UP_TO_MILLI, wanted_milli)
 
 
 class LiveJob:
-    """A job that is not over: how long it stood in line, and what its attempt holds.
+    """An unfinished job: how long it was queued, and what its attempt holds.
 
-    ``since_ms`` is when it joined the line it stands in, None while it runs or waits for other jobs.
-    ``kept_from_ms`` is the moment from which the work of the attempt counts: its assignment, or after
-    an earlier attempt the end of its restart. ``saved_ms`` is its last checkpoint.
+    ``since_ms`` is when it was queued, None while it runs or waits for other jobs. ``useful_from_ms`` is
+    the time from which the work of the attempt counts as useful: its assignment, or, in a later attempt,
+    the end of its restart. ``saved_ms`` is its last checkpoint.
     """
 
     __slots__ = (
@@ -43,17 +43,17 @@ class LiveJob:
         "cancelled",
         "expired",
         "gpu_milli",
-        "kept_from_ms",
-        "kept_ms",
         "placement",
         "ready_ms",
         "saved_ms",
         "since_ms",
-        "slo_left",
         "slo_met",
+        "slo_remaining",
         "spec",
         "submitted_ms",
         "team",
+        "useful_from_ms",
+        "useful_ms",
         "waited_ms",
         "wanted_milli",
     )
@@ -65,68 +65,65 @@ class LiveJob:
         self.submitted_ms = self.ready_ms = event.at_ms
         self.since_ms: int | None = None
         self.waited_ms = 0
-        self.kept_ms = 0
+        self.useful_ms = 0
         self.placement: Placement | None = None
         self.attempt = 0
         self.gpu_milli = 0
         self.assigned_ms = 0
-        self.kept_from_ms: int | None = None
+        self.useful_from_ms: int | None = None
         self.saved_ms: int | None = None
         self.cancelled = self.expired = False
         slo = event.spec.slo
-        self.slo_left = 0 if slo is None else slo.gpu_ms * MILLI
+        self.slo_remaining = 0 if slo is None else slo.gpu_ms * MILLI
         self.slo_met = False
 
     def assign(self, placement: Placement, attempt: int, gpu_milli: int, at_ms: int) -> None:
-        """It holds this from now on."""
+        """The job holds this placement from now on."""
         self.placement = placement
         self.attempt = attempt
         self.gpu_milli = gpu_milli
         self.assigned_ms = at_ms
-        self.kept_from_ms = at_ms if attempt == 1 else None
+        self.useful_from_ms = at_ms if attempt == 1 else None
         self.saved_ms = None
         if self.since_ms is not None:
             self.waited_ms += at_ms - self.since_ms
             self.since_ms = None
 
     def start(self, at_ms: int) -> None:
-        if self.attempt > 1 and self.kept_from_ms is None:
-            self.kept_from_ms = at_ms + self.spec.checkpoint.restart_ms
+        if self.attempt > 1 and self.useful_from_ms is None:
+            self.useful_from_ms = at_ms + self.spec.checkpoint.restart_ms
 
     def divide(self, end_ms: int, *, lost: bool) -> tuple[int, int]:
-        """The time of an attempt that ends now that went into its restart, and that was lost.
-
-        The rest of its time is work that counts.
-        """
-        kept_from_ms = self.kept_from_ms
-        if kept_from_ms is None or kept_from_ms > end_ms:
-            kept_from_ms = end_ms
-        kept_until_ms = end_ms
+        """The restart time and the lost time of an attempt that ends now; the rest was useful."""
+        useful_from_ms = self.useful_from_ms
+        if useful_from_ms is None or useful_from_ms > end_ms:
+            useful_from_ms = end_ms
+        useful_until_ms = end_ms
         if lost:
             saved_ms = self.saved_ms
-            kept_until_ms = kept_from_ms if saved_ms is None else max(kept_from_ms, saved_ms)
-        if self.slo_left > 0:
-            self._count_for_slo(kept_from_ms, kept_until_ms)
-        self.kept_ms += kept_until_ms - kept_from_ms
-        return kept_from_ms - self.assigned_ms, end_ms - kept_until_ms
+            useful_until_ms = useful_from_ms if saved_ms is None else max(useful_from_ms, saved_ms)
+        if self.slo_remaining > 0:
+            self._count_for_slo(useful_from_ms, useful_until_ms)
+        self.useful_ms += useful_until_ms - useful_from_ms
+        return useful_from_ms - self.assigned_ms, end_ms - useful_until_ms
 
     def _count_for_slo(self, begin_ms: int, end_ms: int) -> None:
-        """Find out whether the promised GPU time is reached in this stretch, and in time."""
+        """Records whether the promised GPU time is reached in this interval, and in time."""
         slo = self.spec.slo
         if slo is None or not self.gpu_milli:
             return
-        reached_ms = begin_ms - (-self.slo_left // self.gpu_milli)
-        self.slo_left -= (end_ms - begin_ms) * self.gpu_milli
-        if self.slo_left <= 0:
+        reached_ms = begin_ms - (-self.slo_remaining // self.gpu_milli)
+        self.slo_remaining -= (end_ms - begin_ms) * self.gpu_milli
+        if self.slo_remaining <= 0:
             self.slo_met = reached_ms <= self.submitted_ms + slo.within_ms
 
 
 class GpuDemand:
-    """How much GPU jobs ask for, in thousandths; slices as in the first pool that can be cut so."""
+    """How much GPU jobs request, in thousandths; slices by the first pool with that MIG profile."""
 
     def __init__(self, pools: Iterable[Pool]) -> None:
         self._pools = sorted(pools, key=lambda pool: pool.name)
-        self._of_part: dict[GpuRequest, int] = {}
+        self._fractions: dict[GpuRequest, int] = {}
 
     def milli(self, spec: JobSpec) -> int:
         total = 0
@@ -135,13 +132,13 @@ class GpuDemand:
             if type(gpu) is WholeGpus:
                 total += gpu.count * group.count * MILLI
             elif gpu is not None:
-                part = self._of_part.get(gpu)
-                if part is None:
-                    part = self._of_part[gpu] = self._part(group, gpu)
-                total += part * group.count
+                fraction = self._fractions.get(gpu)
+                if fraction is None:
+                    fraction = self._fractions[gpu] = self._fraction(group, gpu)
+                total += fraction * group.count
         return total
 
-    def _part(self, group: TaskGroup, request: GpuRequest) -> int:
+    def _fraction(self, group: TaskGroup, request: GpuRequest) -> int:
         for pool in self._pools:
             if pool.gpu_model is None:
                 continue
@@ -154,10 +151,9 @@ class GpuDemand:
 
 
 class FinishedJobTotals:
-    """Four numbers for each job that ended well, 32 bytes together, so that a million is nothing.
+    """Four numbers for each succeeded job, 32 bytes together, in one flat array.
 
-    They stand one behind the other in one array, because that is the cheapest to add to. Columns look
-    into that array: nothing can be added while anybody holds one.
+    Columns are views of that array: nothing can be added while a view exists.
     """
 
     __slots__ = ("_numbers",)
@@ -166,8 +162,8 @@ class FinishedJobTotals:
         self._numbers = array("q")
 
     def add(self, job: LiveJob, end_ms: int) -> None:
-        """Keep the numbers of a job that has just ended."""
-        run_ms = job.kept_ms
+        """Adds the numbers of a job that has just ended."""
+        run_ms = job.useful_ms
         if run_ms < SHORTEST_RUN_MS:
             run_ms = SHORTEST_RUN_MS
         slowdown = MILLI * (end_ms - job.ready_ms) // run_ms
@@ -175,8 +171,8 @@ class FinishedJobTotals:
         numbers = (end_ms - job.submitted_ms, job.waited_ms, max(MILLI, slowdown), group)
         self._numbers.extend(numbers)
 
-    def _column(self, place: int) -> Numbers:
-        return np.frombuffer(self._numbers, dtype=np.int64)[place::4]
+    def _column(self, index: int) -> Numbers:
+        return np.frombuffer(self._numbers, dtype=np.int64)[index::4]
 
     @property
     def jct_ms(self) -> Numbers:

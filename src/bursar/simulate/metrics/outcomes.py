@@ -1,4 +1,4 @@
-"""Counts of what went wrong, and of promises kept."""
+"""Counts of interruptions, lost work, deadlines and SLOs."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ class OutcomeCounts:
         self._deadlines = [0, 0]
         self._slos = [0, 0]
 
-    def attempt_ended(self, job: LiveJob, why: type, at_ms: int) -> None:
-        """Divide the attempt's time into what counts and what does not.
+    def attempt_ended(self, job: LiveJob, cause: type, at_ms: int) -> None:
+        """Divides the attempt's time into useful, restart and lost time.
 
-        Who stops a job on purpose, or gave it a time limit, loses nothing by its stop.
+        A job that was cancelled or reached its time limit loses no work.
         """
-        wanted = why is AttemptSucceeded or job.cancelled or job.expired
-        restart_ms, lost_ms = job.divide(at_ms, lost=not wanted)
+        intended = cause is AttemptSucceeded or job.cancelled or job.expired
+        restart_ms, lost_ms = job.divide(at_ms, lost=not intended)
         assert job.placement is not None
         hourly = job.placement.all_micro_usd_per_hour
         job.team.paid_micro_usd_ms += hourly * (at_ms - job.assigned_ms)
         if restart_ms:
             self.restart_milli_ms += job.gpu_milli * restart_ms
             self._restart_micro_usd_ms += hourly * restart_ms
-        if wanted:
+        if intended:
             return
         self.lost_milli_ms += job.gpu_milli * lost_ms
         self._lost_micro_usd_ms += hourly * lost_ms
         job.team.lost_milli_ms += job.gpu_milli * lost_ms
         job.team.lost_micro_usd_ms += hourly * lost_ms
-        if why is AttemptPreempted:
+        if cause is AttemptPreempted:
             self._preemptions += 1
             job.team.preemptions += 1
-        elif why is NodeLost:
+        elif cause is NodeLost:
             self._lost_with_node += 1
-        elif why is AttemptFailed:
+        elif cause is AttemptFailed:
             self._failed += 1
 
-    def job_over(self, job: LiveJob, at_ms: int, *, succeeded: bool) -> None:
-        """Count the outcome; a promise to a job that its user cancelled binds nobody."""
+    def job_ended(self, job: LiveJob, at_ms: int, *, succeeded: bool) -> None:
+        """Counts the outcome; deadlines and SLOs of cancelled jobs are not counted."""
         team, spec = job.team, job.spec
         if succeeded:
             team.succeeded += 1
@@ -73,7 +73,7 @@ class OutcomeCounts:
         )
 
     def promises(self, unfinished: list[LiveJob], end_ms: int) -> Promises:
-        """With the promises to jobs that are not over: broken once their time has passed."""
+        """Includes unfinished jobs: their deadlines and SLOs are missed once the time has passed."""
         late = sum(
             job.spec.deadline_ms is not None and job.spec.deadline_ms < end_ms for job in unfinished
         )

@@ -3,8 +3,8 @@
 Quantiles are by nearest rank: the p-th percentile is the smallest value that at least p percent of the
 values do not exceed. It is always a value that occurred, and of no values it is 0.
 
-Values stand in arrays of eight bytes each. As numbers of Python's own, the million of a month would take
-five times as much while they are sorted, and ten times as long.
+Values are in arrays of eight bytes each. As Python integers, the million values of a month would take
+five times the memory to sort, and ten times as long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """How a quantity is distributed. ``mean`` is exact up to the last bit of a float."""
+    """Mean and quantiles. ``mean`` is exact up to the last bit of a float."""
 
     count: int = 0
     mean: float = 0.0
@@ -38,8 +38,7 @@ def nearest_rank(ordered: Numbers, percent: int) -> int:
     return int(ordered[max(0, rank - 1)])
 
 
-def spread_of(values: Numbers) -> Distribution:
-    """The spread of values in any order."""
+def distribution_of(values: Numbers) -> Distribution:
     if not len(values):
         return Distribution()
     ordered = np.sort(values)
@@ -54,7 +53,7 @@ def spread_of(values: Numbers) -> Distribution:
 
 
 class Grouping:
-    """Which values belong together, worked out once for all columns of the same values."""
+    """Groups of values, computed once for all columns of the same rows."""
 
     def __init__(self, groups: Numbers, count: int) -> None:
         self._by_group = np.argsort(groups, kind="stable")

@@ -1,7 +1,7 @@
-"""Cumulative values at even moments, with ever wider gaps: a curve of any run in bounded memory.
+"""Samples of cumulative values at even intervals: curves of any run in bounded memory.
 
-A sample holds integrals since the start, not values, so leaving every second one out loses detail but
-no time: the mean of a wider window is still exact.
+A sample holds integrals since the start, not values. So when every second one is dropped to save
+memory, the mean of each wider window is still exact.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from bursar.model.units import MILLI, SECOND_MS, USD_MICRO
-from bursar.simulate.metrics.cost import MARKETS, MoneyMeter
+from bursar.simulate.metrics.cost import MARKETS, CostMeter
 from bursar.simulate.metrics.fairness import entitlements
 from bursar.simulate.metrics.gpu_capacity import GpuMeters
 from bursar.simulate.metrics.series import Gantt, Series
@@ -26,21 +26,21 @@ HELD, CAPACITY, WAITING, FREE, SCATTERED, UNALLOCATED = range(6)
 FIRST_HELD_COST = 6
 FIRST_COST = FIRST_HELD_COST + len(MARKETS)
 FIRST_TEAM = FIRST_COST + len(MARKETS)
-"""Columns of a sample: the fleet, what is held and what there is in each market, then two a team."""
+"""Columns of a sample: the fleet, the held and the total cost of each market, then two for each team."""
 
 Row = tuple[int, tuple[int, ...], tuple[float, ...]]
-"""A moment, the integrals up to it, and the claims of the teams at it."""
+"""A time, the integrals up to it, and the claims of the teams at it."""
 
 
 class Samples:
-    """Reads every meter at even moments of a run."""
+    """Samples every integral at even intervals of a run."""
 
     def __init__(
-        self, room: GpuMeters, waiting: TimeIntegral, money: MoneyMeter, accounts: TeamAccounts
+        self, gpus: GpuMeters, waiting: TimeIntegral, cost: CostMeter, accounts: TeamAccounts
     ) -> None:
-        self._room = room
+        self._gpus = gpus
         self._waiting = waiting
-        self._money = money
+        self._cost = cost
         self._accounts = accounts
         self.width_ms = FIRST_WIDTH_MS
         self.next_ms = 0
@@ -50,46 +50,46 @@ class Samples:
         self._rows = [self.read(at_ms)]
         self.next_ms = at_ms + self.width_ms
 
-    def pass_to(self, now_ms: int) -> None:
-        """Take every sample that is due; widen the gaps when there are too many."""
+    def advance_to(self, now_ms: int) -> None:
+        """Takes every sample that is due; doubles the interval when there are too many."""
         while self.next_ms <= now_ms:
             self._rows.append(self.read(self.next_ms))
-            if len(self._rows) > self._most():
+            if len(self._rows) > self._max_rows():
                 del self._rows[1::2]
                 self.width_ms *= 2
             self.next_ms = self._rows[-1][0] + self.width_ms
 
-    def _most(self) -> int:
-        """An odd number, so that the last sample is kept when every second one goes."""
+    def _max_rows(self) -> int:
+        """An even limit: one row more is odd, so the last row survives the thinning."""
         per_row = FIRST_TEAM + 2 * len(self._accounts.all)
         return min(MOST_POINTS, max(FEWEST_POINTS, MOST_NUMBERS // per_row)) // 2 * 2
 
     def read(self, at_ms: int) -> Row:
-        """Every integral up to a moment."""
-        room, money = self._room, self._money
-        fleet = (room.held, room.capacity, self._waiting)
-        free = (room.free, room.scattered, room.unallocated)
+        """Every integral up to a time."""
+        gpus, cost = self._gpus, self._cost
+        fleet = (gpus.held, gpus.capacity, self._waiting)
+        free = (gpus.free, gpus.scattered, gpus.unallocated)
         values = [meter.total(at_ms) for meter in (*fleet, *free)]
-        values += [money.allocated[market].total(at_ms) for market in MARKETS]
-        values += [money.capacity[market].total(at_ms) for market in MARKETS]
+        values += [cost.allocated[market].total(at_ms) for market in MARKETS]
+        values += [cost.capacity[market].total(at_ms) for market in MARKETS]
         for account in self._accounts.all:
             held = account.held.total(at_ms)
             values += (held, held + account.waiting.total(at_ms))
         return at_ms, tuple(values), self._accounts.claims
 
     def rows_until(self, last: Row) -> list[Row]:
-        """The samples up to the end of the run, which is one itself."""
+        """The samples up to the end of the run, including it."""
         return [*(row for row in self._rows if row[0] < last[0]), last]
 
 
 def series_of(rows: Sequence[Row], names: Sequence[str], width_ms: int) -> Series:
-    """The curves between samples; the quantiles of waits and the Gantt chart are added by the caller."""
+    """The curves between samples; the caller adds wait quantiles and the Gantt chart."""
     curves = _Curves(rows, len(names))
     market_curves = {
         str(market): curves.per_hour(FIRST_HELD_COST + number)
         for number, market in enumerate(MARKETS)
     }
-    drawn = curves.most_wanting(TEAMS_DRAWN)
+    drawn = curves.largest_demand(TEAMS_DRAWN)
     return Series(
         began_ms=rows[0][0],
         ended_ms=rows[-1][0],
@@ -107,7 +107,7 @@ def series_of(rows: Sequence[Row], names: Sequence[str], width_ms: int) -> Serie
 
 
 class _Curves:
-    """Differences of cumulative rows; a team that joined late had nothing before."""
+    """Differences of cumulative rows; a team that joined later began at zero."""
 
     def __init__(self, rows: Sequence[Row], teams: int) -> None:
         length = FIRST_TEAM + 2 * teams
@@ -119,7 +119,7 @@ class _Curves:
         ]
         self._last = full[-1]
         self._fair = [
-            _fair_parts(step, (*claims, *([0.0] * (teams - len(claims)))))
+            _fair_shares(step, (*claims, *([0.0] * (teams - len(claims)))))
             for step, (_, _, claims) in zip(self._steps, rows[1:], strict=True)
         ]
 
@@ -131,24 +131,24 @@ class _Curves:
         return self.mean(column, USD_MICRO)
 
     def idle(self) -> tuple[float, ...]:
-        held, there = slice(FIRST_HELD_COST, FIRST_COST), slice(FIRST_COST, FIRST_TEAM)
+        held, total = slice(FIRST_HELD_COST, FIRST_COST), slice(FIRST_COST, FIRST_TEAM)
         return self._each(
-            lambda step, span: (sum(step[there]) - sum(step[held])) / span / USD_MICRO
+            lambda step, span: (sum(step[total]) - sum(step[held])) / span / USD_MICRO
         )
 
     def share(self, team: int) -> tuple[float, ...]:
-        return tuple(_part(_used(step)[team], sum(_used(step))) for step in self._steps)
+        return tuple(_ratio(_used(step)[team], sum(_used(step))) for step in self._steps)
 
     def entitlement(self, team: int) -> tuple[float, ...]:
         return tuple(
-            _part(fair[team], sum(_used(step)))
+            _ratio(fair[team], sum(_used(step)))
             for fair, step in zip(self._fair, self._steps, strict=True)
         )
 
-    def most_wanting(self, count: int) -> list[int]:
-        """The teams with the largest demand in all, largest first."""
-        wanted = self._last[FIRST_TEAM + 1 :: 2]
-        return sorted(self._teams, key=lambda team: (-wanted[team], team))[:count]
+    def largest_demand(self, count: int) -> list[int]:
+        """The teams with the largest total demand, largest first."""
+        demand = self._last[FIRST_TEAM + 1 :: 2]
+        return sorted(self._teams, key=lambda team: (-demand[team], team))[:count]
 
     def _each(self, value: Callable[[tuple[int, ...], int], float]) -> tuple[float, ...]:
         return tuple(value(step, span) for step, span in zip(self._steps, self._spans, strict=True))
@@ -158,9 +158,9 @@ def _used(step: tuple[int, ...]) -> tuple[int, ...]:
     return step[FIRST_TEAM::2]
 
 
-def _fair_parts(step: tuple[int, ...], claims: tuple[float, ...]) -> tuple[float, ...]:
+def _fair_shares(step: tuple[int, ...], claims: tuple[float, ...]) -> tuple[float, ...]:
     return entitlements(sum(_used(step)), step[FIRST_TEAM + 1 :: 2], claims)
 
 
-def _part(amount: float, total: float) -> float:
+def _ratio(amount: float, total: float) -> float:
     return amount / total if total else 0.0

@@ -1,4 +1,4 @@
-"""Curves of a run: what a page draws. Plain tuples, so that they travel between processes."""
+"""Curves of a run for the report page, as plain tuples that can be sent between processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GanttBar:
-    """One holder of one GPU of a drawn node: columns of the time axis from ``begin``, so many."""
+    """The time for which one team held a GPU of a charted node, in columns from ``begin``."""
 
     node: int
     gpu: int
@@ -20,10 +20,10 @@ class GanttBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gantt:
-    """Who held which GPU when, on at most a few dozen nodes.
+    """Which team held which GPU when, on at most a few dozen nodes.
 
-    Time is cut into ``columns``; a column of a GPU shows its longest holder in it. ``team`` of a bar is
-    an index into ``teams``. ``nodes_in_fleet`` and ``stays_left_out`` tell what is not drawn.
+    Time is divided into ``columns``; a column of a GPU shows its longest holder in it. ``team`` of a bar
+    is an index into ``teams``. ``stays_left_out`` counts stays that are too short to draw.
     """
 
     nodes: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Gantt:
 class Series:
     """Means over windows of equal width; the last window may be shorter.
 
-    A window's mean is exact: whatever happens within it counts for as long as it lasted. ``shares`` and
-    ``entitlements`` are parts of the GPU time handed out in a window, for the teams that wanted most;
-    ``teams_in_all`` says how many there were. ``wait_quantiles_ms`` are evenly spaced quantiles of the
-    wait of finished jobs, from the least to the largest.
+    A window's mean is exact: it weights each value by its duration. ``shares`` and ``entitlements`` are
+    fractions of the GPU time allocated in a window, for the teams with the largest demand out of
+    ``teams_in_all``. ``wait_quantiles_ms`` are evenly spaced quantiles of the waits of finished jobs,
+    from the smallest to the largest.
     """
 
     began_ms: int = 0
@@ -63,5 +63,4 @@ class Series:
         return len(self.waiting_jobs)
 
     def as_json(self) -> dict[str, Any]:
-        """Nothing but what JSON knows."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""From what was counted to the summary of a run."""
+"""Computes the summary of a run from its totals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bursar.simulate.metrics.cost import MARKETS, RunCost, cost_of
 from bursar.simulate.metrics.fairness import Fairness
 from bursar.simulate.metrics.live_jobs import SIZES, FinishedJobTotals, LiveJob
 from bursar.simulate.metrics.outcomes import OutcomeCounts
-from bursar.simulate.metrics.quantiles import Grouping, Numbers, spread_of
+from bursar.simulate.metrics.quantiles import Grouping, Numbers, distribution_of
 from bursar.simulate.metrics.samples import (
     CAPACITY,
     FIRST_COST,
@@ -40,14 +40,14 @@ WAIT_QUANTILES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTotals:
-    """Everything counted up to the end of a run. ``end`` are the integrals at that moment."""
+    """Everything counted up to the end of a run. ``end`` are the integrals at that time."""
 
     began_ms: int
     end: Row
     jobs: Mapping[str, LiveJob]
     accounts: TeamAccounts
     finished: FinishedJobTotals
-    ledger: OutcomeCounts
+    counts: OutcomeCounts
     fairness: Fairness
     cycles: Cycles
 
@@ -56,34 +56,33 @@ class RunTotals:
         return self.end[0] - self.began_ms
 
 
-def summarise(name: str, books: RunTotals) -> Summary:
-    """All numbers of a run."""
-    times, by_team, by_size = _times(books)
-    unfinished = list(books.jobs.values())
-    gpu_time = _gpu_time(books)
+def summarise(name: str, totals: RunTotals) -> Summary:
+    times, by_team, by_size = _times(totals)
+    unfinished = list(totals.jobs.values())
+    gpu_time = _gpu_time(totals)
     return Summary(
         name=name,
-        began_ms=books.began_ms,
-        ended_ms=books.end[0],
-        makespan_ms=books.span_ms,
-        outcomes=_outcomes(books.accounts.all, len(unfinished)),
+        began_ms=totals.began_ms,
+        ended_ms=totals.end[0],
+        makespan_ms=totals.span_ms,
+        outcomes=_outcomes(totals.accounts.all, len(unfinished)),
         times=times,
         by_size={
-            size: found for size, found in zip(SIZES, by_size, strict=True) if found.jct_ms.count
+            size: times for size, times in zip(SIZES, by_size, strict=True) if times.jct_ms.count
         },
-        teams=_teams(books, by_team),
+        teams=_teams(totals, by_team),
         gpu_time=gpu_time,
-        use=_use(books, gpu_time),
-        fairness=books.fairness,
-        losses=books.ledger.losses(),
-        promises=books.ledger.promises(unfinished, books.end[0]),
-        cost=_cost(books.end[1]),
-        cycles=books.cycles,
+        use=_use(totals, gpu_time),
+        fairness=totals.fairness,
+        losses=totals.counts.losses(),
+        promises=totals.counts.promises(unfinished, totals.end[0]),
+        cost=_cost(totals.end[1]),
+        cycles=totals.cycles,
     )
 
 
 def wait_quantiles(waits_ms: Numbers) -> tuple[int, ...]:
-    """Evenly spaced quantiles from the least to the largest, for a curve of the distribution."""
+    """Evenly spaced quantiles from the smallest to the largest, for a curve."""
     if not len(waits_ms):
         return ()
     ordered = np.sort(waits_ms)
@@ -92,12 +91,12 @@ def wait_quantiles(waits_ms: Numbers) -> tuple[int, ...]:
     return tuple(int(ordered[last * number // max(1, points)]) for number in range(points + 1))
 
 
-def _times(books: RunTotals) -> tuple[Times, list[Times], list[Times]]:
+def _times(totals: RunTotals) -> tuple[Times, list[Times], list[Times]]:
     """Overall, by team, by size."""
-    jobs = books.finished
-    everyone = _times_of((column,) for column in _columns(jobs))
-    by_team = _times_by(jobs, jobs.team, len(books.accounts.all))
-    return everyone[0], by_team, _times_by(jobs, jobs.size, len(SIZES))
+    jobs = totals.finished
+    overall = _times_of((column,) for column in _columns(jobs))
+    by_team = _times_by(jobs, jobs.team, len(totals.accounts.all))
+    return overall[0], by_team, _times_by(jobs, jobs.size, len(SIZES))
 
 
 def _times_by(jobs: FinishedJobTotals, groups: Numbers, count: int) -> list[Times]:
@@ -110,9 +109,9 @@ def _columns(jobs: FinishedJobTotals) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _times_of(columns: Iterable[Iterable[Numbers]]) -> list[Times]:
-    """From the values of each group in three columns, one column at a time, so that few are in memory."""
-    found = [[spread_of(values) for values in column] for column in columns]
-    return [Times(jct_ms=a, wait_ms=b, slowdown_milli=c) for a, b, c in zip(*found, strict=True)]
+    """The times of each group from three columns; one column is in memory at a time."""
+    spreads = [[distribution_of(values) for values in column] for column in columns]
+    return [Times(jct_ms=a, wait_ms=b, slowdown_milli=c) for a, b, c in zip(*spreads, strict=True)]
 
 
 def _outcomes(accounts: Sequence[TeamAccount], unfinished: int) -> OutcomeSummary:
@@ -125,44 +124,44 @@ def _outcomes(accounts: Sequence[TeamAccount], unfinished: int) -> OutcomeSummar
     )
 
 
-def _teams(books: RunTotals, times: list[Times]) -> tuple[TeamSummary, ...]:
+def _teams(totals: RunTotals, times: list[Times]) -> tuple[TeamSummary, ...]:
     """By name."""
-    end_ms = books.end[0]
-    running = _running_micro_usd_ms(books)
-    found = []
-    for account in sorted(books.accounts.all, key=lambda account: account.name):
+    end_ms = totals.end[0]
+    unfinished = _unfinished_micro_usd_ms(totals)
+    teams = []
+    for account in sorted(totals.accounts.all, key=lambda account: account.name):
         open_jobs = account.submitted - account.succeeded - account.failed - account.cancelled
         held = account.held.total(end_ms)
-        found.append(
+        teams.append(
             TeamSummary(
                 team=account.name,
                 outcomes=_outcomes([account], open_jobs),
                 times=times[account.index],
                 gpu_milli_ms=held,
                 entitled_gpu_milli_ms=round(account.entitled),
-                satisfied=_ratio(held, account.demand(end_ms), of_nothing=1.0),
-                cost_micro_usd=(account.paid_micro_usd_ms + running[account.index]) // HOUR_MS,
+                satisfied=_ratio(held, account.demand(end_ms), default=1.0),
+                cost_micro_usd=(account.paid_micro_usd_ms + unfinished[account.index]) // HOUR_MS,
                 preemptions=account.preemptions,
                 lost_gpu_milli_ms=account.lost_milli_ms,
                 lost_micro_usd=account.lost_micro_usd_ms // HOUR_MS,
             )
         )
-    return tuple(found)
+    return tuple(teams)
 
 
-def _running_micro_usd_ms(books: RunTotals) -> list[int]:
-    """What each team owes for attempts that have not ended."""
-    owed = [0] * len(books.accounts.all)
-    for job in books.jobs.values():
+def _unfinished_micro_usd_ms(totals: RunTotals) -> list[int]:
+    """The cost of each team's unfinished attempts."""
+    owed = [0] * len(totals.accounts.all)
+    for job in totals.jobs.values():
         if job.placement is not None:
-            held_ms = books.end[0] - job.assigned_ms
+            held_ms = totals.end[0] - job.assigned_ms
             owed[job.team.index] += job.placement.all_micro_usd_per_hour * held_ms
     return owed
 
 
-def _gpu_time(books: RunTotals) -> GpuTime:
-    values = books.end[1]
-    lost, restart = books.ledger.lost_milli_ms, books.ledger.restart_milli_ms
+def _gpu_time(totals: RunTotals) -> GpuTime:
+    values = totals.end[1]
+    lost, restart = totals.counts.lost_milli_ms, totals.counts.restart_milli_ms
     return GpuTime(
         capacity=values[CAPACITY],
         allocated=values[HELD],
@@ -173,8 +172,8 @@ def _gpu_time(books: RunTotals) -> GpuTime:
     )
 
 
-def _use(books: RunTotals, gpu_time: GpuTime) -> Use:
-    values, span_ms = books.end[1], books.span_ms
+def _use(totals: RunTotals, gpu_time: GpuTime) -> Use:
+    values, span_ms = totals.end[1], totals.span_ms
     return Use(
         allocated=_ratio(gpu_time.allocated, gpu_time.capacity),
         useful=_ratio(gpu_time.useful, gpu_time.capacity),
@@ -186,9 +185,9 @@ def _use(books: RunTotals, gpu_time: GpuTime) -> Use:
 
 def _cost(values: tuple[int, ...]) -> RunCost:
     held = dict(zip(MARKETS, values[FIRST_HELD_COST:FIRST_COST], strict=True))
-    there = dict(zip(MARKETS, values[FIRST_COST : FIRST_COST + len(MARKETS)], strict=True))
-    return cost_of(there, held)
+    capacity = dict(zip(MARKETS, values[FIRST_COST : FIRST_COST + len(MARKETS)], strict=True))
+    return cost_of(capacity, held)
 
 
-def _ratio(part: float, whole: float, *, of_nothing: float = 0.0) -> float:
-    return part / whole if whole else of_nothing
+def _ratio(amount: float, total: float, *, default: float = 0.0) -> float:
+    return amount / total if total else default

@@ -1,4 +1,4 @@
-"""The numbers of one run, as frozen records that JSON, tables and pages are written from."""
+"""The summary of one run, from which JSON, tables and pages are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GPU_HOUR = MILLI * HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeSummary:
-    """What became of the jobs. Failed ones include those stopped at their time limit."""
+    """Jobs by outcome. Failed ones include those stopped at their time limit."""
 
     submitted: int = 0
     succeeded: int = 0
@@ -28,11 +28,11 @@ class OutcomeSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How long people waited, over the jobs that ended well.
+    """Completion time, wait and slowdown of the succeeded jobs.
 
-    ``jct_ms`` runs from submission to the end. ``wait_ms`` is the time in line, all attempts added,
-    without the time a job waited for other jobs. ``slowdown_milli`` is the time from being ready to the
-    end over the time of useful work, which counts as 10 s at least; 1000 is a job that never waited.
+    ``jct_ms`` is from submission to the end. ``wait_ms`` is the queued time of all attempts, without
+    the time that a job waited for other jobs. ``slowdown_milli`` is the time from being ready to the end
+    over the time of useful work, which counts as at least 10 s; 1000 is a job that never waited.
     """
 
     jct_ms: Distribution = field(default_factory=Distribution)
@@ -45,7 +45,7 @@ class GpuTime:
     """Thousandths of a GPU times milliseconds. ``allocated + idle = capacity``, exactly.
 
     ``useful`` is ``allocated`` less ``lost`` (work not saved when an attempt was preempted, failed or
-    lost its node) and less ``restart`` (later attempts, until they are where the earlier one was).
+    lost its node) and less ``restart`` (later attempts, until they reach the earlier one's progress).
     """
 
     capacity: int = 0
@@ -58,11 +58,11 @@ class GpuTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """Ratios of GPU time, and how the free GPUs lay.
+    """Ratios of GPU time, fragmentation and queue length.
 
-    ``fragmentation`` is the part of the free GPU time that was on partly used nodes.
-    ``unallocated_gpus_while_waiting`` is how many GPUs were free, on average over the whole run, at times
-    at which a job waited in line; ``waiting_jobs`` is the average length of the line.
+    ``fragmentation`` is the fraction of the free GPU time that was on partly used nodes.
+    ``unallocated_gpus_while_waiting`` is the number of GPUs, averaged over the whole run, that were free
+    while a job was queued; ``waiting_jobs`` is the average queue length.
     """
 
     allocated: float = 0.0
@@ -74,7 +74,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """How often attempts were cut short, and what was thrown away by it."""
+    """How often attempts were interrupted, and what that cost."""
 
     preemptions: int = 0
     attempts_lost_with_node: int = 0
@@ -87,9 +87,9 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promises:
-    """Deadlines and SLOs that were kept or missed; those still open at the end count as neither.
+    """Deadlines and SLOs that were met or missed; those still open at the end count as neither.
 
-    An SLO is kept when the job had its GPU time, or ended well, within the time promised.
+    An SLO is met when the job had its GPU time, or succeeded, within the promised time.
     """
 
     deadlines_kept: int = 0
@@ -100,7 +100,7 @@ class Promises:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycles:
-    """How often and how fast decisions were made: real time, different on every machine."""
+    """Number and duration of cycles in real time, which differs between machines."""
 
     count: int = 0
     p50_ns: int = 0
@@ -125,7 +125,7 @@ class TeamSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One run, measured from its first submission to the last thing that happened to a job."""
+    """One run, measured from its first submission to the last event of a job."""
 
     name: str
     began_ms: int
@@ -144,5 +144,4 @@ class Summary:
     cycles: Cycles
 
     def as_json(self) -> dict[str, Any]:
-        """Nothing but what JSON knows."""
         return asdict(self)

@@ -1,6 +1,6 @@
-"""Who is compared with whom: one account for each team, and what each is entitled to.
+"""Accounts of teams, and the claims by which GPU time is divided between them.
 
-A team is a tenant next to the root of the tree, or a root that is a queue itself.
+A team is a tenant directly below the root of the tree, or a root that is a queue itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bursar.simulate.metrics.time_integral import TimeIntegral
 
 
 class TeamAccount:
-    """What one team holds and waits for, what it paid for attempts that ended, and its outcomes."""
+    """What one team holds and waits for, its cost of ended attempts, and its outcomes."""
 
     __slots__ = (
         "cancelled",
@@ -42,12 +42,12 @@ class TeamAccount:
         self.paid_micro_usd_ms = self.lost_milli_ms = self.lost_micro_usd_ms = 0
 
     def demand(self, at_ms: int) -> int:
-        """GPU time that it held or waited for up to a moment."""
+        """GPU time that the team held or waited for up to a time."""
         return self.held.total(at_ms) + self.waiting.total(at_ms)
 
 
 class TeamAccounts:
-    """The accounts of all teams that ever submitted anything, in the order in which they did."""
+    """The accounts of all teams with jobs, in order of their first submission."""
 
     def __init__(self, tenants: Mapping[str, Tenant]) -> None:
         self._tenants = tenants
@@ -57,7 +57,7 @@ class TeamAccounts:
         self.claims: tuple[float, ...] = ()
 
     def of(self, queue: str) -> TeamAccount:
-        """The account of the team that a queue belongs to now."""
+        """The account of the team to which a queue belongs."""
         account = self._of_queue.get(queue)
         if account is None:
             name = self._team_name(queue)
@@ -70,30 +70,27 @@ class TeamAccounts:
         return account
 
     def tenants_changed(self) -> None:
-        """Weights, quotas or parents are new: who belongs where and is entitled to what is too."""
+        """Weights, quotas or parents changed: finds teams and claims again."""
         self._of_queue.clear()
         self.claims = self._claims()
 
     def _team_name(self, tenant: str) -> str:
         name = tenant
         while (known := self._tenants.get(name)) is not None and known.parent is not None:
-            above = self._tenants.get(known.parent)
-            if above is None or above.parent is None:
+            parent = self._tenants.get(known.parent)
+            if parent is None or parent.parent is None:
                 return name
             name = known.parent
         return name
 
     def _claims(self) -> tuple[float, ...]:
-        """What entitles: the GPU quota of a team and all below it, or weights where quotas say nothing.
-
-        An unlimited quota says nothing either: nobody can be measured against it.
-        """
+        """The GPU quota of each team and all below it, or weights without (limited) quotas."""
         quotas = dict.fromkeys(self._by_name, 0)
         for name, tenant in sorted(self._tenants.items()):
             team = self._team_name(name)
             if team in quotas:
-                own = (q.nominal for (_, what), q in tenant.quotas.items() if what == GPU)
-                quotas[team] += sum(own)
+                gpus = (q.nominal for (_, unit), q in tenant.quotas.items() if unit == GPU)
+                quotas[team] += sum(gpus)
         amounts = [quotas[account.name] for account in self.all]
         if any(amounts) and max(amounts) < UNLIMITED:
             return tuple(float(amount) for amount in amounts)

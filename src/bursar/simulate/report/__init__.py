@@ -1,1 +1,1 @@
-"""Results of runs as text, JSON and one HTML page: including comparisons of several runs."""
+"""Results and comparisons of runs as text, JSON and an HTML page."""

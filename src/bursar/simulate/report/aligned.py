@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> list[str]:
-    """Lines of equal columns: the first ones to the left, the others, numbers, to the right."""
+    """Aligns columns: the first ``text_columns`` to the left, the others (numbers) to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Several runs of one workload beside each other: which was best at what, and by how much."""
+"""Compares runs of one workload: every metric, the best run, and the difference to the first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bursar.simulate.metrics.summary import Summary
-from bursar.simulate.report.metric_rows import MetricRow, measures_of
+from bursar.simulate.report.metric_rows import MetricRow, metric_rows
 
 BEST = "*"
 NOTHING = "-"
@@ -15,7 +15,7 @@ NOTHING = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonCell:
-    """One measure of one run. ``change`` is the difference to the first run as a part of its value."""
+    """One metric of one run. ``change`` is the relative difference to the first run."""
 
     value: float | None
     text: str
@@ -25,31 +25,31 @@ class ComparisonCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLine:
-    """One measure of all runs."""
+    """One metric of all runs."""
 
-    measure: MetricRow
+    metric: MetricRow
     cells: tuple[ComparisonCell, ...]
 
 
 def compare(summaries: Sequence[Summary]) -> tuple[MetricLine, ...]:
-    """Every measure of every run. What no run can tell is left out."""
+    """Every metric of every run. A metric without a value in any run is omitted."""
     lines = []
-    for measure in measures_of(summaries):
-        values = [measure.value(summary) for summary in summaries]
+    for metric in metric_rows(summaries):
+        values = [metric.value(summary) for summary in summaries]
         if any(value is not None for value in values):
-            lines.append(MetricLine(measure=measure, cells=_cells(measure, values)))
+            lines.append(MetricLine(metric=metric, cells=_cells(metric, values)))
     return tuple(lines)
 
 
-def _cells(measure: MetricRow, values: Sequence[float | None]) -> tuple[ComparisonCell, ...]:
+def _cells(metric: MetricRow, values: Sequence[float | None]) -> tuple[ComparisonCell, ...]:
     known = [value for value in values if value is not None]
     best = None
-    if measure.better and len(known) > 1 and min(known) < max(known):
-        best = max(known) if measure.better > 0 else min(known)
+    if metric.better and len(known) > 1 and min(known) < max(known):
+        best = max(known) if metric.better > 0 else min(known)
     return tuple(
         ComparisonCell(
             value=value,
-            text=NOTHING if value is None else measure.write(value),
+            text=NOTHING if value is None else metric.write(value),
             change=None if number == 0 else change_from(values[0], value),
             best=best is not None and value == best,
         )
@@ -58,7 +58,7 @@ def _cells(measure: MetricRow, values: Sequence[float | None]) -> tuple[Comparis
 
 
 def change_from(first: float | None, value: float | None) -> float | None:
-    """By what part of the first a value differs from it; None when there is nothing to divide by."""
+    """The relative difference of a value to the first; None without a first value or if it is zero."""
     if first is None or value is None:
         return None
     if first == value:
@@ -67,7 +67,7 @@ def change_from(first: float | None, value: float | None) -> float | None:
 
 
 def write_change(change: float | None) -> str:
-    """``+12 %``; small changes keep a decimal, and none is a plain zero."""
+    """``+12 %``; changes below 10 % have a decimal, and no change is a plain zero."""
     if change is None:
         return ""
     percent = 100 * change
@@ -76,43 +76,43 @@ def write_change(change: float | None) -> str:
 
 
 def compare_table(summaries: Sequence[Summary]) -> str:
-    """Measures down, runs across; the best is marked, and percent is the difference to the first."""
+    """A row for each metric, a column for each run, with marks for the best and differences."""
     if not summaries:
         return ""
-    rows = [["", *(part for s in summaries for part in (s.name, "", ""))]]
+    rows = [["", *(cell for s in summaries for cell in (s.name, "", ""))]]
     for line in compare(summaries):
-        row = [line.measure.label]
+        row = [line.metric.label]
         for cell in line.cells:
             row += [cell.text, BEST if cell.best else "", write_change(cell.change)]
         rows.append(row)
     lines = _align(rows)
     if len(summaries) > 1:
-        lines += ["", f"{BEST} best of the runs; percent is the difference to {summaries[0].name}"]
+        lines += ["", f"{BEST} best run; percentages are differences to {summaries[0].name}"]
     return "\n".join(lines) + "\n"
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Labels to the left, numbers to the right; a column in which nobody writes takes no room."""
+    """Labels to the left, numbers to the right; an empty column of changes is omitted."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
-        parts = [row[0].ljust(widths[0])]
+        cells = [row[0].ljust(widths[0])]
         for column in range(1, len(row), 3):
             value, mark, change = row[column : column + 3]
-            parts.append("  " + value.rjust(widths[column]) + " " + (mark or " "))
+            cells.append("  " + value.rjust(widths[column]) + " " + (mark or " "))
             if widths[column + 2]:
-                parts.append(" " + change.rjust(widths[column + 2]))
-        lines.append("".join(parts).rstrip())
+                cells.append(" " + change.rjust(widths[column + 2]))
+        lines.append("".join(cells).rstrip())
     return lines
 
 
 def compare_json(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """The same for programs: each measure with its values, its changes and its best runs."""
+    """The comparison as JSON: each metric with its values, changes and best runs."""
     lines: list[Any] = [
         {
-            "group": line.measure.group,
-            "measure": line.measure.label,
-            "better": {-1: "less", 0: None, 1: "more"}[line.measure.better],
+            "group": line.metric.group,
+            "measure": line.metric.label,
+            "better": {-1: "less", 0: None, 1: "more"}[line.metric.better],
             "values": [cell.value for cell in line.cells],
             "changes": [cell.change for cell in line.cells],
             "best": [number for number, cell in enumerate(line.cells) if cell.best],

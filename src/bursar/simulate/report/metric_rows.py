@@ -1,4 +1,4 @@
-"""The lines of a comparison: what is measured, how it is written, and which way is better.
+"""The rows of a comparison: what is measured, how it is written, and whether more or less is better.
 
 The table of ``compare`` and the headline of the page are both made from these.
 """
@@ -16,9 +16,9 @@ Writer = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRow:
-    """One line. ``better`` is -1 when less is better, 1 when more is, 0 when it is only told.
+    """One row. ``better`` is -1 when less is better, 1 when more is, 0 when neither is.
 
-    ``value`` is None where a run has nothing to measure it by.
+    ``value`` returns None where a run has no such value.
     """
 
     group: str
@@ -32,15 +32,15 @@ class MetricRow:
 
 
 def write_time(duration_ms: float) -> str:
-    """One unit with three digits or so, because columns of such values are compared by eye."""
+    """One unit with about three digits, so that columns are easy to compare."""
     for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min")):
         if duration_ms >= 2 * unit_ms or (unit_ms < DAY_MS and duration_ms >= unit_ms):
             return f"{_digits(duration_ms / unit_ms)} {name}"
     return f"{_digits(duration_ms / SECOND_MS)} s" if duration_ms else "0 s"
 
 
-def write_percent(part: float) -> str:
-    return f"{100 * part:.1f} %"
+def write_percent(ratio: float) -> str:
+    return f"{100 * ratio:.1f} %"
 
 
 def write_count(number: float) -> str:
@@ -52,7 +52,7 @@ def write_number(number: float) -> str:
 
 
 def write_dollars(micro_usd: float) -> str:
-    """Cents are noise in large amounts."""
+    """Large amounts are written without cents."""
     if abs(micro_usd) >= 10_000 * USD_MICRO:
         return f"{'-' if micro_usd < 0 else ''}${abs(micro_usd) / USD_MICRO:,.0f}"
     return write_usd(round(micro_usd))
@@ -77,31 +77,31 @@ def _slowdown(milli: float) -> str:
     return f"{_digits(milli / MILLI)} x"
 
 
-# -- what is compared ----------------------------------------------------------------------------
+# -- metrics -------------------------------------------------------------------------------------
 
 
 def _of_jobs(value: Callable[[Summary], float]) -> Callable[[Summary], float | None]:
-    """A run in which no job ended well has no waits, rather than waits of zero."""
+    """None for a run without succeeded jobs, instead of zero."""
     return lambda summary: value(summary) if summary.times.jct_ms.count else None
 
 
-def _kept(
-    kept: Callable[[Summary], int], missed: Callable[[Summary], int]
+def _met(
+    met: Callable[[Summary], int], missed: Callable[[Summary], int]
 ) -> Callable[[Summary], float | None]:
-    """The part of promises that were kept, None when nothing was promised."""
+    """The fraction of promises that were met, None without promises."""
 
-    def part(summary: Summary) -> float | None:
-        total = kept(summary) + missed(summary)
-        return kept(summary) / total if total else None
+    def fraction(summary: Summary) -> float | None:
+        total = met(summary) + missed(summary)
+        return met(summary) / total if total else None
 
-    return part
+    return fraction
 
 
-def _broken(summary: Summary) -> int:
+def _lost_or_failed(summary: Summary) -> int:
     return summary.losses.attempts_lost_with_node + summary.losses.attempts_failed
 
 
-def _measures(
+def _rows(
     group: str, better: int, *lines: tuple[str, Callable[[Summary], float | None], Writer]
 ) -> Iterator[MetricRow]:
     for label, value, write in lines:
@@ -116,8 +116,8 @@ LOST = "Interruptions"
 MONEY = "Money"
 RUN = "The run"
 
-MEASURES: tuple[MetricRow, ...] = (
-    *_measures(
+METRICS: tuple[MetricRow, ...] = (
+    *_rows(
         JCT,
         -1,
         ("JCT mean", _of_jobs(lambda s: s.times.jct_ms.mean), write_time),
@@ -125,7 +125,7 @@ MEASURES: tuple[MetricRow, ...] = (
         ("JCT p90", _of_jobs(lambda s: s.times.jct_ms.p90), write_time),
         ("JCT p99", _of_jobs(lambda s: s.times.jct_ms.p99), write_time),
     ),
-    *_measures(
+    *_rows(
         WAIT,
         -1,
         ("wait mean", _of_jobs(lambda s: s.times.wait_ms.mean), write_time),
@@ -135,66 +135,66 @@ MEASURES: tuple[MetricRow, ...] = (
         ("slowdown mean", _of_jobs(lambda s: s.times.slowdown_milli.mean), _slowdown),
         ("slowdown p99", _of_jobs(lambda s: s.times.slowdown_milli.p99), _slowdown),
     ),
-    *_measures(
+    *_rows(
         USE,
         1,
         ("GPUs allocated", lambda s: s.use.allocated, write_percent),
         ("GPUs useful", lambda s: s.use.useful, write_percent),
     ),
-    *_measures(
+    *_rows(
         USE,
         -1,
         ("fragmentation", lambda s: s.use.fragmentation, write_percent),
         ("free GPUs while jobs wait", lambda s: s.use.unallocated_gpus_while_waiting, write_number),
     ),
-    *_measures(
+    *_rows(
         FAIR,
         -1,
         ("share error mean", lambda s: s.fairness.share_error_mean, write_percent),
         ("share error max", lambda s: s.fairness.share_error_max, write_percent),
     ),
-    *_measures(
+    *_rows(
         FAIR,
         1,
         ("Jain index", lambda s: s.fairness.jain, lambda number: f"{number:.3f}"),
         ("worst team, of entitlement", lambda s: s.fairness.worst_of_entitlement, write_percent),
     ),
-    *_measures(
+    *_rows(
         LOST,
         -1,
         ("preemptions", lambda s: s.losses.preemptions, write_count),
-        ("lost with nodes or failed", _broken, write_count),
+        ("lost with nodes or failed", _lost_or_failed, write_count),
         ("work lost", lambda s: s.losses.lost_gpu_milli_ms, write_gpu_hours),
         ("work lost, dollars", lambda s: s.losses.lost_micro_usd, write_dollars),
     ),
-    *_measures(
+    *_rows(
         LOST,
         1,
         (
             "deadlines kept",
-            _kept(lambda s: s.promises.deadlines_kept, lambda s: s.promises.deadlines_missed),
+            _met(lambda s: s.promises.deadlines_kept, lambda s: s.promises.deadlines_missed),
             write_percent,
         ),
         (
             "SLOs kept",
-            _kept(lambda s: s.promises.slos_kept, lambda s: s.promises.slos_missed),
+            _met(lambda s: s.promises.slos_kept, lambda s: s.promises.slos_missed),
             write_percent,
         ),
     ),
-    *_measures(
+    *_rows(
         MONEY,
         -1,
         ("cost of the fleet", lambda s: s.cost.capacity_micro_usd, write_dollars),
         ("idle dollars", lambda s: s.cost.idle_micro_usd, write_dollars),
     ),
-    *_measures(
+    *_rows(
         RUN,
         -1,
         ("makespan", lambda s: s.makespan_ms, write_time),
         ("unfinished jobs", lambda s: s.outcomes.unfinished, write_count),
     ),
-    *_measures(RUN, 1, ("jobs ended well", lambda s: s.outcomes.succeeded, write_count)),
-    *_measures(
+    *_rows(RUN, 1, ("jobs ended well", lambda s: s.outcomes.succeeded, write_count)),
+    *_rows(
         RUN,
         0,
         ("cycles", lambda s: s.cycles.count, write_count),
@@ -204,15 +204,15 @@ MEASURES: tuple[MetricRow, ...] = (
 )
 
 
-def measures_of(summaries: Sequence[Summary]) -> tuple[MetricRow, ...]:
-    """The lines for these runs: all of them, and what the runs paid in each purchase option."""
+def metric_rows(summaries: Sequence[Summary]) -> tuple[MetricRow, ...]:
+    """The rows for these runs: all metrics, and the cost of each purchase option."""
     markets = sorted({market for summary in summaries for market in summary.cost.allocated})
     paid = [
         MetricRow(group=MONEY, label=f"paid for {market}", value=_paid(market), write=write_dollars)
         for market in markets
     ]
-    first = next(number for number, one in enumerate(MEASURES) if one.label == "idle dollars")
-    return (*MEASURES[:first], *paid, *MEASURES[first:])
+    first = next(number for number, one in enumerate(METRICS) if one.label == "idle dollars")
+    return (*METRICS[:first], *paid, *METRICS[first:])
 
 
 def _paid(market: str) -> Callable[[Summary], float | None]:

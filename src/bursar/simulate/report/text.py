@@ -1,4 +1,4 @@
-"""The outcome of runs as plain text, for a terminal or a file."""
+"""Outcomes of runs as plain text."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ TEAM_COLUMNS = (
 )
 
 
-def tell_run(outcome: RunOutcome) -> str:
-    """One run: what it was, its numbers, its teams, and what is not in the numbers."""
+def run_text(outcome: RunOutcome) -> str:
+    """One run: its input, metrics, teams and remarks."""
     summary = outcome.summary
     lines = [
         f"{outcome.source} on {outcome.fleet} ({counted(outcome.gpus, 'GPU')}), policy {outcome.policy}",
@@ -43,39 +43,40 @@ def tell_run(outcome: RunOutcome) -> str:
     return _joined(lines, outcome.remarks())
 
 
-def tell_comparison(outcomes: Sequence[RunOutcome]) -> str:
-    """Several runs side by side, and what is not in the numbers of each."""
+def comparison_text(outcomes: Sequence[RunOutcome]) -> str:
+    """Several runs side by side, with the remarks of each."""
     if not outcomes:
         return ""
     first = outcomes[0]
     lines = [first.source, "", *compare_table([one.summary for one in outcomes]).splitlines()]
     if len(first.summary.teams) > 1:
         lines += ["", *_wait_table(outcomes)]
-    told = [(one.summary.name, one.remarks()) for one in outcomes]
-    if len({remarks for _, remarks in told}) == 1:
-        return _joined(lines, told[0][1])
-    return _joined(lines, [line for name, remarks in told for line in _under(name, remarks)])
+    named = [(one.summary.name, one.remarks()) for one in outcomes]
+    if len({remarks for _, remarks in named}) == 1:
+        return _joined(lines, named[0][1])
+    return _joined(lines, [line for name, remarks in named for line in _prefixed(name, remarks)])
 
 
-def _under(name: str, remarks: Sequence[str]) -> Iterator[str]:
+def _prefixed(name: str, remarks: Sequence[str]) -> Iterator[str]:
     for remark in remarks:
         yield remark if remark.startswith(" ") else f"{name}: {remark}"
 
 
 def _joined(lines: Sequence[str], remarks: Sequence[str]) -> str:
-    said = ["", *remarks] if remarks else []
-    return "\n".join([*lines, *said]) + "\n"
+    if remarks:
+        lines = [*lines, "", *remarks]
+    return "\n".join(lines) + "\n"
 
 
 def _team_table(teams: Sequence[TeamSummary]) -> list[str]:
-    """The teams with the most GPU time first."""
+    """Teams by GPU time, largest first."""
     ranked = sorted(teams, key=lambda one: (-one.gpu_milli_ms, one.team))
     rows = [TEAM_COLUMNS, *(_team_row(one) for one in ranked[:TEAMS_SHOWN])]
     return [*aligned(rows), *_more(len(ranked) - TEAMS_SHOWN)]
 
 
 def _wait_table(outcomes: Sequence[RunOutcome]) -> list[str]:
-    """How long each team waited on average in each run; a team may be missing in a run cut short."""
+    """The mean wait of each team in each run; an interrupted run may lack a team."""
     ranked = sorted(outcomes[0].summary.teams, key=lambda one: (-one.gpu_milli_ms, one.team))
     waits = [
         {team.team: write_time(team.times.wait_ms.mean) for team in one.summary.teams}
@@ -88,7 +89,7 @@ def _wait_table(outcomes: Sequence[RunOutcome]) -> list[str]:
 
 
 def _more(teams: int) -> list[str]:
-    return [f"and {teams:,} more teams"] if teams > 0 else []
+    return [f"and {counted(teams, 'more team')}"] if teams > 0 else []
 
 
 def _team_row(team: TeamSummary) -> tuple[str, ...]:

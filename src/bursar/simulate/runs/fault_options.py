@@ -99,7 +99,7 @@ def _straggler(faults: Faults, value: str) -> Faults:
 
 def _slow_start(faults: Faults, value: str) -> Faults:
     median_ms = round(_number("slow-start", value or "30", most=3_600) * SECOND_MS)
-    starts = SlowStarts(median_ms=median_ms, tenth_ms=median_ms + 5 * MINUTE_MS)
+    starts = SlowStarts(median_ms=median_ms, p90_ms=median_ms + 5 * MINUTE_MS)
     return replace(faults, slow_starts=starts)
 
 

@@ -134,7 +134,7 @@ def _change_nodes(setting: Setting, path: str, value: str) -> Setting:
 
 def _change_policy(setting: Setting, path: str, value: str) -> Setting:
     if path not in KEYS:
-        raise _unknown(path, KEYS, "not a part of a policy")
+        raise _unknown(path, KEYS, "not a key of a policy")
     choice = choose_policy(f"{path}={value}", setting.policies)
     return replace(
         setting, policies=choice.policies, tenants=choice.tenants(setting.tenants), choice=choice

@@ -1,4 +1,4 @@
-"""One HTML file that shows a run, or several beside each other, and opens without a network."""
+"""One HTML file with the plots of a run or a comparison; needs no network."""
 
 from bursar.simulate.report.page.document import page_html, write_page
 

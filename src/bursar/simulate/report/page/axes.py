@@ -1,4 +1,4 @@
-"""Scales: from values to places, and round numbers to write beside them."""
+"""Axes: from values to positions, with ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LOG_TICKS_MS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartAxis:
-    """Values from ``low`` to ``high``, what is written at which of them, and the unit.
+    """Values from ``low`` to ``high``, with ticks and a title.
 
-    ``logarithmic`` places v by log(1 + v / 1 s), so that zero has a place. ``form`` names how a value
-    is written when the reader points at it.
+    ``logarithmic`` positions v by log(1 + v / 1 s), so that zero has a position. ``form`` is the format
+    of a value in the tooltip.
     """
 
     low: float
@@ -41,15 +41,15 @@ class ChartAxis:
     form: str = "number"
     logarithmic: bool = False
 
-    def part(self, value: float) -> float:
-        """Where a value lies between the ends, from 0 to 1."""
+    def fraction(self, value: float) -> float:
+        """The position of a value between the ends, from 0 to 1."""
         if self.logarithmic:
             return math.log1p(value / SECOND_MS) / math.log1p(max(1.0, self.high) / SECOND_MS)
         return (value - self.low) / (self.high - self.low)
 
 
 def value_axis(highest: float, title: str, form: str, write: Callable[[float], str]) -> ChartAxis:
-    """From zero to a round number that is not below the highest value; to one when all are zero."""
+    """From zero to a round number at or above the highest value; to one when all are zero."""
     step = _round_step(highest / 4) if highest > 0 else 1.0
     count = max(1, math.ceil(highest / step - 1e-9))
     ticks = tuple((step * n, write(step * n)) for n in range(count + 1))
@@ -57,16 +57,16 @@ def value_axis(highest: float, title: str, form: str, write: Callable[[float], s
 
 
 def percent_axis(title: str, highest: float = 1.0) -> ChartAxis:
-    """From nothing to all, or to a half or a fifth when nothing is above it."""
+    """From 0 to 100 %, or to 50 or 20 % when no value is higher."""
     high = next((one for one in (20, 50) if 100 * highest <= one), 100)
     ticks = tuple((high * n / 400, f"{high * n / 4:g} %") for n in range(5))
     return ChartAxis(low=0.0, high=high / 100, ticks=ticks, title=title, form="percent")
 
 
-def time_axis(length_ms: int, most_ticks: int = 8) -> ChartAxis:
-    """Time since the start of the run, in a step that people count in."""
+def time_axis(length_ms: int, max_ticks: int = 8) -> ChartAxis:
+    """Time since the start of the run, with ticks at common units."""
     length_ms = max(SECOND_MS, length_ms)
-    step = next((one for one in TIME_STEPS_MS if length_ms / one <= most_ticks), TIME_STEPS_MS[-1])
+    step = next((one for one in TIME_STEPS_MS if length_ms / one <= max_ticks), TIME_STEPS_MS[-1])
     ticks = tuple((at, write_tick(at, step)) for at in range(0, length_ms + 1, step))
     return ChartAxis(
         low=0.0, high=float(length_ms), ticks=ticks, title="time since the first job", form="time"
@@ -74,11 +74,11 @@ def time_axis(length_ms: int, most_ticks: int = 8) -> ChartAxis:
 
 
 def wait_axis(longest_ms: int) -> ChartAxis:
-    """Waits from none to the longest, each decade as wide as the last."""
+    """Waits from zero to the longest, on a logarithmic scale."""
     high = max(10 * SECOND_MS, longest_ms)
     ticks = ((0, "0"), *((at, label) for at, label in LOG_TICKS_MS if at <= high))
     return ChartAxis(
-        low=0.0, high=float(high), ticks=ticks, title="wait in line", form="time", logarithmic=True
+        low=0.0, high=float(high), ticks=ticks, title="queue wait", form="time", logarithmic=True
     )
 
 

@@ -1,4 +1,4 @@
-"""The page as a whole."""
+"""Assembles the page from its sections."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ from bursar.simulate.report.page.shares import share_section
 from bursar.simulate.report.page.style import SCRIPT, STYLE
 from bursar.simulate.report.page.tables import by_size, by_team, headline
 
-READING = (
-    "Waits, completion times and slowdowns are of jobs that ended well; quantiles are by nearest rank. "
-    "A wait is the time in line, all attempts added. Slowdown is the time from being ready to the end over "
-    "the time of useful work, counted as 10 s at least. Useful GPU time is what was held, less work that "
-    "was lost and less restarts. Fragmentation is the part of the free GPU time on partly used nodes. The "
-    "share error is the distance between a team's share of GPU time and its entitlement, in windows of an "
-    "hour. Idle dollars are the cost of the fleet less what was held."
+DEFINITIONS = (
+    "Waits, completion times and slowdowns are those of succeeded jobs; quantiles are by nearest rank. A "
+    "wait is the queued time of all attempts. Slowdown is the time from being ready to the end, divided by "
+    "the time of useful work (at least 10 s). Useful GPU time is the time held, less lost work and "
+    "restarts. Fragmentation is the fraction of free GPU time on partly used nodes. The share error is the "
+    "difference between a team's share of GPU time and its entitlement, in windows of an hour. Idle "
+    "dollars are the cost of the fleet less the cost of what was held."
 )
 
 
 def write_page(
     summaries: Summary | Sequence[Summary], series: Series | Sequence[Series], path: Path | str
 ) -> None:
-    """Write one file for one run, or for several beside each other, the first being the measure."""
+    """Writes one file for one or several runs; the others are compared with the first."""
     Path(path).write_text(page_html(summaries, series), encoding="utf-8")
 
 
 def page_html(summaries: Summary | Sequence[Summary], series: Series | Sequence[Series]) -> str:
-    """The text of the page."""
     runs = gather(
         [summaries] if isinstance(summaries, Summary) else summaries,
         [series] if isinstance(series, Series) else series,
@@ -54,7 +53,7 @@ def page_html(summaries: Summary | Sequence[Summary], series: Series | Sequence[
 
 
 def _head(title: str) -> Html:
-    """Nothing may be loaded from anywhere, and no script may run but ours."""
+    """The security policy allows no requests and no script but ours."""
     hashed = b64encode(sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hashed}'"
     return tag(
@@ -87,24 +86,24 @@ def _content(runs: PageRuns, title: str) -> list[Html]:
         gantt_section(runs),
         by_team(runs),
         by_size(runs),
-        tag("footer", tag("p", text(READING))),
+        tag("footer", tag("p", text(DEFINITIONS))),
     ]
 
 
 def _lead(runs: PageRuns) -> str:
-    if runs.alone:
+    if runs.is_single:
         return f"{_describe(runs.each[0])}."
     first = runs.each[0]
-    return f"{len(runs.each)} runs beside each other. The first, {first.name}: {_describe(first)}."
+    return f"Comparison of {len(runs.each)} runs. The first, {first.name}: {_describe(first)}."
 
 
 def _describe(run: PageRun) -> str:
     jobs, gpus = run.summary.outcomes, run.series.gpus
-    most = max(gpus, default=0.0)
+    max_gpus = max(gpus, default=0.0)
     return (
         f"{counted(jobs.submitted, 'job')} of {counted(len(run.summary.teams), 'team')} "
-        f"on up to {counted(round(most), 'GPU')}, {write_time(run.summary.makespan_ms)} from the first "
-        f"submission to the last end; {write_count(jobs.succeeded)} ended well, "
+        f"on up to {counted(round(max_gpus), 'GPU')}, {write_time(run.summary.makespan_ms)} from the first "
+        f"submission to the last end; {write_count(jobs.succeeded)} succeeded, "
         f"{write_count(jobs.failed)} failed, {write_count(jobs.cancelled)} were cancelled, "
         f"{write_count(jobs.unfinished)} did not finish"
     )

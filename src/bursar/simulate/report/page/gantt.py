@@ -1,9 +1,10 @@
-"""Who held which GPU when: a row for each node, and in it a line for each of its GPUs."""
+"""The Gantt chart: a row for each node, with a lane for each GPU, coloured by team."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bursar.model.units import counted
 from bursar.simulate.metrics.series import Gantt, GanttBar
 from bursar.simulate.report.metric_rows import write_time
 from bursar.simulate.report.page.axes import ChartAxis, time_axis
@@ -19,7 +20,7 @@ MOST_RECTANGLES = 16_000
 
 
 def gantt_section(runs: PageRuns) -> Html:
-    """One chart below the other, so that the same moment stands in the same place."""
+    """The charts of all runs below each other, with one time axis."""
     charts = [_chart(run, runs) for run in runs.each if run.series.gantt.nodes]
     if not charts:
         return NOTHING
@@ -31,12 +32,12 @@ def _chart(run: PageRun, runs: PageRuns) -> Html:
     rows = _Rows(gantt)
     x = time_axis(runs.longest_ms, 12)
     bars, dropped = _widest(_merged(gantt.bars), MOST_RECTANGLES // len(runs.each))
-    title = "Who held which GPU" if runs.alone else f"Who held which GPU: {run.name}"
+    title = "GPUs by team" if runs.is_single else f"GPUs by team: {run.name}"
     plot = tag(
         "svg",
         tag("title", text(title), id=f"gantt-{run.number}-t"),
         tag("desc", text(_describe(run)), id=f"gantt-{run.number}-d"),
-        rows.ground(),
+        rows.background(),
         _time_marks(x, rows.bottom),
         join(_paths(bars, rows, _styles(gantt, runs), _column_width(run, runs))),
         viewBox=f"0 0 {WIDTH:g} {rows.bottom + FOOT:g}",
@@ -48,15 +49,14 @@ def _chart(run: PageRun, runs: PageRuns) -> Html:
 
 
 class _Rows:
-    """Where each node and each of its GPUs is: few nodes are drawn high, many low."""
+    """The positions of nodes and their GPUs; the more GPUs, the thinner the lanes."""
 
     def __init__(self, gantt: Gantt) -> None:
-        lines = sum(gantt.gpus)
         self._names = gantt.nodes
-        self._line = min(6.0, max(1.5, 640.0 / max(1, lines)))
-        self._line = max(self._line, 10.0 / max(1, max(gantt.gpus)))
+        lane_height = min(6.0, max(1.5, 640.0 / max(1, sum(gantt.gpus))))
+        self.lane_height = max(lane_height, 10.0 / max(1, max(gantt.gpus)))
         self._tops: list[float] = []
-        self._heights = [self._line * gpus for gpus in gantt.gpus]
+        self._heights = [self.lane_height * gpus for gpus in gantt.gpus]
         top = TOP
         for height in self._heights:
             self._tops.append(top)
@@ -64,13 +64,9 @@ class _Rows:
         self.bottom = top
 
     def top(self, bar: GanttBar) -> float:
-        return self._tops[bar.node] + self._line * bar.gpu
+        return self._tops[bar.node] + self.lane_height * bar.gpu
 
-    @property
-    def line(self) -> float:
-        return self._line
-
-    def ground(self) -> Html:
+    def background(self) -> Html:
         """An empty bar for each node, and its name."""
         parts = []
         width = WIDTH - LEFT - RIGHT
@@ -87,7 +83,7 @@ def _time_marks(x: ChartAxis, bottom: float) -> Html:
     width = WIDTH - LEFT - RIGHT
     parts = []
     for value, label in x.ticks:
-        at = LEFT + width * x.part(value)
+        at = LEFT + width * x.fraction(value)
         parts.append(
             tag("path", d=f"M{number(at)} {number(TOP)}V{number(bottom)}", class_="grid-line")
         )
@@ -98,7 +94,7 @@ def _time_marks(x: ChartAxis, bottom: float) -> Html:
 
 
 class _Block:
-    """Neighbouring GPUs of a node with the same holder for the same time."""
+    """Adjacent GPUs of a node that one team held for the same time."""
 
     __slots__ = ("bar", "gpus")
 
@@ -108,7 +104,7 @@ class _Block:
 
 
 def _merged(bars: Iterable[GanttBar]) -> list[_Block]:
-    """Bars come by node and GPU; a gang that has a whole node is one rectangle, not eight."""
+    """Merges bars, which are in order of node and GPU: a whole node is then one rectangle."""
     blocks: list[_Block] = []
     growing: dict[tuple[int, int, int, int], _Block] = {}
     for bar in bars:
@@ -122,17 +118,17 @@ def _merged(bars: Iterable[GanttBar]) -> list[_Block]:
     return blocks
 
 
-def _widest(blocks: list[_Block], most: int) -> tuple[list[_Block], int]:
-    """As many as a page can carry, and how many narrower ones were left out."""
-    if len(blocks) <= most:
+def _widest(blocks: list[_Block], limit: int) -> tuple[list[_Block], int]:
+    """The widest blocks up to a limit, and the number of omitted ones."""
+    if len(blocks) <= limit:
         return blocks, 0
-    kept = sorted(range(len(blocks)), key=lambda n: (-blocks[n].bar.columns, n))[:most]
-    return [blocks[n] for n in sorted(kept)], len(blocks) - most
+    widest = sorted(range(len(blocks)), key=lambda n: (-blocks[n].bar.columns, n))[:limit]
+    return [blocks[n] for n in sorted(widest)], len(blocks) - limit
 
 
 def _column_width(run: PageRun, runs: PageRuns) -> float:
-    part = run.length_ms / max(1, runs.longest_ms)
-    return (WIDTH - LEFT - RIGHT) * part / max(1, run.series.gantt.columns)
+    fraction = run.length_ms / max(1, runs.longest_ms)
+    return (WIDTH - LEFT - RIGHT) * fraction / max(1, run.series.gantt.columns)
 
 
 def _styles(gantt: Gantt, runs: PageRuns) -> list[str]:
@@ -142,11 +138,11 @@ def _styles(gantt: Gantt, runs: PageRuns) -> list[str]:
 def _paths(
     blocks: Iterable[_Block], rows: _Rows, styles: list[str], column: float
 ) -> Iterable[Html]:
-    """One path for each colour: a rectangle is then a few bytes."""
+    """One path for each colour, to keep the page small."""
     drawn: dict[str, list[str]] = {}
     for block in blocks:
         bar = block.bar
-        width, height = number(bar.columns * column), number(rows.line * block.gpus)
+        width, height = number(bar.columns * column), number(rows.lane_height * block.gpus)
         corner = f"M{number(LEFT + bar.begin * column)} {number(rows.top(bar))}"
         drawn.setdefault(styles[bar.team], []).append(f"{corner}h{width}v{height}h-{width}z")
     for style in sorted(drawn):
@@ -163,16 +159,16 @@ def _legend(blocks: Iterable[_Block], gantt: Gantt, runs: PageRuns) -> Html:
 
 def _note(run: PageRun, dropped: int) -> str:
     gantt = run.series.gantt
-    parts = ["A row is a node, a line in it is a GPU, and the colour is the team that holds it."]
+    parts = ["A row is a node, a lane in it is a GPU, and the colour is the team that holds it."]
     if gantt.nodes_in_fleet > len(gantt.nodes):
         parts.append(
-            f"{len(gantt.nodes)} of {gantt.nodes_in_fleet:,} nodes are drawn, evenly chosen."
+            f"{len(gantt.nodes)} of {gantt.nodes_in_fleet:,} nodes are shown, evenly chosen."
         )
     column_ms = run.length_ms / max(1, gantt.columns)
     parts.append(f"Each {write_time(column_ms)} shows the longest holder in it.")
-    left_out = gantt.stays_left_out + dropped
-    if left_out:
-        parts.append(f"{left_out:,} short stays are left out.")
+    omitted = gantt.stays_left_out + dropped
+    if omitted:
+        parts.append(f"{counted(omitted, 'short stay')} omitted.")
     return " ".join(parts)
 
 
@@ -181,6 +177,6 @@ def _describe(run: PageRun) -> str:
     held = sum(bar.columns for bar in gantt.bars)
     cells = gantt.columns * sum(gantt.gpus)
     return (
-        f"{len(gantt.nodes)} nodes over {write_time(run.length_ms)}; "
+        f"{counted(len(gantt.nodes), 'node')} over {write_time(run.length_ms)}; "
         f"their GPUs are held for about {100 * held / max(1, cells):.0f} % of the time."
     )

@@ -1,7 +1,7 @@
-"""Elements of HTML and SVG. Text and attributes are escaped here and nowhere else.
+"""HTML and SVG elements. Text and attributes are escaped only here.
 
-``Html`` is a type of its own, so that a name of a team cannot reach the page without ``text``: the type
-check refuses it.
+``Html`` is a separate type: the type checker rejects a plain string, such as a team's name, that was not
+escaped by ``text``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ VOID = frozenset({"meta", "br", "hr"})
 """Elements that have no end."""
 
 
-def text(words: str) -> Html:
-    """Words as they are to be read; control characters, which HTML does not allow, become blanks."""
-    clean = "".join(c if c.isprintable() or c in "\n\t" else " " for c in words)
+def text(plain: str) -> Html:
+    """Escapes text; control characters, which HTML does not allow, become spaces."""
+    clean = "".join(c if c.isprintable() or c in "\n\t" else " " for c in plain)
     return Html(escape(clean, quote=True))
 
 
 def tag(name: str, /, *children: Html, **attributes: object) -> Html:
-    """An element. ``class_`` is written ``class``; underscores become hyphens; None leaves out."""
+    """An element. ``class_`` is written ``class``; underscores become hyphens; None is omitted."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'
         for key, value in attributes.items()
@@ -40,7 +40,7 @@ def join(parts: Iterable[Html], between: str = "") -> Html:
 
 
 def number(value: float) -> str:
-    """A coordinate: one decimal is a tenth of a pixel, which nobody sees."""
+    """A coordinate with at most one decimal."""
     written = f"{value:.1f}"
     return written[:-2] if written.endswith(".0") else written
 

@@ -1,4 +1,4 @@
-"""A plot: axes, a grid, what is drawn in it, and words for those who cannot see it."""
+"""Plots as SVG: axes, grid, curves, legends, and descriptions for screen readers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ COLOURS = 8
 
 
 def colour(index: int) -> str:
-    """The class of the n-th colour; after the last they begin again, and legends tell them apart."""
+    """The class of the n-th colour; after the last, colours repeat."""
     return f"c{index % COLOURS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The size of a plot, and what it says to a reader who hears it."""
+    """The size of a plot, its title, and its description for screen readers."""
 
     key: str
     title: str
@@ -40,9 +40,9 @@ class Frame:
 
 
 def draw(frame: Frame, x: ChartAxis, y: ChartAxis, marks: Iterable[Html]) -> Html:
-    """The plot. What JavaScript needs to read values off it stands in its attributes."""
+    """The plot; its data attributes are for the tooltip script."""
     box = frame.box
-    reading = {
+    tooltip = {
         "data_x": f"{x.low:g} {x.high:g} {x.form} {'log' if x.logarithmic else 'even'}",
         "data_y": f"{y.low:g} {y.high:g} {y.form}",
         "data_box": f"{box.left:g} {box.top:g} {box.width:g} {box.height:g}",
@@ -59,7 +59,7 @@ def draw(frame: Frame, x: ChartAxis, y: ChartAxis, marks: Iterable[Html]) -> Htm
         role="img",
         aria_labelledby=f"{frame.key}-t {frame.key}-d",
         class_="plot",
-        **reading,
+        **tooltip,
     )
 
 
@@ -90,12 +90,12 @@ def _foot(frame: Frame, x: ChartAxis) -> Html:
 
 
 def line(path: str, name: str, style: str) -> Html:
-    """A curve that can be pointed at."""
+    """A curve with a tooltip."""
     return tag("path", d=path, class_=f"line {style}", data_name=name)
 
 
 def edge(path: str, name: str, style: str) -> Html:
-    """The upper edge of one of several areas that lie on each other."""
+    """The upper edge of a stacked area, with a tooltip."""
     return tag("path", d=path, class_=f"edge {style}", data_name=name, data_stacked="1")
 
 
@@ -104,7 +104,7 @@ def area(path: str, style: str) -> Html:
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> Html:
-    """Names beside the style they are drawn in."""
+    """Names with their styles."""
     return tag(
         "ul",
         *(
@@ -116,7 +116,7 @@ def legend(entries: Sequence[tuple[str, str]]) -> Html:
 
 
 def figure(title: str, note: str, *parts: Html, wide: bool = False) -> Html:
-    """A plot with its heading, a sentence on how to read it, and what belongs to it."""
+    """A plot with a heading, an explanation and further elements."""
     return tag(
         "figure",
         tag("figcaption", tag("h3", text(title)), tag("p", text(note))),
@@ -126,7 +126,7 @@ def figure(title: str, note: str, *parts: Html, wide: bool = False) -> Html:
 
 
 def numbers(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
-    """The same as the plot, to be read or copied."""
+    """The numbers of a plot as a table."""
     return tag(
         "details",
         tag("summary", text("Numbers")),

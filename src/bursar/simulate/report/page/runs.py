@@ -1,4 +1,4 @@
-"""The runs of a page: names that tell them apart, and one colour for each team in all of them."""
+"""The runs of a page, with unique names, and one colour for each team in all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bursar.simulate.report.page.plot import COLOURS, OTHERS, colour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRun:
-    """A run as it is shown. ``number`` is its place in the order in which runs were given."""
+    """A run on the page. ``number`` is its index in the order of runs."""
 
     number: int
     name: str
@@ -32,7 +32,7 @@ class PageRuns:
     style_of_team: dict[str, str]
 
     @property
-    def alone(self) -> bool:
+    def is_single(self) -> bool:
         return len(self.each) == 1
 
     @property
@@ -44,18 +44,18 @@ class PageRuns:
 
 
 def gather(summaries: Sequence[Summary], series: Sequence[Series]) -> PageRuns:
-    """Runs in the order given; a name that occurs twice gets a number."""
-    found: list[PageRun] = []
+    """Gives runs unique names: a name that occurs twice gets a number."""
+    runs: list[PageRun] = []
     for number, (summary, curves) in enumerate(zip(summaries, series, strict=True)):
         name = summary.name or "run"
-        again = sum(other.summary.name == summary.name for other in found)
-        name = f"{name} ({again + 1})" if again else name
-        found.append(PageRun(number=number, name=name, summary=summary, series=curves))
-    return PageRuns(each=tuple(found), style_of_team=_styles(found))
+        earlier = sum(other.summary.name == summary.name for other in runs)
+        name = f"{name} ({earlier + 1})" if earlier else name
+        runs.append(PageRun(number=number, name=name, summary=summary, series=curves))
+    return PageRuns(each=tuple(runs), style_of_team=_styles(runs))
 
 
 def _styles(runs: Sequence[PageRun]) -> dict[str, str]:
-    """The teams that want most, in the first run that tells, have colours; the others share a grey."""
+    """Colours for the teams with the largest demand, earlier runs first; the others share a grey."""
     names: list[str] = []
     for run in runs:
         names += [team for team in run.series.shares if team not in names]

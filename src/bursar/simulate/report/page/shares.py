@@ -1,4 +1,4 @@
-"""Share against entitlement: a small plot for each team, with one scale for all runs."""
+"""Plots of share and entitlement: one for each team and run, with one scale for a team."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS_OF_NUMBERS = 8
 
 
 def share_section(runs: PageRuns) -> Html:
-    """Rows of teams, columns of runs; for one run the teams stand two in a row."""
+    """A row for each team and a column for each run; with one run, two teams in a row."""
     teams = list(runs.style_of_team)
     if not teams:
         return NOTHING
@@ -23,14 +23,15 @@ def share_section(runs: PageRuns) -> Html:
         _plot(run, team, runs)
         for team in teams
         for run in runs.each
-        if team in run.series.shares or not runs.alone
+        if team in run.series.shares or not runs.is_single
     ]
-    most = max(run.series.teams_in_all for run in runs.each)
-    left_out = f" The {len(teams)} that want most of {most} are drawn." if most > len(teams) else ""
+    total = max(run.series.teams_in_all for run in runs.each)
     note = (
-        "The part of the GPU time handed out that each team got, and the part it was entitled to: by "
-        f"quota or weight among the teams that wanted GPUs, and never more than it wanted.{left_out}"
+        "Each team's share of the allocated GPU time, and its entitlement: by quota or weight among the "
+        "teams with demand, and never more than its demand."
     )
+    if total > len(teams):
+        note += f" {len(teams)} of {total} teams are shown, those with the largest demand."
     return tag(
         "section",
         tag("h2", text("Share and entitlement")),
@@ -42,11 +43,11 @@ def share_section(runs: PageRuns) -> Html:
 
 def _plot(run: PageRun, team: str, runs: PageRuns) -> Html:
     share = curve_of(run.series, run.series.shares.get(team, ()))
-    due = curve_of(run.series, run.series.entitlements.get(team, ()))
+    entitlement = curve_of(run.series, run.series.entitlements.get(team, ()))
     style = runs.style(team)
     x = time_axis(runs.longest_ms, 5)
     y = percent_axis("of GPU time", _highest(team, runs))
-    title = team if runs.alone else f"{team}: {run.name}"
+    title = team if runs.is_single else f"{team}: {run.name}"
     frame = Frame(
         key=f"share-{run.number}-{list(runs.style_of_team).index(team)}",
         title=title,
@@ -54,15 +55,16 @@ def _plot(run: PageRun, team: str, runs: PageRuns) -> Html:
         width=WIDTH_OF_COLUMNS.get(len(runs.each), 280.0),
         height=184.0,
     )
-    ground = Curve(share.edges, tuple(0.0 for _ in share.values))
+    zero = Curve(share.edges, tuple(0.0 for _ in share.values))
     marks = [
-        area(area_path(share, ground, frame.box, (x, y)), f"{style} pale"),
+        area(area_path(share, zero, frame.box, (x, y)), f"{style} pale"),
         line(step_path(share, frame.box, x, y), "share", style),
-        line(step_path(due, frame.box, x, y), "entitlement", "aside"),
+        line(step_path(entitlement, frame.box, x, y), "entitlement", "aside"),
     ]
-    moments = [run.length_ms * n // ROWS_OF_NUMBERS for n in range(ROWS_OF_NUMBERS)]
+    times_ms = [run.length_ms * n // ROWS_OF_NUMBERS for n in range(ROWS_OF_NUMBERS)]
     rows = [
-        [write_time(at), write_percent(share.at(at)), write_percent(due.at(at))] for at in moments
+        [write_time(at_ms), write_percent(share.at(at_ms)), write_percent(entitlement.at(at_ms))]
+        for at_ms in times_ms
     ]
     return tag(
         "figure",
@@ -73,7 +75,7 @@ def _plot(run: PageRun, team: str, runs: PageRuns) -> Html:
 
 
 def _highest(team: str, runs: PageRuns) -> float:
-    """The highest point of a team's curves in any run, so that its plots can be compared."""
+    """The highest value of a team's curves in any run, for one scale."""
     curves = [
         curve_of(run.series, values.get(team, ()))
         for run in runs.each

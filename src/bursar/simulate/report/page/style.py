@@ -1,8 +1,7 @@
-"""How the page looks, and the little it does when the reader points at a curve.
+"""The style sheet of the page, and the script of its tooltips.
 
-Nothing is fetched: fonts are those of the reader's system, colours are chosen twice, for light and for
-dark. Without JavaScript everything is there but the reading of single values, for which each plot has
-its table.
+Nothing is fetched: fonts are those of the system, and there are colours for light and dark. Without
+JavaScript only tooltips are missing, and each plot has a table of its numbers.
 """
 
 from __future__ import annotations

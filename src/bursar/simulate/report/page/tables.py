@@ -1,10 +1,11 @@
-"""The numbers of the page: the headline with its differences, the teams, the sizes of jobs."""
+"""The tables of the page: the metrics with differences, the teams, and the sizes of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
 
+from bursar.model.units import counted
 from bursar.simulate.metrics.summary import Summary, TeamSummary
 from bursar.simulate.report.comparison import ComparisonCell, MetricLine, compare, write_change
 from bursar.simulate.report.metric_rows import (
@@ -18,21 +19,21 @@ from bursar.simulate.report.page.html import NOTHING, Html, join, tag, text
 from bursar.simulate.report.page.plot import colour, table
 from bursar.simulate.report.page.runs import PageRun, PageRuns
 
-MOST_TEAMS = 40
+MAX_TEAMS = 40
 SMALL_CHANGE = 0.005
 
 
 def headline(runs: PageRuns) -> Html:
-    """Cards for one run; for several a table with the differences to the first."""
+    """Cards for one run; for several, a table with differences to the first."""
     lines = compare([run.summary for run in runs.each])
-    return _cards(lines) if runs.alone else _side_by_side(lines, runs)
+    return _cards(lines) if runs.is_single else _side_by_side(lines, runs)
 
 
 def _cards(lines: Sequence[MetricLine]) -> Html:
     cards = []
-    for group, members in groupby(lines, key=lambda line: line.measure.group):
+    for group, members in groupby(lines, key=lambda line: line.metric.group):
         rows = [
-            tag("div", tag("dt", text(one.measure.label)), tag("dd", text(one.cells[0].text)))
+            tag("div", tag("dt", text(one.metric.label)), tag("dd", text(one.cells[0].text)))
             for one in members
         ]
         cards.append(tag("section", tag("h3", text(group)), tag("dl", *rows), class_="card"))
@@ -50,17 +51,17 @@ def _side_by_side(lines: Sequence[MetricLine], runs: PageRuns) -> Html:
         for run in runs.each
     ]
     bodies = []
-    for group, members in groupby(lines, key=lambda line: line.measure.group):
+    for group, members in groupby(lines, key=lambda line: line.metric.group):
         title = tag("th", text(group), colspan=len(runs.each) + 1, scope="rowgroup")
         rows = [
-            tag("tr", tag("th", text(one.measure.label), scope="row"), *_cells(one))
+            tag("tr", tag("th", text(one.metric.label), scope="row"), *_cells(one))
             for one in members
         ]
         bodies.append(tag("tbody", tag("tr", title, class_="group"), *rows))
     head = tag("thead", tag("tr", tag("td"), *names))
-    note = f"Percent is the difference to {runs.each[0].name}; the best of each line is marked."
-    made = tag("div", tag("table", head, *bodies, class_="headline"), class_="scroll")
-    return join([made, tag("p", text(note), class_="note")])
+    note = f"Percentages are differences to {runs.each[0].name}; the best of each row is marked."
+    metrics = tag("div", tag("table", head, *bodies, class_="headline"), class_="scroll")
+    return join([metrics, tag("p", text(note), class_="note")])
 
 
 def _cells(one: MetricLine) -> list[Html]:
@@ -69,14 +70,14 @@ def _cells(one: MetricLine) -> list[Html]:
             "td",
             tag("span", text(cell.text), class_="best" if cell.best else "value"),
             tag("span", text(" best"), class_="unseen") if cell.best else NOTHING,
-            tag("span", text(write_change(cell.change)), class_=_tone(cell, one.measure.better)),
+            tag("span", text(write_change(cell.change)), class_=_tone(cell, one.metric.better)),
         )
         for cell in one.cells
     ]
 
 
 def _tone(cell: ComparisonCell, better: int) -> str:
-    """Whether a difference is for the better; what is neither better nor worse has no tone."""
+    """The class of a difference: good, bad or neutral."""
     if cell.change is None or not better or abs(cell.change) < SMALL_CHANGE:
         return "change"
     return "change good" if (cell.change > 0) == (better > 0) else "change bad"
@@ -84,8 +85,8 @@ def _tone(cell: ComparisonCell, better: int) -> str:
 
 # -- by team and by size -------------------------------------------------------------------------
 
-TEAM_HEAD = ("team", "jobs", "ended well", "wait mean", "wait p90", "wait p99", "JCT mean")
-TEAM_HEAD_MORE = ("GPU time", "of its due", "demand met", "cost", "preempted", "lost")
+TEAM_HEAD = ("team", "jobs", "succeeded", "wait mean", "wait p90", "wait p99", "JCT mean")
+TEAM_HEAD_MORE = ("GPU time", "of entitlement", "demand met", "cost", "preempted", "lost")
 SIZE_HEAD = ("size", "jobs", "wait mean", "wait p50", "wait p90", "wait p99", "JCT mean", "JCT p99")
 
 
@@ -97,11 +98,12 @@ def by_team(runs: PageRuns) -> Html:
 
 def _team_table(run: PageRun, runs: PageRuns) -> Html:
     teams = sorted(run.summary.teams, key=lambda team: (-team.gpu_milli_ms, team.team))
-    shown = [_team_row(team) for team in teams[:MOST_TEAMS]]
-    made = tag("div", table((*TEAM_HEAD, *TEAM_HEAD_MORE), shown), class_="scroll")
+    shown = [_team_row(team) for team in teams[:MAX_TEAMS]]
+    rows = tag("div", table((*TEAM_HEAD, *TEAM_HEAD_MORE), shown), class_="scroll")
     more = len(teams) - len(shown)
-    note = tag("p", text(f"{more} smaller teams are left out."), class_="note") if more else NOTHING
-    return join([_name_of(run, runs), made, note])
+    omitted = f"{counted(more, 'smaller team')} omitted."
+    note = tag("p", text(omitted), class_="note") if more else NOTHING
+    return join([_run_heading(run, runs), rows, note])
 
 
 def _team_row(team: TeamSummary) -> list[str]:
@@ -125,7 +127,7 @@ def _team_row(team: TeamSummary) -> list[str]:
 
 def by_size(runs: PageRuns) -> Html:
     tables = [
-        _name_of(run, runs) + tag("div", _size_table(run.summary), class_="scroll")
+        _run_heading(run, runs) + tag("div", _size_table(run.summary), class_="scroll")
         for run in runs.each
         if run.summary.by_size
     ]
@@ -151,5 +153,5 @@ def _size_table(summary: Summary) -> Html:
     return table(SIZE_HEAD, rows)
 
 
-def _name_of(run: PageRun, runs: PageRuns) -> Html:
-    return NOTHING if runs.alone else tag("h3", text(run.name))
+def _run_heading(run: PageRun, runs: PageRuns) -> Html:
+    return NOTHING if runs.is_single else tag("h3", text(run.name))
