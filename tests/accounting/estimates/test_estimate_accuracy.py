@@ -1,9 +1,8 @@
-"""Estimates at submission against the final ledger, over a real workload and real spot prices.
+"""Estimates at submission against the final ledger, on a real workload and real spot prices.
 
-Two things are asked. Where the run time is known, is what it costs? That has a bound: a median error of
-5 % at a fixed price, 15 % on spot. And where it has to be learned from earlier jobs, what are the bands
-worth? There the error is that of the run time, and no bound on it would be honest for this workload; what
-must hold is that the bands mean what they say.
+With a known run time the median error is bounded: 5 % at a fixed price, 15 % on spot. With a run time learned
+from earlier jobs the error is that of the run time, which this workload does not bound; instead P50 and P90
+must cover about that share of the jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import pytest
 
 import studies.formats  # noqa: F401  registers the formats of the traces
 from bursar.accounting.estimates.estimate import CostEstimate, EstimateRequest, PoolOffer, estimate
-from bursar.accounting.estimates.run_time import exactly
 from bursar.accounting.estimates.run_time_history import RunTimeHistory
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.model import event as ev
@@ -34,6 +32,7 @@ from bursar.simulate.simulation import Simulation
 from bursar.simulate.traces.formats import read_trace
 from bursar.simulate.workload import trace_scenario
 from studies.formats.spot_prices import read_spot_prices
+from tests.accounting.estimates.test_estimate import known_run_time
 from tests.support import fleet_of, pool
 from tests.support.book_views import by_job
 
@@ -43,19 +42,19 @@ PHILLY = TRACES / "bench" / "philly_5000_20171106.csv"
 SPOT_PRICES = TRACES / "cloud_prices" / "aws_gpu_spot_history_2022-12_2026-08.csv.xz"
 
 MACHINE, ZONE = "p4d.24xlarge", "euc1-az3"
-"""The most restless market of its time: $9 to $21 an hour within two months."""
+"""The most volatile market of its time: $9 to $21 an hour within two months."""
 BEGINS_MS = 1_700_000_000_000
 """The run begins in November 2023."""
 HISTORY_MS = 90 * DAY_MS
 PER_MILLION_HOURS = 50_000
-"""Each node is taken away every twenty hours."""
+"""Each node is reclaimed every twenty hours on average."""
 JOBS_ON_SPOT = 800
 LONG_MS = HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One job: what was estimated, what the ledger says in the end, and how it went."""
+    """The estimates of one job, its final bill, its run time and its attempts."""
 
     known: CostEstimate
     learned: CostEstimate | None
@@ -69,7 +68,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Watch:
-    """Follows a run, estimates each job as it is submitted, and keeps the books."""
+    """Follows a simulation, estimates each job at submission, and runs a ledger."""
 
     scenario: Scenario
     history: tuple[SpotPoint, ...] = ()
@@ -124,16 +123,16 @@ class Watch:
         return tuple(p for p in self.history if now_ms - HISTORY_MS <= p.at_ms <= now_ms)
 
     def _estimate(self, event: ev.JobSubmitted, offer: PoolOffer) -> None:
-        """The known run time stands for what a user knows of a job he has run before."""
+        """The known run time is what a user knows about a job they ran before."""
         start_ms = self.scenario.delays.start_ms
-        known = exactly(self.scenario.run_ms[event.job_id])
-        asked = EstimateRequest(spec=event.spec, run=known, start_ms=start_ms)
-        found = estimate(asked, offer, event.at_ms)
-        assert isinstance(found, CostEstimate)
-        self.known[event.job_id] = found
+        known = known_run_time(self.scenario.run_ms[event.job_id])
+        request = EstimateRequest(spec=event.spec, run=known, start_ms=start_ms)
+        result = estimate(request, offer, event.at_ms)
+        assert isinstance(result, CostEstimate)
+        self.known[event.job_id] = result
         run = self.runs.run_time(event.spec, event.at_ms)
         if run is not None:
-            guess = estimate(replace(asked, run=run), offer, event.at_ms)
+            guess = estimate(replace(request, run=run), offer, event.at_ms)
             if isinstance(guess, CostEstimate):
                 self.learned[event.job_id] = guess
 
@@ -158,7 +157,7 @@ def at_a_fixed_price() -> tuple[Outcome, ...]:
 
 
 def on_spot() -> tuple[Outcome, ...]:
-    """Prices as they were, and nodes taken away, with half an hour between checkpoints."""
+    """Recorded prices and reclaimed nodes, with half an hour between checkpoints."""
     if not SPOT_PRICES.exists():
         pytest.skip(f"{SPOT_PRICES} is absent; set BURSAR_TRACES to the folder of the traces")
     saving = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=2 * MINUTE_MS)
@@ -200,14 +199,14 @@ def median_error(outcomes: list[Outcome]) -> float:
 
 @pytest.mark.thorough
 def test_at_a_fixed_price_the_median_error_is_at_most_5_percent() -> None:
-    """And where run times are learned, half of all jobs cost less than P50, about nine in ten less than P90.
+    """With learned run times about half of the jobs cost less than P50 and most less than P90.
 
-    Jobs of this workload last from seconds to weeks, and nothing but team and size is known of them.
+    Jobs of this workload run from seconds to weeks, and only their team and size are known.
     """
     outcomes = list(at_a_fixed_price())
     assert len(outcomes) == 5_000
     assert median_error(outcomes) <= 0.05
-    assert max(one.error(one.known) for one in outcomes) <= 0.05, "and so is every other error"
+    assert max(one.error(one.known) for one in outcomes) <= 0.05, "so is every other error"
     learned = [(one, one.learned) for one in outcomes if one.learned is not None]
     assert len(learned) > 4_500
     under_p50 = sum(one.billed_micro_usd <= guess.p50_micro_usd for one, guess in learned)
@@ -218,13 +217,13 @@ def test_at_a_fixed_price_the_median_error_is_at_most_5_percent() -> None:
 
 @pytest.mark.thorough
 def test_on_spot_the_median_error_is_at_most_15_percent() -> None:
-    """And nine in ten means nine in ten."""
+    """About nine in ten of the long jobs cost less than P90."""
     outcomes = list(on_spot())
     long = [one for one in outcomes if one.run_ms >= LONG_MS]
-    disturbed = [one for one in long if one.attempts > 1]
-    assert len(outcomes) == JOBS_ON_SPOT and len(long) > 100 and len(disturbed) > 30
+    interrupted = [one for one in long if one.attempts > 1]
+    assert len(outcomes) == JOBS_ON_SPOT and len(long) > 100 and len(interrupted) > 30
     assert median_error(outcomes) <= 0.15
-    assert median_error(long) <= 0.15, "short jobs, which are hardly ever disturbed, do not hide it"
-    assert median_error(disturbed) <= 0.15, "nor do those that were lucky"
+    assert median_error(long) <= 0.15, "without short jobs, which are rarely interrupted"
+    assert median_error(interrupted) <= 0.15, "without jobs that were not interrupted"
     within = sum(one.billed_micro_usd <= one.known.p90_micro_usd for one in long)
     assert 0.80 <= within / len(long) <= 0.98

@@ -1,4 +1,4 @@
-"""Interruptions: what they cost, with which odds, and how often to save."""
+"""The distribution of lost work, compared with drawn interruptions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from bursar.model.units import HOUR_MS, MINUTE_MS
 
 
 def drawn_losses(hazard: Hazard, work_ms: int, runs: int) -> list[int]:
-    """The same by playing it: stretch after stretch until all have come through."""
-    chance, found = Random(7), []
+    """Losses of simulated runs, with random interruptions, sorted."""
+    random, losses = Random(7), []
     for _ in range(runs):
         left, lost = work_ms, 0
         while left > 0:
-            stretch = min(left, hazard.interval_ms or left)
-            until = chance.expovariate(hazard.per_ms)
-            if until >= stretch:
-                left -= stretch
+            segment = min(left, hazard.interval_ms or left)
+            until = random.expovariate(hazard.per_ms)
+            if until >= segment:
+                left -= segment
             else:
                 lost += round(until) + hazard.restart_ms
-        found.append(lost)
-    return sorted(found)
+        losses.append(lost)
+    return sorted(losses)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def drawn_losses(hazard: Hazard, work_ms: int, runs: int) -> list[int]:
         (12, None, 50_000),
     ],
 )
-def test_quantiles_are_those_of_playing_it(
+def test_quantiles_agree_with_drawn_losses(
     hours: int, interval_min: int | None, per_million_hours: int
 ) -> None:
     hazard = Hazard(
@@ -51,10 +51,10 @@ def test_quantiles_are_those_of_playing_it(
         restart_ms=2 * MINUTE_MS,
     )
     work_ms = hours * HOUR_MS
-    played = drawn_losses(hazard, work_ms, 4_000)
+    drawn = drawn_losses(hazard, work_ms, 4_000)
     for permille in (500, 900):
         wall_ms = work_ms + lost_ms(hazard, work_ms, permille)
-        true_ms = work_ms + played[4_000 * permille // 1_000]
+        true_ms = work_ms + drawn[4_000 * permille // 1_000]
         assert wall_ms == pytest.approx(true_ms, rel=0.06), permille
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bursar.accounting.estimates.run_time_history import RunTimeHistory, likenesses, product_limit
+from bursar.accounting.estimates.run_time_history import (
+    RunTimeHistory,
+    product_limit,
+    similarity_levels,
+)
 from bursar.model.event import (
     AttemptFailed,
     AttemptPreempted,
@@ -32,7 +36,7 @@ def done(runs: RunTimeHistory, job_id: str, spec: JobSpec, hours: int) -> None:
     runs.apply(AttemptSucceeded(at_ms=hours * HOUR_MS, job_id=job_id, attempt=1))
 
 
-def test_the_narrowest_likeness_with_enough_runs_tells() -> None:
+def test_the_narrowest_key_with_enough_runs_gives_the_estimate() -> None:
     runs = RunTimeHistory()
     other = replace(SPEC, similarity_keys=("vision", "bob"))
     for number in range(20):
@@ -41,12 +45,11 @@ def test_the_narrowest_likeness_with_enough_runs_tells() -> None:
     wide = runs.run_time(SPEC, NOW_MS)
     assert wide is not None and wide.p50_ms == 50 * HOUR_MS
     assert (
-        wide.basis
-        == "of 20 jobs of vision with 4 GPUs half ran up to 2 d 2 h, nine in ten up to 2 d 2 h"
+        wide.basis == "of 20 jobs of vision with 4 GPUs 50 % ran up to 2 d 2 h, 90 % up to 2 d 2 h"
     )
     for number, hours in enumerate((1, 2, 3, 4)):
         done(runs, f"ada-{number}", SPEC, hours)
-    assert runs.run_time(SPEC, NOW_MS) != wide, "her four jobs are among those of the team"
+    assert runs.run_time(SPEC, NOW_MS) != wide, "ada's four jobs count among those of the team"
     done(runs, "ada-4", SPEC, 5)
     own = runs.run_time(SPEC, NOW_MS)
     assert own is not None and (own.p50_ms, own.p90_ms) == (3 * HOUR_MS, 5 * HOUR_MS)
@@ -54,17 +57,20 @@ def test_the_narrowest_likeness_with_enough_runs_tells() -> None:
     assert limited is not None and limited.p90_ms == 4 * HOUR_MS
 
 
-def test_jobs_that_still_run_count_with_what_they_have_run() -> None:
+def test_running_jobs_count_with_their_run_time_so_far() -> None:
     """Five have ended within five hours; five have been running for a hundred."""
     runs = RunTimeHistory()
     for number in range(5):
         begin(runs, f"long-{number}", SPEC, NOW_MS - 100 * HOUR_MS)
         done(runs, f"short-{number}", SPEC, number + 1)
-    found = runs.run_time(SPEC, NOW_MS)
-    assert found is not None and (found.p50_ms, found.p90_ms) == (5 * HOUR_MS, 100 * HOUR_MS)
+    run_time = runs.run_time(SPEC, NOW_MS)
+    assert run_time is not None and (run_time.p50_ms, run_time.p90_ms) == (
+        5 * HOUR_MS,
+        100 * HOUR_MS,
+    )
 
 
-def test_work_counts_once() -> None:
+def test_lost_work_and_restarts_are_not_counted() -> None:
     """Two hours, saved after one; a restart of 30 minutes; then the second hour again, and it ends."""
     runs, half = RunTimeHistory(), HOUR_MS // 2
     spec = replace(SPEC, checkpoint=CheckpointPolicy(interval_ms=HOUR_MS, restart_ms=half))
@@ -75,11 +81,11 @@ def test_work_counts_once() -> None:
         runs.apply(AttemptPreempted(at_ms=HOUR_MS + half, job_id=name, attempt=1))
         runs.apply(AttemptStarted(at_ms=9 * HOUR_MS, job_id=name, attempt=2))
         runs.apply(AttemptSucceeded(at_ms=10 * HOUR_MS + half, job_id=name, attempt=2))
-    found = runs.run_time(spec, NOW_MS)
-    assert found is not None and found.p50_ms == found.p90_ms == 2 * HOUR_MS
+    run_time = runs.run_time(spec, NOW_MS)
+    assert run_time is not None and run_time.p50_ms == run_time.p90_ms == 2 * HOUR_MS
 
 
-def test_jobs_that_were_given_up_do_not_go_on() -> None:
+def test_cancelled_and_failed_jobs_stop_counting() -> None:
     runs = RunTimeHistory()
     for number in range(5):
         done(runs, f"j{number}", SPEC, 2)
@@ -87,21 +93,20 @@ def test_jobs_that_were_given_up_do_not_go_on() -> None:
     runs.apply(JobCancelled(at_ms=HOUR_MS, job_id="cancelled"))
     begin(runs, "failed", SPEC)
     runs.apply(AttemptFailed(at_ms=HOUR_MS, job_id="failed", attempt=1))
-    found = runs.run_time(SPEC, NOW_MS)
-    assert found is not None and found.p90_ms == 2 * HOUR_MS
+    run_time = runs.run_time(SPEC, NOW_MS)
+    assert run_time is not None and run_time.p90_ms == 2 * HOUR_MS
 
 
-def test_quantiles_of_runs_that_are_not_over() -> None:
-    """Kaplan and Meier by hand: of 4, one ends at 1, one is seen until 2, one ends at 3, one at 4."""
+def test_quantiles_of_runs_that_have_not_ended() -> None:
+    """Kaplan-Meier by hand: of 4, one ends at 1, one is observed until 2, one ends at 3, one at 4."""
     seen = [(1, True), (2, False), (3, True), (4, True)]
     assert product_limit(seen, (250, 500, 900)) == (1, 3, 4)
     assert product_limit([(5, False), (7, False)], (500, 900)) == (7, 7)
     assert product_limit([(n, True) for n in range(1, 11)], (500, 900)) == (5, 9)
 
 
-def test_likenesses_go_from_wide_to_narrow() -> None:
-    words = [like for _, like in likenesses(SPEC)]
-    assert words == [
+def test_similarity_levels_go_from_wide_to_narrow() -> None:
+    assert [description for _, description in similarity_levels(SPEC)] == [
         f"of {SPEC.queue}",
         f"of {SPEC.queue} with 4 GPUs",
         "of vision with 4 GPUs",

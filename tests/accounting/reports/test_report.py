@@ -1,4 +1,4 @@
-"""Reports, changes and exports of one day that is worked out by hand (see ``test_statement.a_day``)."""
+"""Reports, changes and exports of one day computed by hand (see ``test_statement.a_day``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TAGS = {"r": JobLabel(owner="ann", name="train", labels={"project": "atlas"})}
 
 
 def books() -> Books:
-    """The day, with a bill of $480 for what was metered as $384."""
+    """The day, with a bill of $480 for a metered cost of $384."""
     ledger, _ = a_day().ledger(24)
     ledger.apply(
         ev.BillReceived(
@@ -40,10 +40,10 @@ def books() -> Books:
     return ledger.books.between(0, DAY_MS)
 
 
-def told(by: str, tags: dict[str, JobLabel] | None = None) -> dict[tuple[str, ...], int]:
-    found = report(books(), read_axes(by), Naming(TENANTS, TAGS if tags is None else tags))
-    assert found.total.total_micro_usd == 480 * USD
-    return {row.keys: row.total_micro_usd // USD for row in found.rows}
+def dollars_by(by: str) -> dict[tuple[str, ...], int]:
+    result = report(books(), read_axes(by), Naming(TENANTS, TAGS))
+    assert result.total.total_micro_usd == 480 * USD
+    return {row.keys: row.total_micro_usd // USD for row in result.rows}
 
 
 BY_HAND: dict[str, dict[tuple[str, ...], int]] = {
@@ -61,37 +61,37 @@ BY_HAND: dict[str, dict[tuple[str, ...], int]] = {
 
 
 @pytest.mark.parametrize("by", BY_HAND)
-def test_rows_by_hand(by: str) -> None:
-    assert told(by) == BY_HAND[by]
-    assert list(told(by)) == list(BY_HAND[by])
+def test_rows_along_each_axis(by: str) -> None:
+    assert dollars_by(by) == BY_HAND[by]
+    assert list(dollars_by(by)) == list(BY_HAND[by])
 
 
-def test_a_row_says_what_was_used_wasted_idle_and_billed() -> None:
-    found = report(books(), read_axes("gpu"), Naming(TENANTS))
-    row = found.rows[0]
+def test_a_row_has_usage_waste_idle_and_adjustment() -> None:
+    result = report(books(), read_axes("gpu"), Naming(TENANTS))
+    row = result.rows[0]
     assert (row.usage_micro_usd, row.waste_micro_usd) == (144 * USD, 48 * USD)
     assert (row.idle_micro_usd, row.adjustment_micro_usd) == (192 * USD, 96 * USD)
     assert (row.gpu_milli_ms, row.idle_gpu_milli_ms) == (96_000 * HOUR_MS, 96_000 * HOUR_MS)
     assert row.jobs == 2
 
 
-def test_of_some_queues_only_what_is_theirs_is_told() -> None:
+def test_a_report_of_some_queues_contains_only_their_costs() -> None:
     copied = books().between(0, DAY_MS, frozenset({"red"}))
-    found = report(copied, read_axes("team"), Naming(TENANTS))
-    assert [row.keys for row in found.rows] == [("research",)]
-    assert found.total.total_micro_usd == 96 * USD and found.total.idle_micro_usd == 0
+    result = report(copied, read_axes("team"), Naming(TENANTS))
+    assert [row.keys for row in result.rows] == [("research",)]
+    assert result.total.total_micro_usd == 96 * USD and result.total.idle_micro_usd == 0
 
 
-def test_days_outside_are_not_in_the_copy() -> None:
+def test_days_outside_the_range_are_not_in_the_copy() -> None:
     assert books().between(DAY_MS, 2 * DAY_MS).hour_rows() == []
     assert report(Books(), read_axes("team"), Naming(TENANTS)).rows == ()
 
 
-def test_what_is_not_kept_by_job_is_told_as_such() -> None:
+def test_folded_days_are_reported_without_job_detail() -> None:
     old = books()
     old.fold(DAY_MS)
-    found = report(old, read_axes("user"), Naming(TENANTS, TAGS))
-    assert {row.keys[0]: row.total_micro_usd // USD for row in found.rows} == {
+    result = report(old, read_axes("user"), Naming(TENANTS, TAGS))
+    assert {row.keys[0]: row.total_micro_usd // USD for row in result.rows} == {
         OLDER: 192,
         PLATFORM: 288,
     }
@@ -104,8 +104,8 @@ TREES = {
         "red",
         ("research", "red"),
     ),
-    "a queue alone is both": ((queue("red"),), "red", ("red", "red")),
-    "a queue that is gone stands for itself": (TENANTS, "green", ("green", "green")),
+    "a queue alone is team and project": ((queue("red"),), "red", ("red", "red")),
+    "a queue that no longer exists is its own team": (TENANTS, "green", ("green", "green")),
     "a deep tree has its project below the team": (
         (
             tenant("acme"),
@@ -127,7 +127,7 @@ def test_teams_and_projects(tree: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "colour", "label", "team:x", "team,team", "a,b,c,d", "team,"])
-def test_what_nothing_can_be_told_by(text: str) -> None:
+def test_unknown_axes_are_rejected(text: str) -> None:
     with pytest.raises(UserError) as refused:
         read_axes(text)
     assert refused.value.code == "unknown-dimension"
@@ -136,28 +136,28 @@ def test_what_nothing_can_be_told_by(text: str) -> None:
 # -- changes -------------------------------------------------------------------------------------------
 
 
-def of(scene: Scene, day: int) -> CostReport:
-    begins = day * DAY_MS
-    found = scene.books(48).between(begins, begins + DAY_MS)
-    return report(found, read_axes("team"), Naming(TENANTS))
+def report_of(scene: Scene, day: int) -> CostReport:
+    from_ms = day * DAY_MS
+    day_books = scene.books(48).between(from_ms, from_ms + DAY_MS)
+    return report(day_books, read_axes("team"), Naming(TENANTS))
 
 
-def test_changes_have_every_row_of_either_period() -> None:
+def test_changes_include_every_row_of_either_period() -> None:
     scene = Scene().run("r", gpus(0, 1)).succeed("r", 12)
     scene = scene.run("b", gpus(0, 1, 2, 3), at=24, queue="blue").succeed("b", 36)
-    found = changes(of(scene, 0), of(scene, 1))
-    assert [(one.keys[0], one.micro_usd // USD, one.permille) for one in found] == [
+    rows = changes(report_of(scene, 0), report_of(scene, 1))
+    assert [(one.keys[0], one.micro_usd // USD, one.permille) for one in rows] == [
         ("product", 96, None),
         (PLATFORM, -48, -143),
         ("research", -48, -1_000),
     ]
-    assert total_change(of(scene, 0), of(scene, 1)).micro_usd == 0
+    assert total_change(report_of(scene, 0), report_of(scene, 1)).micro_usd == 0
 
 
 # -- lines and FOCUS -----------------------------------------------------------------------------------
 
 
-def test_lines_have_all_the_money_and_name_everybody() -> None:
+def test_line_items_sum_to_the_bill_and_name_team_job_and_owner() -> None:
     lines = list(line_items(books(), Naming(TENANTS, TAGS)))
     assert sum(line.micro_usd for line in lines) == 480 * USD
     kinds = [(line.kind.value, line.team, line.job_id, line.micro_usd // USD) for line in lines]
@@ -168,11 +168,11 @@ def test_lines_have_all_the_money_and_name_everybody() -> None:
         ("adjustment", "", "", 96),
         ("idle", "", "", 192),
     ]
-    mine = next(line for line in lines if line.job_id == "r")
-    assert (mine.user, mine.job_name, mine.labels) == ("ann", "train", {"project": "atlas"})
+    line = next(line for line in lines if line.job_id == "r")
+    assert (line.user, line.job_name, line.labels) == ("ann", "train", {"project": "atlas"})
 
 
-def test_rows_of_focus() -> None:
+def test_focus_rows_have_every_column_and_sum_to_the_bill() -> None:
     lines = line_items(books(), Naming(TENANTS, TAGS))
     rows = list(focus_rows(lines, Issuer(organisation="acme")))
     assert all(tuple(row) == COLUMNS for row in rows)
@@ -189,14 +189,13 @@ def test_rows_of_focus() -> None:
     assert all("." in str(row[name]) for row in rows for name in DECIMALS if row[name] is not None)
 
 
-def test_spot_is_dynamic_and_work_without_gpus_is_counted_in_cpus() -> None:
+def test_focus_prices_spot_as_dynamic_and_counts_jobs_without_gpus_in_cpu_hours() -> None:
     spot = pool("cheap", gpus=8, cpu=96, memory_gib=1024, usd_per_node_hour=8.0, market=Market.SPOT)
     task = gpus(node="cheap-0001", cpu=48)
     scene = Scene(spot).run("r", task).succeed("r", 2)
     rows = list(focus_rows(line_items(scene.books(2), Naming(TENANTS)), Issuer(organisation="x")))
     assert {row["PricingCategory"] for row in rows} == {"Dynamic"}
-    mine = rows[0]
-    assert (mine["ConsumedQuantity"], mine["ConsumedUnit"]) == ("96.0", "vCPU-Hours")
+    assert (rows[0]["ConsumedQuantity"], rows[0]["ConsumedUnit"]) == ("96.0", "vCPU-Hours")
 
 
 DECIMAL_TEXTS = {
@@ -209,7 +208,7 @@ DECIMAL_TEXTS = {
 
 
 @pytest.mark.parametrize("amount", DECIMAL_TEXTS)
-def test_decimals_lose_nothing(amount: int) -> None:
+def test_decimals_are_exact(amount: int) -> None:
     assert write_decimal(amount, USD) == DECIMAL_TEXTS[amount]
 
 
@@ -217,15 +216,15 @@ def test_decimals_lose_nothing(amount: int) -> None:
 
 
 def test_many_small_jobs_are_rounded_as_one_line() -> None:
-    """A hundred jobs of 0.04 cents are 4 cents together, not a hundred times nothing and a large one."""
+    """A hundred jobs of 0.04 cents are 4 cents together, not a hundred lines of 0 cents."""
     scene = Scene(pool("a100", gpus=8, cpu=96, memory_gib=1024, usd_per_node_hour=0.32))
     for number in range(100):
         name, at = f"j{number:03}", number / 100
         scene = scene.run(name, share_of(0, 100), at=at).succeed(name, at + 0.01)
-    found = statements(
+    result = statements(
         scene.books(24), StatementRequest(tenants=TENANTS, from_ms=0, to_ms=DAY_MS, payers=TEAMS)
     )
-    research = found.of("research")
+    research = result.of("research")
     assert research is not None
     short = without_jobs(research)
     assert [(line.cents, line.queue, line.job_id) for line in short.lines] == [(4, "red", "")]

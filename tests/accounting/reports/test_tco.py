@@ -1,4 +1,4 @@
-"""The rate of owned hardware, and when it pays."""
+"""The rate of owned hardware, compared with renting."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def test_the_worked_example_of_an_h100_server() -> None:
 )
 def test_break_even_with_the_clouds(cloud: str, micro_usd_per_gpu_hour: int, percent: int) -> None:
     owned = H100_SERVER.node_micro_usd_per_hour()
-    found = break_even_permille(owned, 8 * micro_usd_per_gpu_hour)
-    assert found is not None and round(found / 10) == percent, cloud
+    result = break_even_permille(owned, 8 * micro_usd_per_gpu_hour)
+    assert result is not None and round(result / 10) == percent, cloud
 
 
-def test_a_commitment_pays_from_the_part_of_the_price_that_it_costs() -> None:
+def test_a_commitment_breaks_even_at_its_fraction_of_the_price() -> None:
     assert break_even_permille(38_560_000, 55_040_000) == 701
     assert break_even_permille(24_430_000, 55_040_000) == 444
-    assert break_even_permille(60_000_000, 55_040_000) is None, "dearer than on demand: never"
+    assert break_even_permille(60_000_000, 55_040_000) is None, "more expensive than on demand"
     assert break_even_permille(1, 0) is None, "nothing is cheaper than free"
 
 
-def test_half_used_costs_twice_as_much_for_an_hour_of_use() -> None:
+def test_a_used_hour_costs_twice_as_much_at_half_the_utilisation() -> None:
     whole = H100_SERVER.used_micro_usd_per_hour(1_000)
     assert whole == H100_SERVER.node_micro_usd_per_hour()
     assert abs(H100_SERVER.used_micro_usd_per_hour(500) - 2 * whole) <= 1
 
 
-def test_what_buying_is_worth_today() -> None:
-    """By hand: a year's rent of $8,760 is saved in each of two years, at 10 % a year."""
+def test_net_present_value_and_pay_back_time() -> None:
+    """By hand: a yearly rent of $8,760 is saved for two years, discounted at 10 % a year."""
     node = OwnedNode(capex_micro_usd=13_140 * USD_MICRO, life_months=24)
     rent = TcoOption(rented_micro_usd_per_hour=USD_MICRO, utilisation_permille=1_000)
     assert net_present_micro_usd(node, rent) == 2_063_305_785

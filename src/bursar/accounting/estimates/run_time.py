@@ -1,4 +1,4 @@
-"""How long a job will run: as its user says, or as jobs like it have."""
+"""Expected run time of a job, from its user's figures."""
 
 from __future__ import annotations
 
@@ -10,34 +10,25 @@ from bursar.model.units import write_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTime:
-    """With even odds and with nine in ten, and where that comes from."""
+    """Median and P90 of a run time, and what they are based on."""
 
     p50_ms: int
     p90_ms: int
     basis: str
-    is_known: bool = False
 
     def at_most(self, limit_ms: int | None) -> RunTime:
-        """A job that reaches its limit is stopped there."""
+        """The run time of a job that is stopped at a limit."""
         if limit_ms is None or self.p90_ms <= limit_ms:
             return self
         return RunTime(
             p50_ms=min(self.p50_ms, limit_ms),
             p90_ms=limit_ms,
             basis=f"{self.basis}, at most {write_duration(limit_ms)}",
-            is_known=self.is_known,
         )
 
 
-def exactly(run_ms: int) -> RunTime:
-    """A run time that is known."""
-    return RunTime(
-        p50_ms=run_ms, p90_ms=run_ms, basis=f"runs {write_duration(run_ms)}", is_known=True
-    )
-
-
-def told(spec: JobSpec) -> RunTime | None:
-    """What the user wrote: what he expects, and for nine in ten his limit or half as long again."""
+def user_estimate(spec: JobSpec) -> RunTime | None:
+    """The user's expected run time; P90 is the job's limit, or half as long again."""
     expected_ms, limit_ms = spec.expected_run_ms, spec.max_run_ms
     if expected_ms is None and limit_ms is None:
         return None
@@ -46,7 +37,7 @@ def told(spec: JobSpec) -> RunTime | None:
         return RunTime(
             p50_ms=likely_ms,
             p90_ms=likely_ms,
-            basis=f"may run {write_duration(likely_ms)}; what is expected is not said",
+            basis=f"may run {write_duration(likely_ms)}; no expected run time is given",
         )
     longest_ms = likely_ms + likely_ms // 2 if limit_ms is None else limit_ms
     return RunTime(

@@ -1,8 +1,8 @@
 """Line items as rows of FOCUS 1.2, the FinOps Foundation's format for cost and usage.
 
-The organisation that runs the fleet is its provider: teams are its sub-accounts, jobs and pools its
-resources. It publishes no list of unit prices, so list, contracted, effective and billed cost are the same,
-and there are no unit prices. What has no column in FOCUS is in columns that begin with ``x_``.
+The organisation that runs the fleet is the provider: teams are its sub-accounts, jobs and pools its
+resources. There is no list of unit prices, so list, contracted, effective and billed cost are equal. Values
+without a FOCUS column are in columns that begin with ``x_``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVICE = "Bursar GPU fleet"
 REGION = "topology.kubernetes.io/region"
 ZONE = "topology.kubernetes.io/zone"
 
-PLACES = 1_000_000_000
+DECIMAL_SCALE = 1_000_000_000
 
 Value = str | Mapping[str, str] | None
 FocusRow = dict[str, Value]
@@ -52,22 +52,19 @@ DECIMALS = frozenset(
     {"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"}
     | {"ConsumedQuantity", "PricingQuantity"}
 )
-MOMENTS = frozenset(
-    {"BillingPeriodEnd", "BillingPeriodStart", "ChargePeriodEnd", "ChargePeriodStart"}
-)
-DESCRIBED = {
-    AccountKind.USAGE: "What a job held",
-    AccountKind.WASTE: "Work of a job that was lost",
-    AccountKind.IDLE: "Capacity that nobody held",
-    AccountKind.RESERVED: "Capacity kept free for a job",
-    AccountKind.FOREIGN: "Capacity held by others than Bursar's jobs",
-    AccountKind.ADJUSTMENT: "Difference to the provider's bill",
+DESCRIPTIONS = {
+    AccountKind.USAGE: "Usage of a job",
+    AccountKind.WASTE: "Lost work of a job",
+    AccountKind.IDLE: "Idle capacity",
+    AccountKind.RESERVED: "Capacity reserved for a job",
+    AccountKind.FOREIGN: "Capacity used by jobs that Bursar did not start",
+    AccountKind.ADJUSTMENT: "Difference from the provider's bill",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issuer:
-    """In whose name: the organisation, and the pools as they are now, for their regions."""
+    """The organisation that issues the costs, and its current pools, for their regions."""
 
     organisation: str
     pools: Mapping[str, Pool] = field(default_factory=dict)
@@ -75,45 +72,45 @@ class Issuer:
 
 def focus_rows(items: Iterable[LineItem], issuer: Issuer) -> Iterator[FocusRow]:
     """One row for each line item, with every column."""
-    for common, own in focus_parts(items, issuer, dict):
-        row = common.copy()
-        for name, place in OWN.items():
-            row[name] = own[place]
+    for shared, own in split_focus_rows(items, issuer, dict):
+        row = shared.copy()
+        for name, index in ROW_FIELDS.items():
+            row[name] = own[index]
         yield row
 
 
-def focus_parts(
+def split_focus_rows(
     items: Iterable[LineItem], issuer: Issuer, prepare: Callable[[FocusRow], Prepared]
-) -> Iterator[tuple[Prepared, FocusOwner]]:
-    """The same in two parts: what a row has in common with others, prepared, and what is its own.
+) -> Iterator[tuple[Prepared, FocusRowFields]]:
+    """Rows in two parts: values shared with other rows, prepared once, and values of the row.
 
-    Most values are the same for all jobs of a queue on one day: they are found, and prepared, once.
+    Most values are equal for all jobs of a queue on one day.
     """
-    alike: dict[tuple[AccountKind | str | bool, ...], Prepared] = {}
-    before_ms = None
+    cache: dict[tuple[AccountKind | str | bool, ...], Prepared] = {}
+    cached_day_ms = None
     for item in items:
         day_ms, kind, pool, model, market, team, project, queue, _, job_id, *_ = item
-        if day_ms != before_ms:
-            before_ms = day_ms
-            alike.clear()
+        if day_ms != cached_day_ms:
+            cached_day_ms = day_ms
+            cache.clear()
         key = (kind, pool, model, market, team, project, queue, bool(job_id))
-        known = alike.get(key)
-        if known is None:
-            known = alike[key] = prepare(_in_common(item, issuer))
-        yield known, _own(item)
+        shared = cache.get(key)
+        if shared is None:
+            shared = cache[key] = prepare(_shared_values(item, issuer))
+        yield shared, _row_fields(item)
 
 
-def _in_common(item: LineItem, issuer: Issuer) -> FocusRow:
+def _shared_values(item: LineItem, issuer: Issuer) -> FocusRow:
     row: FocusRow = dict.fromkeys(COLUMNS)
     row |= _charge(item)
-    row |= _times(item.day_ms)
-    row |= _who(item, issuer)
-    row |= _what(item, issuer)
+    row |= _periods(item.day_ms)
+    row |= _accounts(item, issuer)
+    row |= _resource(item, issuer)
     return row
 
 
-class FocusOwner(NamedTuple):
-    """What differs from job to job."""
+class FocusRowFields(NamedTuple):
+    """The values that differ between jobs."""
 
     cost: str
     quantity: str | None
@@ -126,7 +123,7 @@ class FocusOwner(NamedTuple):
 
 
 _COST, _QUANTITY, _UNIT, _RESOURCE_ID, _RESOURCE_NAME, _TAGS, _JOB_ID, _OWNER = range(8)
-OWN = {
+ROW_FIELDS = {
     **dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), _COST),
     **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), _QUANTITY),
     **dict.fromkeys(("ConsumedUnit", "PricingUnit"), _UNIT),
@@ -136,10 +133,10 @@ OWN = {
     "x_JobId": _JOB_ID,
     "x_Owner": _OWNER,
 }
-"""In which columns that stands."""
+"""The index in ``FocusRowFields`` of each column that differs between jobs."""
 
 
-def _own(item: LineItem) -> FocusOwner:
+def _row_fields(item: LineItem) -> FocusRowFields:
     quantity, unit = _quantity(item)
     job_id, labels = item.job_id, item.labels
     is_job = item.kind in QUEUE_KINDS and bool(job_id)
@@ -153,11 +150,11 @@ def _own(item: LineItem) -> FocusOwner:
         job_id or None,
         item.user or None,
     )
-    return fast_tuple(FocusOwner, fields)
+    return fast_tuple(FocusRowFields, fields)
 
 
 def _quantity(item: LineItem) -> tuple[str | None, str | None]:
-    """How much, and of what; a difference to a bill is of nothing."""
+    """Quantity and unit; an adjustment has neither."""
     if item.kind is AccountKind.ADJUSTMENT:
         return None, None
     if item.gpu_milli_ms:
@@ -166,11 +163,11 @@ def _quantity(item: LineItem) -> tuple[str | None, str | None]:
 
 
 def _charge(item: LineItem) -> FocusRow:
-    found: FocusRow = {"BillingCurrency": "USD"}
+    currency: FocusRow = {"BillingCurrency": "USD"}
     if item.kind is AccountKind.ADJUSTMENT:
-        return {**found, "ChargeCategory": "Adjustment", "ChargeFrequency": "One-Time"}
+        return {**currency, "ChargeCategory": "Adjustment", "ChargeFrequency": "One-Time"}
     return {
-        **found,
+        **currency,
         "ChargeCategory": "Usage",
         "ChargeFrequency": "Usage-Based",
         "PricingCategory": "Dynamic" if item.market == Market.SPOT else "Standard",
@@ -178,17 +175,17 @@ def _charge(item: LineItem) -> FocusRow:
 
 
 @lru_cache(maxsize=1_024)
-def _times(day_ms: int) -> Mapping[str, Value]:
+def _periods(day_ms: int) -> Mapping[str, Value]:
     month_from, month_to = period_around(BudgetPeriod.MONTH, day_ms)
     return {
-        "BillingPeriodStart": _moment(month_from),
-        "BillingPeriodEnd": _moment(month_to),
-        "ChargePeriodStart": _moment(day_ms),
-        "ChargePeriodEnd": _moment(day_ms + DAY_MS),
+        "BillingPeriodStart": _midnight(month_from),
+        "BillingPeriodEnd": _midnight(month_to),
+        "ChargePeriodStart": _midnight(day_ms),
+        "ChargePeriodEnd": _midnight(day_ms + DAY_MS),
     }
 
 
-def _who(item: LineItem, issuer: Issuer) -> FocusRow:
+def _accounts(item: LineItem, issuer: Issuer) -> FocusRow:
     return {
         "BillingAccountId": issuer.organisation,
         "BillingAccountName": issuer.organisation,
@@ -202,11 +199,11 @@ def _who(item: LineItem, issuer: Issuer) -> FocusRow:
     }
 
 
-def _what(item: LineItem, issuer: Issuer) -> FocusRow:
+def _resource(item: LineItem, issuer: Issuer) -> FocusRow:
     pool = issuer.pools.get(item.pool)
     labels = pool.labels if pool is not None else {}
     return {
-        "ChargeDescription": f"{DESCRIBED[item.kind]}: {item.gpu_model} ({item.market}) of {item.pool}",
+        "ChargeDescription": f"{DESCRIPTIONS[item.kind]}: {item.gpu_model} ({item.market}) of {item.pool}",
         "ServiceCategory": "Compute",
         "ServiceSubcategory": "Virtual Machines",
         "ServiceName": SERVICE,
@@ -221,17 +218,17 @@ def _what(item: LineItem, issuer: Issuer) -> FocusRow:
     }
 
 
-def _moment(at_ms: int) -> str:
+def _midnight(at_ms: int) -> str:
     return f"{write_day(at_ms)}T00:00:00Z"
 
 
 def write_decimal(amount: int, unit: int) -> str:
-    """``amount / unit`` with one to nine places; micro-dollars lose nothing by it.
+    """``amount / unit`` with one to nine decimals, enough for exact micro-dollars.
 
-    There always is a point: readers that guess types take a column of whole numbers for no decimals.
+    There always is a decimal point, because readers that guess types take a column without one for integers.
     """
-    scaled = (abs(amount) * PLACES * 2 + unit) // (2 * unit)
-    whole, rest = divmod(scaled, PLACES)
+    scaled = (abs(amount) * DECIMAL_SCALE * 2 + unit) // (2 * unit)
+    whole, rest = divmod(scaled, DECIMAL_SCALE)
     text = f"{whole}.{rest:09}".rstrip("0")
     text += "0" if text.endswith(".") else ""
     return f"-{text}" if amount < 0 and scaled else text

@@ -1,4 +1,4 @@
-"""By what a report is broken down: who, on what, when. ``team,gpu`` is two axes, the first one the wider."""
+"""The axes of a report: ``team,gpu`` groups by team, then by GPU model."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from bursar.model.jobs.job_labels import JobLabel
 from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import DAY_MS
 
-MOST_AXES = 3
+MAX_AXES = 3
 UNKNOWN = "(unknown)"
-"""A job of which the store knows nothing any more."""
-OLDER = "(not kept by job)"
-"""What is so old that only queues and pools are kept of it."""
+"""Owner of a job that is no longer in the store."""
+OLDER = "(older, stored by queue only)"
+"""Costs so old that they are stored by queue and pool only."""
 NO_LABEL = "(no such label)"
 
 
 class Dimension(StrEnum):
-    """What a row of a report is about."""
+    """What the rows of a report are grouped by."""
 
     TEAM = "team"
     PROJECT = "project"
@@ -38,15 +38,15 @@ class Dimension(StrEnum):
     DAY = "day"
 
 
-OF_PLACES = frozenset({Dimension.GPU, Dimension.MARKET, Dimension.POOL, Dimension.DAY})
-"""What is known of capacity that nobody used; along all others that is the platform's."""
-OF_JOBS = frozenset({Dimension.USER, Dimension.LABEL, Dimension.JOB})
-"""What only the jobs themselves know."""
+POOL_DIMENSIONS = frozenset({Dimension.GPU, Dimension.MARKET, Dimension.POOL, Dimension.DAY})
+"""Dimensions that unused capacity has too; along all others it belongs to the platform."""
+JOB_DIMENSIONS = frozenset({Dimension.USER, Dimension.LABEL, Dimension.JOB})
+"""Dimensions that need single jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBy:
-    """One dimension; ``label`` is the key of a label where labels are it."""
+    """One axis; ``label`` is the key if the dimension is a label."""
 
     dimension: Dimension
     label: str = ""
@@ -55,16 +55,16 @@ class GroupBy:
         return f"label:{self.label}" if self.label else self.dimension.value
 
 
-NO_TAG = JobLabel(owner=UNKNOWN)
+UNKNOWN_JOB = JobLabel(owner=UNKNOWN)
 
 
 def read_axes(text: str) -> tuple[GroupBy, ...]:
-    """``team``, ``label:project``, ``team,gpu``."""
+    """Parses ``team``, ``label:project`` or ``team,gpu``."""
     axes = tuple(_read_axis(part.strip()) for part in text.split(","))
-    if len(axes) > MOST_AXES or len(set(axes)) < len(axes):
+    if len(axes) > MAX_AXES or len(set(axes)) < len(axes):
         raise UserError(
             f"by is {text[:60]!r}: {len(axes)} dimensions, {len(set(axes))} of them different.",
-            fix=f"Name 1 to {MOST_AXES} different ones, for example team,gpu.",
+            fix=f"Name 1 to {MAX_AXES} different ones, for example team,gpu.",
             code="unknown-dimension",
         )
     return axes
@@ -76,18 +76,18 @@ def _read_axis(text: str) -> GroupBy:
     if name not in known or bool(label) != (known[name] is Dimension.LABEL):
         names = [one for one in known if one != Dimension.LABEL]
         raise UserError(
-            f"by is {text[:60]!r}, which nothing can be told by.",
-            fix=f"Write {', '.join(names)} or label:KEY, or several with commas between them.",
+            f"by is {text[:60]!r}, which is not a dimension of a report.",
+            fix=f"Write {', '.join(names)} or label:KEY, or several separated by commas.",
             code="unknown-dimension",
         )
     return GroupBy(dimension=known[name], label=label)
 
 
 class Naming:
-    """Whose a queue is, and what is known of a job: what turns rows of the books into names.
+    """The team and project of a queue, and the owner and labels of a job.
 
-    Of one organisation with teams below it, they are the teams; of several roots, the roots are. A
-    project is the tenant below its team. Where the tree ends earlier, the last tenant is meant.
+    With one root the teams are the tenants below it; with several roots the roots are the teams. A project is
+    the tenant below its team. Where the tree ends earlier, the last tenant counts.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Naming:
         names = {one.name for one in known}
         roots = [one for one in known if one.parent not in names]
         self._tree = PayerTree(known)
-        self._above = 1 if len(roots) == 1 and not roots[0].is_queue else 0
+        self._team_level = 1 if len(roots) == 1 and not roots[0].is_queue else 0
         self._tags = tags or {}
         self._paths: dict[str, tuple[str, ...]] = {}
 
@@ -106,10 +106,10 @@ class Naming:
         return tuple(sorted({self.team_of(queue) for queue in queues}))
 
     def team_of(self, queue: str) -> str:
-        return self._level(queue, self._above)
+        return self._level(queue, self._team_level)
 
     def project_of(self, queue: str) -> str:
-        return self._level(queue, self._above + 1)
+        return self._level(queue, self._team_level + 1)
 
     def _level(self, queue: str, level: int) -> str:
         path = self._paths.get(queue)
@@ -119,10 +119,10 @@ class Naming:
         return path[min(level, len(path) - 1)]
 
     def tag_of(self, job_id: str) -> JobLabel:
-        return self._tags.get(job_id, NO_TAG)
+        return self._tags.get(job_id, UNKNOWN_JOB)
 
-    def name_of_place(self, axis: GroupBy, day_ms: int, pool: str, flavor: str) -> str:
-        """Along an axis that says where or when; else it is nobody's but the platform's."""
+    def pool_key(self, axis: GroupBy, day_ms: int, pool: str, flavor: str) -> str:
+        """The key of a pool's cost on an axis; on axes of jobs and tenants it is the platform."""
         match axis.dimension:
             case Dimension.GPU:
                 return model_of(flavor)
@@ -135,8 +135,8 @@ class Naming:
             case _:
                 return PLATFORM
 
-    def name_of_job(self, axis: GroupBy, queue: str, job_id: str) -> str:
-        """Along an axis that says who."""
+    def job_key(self, axis: GroupBy, queue: str, job_id: str) -> str:
+        """The key of a job's cost on an axis of jobs or tenants."""
         match axis.dimension:
             case Dimension.TEAM:
                 return self.team_of(queue)
@@ -153,15 +153,15 @@ class Naming:
             case _:
                 return job_id
 
-    def names_of_jobs(self, axis: GroupBy, job_ids: Iterable[str]) -> list[str]:
-        """Of many jobs, along an axis that only jobs themselves know."""
+    def job_keys(self, axis: GroupBy, job_ids: Iterable[str]) -> list[str]:
+        """The keys of many jobs on an axis that needs single jobs."""
         get = self._tags.get
         if axis.dimension is Dimension.USER:
-            return [get(job_id, NO_TAG).owner if job_id else OLDER for job_id in job_ids]
-        return [self.name_of_job(axis, "", job_id) for job_id in job_ids]
+            return [get(job_id, UNKNOWN_JOB).owner if job_id else OLDER for job_id in job_ids]
+        return [self.job_key(axis, "", job_id) for job_id in job_ids]
 
 
 def write_day(day_ms: int) -> str:
-    """``2026-11-16``."""
+    """Formats a day as ``2026-11-16``."""
     year, month, day = date_of(day_ms // DAY_MS)
     return f"{year:04}-{month:02}-{day:02}"

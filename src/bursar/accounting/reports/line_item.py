@@ -1,6 +1,6 @@
-"""The books as a flat list: one line for each day, job, place and kind, and what nobody used beside them.
+"""The books as a flat list for exports: one line per day, job, pool and kind of account.
 
-What is exported is made of these. Their money is all the money of the days in question.
+Unused capacity has lines of its own, so the lines sum to the cost of the days.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from bursar.accounting.ledger.books import Books, market_of, model_of
 from bursar.accounting.ledger.entry import AccountKind, fast_tuple, kind_of, name_of
 from bursar.accounting.reports.group_by import OLDER, Naming
-from bursar.accounting.reports.statement import OF_POOLS
+from bursar.accounting.reports.statement import POOL_KINDS
 from bursar.model.units import DAY_MS
 
 
 class LineItem(NamedTuple):
-    """So much money on one day. Empty names where nobody's job is meant."""
+    """A cost on one day. Names are empty if the line is about no job."""
 
     day_ms: int
     kind: AccountKind
@@ -37,23 +37,23 @@ class LineItem(NamedTuple):
 
 
 def line_items(books: Books, naming: Naming) -> Iterator[LineItem]:
-    """Give it a copy of the days in question: jobs first, then capacity that they did not use."""
+    """Lines of jobs, then lines of unused capacity; pass a copy of the wanted days."""
     yield from _of_jobs(books, naming)
-    yield from _of_places(books)
+    yield from _of_pools(books)
 
 
 def _of_jobs(books: Books, naming: Naming) -> Iterator[LineItem]:
-    """Fields stand in order, without their names: there are hundreds of thousands of lines in a month."""
-    owners: dict[str, tuple[AccountKind, str, str, str]] = {}
+    """Fields are positional for speed: a month has hundreds of thousands of lines."""
+    tenants: dict[str, tuple[AccountKind, str, str, str]] = {}
     for day_ms, job_id, account, pool, flavor, micro_usd, gpu, cpu, memory in books.job_rows():
         if not micro_usd and not gpu and not cpu:
             continue
         tag = naming.tag_of(job_id)
-        if account not in owners:
+        if account not in tenants:
             name = name_of(account)
-            whose = (naming.team_of(name), naming.project_of(name), name)
-            owners[account] = (kind_of(account), *whose)
-        kind, team, project, queue = owners[account]
+            names = (naming.team_of(name), naming.project_of(name), name)
+            tenants[account] = (kind_of(account), *names)
+        kind, team, project, queue = tenants[account]
         fields = (
             day_ms,
             kind,
@@ -75,14 +75,14 @@ def _of_jobs(books: Books, naming: Naming) -> Iterator[LineItem]:
         yield fast_tuple(LineItem, fields)
 
 
-def _of_places(books: Books) -> Iterator[LineItem]:
-    found: dict[tuple[int, AccountKind, str, str], list[int]] = {}
-    for row in books.hour_rows(OF_POOLS):
+def _of_pools(books: Books) -> Iterator[LineItem]:
+    sums: dict[tuple[int, AccountKind, str, str], list[int]] = {}
+    for row in books.hour_rows(POOL_KINDS):
         key = (row.hour_ms // DAY_MS * DAY_MS, row.kind, row.pool, row.flavor)
-        cell = found.setdefault(key, [0] * 4)
+        cell = sums.setdefault(key, [0] * 4)
         amounts = (row.micro_usd, *row.volume[:3])
-        found[key] = [a + b for a, b in zip(cell, amounts, strict=True)]
-    for (day_ms, kind, pool, flavor), (micro_usd, gpu, cpu, memory) in sorted(found.items()):
+        sums[key] = [a + b for a, b in zip(cell, amounts, strict=True)]
+    for (day_ms, kind, pool, flavor), (micro_usd, gpu, cpu, memory) in sorted(sums.items()):
         if not micro_usd and not gpu and not cpu:
             continue
         yield LineItem(

@@ -1,7 +1,7 @@
-"""What things cost, row by row along chosen axes, and how that changed from one period to another.
+"""Cost reports along chosen axes, and the change between two periods.
 
-All rows of a report come to what the books say of its days. Where the books hold capacity too, what nobody
-used stands in rows of its own, so that nothing a fleet cost is missing.
+The rows of a report sum to the balances of its days. If the books contain capacity, unused capacity has rows
+of its own, so the rows sum to the cost of the fleet.
 """
 
 from __future__ import annotations
@@ -12,15 +12,21 @@ from dataclasses import dataclass
 from bursar.accounting.ledger.books import GPU, USD, Books
 from bursar.accounting.ledger.entry import AccountKind, kind_of, name_of
 from bursar.accounting.ledger.sums import Cells
-from bursar.accounting.reports.group_by import OF_JOBS, OF_PLACES, Dimension, GroupBy, Naming
-from bursar.accounting.reports.statement import OF_POOLS, PLATFORM
+from bursar.accounting.reports.group_by import (
+    JOB_DIMENSIONS,
+    POOL_DIMENSIONS,
+    Dimension,
+    GroupBy,
+    Naming,
+)
+from bursar.accounting.reports.statement import PLATFORM, POOL_KINDS
 from bursar.model.units import DAY_MS, HOUR_MS, MILLI
 
 KINDS = (
     *(AccountKind.USAGE, AccountKind.WASTE, AccountKind.IDLE),
     *(AccountKind.RESERVED, AccountKind.FOREIGN, AccountKind.ADJUSTMENT),
 )
-"""Everything that money was spent on."""
+"""Kinds of account that are debited."""
 _COLUMN = {kind: column for column, kind in enumerate(KINDS)}
 _GPU, _IDLE_GPU = len(KINDS), len(KINDS) + 1
 
@@ -29,7 +35,7 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRow:
-    """What came together under some keys. GPU time is what jobs held, idle GPU time what nobody did."""
+    """Costs under one combination of keys. ``gpu_milli_ms`` is GPU time of jobs."""
 
     keys: Keys
     usage_micro_usd: int = 0
@@ -56,7 +62,8 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostReport:
-    """Rows, the dearest first unless they are days, what is nobody's last, and what they come to."""
+    """Rows and their total. Days are in order; otherwise the most expensive row comes first, the
+    platform's rows last."""
 
     axes: tuple[GroupBy, ...]
     rows: tuple[ReportRow, ...]
@@ -86,11 +93,11 @@ class _Cell:
 
 
 def report(books: Books, axes: Sequence[GroupBy], naming: Naming) -> CostReport:
-    """Everything in the books, along these axes: give it a copy of the days in question."""
+    """A report of everything in the books; pass a copy of the wanted days."""
     cells: dict[Keys, _Cell] = {}
     total = _Cell()
     _add_jobs(books, axes, naming, cells)
-    _add_places(books, axes, naming, cells)
+    _add_pools(books, axes, naming, cells)
     for cell in cells.values():
         total.sums = [a + b for a, b in zip(total.sums, cell.sums, strict=True)]
         total.jobs |= cell.jobs
@@ -110,35 +117,34 @@ def report(books: Books, axes: Sequence[GroupBy], naming: Naming) -> CostReport:
 def _add_jobs(
     books: Books, axes: Sequence[GroupBy], naming: Naming, cells: dict[Keys, _Cell]
 ) -> None:
-    """What jobs used and wasted. Most of a key is the same for a whole group of jobs."""
-    by_job = [place for place, axis in enumerate(axes) if axis.dimension in OF_JOBS]
+    """Adds what jobs used and wasted. Keys of other dimensions are equal for a whole group of jobs."""
+    by_job = [index for index, axis in enumerate(axes) if axis.dimension in JOB_DIMENSIONS]
     for (day_ms, account, pool, flavor), jobs in books.job_groups():
         queue, column = name_of(account), _COLUMN[kind_of(account)]
         keys = [
-            naming.name_of_place(axis, day_ms, pool, flavor)
-            if axis.dimension in OF_PLACES
-            else naming.name_of_job(axis, queue, "")
+            naming.pool_key(axis, day_ms, pool, flavor)
+            if axis.dimension in POOL_DIMENSIONS
+            else naming.job_key(axis, queue, "")
             for axis in axes
         ]
         if by_job:
-            names = [naming.names_of_jobs(axes[place], jobs) for place in by_job]
-            for theirs, group in _alike(jobs, names).items():
-                for place, name in zip(by_job, theirs, strict=True):
-                    keys[place] = name
+            names = [naming.job_keys(axes[index], jobs) for index in by_job]
+            for job_names, group in _group_by_names(jobs, names).items():
+                for index, name in zip(by_job, job_names, strict=True):
+                    keys[index] = name
                 _add_group(_cell(cells, tuple(keys)), column, group)
         else:
             _add_group(_cell(cells, tuple(keys)), column, jobs)
 
 
-def _alike(jobs: Cells, names: Sequence[Sequence[str]]) -> dict[Keys, Cells]:
-    """The jobs apart by their names, in the order in which those first come."""
-    found: dict[Keys, Cells] = {}
-    for theirs, (job_id, amounts) in zip(zip(*names, strict=True), jobs.items(), strict=True):
-        group = found.get(theirs)
+def _group_by_names(jobs: Cells, names: Sequence[Sequence[str]]) -> dict[Keys, Cells]:
+    groups: dict[Keys, Cells] = {}
+    for job_names, (job_id, amounts) in zip(zip(*names, strict=True), jobs.items(), strict=True):
+        group = groups.get(job_names)
         if group is None:
-            group = found[theirs] = {}
+            group = groups[job_names] = {}
         group[job_id] = amounts
-    return found
+    return groups
 
 
 def _add_group(cell: _Cell, column: int, jobs: Cells) -> None:
@@ -148,19 +154,19 @@ def _add_group(cell: _Cell, column: int, jobs: Cells) -> None:
 
 
 def _cell(cells: dict[Keys, _Cell], keys: Keys) -> _Cell:
-    found = cells.get(keys)
-    if found is None:
-        found = cells[keys] = _Cell()
-    return found
+    cell = cells.get(keys)
+    if cell is None:
+        cell = cells[keys] = _Cell()
+    return cell
 
 
-def _add_places(
+def _add_pools(
     books: Books, axes: Sequence[GroupBy], naming: Naming, cells: dict[Keys, _Cell]
 ) -> None:
-    """What no job of ours held."""
-    for row in books.hour_rows(OF_POOLS):
+    """Adds costs of pools that no job of ours held."""
+    for row in books.hour_rows(POOL_KINDS):
         day_ms = row.hour_ms // DAY_MS * DAY_MS
-        keys = tuple(naming.name_of_place(axis, day_ms, row.pool, row.flavor) for axis in axes)
+        keys = tuple(naming.pool_key(axis, day_ms, row.pool, row.flavor) for axis in axes)
         cell = _cell(cells, keys)
         cell.sums[_COLUMN[row.kind]] += row.micro_usd
         if row.kind is AccountKind.IDLE:
@@ -168,7 +174,7 @@ def _add_places(
 
 
 def gpu_hours(gpu_milli_ms: int) -> float:
-    """As people count them. For showing: sums are made of the whole numbers."""
+    """GPU-hours for display; sums are computed from the integers."""
     return round(gpu_milli_ms / (MILLI * HOUR_MS), 6)
 
 
@@ -191,28 +197,28 @@ class RowChange:
 
     @property
     def permille(self) -> int | None:
-        """Of what it was; None where it was nothing."""
+        """Thousandths of the earlier cost; None if that was zero."""
         if not self.before_micro_usd:
             return None
         return round(self.micro_usd * MILLI / self.before_micro_usd)
 
 
 def changes(before: CostReport, after: CostReport) -> tuple[RowChange, ...]:
-    """Every row that either report has, the largest change first."""
+    """Every row of either report, the largest change first."""
     old = {row.keys: row for row in before.rows}
     new = {row.keys: row for row in after.rows}
-    found = [_change(keys, old.get(keys), new.get(keys)) for keys in old.keys() | new.keys()]
-    return tuple(sorted(found, key=lambda one: (-abs(one.micro_usd), one.keys)))
+    rows = [_change(keys, old.get(keys), new.get(keys)) for keys in old.keys() | new.keys()]
+    return tuple(sorted(rows, key=lambda one: (-abs(one.micro_usd), one.keys)))
 
 
 def total_change(before: CostReport, after: CostReport) -> RowChange:
-    """What all rows together changed by."""
+    """The change of the totals."""
     return _change((), before.total, after.total)
 
 
 def _change(keys: Keys, before: ReportRow | None, after: ReportRow | None) -> RowChange:
-    nothing = ReportRow(keys=keys)
-    old, new = before or nothing, after or nothing
+    zero = ReportRow(keys=keys)
+    old, new = before or zero, after or zero
     return RowChange(
         keys=keys,
         before_micro_usd=old.total_micro_usd,
@@ -223,5 +229,5 @@ def _change(keys: Keys, before: ReportRow | None, after: ReportRow | None) -> Ro
 
 
 def needs_jobs(axes: Iterable[GroupBy]) -> bool:
-    """Whether single jobs must be known, which are not kept for ever."""
-    return any(axis.dimension in OF_JOBS for axis in axes)
+    """Whether the report needs single jobs, which are not stored for ever."""
+    return any(axis.dimension in JOB_DIMENSIONS for axis in axes)

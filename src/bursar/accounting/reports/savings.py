@@ -1,4 +1,4 @@
-"""What was saved, against a baseline that has a name and can be worked out from the same books."""
+"""Savings against named baselines that are computed from the same books."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ NODE_HOUR = MILLI * HOUR_MS
 
 
 class Baseline(StrEnum):
-    """What it is compared with."""
+    """What the cost is compared with."""
 
     ON_DEMAND_SAME_HOURS = "the same node-hours, all on-demand"
     """The same fleet, idle time included, at on-demand prices."""
     ON_DEMAND_WHILE_USED = "on-demand, and only while used"
-    """No fleet at all: each part of a node rented by the millisecond for what jobs held. Hard to beat."""
+    """No fleet: each fraction of a node rented by the millisecond while jobs held it. Hard to beat."""
     NO_SHARING = "no sharing"
     """Every slice and every share a whole GPU, at the prices that were paid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """``cost`` is what was paid for what the baseline covers; below it something was saved."""
+    """The cost that was paid for what the baseline covers, and the baseline's cost."""
 
     baseline: Baseline
     baseline_micro_usd: int
@@ -36,7 +36,7 @@ class Saving:
 
     @property
     def saved_micro_usd(self) -> int:
-        """Negative where the baseline would have been cheaper; that is said too."""
+        """Negative if the baseline would have been cheaper."""
         return self.baseline_micro_usd - self.cost_micro_usd
 
     @property
@@ -48,13 +48,13 @@ class Saving:
 
 
 def savings(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> tuple[Saving, ...]:
-    """Against every baseline. ``on_demand`` is what a node like those of a pool would cost an hour.
+    """Savings of these hours against every baseline.
 
-    The rows are those of the period in question. Pools that are on-demand already need no price.
+    ``on_demand`` is the hourly on-demand price of a node, by pool. On-demand pools need no price.
     """
-    found = list(rows)
-    fleet = [row for row in found if row.kind is AccountKind.CAPACITY]
-    used = [row for row in found if row.kind in QUEUE_KINDS]
+    hours = list(rows)
+    fleet = [row for row in hours if row.kind is AccountKind.CAPACITY]
+    used = [row for row in hours if row.kind in QUEUE_KINDS]
     paid = -sum(row.micro_usd for row in fleet)
     return (
         Saving(
@@ -72,7 +72,7 @@ def savings(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> tuple[Savi
 
 
 def sharing_saving(rows: Iterable[HourRow]) -> Saving:
-    """What slices and shares of GPUs saved those who used them; no other price is needed for it."""
+    """What slices and shares of GPUs saved; needs no on-demand price."""
     used = [row for row in rows if row.kind in QUEUE_KINDS]
     return Saving(
         baseline=Baseline.NO_SHARING,
@@ -91,8 +91,8 @@ def _at_on_demand(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> int:
             paid += row.micro_usd
         else:
             raise UserError(
-                f"what a node of the pool {row.pool!r} ({row.flavor}) costs on-demand is not known.",
-                fix=f"Say what a node costs an hour on demand: --price {row.pool}=DOLLARS.",
+                f"the on-demand price of a node of pool {row.pool!r} ({row.flavor}) is unknown.",
+                fix=f"Give its price per hour: --price {row.pool}=DOLLARS.",
                 code="no-on-demand-price",
             )
     return paid + sum(
@@ -101,7 +101,7 @@ def _at_on_demand(rows: Iterable[HourRow], on_demand: Mapping[str, int]) -> int:
 
 
 def _unshared(row: HourRow) -> int:
-    """What an hour of an account would have cost with whole GPUs, at the price it had."""
+    """The cost of an hour of an account with whole GPUs, at the same price."""
     node = row.volume.node_milli_ms
     return _rounded(row.micro_usd * row.volume.unshared_milli_ms, node) if node else row.micro_usd
 

@@ -1,8 +1,8 @@
-"""Statements: what each tenant is shown, or charged, for a period, so that all together are the fleet's cost.
+"""Statements: what each payer is shown or charged for a period. They sum to the cost of the fleet.
 
-A tenant's own lines are what its jobs used and wasted. What nobody used is borne by the platform, by all
-in proportion, or by those whose quota it was. Money is rounded to cents twice, statements and then their
-lines, and each time what is left over goes to the largest, so that every sum can be checked by hand.
+A payer's own lines are what its jobs used and wasted. Unused capacity is paid by the platform, by all payers
+in proportion, or by those who left quota unused. Amounts are rounded to cents twice, first statements, then
+their lines; each time the rounding difference goes to the largest, so every sum can be checked by hand.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from bursar.model.tenants.tenant import CPU, GPU, Tenant
 from bursar.model.units import DAY_MS, USD_MICRO
 
 PLATFORM = "(platform)"
-"""Who bears what no tenant does."""
+"""The payer of what no tenant pays."""
 
 CENT_MICRO = USD_MICRO // 100
 HALF_A_CENT = CENT_MICRO // 2
-SHARED = frozenset({AccountKind.IDLE, AccountKind.RESERVED})
-OF_POOLS = SHARED | {AccountKind.FOREIGN, AccountKind.ADJUSTMENT}
+SHARED_KINDS = frozenset({AccountKind.IDLE, AccountKind.RESERVED})
+POOL_KINDS = SHARED_KINDS | {AccountKind.FOREIGN, AccountKind.ADJUSTMENT}
 
-Place = tuple[str, str]
-"""A pool and its flavor."""
-Account = tuple[str, str, str]
-"""An account, and the place of its jobs."""
+PoolFlavor = tuple[str, str]
+"""A pool and its flavor at the time."""
+JobGroup = tuple[str, str, str]
+"""Account, pool and flavor of a group of jobs."""
 
 
 class StatementBlock(NamedTuple):
-    """Lines in the making, alike in all but their job: job, money and GPU time of each stand side by side.
+    """Lines of several jobs, as columns: job ids, micro-dollars and GPU time.
 
-    A month has hundreds of thousands of lines, so none is an object of its own before it is written.
+    A month has hundreds of thousands of lines, so a line becomes an object only at the end.
     """
 
     kind: AccountKind
@@ -55,18 +55,18 @@ class StatementBlock(NamedTuple):
 
 
 class IdlePolicy(StrEnum):
-    """Who bears what a pool cost while nobody used it."""
+    """Who pays for unused capacity of a pool."""
 
     ABSORBED = "absorbed"
     """The platform."""
     PROPORTIONAL = "proportional"
-    """Those who used the pool, in proportion; all who used anything where nobody used that pool."""
+    """The users of the pool, in proportion to their usage; if it had none, the users of any pool."""
     QUOTA_OWNER = "quota-owner"
-    """Those who had quota of the flavor and left it unused; the platform where nobody did."""
+    """The tenants with unused quota of the flavor; if there are none, the platform."""
 
 
 class StatementStyle(StrEnum):
-    """Whether a statement only shows, or is owed."""
+    """Whether a statement is only shown or has to be paid."""
 
     SHOWBACK = "showback"
     CHARGEBACK = "chargeback"
@@ -74,7 +74,7 @@ class StatementStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRequest:
-    """Which statements: for whole days (UTC), of these tenants. ``payers`` get one; empty: the roots."""
+    """A period of whole days (UTC), and who gets a statement: ``payers``, or the roots if empty."""
 
     tenants: tuple[Tenant, ...]
     from_ms: int
@@ -85,7 +85,7 @@ class StatementRequest:
 
 
 class StatementLine(NamedTuple):
-    """One row of a statement. ``job_id`` and ``queue`` are empty where the row is about no job."""
+    """One line of a statement. ``job_id`` and ``queue`` are empty if the line is about no job."""
 
     kind: AccountKind
     gpu_model: str
@@ -99,7 +99,7 @@ class StatementLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What one payer is shown or owes; ``cents`` is the sum of its lines'."""
+    """What one payer is shown or owes; ``cents`` is the sum of its lines."""
 
     payer: str
     style: StatementStyle
@@ -111,7 +111,7 @@ class Statement:
 
     @property
     def owed_cents(self) -> int:
-        """Nothing is owed by a showback, nor by the platform to itself."""
+        """Zero for a showback and for the platform."""
         return (
             self.cents if self.style is StatementStyle.CHARGEBACK and self.payer != PLATFORM else 0
         )
@@ -119,7 +119,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """All of a period. The platform's own comes last; ``micro_usd`` is what the fleet cost."""
+    """All statements of a period, the platform's last; ``micro_usd`` is what the fleet cost."""
 
     all: tuple[Statement, ...]
     micro_usd: int
@@ -130,21 +130,23 @@ class Statements:
 
 
 def statements(books: Books, terms: StatementRequest) -> Statements:
-    """One statement for each payer and one for the platform; together they are the fleet's cost."""
+    """One statement for each payer and one for the platform; they sum to the fleet's cost."""
     _check(terms)
     tree = PayerTree(terms.tenants, terms.payers)
-    hours = [one for one in books.hour_rows(OF_POOLS) if terms.from_ms <= one.hour_ms < terms.to_ms]
+    hours = [
+        one for one in books.hour_rows(POOL_KINDS) if terms.from_ms <= one.hour_ms < terms.to_ms
+    ]
     blocks: dict[str, list[StatementBlock]] = defaultdict(list)
-    borne: dict[Place, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    paid: dict[PoolFlavor, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     used = _Used()
-    for place, block in _own_blocks(books.jobs_between(terms.from_ms, terms.to_ms), used):
+    for pool, block in _own_blocks(books.jobs_between(terms.from_ms, terms.to_ms), used):
         payer = tree.payer_of(block.queue)
         blocks[payer].append(block)
-        borne[place][payer] += sum(block.micro_usd)
-    for payer, place, block in _shared_blocks(hours, _Weights(used, borne, tree, terms)):
+        paid[pool][payer] += sum(block.micro_usd)
+    for payer, pool, block in _shared_blocks(hours, _Weights(used, paid, tree, terms)):
         blocks[payer].append(block)
-        borne[place][payer] += sum(block.micro_usd)
-    for payer, block in _adjustment_blocks(hours, borne):
+        paid[pool][payer] += sum(block.micro_usd)
+    for payer, block in _adjustment_blocks(hours, paid):
         blocks[payer].append(block)
     return _in_cents(blocks, terms)
 
@@ -166,9 +168,9 @@ class _Used(defaultdict[tuple[str, str], list[int]]):
 
 
 def _own_blocks(
-    jobs: Iterable[tuple[Account, Cells]], used: _Used
-) -> Iterator[tuple[Place, StatementBlock]]:
-    """What jobs used and wasted: one line for each job, place and kind; ``used`` adds it up."""
+    jobs: Iterable[tuple[JobGroup, Cells]], used: _Used
+) -> Iterator[tuple[PoolFlavor, StatementBlock]]:
+    """Lines of what jobs used and wasted; adds their GPU and CPU time to ``used``."""
     for (account, pool, flavor), cells in jobs:
         queue = name_of(account)
         held = used[flavor, queue]
@@ -185,64 +187,64 @@ def _own_blocks(
 
 
 class _Weights:
-    """In which proportion payers bear what nobody used of a place."""
+    """The proportion in which payers pay for unused capacity of a pool."""
 
     def __init__(
         self,
         used: _Used,
-        borne: dict[Place, dict[str, int]],
+        paid: dict[PoolFlavor, dict[str, int]],
         tree: PayerTree,
         terms: StatementRequest,
     ) -> None:
         self._used = used
-        self._borne = {place: dict(payers) for place, payers in borne.items()}
+        self._paid = {pool: dict(payers) for pool, payers in paid.items()}
         self._tree = tree
         self._terms = terms
         self._of_flavor: dict[str, dict[str, int]] = {}
 
-    def of(self, place: Place) -> dict[str, int]:
+    def of(self, pool: PoolFlavor) -> dict[str, int]:
         if self._terms.idle is IdlePolicy.PROPORTIONAL:
-            there = self._borne.get(place, {})
-            return there if any(there.values()) else self._overall()
+            users = self._paid.get(pool, {})
+            return users if any(users.values()) else self._overall()
         if self._terms.idle is IdlePolicy.QUOTA_OWNER:
-            return self._unused(place[1])
+            return self._unused(pool[1])
         return {}
 
     def _overall(self) -> dict[str, int]:
-        found: dict[str, int] = defaultdict(int)
-        for payers in self._borne.values():
+        sums: dict[str, int] = defaultdict(int)
+        for payers in self._paid.values():
             for payer, micro_usd in payers.items():
-                found[payer] += micro_usd
-        return found
+                sums[payer] += micro_usd
+        return sums
 
     def _unused(self, flavor: str) -> dict[str, int]:
-        known = self._of_flavor.get(flavor)
-        if known is not None:
-            return known
+        cached = self._of_flavor.get(flavor)
+        if cached is not None:
+            return cached
         resource = CPU if model_of(flavor) == CPU_ONLY else GPU
         column = (GPU, CPU).index(resource)
         used = {queue: held[column] for (one, queue), held in self._used.items() if one == flavor}
         duration_ms = self._terms.to_ms - self._terms.from_ms
-        found: dict[str, int] = defaultdict(int)
+        weights: dict[str, int] = defaultdict(int)
         for name, amount in self._tree.unused((flavor, resource), used, duration_ms).items():
-            found[self._tree.payer_of(name)] += amount
-        self._of_flavor[flavor] = found
-        return found
+            weights[self._tree.payer_of(name)] += amount
+        self._of_flavor[flavor] = weights
+        return weights
 
 
 def _shared_blocks(
     hours: Iterable[HourRow], weights: _Weights
-) -> list[tuple[str, Place, StatementBlock]]:
-    """What nobody used, and what others did, on whom it falls."""
-    found: dict[tuple[Place, AccountKind], list[int]] = {}
+) -> list[tuple[str, PoolFlavor, StatementBlock]]:
+    """Lines of unused and foreign capacity, divided among payers."""
+    sums: dict[tuple[PoolFlavor, AccountKind], list[int]] = {}
     for row in hours:
         if row.kind is not AccountKind.ADJUSTMENT:
-            cell = found.setdefault(((row.pool, row.flavor), row.kind), [0, 0])
+            cell = sums.setdefault(((row.pool, row.flavor), row.kind), [0, 0])
             cell[0] += row.micro_usd
             cell[1] += row.volume.gpu_milli_ms
-    blocks: list[tuple[str, Place, StatementBlock]] = []
-    for (place, kind), (micro_usd, gpu_milli_ms) in sorted(found.items()):
-        payers = dict(sorted(weights.of(place).items())) if kind in SHARED else {}
+    blocks: list[tuple[str, PoolFlavor, StatementBlock]] = []
+    for (pool, kind), (micro_usd, gpu_milli_ms) in sorted(sums.items()):
+        payers = dict(sorted(weights.of(pool).items())) if kind in SHARED_KINDS else {}
         if not any(payers.values()):
             payers = {PLATFORM: 1}
         money = largest_remainder(micro_usd, list(payers.values()))
@@ -250,28 +252,28 @@ def _shared_blocks(
         for payer, usd, gpu in zip(payers, money, time, strict=True):
             if usd or gpu:
                 blocks.append(
-                    (payer, place, StatementBlock(kind, place[1], "", ("",), (usd,), (gpu,)))
+                    (payer, pool, StatementBlock(kind, pool[1], "", ("",), (usd,), (gpu,)))
                 )
     return blocks
 
 
 def _adjustment_blocks(
-    hours: Iterable[HourRow], borne: dict[Place, dict[str, int]]
+    hours: Iterable[HourRow], paid: dict[PoolFlavor, dict[str, int]]
 ) -> list[tuple[str, StatementBlock]]:
-    """What a real bill changed, in proportion to what everybody bears of that place."""
-    found: dict[Place, int] = defaultdict(int)
+    """Lines of adjustments, in proportion to what each payer pays for the pool."""
+    adjustments: dict[PoolFlavor, int] = defaultdict(int)
     for row in hours:
         if row.kind is AccountKind.ADJUSTMENT:
-            found[row.pool, row.flavor] += row.micro_usd
+            adjustments[row.pool, row.flavor] += row.micro_usd
     blocks: list[tuple[str, StatementBlock]] = []
-    for place, micro_usd in sorted(found.items()):
-        payers = dict(sorted(borne.get(place, {}).items()))
+    for pool, micro_usd in sorted(adjustments.items()):
+        payers = dict(sorted(paid.get(pool, {}).items()))
         if not any(payers.values()):
             payers = {PLATFORM: 1}
         money = largest_remainder(micro_usd, list(payers.values()))
         for payer, usd in zip(payers, money, strict=True):
             if usd:
-                block = StatementBlock(AccountKind.ADJUSTMENT, place[1], "", ("",), (usd,), (0,))
+                block = StatementBlock(AccountKind.ADJUSTMENT, pool[1], "", ("",), (usd,), (0,))
                 blocks.append((payer, block))
     return blocks
 
@@ -281,11 +283,11 @@ def _in_cents(blocks: dict[str, list[StatementBlock]], terms: StatementRequest) 
     amounts = [sum([sum(block.micro_usd) for block in blocks[payer]]) for payer in payers]
     total = sum(amounts)
     total_cents = round_to_cents(total)
-    found = []
+    rounded = []
     for payer, micro_usd, cents in zip(
         payers, amounts, cents_of(amounts, total_cents), strict=True
     ):
-        found.append(
+        rounded.append(
             Statement(
                 payer=payer,
                 style=terms.style,
@@ -296,7 +298,7 @@ def _in_cents(blocks: dict[str, list[StatementBlock]], terms: StatementRequest) 
                 cents=cents,
             )
         )
-    return Statements(all=tuple(found), micro_usd=total, cents=total_cents)
+    return Statements(all=tuple(rounded), micro_usd=total, cents=total_cents)
 
 
 def _lines(blocks: Sequence[StatementBlock], total_cents: int) -> list[StatementLine]:
@@ -306,20 +308,20 @@ def _lines(blocks: Sequence[StatementBlock], total_cents: int) -> list[Statement
         model, market = model_of(flavor), market_of(flavor)
         each = zip(job_ids, micro_usd, gpu_milli_ms, islice(cents, len(job_ids)), strict=True)
         lines += [
-            fast_tuple(StatementLine, (kind, model, market, queue, job_id, usd, gpu, some))
-            for job_id, usd, gpu, some in each
+            fast_tuple(StatementLine, (kind, model, market, queue, job_id, usd, gpu, line_cents))
+            for job_id, usd, gpu, line_cents in each
         ]
     return lines
 
 
 def without_jobs(statement: Statement) -> Statement:
-    """The same with one line for all jobs of a queue: cents are rounded anew, the sum is the same."""
-    found: dict[tuple[AccountKind, str, str, str], list[int]] = {}
+    """The statement with one line per queue instead of per job; its sum in cents does not change."""
+    sums: dict[tuple[AccountKind, str, str, str], list[int]] = {}
     for line in statement.lines:
-        cell = found.setdefault((line.kind, line.gpu_model, line.market, line.queue), [0, 0])
+        cell = sums.setdefault((line.kind, line.gpu_model, line.market, line.queue), [0, 0])
         cell[0] += line.micro_usd
         cell[1] += line.gpu_milli_ms
-    cents = cents_of([micro_usd for micro_usd, _ in found.values()], statement.cents)
+    cents = cents_of([micro_usd for micro_usd, _ in sums.values()], statement.cents)
     lines = tuple(
         StatementLine(
             kind=kind,
@@ -329,22 +331,22 @@ def without_jobs(statement: Statement) -> Statement:
             job_id="",
             micro_usd=micro_usd,
             gpu_milli_ms=gpu_milli_ms,
-            cents=some,
+            cents=line_cents,
         )
-        for ((kind, gpu_model, market, queue), (micro_usd, gpu_milli_ms)), some in zip(
-            found.items(), cents, strict=True
+        for ((kind, gpu_model, market, queue), (micro_usd, gpu_milli_ms)), line_cents in zip(
+            sums.items(), cents, strict=True
         )
     )
     return replace(statement, lines=lines)
 
 
 def round_to_cents(micro_usd: int) -> int:
-    """To the nearest cent, half a cent up."""
+    """Rounds to the nearest cent, half a cent up."""
     return (micro_usd + HALF_A_CENT) // CENT_MICRO
 
 
 def cents_of(amounts: Sequence[int], total_cents: int) -> list[int]:
-    """Each amount in cents; what is left over to the total goes to the largest."""
+    """Rounds each amount to cents; the difference from the total goes to the largest."""
     cents = [(amount + HALF_A_CENT) // CENT_MICRO for amount in amounts]
     if cents:
         sizes = [abs(amount) for amount in amounts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bursar.accounting.estimates.run_time_history import REMEMBERED, RunTimeHistory
+from bursar.accounting.estimates.run_time_history import RUNS_PER_KEY, RunTimeHistory
 from bursar.model import event as ev
 from bursar.model.jobs.job import JobState
 from bursar.ports import AttemptRow, JobFilter, JobRow, StoreReader
@@ -17,7 +17,7 @@ def similar_runs(reader: StoreReader, queue: str) -> RunTimeHistory:
     """Run times of the newest jobs of a queue."""
     runs = RunTimeHistory()
     for state in sorted(INFORMATIVE_STATES):
-        wanted = JobFilter(queues=frozenset({queue}), states=frozenset({state}), limit=REMEMBERED)
+        wanted = JobFilter(queues=frozenset({queue}), states=frozenset({state}), limit=RUNS_PER_KEY)
         for row in reversed(reader.jobs(wanted)):
             for event in _job_events(row, reader):
                 runs.apply(event)

@@ -11,7 +11,7 @@ from bursar.accounting.estimates.estimate import (
     PoolOffer,
     estimate_all,
 )
-from bursar.accounting.estimates.run_time import RunTime, told
+from bursar.accounting.estimates.run_time import RunTime, user_estimate
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.api import wire
 from bursar.api.http.request import RequestContext
@@ -50,11 +50,11 @@ async def plan_estimates(
 async def _run_time(request: RequestContext, spec: JobSpec) -> RunTime | None:
     """The user's estimate; else that of similar jobs of the queue; else the maximum run time."""
     if spec.expected_run_ms is not None:
-        return told(spec)
+        return user_estimate(spec)
     runs = await request.context.run_blocking(
         similar_runs, request.context.plane.reader, spec.queue
     )
-    return runs.run_time(spec, request.context.clock.now_ms()) or told(spec)
+    return runs.run_time(spec, request.context.clock.now_ms()) or user_estimate(spec)
 
 
 def _offers(spec: JobSpec, ledger: Ledger, state: FleetState, now_ms: int) -> tuple[PoolOffer, ...]:

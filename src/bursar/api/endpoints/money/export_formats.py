@@ -20,12 +20,12 @@ from typing import Any, Final
 from bursar.accounting.reports.focus import (
     COLUMNS,
     DECIMALS,
-    OWN,
+    ROW_FIELDS,
     FocusRow,
     Issuer,
     Value,
-    focus_parts,
     focus_rows,
+    split_focus_rows,
 )
 from bursar.accounting.reports.group_by import write_day
 from bursar.accounting.reports.line_item import LineItem
@@ -95,7 +95,7 @@ def write_focus(items: Iterable[LineItem], issuer: Issuer) -> bytes:
     """
     file = io.BytesIO()
     file.write(_csv(COLUMNS, ()))
-    for template, own in focus_parts(items, issuer, _template):
+    for template, own in split_focus_rows(items, issuer, _template):
         cost, quantity, unit, *texts = own
         fields = (cost, quantity or "", unit or "", *[_field(text) for text in texts])
         line = template % _IN_ORDER(fields)
@@ -103,11 +103,13 @@ def write_focus(items: Iterable[LineItem], issuer: Issuer) -> bytes:
     return file.getvalue()
 
 
-_IN_ORDER = itemgetter(*[OWN[name] for name in COLUMNS if name in OWN])
+_IN_ORDER = itemgetter(*[ROW_FIELDS[name] for name in COLUMNS if name in ROW_FIELDS])
 
 
 def _template(common: FocusRow) -> str:
-    fields = ["%s" if name in OWN else _field(common[name]).replace("%", "%%") for name in COLUMNS]
+    fields = [
+        "%s" if name in ROW_FIELDS else _field(common[name]).replace("%", "%%") for name in COLUMNS
+    ]
     return f"{','.join(fields)}\n"
 
 
