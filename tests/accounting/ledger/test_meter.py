@@ -184,6 +184,11 @@ SCENARIOS: dict[str, tuple[Scene, float, dict[str, int]]] = {
         {"usage:blue": 4 * USD, "reserved:a100": 12 * USD, "usage:red": 8 * USD}
         | {"idle:a100": 24 * USD},
     ),
+    "a claimed placement is charged by its largest fraction of the node": (
+        Scene().submit("a").claim("a", gpus(0, 1, cpu=48), at=0),
+        1,
+        {"reserved:a100": 8 * USD, "idle:a100": 8 * USD},
+    ),
     "a released placement is idle again": (
         Scene()
         .submit("a")
@@ -346,6 +351,14 @@ def test_gpu_time_is_posted_with_the_money() -> None:
     assert used.volume.node_milli_ms == 250 * ms(0.5)
     assert (used.pool, used.flavor, used.node) == ("a100", "a100-80gb/owned", NODE)
     assert (used.job_id, used.attempt, used.queue) == ("a", 1, "red")
+
+
+def test_waste_on_a_free_node_is_posted_with_its_gpu_time() -> None:
+    free = pool("a100", gpus=8, cpu=96, memory_gib=1024, usd_per_node_hour=0)
+    scene = Scene(free).run("a", gpus(0, 1)).end(ev.AttemptFailed, "a", 0.5)
+    _, entries = scene.ledger(1)
+    wasted = [one for one in entries if kind_of(one.debit) is AccountKind.WASTE]
+    assert [(one.micro_usd, one.volume.gpu_milli_ms) for one in wasted] == [(0, 2_000 * ms(0.5))]
 
 
 def test_waste_of_a_mixed_gang_is_posted_per_pool_to_the_micro_dollar() -> None:

@@ -46,12 +46,21 @@ SPOT = SpotMarket((SpotOffer("a", 1_000_000, OLD),), OLD, 1_000_000)
 NONE = SpotMarket((), DROUGHT, 1_000_000)
 
 
+DEAR = SpotMarket((SpotOffer("a", 4_000_000, OLD),), OLD, 4_000_000)
+
+
 def standing(elapsed_h: float, remaining_h: float, place: Location = WAIT) -> DeadlineProgress:
     return DeadlineProgress(round(elapsed_h * HOUR_MS), round(remaining_h * HOUR_MS), 0, place)
 
 
 CHOICES = {
     "on demand only never waits": (on_demand_only, standing(0, 10), SPOT, ON_DEMAND),
+    "ours leaves spot that costs more than on demand": (
+        expected_cost,
+        standing(4, 9.7, "a"),
+        DEAR,
+        ON_DEMAND,
+    ),
     "a job that is done needs nothing": (greedy, standing(5, 0, "a"), SPOT, WAIT),
     "greedy takes spot": (greedy, standing(0, 10), SPOT, "a"),
     "greedy waits for spot while there is time": (greedy, standing(0, 10), NONE, WAIT),

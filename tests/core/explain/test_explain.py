@@ -12,6 +12,7 @@ from bursar.core.cycle import decide
 from bursar.core.explain.alternatives import ENOUGH, MOST_TRIES
 from bursar.core.explain.explain import explain
 from bursar.core.explain.hypothetical_job import swapped
+from bursar.core.explain.smaller_requests import with_tasks
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import StartJob
 from bursar.model.errors import BrokenInvariant, UserError
@@ -195,6 +196,11 @@ def test_fewer_tasks_of_the_group_that_takes_most() -> None:
         "7 GPUs instead of 8 for each task",
         "fewer tasks: 3 of 4",
     ]
+
+
+def test_of_two_equal_groups_the_first_gets_fewer_tasks() -> None:
+    spec = gang("held", group("first", 2, gpus=8), group("second", 2, gpus=8))
+    assert [one.count for one in with_tasks(spec, 1).spec.groups] == [1, 2]
 
 
 def test_another_market_another_model_and_another_queue() -> None:

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bursar.core.draft import Draft, Reservation
 from bursar.core.explain import forecast as forecast_module
+from bursar.core.explain import queue_position
+from bursar.core.explain.explain import explain
 from bursar.core.explain.forecast import forecast
+from bursar.core.explain.lookahead import ReplayedReservations
 from bursar.core.reservation.expected_ends import STOP_MS, EndOdds
 from bursar.model.errors import UserError
 from bursar.model.event import NodeDrained
@@ -32,6 +36,7 @@ from tests.support import (
     state_of,
     tenant,
 )
+from tests.support.fleets import MAIN_QUEUE
 
 FEWER = settings(max_examples=settings.default.max_examples // 3)
 """Each example plays a whole world, so the pure layer stays quick with fewer of them."""
@@ -324,3 +329,37 @@ def test_it_never_promises_the_past_and_leaves_the_state_alone(
         else:
             assert found.p50_start_ms is found.p90_start_ms is None and found.note
     assert picture_of(stage.state, stage.now_ms) == before
+
+
+def test_jobs_that_stay_apart_start_one_after_the_other() -> None:
+    stage = begin(one_node(), job("running", hours=1, apart="x"))
+    stage.submit(job("second", hours=3, apart="x"))
+    stage.advance(1).submit(job("third", hours=2, apart="x"))
+    stage.cycle()
+    assert forecast(stage.state, "second", stage.now_ms).p50_start_ms == HOUR_MS
+    assert forecast(stage.state, "third", stage.now_ms).p50_start_ms == 4 * HOUR_MS
+
+
+def test_a_reservation_is_dropped_when_its_owner_starts() -> None:
+    stage = begin(one_node(), job("running", gpus=8, hours=1), job("held", gpus=8, hours=1))
+    draft = Draft(stage.state, stage.now_ms)
+    draft.planned = [
+        Reservation(job_id="held", queue=MAIN_QUEUE, pool="a100", at_ms=HOUR_MS, nodes=(), slack={})
+    ]
+    reservations = ReplayedReservations(draft, replan=False)
+    reservations.lift()
+    reservations.answered(stage.job("held"), started=True)
+    assert draft.planned == []
+
+
+def test_a_position_beyond_the_exact_turns_is_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = begin(one_node(), job("running", gpus=8, hours=1))
+    for number in range(12):
+        stage.advance(1).submit(job(f"held-{number:02}", gpus=8, hours=1 + number % 3))
+    stage.cycle()
+    exact = explain(stage.state, "held-11", stage.now_ms).position
+    assert exact is not None and exact.is_exact
+    monkeypatch.setattr(queue_position, "EXACT_TURNS", 3)
+    rough = explain(stage.state, "held-11", stage.now_ms).position
+    assert rough is not None and not rough.is_exact
+    assert rough.overall == exact.overall

@@ -73,6 +73,14 @@ def test_the_tournament_follows_the_full_fair_tree_ranking(tree: list[tuple[Tena
         assert may_go_before(keys.fair_tree_key(first, now_ms), keys.fair_tree_key(second, now_ms))
 
 
+def test_where_shares_tie_a_queue_goes_before_a_tenant_with_queues() -> None:
+    tenants = [tenant("co"), tenant("a-team", "co"), queue("a-queue", "a-team"), queue("z", "co")]
+    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=1)), tenants))
+    stage.submit(job("team", gpus=8, queue="a-queue"), job("direct", gpus=8, queue="z"))
+    stage.cycle()
+    assert stage.started_now() == ["direct"]
+
+
 def may_go_before(first: FairTreeKey, second: FairTreeKey) -> bool:
     """Whether the ranking has one before the other, or ties them but for rounding."""
     for ours, theirs in zip(first, second, strict=False):
@@ -106,6 +114,15 @@ def test_dominant_share_serves_first_who_borrows_least() -> None:
 def test_without_shares_the_oldest_goes_first_whoever_it_is() -> None:
     jobs = (("a1", "a", 4), ("a2", "a", 4), ("b1", "b", 4))
     assert started(OrderPolicy(share=SharePolicy.NONE), *jobs) == ["a1", "a2"]
+
+
+def test_terms_are_compared_in_the_order_of_the_policy() -> None:
+    jobs = (("wide", "b", 8), ("narrow", "b", 1))
+    for terms, first in (
+        ((OrderTerm.SUBMITTED, OrderTerm.SMALLEST), "wide"),
+        ((OrderTerm.SMALLEST, OrderTerm.SUBMITTED), "narrow"),
+    ):
+        assert started(OrderPolicy(share=SharePolicy.NONE, terms=terms), *jobs) == [first]
 
 
 def test_smallest_and_least_work_are_terms_by_name() -> None:

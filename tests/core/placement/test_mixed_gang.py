@@ -116,6 +116,17 @@ ANCHORS: dict[str, tuple[JobSpec, tuple[int, ...], tuple[int, ...]]] = {
         (0, 6),
         (1, 2),
     ),
+    "tasks without GPUs ignore the layers of those with GPUs": (
+        gang(
+            "g",
+            group("reader", 4, cpu=4),
+            group("worker", 4, gpus=8),
+            anchors_percent=25,
+            topology=Topology(layers=(SliceLayer(level="rack", size=2),)),
+        ),
+        (3, 2),
+        (1, 2),
+    ),
     "none is left for spot when all are": (anchored(100, 4), (0,), (4,)),
     "tasks that stay together stay together": (
         anchored(30, 8, topology=Topology(layers=(SliceLayer(level="rack", size=4),))),
@@ -501,3 +512,16 @@ def test_the_checker_knows_anchors() -> None:
     assert "unknown-pool" in faults(stage.state, replace(mixed, anchors=stray))
     alone = replace(mixed, anchors=None)
     assert {"gang-not-whole", "too-few-anchors"} <= faults(stage.state, alone)
+
+
+def test_a_reservation_counts_the_end_of_a_running_mixed_gang() -> None:
+    policies = Policies(backfill=BackfillPolicy(reservations=1))
+    stage = stage_of(spot_pool(nodes=1), steady_pool(nodes=1), policies=policies)
+    stage.submit(anchored(50, 2, hours=4))
+    step(stage)
+    assert tasks_in(stage.placement_of("train")) == {"spot": 1, "steady": 1}
+    stage.start_all().submit(job("next", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
+    step(stage)
+    (reason,) = stage.hold_of("next").reasons
+    assert isinstance(reason, NoCapacity)
+    assert reason.expected_at_ms is not None and reason.expected_at_ms >= 4 * HOUR_MS

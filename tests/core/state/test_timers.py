@@ -104,3 +104,15 @@ def test_a_passed_limit_is_due_until_the_attempt_stops() -> None:
     late_ms = world.now_ms + 48 * HOUR_MS
     assert timers.due(late_ms) and timers.due(late_ms)
     assert timers.next_ms() > late_ms, "a shell that cannot decide does not spin"
+
+
+def test_time_of_earlier_attempts_brings_the_next_longer_estimate_forward() -> None:
+    world = busy()
+    first_ms = next_outlasting_ms(world.state, world.job("limited"), world.now_ms)
+    waits_ms = first_ms - world.now_ms
+    world.cancel("plain").cancel("urgent").cancel("patient")
+    world.advance(10 * MINUTE_MS).preempted("limited")
+    world.cycle()
+    world.start("limited")
+    again_ms = next_outlasting_ms(world.state, world.job("limited"), world.now_ms)
+    assert again_ms - world.now_ms == waits_ms - 10 * MINUTE_MS

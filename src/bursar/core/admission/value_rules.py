@@ -78,7 +78,7 @@ def _dataclass_check(kind: Any) -> Check:
 def _check_of(declared: Any, owner: Owner) -> Check:
     origin = get_origin(declared)
     if origin in (Union, UnionType):
-        return _union_check(get_args(declared), owner)
+        return _optional_check(get_args(declared), owner)
     if origin is tuple:
         return _tuple_check(get_args(declared), owner)
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -115,20 +115,12 @@ def _enum_check(declared: type[Enum]) -> Check:
     return check
 
 
-def _union_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
-    others = [kind for kind in kinds if kind is not NoneType]
-    checks = [(kind, _check_of(kind, owner)) for kind in others]
-    may_be_none = NoneType in kinds
+def _optional_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
+    (kind,) = (one for one in kinds if one is not NoneType)
+    check_value = _check_of(kind, owner)
 
     def check(value: Any) -> Sequence[_Wrong]:
-        if value is None and may_be_none:
-            return ()
-        if len(checks) == 1:
-            return checks[0][1](value)
-        for kind, of_kind in checks:
-            if isinstance(value, kind):
-                return of_kind(value)
-        return _wrong_type(value, " or ".join(str(kind.__name__) for kind in others))
+        return () if value is None else check_value(value)
 
     return check
 
