@@ -195,7 +195,7 @@ class Draft:
 
     def start(self, record: JobRecord, fit: PoolFit, allocation: Allocation) -> None:
         """Order a job to start in its occupied allocation, and charge it."""
-        charge = self.state.charge_of(self.order_start(record, fit, allocation))
+        charge = self.state.charges.of(self.order_start(record, fit, allocation))
         request = charge.request
         if request:
             self.journal.charge(self.state.quota, record.spec.queue, request)

@@ -374,7 +374,7 @@ def test_candidates_are_read_lazily_but_not_across_a_change() -> None:
     first = next(candidates)
     pool[first].take_slice(one("1g.5gb@1"), "h")
     pool.update(first)
-    with pytest.raises(BrokenInvariant, match="changed under an iterator"):
+    with pytest.raises(BrokenInvariant, match="changed during an iteration"):
         next(candidates)
     assert next(pool.slice_candidates("1g.5gb")) == first
 

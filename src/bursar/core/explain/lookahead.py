@@ -203,7 +203,7 @@ class Lookahead:
         self._clearing[record.id] = (record, placement, victims)
         heapq.heappush(self._due, (self.draft.now_ms + STOP_MS[self.odds], record.id))
         leaving = [self.state.jobs[victim] for victim in victims]
-        for victim, credit in victim_credits(self.state.request_of(placement), leaving):
+        for victim, credit in victim_credits(self.state.charges.of(placement).request, leaving):
             charged = {fr: n - credit.get(fr, 0) for fr, n in victim.request.items()}
             self._still_charged[victim.id] = charged
 
@@ -224,7 +224,9 @@ class Lookahead:
                 placement = fit.placement_for(room)
                 end_ms = self.draft.now_ms + record.run_ms
                 for part in placement.parts:
-                    request = request_in_flavor(self.state.request_of(placement), part.flavor)
+                    request = request_in_flavor(
+                        self.state.charges.of(placement).request, part.flavor
+                    )
                     end = (end_ms, record.spec.queue, part.tasks, request)
                     self.draft.started_ends.setdefault(part.pool, []).append(end)
                 self._record_start(record, placement)
@@ -238,11 +240,11 @@ class Lookahead:
         for part in placement.parts:
             self._free_nodes(run, part)
         charged = self._still_charged.pop(job_id, None)
-        request = self.state.request_of(placement) if charged is None else charged
+        request = self.state.charges.of(placement).request if charged is None else charged
         draft.journal.credit(self.state.quota, record.spec.queue, request)
         if run.was_running:
             draft.victims.add(job_id)
-        draft.add_weight(record.spec.queue, -self.state.charge_of(placement).weight)
+        draft.add_weight(record.spec.queue, -self.state.charges.of(placement).weight)
 
     def _free_nodes(self, run: _Run, part: Placement) -> None:
         """The room of one part of a placement is free, and its end is no longer to come."""

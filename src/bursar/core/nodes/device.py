@@ -1,6 +1,6 @@
 """The state of one GPU: its mode and its holders.
 
-The isolation classes are strict. A device is idle, used whole, cut by MIG or shared by MPS, and
+The isolation classes are strict. A device is idle, used whole, partitioned by MIG or shared by MPS, and
 never two of these at once: a tenant who asked for hardware isolation must not share a device with
 one who did not. Leaving MIG is an explicit operation (``partition(())``), because on the real board it is a
 reconfiguration that takes time and can fail.
@@ -89,8 +89,8 @@ class Device:
         self._clients = 0
 
     def __repr__(self) -> str:
-        cut = " ".join(f"{one}={self.held.get(one, '-')}" for one in self.layout)
-        return f"<Device {self.model.name} {self.mode.value} {cut or self.holders}>"
+        slices = " ".join(f"{one}={self.held.get(one, '-')}" for one in self.layout)
+        return f"<Device {self.model.name} {self.mode.value} {slices or self.holders}>"
 
     @property
     def is_vacant(self) -> bool:
@@ -219,13 +219,13 @@ class Device:
         Only a vacant device can be partitioned: destroying an instance under a running process fails.
         """
         if not self.is_vacant:
-            raise self._misuse("cannot be cut while it is in use")
+            raise self._misuse("cannot be partitioned while it is in use")
         fresh: dict[str, tuple[MigInstance, ...]] = {}
         free_memory_slices = 0
         if layout:
             geometry = self._geometry()
             if fault := layout_fault(geometry, layout):
-                raise self._misuse(f"cannot be cut so: {fault}")
+                raise self._misuse(f"invalid MIG layout: {fault}")
             fresh = _taking_order(geometry, layout)
             free_memory_slices = sum(geometry[one.profile].memory_slices for one in layout)
         self.layout = layout
@@ -247,14 +247,14 @@ class Device:
         return twin
 
     def _release_slices(self, holder: str, instance: MigInstance | None) -> None:
-        given_back = [
+        released = [
             held
             for held, its_holder in self.held.items()
             if its_holder == holder and (instance is None or held == instance)
         ]
-        if not given_back:
+        if not released:
             raise self._misuse(f"{holder} does not hold {instance or 'any instance'}")
-        for held in given_back:
+        for held in released:
             del self.held[held]
             insort(self._free[held.profile], held, key=self._preference)
             self._count_held(held, -1)

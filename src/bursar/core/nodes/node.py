@@ -25,20 +25,20 @@ MOST_MASKS: Final = 4_096
 @lru_cache(MOST_MASKS)
 def _lowest(blank: int, emptied: int, count: int) -> tuple[int, ...]:
     """The lowest GPUs of the first mask, then of the second; few masks occur, so they are cached."""
-    found: list[int] = []
+    gpus: list[int] = []
     for mask in (blank, emptied):
-        while mask and len(found) < count:
+        while mask and len(gpus) < count:
             lowest = mask & -mask
-            found.append(lowest.bit_length() - 1)
+            gpus.append(lowest.bit_length() - 1)
             mask ^= lowest
-    return tuple(found)
+    return tuple(gpus)
 
 
 class NodeState:
     """Free amounts and devices of one node, updated by each start and end.
 
-    ``blank`` and ``emptied`` are bit masks over the GPUs: the idle ones, and those that carry a MIG
-    layout without holders. Both can be taken whole, blank ones without a repartition.
+    ``blank`` and ``emptied`` are bit masks over the GPUs: the idle ones, and those with a MIG layout but no
+    holder. Both can be taken whole, blank ones without a repartition.
     """
 
     __slots__ = (
@@ -135,7 +135,7 @@ class NodeState:
 
     def vacate(self, task: Task, holder: str) -> None:
         """Undo ``occupy``."""
-        devices, given = self.devices, 0
+        devices, freed = self.devices, 0
         for gpu in task.gpus:
             device = devices[gpu]
             if device.mode is not _WHOLE or device.whole_holder != holder:
@@ -143,17 +143,17 @@ class NodeState:
             device.mode = _IDLE
             device.whole_holder = None
             if device.healthy:
-                given |= 1 << gpu
+                freed |= 1 << gpu
                 self.free_gpus += 1
-        self.blank |= given
+        self.blank |= freed
         if task.slices or task.shares:
             self._vacate_parts(task, holder)
         self.cpu_free_milli += task.cpu_milli
         self.memory_free_mib += task.memory_mib
         self.disk_free_mib += task.disk_mib
-        left = self.holders[holder] - 1
-        if left:
-            self.holders[holder] = left
+        remaining = self.holders[holder] - 1
+        if remaining:
+            self.holders[holder] = remaining
         else:
             del self.holders[holder]
 

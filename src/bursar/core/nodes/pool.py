@@ -100,21 +100,21 @@ class PoolState:
         if self._index is not None:
             self._index.note(node)
         if not node.up or node.closed_for is not None or node.avoided:
-            place = OUT_OF_INDEX
+            new = OUT_OF_INDEX
         elif self._by_gpus:
-            place = node.free_gpus
+            new = node.free_gpus
         else:
-            place = self._bucket_by_cpu(node)
+            new = self._bucket_by_cpu(node)
         rank = node.rank
         old = self.bucket_of[rank]
-        if place == old:
+        if new == old:
             return
         if old != OUT_OF_INDEX:
             bucket = self.buckets[old]
             del bucket[bisect_left(bucket, rank)]
-        if place != OUT_OF_INDEX:
-            insort(self.buckets[place], rank)
-        self.bucket_of[rank] = place
+        if new != OUT_OF_INDEX:
+            insort(self.buckets[new], rank)
+        self.bucket_of[rank] = new
 
     def _bucket_by_cpu(self, node: NodeState) -> int:
         return max(0, node.cpu_free_milli * CPU_BUCKETS // max(1, self.spec.cpu_milli))
@@ -211,7 +211,7 @@ class PoolState:
         path = (*(node.labels.get(level, "") for level in self.levels[:-1]), node.id)
         return Leaf(id=node.id, path=path)
 
-    # -- questions -------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------
 
     def freed_since(self, position: int) -> list[int] | None:
         """Ranks of nodes that gained capacity since a position; None: check all nodes."""

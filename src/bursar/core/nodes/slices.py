@@ -68,11 +68,11 @@ def _choices(geometry: MigGeometry) -> tuple[_Choice, ...]:
 @cache
 def _best_layout(geometry: MigGeometry, wanted: str, demand: tuple[int, ...]) -> Layout:
     """Serves the most waiting capacity; then strands fewest slices; then has most of ``wanted``."""
-    asked = dict(zip(geometry.profile_names, demand, strict=True))
+    requests = dict(zip(geometry.profile_names, demand, strict=True))
 
     def merit(choice: _Choice) -> tuple[int, int, int]:
         served_milli = sum(
-            min(count, asked[profile]) * slice_milli(geometry, profile)
+            min(count, requests[profile]) * slice_milli(geometry, profile)
             for profile, count in choice.counts.items()
         )
         return served_milli, -choice.stranded_slices, choice.counts[wanted]
@@ -80,25 +80,25 @@ def _best_layout(geometry: MigGeometry, wanted: str, demand: tuple[int, ...]) ->
     suitable = [
         choice
         for choice in _choices(geometry)
-        if wanted in choice.counts and not _has_idle_media(geometry, choice, asked)
+        if wanted in choice.counts and not _has_idle_media(geometry, choice, requests)
     ]
     return max(suitable, key=merit).layout
 
 
-def _has_idle_media(geometry: MigGeometry, choice: _Choice, asked: Mapping[str, int]) -> bool:
+def _has_idle_media(geometry: MigGeometry, choice: _Choice, requests: Mapping[str, int]) -> bool:
     return any(
-        geometry[profile].has_media_engines and not asked[profile] for profile in choice.counts
+        geometry[profile].has_media_engines and not requests[profile] for profile in choice.counts
     )
 
 
 def _stranded(geometry: MigGeometry, layout: Layout) -> int:
     """Compute and memory slices that no instance covers: paid for but unusable."""
-    cuts = [geometry[instance.profile] for instance in layout]
+    profiles = [geometry[instance.profile] for instance in layout]
     return (
         geometry.compute_slices
-        - sum(cut.compute_slices for cut in cuts)
+        - sum(profile.compute_slices for profile in profiles)
         + geometry.memory_slices
-        - sum(cut.memory_slices for cut in cuts)
+        - sum(profile.memory_slices for profile in profiles)
     )
 
 
@@ -126,10 +126,10 @@ class RankedKeys:
 
     def remove(self, rank: int, key: DeviceKey) -> None:
         keys = self._ranks[rank]
-        place = bisect_left(keys, key)
-        if place == len(keys) or keys[place] != key:
+        index = bisect_left(keys, key)
+        if index == len(keys) or keys[index] != key:
             raise BrokenInvariant(f"{key} is not among the devices of rank {rank}")
-        del keys[place]
+        del keys[index]
 
 
 Entry = tuple[tuple[RankedKeys, int], ...]
@@ -139,9 +139,9 @@ Entry = tuple[tuple[RankedKeys, int], ...]
 class SlicePool:
     """An index over devices of one geometry; call ``update`` after each change.
 
-    The ``*_candidates`` iterators yield keys in order of preference and look no further than they
-    are asked to: the caller checks the node's CPU, memory and labels and takes the first that will
-    do. Start a new one after each ``update``; going on with an old one raises.
+    The ``*_candidates`` iterators yield keys lazily in order of preference; the caller checks the node's
+    CPU, memory and labels and takes the first that fits. An iterator is invalid after an ``update``: its
+    next step raises.
     """
 
     __slots__ = (
@@ -208,7 +208,7 @@ class SlicePool:
     def share_candidates(self, percent: int, memory_mib: int) -> Iterator[DeviceKey]:
         """Devices for an MPS share: tightest fit first, then those without a holder.
 
-        One of those may still be partitioned by MIG (``mode`` says so) and has to be made whole first.
+        One of those may still have a MIG layout (see ``mode``), which must be removed first.
         """
         if not 1 <= percent <= WHOLE_PERCENT:
             return iter(())
@@ -242,7 +242,7 @@ class SlicePool:
 
     def _must_be_at(self, version: int) -> None:
         if self._version != version:
-            raise BrokenInvariant("the pool changed under an iterator over its candidates")
+            raise BrokenInvariant("the pool changed during an iteration over its candidates")
 
     def _entry(self, device: Device) -> Entry:
         if not device.healthy:

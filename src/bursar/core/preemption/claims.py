@@ -49,7 +49,7 @@ def _reserve_quota(draft: Draft, record: JobRecord, victims: tuple[str, ...]) ->
     state = draft.state
     assert record.claim is not None
     draft.victims.update(victims)
-    request = state.request_of(record.claim.placement)
+    request = state.charges.of(record.claim.placement).request
     draft.charge_claim(record, request, [state.jobs[victim] for victim in victims])
 
 

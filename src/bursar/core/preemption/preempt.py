@@ -234,8 +234,10 @@ def _claim(
             )
     names = tuple(sorted(victim.id for victim in victims))
     draft.orders.append(ClaimPlacement(job_id=record.id, placement=placement, victims=names))
-    draft.charge_claim(record, state.request_of(placement), [state.jobs[name] for name in names])
+    draft.charge_claim(
+        record, state.charges.of(placement).request, [state.jobs[name] for name in names]
+    )
     for node_id in sorted({task.node for task in placement.all_tasks}):
         pool = state.pool_of_node[node_id]
         journal.close(pool, pool.by_id[node_id], record.id)
-    draft.add_weight(record.spec.queue, state.charge_of(placement).weight)
+    draft.add_weight(record.spec.queue, state.charges.of(placement).weight)

@@ -11,7 +11,7 @@ OrderKey = tuple[bool, bool, int, int, int, str]
 
 
 def victim_key(candidate: Candidate, own_queue: str, order: VictimOrder) -> OrderKey:
-    """Sorts by: already stopping, other queues, lower priority, cost (if the policy says so), newest.
+    """Sorts by: already stopping, other queues, lower priority, cost (by policy), newest.
 
     Eligibility is decided before anything is sorted.
     """

@@ -185,7 +185,7 @@ class QuotaTree:
         return self._cell(name, fr).usage
 
     def nominal(self, name: str, fr: FlavorResource) -> int:
-        """The tenant's own nominal quota, without what its children bring."""
+        """The tenant's own nominal quota, without what its children lend."""
         return min(UNLIMITED, self._nodes[name].spec.quotas.get(fr, _NOTHING).nominal)
 
     def subtree_quota(self, name: str, fr: FlavorResource) -> int:
@@ -231,13 +231,12 @@ class QuotaTree:
     def borrowing_queues(self, name: str, frs: Iterable[FlavorResource]) -> list[str]:
         """The queues of this tenant's whole tree that borrow on any of ``frs``, sorted.
 
-        Kept up to date by every change of usage, so that looking for somebody to reclaim from costs
-        nothing while nobody borrows.
+        Maintained by every change of usage, so it costs nothing while no queue borrows.
         """
-        found: set[str] = set()
+        queues: set[str] = set()
         for fr in frs:
-            found |= self._cell(name, fr).root.borrowers
-        return sorted(found)
+            queues |= self._cell(name, fr).root.borrowers
+        return sorted(queues)
 
     def others_borrow(self, name: str, frs: Iterable[FlavorResource]) -> bool:
         """Whether any other queue of this tenant's tree borrows on any of ``frs``."""
@@ -254,18 +253,18 @@ class QuotaTree:
 
         A tenant that declares nothing has a quota of nothing: all that runs below it is borrowed.
         """
-        found: dict[FlavorResource, int] = {}
+        borrowed: dict[FlavorResource, int] = {}
         cells = self._nodes[name].cells
         for fr, cell in cells.items():
-            over = cell.usage - cell.subtree
+            excess = cell.usage - cell.subtree
             if extra is not None:
-                over += extra.get(fr, 0)
-            if over > 0:
-                found[fr] = over
+                excess += extra.get(fr, 0)
+            if excess > 0:
+                borrowed[fr] = excess
         for fr, amount in (extra or {}).items():
             if amount > 0 and fr not in cells:
-                found[fr] = amount
-        return found
+                borrowed[fr] = amount
+        return borrowed
 
     def lendable(self, name: str) -> Mapping[str, int]:
         """By resource, over all flavors of the tree: the most that could be used at this tenant."""
@@ -320,7 +319,7 @@ class QuotaTree:
         return self._nodes[name].height
 
     def declared(self, name: str) -> Collection[FlavorResource]:
-        """The flavor-resources for which the tenant or anyone below it has a quota, sorted."""
+        """The flavor-resources for which the tenant or a tenant below it has a quota, sorted."""
         return self._nodes[name].declared.keys()
 
     def _cell(self, name: str, fr: FlavorResource) -> _Cell:

@@ -55,11 +55,10 @@ def preemption_cause(
 ) -> PreemptionCause | None:
     """What stopped an unsuccessful attempt; None when it failed by itself."""
     nodes = {task.node for task in record.placement.all_tasks} if record.placement else set()
-    found = [notices[node] for node in sorted(nodes & notices.keys())]
-    is_doomed = any(one.kind is _TERMINATE for one in found)
+    is_reclaimed = any(notices[node].kind is _TERMINATE for node in nodes & notices.keys())
     if record.stop_requested or record.state is JobState.CANCELLING:
-        return PreemptionCause.NOTICE if is_doomed else PreemptionCause.ORDER
-    if record.noticed or end.was_warned or (is_doomed and (end.asks_again or end.was_killed)):
+        return PreemptionCause.NOTICE if is_reclaimed else PreemptionCause.ORDER
+    if record.noticed or end.was_warned or (is_reclaimed and (end.asks_again or end.was_killed)):
         return PreemptionCause.NOTICE
     if end.asks_again and (end.has_saved or record.unprompted < MOST_UNPROMPTED):
         return PreemptionCause.UNPROMPTED

@@ -25,11 +25,14 @@ MOST_PLANS: Final = 4_096
 PARKED_BACKLOGS: Final = 1_024
 """Cached backlogs without jobs; above this number, all are dropped."""
 
-MOST_SIGHTINGS: Final = 4_096
+MOST_IDENTITIES: Final = 4_096
 """Cached lookups by object identity; above this number, all are dropped."""
 
 Parts = tuple[tuple[TaskGroup, ...], Constraints, CheckpointPolicy]
 """The components of a spec that make up its shape, numbers aside."""
+
+Identity = tuple[int, int, int, bool, int | None, str]
+"""The addresses of a spec's components, with the numbers of its shape."""
 
 
 class Backlogs:
@@ -49,7 +52,7 @@ class Backlogs:
         self._plans: dict[JobShape, ShapePlan] = {}
         self._plans_made = 0
         self._parked: dict[BacklogKey, Backlog] = {}
-        self._alike: dict[tuple[int, int, int, bool, int | None, str], tuple[ShapePlan, Parts]] = {}
+        self._plans_by_identity: dict[Identity, tuple[ShapePlan, Parts]] = {}
         self._capacity_keys: dict[JobShape, int] = {}
         self._allocations: dict[int, AllocationCache] = {}
         learns = OrderTerm.LEAST_EXPECTED in policies.order.terms
@@ -124,10 +127,10 @@ class Backlogs:
             key: places for key, places in self._allocations.items() if key in used
         }
         self._similar_by_pool = {
-            key: alike for key, alike in self._similar_by_pool.items() if key in used
+            key: counts for key, counts in self._similar_by_pool.items() if key in used
         }
         self._parked.clear()
-        self._alike.clear()
+        self._plans_by_identity.clear()
 
     def _capacity_key(self, shape: JobShape) -> int:
         """One number for shapes that differ in run time or deadline alone: they need the same capacity."""
@@ -160,8 +163,8 @@ class Backlogs:
         the plan, so no other object can get their address meanwhile.
         """
         groups, constraints, checkpoint = spec.groups, spec.constraints, spec.checkpoint
-        sight = (id(groups), id(constraints), id(checkpoint), spec.preemptible, run_ms, own)
-        known = self._alike.get(sight)
+        identity = (id(groups), id(constraints), id(checkpoint), spec.preemptible, run_ms, own)
+        known = self._plans_by_identity.get(identity)
         if known is not None:
             return known[0]
         shape = JobShape(
@@ -182,17 +185,17 @@ class Backlogs:
                 plan.similar_by_pool = self._similar_by_pool.setdefault(capacity_key, {})
             plan.match(tuple(self._pools.values()), self._limited)
             self._plans[shape] = plan
-        if len(self._alike) >= MOST_SIGHTINGS:
-            self._alike.clear()
-        self._alike[sight] = plan, (groups, constraints, checkpoint)
+        if len(self._plans_by_identity) >= MOST_IDENTITIES:
+            self._plans_by_identity.clear()
+        self._plans_by_identity[identity] = plan, (groups, constraints, checkpoint)
         return plan
 
 
 def similarity_keys(record: JobRecord) -> tuple[SimilarityKey, ...]:
     """The groups of similar jobs, widest first: all, its queue, its labels, its size too."""
     spec = record.spec
-    found: list[SimilarityKey] = [(), (spec.queue,)]
+    keys: list[SimilarityKey] = [(), (spec.queue,)]
     for part in spec.similarity_keys:
-        found.append((*found[-1], part))
-    found.append((*found[-1], record.backlog.plan.gpu_milli))
-    return tuple(found)
+        keys.append((*keys[-1], part))
+    keys.append((*keys[-1], record.backlog.plan.gpu_milli))
+    return tuple(keys)

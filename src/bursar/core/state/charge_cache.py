@@ -43,6 +43,7 @@ class ChargeCache:
         self._known.clear()
 
     def of(self, placement: Placement) -> Charge:
+        """The charge of a placement."""
         known = self._known.get(id(placement))
         if known is not None:
             return known

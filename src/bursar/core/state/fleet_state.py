@@ -6,7 +6,7 @@ Applying an event costs what it changes; nothing is rebuilt. Decisions are made 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from bursar.core.nodes.node import FOREIGN, NodeState, foreign_task
 from bursar.core.nodes.pool import PoolState
@@ -15,7 +15,7 @@ from bursar.core.quota.budget_rules import BudgetRules, quota_tree
 from bursar.core.state.attempt_ends import count_preemption, note_step
 from bursar.core.state.attempt_limits import charged_micro_usd, limit_at_ms, reprice
 from bursar.core.state.backlogs import Backlogs
-from bursar.core.state.charge_cache import Charge, ChargeCache
+from bursar.core.state.charge_cache import ChargeCache
 from bursar.core.state.finished_jobs import FinishedJobs
 from bursar.core.state.job_record import (
     Claim,
@@ -37,7 +37,7 @@ from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import OVER, JobState
 from bursar.model.lifecycle import NEXT, fence, next_state
 from bursar.model.tenants.policy import LEARNING_PLACEMENTS, Policies
-from bursar.model.tenants.tenant import FlavorResource, Tenant
+from bursar.model.tenants.tenant import Tenant
 
 
 class FleetState:
@@ -74,7 +74,7 @@ class FleetState:
         pools = self.pools.values()
         self.mix = WorkloadMix(lambda: [(empty_node(one.spec), len(one.nodes)) for one in pools])
         self._learns_mix = policies.placement in LEARNING_PLACEMENTS
-        self._charges = ChargeCache(self.pools, policies.order.usage_unit)
+        self.charges = ChargeCache(self.pools, policies.order.usage_unit)
         self._place_nodes(fleet.nodes)
         self._build_quota()
 
@@ -94,7 +94,7 @@ class FleetState:
         tenants = self.tenants.values()
         self.limited = frozenset(fr for t in tenants for fr in t.quotas)
         self.quota = quota_tree(tenants, self.budgets.no_borrowing, self.limited)
-        self._charges.limit(self.limited)
+        self.charges.limit(self.limited)
         self.backlogs.match_plans(self.limited)
 
     def _appliers(self) -> dict[type, Callable[..., None]]:
@@ -125,15 +125,15 @@ class FleetState:
             ev.BudgetLevelChanged: self.budgets.level_changed,
         }
 
-    # -- looking things up -----------------------------------------------------------------------
+    # -- lookups ---------------------------------------------------------------------------------
 
     def node(self, node_id: str) -> NodeState:
         return self.pool_of_node[node_id].by_id[node_id]
 
     def live(self) -> list[JobRecord]:
         """Every job whose attempt holds capacity, by id."""
-        found = [r for records in self.running_in.values() for r in records.values()]
-        return sorted(found, key=lambda record: record.id)
+        records = [r for by_id in self.running_in.values() for r in by_id.values()]
+        return sorted(records, key=lambda record: record.id)
 
     # -- applying events -------------------------------------------------------------------------
 
@@ -219,9 +219,9 @@ class FleetState:
                     tags = pool.by_id[task.node].tags
                     tags[apart] = tags.get(apart, 0) + 1
             part = part.anchors
-        if (alike := record.backlog.plan.similar_by_pool) is not None:
-            alike[placement.pool] = alike.get(placement.pool, 0) + 1
-        charge = self._charges.of(placement)
+        if (similar := record.backlog.plan.similar_by_pool) is not None:
+            similar[placement.pool] = similar.get(placement.pool, 0) + 1
+        charge = self.charges.of(placement)
         record.placement = placement
         record.request, record.weight = charge.request, charge.weight
         self.quota.add_usage(record.spec.queue, charge.request)
@@ -230,8 +230,8 @@ class FleetState:
         """Undo ``occupy``."""
         placement = record.placement
         assert placement is not None
-        if (alike := record.backlog.plan.similar_by_pool) is not None:
-            alike[placement.pool] -= 1
+        if (similar := record.backlog.plan.similar_by_pool) is not None:
+            similar[placement.pool] -= 1
         apart = record.spec.constraints.apart
         part: Placement | None = placement
         while part is not None:
@@ -245,14 +245,6 @@ class FleetState:
                     tags[apart] -= 1
             part = part.anchors
         self.quota.remove_usage(record.spec.queue, record.request)
-
-    def request_of(self, placement: Placement) -> Mapping[FlavorResource, int]:
-        """What a placement takes of the limited quotas of its flavor."""
-        return self.charge_of(placement).request
-
-    def charge_of(self, placement: Placement) -> Charge:
-        """What a placement takes of quotas and counts in fair share."""
-        return self._charges.of(placement)
 
     def started(self, event: ev.AttemptStarted) -> None:
         record = fence(self.jobs.get(event.job_id), event.attempt)
@@ -358,7 +350,7 @@ class FleetState:
         record.claim = None
         del self.claims[record.id]
 
-    # -- small steps -----------------------------------------------------------------------------
+    # -- parts of several events -----------------------------------------------------------------
 
     def _stop_waiting(self, record: JobRecord) -> None:
         if record.claim is not None:
@@ -502,7 +494,7 @@ class FleetState:
         for records in self.running_in.values():
             for record in records.values():
                 assert record.placement is not None
-                record.request = self.request_of(record.placement)
+                record.request = self.charges.of(record.placement).request
                 self.quota.add_usage(record.spec.queue, record.request)
 
     def price_changed(self, event: ev.PriceChanged) -> None:

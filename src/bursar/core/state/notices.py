@@ -26,15 +26,15 @@ _TERMINATE = NoticeKind.TERMINATE
 _STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 
 
-def is_new_notice(known: SpotNotice | None, heard: SpotNotice) -> bool:
-    """Whether a notice is new; sources repeat themselves."""
+def is_new_notice(known: SpotNotice | None, notice: SpotNotice) -> bool:
+    """Whether a notice is new; providers repeat notices."""
     if known is None:
         return True
-    if heard.kind is not _TERMINATE:
+    if notice.kind is not _TERMINATE:
         return False
     if known.kind is not _TERMINATE:
         return True
-    return _end_of(heard) < _end_of(known)
+    return _end_of(notice) < _end_of(known)
 
 
 def _end_of(notice: SpotNotice) -> int:
@@ -42,20 +42,22 @@ def _end_of(notice: SpotNotice) -> int:
     return notice.at_ms + SHORTEST_MS if notice.ends_at_ms is None else notice.ends_at_ms
 
 
-def apply_notice(heard: SpotNotice, notices: dict[str, SpotNotice], pool: PoolState | None) -> None:
+def apply_notice(
+    notice: SpotNotice, notices: dict[str, SpotNotice], pool: PoolState | None
+) -> None:
     """Close a node that will be taken away; avoid one that may be."""
-    if pool is None or not is_new_notice(notices.get(heard.node), heard):
+    if pool is None or not is_new_notice(notices.get(notice.node), notice):
         return
-    notices[heard.node] = heard
-    node = pool.by_id[heard.node]
-    if heard.kind is _TERMINATE:
+    notices[notice.node] = notice
+    node = pool.by_id[notice.node]
+    if notice.kind is _TERMINATE:
         node.up = False
-    pool.set_avoided(node, heard.kind is not _TERMINATE)
+    pool.set_avoided(node, notice.kind is not _TERMINATE)
 
 
 def attempts_to_evacuate(state: FleetState) -> dict[str, SpotNotice]:
     """Live attempts to stop because of a notice, each with its most urgent one."""
-    found: dict[str, SpotNotice] = {}
+    by_job: dict[str, SpotNotice] = {}
     for node, notice in sorted(state.notices.items()):
         if notice.kind is not _TERMINATE:
             continue
@@ -63,10 +65,10 @@ def attempts_to_evacuate(state: FleetState) -> dict[str, SpotNotice]:
             record = state.jobs.get(holder)
             if record is None or record.stop_requested or record.state not in _STOPPABLE:
                 continue
-            known = found.get(holder)
+            known = by_job.get(holder)
             if known is None or _end_of(notice) < _end_of(known):
-                found[holder] = notice
-    return dict(sorted(found.items()))
+                by_job[holder] = notice
+    return dict(sorted(by_job.items()))
 
 
 def is_empty(state: FleetState, node: str) -> bool:
@@ -79,12 +81,12 @@ def notice_on(state: FleetState, record: JobRecord) -> SpotNotice | None:
     if not state.notices or record.placement is None:
         return None
     nodes = {task.node for task in record.placement.all_tasks}
-    found = [one for node in sorted(nodes) if (one := state.notices.get(node)) is not None]
-    doomed = [one for one in found if one.kind is _TERMINATE]
-    return min(doomed, key=lambda one: (_end_of(one), one.node), default=None)
+    notices = [one for node in sorted(nodes) if (one := state.notices.get(node)) is not None]
+    terminations = [one for one in notices if one.kind is _TERMINATE]
+    return min(terminations, key=lambda one: (_end_of(one), one.node), default=None)
 
 
 def time_left_ms(notice: SpotNotice, now_ms: int) -> int:
     """How long an attempt may run on so that it ends before its node goes."""
-    left_ms = max(0, _end_of(notice) - now_ms)
-    return left_ms - min(MARGIN_MS, left_ms // MARGIN_PART)
+    remaining_ms = max(0, _end_of(notice) - now_ms)
+    return remaining_ms - min(MARGIN_MS, remaining_ms // MARGIN_PART)

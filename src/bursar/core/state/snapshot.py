@@ -57,7 +57,11 @@ def to_snapshot(state: FleetState, declared: ev.FleetDeclared, now_ms: int) -> S
             for name, value, at_ms in state.usage.snapshot()
         ),
         failed=tuple(
-            sorted((name, over) for name in state.dependents if (over := state.finished.get(name)))
+            sorted(
+                (name, final_state)
+                for name in state.dependents
+                if (final_state := state.finished.get(name))
+            )
         ),
         budget_levels=tuple(one for _, one in sorted(state.budgets.levels.items())),
     )
@@ -149,12 +153,12 @@ def from_snapshot(snapshot: StateSnapshot) -> FleetState:
     for notice in snapshot.notices:
         state.apply(notice)
     state.spot.restore(snapshot.spot, now_ms)
-    for cut in snapshot.layouts:
-        state.apply(cut)
+    for layout in snapshot.layouts:
+        state.apply(layout)
     for seen in snapshot.foreign:
         state.apply(seen)
-    for name, over in snapshot.failed:
-        state.finished[name] = over
+    for name, final_state in snapshot.failed:
+        state.finished[name] = final_state
     for job in snapshot.jobs:
         _restore_job(state, job)
     for job in snapshot.jobs:
@@ -177,20 +181,20 @@ def redeclare(state: FleetState, before: ev.FleetDeclared, after: ev.FleetDeclar
     nodes = {node.id for node in after.fleet.nodes}
     pools = {pool.name for pool in after.fleet.pools}
     tenants = {tenant.name for tenant in after.tenants}
-    goes_on = {node.id for node in after.fleet.nodes} - changed_nodes(before.fleet, after.fleet)
+    unchanged = {node.id for node in after.fleet.nodes} - changed_nodes(before.fleet, after.fleet)
     was_declared = {node.id for node in before.fleet.nodes}
     added = tuple(n for n in old.added if n.id not in nodes and n.pool in pools)
-    there = nodes | {node.id for node in added}
+    remaining = nodes | {node.id for node in added}
     return from_snapshot(
         replace(
             old,
             declared=after,
             added=added,
-            absent=tuple(name for name in old.absent if name in goes_on & was_declared),
-            drained=tuple(name for name in old.drained if name in there),
-            notices=tuple(one for one in old.notices if one.node in there),
-            layouts=tuple(one for one in old.layouts if one.node in there),
-            foreign=tuple(one for one in old.foreign if one.node in there),
+            absent=tuple(name for name in old.absent if name in unchanged & was_declared),
+            drained=tuple(name for name in old.drained if name in remaining),
+            notices=tuple(one for one in old.notices if one.node in remaining),
+            layouts=tuple(one for one in old.layouts if one.node in remaining),
+            foreign=tuple(one for one in old.foreign if one.node in remaining),
             usage=tuple(one for one in old.usage if one.tenant in tenants),
             budget_levels=tuple(one for one in old.budget_levels if one.tenant in tenants),
         )
