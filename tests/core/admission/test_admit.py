@@ -161,7 +161,7 @@ JOB_CASES: dict[str, Case] = {
         mps_job(percent=0), "out-of-range", ("groups[0].gpu.percent is 0", "1 to 100")
     ),
     "an array of a billion is refused, not built": Case(
-        job(array_size=10**9), "array-size", ("array_size is 1,000,000,000", "10,000", "parts")
+        job(array_size=10**9), "array-size", ("array_size is 1,000,000,000", "10,000", "split")
     ),
     "an array has a member": Case(job(array_size=0), "array-size", ("array_size is 0", "from 1")),
     "times are not negative": Case(
@@ -177,7 +177,9 @@ JOB_CASES: dict[str, Case] = {
     "a name is one line": Case(job("a\nb"), "unprintable-text", ("name is 'a\\nb'", "line breaks")),
     "a job has groups": Case(gang("g"), "no-groups", ("groups is empty", "at least one group")),
     "groups have names of their own": Case(
-        gang("g", group("a"), group("a")), "duplicate-group", ("groups", "'a'", "of its own")
+        gang("g", group("a"), group("a")),
+        "duplicate-group",
+        ("groups", "'a'", "Use each name once"),
     ),
     "an elastic group's least is not above its most": Case(
         job(tasks=2, min_tasks=3),
@@ -237,7 +239,7 @@ JOB_CASES: dict[str, Case] = {
     "a job does not wait for what was cancelled": Case(
         job(depends_on=("lost",)),
         "dependency-failed",
-        ("depends_on[0] is 'lost', which is cancelled", "Submit that job again"),
+        ("depends_on[0] is 'lost', which was cancelled", "Submit that job again"),
     ),
     "dependencies of an array stay few": Case(
         job(depends_on=("first",) * 11, array_size=10_000),
@@ -252,7 +254,7 @@ JOB_CASES: dict[str, Case] = {
     "a model that exists elsewhere fits no pool": Case(
         job(models=("h100-80gb",)),
         "no-pool-fits",
-        ("groups", "a100 has a100-80gb, the job wants h100-80gb", "Ask for"),
+        ("groups", "a100 has a100-80gb, the job wants h100-80gb", "Request "),
     ),
     "a MIG profile exists": Case(
         mig_job(profile="1g.10g"),
@@ -262,7 +264,7 @@ JOB_CASES: dict[str, Case] = {
     "a board without MIG is not cut": Case(
         mig_job(models=("t4-16gb",)),
         "no-pool-fits",
-        ("t4 cannot be partitioned into 1g.10gb", "Ask for"),
+        ("t4 cannot be partitioned into 1g.10gb", "Request "),
     ),
     "a level exists": Case(
         together(required="rak"),
@@ -292,17 +294,21 @@ JOB_CASES: dict[str, Case] = {
     "layers go from wide to narrow": Case(
         together(layers=(SliceLayer(level="rack", size=4), SliceLayer(level="block", size=2))),
         "layers-do-not-nest",
-        ("constraints.topology.layers go rack > block", "block > rack > node"),
+        ("constraints.topology.layers are rack > block", "block > rack > node"),
     ),
     "the gang's level is not inside its layers": Case(
         together(required="rack", layers=(SliceLayer(level="block", size=4),)),
         "layers-do-not-nest",
-        ("constraints.topology.layers go rack > block", "block > rack > node"),
+        ("constraints.topology.layers are rack > block", "block > rack > node"),
     ),
     "a layer divides the one around it": Case(
         together(layers=(SliceLayer(level="block", size=4), SliceLayer(level="rack", size=3))),
         "layers-do-not-divide",
-        ("constraints.topology.layers[1].size is 3", "the 4 around", "divides the one before"),
+        (
+            "constraints.topology.layers[1].size is 3",
+            "enclosing layer's 4",
+            "divides the size of the layer before",
+        ),
     ),
     "the outermost layer divides the tasks": Case(
         together(5, layers=(SliceLayer(level="rack", size=2),)),
@@ -330,7 +336,7 @@ JOB_CASES: dict[str, Case] = {
     "anchors stand on capacity that stays": Case(
         job(tasks=4, anchors_percent=30, markets=(Market.SPOT,)),
         "anchors-without-choice",
-        ("only spot, where nothing stays", "another market"),
+        ("allow only spot", "another market"),
     ),
     "anchors are a part of the tasks": Case(
         job(tasks=4, anchors_percent=101, markets=tuple(Market)),
@@ -348,30 +354,30 @@ JOB_CASES: dict[str, Case] = {
     "a gang fits an empty pool": Case(
         job(gpus=8, tasks=5, queue="vision"),
         "gang-too-large",
-        ("groups", "a100 has 4 nodes with room for 1 tasks of 'main' each, 4 in all; 5 are wanted"),
+        ("groups", "a100 has 4 nodes for 1 task of 'main' each, 4 in total; 5 are needed"),
     ),
     "groups fit an empty pool together": Case(
         gang("g", group("a", 3, gpus=8), group("b", 2, gpus=8), queue="vision"),
         "gang-too-large",
-        ("a100 has 32 GPUs, the groups want 40 together", "fewer"),
+        ("a100 has 32 GPUs, the groups need 40 in total", "fewer"),
     ),
     "groups fit an empty pool's memory together": Case(
         gang("g", group("a", 3, memory_gib=800), group("b", 3, memory_gib=800), queue="vision"),
         "gang-too-large",
-        ("a100 has 4096 GiB of memory in all, the groups want 4800 GiB",),
+        ("a100 has 4096 GiB of memory in total, the groups need 4800 GiB",),
     ),
     "slices of a gang fit an empty pool": Case(
         mig_job(profile="4g.40gb", tasks=33, queue="vision"),
         "gang-too-large",
-        ("a100 has 4 nodes with room for 8 tasks", "32 in all; 33 are wanted"),
+        ("a100 has 4 nodes for 8 tasks", "32 in total; 33 are needed"),
     ),
     "shares of a gang fit an empty pool": Case(
         mps_job(percent=60, tasks=33, models=("a100-80gb",)),
         "gang-too-large",
-        ("room for 8 tasks of 'main' each, 32 in all; 33 are wanted",),
+        ("nodes for 8 tasks of 'main' each, 32 in total; 33 are needed",),
     ),
     "a billion tasks are refused at once": Case(
-        mig_job(tasks=10**9), "gang-too-large", ("1,000,000,000 are wanted",)
+        mig_job(tasks=10**9), "gang-too-large", ("1,000,000,000 are needed",)
     ),
     "a required rack is large enough": Case(
         job(gpus=8, tasks=3, queue="vision", topology=Topology(required="rack")),
@@ -391,14 +397,14 @@ JOB_CASES: dict[str, Case] = {
             topology=Topology(layers=(SliceLayer(level="node", size=2),)),
         ),
         "gang-too-large",
-        ("a100 holds 1 tasks of 'main' in its largest node, 2 must be together",),
+        ("a100 holds 1 task of 'main' in its largest node, 2 must be together",),
     ),
     "there are enough domains to spread over": Case(
         job(
             tasks=5, queue="vision", models=("a100-80gb",), spread=Spread(level="rack", max_tasks=2)
         ),
         "gang-too-large",
-        ("a100 has 2 domains of rack for at most 2 tasks each, 4 in all; 5 are wanted",),
+        ("a100 has 2 domains of rack for at most 2 tasks each, 4 in total; 5 are needed",),
     ),
     "some node has the labels": Case(
         job(node_labels=(("color", "red"),)), "no-pool-fits", ("no node with the labels color=red",)
@@ -408,8 +414,8 @@ JOB_CASES: dict[str, Case] = {
         "over-potential-quota",
         (
             "'research'",
-            "a100-80gb/owned: wants 16 GPUs, never gets more than 12 GPUs",
-            "Ask for less",
+            "a100-80gb/owned: needs 16 GPUs, may hold at most 12 GPUs",
+            "Request less",
         ),
     ),
 }
@@ -473,7 +479,7 @@ def test_all_problems_of_a_job_are_told_at_once() -> None:
     with pytest.raises(UserError) as refusal:
         admit(job(queue="nowhere", priority_class="none", hours=2, max_hours=1))
     message = str(refusal.value)
-    assert "3 things are wrong" in message
+    assert "3 problems" in message
     assert refusal.value.code == "unknown-queue"
     for field in ("queue", "priority_class", "expected_run_ms"):
         assert f"\n- {field} is" in message
@@ -481,14 +487,14 @@ def test_all_problems_of_a_job_are_told_at_once() -> None:
 
 def test_a_long_list_of_problems_is_cut() -> None:
     groups = tuple(TaskGroup(name=f"g{n}", count=-1) for n in range(20))
-    with pytest.raises(UserError, match="20 things are wrong") as refusal:
+    with pytest.raises(UserError, match="20 problems") as refusal:
         admit(wrong(job(), groups=groups))
     assert "and 12 more" in str(refusal.value)
 
 
 def test_an_id_is_used_once() -> None:
     for job_id, spec in (("first", job()), ("lost", job()), ("sweep", job(array_size=3))):
-        with pytest.raises(UserError, match="was submitted before") as refusal:
+        with pytest.raises(UserError, match="is already taken") as refusal:
             admit(spec, job_id)
         assert refusal.value.code == "job-id-taken"
 

@@ -11,7 +11,7 @@ from bursar.core.admission.admit import (
     AdmissionRequest,
     CheckedJobs,
     submissions,
-    submissions_beside,
+    submissions_in_batch,
 )
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import UserError
@@ -53,7 +53,7 @@ def test_jobs_that_differ_in_name_alone_are_checked_once(
         for number in range(5)
     ]
     for number, spec in enumerate(specs):
-        made = submissions_beside(arrival(state, f"j-{number}", spec), others)
+        made = submissions_in_batch(arrival(state, f"j-{number}", spec), others)
         assert made == submissions(spec, f"j-{number}", 5, state, ("a100-80gb",))
     assert [one for one in checked if checked.count(one) == 2] == ["j-0", "j-0"]
 
@@ -74,28 +74,28 @@ def test_jobs_that_differ_in_name_alone_are_checked_once(
 )
 def test_what_differs_is_found(state: FleetState, changed: dict[str, object], code: str) -> None:
     others = CheckedJobs()
-    submissions_beside(arrival(state, "j-0", job("fine", gpus=2)), others)
+    submissions_in_batch(arrival(state, "j-0", job("fine", gpus=2)), others)
     spec = replace(job("fine", gpus=2), **changed)  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(UserError) as refused:
-            submissions_beside(arrival(state, "j-1", spec), others)
+            submissions_in_batch(arrival(state, "j-1", spec), others)
         assert refused.value.code == code
 
 
 def test_an_id_that_is_taken_is_found(state: FleetState) -> None:
     others = CheckedJobs()
-    (made,) = submissions_beside(arrival(state, "j-0", job("fine")), others)
+    (made,) = submissions_in_batch(arrival(state, "j-0", job("fine")), others)
     state.apply(made)
     with pytest.raises(UserError) as refused:
-        submissions_beside(arrival(state, "j-0", job("fine")), others)
+        submissions_in_batch(arrival(state, "j-0", job("fine")), others)
     assert refused.value.code == "job-id-taken"
 
 
 def test_who_depends_on_others_is_always_checked(state: FleetState, checked: list[str]) -> None:
     others = CheckedJobs()
-    (first,) = submissions_beside(arrival(state, "j-0", job("first")), others)
+    (first,) = submissions_in_batch(arrival(state, "j-0", job("first")), others)
     state.apply(first)
     for number in (1, 2):
         spec = replace(job("after"), depends_on=("j-0",))
-        submissions_beside(arrival(state, f"j-{number}", spec), others)
+        submissions_in_batch(arrival(state, f"j-{number}", spec), others)
     assert checked == ["j-0", "j-1", "j-2"]

@@ -52,17 +52,17 @@ FLEET_CASES: dict[str, tuple[Fleet, str, tuple[str, ...]]] = {
     "pools have names of their own": (
         fleet_of(pool("a"), pool("a", nodes=0)),
         "duplicate-pool",
-        ("pools has 'a' twice", "of its own"),
+        ("pools has 'a' twice", "Use each name once"),
     ),
     "nodes have ids of their own": (
         replace(SMALL, nodes=SMALL.nodes * 2),
         "duplicate-node",
-        ("nodes has 'a100-0001' twice", "of its own"),
+        ("nodes has 'a100-0001' twice", "Use each name once"),
     ),
     "clusters have names of their own": (
         replace(SMALL, clusters=SMALL.clusters * 2),
         "duplicate-cluster",
-        ("clusters has 'main' twice", "of its own"),
+        ("clusters has 'main' twice", "Use each name once"),
     ),
     "a pool is in a cluster that exists": (
         with_pool(cluster="mian"),
@@ -102,7 +102,7 @@ FLEET_CASES: dict[str, tuple[Fleet, str, tuple[str, ...]]] = {
     "a model's name means one board": (
         fleet_of(pool("a"), pool("b", model=replace(gpu_model("a100-80gb"), memory_mib=1))),
         "conflicting-gpu-model",
-        ("pools[1].gpu_model", "a100-80gb", "pool 'a'", "name of its own"),
+        ("pools[1].gpu_model", "a100-80gb", "pool 'a'", "another name"),
     ),
     "a price is not negative": (
         with_pool(node_micro_usd_per_hour=-1),
@@ -154,7 +154,7 @@ TENANT_CASES: dict[str, tuple[tuple[Tenant, ...], str, tuple[str, ...]]] = {
     "tenants have names of their own": (
         (tenant("a"), queue("a")),
         "duplicate-tenant",
-        ("tenants has 'a' twice", "of its own"),
+        ("tenants has 'a' twice", "Use each name once"),
     ),
     "a parent exists": (
         (tenant("acme"), queue("q", parent="acne")),

@@ -1,4 +1,4 @@
-"""What a person is told about one job, and whether it is true."""
+"""Explanations of one job, and whether its alternatives really work."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bursar.core.cycle import decide
-from bursar.core.explain.alternatives import ENOUGH, MOST_TRIES
+from bursar.core.explain.alternatives import MOST_ALTERNATIVES, MOST_TRIES
 from bursar.core.explain.explain import explain
-from bursar.core.explain.hypothetical_job import swapped
+from bursar.core.explain.hypothetical_job import with_spec
 from bursar.core.explain.smaller_requests import with_tasks
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import StartJob
@@ -42,11 +42,11 @@ from tests.support import (
 A100 = "a100-80gb/owned"
 
 FEWER = settings(max_examples=settings.default.max_examples // 3)
-"""Each example plays a whole world, so the pure layer stays quick with fewer of them."""
+"""Each example simulates a whole fleet, so there are fewer of them."""
 
 
-def begin(stage: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
-    """Submit, decide, and let everything that was given a place run."""
+def run_jobs(stage: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
+    """Submits jobs, runs a cycle and starts everything it placed."""
     stage.submit(*specs)
     stage.cycle()
     return stage.start_all()
@@ -56,7 +56,7 @@ def one_node() -> SchedulerHarness:
     return SchedulerHarness(state_of(fleet_of(pool("a100"))))
 
 
-def told(stage: SchedulerHarness, job_id: str) -> Explanation:
+def explained(stage: SchedulerHarness, job_id: str) -> Explanation:
     return explain(stage.state, job_id, stage.now_ms)
 
 
@@ -64,29 +64,29 @@ def changes(explanation: Explanation) -> list[str]:
     return [alternative.change for alternative in explanation.alternatives]
 
 
-# -- who, where, why -------------------------------------------------------------------------------
+# -- position, holders, reasons --------------------------------------------------------------------
 
 
-def test_it_says_where_a_job_stands_in_its_queue_and_among_all() -> None:
+def test_the_position_in_the_queue_and_overall_is_given() -> None:
     tenants = [queue("research"), queue("product")]
     stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
-    begin(stage, job("fills", gpus=8, hours=1, queue="product"))
+    run_jobs(stage, job("fills", gpus=8, hours=1, queue="product"))
     for number in range(3):
         stage.advance(1).submit(
             job(f"r{number}", gpus=8), job(f"p{number}", gpus=8, queue="product")
         )
     stage.submit(job("urgent", gpus=8, priority_class="high", queue="product"))
-    position = told(stage, "r1").position
+    position = explained(stage, "r1").position
     assert position is not None
     assert (position.in_queue, position.queue_length) == (2, 3)
     assert (position.overall, position.waiting) == (3, 7)
     assert (
         "waits in research at position 2 of 3 in its queue, 3 of 7 overall"
-        in told(stage, "r1").lines()[0]
+        in explained(stage, "r1").lines()[0]
     )
 
 
-def test_it_names_the_queues_that_hold_a_quota_and_what_they_borrowed() -> None:
+def test_the_queues_that_hold_the_quota_are_named_with_what_they_borrow() -> None:
     tenants = [
         tenant("co", quota={A100: 4}),
         queue("research", "co", quota={A100: 8}),
@@ -94,10 +94,10 @@ def test_it_names_the_queues_that_hold_a_quota_and_what_they_borrowed() -> None:
         queue("elsewhere", quota={A100: 50}),
     ]
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=8)), tenants))
-    begin(stage, job("a", gpus=8, queue="product"), job("b", gpus=2, queue="research"))
-    begin(stage, job("c", gpus=8, queue="elsewhere"))
-    begin(stage, job("held", gpus=5, queue="research", preemptible=False))
-    explanation = told(stage, "held")
+    run_jobs(stage, job("a", gpus=8, queue="product"), job("b", gpus=2, queue="research"))
+    run_jobs(stage, job("c", gpus=8, queue="elsewhere"))
+    run_jobs(stage, job("held", gpus=5, queue="research", preemptible=False))
+    explanation = explained(stage, "held")
     assert [type(reason) for reason in explanation.reasons] == [OverQuota]
     (holding,) = explanation.holdings
     assert isinstance(holding, QuotaHolding)
@@ -106,10 +106,10 @@ def test_it_names_the_queues_that_hold_a_quota_and_what_they_borrowed() -> None:
     assert "product 8 GPUs (6 GPUs borrowed), research 2 GPUs" in str(holding)
 
 
-def test_it_names_the_jobs_that_fill_a_pool_and_when_they_end() -> None:
-    stage = begin(one_node(), job("large", gpus=5, hours=4), job("small", gpus=2, hours=1))
-    begin(stage.advance(30 * MINUTE_MS), job("held", gpus=4))
-    explanation = told(stage, "held")
+def test_the_jobs_that_hold_the_gpus_are_named_with_their_expected_end() -> None:
+    stage = run_jobs(one_node(), job("large", gpus=5, hours=4), job("small", gpus=2, hours=1))
+    run_jobs(stage.advance(30 * MINUTE_MS), job("held", gpus=4))
+    explanation = explained(stage, "held")
     assert [type(reason) for reason in explanation.reasons] == [NoCapacity]
     (holding,) = explanation.holdings
     assert isinstance(holding, CapacityHolding)
@@ -118,69 +118,71 @@ def test_it_names_the_jobs_that_fill_a_pool_and_when_they_end() -> None:
     assert "large of research (5 GPUs, ends in 3 h 30 min)" in str(holding)
 
 
-def test_it_says_what_share_a_queue_has_had_and_is_promised() -> None:
+def test_usage_and_fair_share_of_the_queue_are_given() -> None:
     tenants = [queue("research"), queue("product", weight=3)]
     stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
-    begin(stage, job("a", gpus=2, queue="product"), job("b", gpus=6, queue="research"))
-    begin(stage.advance(HOUR_MS), job("held", gpus=4, queue="product"))
-    (standing,) = told(stage, "held").fair_shares
-    assert (standing.tenant, standing.used_permille, standing.promised_permille) == (
+    run_jobs(stage, job("a", gpus=2, queue="product"), job("b", gpus=6, queue="research"))
+    run_jobs(stage.advance(HOUR_MS), job("held", gpus=4, queue="product"))
+    (share,) = explained(stage, "held").fair_shares
+    assert (share.tenant, share.used_permille, share.promised_permille) == (
         "product",
         250,
         750,
     )
-    assert (standing.rank, standing.siblings) == (1, 2)
+    assert (share.rank, share.siblings) == (1, 2)
 
 
-def test_the_reasons_are_the_cycles_own() -> None:
-    stage = begin(one_node(), job("half", gpus=4, hours=4))
-    begin(stage.advance(1), job("whole", gpus=8, hours=9), job("zlong", gpus=4, max_hours=20))
+def test_reasons_are_those_of_the_cycle() -> None:
+    stage = run_jobs(one_node(), job("half", gpus=4, hours=4))
+    run_jobs(stage.advance(1), job("whole", gpus=8, hours=9), job("zlong", gpus=4, max_hours=20))
     stage.submit(job("after", gpus=1, depends_on=("whole",)), job("never", gpus=9))
-    assert [type(reason) for reason in told(stage, "zlong").reasons] == [WouldDelay]
-    assert [type(reason) for reason in told(stage, "after").reasons] == [WaitsForJobs]
-    assert [type(reason) for reason in told(stage, "never").reasons] == [NeverFits]
+    assert [type(reason) for reason in explained(stage, "zlong").reasons] == [WouldDelay]
+    assert [type(reason) for reason in explained(stage, "after").reasons] == [WaitsForJobs]
+    assert [type(reason) for reason in explained(stage, "never").reasons] == [NeverFits]
 
 
-def test_jobs_that_do_not_wait_are_explained_too() -> None:
-    stage = begin(one_node(), job("runs", gpus=4, hours=2), job("done", gpus=1))
+def test_running_ended_and_starting_jobs_are_explained() -> None:
+    stage = run_jobs(one_node(), job("runs", gpus=4, hours=2), job("done", gpus=1))
     stage.finish("done")
     stage.advance(HOUR_MS).submit(job("next", gpus=2))
-    assert told(stage, "runs").lines() == (
+    assert explained(stage, "runs").lines() == (
         "runs (4 GPUs) of research is running on a100: a100-0001, $8.00 an hour, "
         "expected to end in 1 h.",
     )
-    assert told(stage, "done").lines() == ("done has ended: succeeded.",)
-    assert told(stage, "next").lines() == ("next (2 GPUs) starts now on a100 for $4.00 an hour.",)
-
-
-def test_a_place_that_is_being_cleared_is_said_so() -> None:
-    stage = begin(one_node(), job("low", gpus=8, priority_class="low"))
-    stage.advance(HOUR_MS).submit(job("urgent", gpus=8, priority_class="high"))
-    assert told(stage, "urgent").victims_stopping == ("low",)
-    assert "starts when these jobs have stopped: low." in told(stage, "urgent").lines()[0]
-    stage.cycle()
-    assert told(stage, "urgent").alternatives == ()
-    assert (
-        "nodes reserved; waiting for 1 preempted job to stop: low"
-        in told(stage, "urgent").lines()[1]
+    assert explained(stage, "done").lines() == ("done has ended: succeeded.",)
+    assert explained(stage, "next").lines() == (
+        "next (2 GPUs) starts now on a100 for $4.00 an hour.",
     )
 
 
-def test_an_unknown_job_is_met_with_the_one_that_was_meant() -> None:
-    stage = begin(one_node(), job("train-7", gpus=1), job("other", gpus=1))
+def test_a_job_that_waits_for_preempted_jobs_names_them() -> None:
+    stage = run_jobs(one_node(), job("low", gpus=8, priority_class="low"))
+    stage.advance(HOUR_MS).submit(job("urgent", gpus=8, priority_class="high"))
+    assert explained(stage, "urgent").victims_stopping == ("low",)
+    assert "starts when these jobs have stopped: low." in explained(stage, "urgent").lines()[0]
+    stage.cycle()
+    assert explained(stage, "urgent").alternatives == ()
+    assert (
+        "nodes reserved; waiting for 1 preempted job to stop: low"
+        in explained(stage, "urgent").lines()[1]
+    )
+
+
+def test_an_unknown_job_id_gets_a_suggestion() -> None:
+    stage = run_jobs(one_node(), job("train-7", gpus=1), job("other", gpus=1))
     with pytest.raises(UserError, match="Did you mean 'train-7") as caught:
-        told(stage, "trian-7")
+        explained(stage, "trian-7")
     assert caught.value.code == "unknown-job"
     with pytest.raises(UserError, match="List the jobs"):
-        told(stage, "xyz")
+        explained(stage, "xyz")
 
 
-# -- what would start it now -----------------------------------------------------------------------
+# -- alternatives ----------------------------------------------------------------------------------
 
 
-def test_fewer_gpus_as_many_as_there_are() -> None:
-    stage = begin(one_node(), job("busy", gpus=3, hours=1), job("held", gpus=8, hours=2))
-    (found,) = told(stage, "held").alternatives
+def test_the_alternative_with_fewer_gpus_uses_all_free_ones() -> None:
+    stage = run_jobs(one_node(), job("busy", gpus=3, hours=1), job("held", gpus=8, hours=2))
+    (found,) = explained(stage, "held").alternatives
     assert (found.change, found.pool) == ("5 GPUs instead of 8", "a100")
     assert (found.micro_usd_per_hour, found.expected_micro_usd) == (10 * USD_MICRO, 20 * USD_MICRO)
     assert (
@@ -188,11 +190,11 @@ def test_fewer_gpus_as_many_as_there_are() -> None:
     )
 
 
-def test_fewer_tasks_of_the_group_that_takes_most() -> None:
+def test_fewer_tasks_are_suggested_for_the_largest_group() -> None:
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4))))
-    begin(stage, job("busy", gpus=1, hours=1))
-    begin(stage, gang("held", group("launcher", cpu=1), group("worker", 4, gpus=8)))
-    assert changes(told(stage, "held")) == [
+    run_jobs(stage, job("busy", gpus=1, hours=1))
+    run_jobs(stage, gang("held", group("launcher", cpu=1), group("worker", 4, gpus=8)))
+    assert changes(explained(stage, "held")) == [
         "7 GPUs instead of 8 for each task",
         "fewer tasks: 3 of 4",
     ]
@@ -203,7 +205,7 @@ def test_of_two_equal_groups_the_first_gets_fewer_tasks() -> None:
     assert [one.count for one in with_tasks(spec, 1).spec.groups] == [1, 2]
 
 
-def test_another_market_another_model_and_another_queue() -> None:
+def test_another_market_model_or_queue_is_suggested() -> None:
     fleet = fleet_of(
         pool("a100"),
         pool("spot", market=Market.SPOT, usd_per_node_hour=8),
@@ -216,49 +218,49 @@ def test_another_market_another_model_and_another_queue() -> None:
     ]
     stage = SchedulerHarness(state_of(fleet, tenants))
     wanted = ("a100-80gb",)
-    begin(stage, job("busy", gpus=4, models=wanted), job("held", gpus=2, models=wanted, hours=1))
-    assert changes(told(stage, "held")) == [
+    run_jobs(stage, job("busy", gpus=4, models=wanted), job("held", gpus=2, models=wanted, hours=1))
+    assert changes(explained(stage, "held")) == [
         "spot capacity allowed",
         "queue adhoc",
         "on l4-24gb",
     ]
 
 
-def test_another_model_on_another_market_when_neither_alone_will_do() -> None:
+def test_model_and_market_are_changed_together_if_neither_alone_helps() -> None:
     fleet = fleet_of(pool("a100", gpus=2), pool("l4", model="l4-24gb", market=Market.SPOT))
     stage = SchedulerHarness(state_of(fleet))
-    begin(stage, job("busy", gpus=2), job("held", gpus=1, models=("a100-80gb",)))
-    assert changes(told(stage, "held")) == ["on l4-24gb, spot capacity allowed"]
+    run_jobs(stage, job("busy", gpus=2), job("held", gpus=1, models=("a100-80gb",)))
+    assert changes(explained(stage, "held")) == ["on l4-24gb, spot capacity allowed"]
 
 
-def test_a_limit_short_enough_not_to_delay_anybody() -> None:
-    stage = begin(one_node(), job("half", gpus=4, hours=4))
-    begin(stage.advance(1), job("whole", gpus=8, hours=9))
-    begin(stage.advance(1), job("long", gpus=4, max_hours=8))
-    assert changes(told(stage, "long")) == ["a limit of 3 h 45 min instead of 8 h"]
+def test_a_run_time_limit_that_delays_no_reservation_is_suggested() -> None:
+    stage = run_jobs(one_node(), job("half", gpus=4, hours=4))
+    run_jobs(stage.advance(1), job("whole", gpus=8, hours=9))
+    run_jobs(stage.advance(1), job("long", gpus=4, max_hours=8))
+    assert changes(explained(stage, "long")) == ["a limit of 3 h 45 min instead of 8 h"]
 
 
-def test_a_topology_that_is_preferred_instead_of_required() -> None:
+def test_a_preferred_topology_is_suggested_instead_of_a_required_one() -> None:
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4), topology={"rack": 2})))
-    begin(stage, job("busy", gpus=8))
-    begin(stage, job("held", gpus=8, tasks=3, topology=Topology(required="rack")))
-    assert changes(told(stage, "held"))[0] == "rack preferred instead of required"
+    run_jobs(stage, job("busy", gpus=8))
+    run_jobs(stage, job("held", gpus=8, tasks=3, topology=Topology(required="rack")))
+    assert changes(explained(stage, "held"))[0] == "rack preferred instead of required"
 
 
-def test_where_nothing_helps_it_says_so() -> None:
-    stage = begin(one_node(), job("fills", gpus=8), job("held", gpus=4))
-    explanation = told(stage, "held")
+def test_without_alternatives_the_explanation_says_so() -> None:
+    stage = run_jobs(one_node(), job("fills", gpus=8), job("held", gpus=4))
+    explanation = explained(stage, "held")
     assert explanation.alternatives == ()
     assert explanation.lines()[-1] == "No small change would start it now (2 considered)."
 
 
-def test_only_a_job_in_line_can_be_swapped() -> None:
-    stage = begin(one_node(), job("busy", gpus=8))
-    with pytest.raises(BrokenInvariant), swapped(stage.state, "busy", job("busy", gpus=1)):
+def test_only_a_queued_job_can_get_another_spec() -> None:
+    stage = run_jobs(one_node(), job("busy", gpus=8))
+    with pytest.raises(BrokenInvariant), with_spec(stage.state, "busy", job("busy", gpus=1)):
         pass
 
 
-# -- in any small world ----------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 
 TENANTS = [
     tenant("co", quota={A100: 8, "l4-24gb/owned": 4, "a100-80gb/spot": 8}),
@@ -311,7 +313,7 @@ def new_state() -> FleetState:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> SchedulerHarness:
-    """A few jobs come at a time; some of those that run end, some that must stop have stopped."""
+    """Batches of submissions; some running jobs end, some preempted jobs stop."""
     stage = SchedulerHarness(new_state())
     for batch in draw(st.lists(st.lists(specs(), min_size=1, max_size=4), min_size=1, max_size=4)):
         stage.submit(*batch)
@@ -324,10 +326,10 @@ def worlds(draw: st.DrawFn) -> SchedulerHarness:
     return stage
 
 
-def with_submitted(log: list[Event], job_id: str, alternative: Alternative) -> FleetState:
-    """The same history, had the job been submitted as the alternative says.
+def state_with_alternative(log: list[Event], job_id: str, alternative: Alternative) -> FleetState:
+    """The same history with the job submitted as the alternative.
 
-    Only for a job that never ran: one that did would have left another history behind.
+    Only for a job that never ran: its runs would have changed the history.
     """
     state = new_state()
     for event in log:
@@ -342,12 +344,12 @@ def with_submitted(log: list[Event], job_id: str, alternative: Alternative) -> F
 def test_every_alternative_really_starts_the_job_now(stage: SchedulerHarness) -> None:
     never_ran = [job_id for job_id in stage.waiting() if not stage.job(job_id).attempt]
     for job_id in never_ran:
-        explanation = told(stage, job_id)
-        assert len(explanation.alternatives) <= ENOUGH
+        explanation = explained(stage, job_id)
+        assert len(explanation.alternatives) <= MOST_ALTERNATIVES
         weights = [alternative.weight for alternative in explanation.alternatives]
         assert weights == sorted(weights)
         for alternative in explanation.alternatives:
-            state = with_submitted(stage.log, job_id, alternative)
+            state = state_with_alternative(stage.log, job_id, alternative)
             orders = decide(state, stage.now_ms)
             (start,) = (o for o in orders if isinstance(o, StartJob) and o.job_id == job_id)
             assert start.placement.pool == alternative.pool
@@ -356,33 +358,33 @@ def test_every_alternative_really_starts_the_job_now(stage: SchedulerHarness) ->
 
 @FEWER
 @given(worlds())
-def test_explaining_leaves_no_trace_and_always_says_something(stage: SchedulerHarness) -> None:
+def test_explaining_changes_no_state_and_always_gives_a_reason(stage: SchedulerHarness) -> None:
     before = picture_of(stage.state, stage.now_ms)
-    asked = [*stage.waiting(), *stage.running()]
-    for job_id in asked:
-        explanation = told(stage, job_id)
+    job_ids = [*stage.waiting(), *stage.running()]
+    for job_id in job_ids:
+        explanation = explained(stage, job_id)
         lines = explanation.lines()
         assert lines[0].startswith(job_id) and all(line.endswith(".") for line in lines)
         waits = explanation.forecast is not None and explanation.starts_on is None
         assert waits <= bool(explanation.reasons or explanation.victims_stopping)
     assert picture_of(stage.state, stage.now_ms) == before
-    assert not asked or told(stage, asked[-1]) == explanation
+    assert not job_ids or explained(stage, job_ids[-1]) == explanation
 
 
-def test_the_number_of_cycles_asked_for_alternatives_is_bounded(
+def test_the_number_of_cycles_for_alternatives_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = 0
+    cycles = 0
 
     def counted(state: FleetState, now_ms: int) -> object:
-        nonlocal asked
-        asked += 1
+        nonlocal cycles
+        cycles += 1
         return decide(state, now_ms)
 
     monkeypatch.setattr("bursar.core.explain.alternatives.decide", counted)
     tenants = [tenant("co"), *(queue(f"q{number}", "co") for number in range(50))]
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=2)), tenants))
-    begin(stage, job("fills", gpus=8, tasks=2, queue="q0"))
-    begin(stage, job("held", gpus=8, tasks=500, queue="q0"))
-    told(stage, "held")
-    assert 0 < asked <= MOST_TRIES
+    run_jobs(stage, job("fills", gpus=8, tasks=2, queue="q0"))
+    run_jobs(stage, job("held", gpus=8, tasks=500, queue="q0"))
+    explained(stage, "held")
+    assert 0 < cycles <= MOST_TRIES

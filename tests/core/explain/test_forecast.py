@@ -1,4 +1,4 @@
-"""When a held job should start, against what really happens when the same world is played on."""
+"""Forecast starts compared with the true starts in a simulation."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from tests.support import (
 from tests.support.fleets import MAIN_QUEUE
 
 FEWER = settings(max_examples=settings.default.max_examples // 3)
-"""Each example plays a whole world, so the pure layer stays quick with fewer of them."""
+"""Each example simulates a whole fleet, so there are fewer of them."""
 
 
-def begin(stage: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
-    """Submit, decide, and let everything that was given a place run."""
+def run_jobs(stage: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
+    """Submits jobs, runs a cycle and starts everything it placed."""
     stage.submit(*specs)
     stage.cycle()
     return stage.start_all()
@@ -54,7 +54,7 @@ def one_node(gpus: int = 8) -> SchedulerHarness:
 
 
 def true_start_ms(stage: SchedulerHarness, job_id: str, most_steps: int = 500) -> int | None:
-    """Play the world on, every job ending exactly when it is expected to, until the job starts."""
+    """Simulates until the job starts; every job ends exactly as expected."""
     for _ in range(most_steps):
         ends = {
             record.id: record.started_at_ms + (record.spec.expected_run_ms or 0)
@@ -69,128 +69,128 @@ def true_start_ms(stage: SchedulerHarness, job_id: str, most_steps: int = 500) -
         stage.start_all()
         if job_id not in stage.state.jobs or stage.state.jobs[job_id].state in LIVE:
             return stage.now_ms
-    raise AssertionError("the world never came to the job")
+    raise AssertionError("the job never started")
 
 
-# -- one thing at a time ---------------------------------------------------------------------------
+# -- single cases ----------------------------------------------------------------------------------
 
 
 def test_it_starts_when_the_job_that_fills_the_node_is_expected_to_end() -> None:
-    stage = begin(one_node(), job("long", gpus=8, hours=3, max_hours=5))
-    begin(stage.advance(HOUR_MS), job("next", gpus=4, hours=1))
-    found = forecast(stage.state, "next", stage.now_ms)
-    assert (found.p50_start_ms, found.p90_start_ms) == (3 * HOUR_MS, 5 * HOUR_MS)
-    assert found.basis is Basis.REPLAY
+    stage = run_jobs(one_node(), job("long", gpus=8, hours=3, max_hours=5))
+    run_jobs(stage.advance(HOUR_MS), job("next", gpus=4, hours=1))
+    result = forecast(stage.state, "next", stage.now_ms)
+    assert (result.p50_start_ms, result.p90_start_ms) == (3 * HOUR_MS, 5 * HOUR_MS)
+    assert result.basis is Basis.REPLAY
 
 
-def test_without_a_limit_nine_in_ten_means_half_as_long_again() -> None:
-    stage = begin(one_node(), job("long", gpus=8, hours=4), job("next", gpus=8))
-    found = forecast(stage.state, "next", stage.now_ms)
-    assert (found.p50_start_ms, found.p90_start_ms) == (4 * HOUR_MS, 6 * HOUR_MS)
+def test_without_a_limit_p90_assumes_one_and_a_half_times_the_expected_run_time() -> None:
+    stage = run_jobs(one_node(), job("long", gpus=8, hours=4), job("next", gpus=8))
+    result = forecast(stage.state, "next", stage.now_ms)
+    assert (result.p50_start_ms, result.p90_start_ms) == (4 * HOUR_MS, 6 * HOUR_MS)
 
 
-def test_who_stands_before_it_is_counted_and_goes_first() -> None:
-    stage = begin(one_node(), job("earlier", gpus=8, hours=1), job("first", gpus=8, hours=2))
-    begin(stage.advance(1), job("second", gpus=8, hours=1))
-    found = forecast(stage.state, "second", stage.now_ms)
-    assert found.p50_start_ms == 3 * HOUR_MS
-    assert (found.ahead_jobs, found.ahead_gpu_ms) == (1, 16 * HOUR_MS)
+def test_jobs_ahead_are_counted_and_start_first() -> None:
+    stage = run_jobs(one_node(), job("earlier", gpus=8, hours=1), job("first", gpus=8, hours=2))
+    run_jobs(stage.advance(1), job("second", gpus=8, hours=1))
+    result = forecast(stage.state, "second", stage.now_ms)
+    assert result.p50_start_ms == 3 * HOUR_MS
+    assert (result.ahead_jobs, result.ahead_gpu_ms) == (1, 16 * HOUR_MS)
 
 
-def test_a_job_that_the_next_cycle_starts_starts_now() -> None:
+def test_a_job_that_fits_starts_now() -> None:
     stage = one_node()
     stage.submit(job("free", gpus=2))
-    found = forecast(stage.state, "free", 7)
-    assert (found.p50_start_ms, found.p90_start_ms, found.basis) == (7, 7, Basis.STARTS_NOW)
+    result = forecast(stage.state, "free", 7)
+    assert (result.p50_start_ms, result.p90_start_ms, result.basis) == (7, 7, Basis.STARTS_NOW)
 
 
-def test_an_overdue_job_is_expected_to_end_soon_and_may_go_on_half_as_long_again() -> None:
-    stage = begin(one_node(), job("late", gpus=8, hours=1))
-    begin(stage.advance(4 * HOUR_MS), job("next", gpus=8))
-    found = forecast(stage.state, "next", stage.now_ms)
-    assert found.p50_start_ms == stage.now_ms + MINUTE_MS
-    assert found.p90_start_ms == 6 * HOUR_MS
+def test_an_overdue_job_is_expected_to_end_soon_and_may_run_half_as_long_again() -> None:
+    stage = run_jobs(one_node(), job("late", gpus=8, hours=1))
+    run_jobs(stage.advance(4 * HOUR_MS), job("next", gpus=8))
+    result = forecast(stage.state, "next", stage.now_ms)
+    assert result.p50_start_ms == stage.now_ms + MINUTE_MS
+    assert result.p90_start_ms == 6 * HOUR_MS
 
 
-def test_what_is_short_may_pass_a_blocked_gang_and_what_is_long_may_not() -> None:
-    stage = begin(one_node(), job("half", gpus=4, hours=4))
-    begin(stage.advance(1), job("whole", gpus=8, hours=10))
-    begin(stage.advance(1), job("long", gpus=4, hours=20))
+def test_a_short_job_may_backfill_before_a_blocked_gang_and_a_long_one_may_not() -> None:
+    stage = run_jobs(one_node(), job("half", gpus=4, hours=4))
+    run_jobs(stage.advance(1), job("whole", gpus=8, hours=10))
+    run_jobs(stage.advance(1), job("long", gpus=4, hours=20))
     assert forecast(stage.state, "whole", stage.now_ms).p50_start_ms == 4 * HOUR_MS
     assert forecast(stage.state, "long", stage.now_ms).p50_start_ms == 14 * HOUR_MS
     stage.submit(job("short", gpus=4, hours=2))
     assert forecast(stage.state, "short", stage.now_ms).basis is Basis.STARTS_NOW
 
 
-def test_quota_comes_back_when_those_who_use_it_end() -> None:
+def test_quota_is_free_again_when_its_jobs_end() -> None:
     flavor = "a100-80gb/owned"
     tenants = [queue("research", quota={flavor: quota(4, borrow=0)}), queue("other")]
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4)), tenants))
-    begin(stage, job("mine", gpus=4, hours=2), job("theirs", gpus=8, hours=9, queue="other"))
-    begin(stage.advance(1), job("next", gpus=3, hours=1))
+    run_jobs(stage, job("mine", gpus=4, hours=2), job("theirs", gpus=8, hours=9, queue="other"))
+    run_jobs(stage.advance(1), job("next", gpus=3, hours=1))
     assert forecast(stage.state, "next", stage.now_ms).p50_start_ms == 2 * HOUR_MS
 
 
-def test_it_waits_for_its_dependency_and_then_for_room() -> None:
-    stage = begin(one_node(), job("first", gpus=4, hours=2), job("second", gpus=4, hours=6))
-    begin(stage, job("after", gpus=8, hours=1, depends_on=("first",)))
-    found = forecast(stage.state, "after", stage.now_ms)
-    assert (found.p50_start_ms, found.note) == (6 * HOUR_MS, "after first")
+def test_it_waits_for_its_dependency_and_then_for_capacity() -> None:
+    stage = run_jobs(one_node(), job("first", gpus=4, hours=2), job("second", gpus=4, hours=6))
+    run_jobs(stage, job("after", gpus=8, hours=1, depends_on=("first",)))
+    result = forecast(stage.state, "after", stage.now_ms)
+    assert (result.p50_start_ms, result.note) == (6 * HOUR_MS, "after first")
 
 
 def test_a_chain_of_dependencies_adds_up() -> None:
-    stage = begin(one_node(), job("a", gpus=8, hours=2))
-    begin(stage, job("b", gpus=8, hours=3, depends_on=("a",)))
-    begin(stage, job("c", gpus=8, hours=1, depends_on=("b",)))
+    stage = run_jobs(one_node(), job("a", gpus=8, hours=2))
+    run_jobs(stage, job("b", gpus=8, hours=3, depends_on=("a",)))
+    run_jobs(stage, job("c", gpus=8, hours=1, depends_on=("b",)))
     assert forecast(stage.state, "c", stage.now_ms).p50_start_ms == 5 * HOUR_MS
 
 
-def test_a_claimant_starts_when_its_victims_have_left() -> None:
-    stage = begin(one_node(), job("low", gpus=8, hours=9, priority_class="low"))
-    begin(stage.advance(HOUR_MS), job("urgent", gpus=8, priority_class="high"))
+def test_a_claimant_starts_when_its_victims_have_stopped() -> None:
+    stage = run_jobs(one_node(), job("low", gpus=8, hours=9, priority_class="low"))
+    run_jobs(stage.advance(HOUR_MS), job("urgent", gpus=8, priority_class="high"))
     assert stage.claimed_now() == ["urgent"]
-    found = forecast(stage.state, "urgent", stage.now_ms)
-    assert found.basis is Basis.VICTIMS_LEAVE
-    assert found.p50_start_ms == stage.now_ms + STOP_MS[EndOdds.EVEN]
+    result = forecast(stage.state, "urgent", stage.now_ms)
+    assert result.basis is Basis.VICTIMS_LEAVE
+    assert result.p50_start_ms == stage.now_ms + STOP_MS[EndOdds.EVEN]
 
 
-def test_who_waits_behind_a_claim_waits_for_the_claimant_to_end() -> None:
-    stage = begin(one_node(), job("low", gpus=8, hours=9, priority_class="low"))
-    begin(stage.advance(HOUR_MS), job("urgent", gpus=8, hours=2, priority_class="high"))
-    begin(stage, job("next", gpus=8, hours=1))
-    found = forecast(stage.state, "next", stage.now_ms)
-    assert found.p50_start_ms == stage.now_ms + STOP_MS[EndOdds.EVEN] + 2 * HOUR_MS
+def test_a_job_behind_a_claimant_waits_for_its_end() -> None:
+    stage = run_jobs(one_node(), job("low", gpus=8, hours=9, priority_class="low"))
+    run_jobs(stage.advance(HOUR_MS), job("urgent", gpus=8, hours=2, priority_class="high"))
+    run_jobs(stage, job("next", gpus=8, hours=1))
+    result = forecast(stage.state, "next", stage.now_ms)
+    assert result.p50_start_ms == stage.now_ms + STOP_MS[EndOdds.EVEN] + 2 * HOUR_MS
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "note"),
     [
         (job("x", gpus=16), "nodes have 8 GPUs, a task wants 16"),
-        (job("x", gpus=8, tasks=3), "nothing that is expected to end makes room"),
-        (job("x", gpus=1, queue="poor"), "poor could not hold that much"),
-        (job("x", gpus=1, depends_on=("lost",)), "it depends on lost, which is unknown"),
+        (job("x", gpus=8, tasks=3), "no expected end frees enough capacity"),
+        (job("x", gpus=1, queue="poor"), "the quota of poor for a100-80gb/owned is too small"),
+        (job("x", gpus=1, depends_on=("lost",)), "it depends on lost (unknown)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_can_never_start_has_no_start_and_says_why(spec: JobSpec, words: str) -> None:
+def test_a_job_that_can_never_start_has_no_start_and_a_reason(spec: JobSpec, note: str) -> None:
     flavor = "a100-80gb/owned"
     tenants = [queue("research", quota={flavor: 99}), queue("poor", quota={flavor: 0})]
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=2)), tenants))
-    begin(stage, job("runs", gpus=8, hours=1, queue="research"), spec)
-    found = forecast(stage.state, "x", stage.now_ms)
-    assert (found.p50_start_ms, found.p90_start_ms, found.basis) == (None, None, Basis.NEVER)
-    assert words in found.note
+    run_jobs(stage, job("runs", gpus=8, hours=1, queue="research"), spec)
+    result = forecast(stage.state, "x", stage.now_ms)
+    assert (result.p50_start_ms, result.p90_start_ms, result.basis) == (None, None, Basis.NEVER)
+    assert note in result.note
 
 
-def test_a_drained_fleet_makes_no_promises() -> None:
-    stage = begin(one_node(), job("runs", gpus=8, hours=1))
+def test_on_a_drained_fleet_no_start_is_expected() -> None:
+    stage = run_jobs(one_node(), job("runs", gpus=8, hours=1))
     stage.apply(NodeDrained(at_ms=0, node="a100-0001"))
-    begin(stage, job("next", gpus=1))
+    run_jobs(stage, job("next", gpus=1))
     assert forecast(stage.state, "next", stage.now_ms).basis is Basis.NEVER
 
 
 def test_a_running_job_and_a_finished_one_do_not_wait() -> None:
-    stage = begin(one_node(), job("a", gpus=1), job("b", gpus=1))
+    stage = run_jobs(one_node(), job("a", gpus=1), job("b", gpus=1))
     stage.finish("b")
     for job_id in ("a", "b"):
         assert forecast(stage.state, job_id, stage.now_ms).basis is Basis.NOT_WAITING
@@ -198,18 +198,18 @@ def test_a_running_job_and_a_finished_one_do_not_wait() -> None:
         forecast(stage.state, "c", stage.now_ms)
 
 
-def test_a_slice_starts_when_a_gpu_is_free_to_be_cut() -> None:
-    stage = begin(one_node(gpus=1), job("whole", gpus=1, hours=2))
-    begin(stage.advance(1), mig_job("slice", "1g.10gb"))
+def test_a_mig_slice_starts_when_a_gpu_is_free() -> None:
+    stage = run_jobs(one_node(gpus=1), job("whole", gpus=1, hours=2))
+    run_jobs(stage.advance(1), mig_job("slice", "1g.10gb"))
     assert forecast(stage.state, "slice", stage.now_ms).p50_start_ms == 2 * HOUR_MS
 
 
-def test_nothing_passes_the_blocked_head_of_a_strict_queue() -> None:
+def test_no_job_passes_the_blocked_head_of_a_strict_queue() -> None:
     strict = queue("research", queueing=Queueing.STRICT)
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=1)), [strict]))
-    begin(stage, job("short", gpus=4, hours=1), job("long", gpus=4, hours=4))
-    begin(stage.advance(1), job("head", gpus=8, hours=2))
-    begin(stage.advance(1), job("small", gpus=4, hours=1))
+    run_jobs(stage, job("short", gpus=4, hours=1), job("long", gpus=4, hours=4))
+    run_jobs(stage.advance(1), job("head", gpus=8, hours=2))
+    run_jobs(stage.advance(1), job("small", gpus=4, hours=1))
     assert forecast(stage.state, "small", stage.now_ms).p50_start_ms == 6 * HOUR_MS
     assert true_start_ms(stage, "small") == 6 * HOUR_MS
 
@@ -219,10 +219,10 @@ def test_a_team_whose_job_ends_has_a_smaller_share_and_goes_first(
     job_id: str, start_ms: int
 ) -> None:
     """Research has used more by now, but when its job ends, product holds half of the fleet."""
-    stage = begin(shared(2), job("r1", gpus=8, hours=2, queue="research"))
-    begin(stage.advance(10 * MINUTE_MS), job("p1", gpus=8, hours=3, queue="product"))
+    stage = run_jobs(shared(2), job("r1", gpus=8, hours=2, queue="research"))
+    run_jobs(stage.advance(10 * MINUTE_MS), job("p1", gpus=8, hours=3, queue="product"))
     stage.advance(10 * MINUTE_MS)
-    begin(
+    run_jobs(
         stage,
         *(job(f"{team[0]}2", gpus=8, hours=9, queue=team) for team in ("research", "product")),
     )
@@ -233,7 +233,7 @@ def test_a_team_whose_job_ends_has_a_smaller_share_and_goes_first(
 # -- a long backlog --------------------------------------------------------------------------------
 
 
-def busy_world(waiting: int) -> SchedulerHarness:
+def busy_fleet(waiting: int) -> SchedulerHarness:
     """Sixteen nodes of one-GPU jobs between one and four hours, and a backlog of the same."""
     stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=16))))
     for number in range(128 + waiting):
@@ -244,26 +244,26 @@ def busy_world(waiting: int) -> SchedulerHarness:
 
 
 @pytest.mark.parametrize("waiting", [40, 150, 600])
-def test_the_estimate_by_work_ahead_is_near_the_replay(
+def test_the_estimate_by_work_ahead_is_close_to_the_lookahead(
     waiting: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = busy_world(waiting)
+    stage = busy_fleet(waiting)
     last = f"j{127 + waiting:04d}"
-    played = forecast(stage.state, last, stage.now_ms)
+    simulated = forecast(stage.state, last, stage.now_ms)
     monkeypatch.setattr(forecast_module, "MOST_STARTS", 0)
     estimated = forecast(stage.state, last, stage.now_ms)
-    assert (played.basis, estimated.basis) == (Basis.REPLAY, Basis.WORK_AHEAD)
-    assert played.p50_start_ms is not None and estimated.p50_start_ms is not None
-    assert estimated.p50_start_ms == pytest.approx(played.p50_start_ms, rel=0.3)
+    assert (simulated.basis, estimated.basis) == (Basis.REPLAY, Basis.WORK_AHEAD)
+    assert simulated.p50_start_ms is not None and estimated.p50_start_ms is not None
+    assert estimated.p50_start_ms == pytest.approx(simulated.p50_start_ms, rel=0.3)
 
 
-def test_a_replay_that_looks_only_ahead_is_near_the_truth() -> None:
-    stage = busy_world(300)
-    found = forecast(stage.state, "j0400", stage.now_ms)
-    assert found.p50_start_ms == pytest.approx(true_start_ms(stage, "j0400"), rel=0.05)
+def test_a_lookahead_over_jobs_ahead_only_is_close_to_the_true_start() -> None:
+    stage = busy_fleet(300)
+    result = forecast(stage.state, "j0400", stage.now_ms)
+    assert result.p50_start_ms == pytest.approx(true_start_ms(stage, "j0400"), rel=0.05)
 
 
-# -- in any small world ----------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 
 
 def jobs_of_one_queue(most_gpus: int = 8) -> st.SearchStrategy[list[JobSpec]]:
@@ -277,7 +277,7 @@ def jobs_of_one_queue(most_gpus: int = 8) -> st.SearchStrategy[list[JobSpec]]:
 
 @FEWER
 @given(jobs_of_one_queue(), st.integers(1, 3), st.integers(0, 2))
-def test_in_a_world_that_keeps_its_word_the_forecast_is_the_truth(
+def test_with_exact_run_times_the_forecast_is_exact(
     specs: list[JobSpec], nodes: int, reservations: int
 ) -> None:
     policies = Policies(backfill=BackfillPolicy(reservations=reservations))
@@ -290,16 +290,16 @@ def test_in_a_world_that_keeps_its_word_the_forecast_is_the_truth(
     waiting = stage.waiting()
     if not waiting:
         return
-    found = {job_id: forecast(stage.state, job_id, stage.now_ms) for job_id in waiting}
+    results = {job_id: forecast(stage.state, job_id, stage.now_ms) for job_id in waiting}
     for job_id in waiting:
         if job_id in stage.waiting():
             true_ms = true_start_ms(stage, job_id)
-            assert found[job_id].p50_start_ms == true_ms, job_id
+            assert results[job_id].p50_start_ms == true_ms, job_id
 
 
 @FEWER
 @given(jobs_of_one_queue(), st.integers(0, 3))
-def test_it_never_promises_the_past_and_leaves_the_state_alone(
+def test_a_forecast_is_never_in_the_past_and_changes_no_state(
     specs: list[JobSpec], hours_later: int
 ) -> None:
     flavor = "a100-80gb/owned"
@@ -323,11 +323,11 @@ def test_it_never_promises_the_past_and_leaves_the_state_alone(
     stage.advance(hours_later * HOUR_MS)
     before = picture_of(stage.state, stage.now_ms)
     for job_id in stage.waiting():
-        found = forecast(stage.state, job_id, stage.now_ms)
-        if found.p50_start_ms is not None and found.p90_start_ms is not None:
-            assert stage.now_ms <= found.p50_start_ms <= found.p90_start_ms
+        result = forecast(stage.state, job_id, stage.now_ms)
+        if result.p50_start_ms is not None and result.p90_start_ms is not None:
+            assert stage.now_ms <= result.p50_start_ms <= result.p90_start_ms
         else:
-            assert found.p50_start_ms is found.p90_start_ms is None and found.note
+            assert result.p50_start_ms is result.p90_start_ms is None and result.note
     assert picture_of(stage.state, stage.now_ms) == before
 
 

@@ -1,4 +1,4 @@
-"""Asking before submitting, and the order of those who wait: both leave no trace."""
+"""Previews of jobs and listings of the queue; neither changes the state."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from tests.support import fleet_of, job, pool, queue, state_of, submit, tenant
 MODELS = frozenset({"a100-80gb"})
 
 
-def arrival(state: FleetState, spec: JobSpec) -> AdmissionRequest:
+def request(state: FleetState, spec: JobSpec) -> AdmissionRequest:
     return AdmissionRequest(spec=spec, job_id=THIS_JOB, at_ms=0, state=state, known_models=MODELS)
 
 
-def small_world() -> FleetState:
+def one_node() -> FleetState:
     return state_of(fleet_of(pool("a100", nodes=1, gpus=8)))
 
 
-def test_a_preview_says_what_the_submitted_job_is_told() -> None:
-    state = small_world()
+def test_a_preview_equals_the_explanation_of_the_submitted_job() -> None:
+    state = one_node()
     submit(state, job("first", gpus=8))
-    told = preview(arrival(state, job("second", gpus=8))).explanation
+    previewed = preview(request(state, job("second", gpus=8))).explanation
     submit(state, job("second", gpus=8), job_id=THIS_JOB)
-    assert told == explain(state, THIS_JOB, 0)
+    assert previewed == explain(state, THIS_JOB, 0)
 
 
-def test_a_preview_leaves_no_trace() -> None:
-    state = small_world()
+def test_a_preview_changes_no_state() -> None:
+    state = one_node()
     submit(state, job("first", gpus=8))
     before, decided = picture_of(state, 0), decide(state, 0)
     for spec in (job("a", gpus=4), job("b", gpus=8, depends_on=("first",)), job("c", gpus=9)):
-        preview(arrival(state, spec))
+        preview(request(state, spec))
     assert picture_of(state, 0) == before
     assert decide(state, 0) == decided
     assert THIS_JOB not in state.jobs and THIS_JOB not in state.finished
 
 
-def test_what_would_be_refused_is_listed() -> None:
-    found = preview(arrival(small_world(), job("big", gpus=64)))
-    assert [one.code for one in found.problems] == ["no-pool-fits"]
-    assert found.explanation is None
+def test_a_preview_lists_the_problems_of_an_invalid_job() -> None:
+    result = preview(request(one_node(), job("big", gpus=64)))
+    assert [one.code for one in result.problems] == ["no-pool-fits"]
+    assert result.explanation is None
 
 
-def test_turns_are_in_the_order_in_which_jobs_start() -> None:
+def test_the_queue_is_listed_in_the_order_of_starts() -> None:
     state = state_of(
         fleet_of(pool("a100", nodes=1, gpus=4)),
         [tenant("acme"), queue("left", "acme"), queue("right", "acme")],
@@ -59,24 +59,24 @@ def test_turns_are_in_the_order_in_which_jobs_start() -> None:
         submit(state, job(f"left-{number}", gpus=1, queue="left"), at_ms=number)
         submit(state, job(f"right-{number}", gpus=1, queue="right"), at_ms=10 + number)
     before = picture_of(state, 0)
-    told = list_queue(state, 100)
+    entries = list_queue(state, 100)
     started = [one.job_id for one in decide(state, 100) if isinstance(one, StartJob)]
-    assert [turn.record.id for turn in told][: len(started)] == started
-    assert [turn.number for turn in told] == [1, 2, 3, 4, 5, 6]
-    assert [bool(turn.reasons) for turn in told] == [False] * 4 + [True] * 2
+    assert [entry.record.id for entry in entries][: len(started)] == started
+    assert [entry.number for entry in entries] == [1, 2, 3, 4, 5, 6]
+    assert [bool(entry.reasons) for entry in entries] == [False] * 4 + [True] * 2
     assert picture_of(state, 0) == before
 
 
-def test_those_who_wait_for_others_come_last_with_their_reason() -> None:
-    state = small_world()
+def test_jobs_with_dependencies_are_listed_last_with_their_reason() -> None:
+    state = one_node()
     submit(state, job("first", gpus=1))
     submit(state, job("after", gpus=1, depends_on=("first",)))
-    told = list_queue(state, 0)
-    assert [turn.record.id for turn in told] == ["first", "after"]
-    assert "depends on first" in str(told[1].reasons[0])
+    entries = list_queue(state, 0)
+    assert [entry.record.id for entry in entries] == ["first", "after"]
+    assert "depends on first" in str(entries[1].reasons[0])
 
 
-def test_behind_the_turns_that_are_played_each_queue_still_shows() -> None:
+def test_every_queue_is_listed_after_the_simulated_turns() -> None:
     state = state_of(
         fleet_of(pool("a100", nodes=1, gpus=1)),
         [tenant("acme"), queue("many", "acme"), queue("few", "acme", weight=0.0001)],
@@ -84,6 +84,6 @@ def test_behind_the_turns_that_are_played_each_queue_still_shows() -> None:
     for number in range(EXACT_TURNS + 50):
         submit(state, job(f"many-{number:05d}", gpus=1, queue="many"))
     submit(state, job("few-1", gpus=1, queue="few"), at_ms=1)
-    told = {turn.record.id: turn for turn in list_queue(state, 2)}
-    assert "few-1" in told
-    assert not told[f"many-{EXACT_TURNS + 40:05d}"].is_exact
+    entries = {entry.record.id: entry for entry in list_queue(state, 2)}
+    assert "few-1" in entries
+    assert not entries[f"many-{EXACT_TURNS + 40:05d}"].is_exact

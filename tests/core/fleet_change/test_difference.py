@@ -151,7 +151,9 @@ def test_waiting_jobs_that_could_never_run_any_more_are_counted_with_the_reason(
         "3 could run",
         "2 could run",
     )
-    assert last.effect.startswith("1 could never run any more: gang. groups cannot run at once")
+    assert last.effect.startswith(
+        "1 could never run any more: gang. groups do not fit on any pool at once"
+    )
 
 
 def test_running_jobs_that_are_stopped_and_cannot_come_back_are_among_them() -> None:

@@ -184,7 +184,7 @@ def test_a_preset_runs_on_a_fleet(name: str) -> None:
         pass
     assert set(simulation.state.finished.values()) == {JobState.SUCCEEDED}
     assert len(simulation.state.finished) + len(run.remarks.left_out) == 300
-    assert all("cannot run at once" in one.problem for one in run.remarks.left_out)
+    assert all("do not fit on any pool at once" in one.problem for one in run.remarks.left_out)
 
 
 @pytest.mark.parametrize(

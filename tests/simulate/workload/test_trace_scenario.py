@@ -106,7 +106,7 @@ def test_parts_that_are_rounded_are_counted() -> None:
 @pytest.mark.parametrize(
     ("job", "problem"),
     [
-        (replace(ROW, gpus=64), "groups cannot run at once on any pool"),
+        (replace(ROW, gpus=64), "groups do not fit on any pool at once"),
         (replace(ROW, gpu_models=("z9",)), "'z9' is not a GPU model we know"),
         (replace(ROW, gpu_models=("h100",)), "groups cannot run on any pool"),
         (replace(ROW, gpu_models=("anonymous-g2",)), "groups cannot run on any pool"),

@@ -18,7 +18,7 @@ from bursar.control.requests.submission import (
     new_job_id,
 )
 from bursar.control.requests.write_request import AfterCommit
-from bursar.core.admission.admit import AdmissionRequest, submissions_beside
+from bursar.core.admission.admit import AdmissionRequest, submissions_in_batch
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.event import JobCancelled, JobSubmitted
@@ -48,7 +48,7 @@ class SubmitJobs:
         findings: list[Finding] = []
         for one in self.submissions:
             request = self._admission_request(one.spec, transaction)
-            members = submissions_beside(request, transaction.checked_jobs)
+            members = submissions_in_batch(request, transaction.checked_jobs)
             members, job_findings = apply_governance(members, one.labels, transaction.state)
             members = transaction.budget_admission.with_holds(members, one.recipe.grace_seconds)
             findings += job_findings

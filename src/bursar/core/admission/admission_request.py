@@ -1,4 +1,4 @@
-"""What the rules about one job look at."""
+"""The input of the admission rules for one job."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bursar.model.jobs.job import JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRequest:
-    """A job at the door: what it asks for, when, and of which fleet.
+    """A submitted job with the time and the state it is checked against.
 
-    ``known_models`` are the GPU models that exist, in the fleet or elsewhere: a name outside them is
-    a slip of the pen, and a name inside them that no pool has is a job for another fleet.
+    ``known_models`` are all GPU models of the catalog and the fleet. A name outside them is a typo; a
+    name inside them that no pool has belongs to another fleet.
     """
 
     spec: JobSpec

@@ -1,6 +1,6 @@
-"""Jobs that come in together are often alike in all but their names: those are checked once.
+"""A cache of valid specs: jobs of a batch that differ only in name are checked once.
 
-What is remembered holds for one state at one moment, so a fleet or a quota that changes is looked at anew.
+It holds for one state at one time: another fleet or quota needs a new one.
 """
 
 from __future__ import annotations
@@ -10,40 +10,37 @@ from dataclasses import fields
 from operator import attrgetter
 
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.job_rules import the_id_is_free
-from bursar.core.admission.problem import refuse_if_any
+from bursar.core.admission.job_rules import job_id_is_free
+from bursar.core.admission.problem import raise_problems
 from bursar.core.admission.value_rules import are_valid_names
 from bursar.model.jobs.job import JobSpec
 
-ITS_OWN = ("name", "similarity_keys")
-"""What tells jobs apart and leads to no problem but with itself."""
+NAME_FIELDS = ("name", "similarity_keys")
+"""Fields that are checked for each job: no rule combines them with another field."""
 
-_asked_of = attrgetter(*(one.name for one in fields(JobSpec) if one.name not in ITS_OWN))
+_cache_key = attrgetter(*(one.name for one in fields(JobSpec) if one.name not in NAME_FIELDS))
 
 
 class CheckedJobs:
-    """What was found in order so far. A job that depends on others is always checked in full."""
+    """Specs that passed admission. A job with dependencies is always checked in full."""
 
-    __slots__ = ("_in_order",)
+    __slots__ = ("_valid",)
 
     def __init__(self) -> None:
-        self._in_order: set[Hashable] = set()
+        self._valid: set[Hashable] = set()
 
-    def has(self, arrival: AdmissionRequest) -> bool:
-        """Whether a job is like one that was found in order; its own name and id must be so too."""
-        spec = arrival.spec
+    def has(self, request: AdmissionRequest) -> bool:
+        """Whether an identical spec is valid; raises ``UserError`` if the job's id is taken."""
+        spec = request.spec
         if spec.depends_on or not are_valid_names((spec.name, *spec.similarity_keys)):
             return False
         try:
-            if _asked_of(spec) not in self._in_order:
+            if _cache_key(spec) not in self._valid:
                 return False
-        except (
-            TypeError
-        ):  # What cannot be hashed is not of the type it should be: the walk says so.
+        except TypeError:  # An unhashable value has the wrong type: the full check reports it.
             return False
-        refuse_if_any(f"job {spec.name[:60]!r}", the_id_is_free(arrival))
+        raise_problems(f"job {spec.name[:60]!r}", job_id_is_free(request))
         return True
 
     def add(self, spec: JobSpec) -> None:
-        """It was found in order."""
-        self._in_order.add(_asked_of(spec))
+        self._valid.add(_cache_key(spec))

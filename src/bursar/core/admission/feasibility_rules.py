@@ -1,7 +1,7 @@
-"""Could the job ever run here: on a pool's shape, on a whole empty pool, within the queue's quota?
+"""Rejects jobs that could never run: no pool fits, no pool is large enough, or no quota.
 
-"Not now" is a hold and none of our business. "Never, on this fleet as it stands" is told at the
-door, with the numbers, because a job that can never start would otherwise wait without end.
+A job that merely has to wait is not a problem but a hold. A job that can never start on this fleet
+would wait for ever, so it is rejected at submission, with numbers.
 """
 
 from __future__ import annotations
@@ -18,58 +18,61 @@ from bursar.core.placement.pool_fit import Counts, PoolFit, ShapePlan, mismatch,
 from bursar.model.fleet.fleet import Market, Pool
 from bursar.model.jobs.job import Constraints, GpuRequest, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.reason import write_amount
+from bursar.model.units import counted
 
 POOLS_SHOWN = 6
 ANY_NUMBER = 2**53
 
 
-def room_problems(arrival: AdmissionRequest) -> Iterator[Problem]:
-    """The first of three walls that the job runs into, if any."""
-    plan = _plan_of(arrival)
+def feasibility_problems(request: AdmissionRequest) -> Iterator[Problem]:
+    """The first of the three problems that applies, if any."""
+    plan = _plan_of(request)
     if not plan.fits:
-        yield _no_pool(arrival, plan)
+        yield _no_pool(request, plan)
         return
     too_small = {fit.name: _too_small(fit) for fit in plan.fits}
-    roomy = [fit for fit in plan.fits if not too_small[fit.name]]
-    if not roomy:
+    large_enough = [fit for fit in plan.fits if not too_small[fit.name]]
+    if not large_enough:
         yield _gang_too_large(plan, too_small)
         return
-    yield from _over_quota(arrival, roomy)
+    yield from _over_quota(request, large_enough)
 
 
-def _plan_of(arrival: AdmissionRequest) -> ShapePlan:
-    """A plan of our own: admission must leave no trace in the state."""
-    state = arrival.state
-    plan = ShapePlan(-1, shape_of(arrival.spec), state.policies.backfill.unknown_run_time_ms)
+def _plan_of(request: AdmissionRequest) -> ShapePlan:
+    """A plan outside the state: admission must not change it."""
+    state = request.state
+    plan = ShapePlan(-1, shape_of(request.spec), state.policies.backfill.unknown_run_time_ms)
     plan.match(tuple(state.pools.values()), state.limited)
     return plan
 
 
-# -- the shape of one task -------------------------------------------------------------------------
+# -- one task of each group ------------------------------------------------------------------------
 
 
-def _no_pool(arrival: AdmissionRequest, plan: ShapePlan) -> Problem:
-    pools = arrival.state.pools
-    reasons = [f"{name} {_why_not(plan, pools[name])}" for name in sorted(pools)]
+def _no_pool(request: AdmissionRequest, plan: ShapePlan) -> Problem:
+    pools = request.state.pools
+    reasons = [f"{name} {_mismatch(plan, pools[name])}" for name in sorted(pools)]
     return Problem(
         code="no-pool-fits",
         field="groups",
         text=f"cannot run on any pool: {_first_of(reasons) or 'the fleet has no pools'}",
-        fix="Ask for what one of these pools has.",
+        fix="Request what one of these pools has.",
     )
 
 
-def _why_not(plan: ShapePlan, pool: PoolState) -> str:
+def _mismatch(plan: ShapePlan, pool: PoolState) -> str:
     return mismatch(plan.shape, pool) or (
-        "is spot, and beside it there is no pool that stays, of the same cluster and GPU model and, on "
-        "Slurm, with a partition (label slurm.partition) in common, for the anchors "
-        f"(anchors_percent: {plan.shape.constraints.anchors_percent})"
+        f"is spot, and no other pool can run the anchors (anchors_percent: "
+        f"{plan.shape.constraints.anchors_percent}): they need a non-spot pool of the same cluster and "
+        "GPU model and, on Slurm, of a common partition (label slurm.partition)"
     )
 
 
 def _first_of(reasons: list[str]) -> str:
     rest = len(reasons) - POOLS_SHOWN
-    return "; ".join(reasons[:POOLS_SHOWN]) + (f"; and {rest} more pools" if rest > 0 else "")
+    return "; ".join(reasons[:POOLS_SHOWN]) + (
+        f"; and {counted(rest, 'more pool')}" if rest > 0 else ""
+    )
 
 
 # -- a whole gang on an empty pool -----------------------------------------------------------------
@@ -81,13 +84,13 @@ def _gang_too_large(plan: ShapePlan, too_small: dict[str, str]) -> Problem:
     return Problem(
         code="gang-too-large",
         field="groups",
-        text=f"cannot run at once on any pool, even when empty: {_first_of(reasons)}",
-        fix=f"Ask for fewer or smaller tasks, or {'lower' if elastic else 'set'} min_count.",
+        text=f"do not fit on any pool at once, even when it is empty: {_first_of(reasons)}",
+        fix=f"Request fewer or smaller tasks, or {'lower' if elastic else 'set'} min_count.",
     )
 
 
 def _too_small(fit: PoolFit) -> str:
-    """Why an empty pool, or that of the anchors beside it, could not hold the gang; empty when it might."""
+    """Why an empty pool, or its anchors' pool, cannot hold the gang; empty if it might."""
     for part, counts in fit.parts(fit.min_counts):
         problem = _part_too_small(part, counts)
         if problem:
@@ -96,10 +99,10 @@ def _too_small(fit: PoolFit) -> str:
 
 
 def _part_too_small(fit: PoolFit, counts: Counts) -> str:
-    """Why an empty pool could not hold so many tasks; empty when it might.
+    """Why an empty pool cannot hold these tasks; empty if it might.
 
-    A bound, not a packing: what passes may still prove impossible, what fails certainly is. Of a spot pool
-    whose nodes were all taken away nothing is certain: they may be back at any time.
+    This is a bound, not a packing: what fails is certainly impossible, what passes may still be. A spot
+    pool without nodes passes, because its nodes may come back at any time.
     """
     pool, plan = fit.pool, fit.plan
     constraints = plan.shape.constraints
@@ -123,7 +126,7 @@ def _part_too_small(fit: PoolFit, counts: Counts) -> str:
         devices += _devices_for(group, count, pool.spec)
     there = len(nodes) * pool.spec.gpus_per_node
     if devices > there:
-        return f"has {there:,} GPUs, the groups want {devices:,} together"
+        return f"has {there:,} GPUs, the groups need {devices:,} in total"
     return _totals_too_large(list(zip(plan.groups, counts, strict=True)), pool.spec, len(nodes))
 
 
@@ -136,13 +139,13 @@ def _group_too_large(
 ) -> str:
     each = tasks_on_empty_node(group, pool.spec)
     most = len(nodes) * each
-    text = f"has {len(nodes):,} nodes with room for {each:,} tasks of {group.name!r} each"
+    text = f"has {counted(len(nodes), 'node')} for {counted(each, 'task')} of {group.name!r} each"
     if where.spread is not None:
         domains = _nodes_by_domain(pool, nodes, where.spread.level)
         most = sum(min(where.spread.max_tasks, size * each) for size in domains.values())
         text = (
-            f"has {len(domains):,} domains of {where.spread.level} for at most "
-            f"{where.spread.max_tasks:,} tasks each"
+            f"has {counted(len(domains), 'domain')} of {where.spread.level} for at most "
+            f"{counted(where.spread.max_tasks, 'task')} each"
         )
     elif where.topology is not None and isinstance(group.gpu, WholeGpus):
         required, layers = where.topology.required, where.topology.layers
@@ -152,10 +155,10 @@ def _group_too_large(
             largest = max(_nodes_by_domain(pool, nodes, level).values()) * each
             if largest < together:
                 return (
-                    f"holds {largest:,} tasks of {group.name!r} in its largest {level}, "
+                    f"holds {counted(largest, 'task')} of {group.name!r} in its largest {level}, "
                     f"{together:,} must be together"
                 )
-    return "" if count <= most else f"{text}, {most:,} in all; {count:,} are wanted"
+    return "" if count <= most else f"{text}, {most:,} in total; {count:,} are needed"
 
 
 def _nodes_by_domain(pool: PoolState, nodes: list[NodeState], level: str) -> Counter[object]:
@@ -197,7 +200,7 @@ def _tasks_on_device(request: GpuRequest, spec: Pool) -> int:
 
 
 def _devices_for(group: TaskGroup, count: int, spec: Pool) -> int:
-    """The fewest GPUs that so many tasks can make do with."""
+    """The fewest GPUs on which these tasks fit."""
     if group.gpu is None:
         return 0
     if isinstance(group.gpu, WholeGpus):
@@ -214,34 +217,34 @@ def _totals_too_large(sized: list[tuple[TaskGroup, int]], spec: Pool, nodes: int
     ):
         if wanted > nodes * each:
             have, want = write_amount(resource, nodes * each), write_amount(resource, wanted)
-            return f"has {have} of {resource} in all, the groups want {want}"
+            return f"has {have} of {resource} in total, the groups need {want}"
     return ""
 
 
 # -- quota -----------------------------------------------------------------------------------------
 
 
-def _over_quota(arrival: AdmissionRequest, fits: list[PoolFit]) -> Iterator[Problem]:
-    """More than the queue could ever hold, with everything idle and all that may be borrowed."""
-    queue, quota = arrival.spec.queue, arrival.state.quota
+def _over_quota(request: AdmissionRequest, fits: list[PoolFit]) -> Iterator[Problem]:
+    """The job needs more than the queue's quota with everything it may borrow."""
+    queue, quota = request.spec.queue, request.state.quota
     reasons: dict[str, str] = {}
     for fit in fits:
-        request = fit.request(fit.min_counts)
-        over = [(fr, n) for fr, n in sorted(request.items()) if n > quota.potential(queue, fr)]
+        charge = fit.request(fit.min_counts)
+        over = [(fr, n) for fr, n in sorted(charge.items()) if n > quota.potential(queue, fr)]
         if not over:
             return
         (flavor, resource), wanted = over[0]
         most = quota.potential(queue, (flavor, resource))
         reasons[flavor] = (
-            f"{flavor}: wants {write_amount(resource, wanted)}, "
-            f"never gets more than {write_amount(resource, most)}"
+            f"{flavor}: needs {write_amount(resource, wanted)}, "
+            f"may hold at most {write_amount(resource, most)}"
         )
     yield Problem(
         code="over-potential-quota",
         field="groups",
         text=(
-            f"ask for more than queue {queue!r} can ever hold, with all it may borrow: "
+            f"need more than the quota of queue {queue!r}, borrowing included: "
             f"{_first_of([reasons[flavor] for flavor in sorted(reasons)])}"
         ),
-        fix="Ask for less, use a queue with more quota, or have the quota or its limits raised.",
+        fix="Request less, use a queue with more quota, or have the quota or its limits raised.",
     )

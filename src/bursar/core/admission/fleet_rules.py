@@ -1,4 +1,4 @@
-"""Clusters, pools and nodes must name each other rightly."""
+"""Rules for clusters, pools and nodes: unique names and valid references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names_are_unique(fleet: Fleet) -> Iterator[Problem]:
                 code=f"duplicate-{field.removesuffix('s')}",
                 field=field,
                 text=f"has {name!r} twice",
-                fix="Give each a name of its own.",
+                fix="Use each name once.",
             )
 
 
@@ -32,8 +32,8 @@ def levels_are_legal(fleet: Fleet) -> Iterator[Problem]:
             yield Problem(
                 code="reserved-level",
                 field=field,
-                text=f"of {cluster.name!r} names {NODE_LEVEL!r}, which every cluster has anyway",
-                fix="Leave it out; nodes are the narrowest level by themselves.",
+                text=f"of {cluster.name!r} names {NODE_LEVEL!r}, which every cluster has",
+                fix="Leave it out: nodes are always the narrowest level.",
             )
         for level in repeated(cluster.topology_levels):
             yield Problem(
@@ -74,19 +74,19 @@ def gpus_have_a_model(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-def models_mean_one_thing(fleet: Fleet) -> Iterator[Problem]:
-    """Flavors and requests go by name, so a name must not stand for two boards."""
+def model_names_are_unique(fleet: Fleet) -> Iterator[Problem]:
+    """Flavors and requests refer to a model by name, so a name must mean one board."""
     seen: dict[str, tuple[GpuModel, Pool]] = {}
     for index, pool in enumerate(fleet.pools):
         if pool.gpu_model is None:
             continue
-        first, where = seen.setdefault(pool.gpu_model.name, (pool.gpu_model, pool))
+        first, first_pool = seen.setdefault(pool.gpu_model.name, (pool.gpu_model, pool))
         if first != pool.gpu_model:
             yield Problem(
                 code="conflicting-gpu-model",
                 field=f"pools[{index}].gpu_model",
-                text=f"is another {first.name} than that of pool {where.name!r}",
-                fix="Describe the model once, or give the other board a name of its own.",
+                text=f"is {first.name} but differs from the {first.name} of pool {first_pool.name!r}",
+                fix="Describe the model once, or give the other board another name.",
             )
 
 
@@ -102,8 +102,8 @@ def nodes_are_in_pools(fleet: Fleet) -> Iterator[Problem]:
             )
 
 
-def nodes_have_a_place(fleet: Fleet) -> Iterator[Problem]:
-    """A node without a label would share a nameless domain with every other such node."""
+def nodes_have_topology_labels(fleet: Fleet) -> Iterator[Problem]:
+    """Nodes without a label would all share one unnamed domain."""
     levels = {cluster.name: cluster.topology_levels for cluster in fleet.clusters}
     pools = {pool.name: pool for pool in fleet.pools}
     for index, node in enumerate(fleet.nodes):
@@ -126,13 +126,13 @@ FLEET_RULES: tuple[Callable[[Fleet], Iterator[Problem]], ...] = (
     levels_are_legal,
     pools_are_in_clusters,
     gpus_have_a_model,
-    models_mean_one_thing,
+    model_names_are_unique,
     nodes_are_in_pools,
-    nodes_have_a_place,
+    nodes_have_topology_labels,
 )
 
 
 def fleet_problems(fleet: Fleet) -> Iterator[Problem]:
-    """Everything wrong with what there is to run on."""
+    """All problems of a fleet."""
     for rule in FLEET_RULES:
         yield from rule(fleet)

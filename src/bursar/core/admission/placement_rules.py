@@ -1,4 +1,4 @@
-"""What a job says about topology, spread and markets must make sense on some cluster."""
+"""Rules for topology, spread and markets: valid together on at least one cluster."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def levels_named(constraints: Constraints) -> list[tuple[str, str]]:
     return named
 
 
-def levels_exist(arrival: AdmissionRequest) -> Iterator[Problem]:
-    levels = _all_levels(arrival)
+def levels_exist(request: AdmissionRequest) -> Iterator[Problem]:
+    levels = _all_levels(request)
     known = dict.fromkeys(level for those in levels for level in those)
     unknown = False
-    named = levels_named(arrival.spec.constraints)
+    named = levels_named(request.spec.constraints)
     for field, level in named:
         if level not in known:
             unknown = True
@@ -50,12 +50,12 @@ def levels_exist(arrival: AdmissionRequest) -> Iterator[Problem]:
             code="levels-of-two-clusters",
             field=named[0][0],
             text=f"and the others name {listed(sorted(together))}, but no cluster has them all",
-            fix=f"Stay within one of: {'; '.join(' > '.join(those) for those in levels)}.",
+            fix=f"Use the levels of one cluster: {'; '.join(' > '.join(those) for those in levels)}.",
         )
 
 
-def one_way_to_be_together(arrival: AdmissionRequest) -> Iterator[Problem]:
-    topology, spread = arrival.spec.constraints.topology, arrival.spec.constraints.spread
+def topology_is_consistent(request: AdmissionRequest) -> Iterator[Problem]:
+    topology, spread = request.spec.constraints.topology, request.spec.constraints.spread
     if topology is None:
         return
     if topology.required is not None and topology.preferred is not None:
@@ -63,19 +63,19 @@ def one_way_to_be_together(arrival: AdmissionRequest) -> Iterator[Problem]:
             code="required-and-preferred",
             field=f"{FIELD}.preferred",
             text=f"is {topology.preferred!r} while required is {topology.required!r}",
-            fix="Write one of them: required or none at all, preferred or wider.",
+            fix="Write one of them: required is a hard limit, preferred a soft one.",
         )
     if spread is not None:
         yield Problem(
             code="spread-with-topology",
             field="constraints.spread",
-            text="is given together with topology, which asks for the opposite",
-            fix="Write spread to keep tasks apart or topology to keep them together.",
+            text="is given together with topology, which means the opposite",
+            fix="Write spread to separate tasks, or topology to keep them together.",
         )
 
 
-def layers_nest(arrival: AdmissionRequest) -> Iterator[Problem]:
-    topology = arrival.spec.constraints.topology
+def layers_nest(request: AdmissionRequest) -> Iterator[Problem]:
+    topology = request.spec.constraints.topology
     if topology is None or not topology.layers:
         return
     for number, (outer, inner) in enumerate(pairwise(topology.layers), start=1):
@@ -83,19 +83,19 @@ def layers_nest(arrival: AdmissionRequest) -> Iterator[Problem]:
             yield Problem(
                 code="layers-do-not-divide",
                 field=f"{FIELD}.layers[{number}].size",
-                text=f"is {inner.size:,}, which does not divide the {outer.size:,} around it",
-                fix="Write a size that divides the one before it.",
+                text=f"is {inner.size:,}, not a divisor of the enclosing layer's {outer.size:,}",
+                fix="Write a size that divides the size of the layer before it.",
             )
-    if not _in_order_somewhere(topology, _all_levels(arrival)):
+    if not _is_nested(topology, _all_levels(request)):
         chain = [topology.required or topology.preferred, *(one.level for one in topology.layers)]
         yield Problem(
             code="layers-do-not-nest",
             field=f"{FIELD}.layers",
-            text=f"go {' > '.join(level for level in chain if level)}, not from wide to narrow",
-            fix=f"Levels are {'; '.join(' > '.join(one) for one in _all_levels(arrival))}.",
+            text=f"are {' > '.join(level for level in chain if level)}, not from wide to narrow",
+            fix=f"The levels are {'; '.join(' > '.join(one) for one in _all_levels(request))}.",
         )
     size = topology.layers[0].size
-    for index, group in enumerate(arrival.spec.groups):
+    for index, group in enumerate(request.spec.groups):
         if isinstance(group.gpu, WholeGpus) and group.count % size:
             yield Problem(
                 code="layers-do-not-divide",
@@ -105,8 +105,11 @@ def layers_nest(arrival: AdmissionRequest) -> Iterator[Problem]:
             )
 
 
-def _in_order_somewhere(topology: Topology, levels: list[tuple[str, ...]]) -> bool:
-    """The gang's level may be that of the outermost layer; each further layer must be narrower."""
+def _is_nested(topology: Topology, levels: list[tuple[str, ...]]) -> bool:
+    """Whether on some cluster each layer is narrower than the one before it.
+
+    The gang's own level may be that of the outermost layer.
+    """
     top = topology.required or topology.preferred
     layers = [layer.level for layer in topology.layers]
     named = {*layers, *([top] if top else [])}
@@ -116,17 +119,17 @@ def _in_order_somewhere(topology: Topology, levels: list[tuple[str, ...]]) -> bo
         wide_enough = top is None or those.index(top) <= at[0]
         if wide_enough and all(outer < inner for outer, inner in pairwise(at)):
             return True
-    # Levels that no cluster has together are another rule's problem, not to be told twice.
+    # levels_exist reports levels that no cluster has together.
     return not holding
 
 
-def markets_are_named(arrival: AdmissionRequest) -> Iterator[Problem]:
-    markets = arrival.spec.constraints.markets
+def markets_are_named(request: AdmissionRequest) -> Iterator[Problem]:
+    markets = request.spec.constraints.markets
     if not markets:
         yield Problem(
             code="no-markets",
             field="constraints.markets",
-            text="is empty, so the job could run nowhere",
+            text="is empty, so no pool could run the job",
             fix="Write at least one of owned, reserved, on-demand, spot.",
         )
     elif len(set(markets)) < len(markets):
@@ -134,16 +137,16 @@ def markets_are_named(arrival: AdmissionRequest) -> Iterator[Problem]:
             code="duplicate-market",
             field="constraints.markets",
             text=f"names a market twice: {', '.join(markets)}",
-            fix="Write each once, the most welcome first.",
+            fix="Write each once, the preferred one first.",
         )
 
 
-def anchors_have_a_place(arrival: AdmissionRequest) -> Iterator[Problem]:
-    constraints = arrival.spec.constraints
+def anchors_have_markets(request: AdmissionRequest) -> Iterator[Problem]:
+    constraints = request.spec.constraints
     percent, markets = constraints.anchors_percent, constraints.markets
     if not percent or not markets or (Market.SPOT in markets and set(markets) != {Market.SPOT}):
         return
-    other = "only spot, where nothing stays" if Market.SPOT in markets else "no spot"
+    other = "only spot" if Market.SPOT in markets else "no spot"
     yield Problem(
         code="anchors-without-choice",
         field="constraints.anchors_percent",
@@ -152,17 +155,17 @@ def anchors_have_a_place(arrival: AdmissionRequest) -> Iterator[Problem]:
     )
 
 
-def _all_levels(arrival: AdmissionRequest) -> list[tuple[str, ...]]:
-    """The levels of each cluster, widest first; one node is always the narrowest."""
-    clusters = arrival.state.clusters
-    found = [(*clusters[name].topology_levels, NODE_LEVEL) for name in sorted(clusters)]
-    return list(dict.fromkeys(found))
+def _all_levels(request: AdmissionRequest) -> list[tuple[str, ...]]:
+    """The levels of each cluster, widest first; the node is always the narrowest."""
+    clusters = request.state.clusters
+    levels = [(*clusters[name].topology_levels, NODE_LEVEL) for name in sorted(clusters)]
+    return list(dict.fromkeys(levels))
 
 
-PLACE_RULES: tuple[Rule, ...] = (
+PLACEMENT_RULES: tuple[Rule, ...] = (
     levels_exist,
-    one_way_to_be_together,
+    topology_is_consistent,
     layers_nest,
     markets_are_named,
-    anchors_have_a_place,
+    anchors_have_markets,
 )

@@ -1,4 +1,4 @@
-"""One thing a user can put right, and the error that says all of them at once."""
+"""A problem that a user can fix, and the error that lists all of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from bursar.model.errors import UserError
 from bursar.model.suggestion import did_you_mean
 
 SHOWN = 8
-"""So many problems are listed; the rest is counted."""
+"""How many problems an error lists; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """``text`` goes on from the field's name: "is -1"; ``fix`` is a sentence of its own."""
+    """``text`` continues the field's name ("is -1"); ``fix`` is a full sentence."""
 
     code: str
     field: str
@@ -25,8 +25,8 @@ class Problem:
         return f"{self.field} {self.text}."
 
 
-def refuse_if_any(subject: str, problems: Iterable[Problem]) -> None:
-    """Raise one ``UserError`` for all problems; its code is that of the first."""
+def raise_problems(subject: str, problems: Iterable[Problem]) -> None:
+    """Raises one ``UserError`` for all problems, with the code of the first."""
     found = list(problems)
     if not found:
         return
@@ -37,14 +37,14 @@ def refuse_if_any(subject: str, problems: Iterable[Problem]) -> None:
     if len(found) > SHOWN:
         lines.append(f"\n- and {len(found) - SHOWN} more.")
     raise UserError(
-        f"{subject}: {len(found)} things are wrong:{''.join(lines)}\n",
-        fix="Put these right and try again.",
+        f"{subject}: {len(found)} problems:{''.join(lines)}\n",
+        fix="Fix these and try again.",
         code=first.code,
     )
 
 
 def suggest(wrong: str, known: Iterable[str], what: str) -> str:
-    """ "Did you mean ...?" when something is close, else what there is."""
+    """ "Did you mean ...?" if a known name is close, else the known names."""
     names = sorted(set(known))
     if close := did_you_mean(wrong, names, 2):
         return close
@@ -54,7 +54,7 @@ def suggest(wrong: str, known: Iterable[str], what: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """Names in a row; of a long list the first few and how many more."""
+    """Names separated by commas; a long list is cut and the rest counted."""
     known = list(names)
     rest = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(known[:most]) + rest

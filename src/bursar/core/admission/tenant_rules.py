@@ -1,4 +1,4 @@
-"""Tenants must make a tree with queues at its leaves, and hold quotas in things that exist."""
+"""Rules for tenants and policies: a tree with queues as leaves, quotas in known flavors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bursar.model.tenants.tenant import RESOURCES, Tenant
 
 
 def tenant_problems(tenants: Sequence[Tenant], flavors: Collection[str]) -> Iterator[Problem]:
-    """Everything wrong with the tenant tree; ``flavors`` are those of the fleet's pools."""
+    """All problems of the tenant tree; ``flavors`` are those of the fleet's pools."""
     for rule in TREE_RULES:
         yield from rule(tenants)
     for index, tenant in enumerate(tenants):
@@ -23,7 +23,7 @@ def names_are_unique(tenants: Sequence[Tenant]) -> Iterator[Problem]:
             code="duplicate-tenant",
             field="tenants",
             text=f"has {name!r} twice",
-            fix="Give each tenant a name of its own: jobs and quotas go by it.",
+            fix="Use each name once: jobs and quotas refer to tenants by name.",
         )
 
 
@@ -51,24 +51,24 @@ def parents_exist(tenants: Sequence[Tenant]) -> Iterator[Problem]:
             )
 
 
-def the_tree_has_no_cycle(tenants: Sequence[Tenant]) -> Iterator[Problem]:
+def tree_has_no_cycle(tenants: Sequence[Tenant]) -> Iterator[Problem]:
     parents = {tenant.name: tenant.parent for tenant in tenants}
-    told: set[str] = set()
+    reported: set[str] = set()
     for index, tenant in enumerate(tenants):
         cycle = _cycle_from(tenant.name, parents)
-        if not cycle or told & set(cycle):
+        if not cycle or reported & set(cycle):
             continue
-        told |= set(cycle)
+        reported |= set(cycle)
         yield Problem(
             code="tenant-cycle",
             field=f"tenants[{index}].parent",
             text=f"closes a cycle: {' > '.join(reversed([*cycle, cycle[0]]))}",
-            fix="Leave parent out at the tenant that should be the top.",
+            fix="Leave parent out for the tenant at the top.",
         )
 
 
 def _cycle_from(name: str, parents: dict[str, str | None]) -> list[str]:
-    """The cycle that going up from a tenant ends in, or nothing when it ends at a root."""
+    """The cycle above a tenant; empty if its ancestors end at a root."""
     path: dict[str, None] = {}
     at: str | None = name
     while at is not None and at not in path:
@@ -83,7 +83,7 @@ def _cycle_from(name: str, parents: dict[str, str | None]) -> list[str]:
 TREE_RULES: tuple[Callable[[Sequence[Tenant]], Iterator[Problem]], ...] = (
     names_are_unique,
     parents_exist,
-    the_tree_has_no_cycle,
+    tree_has_no_cycle,
 )
 
 
@@ -114,7 +114,7 @@ def _quota_problems(tenant: Tenant, field: str, flavors: Collection[str]) -> Ite
 
 
 def policy_problems(policies: Policies) -> Iterator[Problem]:
-    """Choices that contradict themselves."""
+    """All problems of the policies."""
     if not policies.priority_classes:
         yield Problem(
             code="no-priority-class",
@@ -152,7 +152,7 @@ def _governance_problems(policies: Policies) -> Iterator[Problem]:
                 yield Problem(
                     code="unknown-priority-class",
                     field=f"governance.{name}.exempt_priorities",
-                    text=f"names {exempt!r}, which is no priority class",
+                    text=f"names {exempt!r}, which is not a priority class",
                     fix=suggest(exempt, classes, "priority class"),
                 )
     for restricted in rules.restricted_models:

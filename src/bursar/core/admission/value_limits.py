@@ -1,4 +1,4 @@
-"""What numbers and texts may be, field by field. A field that is not here has the plain limits."""
+"""Limits of numbers and texts by field; a field that is not listed has the default limits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from bursar.model.jobs import job
 from bursar.model.tenants import governance, policy, tenant
 
 LARGEST = 2**53
-"""Above this a number does not survive a round trip through JSON readers that use floats."""
+"""Larger numbers lose digits in JSON readers that use floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueLimits:
-    """Least and most, both allowed, and the code of the refusal."""
+    """Lower and upper limit (inclusive) and the code of the error."""
 
     least: int = 0
     most: int = LARGEST
@@ -94,9 +94,7 @@ UNITS: dict[tuple[type, str], str] = {
     (job.JobSpec, "max_cost_micro_usd"): (
         "what the job may cost at most, more than $0, or leave max_cost out for no limit"
     ),
-    (job.JobSpec, "array_size"): (
-        f"from 1 to {MOST_ARRAY:,}, and submit a larger array in parts of that size"
-    ),
+    (job.JobSpec, "array_size"): (f"from 1 to {MOST_ARRAY:,}, and split a larger array"),
     (governance.RateCeiling, "micro_usd_per_hour"): (
         "what a job may cost an hour at most, more than $0"
     ),
@@ -104,4 +102,4 @@ UNITS: dict[tuple[type, str], str] = {
         "what an hour of a node costs in micro-dollars, 0 or more"
     ),
 }
-"""What to write instead, where "a number of at least 0" would not say it."""
+"""What to write instead, where "a number of at least 0" is not specific enough."""

@@ -1,9 +1,8 @@
-"""Every value of a spec is of the type its field declares, and within the field's limits.
+"""Checks that every value has the declared type of its field and is within its limits.
 
-One check per declared type, built once, instead of one per field: a field added to the model is checked from
-that day on. A check returns what is wrong with the path from where it stands, so that a value with nothing
-wrong pays for no path. Whole numbers are strict. ``True`` is not 1, 2.0 is not 2: what is accepted here is
-hashed, compared and summed for years.
+Checks are built once from the type hints, so new fields are checked without further code. A check
+returns relative paths, which are joined only if there is a problem. Integers are strict (``True`` is not
+1, 2.0 is not 2), because these values are hashed, compared and summed later.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from bursar.core.admission.value_limits import (
 
 
 class _Wrong(NamedTuple):
-    """A problem, and the path to it from the value that was checked."""
+    """A problem and its path relative to the checked value."""
 
     path: str
     code: str
@@ -44,7 +43,7 @@ Owner = tuple[type, str]
 
 
 def value_problems(value: object, path: str = "") -> Iterator[Problem]:
-    """Everything wrong with the types and sizes of a dataclass and all that is in it."""
+    """All problems with the types and sizes of a dataclass, nested values included."""
     kind: Any = type(value)
     for one in _dataclass_check(kind)(value):
         field = f"{path}{one.path}" if path else one.path.removeprefix(".")
@@ -52,7 +51,7 @@ def value_problems(value: object, path: str = "") -> Iterator[Problem]:
 
 
 def are_valid_names(texts: Iterable[object]) -> bool:
-    """Whether each could stand in a field that holds a name."""
+    """Whether each is valid for a field that holds a name."""
     check = _text_check((object, ""))
     return not any(check(text) for text in texts)
 

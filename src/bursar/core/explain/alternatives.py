@@ -1,8 +1,7 @@
-"""The smallest changes that would start a held job now, each proven by the cycle itself.
+"""Finds the smallest spec changes that would start a held job now.
 
-A change is tried by putting the changed job in the place of the one that waits and asking ``decide``:
-so an alternative starts for the same reasons, and after the same jobs, as it would if it were asked for.
-Tries cost a cycle each and are counted.
+Each change is tried: the job gets the new spec and ``decide`` runs. So an alternative starts under the
+same rules as a submitted job. A try costs a cycle, so tries are limited.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bursar.core.cycle import decide
-from bursar.core.explain.hypothetical_job import swapped
+from bursar.core.explain.hypothetical_job import with_spec
 from bursar.core.explain.smaller_requests import (
     OTHER_MARKET,
     OTHER_MODEL,
@@ -39,16 +38,16 @@ from bursar.model.reason import Reason
 from bursar.model.units import HOUR_MS
 
 MOST_TRIES = 24
-TRIES_OF_ONE_SORT = 6
-ENOUGH = 5
+TRIES_PER_TYPE = 6
+MOST_ALTERNATIVES = 5
 
 ELSEWHERE = {OTHER_MARKET, SPOT_MARKET, OTHER_MODEL}
-"""Changes after which nobody needs another model and another market at once."""
+"""If one of these helps, changing model and market together is not tried."""
 
 
 @dataclass(slots=True)
 class AlternativeTries:
-    """What has been tried, and what started."""
+    """Counts tries and collects the changes that started the job."""
 
     state: FleetState
     record: JobRecord
@@ -58,14 +57,14 @@ class AlternativeTries:
     found: list[Alternative] = field(default_factory=list)
 
     @property
-    def go_on(self) -> bool:
-        return self.tries < MOST_TRIES and len(self.found) < ENOUGH
+    def can_continue(self) -> bool:
+        return self.tries < MOST_TRIES and len(self.found) < MOST_ALTERNATIVES
 
     def attempt(self, change: SpecChange) -> Alternative | None:
-        """The change as an alternative if it starts the job now."""
+        """Returns the change as an alternative if it starts the job now."""
         state = self.state
         self.considered += 1
-        with swapped(state, self.record.id, change.spec) as record:
+        with with_spec(state, self.record.id, change.spec) as record:
             if not _could_start(state, record):
                 return None
             self.tries += 1
@@ -75,9 +74,9 @@ class AlternativeTries:
         return None
 
     def each(self, changes: Iterable[SpecChange], most: int = 1) -> None:
-        """Keep the first changes that start the job."""
-        last_try = min(MOST_TRIES, self.tries + TRIES_OF_ONE_SORT)
-        enough = min(ENOUGH, len(self.found) + most)
+        """Collects the first changes that start the job, at most ``most``."""
+        last_try = min(MOST_TRIES, self.tries + TRIES_PER_TYPE)
+        enough = min(MOST_ALTERNATIVES, len(self.found) + most)
         for change in changes:
             if self.tries >= last_try or len(self.found) >= enough:
                 return
@@ -86,15 +85,15 @@ class AlternativeTries:
                 self.found.append(alternative)
 
     def most(self, counts: Sequence[int], change_to: Callable[[JobSpec, int], SpecChange]) -> None:
-        """Keep the largest of falling counts that starts the job.
+        """Collects the largest of descending counts that starts the job.
 
-        Found by halving, as if every count below one that helps helped too. Where that is not so a
-        larger one may be missed, but what is kept has been tried.
+        Binary search, as if every smaller count helped too. Where that is not so, a larger count may
+        be missed, but the result has been tried.
         """
         best: Alternative | None = None
         low, high = 0, len(counts) - 1
         middle = high
-        while low <= high and self.go_on:
+        while low <= high and self.can_continue:
             alternative = self.attempt(change_to(self.record.spec, counts[middle]))
             if alternative is not None:
                 best, high = alternative, middle - 1
@@ -127,7 +126,7 @@ def find_alternatives(
 
 
 def _could_start(state: FleetState, record: JobRecord) -> bool:
-    """A cheap no: no pool for it, or no quota on any, so that no try is wasted."""
+    """Whether some pool has quota for it: a cheap test that saves cycles."""
     plan = record.backlog.plan
     return any(
         state.quota.fits(record.spec.queue, fit.request(fit.min_counts)) for fit in plan.fits
@@ -135,7 +134,7 @@ def _could_start(state: FleetState, record: JobRecord) -> bool:
 
 
 def _priced(change: SpecChange, record: JobRecord, order: StartJob) -> Alternative:
-    """What the alternative costs for as long as the job should run, rework included."""
+    """The alternative with its cost for the expected run time, lost work included."""
     placement, plan = order.placement, record.backlog.plan
     fit = next(fit for fit in plan.fits if fit.is_at(placement))
     undisturbed = fit.expected_cost(0)
@@ -143,7 +142,7 @@ def _priced(change: SpecChange, record: JobRecord, order: StartJob) -> Alternati
     hourly = placement.all_micro_usd_per_hour
     plain_micro_usd = hourly * run_ms // HOUR_MS
     return Alternative(
-        change=change.words,
+        change=change.text,
         spec=change.spec,
         pool=fit.name,
         weight=change.weight,
@@ -157,18 +156,18 @@ def _markets(state: FleetState) -> set[Market]:
 
 
 def _cheapest_first(state: FleetState) -> list[tuple[str, Market]]:
-    """Every GPU model and purchase option of the fleet, by what a GPU costs there."""
-    found = []
+    """Every GPU model and market of the fleet, by price per GPU."""
+    flavors = []
     for pool in state.pools.values():
         spec = pool.spec
         if spec.gpu_model is not None and spec.gpus_per_node:
             price = spec.node_micro_usd_per_hour // spec.gpus_per_node
-            found.append((price, spec.gpu_model.name, spec.market))
-    return list(dict.fromkeys((model, market) for _, model, market in sorted(found)))
+            flavors.append((price, spec.gpu_model.name, spec.market))
+    return list(dict.fromkeys((model, market) for _, model, market in sorted(flavors)))
 
 
 def _sibling_queues(state: FleetState, queue: str) -> list[str]:
-    """Queues under the same tenant: who may submit to one may be able to submit to another."""
+    """Queues of the same tenant: users of one can often use another."""
     parent = state.parents[queue]
     if parent is None:
         return []

@@ -1,18 +1,17 @@
-"""Why does this job not run, when will it, and what would start it now? Asked on demand, for one job.
+"""Explains why a job does not run, when it will start, and what would start it now.
 
-The reasons are those of the cycle itself: ``decide`` is asked at this moment and its answer for the job
-is taken apart. Nothing here changes the state.
+The reasons are the holds of a ``decide`` run at this time. The state is not changed.
 """
 
 from __future__ import annotations
 
-from bursar.core.admission.cheapest import cheapest_micro_usd_per_hour
+from bursar.core.admission.cost_bounds import cheapest_micro_usd_per_hour
 from bursar.core.cycle import decide
 from bursar.core.explain.alternatives import find_alternatives
 from bursar.core.explain.fair_share_view import fair_share_path
 from bursar.core.explain.forecast import forecast_record
 from bursar.core.explain.holders import find_holders
-from bursar.core.explain.hypothetical_job import can_be_swapped
+from bursar.core.explain.hypothetical_job import is_queued
 from bursar.core.explain.job_lookup import find_record
 from bursar.core.explain.queue_position import jobs_ahead, position_of
 from bursar.core.explain.spot_view import spot_view
@@ -29,7 +28,7 @@ from bursar.model.units import MILLI, write_gpus
 
 
 def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
-    """Everything there is to say about one job now; an unknown id is a ``UserError``."""
+    """The full explanation of one job; an unknown id is a ``UserError``."""
     record = find_record(state, job_id)
     if record is None:
         return Explanation(job_id=job_id, state=state.finished[job_id], now_ms=now_ms)
@@ -52,10 +51,9 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
     decisions = decide(state, now_ms)
     start, claim = _order_for(record, decisions)
     reasons = reasons_for(record, decisions)
-    is_queued = can_be_swapped(record)
-    held = is_queued and start is None and claim is None
+    held = is_queued(record) and start is None and claim is None
     position = None
-    if is_queued:
+    if is_queued(record):
         position = position_of(state, record, jobs_ahead(state, record, now_ms), now_ms)
     alternatives, considered = (
         find_alternatives(state, record, reasons, now_ms) if held else ((), 0)
@@ -72,7 +70,8 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
         holdings=find_holders(state, reasons, now_ms),
         position=position,
         fair_shares=fair_share_path(state, record.spec.queue, now_ms) if held else (),
-        forecast=_by_choice(reasons, now_ms) or forecast_record(state, record, now_ms, held=held),
+        forecast=_deferred_start(reasons, now_ms)
+        or forecast_record(state, record, now_ms, held=held),
         alternatives=alternatives,
         changes_considered=considered,
         spot=spot_view(state, record, now_ms),
@@ -80,8 +79,8 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
     )
 
 
-def _by_choice(reasons: tuple[Reason, ...], now_ms: int) -> Forecast | None:
-    """A job that waits for spot of its own accord starts when its deadline says so, at the latest."""
+def _deferred_start(reasons: tuple[Reason, ...], now_ms: int) -> Forecast | None:
+    """The latest start of a job that waits for spot because its deadline allows it."""
     for reason in reasons:
         if isinstance(reason, WaitsForSpot):
             latest_ms = now_ms + reason.wait_ms
@@ -104,7 +103,7 @@ def _order_for(
 
 
 def reasons_for(record: JobRecord, decisions: tuple[Decision, ...]) -> tuple[Reason, ...]:
-    """Why a cycle holds a job: its own hold, else its kind's; nothing when it has an order."""
+    """Why a cycle holds a job: its own hold, else its kind's; empty if it has an order."""
     if any(order is not None for order in _order_for(record, decisions)):
         return ()
     holds = [decision for decision in decisions if isinstance(decision, Hold)]
@@ -116,15 +115,15 @@ def reasons_for(record: JobRecord, decisions: tuple[Decision, ...]) -> tuple[Rea
 
 
 def describe_request(spec: JobSpec) -> str:
-    """What a job wants, in few words: ``4 tasks with 8 GPUs each``."""
-    told = []
+    """A job's request as text: ``4 tasks with 8 GPUs each``."""
+    groups = []
     for group in spec.groups:
         each = _write_request(group.gpu)
         if group.count == 1:
-            told.append(each or f"1 task of {group.name} without GPUs")
+            groups.append(each or f"1 task of {group.name} without GPUs")
         else:
-            told.append(f"{group.count:,} tasks with {each or 'no GPUs'} each")
-    return " and ".join(told)
+            groups.append(f"{group.count:,} tasks with {each or 'no GPUs'} each")
+    return " and ".join(groups)
 
 
 def _write_request(request: GpuRequest | None) -> str:

@@ -1,8 +1,8 @@
-"""When will it start? For a held job, from running jobs' expected ends and what stands before it.
+"""Forecasts the start of a waiting job from expected ends and the jobs ahead of it.
 
-Asked on demand, never by a cycle, and bounded: a job near the front is found by playing the cycle
-forward (``lookahead.py``); behind more than that can play through, the work ahead is divided by what works
-on it. Even odds use expected run times, nine in ten the limits (``expected_ends.py``).
+Computed on request, never by a cycle, and bounded: for a job near the front, scheduling cycles are
+simulated (``lookahead.py``); further back, the work ahead is divided by the capacity that works on it. The
+median uses expected run times, the 90th percentile uses limits (``expected_ends.py``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from bursar.model.reason import OverBudget
 
 LONGEST_CHAIN = 2
 MOST_DEPENDENCIES = 4
-"""Waiting dependencies are forecast so deep and so many; of the others only the run time counts."""
+"""Limits of forecasts of waiting dependencies; beyond them only the run time counts."""
 
 
 def forecast(state: FleetState, job_id: str, now_ms: int) -> Forecast:
-    """When a job should start, with even odds and with nine in ten."""
+    """When a job should start: median and 90th percentile."""
     record = find_record(state, job_id)
     return forecast_record(state, record, now_ms) if record is not None else _not_waiting()
 
@@ -51,15 +51,15 @@ def forecast(state: FleetState, job_id: str, now_ms: int) -> Forecast:
 def forecast_record(
     state: FleetState, record: JobRecord, now_ms: int, depth: int = 0, *, held: bool = False
 ) -> Forecast:
-    """The same for a job at hand; ``held`` when it is known that it does not start now."""
+    """The forecast of a job record; pass ``held`` if it is known not to start now."""
     if record.state in LIVE:
         return _not_waiting()
     if record.claim is not None:
         return _victims_leave(now_ms)
-    over = state.budgets.holds.get(record.spec.queue)
-    if over is not None:
-        return _next_period(over[0])
-    problem = never(state, record)
+    over_budget = state.budgets.holds.get(record.spec.queue)
+    if over_budget is not None:
+        return _next_period(over_budget[0])
+    problem = why_never(state, record)
     if problem:
         return _never(problem)
     if record.state is JobState.BLOCKED:
@@ -73,8 +73,8 @@ def forecast_record(
     return _wait(state, record, now_ms, dict.fromkeys(EndOdds, now_ms))
 
 
-def never(state: FleetState, record: JobRecord) -> str:
-    """Why no end of any running job can help; empty when one could."""
+def why_never(state: FleetState, record: JobRecord) -> str:
+    """Why the job could not start on an idle fleet; empty if it could."""
     plan, queue = record.backlog.plan, record.spec.queue
     if not plan.fits:
         return plan.problem
@@ -84,7 +84,7 @@ def never(state: FleetState, record: JobRecord) -> str:
         if fits_quota_when_idle(state.quota, queue, request):
             return ""
         short.append(fit.flavor)
-    return f"{queue} could not hold that much of {', '.join(sorted(set(short)))} with nobody else"
+    return f"the quota of {queue} for {', '.join(sorted(set(short)))} is too small for it"
 
 
 def _wait(
@@ -101,14 +101,14 @@ def _wait(
             starts[odds] = replay.start_ms(ahead, ready_ms[odds])
     except LookaheadTooLong:
         basis = Basis.WORK_AHEAD
-        note = "estimated from the work before it and the GPUs that do it"
+        note = "estimated from the work ahead of it and the GPUs in use"
         for odds, at_ms in by_work_ahead(state, record, ahead, now_ms).items():
             starts[odds] = max(ready_ms[odds], at_ms)
     p50_ms, p90_ms = starts[EndOdds.EVEN], starts[EndOdds.NINE_IN_TEN]
     if p50_ms is None:
         p50_ms = p90_ms
     if p50_ms is None:
-        basis, note = Basis.NEVER, "nothing that is expected to end makes room for it"
+        basis, note = Basis.NEVER, "no expected end frees enough capacity for it"
     else:
         p90_ms = p50_ms if p90_ms is None else max(p50_ms, p90_ms)
     return Forecast(
@@ -124,12 +124,11 @@ def _wait(
 def by_work_ahead(
     state: FleetState, record: JobRecord, ahead: JobsAhead, now_ms: int
 ) -> dict[EndOdds, int]:
-    """When enough has ended, or been worked off, for a job and all before it to have started.
+    """When enough capacity has been freed for the job and all jobs ahead of it.
 
-    What stands before it starts as others end. While that is less than half of what runs, the ends
-    themselves say when. Further back what runs now has long been replaced, and what counts is the
-    work ahead against the part of the fleet that is at work now: that part is what quotas, shapes
-    and drained nodes really leave to be used.
+    Jobs ahead start as others end. While they need less than half of the capacity in use, the expected
+    ends give the time. Further back, today's running jobs have been replaced, and the time is the work
+    ahead divided by the capacity in use now: what quotas, shapes and drained nodes really allow.
     """
     flavors = {fit.flavor for fit in record.backlog.plan.fits}
     pools = [pool for pool in state.pools.values() if pool.spec.flavor in flavors]
@@ -140,7 +139,7 @@ def by_work_ahead(
     ]
     busy = sum(size for _, size in running)
     wanted = ahead.rival_size + size_millionths(record.backlog.plan)
-    found: dict[EndOdds, int] = {}
+    starts: dict[EndOdds, int] = {}
     for odds in EndOdds:
         freed, at_ms = 0, now_ms
         for end_ms, size in sorted((expected_end_ms(r, odds, now_ms), n) for r, n in running):
@@ -149,12 +148,12 @@ def by_work_ahead(
             freed, at_ms = freed + size, end_ms
         if wanted >= busy // 2:
             at_ms = max(at_ms, now_ms + ahead.rival_work[odds] // max(1, busy))
-        found[odds] = at_ms
-    return found
+        starts[odds] = at_ms
+    return starts
 
 
 def held_node_millionths(runner: JobRecord, pool: PoolState) -> int:
-    """How much of a pool's nodes a running job takes, in millionths of one."""
+    """The capacity of a pool that a running job holds, in millionths of a node."""
     part = None if runner.placement is None else runner.placement.part_in(pool.spec.name)
     assert part is not None
     return sum(
@@ -169,29 +168,29 @@ def held_node_millionths(runner: JobRecord, pool: PoolState) -> int:
 
 
 def _after_dependencies(state: FleetState, record: JobRecord, now_ms: int, depth: int) -> Forecast:
-    """Ready when the last dependency is done; then it waits for its own turn."""
+    """The job is ready when its last dependency has ended; then it waits in its queue."""
     ready_ms = dict.fromkeys(EndOdds, now_ms)
     for number, dependency in enumerate(sorted(record.unmet)):
         other = state.jobs.get(dependency)
         if other is None:
-            fate = state.finished.get(dependency, "unknown")
-            return _never(f"it depends on {dependency}, which is {fate}")
+            outcome = state.finished.get(dependency, "unknown")
+            return _never(f"it depends on {dependency} ({outcome})")
         deep = LONGEST_CHAIN if number >= MOST_DEPENDENCIES else depth
         done_ms = _done_ms(state, other, now_ms, deep)
         if done_ms is None:
-            return _never(f"it depends on {dependency}, for which no start can be foreseen")
+            return _never(f"it depends on {dependency}, which is not expected to start")
         for odds in EndOdds:
             ready_ms[odds] = max(ready_ms[odds], done_ms[odds])
     with _as_if_ready(record):
-        found = _wait(state, record, now_ms, ready_ms)
-    waits_for = f"after {', '.join(sorted(record.unmet)[:3])}"
-    return replace(found, note=f"{waits_for}; {found.note}" if found.note else waits_for)
+        start = _wait(state, record, now_ms, ready_ms)
+    note = f"after {', '.join(sorted(record.unmet)[:3])}"
+    return replace(start, note=f"{note}; {start.note}" if start.note else note)
 
 
 def _done_ms(
     state: FleetState, record: JobRecord, now_ms: int, depth: int
 ) -> dict[EndOdds, int] | None:
-    """When a dependency should have succeeded."""
+    """When a dependency is expected to succeed."""
     if record.state in LIVE:
         return {odds: expected_end_ms(record, odds, now_ms) for odds in EndOdds}
     runs_ms = {odds: remaining_run_ms(record, odds) for odds in EndOdds}
@@ -208,7 +207,7 @@ def _done_ms(
 
 @contextmanager
 def _as_if_ready(record: JobRecord) -> Iterator[None]:
-    """A job that waits for others, as if it already waited for room."""
+    """Queues a job that waits for dependencies until the block ends."""
     record.backlog.join(record)
     try:
         yield
@@ -217,7 +216,7 @@ def _as_if_ready(record: JobRecord) -> Iterator[None]:
 
 
 def _not_waiting() -> Forecast:
-    note = "it does not wait"
+    note = "it is not waiting"
     return Forecast(p50_start_ms=None, p90_start_ms=None, basis=Basis.NOT_WAITING, note=note)
 
 
@@ -226,12 +225,12 @@ def _never(note: str) -> Forecast:
 
 
 def _next_period(over: OverBudget) -> Forecast:
-    """What stands before it then is not known yet: not before, is all that can be said."""
+    """The earliest start: which jobs are ahead of it by then is unknown."""
     return Forecast(
         p50_start_ms=over.period_ends_ms,
         p90_start_ms=over.period_ends_ms,
         basis=Basis.NEXT_PERIOD,
-        note=f"at the earliest: the budget of {over.tenant} begins anew then",
+        note=f"at the earliest: the next budget period of {over.tenant} begins then",
     )
 
 
@@ -240,5 +239,5 @@ def _victims_leave(now_ms: int) -> Forecast:
         p50_start_ms=now_ms + STOP_MS[EndOdds.EVEN],
         p90_start_ms=now_ms + STOP_MS[EndOdds.NINE_IN_TEN],
         basis=Basis.VICTIMS_LEAVE,
-        note="when those who hold its place have stopped",
+        note="when the preempted jobs have stopped",
     )

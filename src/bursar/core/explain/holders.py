@@ -1,4 +1,4 @@
-"""Who has what a held job is missing: the queues that hold a quota, the jobs that fill a pool."""
+"""Finds what holds the resources a job waits for: queues by quota, jobs by pool."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from bursar.model.explain.explanation import (
 from bursar.model.reason import NoCapacity, OverQuota, Reason
 
 NAMED = 3
-"""How many holders are named; the rest is counted."""
+"""How many holders are named; the others are counted."""
 
 
 def find_holders(
     state: FleetState, reasons: tuple[Reason, ...], now_ms: int
 ) -> tuple[QuotaHolding | CapacityHolding, ...]:
-    """The holders behind every reason that somebody holds something."""
-    found: list[QuotaHolding | CapacityHolding] = []
+    """The holders for every reason about quota or capacity."""
+    holdings: list[QuotaHolding | CapacityHolding] = []
     for reason in reasons:
         if isinstance(reason, OverQuota):
-            found.append(quota_holding(state, reason))
+            holdings.append(quota_holding(state, reason))
         elif isinstance(reason, NoCapacity):
-            found.append(room_holding(state, reason.pool, now_ms))
-    return tuple(dict.fromkeys(found))
+            holdings.append(capacity_holding(state, reason.pool, now_ms))
+    return tuple(dict.fromkeys(holdings))
 
 
 def quota_holding(state: FleetState, reason: OverQuota) -> QuotaHolding:
-    """The queues below the tenant that limits a job, by how much of the flavor they hold."""
+    """The queues that hold most of the flavor below the tenant that limits the job."""
     fr = (reason.flavor, reason.resource)
     quota = state.quota
     holders = []
@@ -54,17 +54,17 @@ def quota_holding(state: FleetState, reason: OverQuota) -> QuotaHolding:
 
 
 def _queues_below(state: FleetState, tenant: str) -> list[str]:
-    found, left = [], [tenant]
-    while left:
-        name = left.pop()
+    queues, unvisited = [], [tenant]
+    while unvisited:
+        name = unvisited.pop()
         if state.quota.is_queue(name):
-            found.append(name)
-        left.extend(state.quota.children(name))
-    return sorted(found)
+            queues.append(name)
+        unvisited.extend(state.quota.children(name))
+    return sorted(queues)
 
 
-def room_holding(state: FleetState, pool_name: str, now_ms: int) -> CapacityHolding:
-    """The running jobs with the most GPUs in a pool; of equals, the first to be done."""
+def capacity_holding(state: FleetState, pool_name: str, now_ms: int) -> CapacityHolding:
+    """The running jobs with the most GPUs in a pool; ties by planned end."""
     pool = state.pools[pool_name]
     model = pool.spec.gpu_model
 

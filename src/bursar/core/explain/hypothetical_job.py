@@ -1,4 +1,4 @@
-"""A waiting job changed for a while: what would the cycle say if this had been asked for instead?"""
+"""Gives a waiting job another spec temporarily, to try it with a cycle."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from bursar.model.errors import BrokenInvariant
 from bursar.model.jobs.job import JobSpec, JobState
 
 
-def can_be_swapped(record: JobRecord) -> bool:
-    """Whether a job waits in line: not running, not blocked by others, no place kept for it."""
+def is_queued(record: JobRecord) -> bool:
+    """Whether a job waits in a queue without a claim."""
     return record.state is JobState.QUEUED and record.claim is None
 
 
 @contextmanager
-def swapped(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRecord]:
-    """The state with one waiting job asking for something else; as before when the block ends.
+def with_spec(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRecord]:
+    """Gives a waiting job another spec until the block ends.
 
-    The job keeps its id, its priority and the moment it was submitted. A backlog that exists only for
-    the changed job goes with it, and so does the plan of a shape that nobody else has.
+    Its id, priority and submission time stay. A backlog or a plan that only the changed job uses is
+    removed afterwards.
     """
     record = state.jobs[job_id]
-    if not can_be_swapped(record):
-        raise BrokenInvariant(f"{record!r} does not wait in line and cannot be changed")
+    if not is_queued(record):
+        raise BrokenInvariant(f"{record!r} is not queued and cannot be changed")
     old = (record.spec, record.backlog, record.rank, record.run_ms)
     record.backlog.leave(record)
     record.spec = new_spec

@@ -1,4 +1,4 @@
-"""Why a job was interrupted, what that cost, and which change would help, from the events of its log."""
+"""Computes causes and cost of a job's interruptions, and advice, from its events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bursar.model.jobs.checkpoint_formulas import daly_interval
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS, write_duration, write_usd
 
 USUAL_SAVE_MS = 30 * SECOND_MS
-"""What a save is taken to need where none was measured."""
+"""Assumed duration of a save if none was measured."""
 
 CAUSE_OF_STOP = {
     PreemptionReason.IN_QUEUE.value: Cause.PRIORITY,
@@ -30,8 +30,8 @@ CAUSE_OF_END = {
 
 
 @dataclass(slots=True)
-class _Try:
-    """One attempt while its events go by."""
+class _Attempt:
+    """One attempt, filled in from its events."""
 
     attempt: int
     assigned_ms: int
@@ -40,7 +40,8 @@ class _Try:
     started_ms: int | None = None
     saved_ms: list[int] = field(default_factory=list)
     back_ms: int | None = None
-    told: Cause | None = None
+    """When it had resumed or saved: from then on it does new work."""
+    stop_cause: Cause | None = None
     ended_ms: int | None = None
     cause: Cause | None = None
 
@@ -51,14 +52,14 @@ class _Try:
 
     @property
     def lost_ms(self) -> int:
-        """Since the last save; of an attempt that never was back, all of it."""
+        """Run time since the last save."""
         since = self.saved_ms[-1] if self.saved_ms else self.started_ms
         return 0 if since is None or self.ended_ms is None else max(0, self.ended_ms - since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPrice:
-    """A pool that could run the job as well, and its price."""
+    """Another pool that could run the job, and its price."""
 
     pool: str
     market: Market
@@ -68,55 +69,63 @@ class PoolPrice:
 def interruption_report(
     job_id: str, events: Iterable[ev.LoggedEvent], elsewhere: Sequence[PoolPrice]
 ) -> InterruptionReport:
-    """From the events of one job, with the losses of its nodes among them, in order."""
-    tries, save_ms = _tries(events)
-    broken = [one for one in tries if one.cause is not None]
-    following = {one.attempt: one for one in tries}
-    found = tuple(_interruption(one, following.get(one.attempt + 1)) for one in broken)
-    mean_run_ms = _mean([one.ran_ms for one in broken])
-    gaps = [gap for one in tries for gap in _gaps(one)]
+    """The report from the events of one job in order, losses of its nodes included."""
+    attempts, save_ms = _attempts(events)
+    interrupted = [one for one in attempts if one.cause is not None]
+    by_number = {one.attempt: one for one in attempts}
+    interruptions = tuple(_interruption(one, by_number.get(one.attempt + 1)) for one in interrupted)
+    recoveries = [one.recovery_ms for one in interruptions if one.recovery_ms is not None]
+    mean_run_ms = _mean([one.ran_ms for one in interrupted])
+    gaps = [gap for one in attempts for gap in _gaps(one)]
     measured = _mean(save_ms)
     advised = None
-    if any(one.cause is Cause.CAPACITY for one in broken) and mean_run_ms:
+    if any(one.cause is Cause.CAPACITY for one in interrupted) and mean_run_ms:
         save_seconds = (measured or USUAL_SAVE_MS) / SECOND_MS
         advised = round(daly_interval(save_seconds, mean_run_ms / SECOND_MS)) * SECOND_MS
-    story = InterruptionReport(
+    report = InterruptionReport(
         job_id=job_id,
-        interruptions=found,
+        interruptions=interruptions,
         mean_run_ms=mean_run_ms,
-        saves=sum(len(one.saved_ms) for one in tries),
+        saves=sum(len(one.saved_ms) for one in attempts),
         saves_every_ms=_mean(gaps),
         save_ms=measured,
-        mean_recovery_ms=_mean([one.recovery_ms for one in found if one.recovery_ms is not None]),
-        waited_ms=sum(one.waited_ms or 0 for one in found),
-        lost_ms=sum(one.lost_ms for one in found),
-        lost_micro_usd=sum(one.lost_micro_usd for one in found),
-        spent_micro_usd=sum(one.hourly * one.ran_ms // HOUR_MS for one in broken),
+        mean_recovery_ms=_mean(recoveries),
+        waited_ms=sum(one.waited_ms or 0 for one in interruptions),
+        lost_ms=sum(one.lost_ms for one in interruptions),
+        lost_micro_usd=sum(one.lost_micro_usd for one in interruptions),
+        spent_micro_usd=sum(one.hourly * one.ran_ms // HOUR_MS for one in interrupted),
         advised_every_ms=max(advised, SECOND_MS) if advised is not None else None,
         advice=(),
     )
-    hourly = broken[-1].hourly if broken else 0
-    return _with_advice(story, hourly, elsewhere)
+    hourly = interrupted[-1].hourly if interrupted else 0
+    advice = [
+        *_checkpoint_advice(report, hourly),
+        *_pool_advice(report, hourly, elsewhere),
+        *_policy_advice(report),
+    ]
+    return replace(report, advice=tuple(advice))
 
 
-# -- the events ------------------------------------------------------------------------------------
+# -- events ----------------------------------------------------------------------------------------
 
 
-def _tries(events: Iterable[ev.LoggedEvent]) -> tuple[list[_Try], list[int]]:
-    tries: list[_Try] = []
+def _attempts(events: Iterable[ev.LoggedEvent]) -> tuple[list[_Attempt], list[int]]:
+    """The attempts of a job, and the durations of its saves."""
+    attempts: list[_Attempt] = []
     save_ms: list[int] = []
     for event in events:
         if isinstance(event, ev.AttemptAssigned):
-            where = event.placement
-            tries.append(_Try(event.attempt, event.at_ms, where.pool, where.all_micro_usd_per_hour))
-        elif tries:
-            _hear(tries[-1], event)
+            place = event.placement
+            hourly = place.all_micro_usd_per_hour
+            attempts.append(_Attempt(event.attempt, event.at_ms, place.pool, hourly))
+        elif attempts:
+            _apply(attempts[-1], event)
             if isinstance(event, ev.CheckpointSaved) and event.save_ms is not None:
                 save_ms.append(event.save_ms)
-    return tries, save_ms
+    return attempts, save_ms
 
 
-def _hear(live: _Try, event: ev.LoggedEvent) -> None:
+def _apply(live: _Attempt, event: ev.LoggedEvent) -> None:
     match event:
         case ev.AttemptStarted():
             live.started_ms = event.at_ms
@@ -126,12 +135,12 @@ def _hear(live: _Try, event: ev.LoggedEvent) -> None:
         case ev.AttemptResumed():
             live.back_ms = live.back_ms or event.at_ms
         case ev.AttemptStopping():
-            live.told = CAUSE_OF_STOP.get(event.why)
-            if live.told is None and event.why and event.why != StopReason.CANCELLED.value:
-                live.told = Cause.CAPACITY
+            live.stop_cause = CAUSE_OF_STOP.get(event.why)
+            if live.stop_cause is None and event.why and event.why != StopReason.CANCELLED.value:
+                live.stop_cause = Cause.CAPACITY
         case ev.AttemptPreempted():
             live.ended_ms = event.at_ms
-            live.cause = CAUSE_OF_END.get(event.cause, live.told)
+            live.cause = CAUSE_OF_END.get(event.cause, live.stop_cause)
         case ev.NodeLost():
             live.ended_ms, live.cause = event.at_ms, Cause.CAPACITY
         case ev.AttemptSucceeded() | ev.AttemptFailed():
@@ -140,11 +149,12 @@ def _hear(live: _Try, event: ev.LoggedEvent) -> None:
             pass
 
 
-def _interruption(one: _Try, then: _Try | None) -> Interruption:
+def _interruption(one: _Attempt, following: _Attempt | None) -> Interruption:
     assert one.cause is not None and one.ended_ms is not None
-    back_ms = None
-    if then is not None and then.back_ms is not None and then.started_ms is not None:
-        back_ms = then.back_ms - then.started_ms
+    recovery_ms = None
+    if following is not None and None not in (following.back_ms, following.started_ms):
+        assert following.back_ms is not None and following.started_ms is not None
+        recovery_ms = following.back_ms - following.started_ms
     return Interruption(
         at_ms=one.ended_ms,
         attempt=one.attempt,
@@ -153,90 +163,79 @@ def _interruption(one: _Try, then: _Try | None) -> Interruption:
         ran_ms=one.ran_ms,
         lost_ms=one.lost_ms,
         lost_micro_usd=one.hourly * one.lost_ms // HOUR_MS,
-        recovery_ms=back_ms,
-        waited_ms=then.assigned_ms - one.ended_ms if then is not None else None,
+        recovery_ms=recovery_ms,
+        waited_ms=following.assigned_ms - one.ended_ms if following is not None else None,
     )
 
 
-def _gaps(one: _Try) -> Iterator[int]:
-    """Times between two saves, and from the start to the first."""
-    before = one.started_ms
+def _gaps(one: _Attempt) -> Iterator[int]:
+    """Times between saves, and from the start to the first save."""
+    previous_ms = one.started_ms
     for at_ms in one.saved_ms:
-        if before is not None:
-            yield at_ms - before
-        before = at_ms
+        if previous_ms is not None:
+            yield at_ms - previous_ms
+        previous_ms = at_ms
 
 
 def _mean(values: Sequence[int]) -> int | None:
     return sum(values) // len(values) if values else None
 
 
-# -- what would help -------------------------------------------------------------------------------
+# -- advice ----------------------------------------------------------------------------------------
 
 
-def _with_advice(
-    story: InterruptionReport, hourly: int, elsewhere: Sequence[PoolPrice]
-) -> InterruptionReport:
-    said = [*_save_more(story, hourly), *_steadier(story, hourly, elsewhere), *_more_right(story)]
-    return replace(story, advice=tuple(said))
-
-
-def _save_more(story: InterruptionReport, hourly: int) -> Iterator[str]:
-    """Half an interval is lost at each interruption, on average."""
-    advised, count = story.advised_every_ms, len(story.interruptions)
-    if advised is None or (story.saves_every_ms is not None and story.saves_every_ms < 2 * advised):
+def _checkpoint_advice(report: InterruptionReport, hourly: int) -> Iterator[str]:
+    """Save more often: on average half an interval is lost at each interruption."""
+    advised, every = report.advised_every_ms, report.saves_every_ms
+    if advised is None or (every is not None and every < 2 * advised):
         return
-    lost_then = hourly * (advised // 2) * count // HOUR_MS
-    kept = max(0, story.lost_micro_usd - lost_then)
-    if not kept:
+    lost_then = hourly * (advised // 2) * len(report.interruptions) // HOUR_MS
+    saved = max(0, report.lost_micro_usd - lost_then)
+    if not saved:
         return
-    every = write_duration(max(advised, SECOND_MS))
-    now = (
-        f"instead of every {write_duration(story.saves_every_ms)}"
-        if story.saves_every_ms
-        else "at all"
-    )
+    now = f"instead of every {write_duration(every)}" if every else "instead of never"
     yield (
-        f"save every {every} {now} (checkpoint.every; docs/checkpoints.md): about {write_usd(kept)} of the "
-        f"{write_usd(story.lost_micro_usd)} that were lost would have been kept"
+        f"save every {write_duration(max(advised, SECOND_MS))} {now} (checkpoint.every; "
+        f"docs/checkpoints.md): that would have saved about {write_usd(saved)} of the "
+        f"{write_usd(report.lost_micro_usd)} lost"
     )
 
 
-def _steadier(
-    story: InterruptionReport, hourly: int, elsewhere: Sequence[PoolPrice]
+def _pool_advice(
+    report: InterruptionReport, hourly: int, elsewhere: Sequence[PoolPrice]
 ) -> Iterator[str]:
-    """What an hour of work that lasts has cost, against an hour where nobody takes nodes away."""
-    steady = [one for one in elsewhere if one.market is not Market.SPOT]
-    lives_ms, back_ms = story.mean_run_ms, story.mean_recovery_ms or 0
-    if not steady or not lives_ms or not story.count(Cause.CAPACITY):
+    """Compares the cost of an hour of useful work with the price of a non-spot pool."""
+    non_spot = [one for one in elsewhere if one.market is not Market.SPOT]
+    run_ms, recovery_ms = report.mean_run_ms, report.mean_recovery_ms or 0
+    if not non_spot or not run_ms or not report.count(Cause.CAPACITY):
         return
-    count = len(story.interruptions)
-    useful_ms = lives_ms * count - story.lost_ms - back_ms * count
-    if back_ms * 4 > lives_ms:
+    count = len(report.interruptions)
+    useful_ms = run_ms * count - report.lost_ms - recovery_ms * count
+    if recovery_ms * 4 > run_ms:
         yield (
-            f"be back sooner: {write_duration(back_ms)} of the {write_duration(lives_ms)} between two "
-            "interruptions go into starting again; a smaller checkpoint or a prepared image shortens that"
+            f"recover faster: {write_duration(recovery_ms)} of the {write_duration(run_ms)} between "
+            "interruptions are spent on starting again; use a smaller checkpoint or a prepared image"
         )
-    best = min(steady, key=lambda one: (one.micro_usd_per_hour, one.pool))
-    really = hourly * lives_ms * count // max(useful_ms, MINUTE_MS)
-    if really > best.micro_usd_per_hour:
+    best = min(non_spot, key=lambda one: (one.micro_usd_per_hour, one.pool))
+    useful_hourly = hourly * run_ms * count // max(useful_ms, MINUTE_MS)
+    if useful_hourly > best.micro_usd_per_hour:
         yield (
-            f"run it on {best.pool} ({best.market.value}): an hour of work that lasted has cost "
-            f"{write_usd(really)}, there it is {write_usd(best.micro_usd_per_hour)}"
+            f"run it on {best.pool} ({best.market.value}) at {write_usd(best.micro_usd_per_hour)} an hour: "
+            f"an hour of useful work has cost {write_usd(useful_hourly)}"
         )
 
 
-def _more_right(story: InterruptionReport) -> Iterator[str]:
-    quota, priority = story.count(Cause.QUOTA), story.count(Cause.PRIORITY)
+def _policy_advice(report: InterruptionReport) -> Iterator[str]:
+    quota, priority = report.count(Cause.QUOTA), report.count(Cause.PRIORITY)
     if quota:
         yield (
-            f"stay within the queue's own quota: what is borrowed can be taken back, as it was {quota} of "
-            f"{len(story.interruptions)} times; 'bursar quota' shows what is borrowed"
+            f"stay within the queue's own quota: borrowed quota was reclaimed {quota} of "
+            f"{len(report.interruptions)} times; run 'bursar quota' to see what is borrowed"
         )
     if priority:
         yield (
-            f"a higher priority class, or preemptible: false, if this job matters as much as those that "
-            f"went first {priority} of {len(story.interruptions)} times"
+            f"use a higher priority class, or preemptible: false, if this job is as important as those "
+            f"that preempted it {priority} of {len(report.interruptions)} times"
         )
-    if story.count(Cause.BUDGET):
-        yield "a larger budget, or cheaper hours: 'bursar budget' shows what is spent and when it begins anew"
+    if report.count(Cause.BUDGET):
+        yield "use a larger budget or cheaper pools; 'bursar budget' shows spending and the next period"

@@ -1,4 +1,4 @@
-"""What befell a job, from the events of its log: enough to say why it is where it is."""
+"""Reads a job's last preemptions, stops, limits and failures from its events."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from bursar.model.explain.job_history import (
     PastStop,
 )
 
-TOLD = 5
-"""So many of the last are told; all of them are in the log."""
+MOST_EVENTS = 5
+"""How many events are returned; the log has all of them."""
 
 
 def job_history(events: Iterable[ev.LoggedEvent]) -> tuple[PastEvent, ...]:
-    """The last things that stopped a job, the oldest first. Its user's own cancelling is none of them."""
-    found = [told for event in events if (told := _told(event)) is not None]
-    return tuple(found[-TOLD:])
+    """The last events that stopped a job, oldest first, without cancellations by its user."""
+    past = [one for event in events if (one := _past_event(event)) is not None]
+    return tuple(past[-MOST_EVENTS:])
 
 
-def _told(event: ev.LoggedEvent) -> PastEvent | None:
+def _past_event(event: ev.LoggedEvent) -> PastEvent | None:
     match event:
         case ev.AttemptStopping(on_behalf_of="", why=""):
             return None

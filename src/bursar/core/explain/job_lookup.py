@@ -1,4 +1,4 @@
-"""Find the job a person means, or say which one they may have meant."""
+"""Finds a job by id, or suggests similar ids."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bursar.model.errors import UserError
 from bursar.model.suggestion import did_you_mean
 
 COMPARED = 200
-"""Ids compared letter by letter; the rest differs too early to be meant."""
+"""How many ids with the longest common prefix are compared in full."""
 
 
 def find_record(state: FleetState, job_id: str) -> JobRecord | None:
-    """The job of that id, None when it is over; an id nobody has is the user's to correct."""
+    """The job of that id; None if it has ended. An unknown id is a ``UserError``."""
     record = state.jobs.get(job_id)
     if record is None and job_id not in state.finished:
         raise UserError(
@@ -28,17 +28,11 @@ def _did_you_mean(state: FleetState, job_id: str) -> str:
     likely = heapq.nsmallest(
         COMPARED,
         known,
-        key=lambda other: (-_same_start(other, job_id), abs(len(other) - len(job_id)), other),
+        key=lambda other: (-_prefix_length(other, job_id), abs(len(other) - len(job_id)), other),
     )
     return did_you_mean(job_id, likely, 3) or "List the jobs of your queue to find its id."
 
 
-def _same_start(one: str, other: str) -> int:
-    return next(
-        (
-            place
-            for place, (left, right) in enumerate(zip(one, other, strict=False))
-            if left != right
-        ),
-        min(len(one), len(other)),
-    )
+def _prefix_length(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))

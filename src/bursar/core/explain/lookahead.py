@@ -1,9 +1,9 @@
-"""Play cycles forward over expected ends until a job starts.
+"""Simulates scheduling cycles over expected ends until a job starts.
 
-The rules are the cycle's own: turns, quota, placement, preemption and reservations, written into a draft
-and undone at the end. What is left out: jobs not submitted yet, usage that grows while jobs run, victims
-that wait again and, on a large fleet, jobs whose turn comes after the target's. Those may only start
-where they delay no reservation, but the target need not have one.
+It uses the cycle's own rules for turns, quota, placement, preemption and reservations, writes to a draft
+and undoes it at the end. It ignores future submissions, usage that grows while jobs run, preempted jobs
+that queue again and, on a large fleet, jobs behind the target. Those may only start where they delay no
+reservation, but the target need not have one.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from bursar.model.jobs.attempt import Placement
 from bursar.model.reason import Reason, WaitsForJobs
 from bursar.model.tenants.tenant import FlavorResource
 
-SMALL_WORLD = 256
-"""Up to so many running and waiting jobs all are played; above, those with an earlier turn."""
+SMALL_FLEET_JOBS = 256
+"""Up to this many running and waiting jobs, all are simulated; above, only those ahead."""
 
 MOST_STARTS = 1_000
 MOST_ANSWERS = 4_000
-"""What a lookahead may cost; beyond it the forecast is an estimate."""
+"""Limits of one lookahead; beyond them the forecast is an estimate."""
 
 
 class LookaheadTooLong(Exception):
-    """The lookahead has cost what it may and the job has not started."""
+    """The lookahead reached its limit before the job started."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One job on its nodes, until it ends."""
+    """A job running in the simulation."""
 
     record: JobRecord
     placement: Placement
@@ -58,7 +58,7 @@ class _Run:
 
 
 class Lookahead:
-    """One future of the fleet, as it unfolds from now."""
+    """One simulated future of the fleet."""
 
     def __init__(self, state: FleetState, target: JobRecord, odds: EndOdds, now_ms: int) -> None:
         self.state = state
@@ -73,22 +73,22 @@ class Lookahead:
         self._starts = self._answers = self._ended = 0
 
     def start_ms(self, ahead: JobsAhead, ready_ms: int) -> int | None:
-        """When the target starts; None when nothing that is expected to end makes room for it.
+        """When the target starts; None if no expected end frees enough capacity.
 
-        Until it is ready it has no turn. It is known not to start now: should the replay, which looks
-        at less than the cycle, disagree, the next moment at which anything changes is meant.
+        Before ``ready_ms`` it is not scheduled. It is known not to start now: if the simulation, which
+        sees less than a real cycle, starts it at once, the next expected end is returned.
         """
         pools = _pools_of(self.state, ahead)
         running = sum(len(pool.ends) for pool in pools)
         waiting = sum(backlog.count for backlog in self.state.backlogs.by_key.values())
-        self.small = running + waiting <= SMALL_WORLD
+        self.small = running + waiting <= SMALL_FLEET_JOBS
         self.levels = list(levels_of(self.draft)) if self.small else ahead.levels
         self.reservations = ReplayedReservations(self.draft, replan=self.small)
         backlogs = sum(len(level) for level in self.levels)
         self._steps_of = max(4, MOST_ANSWERS // (8 * max(1, backlogs)))
         try:
             self._collect_running(pools if not self.small else list(self.state.pools.values()))
-            return self._play_until_start(ready_ms)
+            return self._run_until_start(ready_ms)
         finally:
             self.draft.undo()
 
@@ -110,7 +110,7 @@ class Lookahead:
                 left = remaining_victims(self.state, record.claim)
                 self._record_claim(record, record.claim.placement, left)
 
-    def _play_until_start(self, ready_ms: int) -> int | None:
+    def _run_until_start(self, ready_ms: int) -> int | None:
         now_ms = self.draft.now_ms
         if ready_ms > now_ms:
             heapq.heappush(self._due, (ready_ms, ""))
@@ -124,7 +124,7 @@ class Lookahead:
             self._advance()
 
     def _advance(self) -> None:
-        """To the next expected end, or over several where a step would be lost in the wait so far."""
+        """Advances to the next expected end, or over several after a long wait."""
         batch = 1 + self._ended // self._steps_of
         while self._due and (batch > 0 or self._due[0][0] == self.draft.now_ms):
             at_ms, job_id = heapq.heappop(self._due)
@@ -136,10 +136,10 @@ class Lookahead:
             else:
                 self._end_job(job_id)
 
-    # -- whose turn it is ------------------------------------------------------------------------
+    # -- one cycle -------------------------------------------------------------------------------
 
     def _run_cycle(self, ready_ms: int) -> int | None:
-        """Start what a cycle would start now; when the target starts, if it is among that."""
+        """Starts what a cycle would start now; returns the target's start if it is among them."""
         self.reservations.lift()
         is_ready = self.draft.now_ms >= ready_ms
         levels = (
@@ -174,10 +174,10 @@ class Lookahead:
         waits_for_victims = head.id in self._clearing
         return self.draft.now_ms + (STOP_MS[self.odds] if waits_for_victims else 0)
 
-    # -- what comes of it ------------------------------------------------------------------------
+    # -- effects of orders -----------------------------------------------------------------------
 
     def _apply_orders(self) -> None:
-        """Turn the orders written since the last look into what they lead to."""
+        """Applies the orders written since the last call."""
         orders = self.draft.orders
         for order in orders[self._orders_seen :]:
             if isinstance(order, StartJob):
@@ -195,10 +195,10 @@ class Lookahead:
     def _record_claim(
         self, record: JobRecord, placement: Placement, victims: Sequence[str]
     ) -> None:
-        """A place is kept until its victims have left.
+        """Reserves a placement until its victims have stopped.
 
-        The draft has charged the claimant and credited the victims with as much of it as they hold;
-        what they hold beyond that comes back when they leave.
+        The draft has charged the claimant and credited the victims with as much of that as they hold;
+        the rest of their quota is credited when they stop.
         """
         self._clearing[record.id] = (record, placement, victims)
         heapq.heappush(self._due, (self.draft.now_ms + STOP_MS[self.odds], record.id))
@@ -208,7 +208,7 @@ class Lookahead:
             self._still_charged[victim.id] = charged
 
     def _start_claimant(self, job_id: str) -> None:
-        """The victims have left: the claimant moves in, and its quota is charged already."""
+        """Starts the claimant after its victims have stopped; its quota is already charged."""
         record, placement, victims = self._clearing.pop(job_id)
         for victim in victims:
             self._end_job(victim)
@@ -219,9 +219,9 @@ class Lookahead:
                 self.draft.no_capacity.clear()
         fit = next((fit for fit in record.backlog.plan.fits if fit.is_at(placement)), None)
         if fit is not None:
-            room = find_placement(fit, fit.min_counts, self.draft.search(record, fit))
-            if room is not None:
-                placement = fit.placement_for(room)
+            allocation = find_placement(fit, fit.min_counts, self.draft.search(record, fit))
+            if allocation is not None:
+                placement = fit.placement_for(allocation)
                 end_ms = self.draft.now_ms + record.run_ms
                 for part in placement.parts:
                     request = request_in_flavor(
@@ -232,7 +232,7 @@ class Lookahead:
                 self._record_start(record, placement)
 
     def _end_job(self, job_id: str) -> None:
-        """A job is gone: its room, its quota and its weight are free."""
+        """Ends a job and frees its nodes, its quota and its weight."""
         run = self._runs.pop(job_id, None)
         if run is None:
             return
@@ -247,7 +247,7 @@ class Lookahead:
         draft.add_weight(record.spec.queue, -self.state.charges.of(placement).weight)
 
     def _free_nodes(self, run: _Run, part: Placement) -> None:
-        """The room of one part of a placement is free, and its end is no longer to come."""
+        """Frees the nodes of one part of a placement and removes its expected end."""
         draft, record, pool = self.draft, run.record, self.state.pools[part.pool]
         for task in part.tasks:
             if task.node in pool.by_id:
@@ -273,11 +273,10 @@ class Lookahead:
 
 
 class ReplayedReservations:
-    """Reservations while a cycle is played forward: planned anew, or unchanged.
+    """Reservations in a lookahead: replanned each cycle, or retained.
 
-    A cycle plans anew for its first blocked jobs each time. Over thousands of ends that would cost more
-    than all the rest, so in a large world a reservation stands until its owner starts or its time has
-    come.
+    A real cycle plans new reservations each time. Over thousands of ends that would cost more than the
+    rest, so on a large fleet a reservation is retained until its owner starts or its time has come.
     """
 
     def __init__(self, draft: Draft, *, replan: bool) -> None:
@@ -287,10 +286,10 @@ class ReplayedReservations:
         self._unanswered: set[str] = set()
 
     def lift(self) -> None:
-        """A new step: who has a reservation must not stand in its own way.
+        """Lifts reservations at the start of a cycle, so that they do not block their owners.
 
-        Plans that are kept run listed, so that no new ones are made, but bind nobody until their
-        owners have had their turn.
+        Retained plans stay listed, so that no new ones are made, but have no effect until their owners
+        have been scheduled.
         """
         draft = self._draft
         if self._replan:
@@ -303,7 +302,7 @@ class ReplayedReservations:
         draft.slack = [{} for _ in draft.planned]
 
     def answered(self, head: JobRecord, *, started: bool) -> None:
-        """Put reservations back once their owners have had their turn."""
+        """Restores reservations after their owners have been scheduled."""
         if head.id not in self._unanswered:
             return
         self._unanswered.discard(head.id)
@@ -319,7 +318,7 @@ class ReplayedReservations:
 
 
 def _pools_of(state: FleetState, ahead: JobsAhead) -> list[PoolState]:
-    """Every pool of a flavor that the job or its rivals could run on."""
+    """Every pool of a flavor that the job or its competitors could use."""
     flavors = {
         fit.flavor for level in ahead.levels for backlog in level for fit in backlog.plan.fits
     }

@@ -1,7 +1,6 @@
-"""What would become of a job if it were submitted now? Asked before anybody submits it.
+"""Explains what would happen to a job if it were submitted now.
 
-The job is put into the live state for the length of the question and taken out again without a trace;
-what is asked is the same ``explain`` that a submitted job gets.
+The job is added to the live state, explained like a submitted job, and removed again.
 """
 
 from __future__ import annotations
@@ -11,11 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.feasibility_rules import room_problems
-from bursar.core.admission.job_rules import JOB_RULES
-from bursar.core.admission.placement_rules import PLACE_RULES
+from bursar.core.admission.admit import job_problems
 from bursar.core.admission.problem import Problem
-from bursar.core.admission.value_rules import value_problems
 from bursar.core.explain.explain import explain
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
@@ -24,46 +20,32 @@ from bursar.model.explain.explanation import Explanation
 from bursar.model.jobs.job import JobState
 
 THIS_JOB = "this job"
-"""What a job without an id is called. No job has an id with a space in it."""
+"""The id of a job that is not submitted. Real ids contain no spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What keeps a job from being accepted; when nothing does, what would become of it."""
+    """The problems of a job or, if it has none, its explanation."""
 
     problems: tuple[Problem, ...]
     explanation: Explanation | None
 
 
-def preview(arrival: AdmissionRequest) -> Preview:
-    """Ask for one job; of an array, for its first member."""
-    problems = problems_of(arrival)
+def preview(request: AdmissionRequest) -> Preview:
+    """Previews a job; of an array, its first member."""
+    problems = job_problems(request)
     if problems:
         return Preview(problems=problems, explanation=None)
-    state, spec = arrival.state, replace(arrival.spec, array_size=1)
+    state, spec = request.state, replace(request.spec, array_size=1)
     priority = state.policies.priority_classes[spec.priority_class]
-    event = JobSubmitted(at_ms=arrival.at_ms, job_id=arrival.job_id, spec=spec, priority=priority)
+    event = JobSubmitted(at_ms=request.at_ms, job_id=request.job_id, spec=spec, priority=priority)
     with with_submitted(state, event):
-        return Preview(problems=(), explanation=explain(state, event.job_id, arrival.at_ms))
-
-
-def problems_of(arrival: AdmissionRequest) -> tuple[Problem, ...]:
-    """Everything ``check_job`` would refuse, one wall at a time as it does."""
-    rules = (*JOB_RULES, *PLACE_RULES)
-    for wall in (
-        value_problems(arrival.spec),
-        (problem for rule in rules for problem in rule(arrival)),
-        room_problems(arrival),
-    ):
-        found = tuple(wall)
-        if found:
-            return found
-    return ()
+        return Preview(problems=(), explanation=explain(state, event.job_id, request.at_ms))
 
 
 @contextmanager
 def with_submitted(state: FleetState, event: JobSubmitted) -> Iterator[JobRecord]:
-    """The state with one more waiting job; as before when the block ends."""
+    """Adds a waiting job to the state until the block ends."""
     record = JobRecord(event.job_id, event.spec, event.priority, event.at_ms)
     state.jobs[record.id] = record
     state.backlogs.add_job(record)

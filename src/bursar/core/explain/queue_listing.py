@@ -1,7 +1,7 @@
-"""The waiting jobs in the order of their turns, with the reasons why they wait.
+"""Lists waiting jobs in scheduling order, with the reasons why they wait.
 
-The order is the cycle's own, with each job assumed to start in its turn: a turn counts against its
-tenant, so the queues of equal tenants alternate here as they do in a cycle.
+The order is the cycle's own, assuming that each job starts in its turn: a start counts against its
+tenant, so the queues of equal tenants alternate as in a cycle.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from bursar.model.decision import Decision, Hold
 from bursar.model.reason import Reason
 
 LISTED_PER_QUEUE = 500
-"""After the exact turns, jobs are listed by level and rank: at most so many of each queue."""
+"""After the exact turns, jobs are listed by level and rank, at most this many of each queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry:
-    """A waiting job, its number in the order, and why it waits. Without reasons it is about to start."""
+    """A waiting job, its position, and its reasons; without reasons it starts next."""
 
     record: JobRecord
     number: int
@@ -34,39 +34,41 @@ class QueueEntry:
 
 
 def list_queue(state: FleetState, now_ms: int) -> tuple[QueueEntry, ...]:
-    """Jobs with a claim first, then those waiting for a start, then those waiting for other jobs."""
+    """Jobs with a claim, then queued jobs, then jobs that wait for dependencies."""
     claimants = [state.claims[job_id] for job_id in sorted(state.claims)]
-    first, is_whole = _list_exactly(state, now_ms)
-    rest = [] if is_whole else _list_by_rank(state, now_ms, {record.id for record in first})
+    first, is_complete = _list_exactly(state, now_ms)
+    rest = [] if is_complete else _list_by_rank(state, now_ms, {record.id for record in first})
     blocked = [state.blocked[job_id] for job_id in sorted(state.blocked)[:LISTED_PER_QUEUE]]
-    why = _Reasons(decide(state, now_ms))
+    reasons = _Reasons(decide(state, now_ms))
     exact = len(claimants) + len(first)
     ordered = [*claimants, *first, *rest, *blocked]
     return tuple(
-        QueueEntry(record=record, number=index + 1, is_exact=index < exact, reasons=why.of(record))
+        QueueEntry(
+            record=record, number=index + 1, is_exact=index < exact, reasons=reasons.of(record)
+        )
         for index, record in enumerate(ordered)
     )
 
 
 def _list_exactly(state: FleetState, now_ms: int) -> tuple[list[JobRecord], bool]:
-    """The jobs of the first turns, and whether that is all of them."""
-    found: list[JobRecord] = []
+    """The jobs of the first turns, and whether these are all."""
+    jobs: list[JobRecord] = []
     draft = Draft(state, now_ms)
     try:
         turns = Turns(draft, levels_of(draft), {})
         for _, head in turns:
-            if len(found) >= EXACT_TURNS:
-                return found, False
-            found.append(head)
+            if len(jobs) >= EXACT_TURNS:
+                return jobs, False
+            jobs.append(head)
             turns.assume_start()
-        return found, True
+        return jobs, True
     finally:
         draft.undo()
 
 
 def _list_by_rank(state: FleetState, now_ms: int, before: set[str]) -> list[JobRecord]:
-    """The other jobs, without alternating between queues: it is cheaper and near enough."""
-    found: list[JobRecord] = []
+    """The other jobs, without alternating between queues: cheaper and close enough."""
+    jobs: list[JobRecord] = []
     listed: dict[str, int] = {}
     for backlogs in levels_of(Draft(state, now_ms)):
         waiting = [
@@ -76,12 +78,12 @@ def _list_by_rank(state: FleetState, now_ms: int, before: set[str]) -> list[JobR
             queue = record.spec.queue
             listed[queue] = listed.get(queue, 0) + 1
             if listed[queue] <= LISTED_PER_QUEUE:
-                found.append(record)
-    return found
+                jobs.append(record)
+    return jobs
 
 
 class _Reasons:
-    """A cycle's holds, looked up by job; each kind is looked for once."""
+    """A cycle's holds by job, cached by job kind."""
 
     def __init__(self, decisions: tuple[Decision, ...]) -> None:
         self._orders = tuple(one for one in decisions if not isinstance(one, Hold))

@@ -1,8 +1,8 @@
-"""A job's position in its queue and among all, and the work ahead of it.
+"""A job's position in its queue and overall, and the work ahead of it.
 
-The order is the cycle's own, with each job before it assumed to start in its turn. More urgent levels are
-counted by the backlog. Within the job's own level turns are played one by one, up to a cap; beyond it the
-rest is estimated from how often the job's own queue had its turn so far.
+The order is the cycle's own, assuming that each job ahead starts in its turn. More urgent levels are
+counted by backlog. Within the job's own level, turns are simulated up to a limit; the rest is estimated
+from how often the job's queue had a turn.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from bursar.model.fleet.fleet import Pool
 from bursar.model.units import MILLI
 
 EXACT_TURNS = 2_000
-"""Turns played before the rest is estimated."""
+"""How many turns are simulated before the rest is estimated."""
 
 
 @dataclass(slots=True)
 class JobsAhead:
-    """The jobs with an earlier turn. Rivals are those that could run on a flavor the job could run on."""
+    """The jobs ahead. Rivals are those that could use a flavor which the job could use."""
 
     jobs: int = 0
     rivals: int = 0
     rival_gpu_ms: int = 0
     rival_size: int = 0
-    """Millionths of a node that they take together."""
+    """Their total size in millionths of a node."""
     rival_work: dict[EndOdds, int] = field(default_factory=lambda: dict.fromkeys(EndOdds, 0))
-    """Their sizes, each times the milliseconds it runs."""
+    """Their total size times run time in milliseconds."""
     is_exact: bool = True
     levels: list[list[Backlog]] = field(default_factory=list)
     """The backlogs of rivals, and the job's own, most urgent level first."""
 
 
 def jobs_ahead(state: FleetState, target: JobRecord, now_ms: int) -> JobsAhead:
-    """Count the jobs that have their turn before a waiting job, and their work."""
+    """Counts the jobs ahead of a waiting job, and their work."""
     ahead = JobsAhead()
     flavors = {fit.flavor for fit in target.backlog.plan.fits}
     draft = Draft(state, now_ms)
     try:
         for backlogs in levels_of(draft):
             if any(backlog is target.backlog for backlog in backlogs):
-                _play_turns(draft, ahead, backlogs, target)
+                _simulate_turns(draft, ahead, backlogs, target)
                 return ahead
             rivals = [backlog for backlog in backlogs if competes(backlog, flavors)]
             for backlog in backlogs:
@@ -64,7 +64,7 @@ def jobs_ahead(state: FleetState, target: JobRecord, now_ms: int) -> JobsAhead:
 
 
 def position_of(state: FleetState, record: JobRecord, ahead: JobsAhead, now_ms: int) -> Position:
-    """A waiting job's position in its queue and among all, by the order of turns."""
+    """A waiting job's position in its queue and overall, in scheduling order."""
     queue = record.spec.queue
     before = length = 0
     passed = False
@@ -96,7 +96,7 @@ def competes(backlog: Backlog, flavors: set[str]) -> bool:
 def _count(
     ahead: JobsAhead, backlog: Backlog, record: JobRecord, jobs: int, flavors: set[str]
 ) -> None:
-    """Count jobs of one backlog, all taken to run as long as the given one."""
+    """Adds jobs of one backlog, assuming the run time of the given job."""
     ahead.jobs += jobs
     if competes(backlog, flavors):
         ahead.rivals += jobs
@@ -109,8 +109,10 @@ def _count(
         ahead.rival_gpu_ms += jobs * plan.gpu_milli * run_ms // MILLI
 
 
-def _play_turns(draft: Draft, ahead: JobsAhead, backlogs: list[Backlog], target: JobRecord) -> None:
-    """Play the turns of the job's own level until its own."""
+def _simulate_turns(
+    draft: Draft, ahead: JobsAhead, backlogs: list[Backlog], target: JobRecord
+) -> None:
+    """Simulates the turns of the job's own level until its own."""
     flavors = {fit.flavor for fit in target.backlog.plan.fits}
     heads = {id(backlog): head for backlog in backlogs if (head := backlog.head()) is not None}
     before = JobsAhead(is_exact=False)
@@ -144,7 +146,7 @@ def _play_turns(draft: Draft, ahead: JobsAhead, backlogs: list[Backlog], target:
 
 
 def size_millionths(plan: ShapePlan) -> int:
-    """What a job of a shape takes on the pool it would run on first, in millionths of a node."""
+    """The size of a job on its preferred pool, in millionths of a node."""
     fit = plan.fits[0]
     return sum(
         group.count * node_millionths(fit.pool.spec, milli, group.cpu_milli, group.memory_mib)
@@ -153,20 +155,20 @@ def size_millionths(plan: ShapePlan) -> int:
 
 
 def node_millionths(spec: Pool, gpu_milli: int, cpu_milli: int, memory_mib: int) -> int:
-    """The largest part of a node that is taken, in millionths: what fills a fleet up."""
-    parts = [
+    """The largest fraction of a node's GPUs, CPUs or memory, in millionths."""
+    fractions = [
         MILLION * cpu_milli // max(1, spec.cpu_milli),
         MILLION * memory_mib // max(1, spec.memory_mib),
     ]
     if spec.gpus_per_node:
-        parts.append(MILLI * gpu_milli // spec.gpus_per_node)
-    return max(parts)
+        fractions.append(MILLI * gpu_milli // spec.gpus_per_node)
+    return max(fractions)
 
 
 def _estimate_rest(
     before: JobsAhead, backlogs: list[Backlog], target: JobRecord, own_turns: int
 ) -> None:
-    """Stretch the turns played to the job's own place in its queue."""
+    """Extrapolates the simulated turns to the job's position in its queue."""
     own = sum(
         record.rank < target.rank
         for backlog in backlogs
@@ -174,12 +176,12 @@ def _estimate_rest(
         for record in backlog.jobs()
     )
     waiting = sum(backlog.count for backlog in backlogs)
-    whole = before.jobs * (own + 1) // max(1, own_turns)
-    whole = max(before.jobs, min(waiting - 1, whole))
+    total = before.jobs * (own + 1) // max(1, own_turns)
+    total = max(before.jobs, min(waiting - 1, total))
     if before.jobs:
-        before.rivals = before.rivals * whole // before.jobs
-        before.rival_gpu_ms = before.rival_gpu_ms * whole // before.jobs
-        before.rival_size = before.rival_size * whole // before.jobs
+        before.rivals = before.rivals * total // before.jobs
+        before.rival_gpu_ms = before.rival_gpu_ms * total // before.jobs
+        before.rival_size = before.rival_size * total // before.jobs
         for odds in EndOdds:
-            before.rival_work[odds] = before.rival_work[odds] * whole // before.jobs
-        before.jobs = whole
+            before.rival_work[odds] = before.rival_work[odds] * total // before.jobs
+        before.jobs = total

@@ -1,7 +1,7 @@
-"""Smaller or different things a user could have asked for, each with how large a change it is.
+"""Smaller or different specs for a job, each with the size of the change.
 
-A change that keeps the work as it is weighs less than one that gives the job less to work with. Nothing
-here knows whether a change helps: ``alternatives.py`` tries that.
+A change that leaves the job's resources as they are weighs less than one that reduces them. Whether a
+change helps is tried in ``alternatives.py``.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from bursar.model.units import (
 
 LOOSER_TOPOLOGY, OTHER_MARKET, SPOT_MARKET, OTHER_QUEUE, OTHER_MODEL = 100, 200, 250, 300, 400
 SHORTER, LESS, MARKET_AND_MODEL = 500, 1_000, 900
-"""Weights of changes. What is lost, in thousandths, is added where something is."""
+"""Weights of changes; a reduction is added in thousandths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecChange:
-    """Another spec, what is different about it in words, and how much that is."""
+    """Another spec, the change as text, and its weight."""
 
-    words: str
+    text: str
     spec: JobSpec
     weight: int
 
 
 def loosen_topology(spec: JobSpec) -> list[SpecChange]:
-    """Together if possible, instead of together or not at all."""
+    """Makes a required topology level a preferred one."""
     topology = spec.constraints.topology
     if topology is None or topology.required is None:
         return []
     loose = replace(topology, required=None, preferred=topology.required)
-    words = f"{topology.required} preferred instead of required"
+    text = f"{topology.required} preferred instead of required"
     constraints = replace(spec.constraints, topology=loose)
     return [
-        SpecChange(words=words, spec=replace(spec, constraints=constraints), weight=LOOSER_TOPOLOGY)
+        SpecChange(text=text, spec=replace(spec, constraints=constraints), weight=LOOSER_TOPOLOGY)
     ]
 
 
 def allow_markets(spec: JobSpec, markets: Iterable[Market]) -> list[SpecChange]:
-    """One more purchase option, at the end of the job's own order."""
+    """Allows one more market, as the last choice."""
     return [
         SpecChange(
-            words=f"{market} capacity allowed",
+            text=f"{market} capacity allowed",
             spec=_with_market(spec, market),
             weight=SPOT_MARKET if market is Market.SPOT else OTHER_MARKET,
         )
@@ -62,28 +62,28 @@ def allow_markets(spec: JobSpec, markets: Iterable[Market]) -> list[SpecChange]:
 
 
 def move_to_queues(spec: JobSpec, queues: Iterable[str]) -> list[SpecChange]:
-    """The same job on another queue's account."""
+    """Moves the job to another queue."""
     return [
-        SpecChange(words=f"queue {queue}", spec=replace(spec, queue=queue), weight=OTHER_QUEUE)
+        SpecChange(text=f"queue {queue}", spec=replace(spec, queue=queue), weight=OTHER_QUEUE)
         for queue in sorted(queues)
         if queue != spec.queue
     ]
 
 
 def use_models(spec: JobSpec, models: Iterable[str]) -> list[SpecChange]:
-    """Another GPU model, with whatever memory it has."""
+    """Uses another GPU model, with any amount of memory."""
     return [
-        SpecChange(words=f"on {model}", spec=_with_model(spec, model), weight=OTHER_MODEL)
+        SpecChange(text=f"on {model}", spec=_with_model(spec, model), weight=OTHER_MODEL)
         for model in models
         if model not in _models(spec) and any(group.gpu is not None for group in spec.groups)
     ]
 
 
 def use_flavors(spec: JobSpec, flavors: Iterable[tuple[str, Market]]) -> list[SpecChange]:
-    """Another GPU model on a purchase option that was not allowed."""
+    """Uses another GPU model in a market that was not allowed."""
     return [
         SpecChange(
-            words=f"on {model}, {market} capacity allowed",
+            text=f"on {model}, {market} capacity allowed",
             spec=_with_market(_with_model(spec, model), market),
             weight=MARKET_AND_MODEL,
         )
@@ -93,13 +93,13 @@ def use_flavors(spec: JobSpec, flavors: Iterable[tuple[str, Market]]) -> list[Sp
 
 
 def shorten(spec: JobSpec, reasons: Iterable[Reason], run_ms: int) -> list[SpecChange]:
-    """A limit that lets the job end before those it would delay want to start."""
+    """Limits the run time so that the job ends before the reservations it would delay."""
     waits = [one.wait_ms for one in reasons if isinstance(one, WouldDelay)]
     limits = {limit_ms for wait_ms in waits if 0 < (limit_ms := _limit_within(wait_ms)) < run_ms}
     before = "no limit" if spec.max_run_ms is None else write_duration(spec.max_run_ms)
     return [
         SpecChange(
-            words=f"a limit of {write_duration(limit_ms)} instead of {before}",
+            text=f"a limit of {write_duration(limit_ms)} instead of {before}",
             spec=replace(
                 spec,
                 max_run_ms=limit_ms,
@@ -112,9 +112,9 @@ def shorten(spec: JobSpec, reasons: Iterable[Reason], run_ms: int) -> list[SpecC
 
 
 def gpu_counts(spec: JobSpec) -> Sequence[int]:
-    """How many GPUs a task of the largest group could do with instead, most first.
+    """Smaller GPU counts for a task of the largest group, largest first.
 
-    Every smaller number up to eight, halves above: nobody trains on 13 of 16.
+    Every smaller number up to eight, halves above.
     """
     request = spec.groups[_largest_group(spec)].gpu
     if not isinstance(request, WholeGpus):
@@ -128,39 +128,39 @@ def gpu_counts(spec: JobSpec) -> Sequence[int]:
 
 
 def with_gpus(spec: JobSpec, count: int) -> SpecChange:
-    """So many GPUs for each task of the largest group."""
-    place = _largest_group(spec)
-    group = spec.groups[place]
+    """Changes the GPU count of each task of the largest group."""
+    index = _largest_group(spec)
+    group = spec.groups[index]
     assert isinstance(group.gpu, WholeGpus)
-    had = group.gpu.count
+    before = group.gpu.count
     each = " for each task" if group.count > 1 else ""
     return SpecChange(
-        words=f"{write_gpus(count * MILLI)} instead of {had}{each}",
-        spec=_with_group(spec, place, replace(group, gpu=replace(group.gpu, count=count))),
-        weight=LESS + (had - count) * MILLI // had,
+        text=f"{write_gpus(count * MILLI)} instead of {before}{each}",
+        spec=_with_group(spec, index, replace(group, gpu=replace(group.gpu, count=count))),
+        weight=LESS + (before - count) * MILLI // before,
     )
 
 
 def task_counts(spec: JobSpec) -> Sequence[int]:
-    """How many tasks of the largest group there could be instead, most first."""
+    """Smaller task counts for the largest group, largest first."""
     group = spec.groups[_largest_group(spec)]
     least = group.count if group.min_count is None else group.min_count
     return range(least - 1, 0, -1)
 
 
 def with_tasks(spec: JobSpec, count: int) -> SpecChange:
-    """So many tasks of the largest group."""
-    place = _largest_group(spec)
-    group = spec.groups[place]
+    """Changes the task count of the largest group."""
+    index = _largest_group(spec)
+    group = spec.groups[index]
     return SpecChange(
-        words=f"fewer tasks: {count} of {group.count}",
-        spec=_with_group(spec, place, replace(group, count=count, min_count=None)),
+        text=f"fewer tasks: {count} of {group.count}",
+        spec=_with_group(spec, index, replace(group, count=count, min_count=None)),
         weight=LESS + (group.count - count) * MILLI // group.count,
     )
 
 
 def _limit_within(wait_ms: int) -> int:
-    """The longest limit in round numbers whose place on the planning grid is within a wait."""
+    """The longest round limit that is within a wait after rounding up to the planning grid."""
     unit = 15 * MINUTE_MS if wait_ms >= 2 * HOUR_MS else MINUTE_MS
     limit_ms = wait_ms // unit * unit
     while limit_ms > 0 and round_up_run_time_ms(limit_ms) > wait_ms:
@@ -169,10 +169,10 @@ def _limit_within(wait_ms: int) -> int:
 
 
 def _largest_group(spec: JobSpec) -> int:
-    def size(place: int) -> tuple[int, int, int]:
-        group = spec.groups[place]
+    def size(index: int) -> tuple[int, int, int]:
+        group = spec.groups[index]
         gpus = group.gpu.count if isinstance(group.gpu, WholeGpus) else int(group.gpu is not None)
-        return gpus * group.count, group.count, -place
+        return gpus * group.count, group.count, -index
 
     return max(range(len(spec.groups)), key=size)
 
@@ -181,8 +181,8 @@ def _models(spec: JobSpec) -> set[str]:
     return {model for group in spec.groups if group.gpu is not None for model in group.gpu.models}
 
 
-def _with_group(spec: JobSpec, place: int, group: TaskGroup) -> JobSpec:
-    return replace(spec, groups=(*spec.groups[:place], group, *spec.groups[place + 1 :]))
+def _with_group(spec: JobSpec, index: int, group: TaskGroup) -> JobSpec:
+    return replace(spec, groups=(*spec.groups[:index], group, *spec.groups[index + 1 :]))
 
 
 def _with_market(spec: JobSpec, market: Market) -> JobSpec:

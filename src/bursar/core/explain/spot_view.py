@@ -1,4 +1,4 @@
-"""What spot means for one job, in numbers, for ``explain``; asked on demand, never by a cycle."""
+"""Computes spot costs, checkpoint advice and deadline slack of one job."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from bursar.model.jobs.job import JobSpec
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 
 USUAL_SAVE_MS = MINUTE_MS
-"""What a save is taken to need until one is measured."""
+"""Assumed duration of a save until one is measured."""
 MOST_POOLS = 4
-WORTH_SAYING_PERMILLE = 5
-"""Advice that would save less of the time is not given."""
+LEAST_GAIN_PERMILLE = 5
+"""Advice that would save less time is not given."""
 PERMILLE = 1_000
 
 
 def spot_view(state: FleetState, record: JobRecord, now_ms: int) -> SpotView | None:
-    """None for a job that spot does not concern."""
+    """The spot view of a job; None if it may not use spot."""
     plan = record.backlog.plan
     if not any(fit.is_spot for fit in plan.fits):
         return None
@@ -61,8 +61,8 @@ def _cost(fit: PoolFit, spec: JobSpec, work_ms: int) -> PoolCost:
 
 
 def _advice(record: JobRecord, work_ms: int) -> CheckpointAdviceView | None:
-    """For the pool that it runs in, else for the spot pool that it would take first."""
-    fit = _where(record)
+    """Advice for the job's current pool, else for its preferred spot pool."""
+    fit = _spot_fit(record)
     if fit is None:
         return None
     hazard = fit.hazard(fit.pool.interruptions_per_million_hours)
@@ -77,15 +77,15 @@ def _advice(record: JobRecord, work_ms: int) -> CheckpointAdviceView | None:
     best = advise_interval(save_ms / SECOND_MS, failures)
     if best.interval_seconds * SECOND_MS >= work_ms:
         return None
-    now: int | None
+    current: int | None
     if saving.interval_ms is not None:
-        part = waste(saving.interval_ms / SECOND_MS, save_ms / SECOND_MS, failures)
-        now = round(part * PERMILLE)
+        fraction = waste(saving.interval_ms / SECOND_MS, save_ms / SECOND_MS, failures)
+        current = round(fraction * PERMILLE)
     else:
         run_ms = expected_run_ms(work_ms, saving, hazard)
-        now = None if run_ms >= NEVER_ENDS_MS else (run_ms - work_ms) * PERMILLE // work_ms
+        current = None if run_ms >= NEVER_ENDS_MS else (run_ms - work_ms) * PERMILLE // work_ms
     advised = round(best.waste * PERMILLE)
-    if now is not None and now - advised < WORTH_SAYING_PERMILLE:
+    if current is not None and current - advised < LEAST_GAIN_PERMILLE:
         return None
     return CheckpointAdviceView(
         pool=fit.pool.spec.name,
@@ -93,13 +93,13 @@ def _advice(record: JobRecord, work_ms: int) -> CheckpointAdviceView | None:
         save_ms=save_ms,
         is_measured=record.save_ms is not None,
         saves_every_ms=saving.interval_ms,
-        waste_permille=now,
+        waste_permille=current,
         advised_every_ms=round(best.interval_seconds) * SECOND_MS,
         advised_waste_permille=advised,
     )
 
 
-def _where(record: JobRecord) -> PoolFit | None:
+def _spot_fit(record: JobRecord) -> PoolFit | None:
     spot = [fit for fit in record.backlog.plan.fits if fit.pool.spec.market is Market.SPOT]
     if record.placement is not None:
         here = record.placement

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.feasibility_rules import room_problems
+from bursar.core.admission.feasibility_rules import feasibility_problems
 from bursar.core.admission.job_rules import mig_profiles_exist
-from bursar.core.admission.placement_rules import PLACE_RULES
+from bursar.core.admission.placement_rules import PLACEMENT_RULES
 from bursar.core.quota.charge import quota_request
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
@@ -129,7 +129,7 @@ def _why_never(record: JobRecord, state: FleetState) -> str:
     arrival = AdmissionRequest(
         spec=record.spec, job_id=record.id, at_ms=0, state=state, known_models=frozenset()
     )
-    for rule in (mig_profiles_exist, *PLACE_RULES, room_problems):
+    for rule in (mig_profiles_exist, *PLACEMENT_RULES, feasibility_problems):
         for problem in rule(arrival):
             return str(problem).rstrip(".")
     return ""

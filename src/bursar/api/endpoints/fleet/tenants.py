@@ -8,7 +8,7 @@ from bursar.api import wire
 from bursar.api.http.request import RequestContext, json_response
 from bursar.api.wire.views import to_wire
 from bursar.control.access.permissions import visible_tenants
-from bursar.core.explain.fair_share_view import standing_of
+from bursar.core.explain.fair_share_view import fair_share_rank
 from bursar.core.quota.quota_tree import UNLIMITED
 from bursar.core.state.fleet_state import FleetState
 
@@ -70,7 +70,7 @@ async def fair(request: RequestContext) -> Response:
 
 
 def _fair_row(state: FleetState, name: str, now_ms: int) -> wire.FairRow:
-    share = standing_of(state, name, now_ms)
+    share = fair_share_rank(state, name, now_ms)
     tenant = state.tenants[name]
     return to_wire(
         share,

@@ -1,17 +1,23 @@
-"""What a job can cost at most, before anybody knows where it will run."""
+"""The least an hour of a job can cost, and the most, before it is placed."""
 
 from __future__ import annotations
 
+from bursar.core.placement.pool_fit import ShapePlan
 from bursar.core.quota.charge import hourly_micro_usd
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.jobs.job import JobSpec
 from bursar.model.units import HOUR_MS
 
 
-def dearest_hourly_micro_usd(spec: JobSpec, state: FleetState) -> int:
-    """An hour of the job on the dearest pool that could run it, at the prices of now.
+def cheapest_micro_usd_per_hour(plan: ShapePlan) -> int | None:
+    """The lowest price of all pools that could run the shape when empty; None if there is none."""
+    return min((fit.hourly_micro_usd for fit in plan.fits), default=None)
 
-    Each task for itself and rounded up: together on a node they never cost more.
+
+def dearest_hourly_micro_usd(spec: JobSpec, state: FleetState) -> int:
+    """An hour of the job on the dearest pool that could run it, at current prices.
+
+    Each task is priced alone and rounded up: tasks that share a node never cost more.
     """
     return max(
         (
@@ -27,5 +33,5 @@ def dearest_hourly_micro_usd(spec: JobSpec, state: FleetState) -> int:
 
 
 def cost_of_ms(hourly: int, duration_ms: int) -> int:
-    """Rounded up."""
+    """The cost of a duration at an hourly price, rounded up."""
     return -(-hourly * duration_ms // HOUR_MS)
