@@ -332,7 +332,7 @@ def test_a_forecast_is_never_in_the_past_and_changes_no_state(
 
 
 def test_jobs_that_stay_apart_start_one_after_the_other() -> None:
-    stage = begin(one_node(), job("running", hours=1, apart="x"))
+    stage = run_jobs(one_node(), job("running", hours=1, apart="x"))
     stage.submit(job("second", hours=3, apart="x"))
     stage.advance(1).submit(job("third", hours=2, apart="x"))
     stage.cycle()
@@ -341,7 +341,7 @@ def test_jobs_that_stay_apart_start_one_after_the_other() -> None:
 
 
 def test_a_reservation_is_dropped_when_its_owner_starts() -> None:
-    stage = begin(one_node(), job("running", gpus=8, hours=1), job("held", gpus=8, hours=1))
+    stage = run_jobs(one_node(), job("running", gpus=8, hours=1), job("held", gpus=8, hours=1))
     draft = Draft(stage.state, stage.now_ms)
     draft.planned = [
         Reservation(job_id="held", queue=MAIN_QUEUE, pool="a100", at_ms=HOUR_MS, nodes=(), slack={})
@@ -353,7 +353,7 @@ def test_a_reservation_is_dropped_when_its_owner_starts() -> None:
 
 
 def test_a_position_beyond_the_exact_turns_is_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = begin(one_node(), job("running", gpus=8, hours=1))
+    stage = run_jobs(one_node(), job("running", gpus=8, hours=1))
     for number in range(12):
         stage.advance(1).submit(job(f"held-{number:02}", gpus=8, hours=1 + number % 3))
     stage.cycle()
