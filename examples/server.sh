@@ -1,4 +1,4 @@
-# Sourced by the examples that need a server: starts one of their own on a free port and a new state folder.
+# Sourced by examples that need a server: starts a temporary one on a free port, with a new state folder.
 
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 BURSAR_STATE=$(mktemp -d)
 export BURSAR_STATE
 unset BURSAR_SERVER BURSAR_TOKEN
-PATIENCE_SECONDS=120
+TIMEOUT_SECONDS=120
 SERVER=
 
 stop_server() {
@@ -22,15 +22,15 @@ start_server() {
   SERVER=$!
   trap stop_server EXIT
   trap 'exit 130' INT TERM
-  wait_until "the server answers" bursar whoami
+  wait_until "the server responds" bursar whoami
 }
 
-# wait_until TEXT COMMAND...: until the command succeeds.
+# wait_until TEXT COMMAND...: waits until the command succeeds.
 wait_until() {
-  local end=$((SECONDS + PATIENCE_SECONDS))
+  local end=$((SECONDS + TIMEOUT_SECONDS))
   until "${@:2}" >/dev/null 2>&1; do
     if [ $SECONDS -gt $end ] || ! kill -0 "$SERVER" 2>/dev/null; then
-      echo "this did not happen: $1; the end of the server's log:" >&2
+      echo "timed out waiting until $1; the end of the server's log:" >&2
       tail -n 15 "$BURSAR_STATE/server.log" >&2
       exit 1
     fi
@@ -47,12 +47,12 @@ has_jobs() {
   [ "$(bursar status --queue "$3" --state "$2" -o csv | tail -n +2 | wc -l)" -eq "$1" ]
 }
 
-# explain TEXT: what happens next.
+# explain TEXT: prints what happens next.
 explain() {
   printf '\n== %s\n' "$1"
 }
 
-# show ARGUMENT...: a command as one would type it, and what it prints.
+# show ARGUMENT...: prints a bursar command and runs it.
 show() {
   printf '$ bursar %s\n' "$*"
   bursar "$@"

@@ -1,4 +1,4 @@
-"""Every example runs by ``make example NAME=...``, as its README says, and leaves no process behind."""
+"""Every example runs by ``make example NAME=...`` and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example:
 every_study = pytest.mark.parametrize("example", STUDIES, ids=lambda example: example.name)
 
 
-def contained(example: Path, *words: str) -> list[str]:
-    """What ``tools/run-example`` executes once ``.venv`` is there."""
-    return [sys.executable, str(TOOLS / "run-contained"), str(example / "run"), *words]
+def contained(example: Path, *arguments: str) -> list[str]:
+    """What ``tools/run-example`` executes."""
+    return [sys.executable, str(TOOLS / "run-contained"), str(example / "run"), *arguments]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This interpreter's programs come first, as those of ``.venv`` do."""
+    """This interpreter's programs come first in PATH."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PATH": path} | more
 
 
-def run(example: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    asked = contained(example, *words)
-    return subprocess.run(asked, env=environment(), capture_output=True, text=True, timeout=300)
+def run(example: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = contained(example, *arguments)
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
 
 
 def processes_on(folder: Path) -> list[str]:
-    """Command lines that name a folder: the server, and the local engine's processes with its jobs."""
+    """Command lines that contain a folder: those of the server, the engine and its jobs."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            words = (process / "cmdline").read_text().replace("\0", " ")
+            command_line = (process / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue  # it has ended
-        if str(folder) in words:
-            found.append(words)
+        if str(folder) in command_line:
+            found.append(command_line)
     return found
 
 
@@ -88,7 +88,7 @@ def test_without_a_name_all_are_listed_with_a_sentence() -> None:
         assert line.endswith(found["sentence"])
 
 
-def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
+def test_an_unknown_name_is_rejected_with_a_list_of_examples() -> None:
     ran = subprocess.run([TOOLS / "run-example", "no-such"], capture_output=True, text=True)
     assert ran.returncode == 2
     assert "'no-such'" in ran.stderr
@@ -135,7 +135,7 @@ def test_every_job_of_the_folder_is_submitted_and_succeeds() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["three-projects", "research-product"])
-def test_its_story_ends_by_itself(name: str) -> None:
+def test_it_runs_to_its_end(name: str) -> None:
     ran = run(ROOT / "examples" / name)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

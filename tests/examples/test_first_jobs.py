@@ -1,4 +1,4 @@
-"""What ``make run`` says: what was submitted, and what to type next, at this start and every other."""
+"""``make run`` prints the submitted jobs and the next commands, at every start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.control.stand import Stand, until
 SWEEP = "name: sweep\nqueue: retraining\narray: 3\nresources: {accelerators: 'T4:1'}\nrun: 'true'\n"
 
 
-def test_every_start_says_what_to_type_next(
+def test_every_start_prints_the_next_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sample_jobs, "BETWEEN_FILES_SECONDS", 0.01)
@@ -23,11 +23,11 @@ def test_every_start_says_what_to_type_next(
     stand = Stand(tmp_path)
     starts: list[list[str]] = []
     for _ in range(2):
-        said: list[str] = []
-        with stand.plane() as plane, sample_jobs.submitting(plane, folder, said.append):
-            until(lambda: sample_jobs.WHAT_NEXT in said, "it says what to type")  # noqa: B023
+        messages: list[str] = []
+        with stand.plane() as plane, sample_jobs.submitting(plane, folder, messages.append):
+            until(lambda: sample_jobs.WHAT_NEXT in messages, "the next commands are printed")  # noqa: B023
             (array,) = {job.id.partition("[")[0] for job in plane.reader.jobs(JobFilter())}
-        starts.append(said)
+        starts.append(messages)
     submitted = f"submitted 1-sweep.yaml to retraining: {array}, an array of 3 jobs"
     known = "3 jobs are known from before, 0 of them over"
-    assert [said[0] for said in starts] == [submitted, known]
+    assert [messages[0] for messages in starts] == [submitted, known]

@@ -1,4 +1,4 @@
-"""Sixty to forty: quota, priority, budgets, a house rule, and what it cost each team, to the micro-dollar."""
+"""Two teams share a fleet: quota, priority, budgets, a governance rule, and costs."""
 
 from __future__ import annotations
 
@@ -17,68 +17,66 @@ JOBS = EXAMPLE / "jobs"
 
 
 @pytest.mark.thorough
-def test_two_teams_share_and_each_knows_what_it_cost(tmp_path: Path) -> None:
+def test_two_teams_share_a_fleet_and_see_their_costs(tmp_path: Path) -> None:
     with up(tmp_path, EXAMPLE / "fleet.yaml") as there:
-        borrow_and_give_back(there)
-        budgets_hold(there, tmp_path)
-        the_rule_holds(there, tmp_path)
-        the_bill_adds_up(there)
+        expect_borrowing_and_reclaim(there)
+        expect_budgets(there, tmp_path)
+        expect_governance_rule(there, tmp_path)
+        expect_costs_add_up(there)
 
 
-def borrow_and_give_back(there: Installation) -> None:
+def expect_borrowing_and_reclaim(there: Installation) -> None:
     there.bursar("submit", str(JOBS / "1-research.yaml"), "-y")
     until_jobs(there, "research", lambda all_: state_of(all_, "running") == 10, "research runs ten")
-    quota = {row["tenant"]: row for row in answer(there, "quota")}
+    quota = {row["tenant"]: row for row in query(there, "quota")}
     assert quota["research"]["borrowed"] == 4_000, "four GPUs of product are lent"
     time.sleep(1.2)
     there.bursar("submit", str(JOBS / "2-product.yaml"), "-y")
     until_jobs(there, "product", lambda all_: state_of(all_, "running") == 1, "product runs")
     sweep = there.jobs("--queue", "research")
-    assert sum(job["preemptions"] for job in sweep) == 4, "exactly what product needed came back"
+    assert sum(job["preemptions"] for job in sweep) == 4, "exactly four GPUs were reclaimed"
 
 
-def budgets_hold(there: Installation, folder: Path) -> None:
-    budgets = {row["tenant"]: row for row in answer(there, "budget")}
+def expect_budgets(there: Installation, folder: Path) -> None:
+    budgets = {row["tenant"]: row for row in query(there, "budget")}
     product = budgets["product"]
     committed = product["spent_micro_usd"] + product["held_micro_usd"]
     assert product["amount_micro_usd"] == 400_000_000
-    assert 144_000_000 <= committed <= 400_000_000, (
-        "an hour of four GPUs, and what stopping may take"
-    )
+    assert 144_000_000 <= committed <= 400_000_000, "an hour of four GPUs, plus start and stop"
     long = folder / "long.yaml"
     text = (JOBS / "2-product.yaml").read_text(encoding="utf-8")
     long.write_text(text.replace("max_hours: 1", "max_hours: 3"), encoding="utf-8")
-    told = there.complaint("submit", str(long), "-y", code=5)
-    assert "product may spend $400.00 a month" in told
+    output = there.error("submit", str(long), "-y", code=5)
+    assert "product may spend $400.00 a month" in output
 
 
-def the_rule_holds(there: Installation, folder: Path) -> None:
+def expect_governance_rule(there: Installation, folder: Path) -> None:
     dear = folder / "dear.yaml"
     dear.write_text(
         "name: dear\nqueue: research\nresources: {accelerators: 'A100-80GB:5'}\nnum_nodes: 2\nrun: 'true'\n"
     )
-    told = there.complaint("submit", str(dear), "-y", code=2)
-    assert "$360.00 an hour" in told and "the finance team" in told
+    output = there.error("submit", str(dear), "-y", code=2)
+    assert "$360.00 an hour" in output and "the finance team" in output
 
 
-def the_bill_adds_up(there: Installation) -> None:
-    until_jobs(there, "product", lambda all_: state_of(all_, "succeeded") == 1, "product is done")
+def expect_costs_add_up(there: Installation) -> None:
+    until_jobs(there, "product", lambda all_: state_of(all_, "succeeded") == 1, "product has ended")
     until_jobs(
-        there, "research", lambda all_: state_of(all_, "succeeded") == 10, "research is done"
+        there, "research", lambda all_: state_of(all_, "succeeded") == 10, "research has ended"
     )
     teams, jobs, projects = (
-        {row[what]: row for row in answer(there, "cost", "report", "--by", what)}
+        {row[what]: row for row in query(there, "cost", "report", "--by", what)}
         for what in ("queue", "job", "label:project")
     )
     assert teams["product"]["waste_micro_usd"] == 0
-    assert teams["research"]["waste_micro_usd"] > 0, "four experiments were done in part and lost"
+    assert teams["research"]["waste_micro_usd"] > 0, "four experiments lost part of their work"
     assert (teams["research"]["jobs"], teams["product"]["jobs"]) == (10, 1)
     for team, project in (("research", "ablations"), ("product", "ranking")):
         assert paid(teams[team]) == paid(projects[project])
     both = paid(teams["research"]) + paid(teams["product"])
-    assert sum(paid(row) for row in jobs.values()) == both, "every micro-dollar is some job's"
-    proof = there.bursar("doctor", "--rebuild")
-    assert "ledger" in proof
+    assert sum(paid(row) for row in jobs.values()) == both, "every micro-dollar is charged to a job"
+    report = there.bursar("doctor", "--rebuild")
+    assert "ledger" in report
 
 
 def paid(row: dict[str, Any]) -> int:
@@ -86,6 +84,6 @@ def paid(row: dict[str, Any]) -> int:
     return found
 
 
-def answer(there: Installation, *words: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(there.bursar(*words, "-o", "json"))
+def query(there: Installation, *arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(there.bursar(*arguments, "-o", "json"))
     return found

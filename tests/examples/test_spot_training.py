@@ -1,4 +1,4 @@
-"""The example on virtual spot nodes: real training, real processes, nodes taken away under it."""
+"""The example on virtual spot nodes: real training, whose nodes are taken away."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "spot-training"
 
 
 @pytest.mark.real
-def test_an_interrupted_training_ends_as_one_that_was_left_in_peace() -> None:
-    """Six interruptions at seeded steps, half of them by kill -9; ``survive.py`` holds the promises."""
+def test_an_interrupted_training_has_the_same_result() -> None:
+    """Six interruptions at seeded steps, half of them by kill -9; ``survive.py`` checks the results."""
     if importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed: pip install torch==2.13.0")
     ran = subprocess.run(
@@ -26,9 +26,9 @@ def test_an_interrupted_training_ends_as_one_that_was_left_in_peace() -> None:
         timeout=600,
         check=False,
     )
-    told = ran.stdout.splitlines()
+    lines = ran.stdout.splitlines()
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
-    assert sum("kill -9" in line for line in told) == 3
-    assert sum("s notice" in line for line in told) == 3
+    assert sum("kill -9" in line for line in lines) == 3
+    assert sum("s notice" in line for line in lines) == 3
     assert "7 attempts, 0 failures, 0 preemptions" in ran.stdout
-    assert told[-2:] == ["the weights are equal", "no saved step was lost"]
+    assert lines[-2:] == ["the weights are equal", "no saved step was lost"]

@@ -1,4 +1,4 @@
-"""Three projects share 20 GPUs of this machine: one preempts, one borrows, and each is told the truth."""
+"""Three projects share 20 GPUs of this machine: one preempts, one borrows, one uses idle GPUs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def state_of(jobs: Jobs, state: str) -> int:
     return sum(job["state"] == state for job in jobs)
 
 
-def until_jobs(there: Installation, queue: str, what: Callable[[Jobs], bool], told: str) -> None:
-    until(lambda: what(there.jobs("--queue", queue)), told)
+def until_jobs(
+    there: Installation, queue: str, condition: Callable[[Jobs], bool], description: str
+) -> None:
+    until(lambda: condition(there.jobs("--queue", queue)), description)
 
 
-def test_a_preempts_c_b_borrows_and_everybody_is_told(tmp_path: Path) -> None:
+def test_a_preempts_c_and_b_borrows_and_why_explains_it(tmp_path: Path) -> None:
     with up(tmp_path, EXAMPLE / "fleet.yaml") as there:
-        play(there)
+        run_example(there)
 
 
-def play(there: Installation) -> None:
+def run_example(there: Installation) -> None:
     jobs = EXAMPLE / "jobs"
     there.bursar("submit", str(jobs / "1-preprocess.yaml"), "-y")
     until_jobs(
@@ -41,7 +43,7 @@ def play(there: Installation) -> None:
     quota = json.loads(there.bursar("quota", "-o", "json"))
     borrowed = {row["tenant"]: row["borrowed"] for row in quota}
     assert borrowed["experiments"] == 4_000, "B borrows four of the GPUs that A does not use"
-    assert borrowed["preprocessing"] == 8_000, "C lives on borrowed GPUs"
+    assert borrowed["preprocessing"] == 8_000, "C uses borrowed GPUs only"
     time.sleep(1.2)
 
     there.bursar("submit", str(jobs / "3-retrain.yaml"), "-y")
@@ -53,8 +55,10 @@ def play(there: Installation) -> None:
         "B keeps what it borrowed"
     )
 
-    told = there.bursar("why", preprocess[0]["id"])
-    assert "wants 4 GPUs" in told and "retraining 8 GPUs" in told and "expected to start" in told
+    output = there.bursar("why", preprocess[0]["id"])
+    assert (
+        "wants 4 GPUs" in output and "retraining 8 GPUs" in output and "expected to start" in output
+    )
     retrain = there.jobs("--queue", "retraining")[0]
     assert "t4-0001" in there.bursar("why", retrain["id"])
 

@@ -1,4 +1,4 @@
-"""Two servers on one state: one leads, the other follows, answers, and takes over when the first dies."""
+"""Two servers on one state: one leads; the other follows and takes over when it dies."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ TAKE_OVER_SECONDS = 15.0
 
 
 def submit(there: Installation, seconds: float) -> str:
-    words = ("submit", "--queue", "research", "--gpus", "1", "-y", "--", "sleep", str(seconds))
-    told = there.bursar(*words)
-    return told.split()[0]
+    command = ("submit", "--queue", "research", "--gpus", "1", "-y", "--", "sleep", str(seconds))
+    output = there.bursar(*command)
+    return output.split()[0]
 
 
 @pytest.mark.thorough
-def test_the_second_takes_over_and_finds_what_runs(tmp_path: Path) -> None:
+def test_the_second_takes_over_and_recovers_running_jobs(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(FLEET, encoding="utf-8")
     with up(tmp_path, fleet, "first") as first:
         submit(first, 8)
-        until(lambda: [job["state"] for job in first.jobs()] == ["running"], "it runs")
+        until(lambda: [job["state"] for job in first.jobs()] == ["running"], "the job runs")
         with up(tmp_path, fleet, "second") as second:
             assert "follows" in second.log.read_text()
             first_address = first.address
@@ -51,21 +51,21 @@ def test_the_second_takes_over_and_finds_what_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_leader_that_was_stopped_for_long_goes_on(tmp_path: Path) -> None:
-    """SIGSTOP, longer than the follower waits between two tries for the lead, then SIGCONT."""
+def test_a_leader_that_was_suspended_continues_to_lead(tmp_path: Path) -> None:
+    """SIGSTOP, longer than the follower's interval between attempts to lead, then SIGCONT."""
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(FLEET, encoding="utf-8")
     with up(tmp_path, fleet, "first") as first:
         submit(first, 3)
-        until(lambda: [job["state"] for job in first.jobs()] == ["running"], "it runs")
+        until(lambda: [job["state"] for job in first.jobs()] == ["running"], "the job runs")
         with up(tmp_path, fleet, "second") as second:
             first.server.send_signal(signal.SIGSTOP)
             time.sleep(6)
             first.server.send_signal(signal.SIGCONT)
             until(
                 lambda: [job["state"] for job in second.jobs()] == ["succeeded"],
-                "the job's end is seen once somebody leads again",
+                "the end of the job is recorded after the leader continues",
             )
             assert [job["attempt"] for job in second.jobs()] == [1]
             leads = ["leads" in one.log.read_text() for one in (first, second)]
-            assert leads == [True, False], "the lead is the first one's as long as it lives"
+            assert leads == [True, False], "the first one leads as long as it lives"

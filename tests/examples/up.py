@@ -1,4 +1,4 @@
-"""``bursar up`` as a process, and the command line beside it."""
+"""``bursar up`` as a process, and bursar commands that use it."""
 
 from __future__ import annotations
 
@@ -14,64 +14,67 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Installation:
-    """A running server. ``log`` is what it told its operator."""
+    """A running server and its log."""
 
     state: Path
     server: subprocess.Popen[bytes]
     log: Path
 
-    def bursar(self, *words: str, code: int = 0) -> str:
-        """A command and its output."""
-        return self._run(words, code).stdout
+    def bursar(self, *arguments: str, code: int = 0) -> str:
+        """Runs a command; returns its output."""
+        return self._run(arguments, code).stdout
 
-    def complaint(self, *words: str, code: int) -> str:
-        """A command that is refused, and what it says of that, in one line."""
-        return " ".join(self._run(words, code).stderr.split())
+    def error(self, *arguments: str, code: int) -> str:
+        """The error output of a command that fails, in one line."""
+        return " ".join(self._run(arguments, code).stderr.split())
 
-    def _run(self, words: tuple[str, ...], code: int) -> subprocess.CompletedProcess[str]:
+    def _run(self, arguments: tuple[str, ...], code: int) -> subprocess.CompletedProcess[str]:
         ran = subprocess.run(
-            [sys.executable, "-m", "bursar", *words],
+            [sys.executable, "-m", "bursar", *arguments],
             env={**os.environ, "BURSAR_STATE": str(self.state), "COLUMNS": "200"},
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        assert ran.returncode == code, f"{words}: {ran.stdout}\n{ran.stderr}"
+        assert ran.returncode == code, f"{arguments}: {ran.stdout}\n{ran.stderr}"
         return ran
 
-    def jobs(self, *words: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.bursar("status", *words, "-o", "json"))
-        return found
+    def jobs(self, *arguments: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = json.loads(self.bursar("status", *arguments, "-o", "json"))
+        return rows
 
     @property
     def address(self) -> str:
-        found: str = json.loads((self.state / "server.json").read_text(encoding="utf-8"))["address"]
-        return found
+        text = (self.state / "server.json").read_text(encoding="utf-8")
+        address: str = json.loads(text)["address"]
+        return address
 
 
-def until(what: Callable[[], bool], told: str, seconds: float = PATIENCE_SECONDS) -> float:
-    """Wait for something to become true; how long it took."""
+def until(
+    condition: Callable[[], bool], description: str, seconds: float = TIMEOUT_SECONDS
+) -> float:
+    """Waits for a condition; returns how long it took."""
     began = time.monotonic()
-    while not what():
-        assert time.monotonic() < began + seconds, f"never came true: {told}"
+    while not condition():
+        assert time.monotonic() < began + seconds, f"timed out waiting until {description}"
         time.sleep(0.1)
     return time.monotonic() - began
 
 
 @contextlib.contextmanager
 def up(folder: Path, fleet: Path, name: str = "up") -> Iterator[Installation]:
-    """A server on the folder's state; SIGTERM must end it well, unless it was killed."""
+    """A server on the folder's state. It must exit with 0 on SIGTERM, unless it was killed."""
     state, log = folder / "state", folder / f"{name}.log"
-    words = ["up", "--port", "0", "--state", str(state), "--fleet", str(fleet)]
+    command = ["up", "--port", "0", "--state", str(state), "--fleet", str(fleet)]
     with log.open("wb") as file:
         server = subprocess.Popen(
-            [sys.executable, "-m", "bursar", *words], stdout=file, stderr=file
+            [sys.executable, "-m", "bursar", *command], stdout=file, stderr=file
         )
     try:
         until(
@@ -79,7 +82,7 @@ def up(folder: Path, fleet: Path, name: str = "up") -> Iterator[Installation]:
             "the server is up",
         )
         assert server.poll() is None, log.read_text()
-        until(lambda: (state / "server.json").exists(), "it can be found")
+        until(lambda: (state / "server.json").exists(), "its address file exists")
         yield Installation(state, server, log)
     finally:
         was_killed = server.poll() is not None
