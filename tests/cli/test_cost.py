@@ -167,7 +167,7 @@ def test_files(people: People, tmp_path: Path) -> None:
 WRONG = {
     "an unknown dimension": (("report", "--by", "colour"), 2, "label:KEY"),
     "no month": (("report", "--month", "2026-13"), 2, "is no month"),
-    "no day": (("report", "--from", "2026-02-30"), 2, "which is no day"),
+    "no day": (("report", "--from", "2026-02-30"), 2, "which is not a day"),
     "days said twice": (("report", "--month", "2026-10", "--to", TO), 2, "Keep one"),
     "month and days": (("diff", "--month", "2026-10", "--days", "3"), 2, "not allowed with"),
     "no verb": ((), 2, "VERB"),
@@ -212,4 +212,4 @@ def test_a_plan_says_what_each_market_costs(people: People) -> None:
         re.M,
     )
     unknown = people.amy.run("plan", "--queue", "a-dev", "--gpus", "1", "--", "./train")
-    assert "How long it runs is not known" in unknown.out
+    assert "The run time is not known" in unknown.out

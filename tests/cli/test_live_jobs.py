@@ -87,7 +87,7 @@ def test_what_became_of_a_job_is_the_exit_code(
     ran = ada.run("submit", *options, "--", "sh", "-c", command)
     assert ran.code == code, ran.err
     if code == 101:
-        assert "it goes on without you" in ran.err
+        assert "the timeout does not stop it" in ran.err
         assert ada.run("cancel", ran.out.strip(), "--json").code == 0
 
 

@@ -177,7 +177,7 @@ def test_something_else_answers(server: FakeServer) -> None:
     with pytest.raises(ServerFailed, match="not JSON"):
         client_of(server).whoami()
     server.on("GET", "/v1/whoami", Says(b"<html>", 502))
-    with pytest.raises(ServerFailed, match="answered 502"):
+    with pytest.raises(ServerFailed, match="responded with status 502"):
         client_of(server).whoami()
 
 
@@ -220,5 +220,5 @@ def test_a_connection_without_a_token_shows_none(server: FakeServer) -> None:
     from bursar.client.connection import HttpRequest
 
     server.on("GET", "/healthz", Says({}))
-    Connection(read_address(server.address), "").ask(HttpRequest(method="GET", path="/healthz"))
+    Connection(read_address(server.address), "").send(HttpRequest(method="GET", path="/healthz"))
     assert "authorization" not in server.asked[0].headers

@@ -140,5 +140,5 @@ def test_a_working_directory_that_is_no_folder(tmp_path: Path) -> None:
 def test_a_file_cannot_join_what_was_sent_before(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1")
     text = "workdir: sha256:aa\nfile_mounts: {a.csv: a.csv}\n"
-    with pytest.raises(BadBundle, match="sent before"):
+    with pytest.raises(BadBundle, match="already uploaded"):
         find_local(Document(text=text, folder=tmp_path))

@@ -54,7 +54,7 @@ def test_waiting_ends_when_the_job_is_over(server: FakeServer, client: Client) -
 
 def test_waiting_may_end_before_the_job(server: FakeServer, client: Client) -> None:
     server.on("GET", "/v1/jobs/j-a", shown("running"))
-    with pytest.raises(TimedOut, match="still running; it goes on without you") as late:
+    with pytest.raises(TimedOut, match="still running; the timeout does not stop it") as late:
         client.job("j-a").wait(timeout=0.01)
     assert "bursar why j-a" in late.value.fix
 
@@ -106,7 +106,7 @@ def test_a_job_that_failed_before_its_function_could_answer(
 ) -> None:
     server.on("GET", "/v1/jobs/j-a", shown("failed"))
     server.on("GET", "/v1/jobs/j-a/logs", Says(b"killed\n"))
-    with pytest.raises(JobFailed, match="is failed and left no result: exit code 1"):
+    with pytest.raises(JobFailed, match="failed and left no result: exit code 1"):
         client.job("j-a").result()
 
 
@@ -206,7 +206,7 @@ def test_a_function_becomes_a_job(server: FakeServer, client: Client) -> None:
 
 
 def test_only_functions_take_arguments(client: Client) -> None:
-    with pytest.raises(TypeError, match="only a function takes arguments"):
+    with pytest.raises(TypeError, match="only a function takes positional arguments"):
         client.submit({"run": "true"}, 3)
 
 

@@ -1,4 +1,4 @@
-"""The Python client: submits, watches and asks over HTTP, with the standard library alone."""
+"""The Python client of the HTTP API, with the standard library only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the server answers and which token to show: what is said, the environment, the state folder."""
+"""Finds the server address and the token: from arguments, the environment or the state folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One server. ``prefix`` is the path under which it was put, without a slash at its end."""
+    """The address of a server. ``prefix`` is its base path, without a trailing slash."""
 
     scheme: str
     host: str
@@ -37,14 +37,14 @@ class Address:
 
 
 def state_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """The folder in which ``bursar up`` keeps everything."""
+    """The folder in which ``bursar up`` stores its files."""
     environment = os.environ if environment is None else environment
     named = environment.get("BURSAR_STATE")
     return Path(named) if named else Path.home() / ".local" / "share" / "bursar"
 
 
 def read_address(text: str) -> Address:
-    """``http://host:port/prefix``; without a scheme http is meant."""
+    """Parses ``http://host:port/prefix``; the default scheme is http."""
     whole = text if "://" in text else f"http://{text}"
     try:
         parts = urlsplit(whole)
@@ -54,7 +54,7 @@ def read_address(text: str) -> Address:
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
         raise _bad_address(text, "it is not http://HOST:PORT or https://HOST")
     if parts.username or parts.password:
-        raise _bad_address(text, "it holds a user or a password")
+        raise _bad_address(text, "it contains a user or a password")
     return Address(
         scheme=parts.scheme,
         host=parts.hostname,
@@ -64,22 +64,22 @@ def read_address(text: str) -> Address:
 
 
 def find_address(server: str | None = None, folder: Path | None = None) -> Address:
-    """What is said wins over ``BURSAR_SERVER``, which wins over the state folder's ``server.json``."""
-    said = server or os.environ.get("BURSAR_SERVER")
-    if said:
-        return read_address(said)
+    """The argument, else ``BURSAR_SERVER``, else ``server.json`` of the state folder."""
+    text = server or os.environ.get("BURSAR_SERVER")
+    if text:
+        return read_address(text)
     folder = folder or state_folder()
     return read_address(_recorded_address(folder))
 
 
 def find_token(token: str | None, address: Address, folder: Path | None = None) -> str:
-    """What is said wins over ``BURSAR_TOKEN``, which wins over the state folder's own files.
+    """The argument, else ``BURSAR_TOKEN``, else a token file of the state folder.
 
-    The folder's tokens belong to the folder's server: they are never shown to another address.
+    The tokens of the folder belong to the server of the folder and are never sent to another address.
     """
-    said = token or os.environ.get("BURSAR_TOKEN")
-    if said:
-        return _clean_token(said.strip())
+    text = token or os.environ.get("BURSAR_TOKEN")
+    if text:
+        return _clean_token(text.strip())
     folder = folder or state_folder()
     if not _is_own(address, folder):
         raise Denied(
@@ -89,9 +89,9 @@ def find_token(token: str | None, address: Address, folder: Path | None = None) 
             status=401,
         )
     for name in TOKEN_FILES:
-        found = _read_secret(folder / name)
-        if found:
-            return _clean_token(found)
+        text = _read_secret(folder / name)
+        if text:
+            return _clean_token(text)
     raise Denied(
         f"there is no token: neither --token nor BURSAR_TOKEN is given, and {folder} holds none.",
         fix="Ask a lead for one ('bursar token create') and set BURSAR_TOKEN to it.",
@@ -110,7 +110,7 @@ def _is_own(address: Address, folder: Path) -> bool:
 def _clean_token(token: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
         raise Denied(
-            "the token holds characters that no token has.",
+            "the token contains characters that no token has.",
             fix="Copy it again: it is one word of letters, digits, '-' and '_'.",
             code="bad-token",
             status=401,
@@ -134,13 +134,13 @@ def _recorded_address(folder: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unreachable(
             f"{path} cannot be read: {error}.",
-            fix="Start 'bursar up' again, which writes it anew, or set BURSAR_SERVER.",
+            fix="Start 'bursar up' again, which writes it again, or set BURSAR_SERVER.",
             code="no-server",
         ) from error
 
 
 def _read_secret(path: Path) -> str:
-    """A token's file, unless others may read it too."""
+    """Reads a token file; refuses one that other users can read."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & 0o077:

@@ -1,6 +1,6 @@
-"""Files on their way to a job: one archive, named by its content, the same bytes every time.
+"""Packs the files of a job into a reproducible archive, named by its SHA-256.
 
-Names are sorted and times are fixed, so an unchanged folder has the same name and is not sent again.
+Names are sorted and times are fixed, so an unchanged folder has the same name and is not uploaded again.
 """
 
 from __future__ import annotations
@@ -43,19 +43,22 @@ class _Member:
 
 
 def pack(path: Path) -> Bundle:
-    """A folder's files, without what its ignore file names; or one file."""
+    """Packs a folder without its ignored files, or one file."""
     return _archive(list(_members(path)))
 
 
 def pack_files(files: Mapping[str, bytes | Path]) -> Bundle:
-    """Exactly these files, by their names in the archive; a later one replaces an earlier.
+    """Packs files by their names in the archive; a later one replaces an earlier.
 
-    A folder brings what is in it; the folder whose name is empty is the archive itself.
+    A folder is packed with its content; the empty name is the root of the archive.
     """
     members: dict[str, _Member] = {}
-    for name, place in files.items():
-        made = _members(place, name) if isinstance(place, Path) else [_given(name, place)]
-        members.update((member.name, member) for member in made)
+    for name, content in files.items():
+        if isinstance(content, Path):
+            added = _members(content, name)
+        else:
+            added = iter([_Member(name, content, len(content))])
+        members.update((member.name, member) for member in added)
     return _archive(list(members.values()))
 
 
@@ -84,10 +87,6 @@ def _add(archive: tarfile.TarFile, member: _Member) -> None:
     content = member.content if isinstance(member.content, bytes) else _read(member.content)
     entry.size = len(content)
     archive.addfile(entry, io.BytesIO(content))
-
-
-def _given(name: str, content: bytes) -> _Member:
-    return _Member(name, content, len(content))
 
 
 def _members(path: Path, under: str = "") -> Iterator[_Member]:
@@ -131,19 +130,19 @@ def _folder(top: Path, folder: Path, ignored: Ignored, under: str) -> Iterator[_
 
 
 def _linked(top: Path, path: Path, name: str) -> _Member:
-    """A link to a file of the same folder becomes that file; any other link would lead nowhere."""
+    """Replaces a link by its file if that is in the same folder; refuses other links."""
     target = path.resolve()
     if target.is_file() and target.is_relative_to(top.resolve()):
         return _file(target, target.stat(), name)
     raise BadBundle(
-        f"{path} is a link to {target}, which cannot go with the job.",
+        f"{path} is a link to {target}, which is outside the folder or not a file.",
         fix=f"Put the file itself there, or add '{path.name}' to .bursarignore.",
         code="bundle-link",
     )
 
 
-def _file(path: Path, found: os.stat_result, name: str) -> _Member:
-    return _Member(name, path, found.st_size, bool(found.st_mode & 0o111))
+def _file(path: Path, status: os.stat_result, name: str) -> _Member:
+    return _Member(name, path, status.st_size, bool(status.st_mode & 0o111))
 
 
 def _read(path: Path) -> bytes:
@@ -157,17 +156,17 @@ def _refuse_large(members: list[_Member]) -> None:
     total = sum(member.size for member in members)
     if total > MOST_BYTES:
         largest = sorted(members, key=lambda member: (-member.size, member.name))[:SHOWN]
-        told = ", ".join(f"{member.name} ({member.size / MIB:.1f} MiB)" for member in largest)
+        names = ", ".join(f"{member.name} ({member.size / MIB:.1f} MiB)" for member in largest)
         raise BadBundle(
             f"the files of the job are {total / MIB:.1f} MiB; at most {MOST_BYTES // MIB} MiB are sent. "
-            f"The largest are {told}.",
-            fix="Name what the job does not need in .bursarignore; keep large inputs on shared storage.",
+            f"The largest are {names}.",
+            fix="List files that the job does not need in .bursarignore; put large inputs on shared storage.",
             code="bundle-too-large",
         )
     if len(members) > MOST_FILES:
         raise BadBundle(
             f"the job has {len(members):,} files; at most {MOST_FILES:,} are sent.",
-            fix="Name folders that the job does not need in .bursarignore, such as node_modules/.",
+            fix="List folders that the job does not need in .bursarignore, such as node_modules/.",
             code="bundle-too-many-files",
         )
 
@@ -175,7 +174,7 @@ def _refuse_large(members: list[_Member]) -> None:
 def _cannot_read(path: Path, error: OSError) -> BadBundle:
     return BadBundle(
         f"{path} cannot be read: {error.strerror or error}.",
-        fix="Check the path and the rights, or add it to .bursarignore.",
+        fix="Check the path and its permissions, or add it to .bursarignore.",
         code="bundle-unreadable",
     )
 

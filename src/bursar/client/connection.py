@@ -1,9 +1,8 @@
-"""One kept-alive connection to one server, by the standard library alone.
+"""One keep-alive HTTP connection with retries, with the standard library only.
 
-A request that may be repeated without harm (reads, uploads named by their content, and whatever
-carries an idempotency key) is tried again when the connection breaks or the server answers 503. Any
-other is tried again only when it certainly never arrived. ``http.client`` takes longer to load than all the
-rest of the client, so it is loaded by the first question.
+An idempotent request (a read, an upload, or one with an idempotency key) is retried when the connection
+breaks or the server responds with 503. Any other is retried only if it certainly did not arrive.
+``http.client`` takes longer to import than the rest of the client, so the first request imports it.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from bursar.client.errors import Invalid, Refused, ServerFailed, TimedOut, Unrea
 if TYPE_CHECKING:
     import http.client
 
-FIRST_WAIT_SECONDS: Final = 0.1
-LONGEST_WAIT_SECONDS: Final = 5.0
-MOST_ANSWER_BYTES: Final = 256 * 1024 * 1024
+FIRST_BACKOFF_SECONDS: Final = 0.1
+MAX_BACKOFF_SECONDS: Final = 5.0
+MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 UNAVAILABLE: Final = 503
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """One question to the server. ``repeatable`` says that asking twice is the same as once."""
+    """One request. ``repeatable`` means that it is idempotent."""
 
     method: str
     path: str
@@ -44,19 +43,19 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """What came back, whole."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> object:
-        """The body as JSON, or a refusal that says that it is none."""
+        """Parses the body as JSON."""
         try:
             return json.loads(self.body)
         except ValueError as error:
             raise ServerFailed(
-                f"the server answered {self.status} with something that is not JSON.",
+                f"the server responded with status {self.status} and a body that is not JSON.",
                 fix="Check that BURSAR_SERVER is the address of a Bursar server.",
                 code="not-json",
                 status=self.status,
@@ -64,7 +63,7 @@ class HttpResponse:
 
 
 class Connection:
-    """Not for use by two threads at once: each takes its own."""
+    """A connection to one server. Not thread-safe: use one for each thread."""
 
     def __init__(
         self,
@@ -81,22 +80,22 @@ class Connection:
         self._token = token
         self._sleep: Callable[[float], None] = time.sleep
 
-    def ask(self, request: HttpRequest) -> HttpResponse:
-        """Send, read all of the answer, and raise what the server refuses."""
+    def send(self, request: HttpRequest) -> HttpResponse:
+        """Sends a request and returns the complete response; raises errors of the server."""
         import http.client
 
-        response = self._send_until_taken(request)
+        response = self._send_with_retries(request)
         try:
-            body = response.read(MOST_ANSWER_BYTES)
+            body = response.read(MAX_RESPONSE_BYTES)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._unreachable(error) from error
         return HttpResponse(status=response.status, headers=_headers(response), body=body)
 
     def stream(self, request: HttpRequest) -> Iterator[bytes]:
-        """The lines of an answer that goes on and on. Ends when the server ends it.
+        """The lines of a streamed response, until the server ends it.
 
-        It has a connection of its own, so that other questions can be asked meanwhile.
+        It uses a separate connection, so that other requests can be sent meanwhile.
         """
         import http.client
 
@@ -107,7 +106,7 @@ class Connection:
             patience_seconds=self.patience_seconds,
         )
         try:
-            response = own._send_until_taken(request)
+            response = own._send_with_retries(request)
             while True:
                 line = response.readline()
                 if not line:
@@ -121,21 +120,21 @@ class Connection:
             own.close()
 
     def close(self) -> None:
-        """Let go of the connection; the next question opens another."""
+        """Closes the connection; the next request opens another."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
     def __del__(self) -> None:
-        """Jobs hold their client, and nobody closes a job."""
+        """Closes the connection of clients that only jobs refer to."""
         self.close()
 
-    def _send_until_taken(self, request: HttpRequest) -> http.client.HTTPResponse:
+    def _send_with_retries(self, request: HttpRequest) -> http.client.HTTPResponse:
         import http.client
 
-        give_up_at = time.monotonic() + self.patience_seconds
+        deadline = time.monotonic() + self.patience_seconds
         for number in itertools.count(1):
-            kept = self._open is not None
+            is_reused = self._open is not None
             try:
                 response = self._send(request)
             except TimeoutError as error:
@@ -146,22 +145,22 @@ class Connection:
                 failed: Refused = self._unreachable(error)
                 if not request.repeatable and not isinstance(error, ConnectionRefusedError):
                     raise failed from error
-                wait = 0.0 if kept else _backoff(number)
+                wait = 0.0 if is_reused else _backoff(number)
             else:
                 if response.status < 400:
                     return response
                 failed = refused_by(response)
                 if response.status != UNAVAILABLE or not request.repeatable:
                     raise failed
-                wait = self._wait_or_move(response, failed, number)
-            if time.monotonic() + wait > give_up_at:
+                wait = self._wait_or_redirect(response, failed, number)
+            if time.monotonic() + wait > deadline:
                 raise failed
             self._sleep(wait)
         raise AssertionError("itertools.count has no end")
 
     def _send(self, request: HttpRequest) -> http.client.HTTPResponse:
         if not request.repeatable:
-            self.close()  # a kept connection may have died: then nobody knows whether this arrived
+            self.close()  # on a reused connection that broke, it is unknown whether this arrived
         if self._open is None:
             self._open = self._connect(request.timeout_seconds or self.timeout_seconds)
         headers = {
@@ -188,29 +187,28 @@ class Connection:
             )
         return http.client.HTTPConnection(host, port, timeout=timeout_seconds)
 
-    def _wait_or_move(
+    def _wait_or_redirect(
         self, response: http.client.HTTPResponse, failed: Refused, number: int
     ) -> float:
-        """How long to wait; when another process leads, the next try goes to it."""
-        moved = self._leader(failed.leader) if number == 1 else None
-        if moved is None:
+        """Seconds to wait; if another process is the leader, the next retry goes there at once."""
+        leader = self._leader(failed.leader) if number == 1 else None
+        if leader is None:
             return _retry_after(response) or _backoff(number)
         self.close()
-        self.address = moved
+        self.address = leader
         return 0.0
 
-    def _leader(self, named: str) -> Address | None:
-        """Where the leader answers, if we may go there: never from TLS to plain text with our token, and
-        never to this machine on the word of another."""
+    def _leader(self, text: str) -> Address | None:
+        """The leader's address, if it is safe: never from TLS to clear text, nor from remote to local."""
         try:
-            moved = read_address(named) if named else None
+            leader = read_address(text) if text else None
         except Invalid:
             return None
-        if moved is None or (self.address.scheme == "https" and moved.scheme != "https"):
+        if leader is None or (self.address.scheme == "https" and leader.scheme != "https"):
             return None
-        if moved.is_local and not self.address.is_local:
+        if leader.is_local and not self.address.is_local:
             return None
-        return replace(moved, prefix=self.address.prefix)
+        return replace(leader, prefix=self.address.prefix)
 
     def _unreachable(self, error: Exception) -> Unreachable:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -224,23 +222,23 @@ class Connection:
     def _timed_out(self) -> TimedOut:
         return TimedOut(
             f"{self.address} took longer than {self.timeout_seconds:g} s to answer.",
-            fix="Try again; 'bursar doctor' says whether the server is well.",
+            fix="Try again; 'bursar doctor' checks the server.",
             code="server-too-slow",
         )
 
 
 def refused_by(response: http.client.HTTPResponse) -> Refused:
-    """What an answer of 400 or more says."""
-    told = _problem(response.read())
-    return refusal(response.status, told, response.headers.get(REQUEST_ID_HEADER, ""))
+    """The error of a response with a status of 400 or more."""
+    problem = _problem(response.read())
+    return refusal(response.status, problem, response.headers.get(REQUEST_ID_HEADER, ""))
 
 
 def _problem(body: bytes) -> Mapping[str, object]:
     try:
-        told = json.loads(body)
+        problem = json.loads(body)
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return problem if isinstance(problem, dict) else {}
 
 
 def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
@@ -249,13 +247,13 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
 
 def _retry_after(response: http.client.HTTPResponse) -> float | None:
     try:
-        told = float(response.headers.get("Retry-After", ""))
+        seconds = float(response.headers.get("Retry-After", ""))
     except ValueError:
         return None
-    return min(max(told, 0.0), LONGEST_WAIT_SECONDS)
+    return min(max(seconds, 0.0), MAX_BACKOFF_SECONDS)
 
 
 def _backoff(number: int) -> float:
-    """Twice as long each time, with chance in it, so that many clients do not come back together."""
-    longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0**number)
+    """Exponential backoff with jitter."""
+    longest = min(MAX_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0**number)
     return longest * (256 + os.urandom(1)[0]) / 512

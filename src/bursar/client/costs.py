@@ -1,4 +1,4 @@
-"""What things cost: one method for each route about money. Had as ``Client().cost``."""
+"""One method for each route about money, as ``Client().cost``."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ from bursar.api import wire
 if TYPE_CHECKING:
     from bursar.client.client import Client
 
-Asked = str | int | Sequence[str] | None
+Filter = str | int | Sequence[str] | None
 
 
 class Costs:
-    """Days are ``YYYY-MM-DD`` in UTC; ``to_day`` is the first one that is not meant."""
+    """Days are ``YYYY-MM-DD`` in UTC; ``to_day`` is not included."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def report(self, by: str = "team", **chosen: Asked) -> wire.CostReportView:
-        """What some days cost: ``from_day``, ``to_day`` and ``limit`` choose."""
-        return cast(wire.CostReportView, self._get("report", {"by": by, **chosen}))
+    def report(self, by: str = "team", **filters: Filter) -> wire.CostReportView:
+        """The cost of some days; takes ``from_day``, ``to_day`` and ``limit``."""
+        return cast(wire.CostReportView, self._get("report", {"by": by, **filters}))
 
-    def diff(self, by: str = "team", **chosen: Asked) -> wire.CostDiff:
-        """What changed: ``from_day``, ``to_day``, ``before_from``, ``before_to`` and ``limit``."""
-        return cast(wire.CostDiff, self._get("diff", {"by": by, **chosen}))
+    def diff(self, by: str = "team", **filters: Filter) -> wire.CostDiff:
+        """Compares two periods: ``from_day``, ``to_day``, ``before_from``, ``before_to``, ``limit``."""
+        return cast(wire.CostDiff, self._get("diff", {"by": by, **filters}))
 
     def budgets(self) -> list[wire.BudgetRow]:
-        """What is spent, held and left of each budget."""
+        """Amounts spent, held and left of each budget."""
         return cast(wire.BudgetPage, self._client._get("/v1/budgets"))["items"]
 
     def forecast(self, tenant: str | None = None) -> list[wire.CostForecast]:
         """When each budget will be used up."""
-        told = self._get("forecast", {"tenant": tenant})
-        return cast(wire.CostForecasts, told)["items"]
+        reply = self._get("forecast", {"tenant": tenant})
+        return cast(wire.CostForecasts, reply)["items"]
 
-    def statement(self, **chosen: Asked) -> wire.CostStatements:
-        """``tenant``, ``from_day``, ``to_day``, ``kind``, ``idle`` and ``lines`` choose."""
-        return cast(wire.CostStatements, self._get("statement", chosen))
+    def statement(self, **filters: Filter) -> wire.CostStatements:
+        """Statements; takes ``tenant``, ``from_day``, ``to_day``, ``kind``, ``idle`` and ``lines``."""
+        return cast(wire.CostStatements, self._get("statement", filters))
 
-    def savings(self, **chosen: Asked) -> wire.CostSavings:
-        """``baseline``, ``from_day``, ``to_day`` and ``price`` (a list of pool=dollars) choose."""
-        return cast(wire.CostSavings, self._get("savings", chosen))
+    def savings(self, **filters: Filter) -> wire.CostSavings:
+        """Savings; takes ``baseline``, ``from_day``, ``to_day`` and ``price`` (a list of pool=dollars)."""
+        return cast(wire.CostSavings, self._get("savings", filters))
 
-    def export(self, form: str = "csv", **chosen: Asked) -> bytes:
-        """A file: csv, json, parquet, focus or focus-parquet; ``from_day`` and ``to_day`` choose."""
-        path = f"/v1/cost/export{_query({'format': form, **chosen})}"
-        return self._client._ask("GET", path).body
+    def export(self, form: str = "csv", **filters: Filter) -> bytes:
+        """A file: csv, json, parquet, focus or focus-parquet; takes ``from_day`` and ``to_day``."""
+        path = f"/v1/cost/export{_query({'format': form, **filters})}"
+        return self._client._request("GET", path).body
 
     def bill(self, bill: wire.BillRequest) -> wire.BillTaken:
-        """Bring the books of days that are over to what a provider billed for a pool."""
-        told = self._client._post("/v1/cost/bills", dict(bill), repeatable=False)
-        return cast(wire.BillTaken, told)
+        """Adjusts the ledger of past days to a provider's bill for a pool."""
+        reply = self._client._post("/v1/cost/bills", dict(bill), repeatable=False)
+        return cast(wire.BillTaken, reply)
 
-    def _get(self, what: str, chosen: Mapping[str, Asked]) -> object:
-        return self._client._get(f"/v1/cost/{what}{_query(chosen)}")
+    def _get(self, what: str, filters: Mapping[str, Filter]) -> object:
+        return self._client._get(f"/v1/cost/{what}{_query(filters)}")
 
 
-def _query(chosen: Mapping[str, Asked]) -> str:
+def _query(filters: Mapping[str, Filter]) -> str:
     names = {"from_day": "from", "to_day": "to"}
-    said = {
+    values = {
         names.get(name, name): value
-        for name, value in chosen.items()
+        for name, value in filters.items()
         if value is not None and value != "" and value != []
     }
-    return f"?{urlencode(said, doseq=True)}" if said else ""
+    return f"?{urlencode(values, doseq=True)}" if values else ""

@@ -1,7 +1,7 @@
-"""A job as it was written, and changes to it that keep its lines where they are.
+"""A job document, and changes to it that preserve its line numbers.
 
-The server checks the document and names line and column, so what is sent must have the same lines as
-what stands in the user's file. Values are exchanged in the text itself; comments outside them stay.
+The server reports errors by line and column, so the text sent must have the same lines as the user's file.
+Values are replaced in the text itself; comments outside them are preserved.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import yaml
 
 SENT_AS: Final = "job.yaml:"
-"""What the server calls every document."""
+"""The file name of every document in messages of the server."""
 SENT: Final = "sha256:"
-"""How a document names files that are with the server already."""
+"""The prefix of files that are already uploaded."""
 FILES: Final = re.compile(r"\b(?:workdir|file_mounts)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The text, whether it is JSON, and the folder that paths in it start from."""
+    """The text of a job, whether it is JSON, and the folder of its relative paths."""
 
     text: str
     is_json: bool = False
@@ -40,24 +40,24 @@ class Document:
         return "application/json" if self.is_json else "application/yaml"
 
     def mentions_files(self) -> bool:
-        """Whether it is worth the time to look for paths."""
+        """Whether the text may name local files; cheaper than parsing it."""
         return FILES.search(self.text) is not None
 
     def keys(self) -> dict[str, object] | None:
-        """What it says, or None when it cannot be read: the server tells better what is wrong."""
+        """Its keys; None if it cannot be parsed: the server has the better error message."""
         if self.is_json:
-            found = json.loads(self.text)
+            values = json.loads(self.text)
         else:
             import yaml
 
             try:
-                found = yaml.safe_load(self.text)
+                values = yaml.safe_load(self.text)
             except (yaml.YAMLError, ValueError, RecursionError):
                 return None
-        return found if isinstance(found, dict) else None
+        return values if isinstance(values, dict) else None
 
     def with_keys(self, changes: Mapping[str, object]) -> Document:
-        """The same with other values for keys of its outermost level."""
+        """The document with other values for top-level keys."""
         if not changes:
             return self
         if self.is_json:
@@ -65,12 +65,12 @@ class Document:
             return replace(self, text=json.dumps(changed, ensure_ascii=False))
         text = self.text
         for key in sorted(changes):
-            text = _exchange(text, key, json.dumps(changes[key], ensure_ascii=False))
+            text = _set_key(text, key, json.dumps(changes[key], ensure_ascii=False))
         return replace(self, text=text)
 
 
 def read_document(source: Mapping[str, object] | str | Path) -> Document:
-    """A mapping, a path, or the text itself: a string of several lines is text."""
+    """Reads a mapping, a path, or text; a string of several lines is text."""
     if isinstance(source, Mapping):
         try:
             return Document(text=json.dumps(dict(source), ensure_ascii=False), is_json=True)
@@ -87,7 +87,7 @@ def read_document(source: Mapping[str, object] | str | Path) -> Document:
 
 @contextmanager
 def naming(document: Document) -> Iterator[None]:
-    """Within the block: what the server says about line and column names the user's own file."""
+    """Puts the user's file name into errors of the server inside the block."""
     try:
         yield
     except Refused as refused:
@@ -109,8 +109,8 @@ def _from_file(path: Path) -> Document:
     return Document(text=text, folder=path.parent, name=str(path))
 
 
-def _exchange(text: str, key: str, value: str) -> str:
-    """``text`` with another value for ``key``, or with the key at its end."""
+def _set_key(text: str, key: str, value: str) -> str:
+    """Replaces the value of ``key`` in the text, or appends the key."""
     import yaml
 
     try:
@@ -133,13 +133,13 @@ def _exchange(text: str, key: str, value: str) -> str:
 
 
 def _replace(text: str, node: yaml.Node, value: str) -> str:
-    """Exchange one value. As many line ends as were in it follow, so that nothing below moves."""
+    """Replaces one value and preserves the number of its lines."""
     start, end = node.start_mark.index, node.end_mark.index
-    gone = text[start:end]
-    kept = gone[len(gone.rstrip()) :]
-    inside = gone.rstrip().count("\n")
+    old = text[start:end]
+    trailing = old[len(old.rstrip()) :]
+    line_ends = old.rstrip().count("\n")
     gap = " " if text[:start].endswith(":") else ""
-    return f"{text[:start]}{gap}{value}{chr(10) * inside}{kept}{text[end:]}"
+    return f"{text[:start]}{gap}{value}{chr(10) * line_ends}{trailing}{text[end:]}"
 
 
 def _end_of_block(text: str, root: yaml.Node) -> int:
@@ -149,19 +149,19 @@ def _end_of_block(text: str, root: yaml.Node) -> int:
 
 
 def changes_for(changes: Mapping[str, object], document: Document) -> dict[str, object]:
-    """``gpus``, ``envs`` and ``secrets`` join what the document says; every other key replaces it."""
-    made = dict(changes)
-    gpus = made.pop("gpus", None)
-    joined = [key for key in ("envs", "secrets") if isinstance(made.get(key), dict)]
-    said = (document.keys() or {}) if gpus is not None or joined else {}
+    """Merges ``gpus``, ``envs`` and ``secrets`` with the document; other keys replace its keys."""
+    merged = dict(changes)
+    gpus = merged.pop("gpus", None)
+    mappings = [key for key in ("envs", "secrets") if isinstance(merged.get(key), dict)]
+    keys = (document.keys() or {}) if gpus is not None or mappings else {}
     if gpus is not None:
-        made["resources"] = {
-            **_mapping(made.get("resources", said.get("resources"))),
+        merged["resources"] = {
+            **_mapping(merged.get("resources", keys.get("resources"))),
             "accelerators": gpus,
         }
-    for key in joined:
-        made[key] = {**_mapping(said.get(key)), **_mapping(made[key])}
-    return made
+    for key in mappings:
+        merged[key] = {**_mapping(keys.get(key)), **_mapping(merged[key])}
+    return merged
 
 
 def _mapping(value: object) -> dict[str, object]:

@@ -1,5 +1,4 @@
-"""What a server's refusal is to the one who asked. Each kind has its own class, so that a program can
-tell them apart and the command line can give each its own exit code."""
+"""Errors of the client: one class for each kind, with its own exit code on the command line."""
 
 from __future__ import annotations
 
@@ -10,9 +9,9 @@ from bursar.model.errors import UserError
 
 
 class Refused(UserError):
-    """The server said no. ``status`` is HTTP's, ``request_id`` finds it in the server's log.
+    """The server refused a request. ``request_id`` identifies it in the server's log.
 
-    ``leader`` is set when another process leads and the server knows where it answers.
+    ``leader`` is the address of the leader, if another process is the leader and it is known.
     """
 
     def __init__(
@@ -25,19 +24,19 @@ class Refused(UserError):
 
 
 class Invalid(Refused):
-    """What was sent is not right; the message says where."""
+    """The request is not valid; the message says where."""
 
 
 class NotFound(Refused):
-    """There is no such thing, or it is another tenant's."""
+    """The object does not exist, or belongs to another tenant."""
 
 
 class Denied(Refused):
-    """No token, one that is over, or one without the right."""
+    """No token, an invalid one, or one without the permission."""
 
 
 class QuotaError(Refused):
-    """A quota or a budget forbids it for ever, not only now."""
+    """A quota or a budget forbids it permanently."""
 
 
 class Infeasible(Refused):
@@ -45,23 +44,23 @@ class Infeasible(Refused):
 
 
 class Conflict(Refused):
-    """Something changed meanwhile, or a key was used for something else."""
+    """The state has changed meanwhile, or a key was used for another request."""
 
 
 class ServerFailed(Refused):
-    """The server is wrong or cannot go on; asking again may help."""
+    """The server failed; a retry may help."""
 
 
 class Unreachable(Refused):
-    """Nobody answers at the address."""
+    """No server is reachable at the address."""
 
 
 class TimedOut(Refused):
-    """It took longer than the caller wants to wait."""
+    """The timeout has passed."""
 
 
 class JobFailed(Refused):
-    """The job is over and did not succeed."""
+    """The job has ended and did not succeed."""
 
 
 class BadBundle(UserError):
@@ -87,15 +86,16 @@ BY_STATUS: Final[Mapping[int, type[Refused]]] = {
 
 
 def refusal(status: int, problem: Mapping[str, object], request_id: str = "") -> Refused:
-    """The error that a problem document stands for."""
+    """The error for a problem document."""
     code = str(problem.get("code") or f"http-{status}")
-    told = str(problem.get("detail") or problem.get("title") or f"the server answered {status}.")
-    fix = str(problem.get("fix") or _fix_of(status))
-    found = str(problem.get("request_id") or request_id)
+    status_text = f"the server responded with status {status}."
+    detail = str(problem.get("detail") or problem.get("title") or status_text)
+    fix = str(problem.get("fix") or _default_fix(status))
+    request_id = str(problem.get("request_id") or request_id)
     kind = _kind(status, code)
-    if kind is ServerFailed and found:
-        told = f"{told.rstrip()} (request {found})"
-    refused = kind(told, fix=fix, code=code, status=status, request_id=found)
+    if kind is ServerFailed and request_id:
+        detail = f"{detail.rstrip()} (request {request_id})"
+    refused = kind(detail, fix=fix, code=code, status=status, request_id=request_id)
     refused.leader = str(problem.get("leader") or "")
     return refused
 
@@ -111,9 +111,9 @@ def _kind(status: int, code: str) -> type[Refused]:
     return Invalid if 400 <= status < 500 else ServerFailed
 
 
-def _fix_of(status: int) -> str:
+def _default_fix(status: int) -> str:
     if status in (401, 403):
-        return "'bursar whoami' says who you are; ask a lead for a token with more rights."
+        return "'bursar whoami' shows your permissions; ask a lead for a token with more."
     if status >= 500:
-        return "Try again; 'bursar doctor' looks at the server."
+        return "Try again; 'bursar doctor' checks the server."
     return "'bursar --help' lists the commands."

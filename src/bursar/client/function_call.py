@@ -1,8 +1,8 @@
-"""A function and its arguments as a job: pickled, packed with the module it stands in, and run there.
+"""Packs a function call as a job: pickled, with the module of the function.
 
-A function that can be imported travels by its name, with its top-level module or package when that is
-the user's own. One that stands in the running script, in another function, or in a notebook travels by
-value, which needs the ``cloudpickle`` package here and in the job.
+An importable function is pickled by name, and its top-level module or package is packed unless it is
+installed. A function of the running script, of another function or of a notebook is pickled by value, which
+needs the ``cloudpickle`` package here and in the job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROTOCOL: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """What will run, and the files it needs."""
+    """The command of a job, and the files that it needs."""
 
     name: str
     bundle: Bundle
@@ -43,8 +43,8 @@ def pack_call(
     *,
     python: str,
 ) -> FunctionCall:
-    """The call as files and a command line. ``python`` is the interpreter of the job."""
-    by_value = not _has_a_name(function)
+    """Packs a call as files and a command. ``python`` is the interpreter of the job."""
+    by_value = not _is_importable(function)
     content = _pickled(
         {"function": function, "args": tuple(args), "kwargs": dict(kwargs)}, by_value
     )
@@ -63,16 +63,16 @@ def pack_call(
     )
 
 
-def _has_a_name(function: Callable[..., object]) -> bool:
-    """Whether an interpreter elsewhere finds it by module and name."""
+def _is_importable(function: Callable[..., object]) -> bool:
+    """Whether another interpreter can import it by module and name."""
     module = getattr(function, "__module__", None)
     path = getattr(function, "__qualname__", "<")
     if not module or module == "__main__" or "<" in path:
         return False
-    found: Any = sys.modules.get(module)
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    return found is function
+    value: Any = sys.modules.get(module)
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value is function
 
 
 def _pickled(call: Mapping[str, object], by_value: bool) -> bytes:
@@ -81,8 +81,8 @@ def _pickled(call: Mapping[str, object], by_value: bool) -> bytes:
     except ImportError:
         if by_value:
             raise Invalid(
-                f"{_shown(call['function'])} cannot be imported by a job: it stands in the running "
-                "script or inside another function.",
+                f"{_shown(call['function'])} cannot be imported by a job: it is defined in the "
+                "running script or inside another function.",
                 fix="Put it into a module of its own, or 'pip install cloudpickle' here and in the job.",
                 code="function-needs-cloudpickle",
             ) from None
@@ -104,18 +104,18 @@ def _plainly_pickled(call: Mapping[str, object]) -> bytes:
 def _cannot_pickle(call: Mapping[str, object], error: Exception) -> Invalid:
     return Invalid(
         f"the call of {_shown(call['function'])} cannot be pickled: {error}.",
-        fix="Pass plain values and open files and connections inside the function.",
+        fix="Pass plain values; open files and connections inside the function.",
         code="cannot-pickle",
     )
 
 
 def _own_module(function: Callable[..., object]) -> dict[str, Path]:
-    """The function's top-level module or package, unless it comes with the interpreter."""
+    """The function's top-level module or package, unless it is installed."""
     top: ModuleType | None = sys.modules.get(function.__module__.split(".")[0])
-    place = getattr(top, "__file__", None)
-    if top is None or place is None:
+    file = getattr(top, "__file__", None)
+    if top is None or file is None:
         return {}
-    path = Path(place).resolve()
+    path = Path(file).resolve()
     if any(path.is_relative_to(installed) for installed in _installed()):
         return {}
     if path.name == "__init__.py":

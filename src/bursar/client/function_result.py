@@ -1,7 +1,7 @@
-"""What a called function gave back, found again in the output of its job.
+"""Reads the result of a called function from the output of its job.
 
-The value is a pickle, and reading a pickle runs code. So only the results of one's own jobs are read:
-``Job.result`` asks the server whose job it is, and refuses every other.
+The value is a pickle, and unpickling runs code. So only results of the caller's own jobs are read:
+``Job.result`` checks the owner.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BLOCK: Final = re.compile(rf"\n?(?:^{MARK} [^\n]*\n?)+", re.MULTILINE)
 
 
 def without_results(text: str) -> str:
-    """Output as the function itself wrote it."""
+    """Removes the result lines from output."""
     return BLOCK.sub("", text) if MARK in text else text
 
 
 class ResultFilter:
-    """The same for output that comes in pieces, which may end in the middle of a line.
+    """The same for output in chunks, which may end in the middle of a line.
 
-    An empty line is held back until it is known what follows: one stands before every result.
+    An empty line is delayed until the next line is known: every result is preceded by one.
     """
 
     def __init__(self) -> None:
@@ -37,15 +37,15 @@ class ResultFilter:
         self._inside_a_line = False
 
     def feed(self, text: str) -> str:
-        """What of the output so far is the function's own and was not given before."""
-        *whole, rest = (self._held + text).split("\n")
+        """Adds a chunk; returns the new output without result lines."""
+        *lines, rest = (self._held + text).split("\n")
         self._held = ""
-        given = "".join(map(self._line, whole))
+        output = "".join(map(self._line, lines))
         if not self._inside_a_line and (MARK.startswith(rest) or rest.startswith(MARK)):
             self._held = rest
-            return given
+            return output
         self._inside_a_line = True
-        return given + self._take_empty_line() + rest
+        return output + self._take_empty_line() + rest
 
     def _line(self, line: str) -> str:
         ends_a_line, self._inside_a_line = self._inside_a_line, False
@@ -59,8 +59,8 @@ class ResultFilter:
         return f"{before}{line}\n"
 
     def _take_empty_line(self) -> str:
-        taken, self._empty_line = self._empty_line, ""
-        return taken
+        line, self._empty_line = self._empty_line, ""
+        return line
 
 
 def has_result(output: str) -> bool:
@@ -68,7 +68,7 @@ def has_result(output: str) -> bool:
 
 
 def read_result(output: str, job_id: str) -> object:
-    """The value, or the exception that the function raised, raised again."""
+    """Returns the value; raises the exception that the function raised."""
     about, content = _parts(_joined(output, job_id))
     if about.get("ok") is True:
         return _value(content, job_id)

@@ -1,4 +1,4 @@
-"""Which files of a folder stay behind: the simple part of what ``.gitignore`` can say."""
+"""Rules for files that are not packed: the common subset of ``.gitignore``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER_PACKED: Final = (".git/", "__pycache__/", ".bursarignore", "*.pyc")
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
-    """One line. The last rule that matches decides; ``keeps`` undoes an earlier one."""
+    """One line. The last matching rule decides; ``keeps`` (``!``) includes the file again."""
 
     pattern: re.Pattern[str]
     keeps: bool
@@ -28,7 +28,7 @@ class Ignored:
     rules: tuple[IgnoreRule, ...]
 
     def covers(self, path: str, *, is_folder: bool) -> bool:
-        """Whether ``path``, relative to the folder and with ``/``, stays behind."""
+        """Whether ``path``, relative to the folder and with ``/``, is ignored."""
         covered = False
         for rule in self.rules:
             if (is_folder or not rule.folders_only) and rule.pattern.fullmatch(path):
@@ -37,7 +37,7 @@ class Ignored:
 
 
 def read_ignored(folder: Path) -> Ignored:
-    """``.bursarignore`` if there is one, else ``.gitignore``; some things always stay behind."""
+    """The rules of ``.bursarignore``, else of ``.gitignore``; some files are always ignored."""
     for name in IGNORE_FILES:
         try:
             lines = (folder / name).read_text(encoding="utf-8").splitlines()
@@ -48,7 +48,7 @@ def read_ignored(folder: Path) -> Ignored:
 
 
 def rules_of(lines: Iterable[str]) -> Ignored:
-    """Lines as rules. Blank lines and comments say nothing."""
+    """Parses lines as rules; blank lines and comments are skipped."""
     rules = []
     for line in lines:
         text = line.strip()
@@ -64,11 +64,9 @@ def rules_of(lines: Iterable[str]) -> Ignored:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """A slash inside ties the pattern to the folder itself; without one it holds at any depth."""
-    tied = "/" in text
-    words = text.lstrip("/")
-    parts = [] if tied else ["(?:.*/)?"]
-    for piece in re.findall(r"\*\*/|/\*\*|\*\*|\*|\?|\[[^\]/]+\]|[^*?\[]+|\[", words):
+    """A pattern with a slash is relative to the folder; without one it matches at any depth."""
+    parts = [] if "/" in text else ["(?:.*/)?"]
+    for piece in re.findall(r"\*\*/|/\*\*|\*\*|\*|\?|\[[^\]/]+\]|[^*?\[]+|\[", text.lstrip("/")):
         parts.append(_piece(piece))
     return re.compile("".join(parts), re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""A submitted job, held by the one who waits for it."""
+"""A handle of a submitted job: wait, logs, result, cancel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from bursar.client.client import Client
 
 IS_AN_ARRAY: Final = "is-an-array"
-"""The server's answer when one job is asked for and an array is named."""
+"""The error code for an array where one job is expected."""
 OVER: Final = frozenset({"succeeded", "failed", "cancelled"})
-FIRST_LOOK_SECONDS: Final = 0.05
-LONGEST_LOOK_SECONDS: Final = 2.0
+FIRST_POLL_SECONDS: Final = 0.05
+MAX_POLL_SECONDS: Final = 2.0
 
 
 class Job:
-    """One job, or an array: then ``members`` are its jobs and it is over when all of them are."""
+    """A job or an array. An array has ended when all its ``members`` have."""
 
     def __init__(self, client: Client, job_id: str, ids: tuple[str, ...] = ()) -> None:
         self.id = job_id
         self.ids = ids or (job_id,)
         self.findings: tuple[wire.FindingRow, ...] = ()
-        """What house rules in dry-run would forbid of it, as told when it was submitted."""
+        """What governance rules in dry-run would forbid, as of the submission."""
         self._client = client
 
     def __repr__(self) -> str:
@@ -35,7 +35,7 @@ class Job:
 
     @property
     def members(self) -> tuple[Job, ...]:
-        """The jobs of an array; of a single job, itself. The server is asked when only an id is known."""
+        """The jobs of an array, or the job itself. Sends a request if only an id is known."""
         if len(self.ids) > 1:
             return tuple(Job(self._client, one) for one in self.ids)
         array = self.show().get("array")
@@ -45,96 +45,96 @@ class Job:
 
     @property
     def state(self) -> str:
-        """Where it is now. An array has failed when one member has, and is over when all are."""
+        """The current state. An array has failed if one member has, and ended when all have."""
         return self.show()["state"]
 
     def show(self) -> wire.JobDetail:
-        """Everything the server knows about it."""
+        """The job with its attempts and its document."""
         return self._client.show(self.id)
 
     def wait(self, timeout: float | None = None) -> str:
-        """Until it is over, and what became of it. The job goes on when the time is up."""
-        give_up_at = None if timeout is None else time.monotonic() + timeout
-        pause = FIRST_LOOK_SECONDS
+        """Waits until the job ends and returns its state. The timeout does not stop the job."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = FIRST_POLL_SECONDS
         while True:
             state = self.state
             if state in OVER:
                 return state
-            if give_up_at is not None and time.monotonic() + pause > give_up_at:
+            if deadline is not None and time.monotonic() + pause > deadline:
                 raise TimedOut(
-                    f"{self.id} is still {state}; it goes on without you.",
-                    fix=f"'bursar why {self.id}' says when it should start or be done.",
+                    f"{self.id} is still {state}; the timeout does not stop it.",
+                    fix=f"'bursar why {self.id}' shows when it should start or end.",
                     code="still-going",
                 )
             time.sleep(pause)
-            pause = min(LONGEST_LOOK_SECONDS, pause * 1.5)
+            pause = min(MAX_POLL_SECONDS, pause * 1.5)
 
-    def logs(self, *, follow: bool = False, **chosen: str | int) -> str | Iterator[str]:
-        """All output so far; or with ``follow`` line by line until the job is over.
+    def logs(self, *, follow: bool = False, **filters: str | int) -> str | Iterator[str]:
+        """All output so far; with ``follow``, line by line until the job ends.
 
-        ``task``, ``stream``, ``tail`` and ``attempt`` choose. The jobs of an array come one after the other.
+        ``task``, ``stream``, ``tail`` and ``attempt`` filter it. Members of an array follow one another.
         """
         if follow:
-            return self._following_all(chosen)
-        return without_results(self._client.log_text(self.id, **chosen))
+            return self._follow_all(filters)
+        return without_results(self._client.log_text(self.id, **filters))
 
-    def _following_all(self, chosen: dict[str, str | int]) -> Iterator[str]:
+    def _follow_all(self, filters: dict[str, str | int]) -> Iterator[str]:
         try:
-            yield from self._following(chosen)
+            yield from self._follow(filters)
         except Refused as refused:
             if refused.code != IS_AN_ARRAY:
                 raise
             for member in self.members:
-                yield from member._following(chosen)
+                yield from member._follow(filters)
 
-    def _following(self, chosen: dict[str, str | int]) -> Iterator[str]:
-        """Whole lines, of each task and stream by itself, until the attempt is over."""
-        filters: dict[tuple[int, str], ResultFilter] = {}
-        begun: dict[tuple[int, str], str] = {}
-        for piece in self._client.follow_logs(self.id, **chosen):
+    def _follow(self, filters: dict[str, str | int]) -> Iterator[str]:
+        """Complete lines of each task and stream, until the attempt ends."""
+        result_filters: dict[tuple[int, str], ResultFilter] = {}
+        partial_lines: dict[tuple[int, str], str] = {}
+        for piece in self._client.follow_logs(self.id, **filters):
             source = (piece["task"], piece["stream"])
-            text = filters.setdefault(source, ResultFilter()).feed(piece["text"])
-            *lines, begun[source] = (begun.get(source, "") + text).split("\n")
+            text = result_filters.setdefault(source, ResultFilter()).feed(piece["text"])
+            *lines, partial_lines[source] = (partial_lines.get(source, "") + text).split("\n")
             yield from lines
-        yield from (rest for _, rest in sorted(begun.items()) if rest)
+        yield from (rest for _, rest in sorted(partial_lines.items()) if rest)
 
     def cancel(self) -> str:
-        """Ask for its end, and give the state it is in then."""
+        """Cancels the job and returns its state."""
         return self._client.cancel(self.id)["state"]
 
     def retry(self) -> Job:
-        """The same once more, as a new job."""
+        """Submits the job again, as a new job."""
         return self._client.retry(self.id)
 
     def why(self) -> str:
-        """Why it is where it is, when it will start, and what could be done, in sentences."""
+        """Why the job is in its state, when it will start, and what would help, in sentences."""
         return "\n".join(self._client.why(self.id)["text"])
 
     def result(self, timeout: float | None = None) -> object:
-        """What the function returned; what it raised is raised here too.
+        """The return value of the function; an exception that it raised is raised here.
 
-        Reading a result runs code from it, so only the owner of a job may: another's is refused.
+        Unpickling a result runs code from it, so only the owner of a job may read it.
         """
         state = self.wait(timeout)
         shown = self.show()
-        asking = self._client.whoami()["user"]
-        if shown["owner"] != asking:
+        user = self._client.whoami()["user"]
+        if shown["owner"] != user:
             raise Denied(
-                f"{self.id} belongs to {shown['owner']}, and you are {asking}: reading a result runs "
-                "code from it, which is done for one's own jobs only.",
+                f"{self.id} belongs to {shown['owner']}, and you are {user}: reading a result runs "
+                "code from it, which is allowed only for your own jobs.",
                 fix="Have its owner write the result to storage that you can read.",
                 code="not-your-result",
             )
         output = self._client.log_text(self.ids[0], task=0, stream="stdout")
         if state != "succeeded" and not has_result(output):
-            raise _ended_without(self.id, state, shown)
+            raise _no_result(self.id, state, shown)
         return read_result(output, self.id)
 
 
-def _ended_without(job_id: str, state: str, shown: wire.JobDetail) -> JobFailed:
+def _no_result(job_id: str, state: str, shown: wire.JobDetail) -> JobFailed:
     how = shown["exit_detail"] or f"exit code {shown['exit_code']}"
     return JobFailed(
-        f"{job_id} is {state} and left no result: {how}.",
+        f"{job_id} {state if state != 'cancelled' else 'was cancelled'} and left no result: {how}.",
         fix=f"'bursar logs {job_id}' shows what it wrote.",
         code="job-not-succeeded",
     )

@@ -1,7 +1,7 @@
-"""The files here that a job document speaks of, and how they travel.
+"""Finds the local files that a job document names, and how each is uploaded.
 
-A folder that is mounted becomes a bundle of its own. A single file cannot be one, because bundles are
-laid out as folders: it goes into the bundle of the working directory, at the place it is mounted at.
+A mounted folder becomes a separate bundle. A single file is added to the bundle of the working directory, at
+its mount path, because a bundle is always a folder.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from bursar.client.errors import BadBundle
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """``working`` makes the working directory, nothing when that stays as it is; ``mounts`` are all
-    mounts that remain, with a path for each that must be sent, or None when they stay as they are."""
+    """``working`` are the files of the working directory; empty if it is unchanged. ``mounts`` are the other
+    mounts, with a path for each to upload; None if they are unchanged."""
 
     working: Mapping[str, bytes | Path]
     mounts: Mapping[str, object] | None
 
 
 def find_local(document: Document) -> LocalFiles:
-    """Sort what the document names into what is sent how."""
-    said = document.keys() or {}
+    """Classifies the files that a document names by how they are uploaded."""
+    keys = document.keys() or {}
     working: dict[str, bytes | Path] = {}
-    workdir, mounts = said.get("workdir"), said.get("file_mounts")
+    workdir, mounts = keys.get("workdir"), keys.get("file_mounts")
     if isinstance(workdir, str) and workdir and not workdir.startswith(SENT):
-        working[""] = folder = _place(document, workdir)
+        working[""] = folder = _local_path(document, workdir)
         if not folder.is_dir():
             raise BadBundle(
                 f"workdir is {workdir!r}, and {folder} is not a folder.",
@@ -38,26 +38,26 @@ def find_local(document: Document) -> LocalFiles:
             )
     if not isinstance(mounts, dict):
         return LocalFiles(working, None)
-    kept: dict[str, object] = {}
+    remaining: dict[str, object] = {}
     for target, source in mounts.items():
         if not isinstance(source, str) or source.startswith(SENT) or "://" in source:
-            kept[target] = source
+            remaining[target] = source
             continue
-        path = _place(document, source)
+        path = _local_path(document, source)
         if path.is_file() and _stays_inside(target):
             _refuse_fixed_workdir(workdir, target)
             working[str(PurePosixPath(target))] = path
         else:
-            kept[target] = path
-    return LocalFiles(working, kept)
+            remaining[target] = path
+    return LocalFiles(working, remaining)
 
 
-def _place(document: Document, written: str) -> Path:
+def _local_path(document: Document, written: str) -> Path:
     return document.folder / Path(written).expanduser()
 
 
 def _stays_inside(target: object) -> bool:
-    """What leads elsewhere is left for the server to refuse, which says best what is wrong."""
+    """Whether a mount path is inside the working directory; the server refuses others."""
     parts = PurePosixPath(str(target)).parts
     return bool(parts) and ".." not in parts and not str(target).startswith(("/", "~"))
 
@@ -65,7 +65,7 @@ def _stays_inside(target: object) -> bool:
 def _refuse_fixed_workdir(workdir: object, target: str) -> None:
     if isinstance(workdir, str) and workdir.startswith(SENT):
         raise BadBundle(
-            f"the file for {target!r} cannot be added to a working directory that was sent before.",
+            f"the file for {target!r} cannot be added to a working directory that is already uploaded.",
             fix="Name the folder itself as workdir, or mount a folder.",
             code="workdir-is-fixed",
         )

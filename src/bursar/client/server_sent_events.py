@@ -1,4 +1,4 @@
-"""Server-sent events, as the standard says they are read."""
+"""Parses server-sent events."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class ServerEvent:
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """Events as they come. A comment only shows that the server lives; what is half sent is dropped."""
+    """Events as they arrive. Comments (heartbeats) are skipped; an incomplete event is dropped."""
     kind, last_id = "message", ""
-    held: list[str] = []
+    data_lines: list[str] = []
     for raw in lines:
         line = raw.decode("utf-8", errors="replace").rstrip("\r\n")
         if not line:
-            if held:
-                yield ServerEvent(kind, last_id, _value("\n".join(held)))
-            kind, held = "message", []
+            if data_lines:
+                yield ServerEvent(kind, last_id, _value("\n".join(data_lines)))
+            kind, data_lines = "message", []
             continue
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "data":
-            held.append(value)
+            data_lines.append(value)
         elif name == "event":
             kind = value
         elif name == "id":
