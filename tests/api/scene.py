@@ -29,6 +29,7 @@ from bursar.model.fleet.fleet import EngineKind
 from bursar.model.tenants.identity import Permission, Role, Token
 from bursar.ports import AttemptRef, LogFile
 from bursar.store import open_store
+from bursar.wiring.price_refresh import packaged_prices
 from tests.api.asking import PATIENCE_SECONDS, Asker
 from tests.support.memory_engine import MemoryEngine
 
@@ -162,7 +163,11 @@ def open_plane(
 def serving(plane: ControlPlane, folder: Path, **settings: object) -> Iterator[Served]:
     """A server that answers on a thread of its own."""
     listening = open_socket(ServeOptions(state_folder=folder))
-    app = App(plane, ApiSettings(state_folder=folder, **settings), MonotonicClock())  # type: ignore[arg-type]
+    app = App(
+        plane,
+        ApiSettings(state_folder=folder, price_book=packaged_prices(), **settings),
+        MonotonicClock(),
+    )  # type: ignore[arg-type]
     up = threading.Event()
     server = uvicorn.Server(configured(app))
     thread = threading.Thread(

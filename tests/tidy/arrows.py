@@ -54,7 +54,8 @@ CORE_ROOMS: tuple[str, ...] = (
 )
 
 PURE_MODULES = frozenset(
-    {"__future__", "abc", "array", "bisect", "collections", "contextlib", "copy", "dataclasses"}
+    {"__future__", "abc", "array", "bisect", "collections", "contextlib", "copy", "csv"}
+    | {"dataclasses"}
     | {"decimal", "difflib", "enum", "fractions", "functools", "graphlib", "heapq", "itertools"}
     | {"math", "numbers", "operator", "re", "string", "textwrap", "types", "typing"}
 )

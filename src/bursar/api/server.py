@@ -22,6 +22,7 @@ import uvloop
 from bursar.api.app import App
 from bursar.api.http.authentication import check_bind, is_loopback
 from bursar.api.http.request import ApiSettings
+from bursar.catalog.prices.price_book import PriceBook
 from bursar.control.control_plane import ControlPlane
 from bursar.control.monotonic_clock import MonotonicClock
 from bursar.model.errors import UserError
@@ -48,6 +49,8 @@ class ServeOptions:
     allow_remote: bool = False
     allowed_hosts: tuple[str, ...] = ()
     max_bundle_bytes: int = 512 * 2**20
+    price_book: PriceBook = field(default_factory=PriceBook)
+    """On-demand prices for savings."""
     ready: Callable[[str], None] = field(default=_ignore)
     """Called with the address as soon as the server listens on it."""
 
@@ -90,6 +93,7 @@ def serve(plane: ControlPlane, options: ServeOptions, bound: socket.socket | Non
         state_folder=options.state_folder,
         allowed_hosts=names,
         max_bundle_bytes=options.max_bundle_bytes,
+        price_book=options.price_book,
     )
     app = App(plane, settings, MonotonicClock())
     address = address_of(listening)

@@ -52,6 +52,12 @@ def date_of(day: int) -> tuple[int, int, int]:
     return cycle * 400 + year + (month <= 2), month, in_year - (153 * shifted + 2) // 5 + 1
 
 
+def day_of_date(text: str) -> int:
+    """The day since the epoch of a date such as ``2026-11-16``."""
+    year, month, day = map(int, text.split("-"))
+    return _month_begins(12 * year + month - 1) + day - 1
+
+
 def _month_begins(months: int) -> int:
     """The day on which a month begins that is so many after January of year 0."""
     year, month = divmod(months, 12)

@@ -5,18 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from bursar.background import BackgroundThread
 from bursar.model.errors import EngineFault, UserError
 
 if TYPE_CHECKING:
+    from bursar.catalog.prices.price_book import PriceBook
     from bursar.control.control_plane import ControlPlane
     from bursar.control.price_refresh import MakeFeed
     from bursar.ports import Clock, PriceFeed
 
 EVERY_SECONDS = 900.0
 GCP_KEY_VARIABLE = "BURSAR_GCP_API_KEY"
+
+
+@cache
+def packaged_prices() -> PriceBook:
+    """The price tables that come with Bursar."""
+    from bursar.catalog.prices.price_table import read_price_book
+
+    folder = resources.files("bursar.catalog.prices")
+    machines, prices = folder / "machines.csv", folder / "prices.csv"
+    return read_price_book(machines.read_text("utf-8"), prices.read_text("utf-8"))
 
 
 @contextmanager
@@ -63,7 +76,6 @@ def _aws(clock: Clock) -> PriceFeed:
 
 
 def _gcp(clock: Clock) -> PriceFeed:
-    from bursar.catalog.prices.gcp import GCP
     from bursar.clouds.gcp.prices import GcpPrices
     from bursar.clouds.https import HttpFetch
 
@@ -75,7 +87,7 @@ def _gcp(clock: Clock) -> PriceFeed:
             code="needs-api-key",
         )
     fetch = HttpFetch(headers={"X-Goog-Api-Key": key})
-    shapes = {shape.instance_type: shape for shape in GCP.machines()}
+    shapes = {one.instance_type: one for one in packaged_prices().shapes("gcp")}
     return GcpPrices(fetch=fetch, clock=clock, shapes=shapes)
 
 

@@ -56,7 +56,7 @@ def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
     from bursar.store import sqlite_warning
     from bursar.wiring.job_log import narrate
     from bursar.wiring.notifications import channels_of, notifying
-    from bursar.wiring.price_refresh import refreshing_prices
+    from bursar.wiring.price_refresh import packaged_prices, refreshing_prices
     from bursar.wiring.sample_jobs import submitting
 
     channels = channels_of(options.notify)
@@ -67,6 +67,7 @@ def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
         port=options.port,
         allow_remote=options.allow_remote,
         allowed_hosts=options.allowed_hosts,
+        price_book=packaged_prices(),
     )
     listening = open_socket(serving)
     store = open_database(options)

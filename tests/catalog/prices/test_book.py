@@ -1,4 +1,4 @@
-"""The table of prices: whole, dated, and never silent about what is guessed or old."""
+"""The packaged price table: complete, dated, with warnings about estimates and old prices."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections import Counter
 import pytest
 
 from bursar.catalog.gpu_models import GPU_MODELS
-from bursar.catalog.prices.price_book import PriceBook, PriceQuery, find, middle_row, packaged
-from bursar.catalog.prices.price_table import APRIL_28_2025_MS, AUGUST_22_2026_MS
+from bursar.catalog.prices.price_book import PriceBook, PriceQuery, middle_row
+from bursar.model.calendar import day_of_date
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Market
 from bursar.model.fleet.price import PriceRow, PriceSource, micro_usd_of
 from bursar.model.units import DAY_MS
+from bursar.wiring.price_refresh import packaged_prices
 
+APRIL_28_2025_MS = day_of_date("2025-04-28") * DAY_MS
+AUGUST_22_2026_MS = day_of_date("2026-08-22") * DAY_MS
 NOW_MS = AUGUST_22_2026_MS + 10 * DAY_MS
 
 
@@ -48,22 +51,22 @@ def row(micro_usd: int, zone: str = "", **changed: object) -> PriceRow:
         (("us-central1", "a4-highgpu-8g", Market.SPOT, 0), 39_633_600, PriceSource.OBSERVED),
     ],
 )
-def test_prices_are_found_and_say_how_they_are_known(
+def test_quotes_have_price_and_source(
     query: tuple[str, str, Market, int], micro_usd: int, source: PriceSource
 ) -> None:
     region, kind, market, years = query
     wanted = PriceQuery(region=region, instance_type=kind, market=market, term_years=years)
-    quote = find(wanted, NOW_MS)
+    quote = packaged_prices().find(wanted, NOW_MS)
     assert (quote.node_micro_usd_per_hour, quote.row.source) == (micro_usd, source)
     assert quote.is_estimated is (source is PriceSource.ESTIMATED)
 
 
-def test_the_table_is_whole() -> None:
-    rows = list(packaged().rows())
+def test_the_table_is_complete_and_valid() -> None:
+    rows = list(packaged_prices().rows())
     assert Counter(row.cloud for row in rows) == {"aws": 203, "gcp": 143, "azure": 124}
     known = {model.name for model in GPU_MODELS}
     for one in rows:
-        shape = packaged().shape(one.instance_type)
+        shape = packaged_prices().shape(one.instance_type)
         assert shape is not None and shape.gpu_model in known and shape.gpu_milli > 0
         assert one.node_micro_usd_per_hour > 0 and one.currency == "USD"
         assert one.as_of_ms >= APRIL_28_2025_MS
@@ -72,51 +75,44 @@ def test_the_table_is_whole() -> None:
             assert one.low_micro_usd <= one.node_micro_usd_per_hour <= one.high_micro_usd
 
 
-def test_nothing_guessed_or_old_is_without_a_warning() -> None:
+def test_every_estimated_or_old_price_has_a_warning() -> None:
     guessed = old = 0
-    for one in packaged().rows():
+    for one in packaged_prices().rows():
         wanted = PriceQuery(
             region=one.region,
             instance_type=one.instance_type,
             market=one.market,
             term_years=one.term_years,
         )
-        quote = find(wanted, NOW_MS)
+        quote = packaged_prices().find(wanted, NOW_MS)
         guessed += quote.is_estimated
         old += quote.is_stale
-        assert any("estimated" in said for said in quote.warnings) is quote.is_estimated
-        assert any("days ago" in said for said in quote.warnings) is quote.is_stale
+        assert (
+            any("estimated" in one_warning for one_warning in quote.warnings) is quote.is_estimated
+        )
+        assert any("days ago" in one_warning for one_warning in quote.warnings) is quote.is_stale
     assert guessed > 200 and old > 100
 
 
-def test_spot_prices_are_of_today_or_old() -> None:
+def test_spot_prices_are_stale_after_a_day() -> None:
     wanted = PriceQuery(region="us-east-1", instance_type="p5.48xlarge", market=Market.SPOT)
-    assert not find(wanted, AUGUST_22_2026_MS).is_stale
-    later = find(wanted, NOW_MS)
+    assert not packaged_prices().find(wanted, AUGUST_22_2026_MS).is_stale
+    later = packaged_prices().find(wanted, NOW_MS)
     assert later.warnings == (
         "p5.48xlarge spot in us-east-1 was read 10 days ago; spot prices count as fresh for 1 day."
         " Fetch prices.",
     )
-    assert later.gpu_micro_usd_per_hour == 20_738_700 // 8
 
 
-def test_zones_that_differ_are_told() -> None:
+def test_different_zone_prices_are_a_warning() -> None:
     wanted = PriceQuery(region="us-east-1", instance_type="g6.48xlarge", market=Market.SPOT)
-    quote = find(wanted, AUGUST_22_2026_MS)
+    quote = packaged_prices().find(wanted, AUGUST_22_2026_MS)
     assert quote.warnings == (
         "g6.48xlarge spot in us-east-1 costs $3.58 to $13.35 an hour by zone; this is the middle one.",
     )
 
 
-def test_fetched_prices_stand_in_front() -> None:
-    wanted = PriceQuery(region="us-east-1", instance_type="p5.48xlarge", market=Market.SPOT)
-    book = packaged().with_rows([row(21_000_000)])
-    quote = book.find(wanted, NOW_MS)
-    assert (quote.node_micro_usd_per_hour, quote.warnings) == (21_000_000, ())
-    assert packaged().find(wanted, NOW_MS).node_micro_usd_per_hour == 20_738_700
-
-
-def test_the_middle_zone_counts_unless_one_is_named() -> None:
+def test_the_median_zone_is_used_unless_one_is_named() -> None:
     zones = [row(3, "a"), row(1, "b"), row(2, "c"), row(9, "d")]
     book = PriceBook(zones)
     wanted = PriceQuery(region="us-east-1", instance_type="p5.48xlarge", market=Market.SPOT)
@@ -137,16 +133,16 @@ def test_the_middle_zone_counts_unless_one_is_named() -> None:
         ("us-east-1", "qqqq", Market.SPOT, "Import or fetch prices"),
     ],
 )
-def test_an_unknown_price_is_an_error_with_a_way_out(
+def test_an_unknown_price_is_an_error_with_a_fix(
     region: str, kind: str, market: Market, fix: str
 ) -> None:
     with pytest.raises(UserError) as caught:
-        find(PriceQuery(region=region, instance_type=kind, market=market), NOW_MS)
+        packaged_prices().find(PriceQuery(region=region, instance_type=kind, market=market), NOW_MS)
     assert caught.value.code == "unknown-price" and caught.value.fix.startswith(fix)
 
 
 @pytest.mark.parametrize("text", ["", "abc", "NaN", "Infinity", "1" * 31, "1e99999"])
-def test_what_is_no_price_is_refused(text: str) -> None:
+def test_an_invalid_price_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a price"):
         micro_usd_of(text)
 

@@ -11,7 +11,6 @@ from bursar.catalog.prices.price_changes import (
     REGION,
     TERM_YEARS,
     ZONE,
-    price_changes,
     price_update,
 )
 from bursar.model.event import PriceChanged
@@ -30,7 +29,7 @@ def spot(**labels: str) -> Pool:
 
 
 def test_a_new_price_is_an_event() -> None:
-    changes = price_changes([spot()], [row(21_000_000)], NOW_MS)
+    changes = price_update([spot()], [row(21_000_000)], NOW_MS).changes
     assert changes == (PriceChanged(at_ms=NOW_MS, pool="spot", node_micro_usd_per_hour=21_000_000),)
 
 
@@ -48,9 +47,9 @@ def test_pools_that_name_no_machine_or_are_owned_are_left_alone() -> None:
 
 def test_a_zone_has_its_own_price_and_no_zone_the_middle() -> None:
     rows = [row(18_000_000, "a"), row(21_000_000, "b"), row(40_000_000, "c")]
-    (change,) = price_changes([spot(**{ZONE: "a"})], rows, NOW_MS)
+    (change,) = price_update([spot(**{ZONE: "a"})], rows, NOW_MS).changes
     assert change.node_micro_usd_per_hour == 18_000_000
-    (change,) = price_changes([spot()], rows, NOW_MS)
+    (change,) = price_update([spot()], rows, NOW_MS).changes
     assert change.node_micro_usd_per_hour == 21_000_000
 
 
@@ -60,7 +59,7 @@ def test_a_commitment_follows_the_price_of_its_term() -> None:
         row(n * 10_000_000, market=Market.RESERVED, term_years=n, source=PriceSource.QUOTED)
         for n in (1, 3)
     ]
-    (change,) = price_changes([held], rows, NOW_MS)
+    (change,) = price_update([held], rows, NOW_MS).changes
     assert change.node_micro_usd_per_hour == 30_000_000
 
 
@@ -100,10 +99,10 @@ def test_a_machine_without_a_region_is_refused() -> None:
 
 def test_a_pool_without_a_price_takes_any() -> None:
     free = replace(spot(), node_micro_usd_per_hour=0)
-    assert len(price_changes([free], [row(21_000_000)], NOW_MS)) == 1
+    assert len(price_update([free], [row(21_000_000)], NOW_MS).changes) == 1
 
 
 def test_dollars_are_preferred_where_both_are_read() -> None:
     rows = [row(150_000_000, currency="CNY"), row(21_000_000)]
-    (change,) = price_changes([spot()], rows, NOW_MS)
+    (change,) = price_update([spot()], rows, NOW_MS).changes
     assert change.node_micro_usd_per_hour == 21_000_000

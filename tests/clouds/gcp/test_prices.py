@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from bursar.catalog.prices.price_book import packaged
 from bursar.clouds.gcp.prices import GcpPrices
 from bursar.model.errors import EngineFault
 from bursar.model.fleet.fleet import Market
 from bursar.model.fleet.price import MachineShape
 from bursar.ports import PriceFeed, PriceRequest
+from bursar.wiring.price_refresh import packaged_prices
 from tests.clouds.recorded import NOW_MS, Answers, StillClock
 
 MACHINES = ("g2-standard-4", "a2-highgpu-8g", "a3-megagpu-8g", "a4-highgpu-8g")
 
 
 def shapes() -> dict[str, MachineShape]:
-    found = [packaged().shape(name) for name in (*MACHINES, "g4-standard-48")]
+    found = [packaged_prices().shape(name) for name in (*MACHINES, "g4-standard-48")]
     return {shape.instance_type: shape for shape in found if shape is not None}
 
 

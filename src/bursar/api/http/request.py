@@ -18,6 +18,7 @@ from bursar.accounting.ledger.ledger import Ledger
 from bursar.api.http.body import media_type_of, parse_json, read_body
 from bursar.api.http.errors import HttpRefusal, no_fleet
 from bursar.api.http.route import Route
+from bursar.catalog.prices.price_book import PriceBook
 from bursar.control.access.permissions import AccessTree, access_tree, visible_queues
 from bursar.control.access.token_cache import TokenCache
 from bursar.control.control_plane import ControlPlane
@@ -48,6 +49,7 @@ class ApiSettings:
     max_bundle_bytes: int = 512 * 2**20
     max_followers: int = 1_000
     heartbeat_seconds: float = 15.0
+    price_book: PriceBook = field(default_factory=PriceBook)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

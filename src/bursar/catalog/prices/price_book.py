@@ -1,38 +1,29 @@
-"""Ask for a price and get it with what there is to say against it.
-
-A price that is estimated or old is never handed out without a warning. Rows that were fetched or imported
-stand in front of those of the table.
-"""
+"""Finds the price of a machine and warns if it is old or estimated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
-from bursar.catalog.prices.aws import AWS
-from bursar.catalog.prices.azure import AZURE
-from bursar.catalog.prices.gcp import GCP
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Market
 from bursar.model.fleet.price import MachineShape, PriceRow, PriceSource
 from bursar.model.suggestion import did_you_mean
-from bursar.model.units import DAY_MS, MILLI, write_usd
+from bursar.model.units import DAY_MS, write_usd
 
-TABLES = (AWS, AZURE, GCP)
 FRESH_MS = {
     Market.ON_DEMAND: 90 * DAY_MS,
     Market.RESERVED: 180 * DAY_MS,
     Market.SPOT: DAY_MS,
 }
-"""How long a price may be taken for today's: lists change a few times a year, spot several times a day."""
+"""How long a price counts as current: lists change a few times a year, spot prices daily."""
 
 Key = tuple[str, str, Market, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceQuery:
-    """Which price is meant. Regions and instance types are spelt as their cloud spells them."""
+    """Selects a price. Regions and instance types are spelt as in the cloud."""
 
     region: str
     instance_type: str
@@ -43,20 +34,14 @@ class PriceQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """A price at a moment, and whether it may be relied upon."""
+    """A price, and whether it is current."""
 
     row: PriceRow
     asked_at_ms: int
-    gpu_milli: int = 0
 
     @property
     def node_micro_usd_per_hour(self) -> int:
         return self.row.node_micro_usd_per_hour
-
-    @property
-    def gpu_micro_usd_per_hour(self) -> int | None:
-        """The machine's price for each of its GPUs, None where there are none or it is not known."""
-        return self.node_micro_usd_per_hour * MILLI // self.gpu_milli if self.gpu_milli else None
 
     @property
     def is_estimated(self) -> bool:
@@ -68,11 +53,11 @@ class Quote:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user has to be told with the price."""
+        """Warnings to show with the price."""
         row, found = self.row, []
         if self.is_estimated:
             found.append(
-                f"{row.what} is estimated from the on-demand price; nobody has offered it."
+                f"{row.what} is estimated from the on-demand price."
                 " Fetch prices, or write what you pay."
             )
         if self.is_stale:
@@ -92,21 +77,17 @@ class Quote:
 
 
 class PriceBook:
-    """Prices by what they are of. Rows given later replace those of the same machine, market and zone."""
+    """Prices by machine, market and zone; a later row replaces an earlier one."""
 
-    def __init__(self, rows: Iterable[PriceRow], shapes: Iterable[MachineShape] = ()) -> None:
+    def __init__(self, rows: Iterable[PriceRow] = (), shapes: Iterable[MachineShape] = ()) -> None:
         self._rows: dict[Key, dict[str, PriceRow]] = {}
         self._shapes = {shape.instance_type: shape for shape in shapes}
         for row in rows:
             key = (row.region, row.instance_type, row.market, row.term_years)
             self._rows.setdefault(key, {})[row.zone] = row
 
-    def with_rows(self, rows: Iterable[PriceRow]) -> PriceBook:
-        """The same book with newer prices in front."""
-        return PriceBook([*self.rows(), *rows], self._shapes.values())
-
     def rows(self) -> Iterator[PriceRow]:
-        """Every price, in order."""
+        """Every price, sorted by key."""
         for key in sorted(self._rows):
             zones = self._rows[key]
             yield from (zones[zone] for zone in sorted(zones))
@@ -114,18 +95,18 @@ class PriceBook:
     def shape(self, instance_type: str) -> MachineShape | None:
         return self._shapes.get(instance_type)
 
+    def shapes(self, cloud: str) -> list[MachineShape]:
+        """The machines of one cloud."""
+        return [shape for shape in self._shapes.values() if shape.cloud == cloud]
+
     def find(self, wanted: PriceQuery, now_ms: int) -> Quote:
-        """The price of a machine; ``UserError`` says what there is instead."""
+        """The price of a machine. Raises ``UserError`` with the alternatives."""
         key = (wanted.region, wanted.instance_type, wanted.market, wanted.term_years)
         zones = self._rows.get(key)
         row = middle_row(zones.values(), wanted.zone) if zones else None
         if row is None:
             raise self._unknown(wanted)
-        return self._quote(row, now_ms)
-
-    def _quote(self, row: PriceRow, now_ms: int) -> Quote:
-        shape = self._shapes.get(row.instance_type)
-        return Quote(row=row, asked_at_ms=now_ms, gpu_milli=shape.gpu_milli if shape else 0)
+        return Quote(row=row, asked_at_ms=now_ms)
 
     def _unknown(self, wanted: PriceQuery) -> UserError:
         term = f" for {wanted.term_years} y" if wanted.term_years else ""
@@ -152,23 +133,9 @@ class PriceBook:
 
 
 def middle_row(rows: Iterable[PriceRow], zone: str = "") -> PriceRow | None:
-    """The zone's price; where no zone is named, or prices have none, the middle one, rather the dearer."""
+    """The price of the zone, or the upper median if no zone is named."""
     found = list(rows)
     if zone:
         found = [row for row in found if row.zone == zone] or [r for r in found if not r.zone]
     found.sort(key=lambda row: (row.node_micro_usd_per_hour, row.zone))
     return found[len(found) // 2] if found else None
-
-
-@cache
-def packaged() -> PriceBook:
-    """The table that comes with Bursar, built when it is first asked."""
-    return PriceBook(
-        [row for table in TABLES for row in table.rows()],
-        [shape for table in TABLES for shape in table.machines()],
-    )
-
-
-def find(wanted: PriceQuery, now_ms: int) -> Quote:
-    """A price of the table that comes with Bursar."""
-    return packaged().find(wanted, now_ms)

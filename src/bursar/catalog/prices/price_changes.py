@@ -75,13 +75,6 @@ def price_update(pools: Iterable[Pool], rows: Sequence[PriceRow], now_ms: int) -
     return PriceUpdate(changes=tuple(changes), refused=tuple(refused))
 
 
-def price_changes(
-    pools: Iterable[Pool], rows: Sequence[PriceRow], now_ms: int
-) -> tuple[PriceChanged, ...]:
-    """The changes alone."""
-    return price_update(pools, rows, now_ms).changes
-
-
 def _row_for(pool: Pool, rows: Iterable[PriceRow]) -> PriceRow | None:
     """Rows in dollars are preferred, so that another currency refuses only where there is nothing else."""
     term = pool.labels.get(TERM_YEARS, "")

@@ -1,132 +1,95 @@
-"""The form of a cloud's table, and how its lines become prices that say where they are from."""
+"""Parses the packaged price tables, and estimates prices that were not read.
+
+``prices.csv`` holds only prices that were read, each with its date. Reserved prices, and spot prices of
+Azure, that are missing there are estimated as a fraction of the on-demand price and marked as estimates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 
+from bursar.catalog.prices.price_book import PriceBook
+from bursar.model.calendar import day_of_date
 from bursar.model.fleet.fleet import Market
-from bursar.model.fleet.price import MachineShape, PriceRow, PriceSource
-from bursar.model.units import GIB_MIB, MILLI
+from bursar.model.fleet.price import MachineShape, PriceRow, PriceSource, micro_usd_of
+from bursar.model.units import DAY_MS, GIB_MIB, MILLI
 
-AUGUST_22_2026_MS = 1_787_356_800_000
-AUGUST_21_2026_MS = 1_787_270_400_000
-JULY_20_2026_MS = 1_784_505_600_000
-JUNE_18_2026_MS = 1_781_740_800_000
-MAY_2026_MS = 1_777_593_600_000
-SEPTEMBER_2026_MS = 1_788_220_800_000
-OCTOBER_2026_MS = 1_790_812_800_000
-APRIL_28_2025_MS = 1_745_798_400_000
-"""Days on which tables were read, and the first days of months of which no day is known."""
-
+SOURCES = {
+    Market.ON_DEMAND: PriceSource.QUOTED,
+    Market.SPOT: PriceSource.OBSERVED,
+    Market.RESERVED: PriceSource.PUBLISHED,
+}
 TERMS = (1, 3)
+SPOT_MILLI = {"azure": 185}
+"""Thousandths of the on-demand price, by cloud."""
+RESERVED_MILLI: Mapping[str, tuple[tuple[str, int, int], ...]] = {
+    "aws": (("g", 630, 430), ("p3.", 630, 430), ("p", 720, 430)),
+    "azure": (("Standard_", 660, 470),),
+    "gcp": (
+        *(("n1-", 630, 460), ("g2-", 630, 450), ("g4-", 690, 450)),
+        *(("a2-", 630, 350), ("a3-highgpu", 690, 440), ("a3-megagpu", 690, 440)),
+    ),
+}
+"""Thousandths of the on-demand price for one and three years, by the first matching prefix."""
 
 
-class PublishedPrice(NamedTuple):
-    """The rate of a commitment of so many years that somebody has published, and when he read it."""
-
-    instance_type: str
-    region: str
-    years: int
-    micro_usd: int
-    as_of_ms: int
-    terms: str = ""
+def read_price_book(machines_csv: str, prices_csv: str) -> PriceBook:
+    """The price book of the texts of ``machines.csv`` and ``prices.csv``."""
+    machines = list(csv.DictReader(machines_csv.splitlines()))
+    notes = {one["instance_type"]: one["note"] for one in machines}
+    rows = [_read_row(one, notes) for one in csv.DictReader(prices_csv.splitlines())]
+    return PriceBook([*rows, *_estimated(rows, notes)], [_read_machine(one) for one in machines])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloudTable:
-    """What was read of one cloud, and what part of it the rest usually costs.
+def _read_machine(values: Mapping[str, str]) -> MachineShape:
+    return MachineShape(
+        cloud=values["cloud"],
+        instance_type=values["instance_type"],
+        gpu_model=values["gpu_model"],
+        gpu_milli=int(Decimal(values["gpus"]) * MILLI),
+        cpu_milli=int(values["cpus"]) * MILLI,
+        memory_mib=int(values["memory_gib"]) * GIB_MIB,
+    )
 
-    ``reserved_milli`` are thousandths of the on-demand price for one and for three years, by how the
-    instance type begins; the first that fits counts. ``spot_milli`` is the same for spot, where none
-    was read.
-    """
 
-    cloud: str
-    shapes: tuple[tuple[str, str, int, int, int], ...]
-    rates: Mapping[str, tuple[tuple[str | int, ...], ...]]
-    as_of_ms: int
-    spot_as_of_ms: int | None = None
-    dated_ms: Mapping[str, int] = field(default_factory=dict)
-    spot_milli: int = 0
-    reserved_milli: tuple[tuple[str, int, int], ...]
-    published: tuple[PublishedPrice, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
+def _read_row(values: Mapping[str, str], notes: Mapping[str, str]) -> PriceRow:
+    market, low, high = Market(values["market"]), values["low_usd"], values["high_usd"]
+    is_reserved = market is Market.RESERVED
+    return PriceRow(
+        cloud=values["cloud"],
+        region=values["region"],
+        instance_type=values["instance_type"],
+        market=market,
+        node_micro_usd_per_hour=micro_usd_of(values["usd_per_hour"]),
+        source=SOURCES[market],
+        as_of_ms=day_of_date(values["as_of"]) * DAY_MS,
+        term_years=int(values["term_years"] or 0),
+        low_micro_usd=micro_usd_of(low) if low else None,
+        high_micro_usd=micro_usd_of(high) if high else None,
+        note=values["terms"] if is_reserved else notes[values["instance_type"]],
+    )
 
-    def machines(self) -> Iterator[MachineShape]:
-        """Every instance type of the table."""
-        for instance_type, model, gpu_milli, cpus, memory_gib in self.shapes:
-            yield MachineShape(
-                cloud=self.cloud,
-                instance_type=instance_type,
-                gpu_model=model,
-                gpu_milli=gpu_milli,
-                cpu_milli=cpus * MILLI,
-                memory_mib=memory_gib * GIB_MIB,
-            )
 
-    def rows(self) -> Iterator[PriceRow]:
-        """Every price of the table, region by region."""
-        for region, lines in self.rates.items():
-            for instance_type, *amounts in lines:
-                yield from self._of_machine(region, str(instance_type), [int(n) for n in amounts])
-
-    def _of_machine(
-        self, region: str, instance_type: str, amounts: list[int]
-    ) -> Iterator[PriceRow]:
-        on_demand, spot, *spread = amounts
-        if on_demand:
-            price = PriceSource.QUOTED, on_demand
-            yield self._row(region, instance_type, Market.ON_DEMAND, price)
-        if spot:
-            price = PriceSource.OBSERVED, spot
-            yield self._row(region, instance_type, Market.SPOT, price, spread=spread)
-        elif self.spot_milli:
-            price = PriceSource.ESTIMATED, on_demand * self.spot_milli // MILLI
-            yield self._row(region, instance_type, Market.SPOT, price)
-        yield from self._reserved(region, instance_type, on_demand)
-
-    def _reserved(self, region: str, instance_type: str, on_demand: int) -> Iterator[PriceRow]:
-        """A published rate where there is one; a part of the on-demand price where there is that."""
-        known = {
-            one.years: one
-            for one in self.published
-            if one.instance_type == instance_type and one.region == region
-        }
-        parts = next((p for b, *p in self.reserved_milli if instance_type.startswith(b)), None)
-        for number, years in enumerate(TERMS):
-            if years in known:
-                rate = known[years]
-                price = PriceSource.PUBLISHED, rate.micro_usd
-                row = self._row(region, instance_type, Market.RESERVED, price)
-                yield replace(row, term_years=years, as_of_ms=rate.as_of_ms, note=rate.terms)
-            elif on_demand and parts is not None:
-                price = PriceSource.ESTIMATED, on_demand * parts[number] // MILLI
-                row = self._row(region, instance_type, Market.RESERVED, price)
-                yield replace(row, term_years=years)
-
-    def _row(
-        self,
-        region: str,
-        instance_type: str,
-        market: Market,
-        price: tuple[PriceSource, int],
-        spread: list[int] | None = None,
-    ) -> PriceRow:
-        source, micro_usd = price
-        dated_ms = self.dated_ms.get(instance_type, self.as_of_ms)
-        if source is PriceSource.OBSERVED and self.spot_as_of_ms is not None:
-            dated_ms = self.spot_as_of_ms
-        return PriceRow(
-            cloud=self.cloud,
-            region=region,
-            instance_type=instance_type,
-            market=market,
-            node_micro_usd_per_hour=micro_usd,
-            source=source,
-            as_of_ms=dated_ms,
-            low_micro_usd=spread[0] if spread else None,
-            high_micro_usd=spread[1] if spread else None,
-            note=self.notes.get(instance_type, ""),
-        )
+def _estimated(rows: Sequence[PriceRow], notes: Mapping[str, str]) -> Iterator[PriceRow]:
+    """Prices of machines with an on-demand price that have no spot or reserved price in the table."""
+    known = {(row.region, row.instance_type, row.market, row.term_years) for row in rows}
+    for row in rows:
+        if row.market is not Market.ON_DEMAND:
+            continue
+        kind, note = row.instance_type, notes[row.instance_type]
+        fractions = [(Market.SPOT, 0, SPOT_MILLI[row.cloud])] if row.cloud in SPOT_MILLI else []
+        ratios = next((r for p, *r in RESERVED_MILLI[row.cloud] if kind.startswith(p)), ())
+        fractions += [(Market.RESERVED, *one) for one in zip(TERMS, ratios, strict=False)]
+        for market, years, milli in fractions:
+            if (row.region, kind, market, years) not in known:
+                yield replace(
+                    row,
+                    market=market,
+                    term_years=years,
+                    node_micro_usd_per_hour=row.node_micro_usd_per_hour * milli // MILLI,
+                    source=PriceSource.ESTIMATED,
+                    note=note,
+                )

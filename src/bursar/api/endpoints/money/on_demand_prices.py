@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bursar.catalog.prices.price_book import PriceQuery, find
+from bursar.catalog.prices.price_book import PriceBook, PriceQuery
 from bursar.catalog.prices.price_changes import INSTANCE_TYPE, REGION, ZONE
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Market, Pool
@@ -22,7 +22,7 @@ class OnDemandPrices:
 
 
 def on_demand_prices(
-    pools: Iterable[Pool], overrides: Mapping[str, int], now_ms: int
+    pools: Iterable[Pool], overrides: Mapping[str, int], book: PriceBook, now_ms: int
 ) -> OnDemandPrices:
     """The caller's price; else that of the price table; else that of a similar pool."""
     known = sorted(pools, key=lambda pool: pool.name)
@@ -31,7 +31,7 @@ def on_demand_prices(
     for pool in known:
         if pool.name in prices or pool.market is Market.ON_DEMAND:
             continue
-        price, notes = _listed(pool, now_ms)
+        price, notes = _listed(pool, book, now_ms)
         if price is None:
             price, notes = _of_similar_pool(pool, known)
         if price is not None:
@@ -40,13 +40,13 @@ def on_demand_prices(
     return OnDemandPrices(by_pool=prices, warnings=tuple(warnings))
 
 
-def _listed(pool: Pool, now_ms: int) -> tuple[int | None, list[str]]:
+def _listed(pool: Pool, book: PriceBook, now_ms: int) -> tuple[int | None, list[str]]:
     machine, region = pool.labels.get(INSTANCE_TYPE), pool.labels.get(REGION)
     if machine is None or region is None:
         return None, []
     query = PriceQuery(region=region, instance_type=machine, zone=pool.labels.get(ZONE, ""))
     try:
-        quote = find(query, now_ms)
+        quote = book.find(query, now_ms)
     except UserError:
         return None, []
     return quote.node_micro_usd_per_hour, [f"{pool.name}: {one}" for one in quote.warnings]

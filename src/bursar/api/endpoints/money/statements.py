@@ -151,7 +151,8 @@ async def cost_savings(request: RequestContext) -> Response:
     prices = OnDemandPrices(by_pool={}, warnings=())
     if visible is None and name != "no-sharing":
         overrides = read_prices(request.query.get("price", ()))
-        prices = on_demand_prices(excerpt.pools.values(), overrides, excerpt.now_ms)
+        book = request.context.settings.price_book
+        prices = on_demand_prices(excerpt.pools.values(), overrides, book, excerpt.now_ms)
         rows, prices = _all_savings(excerpt, prices, is_required=name is not None)
     else:
         rows = (sharing_saving(excerpt.books.hour_rows()),)
