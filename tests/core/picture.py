@@ -1,4 +1,4 @@
-"""Everything a state says, as one value, to see whether a question left any trace in it."""
+"""Everything in a state as one value, to check that a query changed nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two small fleets that the stories about cycles begin with."""
+"""The two small fleets that the tests of cycles use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one cycle decides, told as small stories: one world, one sentence, one outcome."""
+"""The decisions of one cycle on small fleets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_required_rack_is_never_left_even_if_the_pool_has_room() -> None:
     assert reasons(world, "three") == [NoCapacity]
 
 
-def test_a_launcher_without_gpus_sits_beside_its_workers() -> None:
+def test_a_launcher_without_gpus_runs_next_to_its_workers() -> None:
     world = stage(4)
     world.submit(gang("mpi", group("launcher", cpu=4), group("worker", 2, gpus=8)))
     world.cycle()
@@ -154,7 +154,7 @@ def test_expected_rework_can_make_spot_the_dearer_choice() -> None:
     assert world.placement_of("saved").pool == "spot"
 
 
-def test_a_shape_that_no_pool_can_run_is_told_why_for_every_pool() -> None:
+def test_a_shape_that_no_pool_can_run_gets_the_reason_of_every_pool() -> None:
     world = stage(1)
     world.submit(job("huge", gpus=16))
     world.cycle()
@@ -224,7 +224,7 @@ def test_a_burst_of_one_team_does_not_take_the_turn_of_another() -> None:
     assert sorted(name[0] for name in started) == ["p", "p", "r", "r"]
 
 
-def test_a_team_that_used_less_lately_goes_first() -> None:
+def test_a_team_that_used_less_recently_goes_first() -> None:
     world = shared(1)
     world.submit(job("r1", gpus=8, queue="research"))
     world.cycle()
@@ -277,7 +277,7 @@ def test_a_team_borrows_what_the_other_leaves_idle() -> None:
     assert world.started_now() == ["wide"]
 
 
-def test_over_quota_says_who_limits_it_and_by_how_much() -> None:
+def test_over_quota_names_the_limiting_tenant_and_the_amount() -> None:
     teams = (tenant("acme"), queue("research", "acme", {A100: quota(8, borrow=0)}))
     world = SchedulerHarness(state_of(fleet_of(pool("a100", 4)), teams))
     world.submit(job("wide", gpus=8, tasks=2))
@@ -349,7 +349,7 @@ def test_without_reservations_the_long_job_passes() -> None:
 
 
 @pytest.mark.parametrize(("waited_ms", "started"), [(HOUR_MS - 1, ["long"]), (HOUR_MS, [])])
-def test_a_gang_of_unknown_run_time_gets_a_reservation_only_after_patience(
+def test_a_gang_of_unknown_run_time_gets_a_reservation_only_after_a_wait(
     waited_ms: int, started: list[str]
 ) -> None:
     policies = Policies(backfill=BackfillPolicy(reserve_unknown_after_ms=HOUR_MS))
@@ -466,7 +466,7 @@ def test_an_empty_world_needs_no_decision() -> None:
     assert decide(state_of(fleet_of(pool("a100", 1))), 0) == ()
 
 
-def test_decide_changes_nothing_and_answers_alike_when_asked_twice() -> None:
+def test_decide_changes_nothing_and_returns_the_same_twice() -> None:
     world = borrowed()
     world.submit(job("mine", gpus=8, queue="product"), mig_job("slice", queue="product"))
     first = decide(world.state, world.now_ms)

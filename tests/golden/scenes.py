@@ -83,7 +83,7 @@ SCENES: dict[str, Scene] = {
 }
 
 
-def told(scene: Scene) -> str:
+def scene_text(scene: Scene) -> str:
     """Every cycle of a scene: its decisions, one line each."""
     lines = [(scene.__doc__ or "").strip()]
     for stage in scene():

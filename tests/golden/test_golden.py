@@ -1,4 +1,4 @@
-"""Decisions as text, kept beside the tests.
+"""Decisions as text, stored with the tests.
 
 ``BURSAR_GOLDEN=write`` writes the files anew; the difference is then for a person to read.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.scenes import SCENES, told
+from tests.golden.scenes import SCENES, scene_text
 
 HERE = Path(__file__).parent
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 @pytest.mark.parametrize("name", sorted(SCENES))
 def test_a_scene_is_decided_as_it_was(name: str) -> None:
     kept = HERE / f"{name}.txt"
-    now = told(SCENES[name])
+    now = scene_text(SCENES[name])
     if os.environ.get("BURSAR_GOLDEN") == "write":
         kept.write_text(now)
     assert now == kept.read_text(), (

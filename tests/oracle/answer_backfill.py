@@ -51,12 +51,12 @@ def answer_backfill(case: Case, fixtures: dict[str, Any]) -> str | None:
 
 
 def _jobs(given: Case) -> list[dict[str, Any]]:
-    """The jobs of a case, written out or as so many alike with ids from 1."""
+    """The jobs of a case, written out or as a count of identical ones with ids from 1."""
     jobs = list(given.get("jobs") or [])
-    alike = given.get("jobs_repeat")
-    if alike:
+    repeated = given.get("jobs_repeat")
+    if repeated:
         first = max((job["id"] for job in jobs), default=0) + 1
-        jobs += [{**alike, "id": number} for number in range(first, first + alike["count"])]
+        jobs += [{**repeated, "id": number} for number in range(first, first + repeated["count"])]
     return jobs
 
 

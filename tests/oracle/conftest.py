@@ -1,4 +1,4 @@
-"""Says at the end of a run how many published cases our core agrees with."""
+"""Prints at the end of a run how many published cases our core agrees with."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tests.oracle.runner import PUBLISHED_CASES
 
 PUBLISHED_TEST = "oracle/test_oracle.py::test_a_published_case_comes_out_as_published["
 
-SAID = pytest.StashKey[bool]()
+PRINTED = pytest.StashKey[bool]()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Counts reports, not items: with several workers only reports reach who prints.
 
-    Said once, though a conftest further up may have taken this function over: with several workers
+    Printed once, though a conftest further up may have taken this function over: with several workers
     the process that prints does not look into this folder by itself.
     """
-    if terminalreporter.config.stash.get(SAID, False):
+    if terminalreporter.config.stash.get(PRINTED, False):
         return
-    terminalreporter.config.stash[SAID] = True
+    terminalreporter.config.stash[PRINTED] = True
     outcomes: dict[str, int] = {}
     for outcome in ("passed", "xfailed", "failed", "error"):
         reports = terminalreporter.stats.get(outcome, [])

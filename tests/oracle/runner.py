@@ -1,6 +1,6 @@
 """Runs published cases through our core and compares the outcome.
 
-A family is answered by one function in an ``answer_*.py`` module beside this file:
+A family is answered by one function in an ``answer_*.py`` module next to this file:
 ``FAMILIES = {"available_quota": answer}`` where ``answer(case, fixtures)`` returns ``None`` when our
 core gives the published outcome and otherwise a short text saying what differs. Answers never look at
 a case's id: any file of the same schema must run as well as the one these were written against.
@@ -32,7 +32,7 @@ PUBLISHED_CASES = Path(
 
 
 def difference_in(case: Case, fixtures: dict[str, Any]) -> str | None:
-    """What our core says otherwise, and what of the case it did not look at; None when it agrees."""
+    """What our core decides differently, and which keys of the case it did not read; None when it agrees."""
     UNREAD.clear()
     difference = families()[case["family"]](case, fixtures)
     return None if difference is None else "; ".join((difference, *UNREAD))

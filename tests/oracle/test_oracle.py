@@ -1,7 +1,7 @@
 """What other schedulers publish about their own behaviour, and our core's answer to it.
 
-The published cases live beside the project, not in it; without them only our own cases run. A case we
-answer differently on purpose is listed in ``differences.yaml`` with the decision that says why.
+The published cases are outside the project; without them only our own cases run. A case we
+answer differently on purpose is listed in ``differences.yaml`` with the decision that explains it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ REQUIRED_FAMILIES = (
 
 @cache
 def differences() -> dict[str, str]:
-    """The cases we answer differently on purpose, and the page that says why."""
+    """The cases we answer differently on purpose, and the page that explains it."""
     listed: dict[str, str] = yaml.safe_load((HERE / "differences.yaml").read_text())
     return listed
 
 
 def cases_of(path: Path) -> list[Any]:
-    """One parameter set per case of a file; of an absent file, one that is skipped and says so."""
+    """One parameter set per case of a file; of an absent file, one that is skipped with a reason."""
     if not path.exists():
         reason = f"no cases at {path}; set BURSAR_ORACLE to where they are"
         return [pytest.param(None, {}, id="absent", marks=pytest.mark.skip(reason=reason))]

@@ -17,7 +17,7 @@ from bursar.core.state.job_record import JobRecord
 
 
 def attributes_of(kind: type, *but: str) -> tuple[str, ...]:
-    """What a value of a class with slots holds; a compiled class tells it under another name."""
+    """The attributes of a value with slots; a compiled class lists them under another name."""
     slots: tuple[str, ...] = getattr(kind, "__slots__", ()) or kind.__mypyc_attrs__  # type: ignore[attr-defined]
     return tuple(sorted(set(slots).difference(but)))
 

@@ -87,7 +87,7 @@ def days(draw: st.DrawFn) -> Day:
 
 
 class Diary:
-    """Plays a day moment by moment; knows when each job was first promised to start and when it did."""
+    """Runs a day step by step; records the first planned and the actual start of each job."""
 
     def __init__(self, day: Day) -> None:
         self.stage = SchedulerHarness(fresh_state(day.world))

@@ -243,22 +243,22 @@ def touched(event: ev.LoggedEvent, log: list[ev.LoggedEvent]) -> set[str]:
 
 
 @given(ANY_SCRIPT, st.lists(st.integers(0, 40 * 60_000), min_size=1, max_size=8))
-def test_what_is_told_late_is_never_counted_twice_or_backwards(
+def test_late_reports_are_never_counted_twice_or_backwards(
     script: Script, late_ms: list[int]
 ) -> None:
     log, until_ms = log_of(script)
-    told = [
+    events = [
         replace(event, at_ms=max(0, event.at_ms - late_ms[number % len(late_ms)]))
         for number, event in enumerate(log)
     ]
     books = Books()
     spans: dict[tuple[str, str, str], list[tuple[int, int]]] = defaultdict(list)
     meter = Meter(books.post)
-    for event in told:
+    for event in events:
         meter.apply(event)
     meter.close(until_ms)
     assert books.trial_balance() == 0
-    for entry in entries_of(told, until_ms):
+    for entry in entries_of(events, until_ms):
         assert entry.micro_usd >= 0 and entry.from_ms < entry.to_ms
         assert all(number >= 0 for number in entry.volume)
         if is_metered(entry):

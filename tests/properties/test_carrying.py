@@ -1,4 +1,4 @@
-"""What is carried is all that matters: a state built from it knows what the old one knew."""
+"""A state restored from a snapshot equals the old one and decides the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.properties.plays import ANY_SCRIPT, Play, Script
 from tests.support.state_audit import state_faults
 
 CACHES = ("mix", "finished")
-"""What is not carried: the recent mix of shapes fades within minutes; of what is over, only failures
+"""What a snapshot leaves out: the recent mix of shapes fades within minutes; of what is over, only failures
 that someone still waits for matter."""
 
 
@@ -36,11 +36,11 @@ def knowledge(state: FleetState) -> dict[str, Any]:
 
 
 @given(ANY_SCRIPT)
-def test_a_carried_state_knows_and_decides_the_same(script: Script) -> None:
+def test_a_restored_state_equals_the_old_one_and_decides_the_same(script: Script) -> None:
     play = Play(script.world).run(script)
-    carried = to_snapshot(play.state, declared_by(play), play.now_ms)
-    through_text = from_text(StateSnapshot, to_text(carried))
-    assert through_text == carried
+    snapshot = to_snapshot(play.state, declared_by(play), play.now_ms)
+    through_text = from_text(StateSnapshot, to_text(snapshot))
+    assert through_text == snapshot
     again = from_snapshot(through_text)
     assert knowledge(again) == knowledge(play.state)
     assert not state_faults(again)

@@ -23,7 +23,7 @@ ROUNDS = 400
 
 
 def clear_the_way(stage: SchedulerHarness) -> None:
-    """Every node takes jobs, and nobody else is on it."""
+    """Every node is open and has no holder."""
     for node in sorted(stage.state.pool_of_node):
         stage.apply(ForeignUsageSeen(at_ms=stage.now_ms, node=node))
         stage.apply(NodeRestored(at_ms=stage.now_ms, node=node))
@@ -86,7 +86,7 @@ def run_dry(stage: SchedulerHarness) -> None:
 
 
 def must_be_empty(state: FleetState) -> None:
-    """Nobody holds anything, nothing is kept for anybody, and nobody is charged for anything."""
+    """Nothing is held, reserved or charged."""
     assert not state.jobs and not state.blocked and not state.claims
     assert not state.to_stop and not state.limits and not state.dependents
     assert not any(state.running_in.values()) and not any(state.running_priorities.values())

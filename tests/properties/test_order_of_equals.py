@@ -1,4 +1,4 @@
-"""What comes at the same moment may come in any order: the decisions are the same."""
+"""Simultaneous events may come in any order: the decisions are the same."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def submit_all(stage: SchedulerHarness, batch: tuple[Named, ...]) -> None:
 
 
 def go_on(stage: SchedulerHarness, number: int, *, backwards: bool) -> None:
-    """Reports of one moment, in one order or the other."""
+    """Simultaneous reports, in one order or the other."""
     sign = -1 if backwards else 1
     for job_id in stage.stop_requested()[::sign]:
         stage.preempted(job_id)

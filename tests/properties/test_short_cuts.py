@@ -16,7 +16,7 @@ from bursar.model.event import Event
 from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state
 
 
-class NobodyIsLast(Draft):
+class NeverLastDraft(Draft):
     """Writes every start into the state, also that of the only job that waits."""
 
     @property
@@ -50,7 +50,7 @@ def test_a_state_that_has_decided_before_decides_like_a_new_one(script: Script) 
 def test_the_last_job_of_a_cycle_gets_what_it_would_get_among_others(script: Script) -> None:
     def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cycle, "Draft", NobodyIsLast)
+            patch.setattr(cycle, "Draft", NeverLastDraft)
             assert decide(play.state, play.now_ms) == decisions
 
     Play(script.world, compare).run(script)

@@ -53,7 +53,7 @@ def test_a_state_rebuilt_from_the_log_is_the_same_and_decides_the_same(script: S
 
 
 def devices_are_sound(state: FleetState) -> None:
-    """Each GPU by itself: one mode, a legal layout, nobody on more than there is."""
+    """Each GPU has one mode, a legal layout and no more holders than fit."""
     for pool in state.pools.values():
         for node in pool.nodes:
             assert node.cpu_free_milli >= 0 or node.foreign is not None

@@ -1,4 +1,4 @@
-"""Nobody is passed by those who may not pass: strict queues keep their order, priority counts."""
+"""No job starts out of order: strict queues keep their order, priority counts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def must_prefer_the_higher(play: Play, decisions: tuple[Decision, ...]) -> None:
 
 
 @st.composite
-def alike(draw: st.DrawFn) -> Script:
+def similar_jobs(draw: st.DrawFn) -> Script:
     """A few shapes, many jobs of each, of different priorities."""
     world = draw(ANY_WORLD)
     order = replace(world.policies.order, aging_step_ms=None)
@@ -98,6 +98,6 @@ def of_priority(spec: JobSpec, name: str) -> JobSpec:
     return replace(spec, priority_class=name)
 
 
-@given(alike())
-def test_of_jobs_alike_in_one_queue_the_higher_priority_starts_first(script: Script) -> None:
+@given(similar_jobs())
+def test_of_similar_jobs_in_one_queue_the_higher_priority_starts_first(script: Script) -> None:
     Play(script.world, must_prefer_the_higher).run(script)

@@ -49,61 +49,61 @@ NONE = SpotMarket((), DROUGHT, 1_000_000)
 DEAR = SpotMarket((SpotOffer("a", 4_000_000, OLD),), OLD, 4_000_000)
 
 
-def standing(elapsed_h: float, remaining_h: float, place: Location = WAIT) -> DeadlineProgress:
+def progress(elapsed_h: float, remaining_h: float, place: Location = WAIT) -> DeadlineProgress:
     return DeadlineProgress(round(elapsed_h * HOUR_MS), round(remaining_h * HOUR_MS), 0, place)
 
 
 CHOICES = {
-    "on demand only never waits": (on_demand_only, standing(0, 10), SPOT, ON_DEMAND),
+    "on demand only never waits": (on_demand_only, progress(0, 10), SPOT, ON_DEMAND),
     "ours leaves spot that costs more than on demand": (
         expected_cost,
-        standing(4, 9.7, "a"),
+        progress(4, 9.7, "a"),
         DEAR,
         ON_DEMAND,
     ),
-    "a job that is done needs nothing": (greedy, standing(5, 0, "a"), SPOT, WAIT),
-    "greedy takes spot": (greedy, standing(0, 10), SPOT, "a"),
-    "greedy waits for spot while there is time": (greedy, standing(0, 10), NONE, WAIT),
-    "greedy goes on demand when time is short": (greedy, standing(4, 9.5), NONE, ON_DEMAND),
+    "a job that is done needs nothing": (greedy, progress(5, 0, "a"), SPOT, WAIT),
+    "greedy takes spot": (greedy, progress(0, 10), SPOT, "a"),
+    "greedy waits for spot while there is time": (greedy, progress(0, 10), NONE, WAIT),
+    "greedy goes on demand when time is short": (greedy, progress(4, 9.5), NONE, ON_DEMAND),
     "greedy keeps its spot machine when time is short": (
         greedy,
-        standing(4, 9.5, "a"),
+        progress(4, 9.5, "a"),
         SPOT,
         "a",
     ),
-    "uniform progress waits on the line": (uniform_progress, standing(0, 10), NONE, WAIT),
+    "uniform progress waits on the line": (uniform_progress, progress(0, 10), NONE, WAIT),
     "uniform progress goes on demand behind the line": (
         uniform_progress,
-        standing(1.4, 9.5),
+        progress(1.4, 9.5),
         NONE,
         ON_DEMAND,
     ),
     "uniform progress holds on demand until it is ahead": (
         uniform_progress,
-        standing(1.4, 9.0, ON_DEMAND),
+        progress(1.4, 9.0, ON_DEMAND),
         SPOT,
         ON_DEMAND,
     ),
     "uniform progress leaves on demand when two change-overs ahead": (
         uniform_progress,
-        standing(1.4, 8.5, ON_DEMAND),
+        progress(1.4, 8.5, ON_DEMAND),
         SPOT,
         "a",
     ),
-    "ours takes an old spell": (expected_cost, standing(0, 10), SPOT, "a"),
+    "ours takes an old interval": (expected_cost, progress(0, 10), SPOT, "a"),
     "ours goes on demand when nothing else can meet the deadline": (
         expected_cost,
-        standing(4, 9.7),
+        progress(4, 9.7),
         SPOT,
         ON_DEMAND,
     ),
     "ours stays on spot as long as on demand could follow": (
         expected_cost,
-        standing(4, 9.8, "a"),
+        progress(4, 9.8, "a"),
         SPOT,
         "a",
     ),
-    "ours waits while there is much time": (expected_cost, standing(0, 2), NONE, WAIT),
+    "ours waits while there is much time": (expected_cost, progress(0, 2), NONE, WAIT),
 }
 
 
@@ -113,8 +113,8 @@ def test_choice(sentence: str) -> None:
     assert rule(TERMS, now, market) == wanted
 
 
-def test_a_young_spell_is_not_worth_leaving_on_demand_for_but_an_old_one_is() -> None:
-    now = standing(2, 9.0, ON_DEMAND)
+def test_ours_leaves_on_demand_for_an_old_interval_but_not_for_a_young_one() -> None:
+    now = progress(2, 9.0, ON_DEMAND)
     hurried = AvailabilityEstimate(up=True, age=0, up_step=HIGHEST_STEP, down_step=0)
     assert expected_cost(
         TERMS, now, SpotMarket((SpotOffer("a", 1_000_000, hurried),), hurried, 1)
@@ -126,21 +126,21 @@ def test_of_two_pools_at_one_price_the_one_that_lasts_is_taken() -> None:
     market = SpotMarket(
         (SpotOffer("a", 1_000_000, YOUNG), SpotOffer("b", 1_000_000, OLD)), OLD, 1_000_000
     )
-    assert best_offer(TERMS, standing(0, 10), market) == market.offers[1]
-    assert best_offer(TERMS, standing(1, 9, "a"), market) == market.offers[0], "not worth a move"
+    assert best_offer(TERMS, progress(0, 10), market) == market.offers[1]
+    assert best_offer(TERMS, progress(1, 9, "a"), market) == market.offers[0], "not worth a move"
 
 
 def test_a_pool_is_left_when_the_lower_price_pays_for_the_move() -> None:
     near = SpotMarket((SpotOffer("a", 1_000_000, OLD), SpotOffer("b", 990_000, OLD)), OLD, 990_000)
     far = SpotMarket((SpotOffer("a", 1_000_000, OLD), SpotOffer("b", 500_000, OLD)), OLD, 500_000)
-    assert best_offer(TERMS, standing(1, 9, "a"), near) == near.offers[0]
-    assert best_offer(TERMS, standing(1, 9, "a"), far) == far.offers[1]
+    assert best_offer(TERMS, progress(1, 9, "a"), near) == near.offers[0]
+    assert best_offer(TERMS, progress(1, 9, "a"), far) == far.offers[1]
 
 
 def test_spot_that_costs_more_than_on_demand_is_no_offer() -> None:
     dear = SpotMarket((SpotOffer("a", 3_000_000, OLD),), OLD, 3_000_000)
-    assert best_offer(TERMS, standing(0, 10), dear) is None
-    assert expected_cost(TERMS, standing(0, 10), dear) != "a"
+    assert best_offer(TERMS, progress(0, 10), dear) is None
+    assert expected_cost(TERMS, progress(0, 10), dear) != "a"
 
 
 def test_a_deadline_that_cannot_be_met_is_refused_with_the_hours() -> None:
@@ -194,14 +194,14 @@ def finishes(terms: DeadlineTerms, chance: random.Random, spiteful: bool) -> boo
 
 
 def test_ours_goes_on_the_same_way_from_the_same_point() -> None:
-    now = standing(2.5, 8.3, ON_DEMAND)
+    now = progress(2.5, 8.3, ON_DEMAND)
     assert {expected_cost(TERMS, now, SPOT) for _ in range(3)} == {expected_cost(TERMS, now, SPOT)}
 
 
 # -- what is learned -------------------------------------------------------------------------------
 
 
-def test_a_pool_whose_spells_end_often_is_learned_to_be_fickle() -> None:
+def test_a_pool_whose_intervals_end_often_gets_a_higher_rate() -> None:
     fickle, steady = AvailabilityTracker(), AvailabilityTracker()
     for tick in range(600):
         shaky = fickle.observe(tick % 2 == 0, TICK_MS)
@@ -220,7 +220,7 @@ def test_old_experience_fades() -> None:
     assert late.up_step < 0
 
 
-def test_a_spell_that_has_lasted_is_expected_to_last() -> None:
+def test_an_interval_that_has_lasted_is_expected_to_last() -> None:
     lives = [expected_life_ms(age, 0) for age in range(AGES)]
     assert lives == sorted(lives) and lives[0] > HOUR_MS
     assert expected_life_ms(3, 2) < expected_life_ms(3, 0) < expected_life_ms(3, -2)

@@ -1,4 +1,4 @@
-"""Whatever is taken and given back, in any order: capacity holds and the index tells the truth."""
+"""Takes and releases in any order: capacity is never exceeded and the index is correct."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def geometry_of(model: GpuModel) -> MigGeometry:
 
 
 def act(draw: st.DataObject, device: Device) -> None:
-    """One thing somebody might do to a device; it may be refused."""
+    """One operation on a device; it may be rejected."""
     geometry = geometry_of(device.model)
     holder = draw.draw(st.sampled_from(HOLDERS))
     kinds = ("whole", "slice", "wrong slice", "share", "release", "give one back", "cut", "health")

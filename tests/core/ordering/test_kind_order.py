@@ -111,7 +111,7 @@ def test_dominant_share_serves_first_who_borrows_least() -> None:
     assert sorted(started(policy, *jobs)) == ["a1", "b1"]
 
 
-def test_without_shares_the_oldest_goes_first_whoever_it_is() -> None:
+def test_without_shares_the_oldest_goes_first_regardless_of_tenant() -> None:
     jobs = (("a1", "a", 4), ("a2", "a", 4), ("b1", "b", 4))
     assert started(OrderPolicy(share=SharePolicy.NONE), *jobs) == ["a1", "a2"]
 
@@ -189,7 +189,7 @@ def test_shortest_remaining_stops_who_has_more_left_to_do() -> None:
     assert (stage.preempted_now(), stage.claimed_now()) == (["long"], ["short"])
 
 
-def test_least_attained_stops_who_has_fallen_a_level_and_nobody_of_the_same() -> None:
+def test_least_attained_stops_only_jobs_of_a_lower_level() -> None:
     stage = time_sharing(OrderTerm.LEAST_ATTAINED)
     stage.submit(job("new", gpus=8, hours=20))
     stage.cycle()

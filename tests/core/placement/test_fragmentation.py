@@ -149,7 +149,7 @@ UNUSABLE: dict[str, tuple[WorkloadMix, int]] = {
     "nor one for which the memory is short": (mix_of((whole(1, memory_gib=300), 1)), 2_600),
     "nor one that wants another model": (mix_of((whole(1, models=("h100",)), 1)), 2_600),
     "one that wants this model can": (mix_of((whole(1, models=("h100", A100.name)), 1)), 600),
-    "a slice needs a GPU that nobody shares": (
+    "a slice needs a GPU that is not shared": (
         mix_of((_group(MigSlice(profile="1g.5gb"), 1, 1), 1)),
         600,
     ),
@@ -264,7 +264,7 @@ def test_a_fresh_gpu_is_taken_if_that_spoils_less_than_the_fuller_one() -> None:
     assert choose_gpu_for_share(node, share(60), mix) == 0
 
 
-def test_among_gpus_alike_the_lowest_without_a_layout_is_shared() -> None:
+def test_among_identical_gpus_the_lowest_without_a_layout_is_shared() -> None:
     node = make_node(gpus=3)
     node.devices[0].partition((MigInstance(profile="7g.40gb", start=0),))
     node.refresh(0)
@@ -364,7 +364,7 @@ def fits(node: NodeState, group: TaskGroup) -> bool:
 
 
 class World:
-    """A small pool that is filled at random, with its index beside it."""
+    """A small pool that is filled at random, with its index."""
 
     def __init__(self, mix: WorkloadMix) -> None:
         self.mix = mix

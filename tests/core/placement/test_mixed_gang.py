@@ -73,8 +73,8 @@ def fleet(*pools: PoolPlan) -> Fleet:
 
 def anchored(percent: int = 30, tasks: int = 10, **terms: object) -> JobSpec:
     """A gang of tasks with a node each."""
-    said = {"hours": 10, "markets": SPOT_FIRST, "checkpoint": SAVES, **terms}
-    return job("train", gpus=8, tasks=tasks, anchors_percent=percent, **said)  # type: ignore[arg-type]
+    options = {"hours": 10, "markets": SPOT_FIRST, "checkpoint": SAVES, **terms}
+    return job("train", gpus=8, tasks=tasks, anchors_percent=percent, **options)  # type: ignore[arg-type]
 
 
 def stage_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerHarness:
@@ -149,7 +149,7 @@ def test_the_smallest_mixed_gang_has_a_task_on_spot() -> None:
     assert smallest_mixed_counts(plan_of(anchored(100, 4))) is None
 
 
-# -- where it stands -------------------------------------------------------------------------------
+# -- placement -------------------------------------------------------------------------------------
 
 CHOICES: dict[str, tuple[tuple[PoolPlan, ...], JobSpec, dict[str, int]]] = {
     "without anchors it is all on spot": ((), anchored(0, 4), {"spot": 4}),
@@ -218,7 +218,7 @@ def test_where_it_starts(rule: str) -> None:
     assert start(stage_of(*pools), spec) == where
 
 
-def test_without_room_it_says_which_part_has_none() -> None:
+def test_without_capacity_the_reason_names_the_part_that_lacks_it() -> None:
     stage = stage_of(spot_pool(), steady_pool(nodes=2))
     stage.submit(anchored(30))
     step(stage)
@@ -277,25 +277,25 @@ def test_only_spot_nodes_are_counted_as_ones_that_may_be_lost() -> None:
     assert undisturbed < mixed.expected_micro_usd < fits["steady"].expected_micro_usd
 
 
-def test_the_figures_of_the_mixed_choice_are_told() -> None:
+def test_the_explanation_has_the_figures_of_the_mixed_choice() -> None:
     state = stage_of().state
     arrival = AdmissionRequest(
         spec=anchored(30), job_id="train", at_ms=0, state=state, known_models=frozenset()
     )
     found = preview(arrival).explanation
     assert found is not None and found.spot is not None
-    told = "\n".join(found.spot.lines())
-    assert "spot (spot) with 3 of 10 tasks as anchors in steady at $160.00 an hour" in told
-    assert "an interruption every 7 h 8 m" in told
-    assert "steady (on-demand) at $300.00 an hour for 10 h: $3,000.00" in told
+    text = "\n".join(found.spot.lines())
+    assert "spot (spot) with 3 of 10 tasks as anchors in steady at $160.00 an hour" in text
+    assert "an interruption every 7 h 8 m" in text
+    assert "steady (on-demand) at $300.00 an hour for 10 h: $3,000.00" in text
 
 
-def test_a_running_mixed_job_tells_both_pools_and_the_whole_price() -> None:
+def test_the_explanation_of_a_running_mixed_job_has_both_pools_and_the_total_price() -> None:
     stage = stage_of()
     start(stage, anchored(30))
-    told = "\n".join(explain(stage.state, "train", 0).lines())
-    assert "on spot and, as anchors, steady" in told
-    assert "$160.00 an hour" in told
+    text = "\n".join(explain(stage.state, "train", 0).lines())
+    assert "on spot and, as anchors, steady" in text
+    assert "$160.00 an hour" in text
 
 
 def test_each_part_is_charged_to_the_quota_of_its_flavor() -> None:
@@ -450,7 +450,7 @@ def test_a_deadline_steers_between_mixed_and_steady(
     assert ({} if placement is None else tasks_in(placement)) == where
 
 
-def test_a_steered_mixed_job_leaves_spot_in_time() -> None:
+def test_a_deadline_managed_mixed_job_leaves_spot_in_time() -> None:
     stage = stage_of(spot_pool(nodes=2), steady_pool(nodes=6), policies=TIMED)
     start(stage, anchored(50, 4, deadline_ms=14 * HOUR_MS))
     stage.start_all()
@@ -474,7 +474,7 @@ def test_a_placement_is_written_and_read_with_its_anchors_and_without() -> None:
     assert from_text(JobSpec, to_text(anchored(30))) == anchored(30)
 
 
-def test_a_mixed_job_is_carried() -> None:
+def test_a_mixed_job_survives_a_snapshot() -> None:
     stage = stage_of()
     start(stage, anchored(30))
     stage.start_all()

@@ -54,7 +54,7 @@ PREFERS: dict[str, tuple[PlacementPolicy, WorkloadMix, TaskGroup, FreeResources,
         free(2),
         free(3),
     ),
-    "best fit takes the node with less CPU left where GPUs are alike": (
+    "best fit takes the node with less CPU left where GPUs are equal": (
         PlacementPolicy.BEST_FIT,
         ONE,
         whole(1),
@@ -89,7 +89,7 @@ PREFERS: dict[str, tuple[PlacementPolicy, WorkloadMix, TaskGroup, FreeResources,
         free(1, 400),
         free(1, 900),
     ),
-    "packing takes free GPUs beside used ones before an empty node": (
+    "packing takes free GPUs of a used node before an empty node": (
         PlacementPolicy.PACKING,
         ONE,
         whole(1),
@@ -110,7 +110,7 @@ PREFERS: dict[str, tuple[PlacementPolicy, WorkloadMix, TaskGroup, FreeResources,
         free(1),
         free(2),
     ),
-    "room for all keeps CPU beside GPUs that need it": (
+    "remaining capacity leaves CPU to GPUs that need it": (
         PlacementPolicy.REMAINING_CAPACITY,
         mix_of((whole(1, cpus=12), 1)),
         TaskGroup(cpu_milli=40 * CPUS),
@@ -124,7 +124,7 @@ PREFERS: dict[str, tuple[PlacementPolicy, WorkloadMix, TaskGroup, FreeResources,
         free(2, gpus=2, model="a"),
         free(2, gpus=2, model="b"),
     ),
-    "room for all takes the fullest of nodes alike": (
+    "remaining capacity takes the fullest of equal nodes": (
         PlacementPolicy.REMAINING_CAPACITY,
         mix_of((whole(1, cpus=0), 1)),
         whole(1, cpus=0),

@@ -1,4 +1,4 @@
-"""What a cycle does when budgets are spent, and what the checker says when it does not."""
+"""What a cycle does when budgets are spent, and the faults the checker reports otherwise."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_others_still_borrow() -> None:
     assert here.started_now() == ["b"]
 
 
-def test_nothing_starts_and_the_answer_says_what_was_spent_and_until_when() -> None:
+def test_nothing_starts_and_the_reason_has_the_spending_and_the_end_of_the_period() -> None:
     here = spend(stage(), NO_STARTS)
     here.submit(red("a", 1))
     decided(here)
@@ -111,13 +111,13 @@ def test_nothing_starts_and_the_answer_says_what_was_spent_and_until_when() -> N
         "team has spent $30.00 of its budget of $100.00; from 30 % on no job starts; the next "
         "period begins at 1970-01-02 00:00 UTC"
     ]
-    told = explain(here.state, "a", here.now_ms)
-    assert told.forecast is not None
-    assert told.forecast.basis is Basis.NEXT_PERIOD
-    assert told.forecast.p50_start_ms == DAY_MS
+    explanation = explain(here.state, "a", here.now_ms)
+    assert explanation.forecast is not None
+    assert explanation.forecast.basis is Basis.NEXT_PERIOD
+    assert explanation.forecast.p50_start_ms == DAY_MS
 
 
-def test_who_does_not_see_all_queues_is_not_told_how_much() -> None:
+def test_amounts_are_hidden_from_users_who_do_not_see_all_queues() -> None:
     here = spend(stage(), NO_STARTS)
     (reason,) = here.state.budgets.holds["red"]
     assert hide_spending(reason, None) == hide_spending(reason, frozenset({"red"})) == reason
@@ -142,7 +142,7 @@ def test_who_must_stop_is_stopped_and_waits() -> None:
     spend(here, STOP_SOME)
     assert decided(here) == (StopJob(job_id="a", attempt=1, reason=StopReason.BUDGET),)
     here.cycle()
-    assert decided(here) == (), "nobody is told twice"
+    assert decided(here) == (), "no attempt is stopped twice"
     here.preempted("a")
     assert here.state_of("a") is JobState.QUEUED
     spend(here, STOP_ALL)
@@ -188,7 +188,7 @@ def test_without_its_budget_a_tenant_is_free_again() -> None:
     assert [type(one) for one in decided(here)] == [StartJob]
 
 
-def test_levels_are_carried() -> None:
+def test_levels_survive_a_snapshot() -> None:
     here = spend(stage(), STOP_SOME)
     declared = FleetDeclared(
         at_ms=0, fleet=fleet_of(pool("a100")), tenants=tenants(), policies=POLICIES

@@ -1,4 +1,4 @@
-"""Who is stopped for whom, and that nothing is changed by asking."""
+"""Which jobs are chosen as victims, and that the search changes nothing."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ CLASSICAL = {
         priority=1,
         stopped={"a2": "in-queue"},
     ),
-    "nobody is stopped if that would not be enough": Case(
+    "no job is stopped if that would not be enough": Case(
         nodes=ALONE, running=[job("a1", 2), job("a2", 2, priority=9)], wants=4, priority=1
     ),
     "who turns out not to be needed is spared": Case(
@@ -133,7 +133,7 @@ CLASSICAL = {
         priority=2,
         stopped={"a2": "in-queue"},
     ),
-    "a newer job of equal priority goes where the policy says so": Case(
+    "a newer job of equal priority goes where the policy allows it": Case(
         nodes=ALONE,
         running=[job("a1", 2, started=4), job("a2", 2, started=6)],
         wants=2,
@@ -228,7 +228,7 @@ CLASSICAL = {
         priority=1,
         stopped={"b1": "reclaim"},
     ),
-    "an unset policy yields nobody": Case(
+    "an unset policy yields no victim": Case(
         nodes=TWO,
         running=[job("a1", 2, priority=-5), job("b1", 3), job("b2", 3)],
         wants=2,
@@ -263,10 +263,10 @@ THREE = [team("org"), queue("a", 3), queue("b", 3), queue("c", 3)]
 ONES = [job(f"b{n}") for n in range(1, 6)] + [job(f"c{n}") for n in range(1, 5)]
 
 BY_FAIR_SHARE = {
-    "within its own quota a queue takes from whoever borrows most": Case(
+    "within its own quota a queue takes from the queue that borrows most": Case(
         nodes=THREE, running=ONES, wants=1, rules=FAIR, stopped={"b1": "reclaim"}
     ),
-    "from queues that borrow alike, the next in order goes": Case(
+    "from queues that borrow equally, the next in order goes": Case(
         nodes=THREE,
         running=[*ONES[:4], *ONES[5:], job("a1")],
         wants=2,
@@ -329,7 +329,7 @@ BY_FAIR_SHARE = {
         rules=FAIR,
         stopped={"b1": "reclaim"},
     ),
-    "unless quota alone entitles nobody": Case(
+    "unless quota alone gives no entitlement": Case(
         nodes=TWO,
         running=[job("b1", 8)],
         wants=4,

@@ -1,4 +1,4 @@
-"""Who is stopped for whom, and what becomes of the place, told as small stories."""
+"""Which jobs are preempted, and how their placement is claimed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_newest_first_is_a_policy_by_name() -> None:
     assert world.preempted_now() == ["r3"]
 
 
-def test_nobody_is_preempted_before_its_minimum_run_time() -> None:
+def test_no_job_is_preempted_before_its_minimum_run_time() -> None:
     world = shared()
     world.submit(*(job(f"r{n}", gpus=8, queue="research") for n in range(4)))
     world.cycle()

@@ -187,7 +187,7 @@ def test_unlendable_quota_needs_no_borrowing_further_up() -> None:
     assert tree.borrow_level("a", GPU, 7) == BorrowLevel(2, False)
 
 
-def test_a_queue_alone_has_nobody_to_reclaim_from() -> None:
+def test_a_single_queue_has_no_other_to_reclaim_from() -> None:
     tree = QuotaTree([queue("q", None, 1)])
     assert tree.borrow_level("q", GPU, 1) == BorrowLevel(0, False)
     assert tree.borrow_level("q", GPU, 9) == BorrowLevel(0, False)
@@ -240,7 +240,7 @@ def test_only_queues_hold_jobs() -> None:
         QuotaTree([team("lab", gpus=4)]).add_usage("lab", {GPU: 1})
 
 
-def test_nobody_gives_back_more_than_he_holds() -> None:
+def test_a_queue_cannot_release_more_than_it_holds() -> None:
     tree = QuotaTree([queue("q", None, 4)])
     tree.add_usage("q", {GPU: 2, CPU: 1})
     with pytest.raises(ValueError, match="does not hold 3"):

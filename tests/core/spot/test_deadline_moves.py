@@ -66,7 +66,7 @@ def stage_of(steady: int = 2, spot: int = 1, policies: Policies = POLICIES) -> S
 
 
 def step(stage: SchedulerHarness, at_ms: int | None = None) -> str:
-    """One cycle; where the job was sent, or what else was said of it."""
+    """Run one cycle; returns where the job goes, or its other decision."""
     stage.now_ms = stage.now_ms if at_ms is None else at_ms
     require_valid(stage.state, decide(stage.state, stage.now_ms), stage.now_ms)
     stage.cycle()
@@ -89,27 +89,27 @@ def give_spot_back(stage: SchedulerHarness, at_ms: int) -> None:
 
 
 def run_until(stage: SchedulerHarness, until_ms: int) -> dict[int, str]:
-    """Look at every tick, save at each; what was said where it changed."""
-    told: dict[int, str] = {}
+    """Run a cycle and save at every tick; returns the decisions that changed."""
+    decisions: dict[int, str] = {}
     while stage.now_ms < until_ms:
         stage.advance(TICK_MS)
         if stage.job("timed").started_at_ms is not None:
             stage.save("timed")
         word = step(stage)
-        if word and word not in list(told.values())[-1:]:
-            told[stage.now_ms] = word
+        if word and word not in list(decisions.values())[-1:]:
+            decisions[stage.now_ms] = word
         stage.preempted()
         stage.start_all()
-    return told
+    return decisions
 
 
 def wait_for_a_word(stage: SchedulerHarness) -> None:
-    """Until something is said of the job, for a day at the most."""
+    """Run until there is a decision about the job, for at most a day."""
     for _ in range(150):
         if step(stage):
             return
         stage.advance(TICK_MS)
-    raise AssertionError("nothing was said")
+    raise AssertionError("no decision")
 
 
 # -- where it starts -------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ FIRST: dict[str, tuple[JobSpec, int, str]] = {
         1,
         "steady",
     ),
-    "wherever its own order says, when that puts spot last": (
+    "by its own order, when that puts spot last": (
         replace(
             timed(),
             constraints=replace(
@@ -152,7 +152,7 @@ def test_it_starts_on(sentence: str) -> None:
     assert step(stage) == wanted
 
 
-def test_a_wait_is_told_in_numbers() -> None:
+def test_a_wait_has_a_reason_in_numbers() -> None:
     stage = stage_of(spot=0)
     stage.submit(timed())
     assert step(stage) == "WaitsForSpot"
@@ -194,13 +194,13 @@ def test_spot_that_costs_as_much_is_not_waited_for() -> None:
 # -- in time ---------------------------------------------------------------------------------------
 
 
-def test_without_spot_it_takes_steady_capacity_at_the_last_moment() -> None:
+def test_without_spot_it_takes_non_spot_capacity_at_the_latest_start() -> None:
     stage = stage_of(spot=0)
     stage.submit(timed())
     step(stage)
-    told = run_until(stage, 20 * HOUR_MS)
-    assert list(told.values()) == ["WaitsForSpot", "steady"]
-    began_ms = max(told)
+    decisions = run_until(stage, 20 * HOUR_MS)
+    assert list(decisions.values()) == ["WaitsForSpot", "steady"]
+    began_ms = max(decisions)
     assert 8 * HOUR_MS < began_ms <= 20 * HOUR_MS - 10 * HOUR_MS - 20 * MINUTE_MS
 
 
@@ -213,7 +213,7 @@ def test_on_spot_it_moves_when_a_loss_could_make_it_late_and_not_before() -> Non
     wait_for_a_word(stage)
     assert stage.decided(StopJob)[0].reason is StopReason.MOVE
     assert last_ms - TICK_MS <= stage.now_ms <= last_ms
-    assert step(stage) == "", "told once"
+    assert step(stage) == "", "ordered once"
     stage.preempted()
     assert stage.job("timed").preemptions == 0, "a move for its own good is no preemption"
     assert step(stage) == "steady"
@@ -316,7 +316,7 @@ def test_every_rule_can_be_chosen(rule: DeadlineRule) -> None:
     assert step(stage) == wanted
 
 
-# -- alarms and words ------------------------------------------------------------------------------
+# -- timers and texts ------------------------------------------------------------------------------
 
 
 def test_time_alone_calls_while_a_deadline_is_to_come() -> None:
@@ -345,10 +345,10 @@ def test_costs_deadline_and_saves_are_explained() -> None:
     stage.start_all().advance(HOUR_MS)
     attempt = stage.job("timed").attempt
     lines = explain(stage.state, "timed", stage.now_ms).lines()
-    told = [
+    lines = [
         line for line in lines if line.split(":")[0] in ("Deadline", "Expected cost", "Checkpoints")
     ]
-    assert told == [
+    assert lines == [
         "Deadline: 10 h of unsaved work, 19 h left to the deadline; it stays on spot for at most 8 h 40 min, "
         "longer if it saves work by then.",
         "Expected cost: spot (spot) at $10.00 an hour for 10 h 25 min instead of 10 h, with an interruption "

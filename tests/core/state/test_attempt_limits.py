@@ -149,7 +149,7 @@ def test_where_nothing_costs_anything_there_is_no_ceiling_to_reach() -> None:
     assert stopped(world) == []
 
 
-def test_a_carried_job_keeps_what_it_was_charged_and_an_older_text_says_nothing_of_it() -> None:
+def test_a_snapshot_has_the_charges_of_a_job_and_an_older_one_has_none() -> None:
     fleet, tenants = fleet_of(pool("a100", 1)), (queue(MAIN_QUEUE),)
     world = SchedulerHarness(state_of(fleet, tenants))
     world.submit(job("a", gpus=8, max_cost_micro_usd=4 * DOLLAR, retries=1))

@@ -37,7 +37,7 @@ def test_what_a_live_job_depends_on_is_remembered() -> None:
     assert "job-8" not in found
 
 
-def test_once_nobody_depends_on_it_it_goes_too() -> None:
+def test_a_job_without_dependents_is_dropped_too() -> None:
     needed = {"job-0"}
     found = ended(100, needed)
     needed.clear()

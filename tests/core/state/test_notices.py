@@ -1,4 +1,4 @@
-"""Notices: who leaves, with how much time, where nothing new starts, and what counts against whom."""
+"""Notices: which attempts stop, in what time, which nodes close, and what counts as a preemption."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_who_is_on_a_node_that_is_taken_away_leaves_in_time_and_goes_on_elsewher
     stopping = world.log[-1]
     assert isinstance(stopping, ev.AttemptStopping) and stopping.why == "spot notice"
     world.cycle()
-    assert not world.decided(EvacuateJob), "it is told once"
+    assert not world.decided(EvacuateJob), "it is ordered once"
     end = ev.AttemptPreempted(
         at_ms=world.now_ms, job_id="a", attempt=1, cause=PreemptionCause.NOTICE
     )
@@ -100,7 +100,7 @@ def test_a_node_that_may_be_taken_away_is_the_last_to_get_something() -> None:
     assert not state_faults(world.state)
 
 
-def test_a_later_notice_that_says_less_changes_nothing() -> None:
+def test_a_later_notice_that_is_less_urgent_changes_nothing() -> None:
     world = stage()
     first = notice(world, "spot-0001")
     world.apply(first).advance(30 * SECOND_MS)
@@ -113,15 +113,15 @@ def test_a_later_notice_that_says_less_changes_nothing() -> None:
     ("left_ms", "grace_ms"), [(120_000, 118_000), (30_000, 28_000), (5_000, 4_000), (0, 0), (-9, 0)]
 )
 def test_the_grace_ends_before_the_node_does(left_ms: int, grace_ms: int) -> None:
-    told = ev.SpotNotice(
+    notice = ev.SpotNotice(
         at_ms=0, node="n", source="test", kind=NoticeKind.TERMINATE, ends_at_ms=60_000 + left_ms
     )
-    assert time_left_ms(told, 60_000) == grace_ms
+    assert time_left_ms(notice, 60_000) == grace_ms
 
 
 def test_a_notice_without_an_end_leaves_time_to_save() -> None:
-    told = ev.SpotNotice(at_ms=60_000, node="n", source="test", kind=NoticeKind.TERMINATE)
-    assert time_left_ms(told, 60_000) == 28_000
+    notice = ev.SpotNotice(at_ms=60_000, node="n", source="test", kind=NoticeKind.TERMINATE)
+    assert time_left_ms(notice, 60_000) == 28_000
 
 
 def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stays_too_long() -> (
@@ -132,8 +132,8 @@ def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stay
     doomed = node_of(world, "a")
     world.apply(notice(world, doomed))
     now_ms = world.now_ms
-    told = EvacuateJob(job_id="a", attempt=1, node=doomed, grace_ms=1, lost_micro_usd=0)
-    assert check(world.state, (told,), now_ms) == ()
+    order = EvacuateJob(job_id="a", attempt=1, node=doomed, grace_ms=1, lost_micro_usd=0)
+    assert check(world.state, (order,), now_ms) == ()
     (left,) = check(world.state, (), now_ms)
     assert str(left) == f"a is not told to leave {doomed}, which is taken away"
     long = EvacuateJob(job_id="a", attempt=1, node=doomed, grace_ms=200_000, lost_micro_usd=0)
@@ -141,13 +141,13 @@ def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stay
     idle = EvacuateJob(
         job_id="b", attempt=1, node=node_of(world, "b"), grace_ms=1, lost_micro_usd=0
     )
-    assert [one.rule for one in check(world.state, (told, idle), now_ms)] == [
+    assert [one.rule for one in check(world.state, (order, idle), now_ms)] == [
         "evacuated-without-notice"
     ]
-    assert "stopped-twice" in [one.rule for one in check(world.state, (told, told), now_ms)]
+    assert "stopped-twice" in [one.rule for one in check(world.state, (order, order), now_ms)]
 
 
-def test_notices_are_carried_over() -> None:
+def test_notices_survive_a_snapshot() -> None:
     world = stage()
     running(world, "a", "b")
     world.apply(notice(world, node_of(world, "a")))
@@ -199,15 +199,15 @@ def test_what_a_resumed_attempt_would_lose_counts_from_where_it_resumed() -> Non
     assert world.job("a").saved_at_ms == world.now_ms
 
 
-def test_whoever_asks_why_learns_that_the_node_is_taken_away() -> None:
+def test_the_explanation_names_the_node_that_is_reclaimed() -> None:
     world = stage()
     running(world, "a")
     doomed = node_of(world, "a")
     world.apply(notice(world, doomed)).cycle()
     world.advance(20 * SECOND_MS)
-    told = explain(world.state, "a", world.now_ms).lines()
+    lines = explain(world.state, "a", world.now_ms).lines()
     left = write_duration(100 * SECOND_MS)
     assert (
         f"{doomed} will be terminated in {left} (spot notice from test): the job was asked to save "
         "its work and stop; it is then queued again."
-    ) in told
+    ) in lines

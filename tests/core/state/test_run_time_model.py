@@ -1,4 +1,4 @@
-"""What is expected of jobs from jobs like them, and who yields to whom by it."""
+"""Run times predicted from similar jobs, and preemption by them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_long_job_yields_to_one_expected_to_need_far_less() -> None:
     assert world.claimed_now() == ["short"]
 
 
-def test_nobody_yields_to_one_that_needs_about_as_much() -> None:
+def test_no_job_yields_to_one_that_needs_about_as_much() -> None:
     world = filled_by_bob(experienced())
     world.submit(saving(job("as-long", gpus=8, hours=24), "bob"))
     world.cycle()

@@ -1,4 +1,4 @@
-"""What is learned of spot pools, what a job is expected to cost there, and how jobs alike are spread."""
+"""What is learned of spot pools, expected costs, and how similar jobs are spread."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def pools_taken(stage: SchedulerHarness) -> dict[str, int]:
 CHOICES: dict[str, tuple[JobSpec, int, str]] = {
     "a job that saves takes spot": (either("a", 48, checkpoint=HOURLY), 50_000, "spot"),
     "a short job that saves nothing takes spot": (either("a", 4), 50_000, "spot"),
-    "a long job that saves nothing takes what nobody takes away": (
+    "a long job without checkpoints takes the pool without interruptions": (
         either("a", 48),
         50_000,
         "steady",
@@ -121,7 +121,7 @@ def test_expected_time_grows_with_the_rate_and_ends_at_never() -> None:
 
 
 def lose(stage: SchedulerHarness, name: str, at_ms: int) -> None:
-    """A node is taken away and another comes in the same moment."""
+    """A node is lost and another joins at the same time."""
     stage.now_ms = at_ms
     stage.apply(NodeLost(at_ms=at_ms, node=name))
     stage.apply(NodeAdded(at_ms=at_ms, node=Node(id=name, pool=name.rpartition("-")[0])))
@@ -143,7 +143,7 @@ def test_losses_raise_the_declared_rate_and_quiet_days_lower_it() -> None:
     assert faded < 2_000
 
 
-def test_a_pool_of_which_nothing_is_said_has_no_rate_until_a_node_is_lost() -> None:
+def test_a_pool_without_a_declared_rate_has_none_until_a_node_is_lost() -> None:
     stage = stage_of(STEADY, spot("spot", nodes=1, rate=0))
     past = stage.state.spot.pools["spot"]
     assert past.per_million_hours(DAY_MS) == 0
@@ -161,7 +161,7 @@ def test_a_pool_that_loses_many_nodes_is_no_longer_chosen() -> None:
     assert pools_taken(stage) == {"steady": 1}
 
 
-def test_spells_are_learned_and_what_was_declared_is_believed_before() -> None:
+def test_intervals_are_learned_with_the_declared_rate_as_the_prior() -> None:
     quiet, hasty = stage_of(spot("a", 1, rate=5_000)), stage_of(spot("a", 1, rate=2_000_000))
     steps = [one.state.spot.availability(["a"], HOUR_MS).up_step for one in (quiet, hasty)]
     assert steps[0] < 0 < steps[1]
@@ -206,7 +206,7 @@ def test_the_past_survives_a_snapshot() -> None:
 
 EVEN = {"a": 4, "b": 4}
 SPREADS: dict[str, tuple[tuple[PoolPlan, PoolPlan], int, dict[str, int]]] = {
-    "pools alike get alike": ((spot("a"), spot("b")), 25, EVEN),
+    "equal pools get equal shares": ((spot("a"), spot("b")), 25, EVEN),
     "a pool that is a little dearer gets fewer": (
         (spot("a"), spot("b", usd=11)),
         25,
@@ -224,7 +224,7 @@ SPREADS: dict[str, tuple[tuple[PoolPlan, PoolPlan], int, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("sentence", SPREADS)
-def test_jobs_alike_are_spread_by_price_and_interruptions(sentence: str) -> None:
+def test_similar_jobs_are_spread_by_price_and_interruptions(sentence: str) -> None:
     pools, percent, wanted = SPREADS[sentence]
     stage = stage_of(STEADY, *pools, policies=Policies(spot=SpotPolicy(spread_percent=percent)))
     stage.submit(*(either(f"job-{number}", 12, checkpoint=HOURLY) for number in range(8)))
@@ -268,7 +268,7 @@ def test_a_cycle_leaves_everything_as_it_found_it() -> None:
     stage.submit(either("timed", 12, checkpoint=HOURLY, deadline_ms=30 * HOUR_MS))
     stage.submit(either("tight", 12, checkpoint=HOURLY, deadline_ms=13 * HOUR_MS))
     for hour in range(1, 24):
-        alike = dict(stage.job("timed").backlog.plan.similar_by_pool or {}) if hour < 9 else {}
+        similar = dict(stage.job("timed").backlog.plan.similar_by_pool or {}) if hour < 9 else {}
         before, now_ms = dump(stage.state), hour * HOUR_MS
         first = decide(stage.state, now_ms)
         require_valid(stage.state, first, now_ms)
@@ -276,7 +276,9 @@ def test_a_cycle_leaves_everything_as_it_found_it() -> None:
         assert decide(stage.state, now_ms) == first
         if hour < 9:
             counted = stage.job("timed").backlog.plan.similar_by_pool or {}
-            assert {k: v for k, v in counted.items() if v} == {k: v for k, v in alike.items() if v}
+            assert {k: v for k, v in counted.items() if v} == {
+                k: v for k, v in similar.items() if v
+            }
         stage.now_ms = now_ms
         stage.cycle()
         stage.preempted()
