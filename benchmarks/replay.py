@@ -143,7 +143,7 @@ def _replay(ground: Ground, name: str, reference: str) -> Figure:
         with rare_gc_in_a_run():
             for step in Simulation(scenario).steps():
                 if predictor is not None:
-                    predictor.follow_all(step.events)
+                    predictor.apply_all(step.events)
                 for event in step.events:
                     if type(event) is AttemptSucceeded:
                         ended += 1

@@ -93,8 +93,8 @@ def test_what_is_left_out_on_one_fleet_only_is_told_of_it(folder: Path) -> None:
     ran = bursar_alone(
         *("compare", "gang.csv", "--fleet", "fleet.yaml", "--fleet", "large.yaml"), cwd=folder
     )
-    assert "fleet: 1 jobs could never run on this fleet" in ran.stdout
-    assert "large: 1 jobs" not in ran.stdout
+    assert "fleet: 1 job left out: it could never run on this fleet" in ran.stdout
+    assert "large: 1 job" not in ran.stdout
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,10 @@ def test_when_stopped_the_second_run_does_not_begin(folder: Path) -> None:
     ("change", "problem", "fix"),
     [
         ("quota.red.a100", "not a path and a value", "nodes.a100=12"),
-        ("qouta.red.a100=3", "'qouta' is nothing that can be changed", "Did you mean 'quota'?"),
+        ("qouta.red.a100=3", "'qouta' is not a setting", "Did you mean 'quota'?"),
         ("quota.rde.a100=3", "'rde' is not a tenant", "Did you mean 'red'?"),
         ("quota.red.h100=3", "'h100' is not a flavor", "a100-80gb/owned"),
-        ("quota.red.a100.lned=3", "'lned' is not a part of a quota", "Did you mean 'lend'?"),
+        ("quota.red.a100.lned=3", "'lned' is not a field of a quota", "Did you mean 'lend'?"),
         ("quota.red.a100=many", "not a number of 0 or more", "Write one"),
         ("weight.rde=3", "'rde' is not a tenant", "Did you mean 'red'?"),
         ("nodes.a10=3", "'a10' is not a pool", "Did you mean 'a100'?"),

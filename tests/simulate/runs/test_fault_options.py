@@ -45,7 +45,7 @@ def test_machines_in_a_table_are_taken_as_well(tmp_path: Path) -> None:
     [
         ("spot=cheap", "not a pool and a file", "spot=POOL:FILE"),
         ("spot=dear:{path}", "not a spot pool", "There are: cheap"),
-        ("spot=cheap:{empty}", "no moment with a machine", "come and go"),
+        ("spot=cheap:{empty}", "never has a machine", "a series with machines"),
     ],
 )
 def test_a_wrong_series_is_answered(tmp_path: Path, text: str, problem: str, fix: str) -> None:

@@ -118,7 +118,7 @@ def test_a_field_that_is_younger_than_the_log_gets_its_default() -> None:
 
 
 BAD_LINES = {
-    "not JSON": ("{", "the last line was not written to its end (Expecting"),
+    "not JSON": ("{", "the last line is incomplete (Expecting"),
     "no type": ('{"at_ms":1}\n', "Object missing required field `type`"),
     "no mapping": ("[]\n", "Expected `object`, got `array`"),
     "an unknown type": (
@@ -129,7 +129,7 @@ BAD_LINES = {
     "a bill": (
         '{"type":"BillReceived","at_ms":1,"pool":"p","flavor":"f","from_ms":0,"to_ms":1,'
         '"billed_micro_usd":1}\n',
-        "BillReceived is no event of a simulation",
+        "BillReceived is not an event of a simulation",
     ),
     "a missing field": (
         '{"type":"NodeLost","at_ms":1,"nod":"n"}\n',

@@ -131,13 +131,13 @@ def test_teams_share_the_jobs_by_zipf() -> None:
 
 
 def test_users_say_too_much_and_round_it_up() -> None:
-    estimates = UserEstimates(given=0.8, most_over=4.0)
+    estimates = UserEstimates(given=0.8, max_factor=4.0)
     jobs = list(synthetic_jobs(replace(PLAIN, estimates=estimates), 1))
     told = [(job.run_ms, job.expected_ms) for job in jobs if job.expected_ms is not None]
     assert len(told) / len(jobs) == pytest.approx(0.8, abs=0.02)
     assert all(expected >= run for run, expected in told)
-    rounded = [expected for _, expected in told if expected <= max(estimates.said_ms)]
-    assert set(rounded) <= set(estimates.said_ms)
+    rounded = [expected for _, expected in told if expected <= max(estimates.common_ms)]
+    assert set(rounded) <= set(estimates.common_ms)
     assert fmean(run / expected for run, expected in told) < 0.5
 
 
@@ -151,9 +151,9 @@ def test_some_jobs_have_deadlines_that_can_be_met() -> None:
 def test_runs_of_one_template_are_alike() -> None:
     """Without that nobody could learn a run time from history."""
 
-    def spread(likeness: float) -> float:
+    def spread(similarity: float) -> float:
         runs: dict[str, list[int]] = {}
-        for job in synthetic_jobs(replace(PLAIN, likeness=likeness), 1):
+        for job in synthetic_jobs(replace(PLAIN, similarity=similarity), 1):
             runs.setdefault(job.name, []).append(job.run_ms)
         return fmean(max(one) / min(one) for one in runs.values())
 
@@ -197,7 +197,7 @@ def test_a_preset_runs_on_a_fleet(name: str) -> None:
         {"rhythm": Rhythm(hours=(1.0,) * 23)},
         {"teams": Teams(count=0)},
         {"templates": 0},
-        {"likeness": 1.5},
+        {"similarity": 1.5},
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:

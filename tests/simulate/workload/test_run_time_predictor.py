@@ -12,9 +12,9 @@ from bursar.model.tenants.policy import Policies
 from bursar.model.units import HOUR_MS, MINUTE_MS
 from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions, prepare
 from bursar.simulate.workload.run_time_predictor import (
-    DOUBT,
     FIRST_GUESS_MS,
     MEMORY,
+    PRIOR_JOBS,
     Predictor,
     RollingMean,
 )
@@ -31,7 +31,7 @@ def guess_ms(predictor: Predictor, job: TraceJob) -> int:
 
 
 def end(predictor: Predictor, job_id: str) -> None:
-    predictor.follow_all([AttemptSucceeded(at_ms=1, job_id=job_id, attempt=1)])
+    predictor.apply_all([AttemptSucceeded(at_ms=1, job_id=job_id, attempt=1)])
 
 
 def test_before_anything_has_ended_the_truth_is_not_known() -> None:
@@ -88,7 +88,7 @@ def test_a_job_less_alike_is_guessed_from_the_wider_level(other: TraceJob) -> No
 def test_jobs_that_do_not_end_well_teach_nothing() -> None:
     predictor = Predictor()
     guess_ms(predictor, JOB)
-    predictor.follow_all(
+    predictor.apply_all(
         [AttemptFailed(at_ms=1, job_id="a", attempt=1), JobCancelled(at_ms=2, job_id="a")]
     )
     end(predictor, "a")
@@ -100,7 +100,7 @@ def test_a_mean_is_exact_first_and_forgets_later() -> None:
     for run_ms in (10, 20, 60):
         mean.add(run_ms)
     assert mean.mean_ms == pytest.approx(30)
-    assert mean.drawn_to(30 + (3 + DOUBT)) == pytest.approx(30 + DOUBT)
+    assert mean.weighted_with(30 + (3 + PRIOR_JOBS)) == pytest.approx(30 + PRIOR_JOBS)
     for _ in range(20 * MEMORY):
         mean.add(1_000)
     assert mean.mean_ms == pytest.approx(1_000)

@@ -1,4 +1,4 @@
-"""Studies: one workload on one or several fleets, under one or several policies, and what came of it."""
+"""Prepares and runs simulations, comparisons and what-ifs."""
 
 from bursar.simulate.runs.parallel_runs import RunsWatcher, run_side_by_side
 from bursar.simulate.runs.run import PreparedRun, prepare

@@ -1,4 +1,4 @@
-"""What ``--faults`` takes: kinds of trouble by name, with how often they come."""
+"""Parses ``--faults``: types of faults by name, with their rates."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from bursar.simulate.faults import (
 from bursar.simulate.traces.spot_series import read_machine_changes, read_spot_series
 
 ALWAYS_MS = 100 * 365 * DAY_MS
-"""Outages are drawn only while work goes on, so the bound need not be near."""
+"""Far beyond any run: outages are drawn only while other events are due."""
 
 
 def choose_faults(text: str, seed: int, fleet: Fleet) -> Faults | None:
-    """The troubles that a text names: ``spot,node-loss=200,failure=0.02``; none for an empty one."""
+    """Parses ``spot,node-loss=200,failure=0.02``; None for an empty text."""
     faults = Faults(seed=seed, until_ms=ALWAYS_MS)
     named = [part.strip() for part in text.split(",") if part.strip()]
     for part in named:
@@ -49,7 +49,7 @@ def _require_spot_pools(reclaims: SpotReclaims, fleet: Fleet) -> None:
 
 
 def _spot(faults: Faults, value: str) -> Faults:
-    """At the rates of the fleet's spot pools, or for one of them as a file has recorded it."""
+    """Reclaims at the rates of the fleet's spot pools, or by a recorded series for one of them."""
     reclaims = faults.spot_reclaims or SpotReclaims(saves_at_notice=True)
     if value:
         pool, colon, path = value.partition(":")
@@ -65,7 +65,7 @@ def _spot(faults: Faults, value: str) -> Faults:
 
 
 def read_pool_series(path: str) -> PoolSeries:
-    """A recorded series as the part of a pool that is there: availability in JSON, or machines in CSV."""
+    """The available fraction of a pool over time: availability in JSON, or machines in CSV."""
     if ".json" in path:
         series = read_spot_series(path)
         changes, end_ms = tuple(series.changes()), series.span_ms
@@ -73,32 +73,32 @@ def read_pool_series(path: str) -> PoolSeries:
         recorded = read_machine_changes(path)
         changes = tuple(recorded.changes())
         end_ms = changes[-1][0] if changes else 0
-    most = max((machines for _, machines in changes), default=0)
-    if not most:
+    full = max((machines for _, machines in changes), default=0)
+    if not full:
         raise UserError(
-            f"--faults spot: {path} has no moment with a machine.",
-            fix="Name a series in which machines come and go.",
+            f"--faults spot: {path} never has a machine.",
+            fix="Name a series with machines.",
             code="bad-faults",
         )
-    return PoolSeries(changes=changes, end_ms=end_ms, full=most)
+    return PoolSeries(changes=changes, end_ms=end_ms, full=full)
 
 
 def _node_loss(faults: Faults, value: str) -> Faults:
-    rate = _number("node-loss", value or "100", most=1_000_000_000)
+    rate = _number("node-loss", value or "100", highest=1_000_000_000)
     return replace(faults, node_losses=NodeLosses(per_million_hours=round(rate)))
 
 
 def _failure(faults: Faults, value: str) -> Faults:
-    return replace(faults, failure_chance=_number("failure", value or "0.05", most=1))
+    return replace(faults, failure_chance=_number("failure", value or "0.05", highest=1))
 
 
 def _straggler(faults: Faults, value: str) -> Faults:
-    chance = _number("straggler", value or "0.05", most=1)
+    chance = _number("straggler", value or "0.05", highest=1)
     return replace(faults, stragglers=Stragglers(chance=chance))
 
 
 def _slow_start(faults: Faults, value: str) -> Faults:
-    median_ms = round(_number("slow-start", value or "30", most=3_600) * SECOND_MS)
+    median_ms = round(_number("slow-start", value or "30", highest=3_600) * SECOND_MS)
     starts = SlowStarts(median_ms=median_ms, p90_ms=median_ms + 5 * MINUTE_MS)
     return replace(faults, slow_starts=starts)
 
@@ -112,14 +112,14 @@ FAULTS: Mapping[str, Callable[[Faults, str], Faults]] = {
 }
 
 
-def _number(key: str, value: str, *, most: float) -> float:
+def _number(key: str, value: str, *, highest: float) -> float:
     try:
         number = float(value)
     except ValueError:
         number = -1.0
-    if not 0 <= number <= most:
+    if not 0 <= number <= highest:
         raise UserError(
-            f"--faults {key}={value}: not a number from 0 to {most:,g}.",
+            f"--faults {key}={value}: not a number from 0 to {highest:,g}.",
             fix=f"Write one, or {key!r} alone for the usual rate.",
             code="bad-faults",
         )
@@ -128,7 +128,7 @@ def _number(key: str, value: str, *, most: float) -> float:
 
 def _unknown(key: str) -> UserError:
     return UserError(
-        f"--faults {key}: not a kind of trouble we know.",
+        f"--faults {key}: not a type of fault.",
         fix=suggest_among(key, FAULTS),
         code="bad-faults",
     )

@@ -1,6 +1,6 @@
-"""What ``--change`` takes: one thing of a recorded fleet by its path, and its new value.
+"""Parses ``--change``: the path of a setting of a recorded fleet, and its new value.
 
-``quota.TENANT.FLAVOR=64`` (also with ``.borrow`` or ``.lend`` behind the flavor), ``weight.TENANT=2``,
+``quota.TENANT.FLAVOR=64`` (also with ``.borrow`` or ``.lend`` after the flavor), ``weight.TENANT=2``,
 ``nodes.POOL=12``, ``policy.backfill=easy``.
 """
 
@@ -17,12 +17,12 @@ from bursar.model.tenants.tenant import GPU, Quota, Tenant
 from bursar.model.units import MILLI
 from bursar.simulate.named_policies import KEYS, PolicyChoice, choose_policy
 
-MOST = 1_000_000
+MAX_NODES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A fleet, who shares it, and by which rules."""
+    """A fleet with its tenants and policies."""
 
     fleet: Fleet
     tenants: tuple[Tenant, ...]
@@ -31,7 +31,7 @@ class Setting:
 
 
 def change(setting: Setting, text: str) -> Setting:
-    """The setting with one thing changed."""
+    """The setting with one change applied."""
     path, equals, value = (part.strip() for part in text.partition("="))
     kind, dot, rest = path.partition(".")
     if not equals or not dot or not rest or not value:
@@ -41,7 +41,7 @@ def change(setting: Setting, text: str) -> Setting:
             code="bad-change",
         )
     if kind not in CHANGES:
-        raise _unknown(kind, CHANGES, "nothing that can be changed")
+        raise _unknown(kind, CHANGES, "not a setting that can be changed")
     return CHANGES[kind](setting, rest, value)
 
 
@@ -62,7 +62,7 @@ def _change_quota(setting: Setting, path: str, value: str) -> Setting:
     name = max(owners, key=len)
     flavor, dot, part = path.removeprefix(f"{name}.").partition(".")
     if dot and part not in ("nominal", "borrow", "lend"):
-        raise _unknown(part, ("nominal", "borrow", "lend"), "not a part of a quota")
+        raise _unknown(part, ("nominal", "borrow", "lend"), "not a field of a quota")
     tenant = _tenant(setting, name)
     key = _flavor(setting, flavor), GPU
     quota = _changed_quota(tenant.quotas.get(key, Quota(nominal=0)), part, path, value)
@@ -83,20 +83,20 @@ def _changed_quota(quota: Quota, part: str, path: str, value: str) -> Quota:
 
 
 def _flavor(setting: Setting, text: str) -> str:
-    """A flavor of the fleet, or the only one that begins so: ``a100`` where there is one A100 pool."""
+    """A flavor of the fleet by its name or by a unique prefix, such as ``a100``."""
     flavors = sorted({pool.flavor for pool in setting.fleet.pools})
-    found = [one for one in flavors if one == text] or [
+    matches = [one for one in flavors if one == text] or [
         one for one in flavors if one.startswith((f"{text}/", f"{text}-"))
     ]
-    if len(found) > 1:
+    if len(matches) > 1:
         raise UserError(
-            f"--change: {text!r} may be any of {', '.join(found)}.",
+            f"--change: {text!r} is ambiguous: {', '.join(matches)}.",
             fix="Write the whole flavor.",
             code="bad-change",
         )
-    if not found:
+    if not matches:
         raise _unknown(text, flavors, "not a flavor of this fleet")
-    return found[0]
+    return matches[0]
 
 
 def _tenant(setting: Setting, name: str) -> Tenant:
@@ -116,20 +116,20 @@ def _with_tenant(setting: Setting, changed: Tenant) -> Setting:
 
 
 def _change_nodes(setting: Setting, path: str, value: str) -> Setting:
-    """Fewer: the last ones go. More: those there are are repeated, with their labels."""
+    """Removes the last nodes, or adds nodes with the labels of the existing ones in turn."""
     pools = [pool.name for pool in setting.fleet.pools]
     if path not in pools:
         raise _unknown(path, pools, "not a pool of this fleet")
     count = _number(f"nodes.{path}", value)
-    if count != round(count) or count > MOST:
-        raise _not_a_number(f"nodes.{path}", value, f"a whole number up to {MOST:,}")
-    mine = [node for node in setting.fleet.nodes if node.pool == path]
+    if count != round(count) or count > MAX_NODES:
+        raise _not_a_number(f"nodes.{path}", value, f"a whole number up to {MAX_NODES:,}")
+    existing = [node for node in setting.fleet.nodes if node.pool == path]
     others = [node for node in setting.fleet.nodes if node.pool != path]
-    kept = mine[: round(count)]
-    for number in range(round(count) - len(kept)):
-        labels = mine[number % len(mine)].labels if mine else {}
-        kept.append(Node(id=f"{path}-added-{number + 1:04}", pool=path, labels=labels))
-    return replace(setting, fleet=replace(setting.fleet, nodes=(*others, *kept)))
+    nodes = existing[: round(count)]
+    for number in range(round(count) - len(nodes)):
+        labels = existing[number % len(existing)].labels if existing else {}
+        nodes.append(Node(id=f"{path}-added-{number + 1:04}", pool=path, labels=labels))
+    return replace(setting, fleet=replace(setting.fleet, nodes=(*others, *nodes)))
 
 
 def _change_policy(setting: Setting, path: str, value: str) -> Setting:
@@ -149,7 +149,7 @@ CHANGES: Mapping[str, Callable[[Setting, str, str], Setting]] = {
 }
 
 
-# -- small steps -----------------------------------------------------------------------------------
+# -- values and errors -----------------------------------------------------------------------------
 
 
 def _number(path: str, value: str) -> float:

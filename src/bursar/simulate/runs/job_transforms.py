@@ -1,4 +1,4 @@
-"""What a study changes in the jobs of a trace beyond what the trace says: where they run, and as what."""
+"""Changes to the jobs of a trace: pinned to nodes, or with MIG slices for GPU shares."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from bursar.model.fleet.gpu import MigGeometry, MigProfile
 from bursar.model.jobs.job import Constraints, GpuRequest, MigSlice, MpsShare, TaskGroup
 from bursar.model.units import MILLI
 
-NEARLY_MILLI = 10
-"""A seventh of a GPU is written as 15 % and still means one slice of seven."""
+TOLERANCE_MILLI = 10
+"""A seventh of a GPU is written as 15 % and still fits one slice of seven."""
 
 
 def pinned(events: Iterable[Event], label: str) -> Iterator[Event]:
-    """Each job only on nodes that are labelled with its queue."""
-    places: dict[tuple[str, Constraints], Constraints] = {}
+    """Restricts each job to nodes that are labelled with its queue."""
+    constraints: dict[tuple[str, Constraints], Constraints] = {}
     for event in events:
         if isinstance(event, JobSubmitted):
             spec = event.spec
             key = spec.queue, spec.constraints
-            if key not in places:
+            if key not in constraints:
                 labels = (*spec.constraints.node_labels, (label, spec.queue))
-                places[key] = replace(spec.constraints, node_labels=labels)
-            event = replace(event, spec=replace(spec, constraints=places[key]))
+                constraints[key] = replace(spec.constraints, node_labels=labels)
+            event = replace(event, spec=replace(spec, constraints=constraints[key]))
         yield event
 
 
 def with_slices(events: Iterable[Event], fleet: Fleet) -> Iterator[Event]:
-    """Jobs that ask for a part of a GPU get a MIG slice of at least that size, not a share."""
+    """Replaces GPU shares by MIG slices of at least their size."""
     geometry = _geometry(fleet)
     slices: dict[TaskGroup, TaskGroup] = {}
     for event in events:
@@ -47,13 +47,13 @@ def with_slices(events: Iterable[Event], fleet: Fleet) -> Iterator[Event]:
 
 
 def _geometry(fleet: Fleet) -> MigGeometry:
-    """How the first pool is cut that can be: profiles have other names on other boards."""
+    """The MIG geometry of the first pool with MIG; profile names differ between GPU models."""
     for pool in sorted(fleet.pools, key=lambda pool: pool.name):
         if pool.mig_allowed and pool.gpu_model is not None and pool.gpu_model.mig is not None:
             return pool.gpu_model.mig
     raise UserError(
-        "No pool of the fleet has GPUs that may be cut by MIG.",
-        fix="Leave --mig out, or add a pool of A100s, H100s or the like.",
+        "No pool of the fleet has GPUs with MIG.",
+        fix="Omit --mig, or add a pool of GPUs with MIG, such as A100 or H100.",
         code="no-mig",
     )
 
@@ -62,11 +62,13 @@ def _as_slice(request: GpuRequest | None, geometry: MigGeometry) -> GpuRequest |
     if not isinstance(request, MpsShare):
         return request
     wanted_milli = request.percent * MILLI // 100
-    cuts = [one for one in geometry.profiles if not one.has_media_engines]
-    large = [one for one in cuts if _part_milli(one, geometry) + NEARLY_MILLI >= wanted_milli]
-    chosen = min(large, key=lambda one: (one.compute_slices, one.memory_slices, one.name))
+    profiles = [one for one in geometry.profiles if not one.has_media_engines]
+    fitting = [
+        one for one in profiles if _size_milli(one, geometry) + TOLERANCE_MILLI >= wanted_milli
+    ]
+    chosen = min(fitting, key=lambda one: (one.compute_slices, one.memory_slices, one.name))
     return MigSlice(profile=chosen.name, models=request.models)
 
 
-def _part_milli(profile: MigProfile, geometry: MigGeometry) -> int:
+def _size_milli(profile: MigProfile, geometry: MigGeometry) -> int:
     return MILLI * profile.compute_slices // geometry.compute_slices

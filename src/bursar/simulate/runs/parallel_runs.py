@@ -1,8 +1,8 @@
-"""Several runs at once, each in a process of its own, and their outcomes in the order of the requests.
+"""Several runs in parallel processes.
 
-Processes are spawned, not forked: what a run needs travels in its request. A terminal's interrupt goes
-to every process of the group, so the children ignore it. They stop when the parent says so, between
-two steps, and still send what they have.
+Processes are spawned, not forked: a request contains all that a run needs. A terminal sends an interrupt
+to every process of the group, so child processes ignore it. They stop between two steps when the parent
+sends a message, and still send their outcome so far.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ STOP = "stop"
 
 
 class RunsWatcher(Protocol):
-    """Whoever looks on while several runs go."""
+    """Follows the progress of several runs."""
 
     def saw(self, progress: Sequence[RunProgress | None]) -> bool:
-        """Told now and then how far each run is, None before its first word; true asks all to stop."""
+        """Receives the progress of each run, None before its first report; true stops all runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Refusal:
-    """A ``UserError`` on its way between processes."""
+class _RunRejected:
+    """A ``UserError`` sent between processes."""
 
     problem: str
     fix: str
@@ -47,95 +47,94 @@ class _Refusal:
 
 def run_side_by_side(
     requests: Sequence[RunRequest],
-    board: RunsWatcher | None = None,
+    watcher: RunsWatcher | None = None,
     *,
     processes: int | None = None,
 ) -> tuple[RunOutcome, ...]:
-    """The outcomes in the order of the requests. Runs that had not begun when all were stopped are
-    left out."""
-    crew = _Crew(requests, processes or os.cpu_count() or 1)
+    """The outcomes in the order of the requests, without runs that were stopped before their start."""
+    runs = _Processes(requests, processes or os.cpu_count() or 1)
     try:
-        while crew.is_busy:
-            crew.advance()
-            if board is not None and board.saw(crew.progress):
-                crew.stop()
+        while runs.is_busy:
+            runs.advance()
+            if watcher is not None and watcher.saw(runs.progress):
+                runs.stop()
         return tuple(
-            outcome for _, outcome in sorted(crew.outcomes.items(), key=lambda one: one[0])
+            outcome for _, outcome in sorted(runs.outcomes.items(), key=lambda one: one[0])
         )
     finally:
-        crew.dismiss()
+        runs.terminate()
 
 
-class _Crew:
-    """The processes at work, and what they have said so far."""
+class _Processes:
+    """The running processes, and their reports so far."""
 
     def __init__(self, requests: Sequence[RunRequest], processes: int) -> None:
         self._requests = requests
-        self._to_come = deque(range(len(requests)))
+        self._queued = deque(range(len(requests)))
         self._processes = processes
-        self._at_work: dict[Connection, tuple[int, SpawnProcess]] = {}
+        self._running: dict[Connection, tuple[int, SpawnProcess]] = {}
         self.progress: list[RunProgress | None] = [None] * len(requests)
         self.outcomes: dict[int, RunOutcome] = {}
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._to_come or self._at_work)
+        return bool(self._queued or self._running)
 
     def advance(self) -> None:
-        """Begin what can begin, and hear what there is to hear."""
-        while self._to_come and len(self._at_work) < self._processes:
-            self._begin(self._to_come.popleft())
-        for one in wait(list(self._at_work), timeout=SECONDS_BETWEEN_REPORTS):
+        """Starts queued runs while processes are free, and receives reports."""
+        while self._queued and len(self._running) < self._processes:
+            self._begin(self._queued.popleft())
+        for one in wait(list(self._running), timeout=SECONDS_BETWEEN_REPORTS):
             assert isinstance(one, Connection)
-            self._hear(one)
+            self._receive(one)
 
     def stop(self) -> None:
-        """Ask everyone for what they have; begin nothing more."""
-        self._to_come.clear()
-        for connection in self._at_work:
+        """Asks running processes for their outcome so far; starts no more."""
+        self._queued.clear()
+        for connection in self._running:
             try:
                 connection.send(STOP)
             except OSError:
                 continue
 
-    def dismiss(self) -> None:
-        """Leave no process behind, whatever happened."""
-        for connection, (_, process) in self._at_work.items():
+    def terminate(self) -> None:
+        """Ends all processes, also after an error."""
+        for connection, (_, process) in self._running.items():
             process.terminate()
             process.join()
             connection.close()
-        self._at_work.clear()
+        self._running.clear()
 
     def _begin(self, number: int) -> None:
-        ours, theirs = get_context("spawn").Pipe()
+        parent_end, child_end = get_context("spawn").Pipe()
         process = get_context("spawn").Process(
-            target=_work, args=(self._requests[number], theirs), daemon=True
+            target=_run_child, args=(self._requests[number], child_end), daemon=True
         )
         with _interrupts_ignored():
             process.start()
-        theirs.close()
-        self._at_work[ours] = number, process
+        child_end.close()
+        self._running[parent_end] = number, process
 
-    def _hear(self, connection: Connection) -> None:
-        number, process = self._at_work[connection]
+    def _receive(self, connection: Connection) -> None:
+        number, process = self._running[connection]
         try:
-            word = connection.recv()
+            message = connection.recv()
         except EOFError:
             raise BrokenInvariant(f"the run {self._requests[number].name} gave no result") from None
-        if isinstance(word, RunProgress):
-            self.progress[number] = word
+        if isinstance(message, RunProgress):
+            self.progress[number] = message
             return
-        if isinstance(word, _Refusal):
-            raise UserError(word.problem, fix=word.fix, code=word.code)
-        self.outcomes[number] = word
-        del self._at_work[connection]
+        if isinstance(message, _RunRejected):
+            raise UserError(message.problem, fix=message.fix, code=message.code)
+        self.outcomes[number] = message
+        del self._running[connection]
         connection.close()
         process.join()
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """A child is born with what its parent ignores."""
+    """A child process inherits the signals that its parent ignores."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -143,11 +142,11 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# -- in the child ----------------------------------------------------------------------------------
+# -- in the child process --------------------------------------------------------------------------
 
 
-class _Wire:
-    """Tells the parent how far the run is, and hears when to stop."""
+class _ProgressSender:
+    """Sends progress to the parent, and receives its request to stop."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -162,8 +161,8 @@ class _Wire:
         return False
 
 
-def _work(request: RunRequest, connection: Connection) -> None:
+def _run_child(request: RunRequest, connection: Connection) -> None:
     try:
-        connection.send(prepare(request).carry_out(_Wire(connection)))
+        connection.send(prepare(request).carry_out(_ProgressSender(connection)))
     except UserError as error:
-        connection.send(_Refusal(problem=error.problem, fix=error.fix, code=error.code))
+        connection.send(_RunRejected(problem=error.problem, fix=error.fix, code=error.code))

@@ -15,7 +15,7 @@ from bursar.simulate.runs.fault_options import choose_faults
 from bursar.simulate.runs.job_transforms import pinned, with_slices
 from bursar.simulate.runs.run_outcome import SHOWN, RunOutcome
 from bursar.simulate.runs.run_request import RunRequest
-from bursar.simulate.runs.run_to_end import Listener, RunResult, RunWatcher, follow
+from bursar.simulate.runs.run_to_end import Listener, RunResult, RunWatcher, run_to_end
 from bursar.simulate.runs.workload_source import Workload, open_workload
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.workload.event_log import RecordedRun, write_events, write_run
@@ -25,7 +25,7 @@ from bursar.simulate.workload.trace_scenario import Remarks, as_scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A run in which nothing has happened yet; all that could be wrong with its input is known."""
+    """A run that has not begun; its input is validated."""
 
     request: RunRequest
     workload: Workload
@@ -34,26 +34,26 @@ class PreparedRun:
     predictor: Predictor | None
 
     def carry_out(self, watch: RunWatcher | None = None) -> RunOutcome:
-        """Run to the end, or until whoever watches has seen enough."""
+        """Runs to the end, or until the watcher stops it."""
         with _recording(self.request, self.scenario) as record:
-            followed = follow(self.scenario, self.workload.count, watch, self._listeners(record))
-        return self._outcome(followed)
+            result = run_to_end(self.scenario, self.workload.count, watch, self._listeners(record))
+        return self._outcome(result)
 
     def _listeners(self, record: Listener | None) -> list[Listener]:
-        learn = None if self.predictor is None else self.predictor.follow_all
+        learn = None if self.predictor is None else self.predictor.apply_all
         return [listen for listen in (learn, record) if listen is not None]
 
-    def _outcome(self, followed: RunResult) -> RunOutcome:
+    def _outcome(self, result: RunResult) -> RunOutcome:
         request, workload, left_out = self.request, self.workload, self.remarks.left_out
         return RunOutcome(
-            summary=followed.measures.summary(request.name),
-            series=followed.measures.series(),
+            summary=result.metrics.summary(request.name),
+            series=result.metrics.series(),
             source=request.source,
             policy=choose_policy(request.policy, request.fleet.policies).name,
             fleet=request.fleet.name,
             gpus=request.fleet.gpus,
-            complete=followed.complete,
-            jobs_over=followed.jobs_over,
+            complete=result.complete,
+            jobs_over=result.jobs_over,
             jobs_in_all=workload.count,
             bad_rows=workload.bad_rows[:SHOWN],
             bad_row_count=len(workload.bad_rows),
@@ -64,7 +64,7 @@ class PreparedRun:
 
 
 def prepare(request: RunRequest) -> PreparedRun:
-    """Read, choose and put together what the request names; whatever is wrong is a ``UserError``."""
+    """Reads and validates everything that a request names; a mistake is a ``UserError``."""
     with rare_gc_in_a_run():
         return _prepare(request)
 
@@ -82,7 +82,7 @@ def _prepare(request: RunRequest) -> PreparedRun:
         choice.policies,
         request.workload.mapping(choice.estimates, fleet.fleet),
     )
-    scenario = _settled(run.scenario, choice, request)
+    scenario = _with_request(run.scenario, choice, request)
     return PreparedRun(
         request=request,
         workload=workload,
@@ -92,8 +92,8 @@ def _prepare(request: RunRequest) -> PreparedRun:
     )
 
 
-def _settled(scenario: Scenario, choice: PolicyChoice, request: RunRequest) -> Scenario:
-    """The scenario with the policy's queues, the request's delays, and jobs in their place."""
+def _with_request(scenario: Scenario, choice: PolicyChoice, request: RunRequest) -> Scenario:
+    """The scenario with the policy's queues, and the delays and job changes of the request."""
     events: Iterable[Event] = scenario.events
     if request.workload.pin_label is not None:
         events = pinned(events, request.workload.pin_label)
@@ -107,12 +107,12 @@ def _settled(scenario: Scenario, choice: PolicyChoice, request: RunRequest) -> S
     )
 
 
-# -- the run's own log -------------------------------------------------------------------------------
+# -- the event log of the run ------------------------------------------------------------------------
 
 
 @contextmanager
 def _recording(request: RunRequest, scenario: Scenario) -> Iterator[Listener | None]:
-    """Where the events of the run are written, if anywhere."""
+    """A listener that writes the events of the run to the requested log, if any."""
     if request.log is None:
         yield None
         return
@@ -126,7 +126,7 @@ def _recording(request: RunRequest, scenario: Scenario) -> Iterator[Listener | N
     except OSError as error:
         raise UserError(
             f"{request.log} cannot be written: {error.strerror or error}.",
-            fix="Name a file in a folder that exists, that you may write to and that has room.",
+            fix="Name a file in a writable folder with free space.",
             code="cannot-write",
         ) from error
 

@@ -1,21 +1,22 @@
-"""What came of a run: its numbers, its curves, and everything that had to be said about its jobs."""
+"""The outcome of a run: its summary, curves and remarks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from bursar.model.units import counted
 from bursar.simulate.metrics import Series, Summary
 from bursar.simulate.workload.trace import BadRow
 from bursar.simulate.workload.trace_scenario import LeftOut
 
 SHOWN = 5
-"""So many bad rows and jobs left out are told one by one; the others are counted."""
+"""How many bad rows and omitted jobs are listed; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """One run. ``complete`` is false when it was stopped before its end; ``jobs_over`` says how far."""
+    """One run. ``complete`` is false when it was stopped early, after ``jobs_over`` jobs."""
 
     summary: Summary
     series: Series
@@ -33,27 +34,24 @@ class RunOutcome:
     notes: tuple[str, ...] = ()
 
     def remarks(self) -> tuple[str, ...]:
-        """What is not in the numbers, one sentence a line; nothing when all is."""
-        said = []
+        """What the metrics do not include, one sentence a line."""
+        remarks = []
         if self.jobs_in_all == 0:
-            said.append("the trace has no jobs")
+            remarks.append("the trace has no jobs")
         if not self.complete:
             of = "" if self.jobs_in_all is None else f" of {self.jobs_in_all:,}"
-            said.append(f"stopped early: the numbers cover {self.jobs_over:,}{of} jobs")
+            remarks.append(f"stopped early: the numbers cover {self.jobs_over:,}{of} jobs")
         if self.bad_row_count:
-            said.append(
-                f"{self.bad_row_count:,} rows of the trace made no sense and are not in it:"
-            )
-            said += _told(self.bad_rows, self.bad_row_count)
+            remarks.append(f"{counted(self.bad_row_count, 'invalid row')} of the trace skipped:")
+            remarks += _listed(self.bad_rows, self.bad_row_count)
         if self.left_out_count:
-            said.append(
-                f"{self.left_out_count:,} jobs could never run on this fleet and are left out:"
-            )
-            said += _told(self.left_out, self.left_out_count)
-        return (*said, *self.notes)
+            jobs = counted(self.left_out_count, "job")
+            they = "it" if self.left_out_count == 1 else "they"
+            remarks.append(f"{jobs} left out: {they} could never run on this fleet")
+            remarks += _listed(self.left_out, self.left_out_count)
+        return (*remarks, *self.notes)
 
     def as_json(self) -> dict[str, Any]:
-        """Nothing but what JSON knows."""
         return {
             "source": self.source,
             "policy": self.policy,
@@ -72,6 +70,6 @@ class RunOutcome:
         }
 
 
-def _told(first: tuple[BadRow, ...] | tuple[LeftOut, ...], count: int) -> list[str]:
+def _listed(first: tuple[BadRow, ...] | tuple[LeftOut, ...], count: int) -> list[str]:
     more = [f"  and {count - len(first):,} more"] if count > len(first) else []
     return [*(f"  {one}" for one in first), *more]

@@ -1,4 +1,4 @@
-"""What is to be run. Plain values, so that a request travels to a process of its own."""
+"""The request of a run: plain values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bursar.simulate.workload.trace_scenario import EstimateSource, TraceMapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChoice:
-    """A fleet and who shares it, by the name it is shown under."""
+    """A named fleet with its tenants and policies."""
 
     name: str
     fleet: Fleet
@@ -26,18 +26,17 @@ class FleetChoice:
 
     @property
     def gpus(self) -> int:
-        """All of them."""
         per_node = {pool.name: pool.gpus_per_node for pool in self.fleet.pools}
         return sum(per_node[node.pool] for node in self.fleet.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """How a trace is read and put on a fleet.
+    """How a trace is read and mapped to a fleet.
 
-    ``teams_share_a_queue`` puts teams that the fleet does not know into one queue. ``pin_label`` keeps
-    each queue's jobs on nodes whose label of this name is the queue. ``may_use_spot`` lets every job run
-    on spot capacity too. With ``parts_are_slices`` a job that asks for a part of a GPU gets a MIG slice.
+    ``teams_share_a_queue`` puts teams that the fleet does not know into one queue. ``pin_label``
+    restricts each queue's jobs to nodes whose label of this name is the queue. ``may_use_spot`` also
+    allows spot capacity for every job. ``parts_are_slices`` replaces GPU shares by MIG slices.
     """
 
     format: str | None = None
@@ -51,20 +50,20 @@ class WorkloadOptions:
     retries: int = 0
 
     def mapping(self, estimates: RunTimeSource, fleet: Fleet) -> TraceMapping:
-        """The same in the words of ``from_trace``."""
+        """These options for ``as_scenario``."""
         return TraceMapping(
             unknown_teams=(
                 UnknownTeams.DEFAULT_QUEUE if self.teams_share_a_queue else UnknownTeams.OWN_QUEUE
             ),
             estimate=_ESTIMATE[estimates],
             any_model=self.any_model,
-            constraints=_anywhere(fleet) if self.may_use_spot else Constraints(),
+            constraints=_all_markets(fleet) if self.may_use_spot else Constraints(),
             checkpoint=self.checkpoint,
             retries=self.retries,
         )
 
 
-# What is learned stands in the trace's own column by the time the jobs are made.
+# The predictor replaces the written estimate before the jobs are made.
 _ESTIMATE = {
     RunTimeSource.WRITTEN: EstimateSource.WRITTEN,
     RunTimeSource.ORACLE: EstimateSource.TRUE,
@@ -73,8 +72,8 @@ _ESTIMATE = {
 }
 
 
-def _anywhere(fleet: Fleet) -> Constraints:
-    """Spot capacity as well, and whatever taints keep others off it."""
+def _all_markets(fleet: Fleet) -> Constraints:
+    """Allows all markets, and tolerates the taints of spot pools."""
     taints = {
         (taint.key, taint.value)
         for pool in fleet.pools
@@ -89,10 +88,10 @@ def _anywhere(fleet: Fleet) -> Constraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """One run: which workload, on which fleet, under which policy and what bad luck.
+    """One run: the workload, the fleet, the policy and the faults.
 
-    ``source`` is a trace's file or the name of a generated workload; ``log`` is where the run's own
-    event log goes, if anywhere.
+    ``source`` is a trace file or the name of a generated workload; ``log`` is the file for the event log
+    of the run, if wanted.
     """
 
     name: str
@@ -106,7 +105,6 @@ class RunRequest:
     log: Path | None = None
 
     def jobs(self) -> WorkloadSource:
-        """Where its jobs come from."""
         return WorkloadSource(
             name=self.source,
             format=self.workload.format,

@@ -1,4 +1,4 @@
-"""Follow a simulation to its end, or until whoever watches has seen enough."""
+"""Runs a simulation to its end, or until its watcher stops it."""
 
 from __future__ import annotations
 
@@ -12,69 +12,67 @@ from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 
-STEPS_BETWEEN_LOOKS = 64
-"""Often enough that a stop is felt at once, seldom enough to cost nothing."""
+STEPS_BETWEEN_REPORTS = 64
+"""Often enough to stop at once, rarely enough to cost nothing."""
 
 Listener = Callable[[Iterable[Event]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """How far a run is."""
-
     jobs_over: int
     jobs_in_all: int | None
     now_ms: int
 
 
 class RunWatcher(Protocol):
-    """Whoever looks on while a run goes."""
+    """Follows the progress of a run."""
 
     def saw(self, progress: RunProgress) -> bool:
-        """Told now and then; true asks the run to stop."""
+        """Receives the progress at intervals; true stops the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A run that is over or was stopped, and what was measured until then."""
+    """The metrics of a run that ended or was stopped."""
 
-    measures: RunMetrics
+    metrics: RunMetrics
     jobs_over: int
     complete: bool
 
 
-def follow(
+def run_to_end(
     scenario: Scenario,
     jobs_in_all: int | None,
     watch: RunWatcher | None = None,
     listeners: Sequence[Listener] = (),
 ) -> RunResult:
-    """Take every step, measure it, and tell those who listen what happened in it."""
+    """Takes every step, metrics it, and passes its events to the listeners."""
     with rare_gc_in_a_run():
-        return _follow(scenario, jobs_in_all, watch, listeners)
+        return _run_to_end(scenario, jobs_in_all, watch, listeners)
 
 
-def _follow(
+def _run_to_end(
     scenario: Scenario,
     jobs_in_all: int | None,
     watch: RunWatcher | None,
     listeners: Sequence[Listener],
 ) -> RunResult:
     simulation = Simulation(scenario)
-    measures = RunMetrics(simulation.state)
+    metrics = RunMetrics(simulation.state)
     submitted = 0
     complete = True
     for number, step in enumerate(simulation.steps(), start=1):
-        measures.note(step)
+        metrics.note(step)
         submitted += sum(type(event) is JobSubmitted for event in step.events)
         for listen in listeners:
             listen(step.events)
             listen(step.committed)
-        if watch is not None and number % STEPS_BETWEEN_LOOKS == 0:
+        if watch is not None and number % STEPS_BETWEEN_REPORTS == 0:
             over = submitted - len(simulation.state.jobs)
             progress = RunProgress(jobs_over=over, jobs_in_all=jobs_in_all, now_ms=step.now_ms)
             if watch.saw(progress):
                 complete = False
                 break
     over = submitted - len(simulation.state.jobs)
-    return RunResult(measures=measures, jobs_over=over, complete=complete)
+    return RunResult(metrics=metrics, jobs_over=over, complete=complete)

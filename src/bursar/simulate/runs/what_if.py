@@ -1,4 +1,4 @@
-"""A recorded history run again twice: as it was, and with something changed."""
+"""Runs a recorded history twice: as recorded, and with changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bursar.model.tenants.tenant import Tenant
 from bursar.simulate.named_policies import RunTimeSource
 from bursar.simulate.runs.fleet_overrides import Setting, change
 from bursar.simulate.runs.run_outcome import RunOutcome
-from bursar.simulate.runs.run_to_end import RunWatcher, follow
+from bursar.simulate.runs.run_to_end import RunWatcher, run_to_end
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.workload.event_log import read_run
 from bursar.simulate.workload.recorded_work import History, read_history
@@ -34,7 +34,7 @@ CHANGED = "changed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """Both runs, ready to go."""
+    """Both runs, prepared."""
 
     source: str
     history: History
@@ -43,7 +43,7 @@ class WhatIf:
     changes: tuple[str, ...]
 
     def carry_out(self, watch: RunWatcher | None = None) -> tuple[RunOutcome, ...]:
-        """The run as recorded, then the one with the changes; a run that is stopped is the last."""
+        """The run as recorded, then the changed one, unless the first was stopped."""
         first = self._run(AS_RECORDED, self.before, (), watch)
         if not first.complete:
             return (first,)
@@ -65,23 +65,23 @@ class WhatIf:
             run_ms=history.run_ms,
             delays=history.delays,
         )
-        followed = follow(scenario, history.jobs, watch, (predictor.follow_all,))
+        result = run_to_end(scenario, history.jobs, watch, (predictor.apply_all,))
         return RunOutcome(
-            summary=followed.measures.summary(name),
-            series=followed.measures.series(),
+            summary=result.metrics.summary(name),
+            series=result.metrics.series(),
             source=self.source,
             policy=", ".join(changes) or AS_RECORDED,
             fleet=name,
             gpus=_gpus(setting),
-            complete=followed.complete,
-            jobs_over=followed.jobs_over,
+            complete=result.complete,
+            jobs_over=result.jobs_over,
             jobs_in_all=history.jobs,
             notes=history.notes,
         )
 
 
 def prepare_whatif(path: Path, changes: Sequence[str]) -> WhatIf:
-    """Read a log and apply the changes to what its header says."""
+    """Reads a log, and applies the changes to the fleet in its header."""
     recorded = read_run(path)
     before = Setting(fleet=recorded.fleet, tenants=recorded.tenants, policies=recorded.policies)
     after = before
@@ -99,35 +99,35 @@ def prepare_whatif(path: Path, changes: Sequence[str]) -> WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What makes the second run another one, and who guesses run times in it."""
+    """The changes of a run, and its run time predictor."""
 
     texts: tuple[str, ...]
     removed: frozenset[str]
     predictor: Predictor
 
 
-def _as_changed(history: History, setting: Setting, made: _Change) -> Iterator[Event]:
-    """The events from outside as they meet the changed fleet."""
+def _as_changed(history: History, setting: Setting, changes: _Change) -> Iterator[Event]:
+    """The external events, adapted to the changed fleet."""
     estimates = RunTimeSource.WRITTEN if setting.choice is None else setting.choice.estimates
     for event in history.events:
         match event:
-            case NodeAdded(node=node) if node.id in made.removed:
+            case NodeAdded(node=node) if node.id in changes.removed:
                 continue
             case NodeDrained() | NodeRestored() | NodeLost() | SpotNotice() | ForeignUsageSeen():
-                if event.node not in made.removed:
+                if event.node not in changes.removed:
                     yield event
             case TenantChanged(tenant=tenant):
-                yield replace(event, tenant=_changed_tenant(tenant, setting, made.texts))
+                yield replace(event, tenant=_changed_tenant(tenant, setting, changes.texts))
             case JobSubmitted() if estimates is RunTimeSource.LEARNED:
-                yield made.predictor.guess_submitted(event, history.run_ms[event.job_id])
+                yield changes.predictor.guess_submitted(event, history.run_ms[event.job_id])
             case JobSubmitted():
-                yield _told(event, estimates, history.run_ms)
+                yield _with_estimate(event, estimates, history.run_ms)
             case _:
                 yield event
 
 
 def _changed_tenant(tenant: Tenant, setting: Setting, changes: Sequence[str]) -> Tenant:
-    """What a tenant became on the way keeps what was changed about it from the start."""
+    """Applies the changes to a tenant that was changed during the run."""
     others = tuple(one for one in setting.tenants if one.name != tenant.name)
     now = replace(setting, tenants=(tenant, *others))
     for text in changes:
@@ -135,8 +135,10 @@ def _changed_tenant(tenant: Tenant, setting: Setting, changes: Sequence[str]) ->
     return now.tenants[0]
 
 
-def _told(event: JobSubmitted, estimates: RunTimeSource, run_ms: Mapping[str, int]) -> JobSubmitted:
-    """The job with what the policy is told of its run time."""
+def _with_estimate(
+    event: JobSubmitted, estimates: RunTimeSource, run_ms: Mapping[str, int]
+) -> JobSubmitted:
+    """The job with the run time estimate that the policy uses."""
     if estimates is RunTimeSource.WRITTEN:
         return event
     known_ms = run_ms[event.job_id] if estimates is RunTimeSource.ORACLE else None

@@ -1,4 +1,4 @@
-"""The workload of a study: a trace from a file, or one that is drawn from a seed."""
+"""The workload of a run: a trace file, or a workload generated from a seed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bursar.simulate.workload.trace import BadRow, Trace, TraceJob
 from bursar.simulate.workload.trace_scenario import JobStream
 
 SYNTHETIC = "synthetic:"
-"""Before the name of a workload to draw: ``synthetic:philly-like?jobs=2000&load=0.9``."""
+"""Prefix of a generated workload: ``synthetic:philly-like?jobs=2000&load=0.9``."""
 
 SETTINGS = ("jobs", "jobs_per_day", "load")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSource:
-    """Where jobs come from. ``seed`` and ``gpus`` matter to workloads that are drawn."""
+    """Where jobs come from. ``seed`` and ``gpus`` are for generated workloads."""
 
     name: str
     format: str | None = None
@@ -33,7 +33,7 @@ class WorkloadSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Jobs to run, how many, and what was said while they were read."""
+    """Jobs to run, their number, and remarks of the reader."""
 
     jobs: Trace | JobStream
     count: int
@@ -41,7 +41,7 @@ class Workload:
     notes: tuple[str, ...] = ()
 
     def learning(self, predictor: Predictor) -> JobStream:
-        """The same jobs one by one, each with a guess of its run time made when it is drawn."""
+        """The same jobs as a stream, each with a predicted run time."""
         jobs = self.jobs
         if isinstance(jobs, JobStream):
             return replace(jobs, guess=predictor.guess)
@@ -51,7 +51,6 @@ class Workload:
         )
 
     def trace(self) -> Trace:
-        """All of it at once."""
         jobs = self.jobs
         if isinstance(jobs, JobStream):
             return Trace(source=jobs.source, jobs=tuple(jobs.draw()))
@@ -59,20 +58,20 @@ class Workload:
 
 
 def open_workload(source: WorkloadSource) -> Workload:
-    """Read or prepare to draw what a source names."""
+    """Reads or prepares the workload that a source names."""
     if source.name.startswith(SYNTHETIC):
-        return _drawn(source)
+        return _generated(source)
     trace = read_trace(source.name, source.format)
     if source.limit is not None:
         trace = replace(trace, jobs=trace.jobs[: source.limit])
     return Workload(jobs=trace, count=len(trace), bad_rows=trace.bad_rows, notes=trace.notes)
 
 
-# -- workloads that are drawn ------------------------------------------------------------------------
+# -- generated workloads -----------------------------------------------------------------------------
 
 
-def _drawn(source: WorkloadSource) -> Workload:
-    workload = _named(source)
+def _generated(source: WorkloadSource) -> Workload:
+    workload = _preset_with_settings(source)
     jobs = stream(workload, source.seed)
     count = workload.jobs if source.limit is None else min(workload.jobs, source.limit)
 
@@ -82,27 +81,25 @@ def _drawn(source: WorkloadSource) -> Workload:
     return Workload(jobs=replace(jobs, source=source.name, draw=draw), count=count)
 
 
-def _named(source: WorkloadSource) -> SyntheticWorkload:
+def _preset_with_settings(source: WorkloadSource) -> SyntheticWorkload:
     name, _, settings = source.name.removeprefix(SYNTHETIC).partition("?")
-    said = dict(_setting(source, part) for part in settings.split("&") if part)
-    jobs = said.get("jobs")
+    values = dict(_setting(source, part) for part in settings.split("&") if part)
+    jobs = values.get("jobs")
     workload = preset(
-        name, jobs=None if jobs is None else round(jobs), jobs_per_day=said.get("jobs_per_day")
+        name, jobs=None if jobs is None else round(jobs), jobs_per_day=values.get("jobs_per_day")
     )
-    if "load" not in said:
+    if "load" not in values:
         return workload
     if not source.gpus:
-        raise _bad(
-            source, "load is a part of a fleet's GPUs, and there is no fleet with any", "--fleet"
-        )
-    return workload.at_load(source.gpus, said["load"])
+        raise _bad(source, "load is a fraction of a fleet's GPUs, and there are none", "--fleet")
+    return workload.at_load(source.gpus, values["load"])
 
 
 def _setting(source: WorkloadSource, part: str) -> tuple[str, float]:
     key, _, value = part.partition("=")
     if key not in SETTINGS:
         raise UserError(
-            f"{source.name}: {key!r} is nothing that can be set.",
+            f"{source.name}: {key!r} is not a setting.",
             fix=suggest_among(key, SETTINGS),
             code="bad-workload",
         )

@@ -1,14 +1,8 @@
-"""Our own event log as a workload: what was asked for, and how much work each job turned out to be.
-
-The work of a job is the time that counted: what its checkpoints saved, and its last attempt to its end.
-Time that a preemption or a failure threw away was no part of it, and an hour with half of an elastic
-gang is half an hour of work.
-"""
+"""Reads Bursar's event log as a trace; the run time of a job is its useful work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from bursar.codec import UnreadableValue
 from bursar.model.event import (
@@ -28,6 +22,7 @@ from bursar.simulate.traces.input_files import TraceText
 from bursar.simulate.traces.task_roles import TaskRole, as_one, remarks_on
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.event_log import VERSION_KEY, is_header, simulated_event
+from bursar.simulate.workload.recorded_work import JobWork
 from bursar.simulate.workload.trace import TraceJob
 
 NAME = "events"
@@ -36,30 +31,17 @@ TITLE = "Bursar's own event log"
 _MILLI_PER_PERCENT = 10
 
 
-@dataclass(slots=True)
-class _Story:
-    """One job so far. ``since_ms`` is the start of work that is not yet safe; None while it waits."""
+class _LoggedJob(JobWork):
+    """A job of the log: its line, and how its last attempt ended."""
 
-    line: int
-    submitted: JobSubmitted
-    tasks: int
-    saved_ms: float = 0.0
-    since_ms: int | None = None
-    last_ms: int | None = None
-    outcome: str = ""
-    final: str = ""
-    has_run: bool = False
+    __slots__ = ("end_ms", "final", "line", "outcome")
 
-    @property
-    def restart_ms(self) -> int:
-        """What a later attempt spends on loading what was saved, which is not work."""
-        return self.submitted.spec.checkpoint.restart_ms
-
-    def work_ms(self, until_ms: int) -> float:
-        """What was done since the last safe moment, as time at full size."""
-        assert self.since_ms is not None, "it started"
-        full = sum(group.count for group in self.submitted.spec.groups)
-        return max(0, until_ms - self.since_ms) * self.tasks / max(1, full)
+    def __init__(self, submitted: JobSubmitted, line: int) -> None:
+        super().__init__(submitted)
+        self.line = line
+        self.end_ms: int | None = None
+        self.outcome = ""
+        self.final = ""
 
 
 def recognises(text: TraceText) -> bool:
@@ -71,23 +53,21 @@ def recognises(text: TraceText) -> bool:
 
 
 def read(text: TraceText, draft: TraceBuilder) -> None:
-    """Follow each job from its submission, then make the jobs."""
-    stories: dict[str, _Story] = {}
+    """Follows each job from its submission, then adds the jobs to the trace."""
+    jobs: dict[str, _LoggedJob] = {}
     now_ms = 0
     for line, event in _events(text, draft):
         now_ms = max(now_ms, event.at_ms)
         if isinstance(event, JobSubmitted):
-            tasks = sum(group.count for group in event.spec.groups)
-            stories.setdefault(event.job_id, _Story(line, event, tasks))
+            jobs.setdefault(event.job_id, _LoggedJob(event, line))
             continue
-        job_id = getattr(event, "job_id", None)
-        story = stories.get(job_id) if job_id is not None else None
-        if story is not None:
-            _follow(story, event)
-    for story in stories.values():
-        run_ms = _work_ms(story, now_ms, draft)
+        job = jobs.get(getattr(event, "job_id", ""))
+        if job is not None:
+            _apply(job, event)
+    for job in jobs.values():
+        run_ms = _run_ms(job, now_ms, draft)
         if run_ms is not None:
-            draft.add(story.line, _job(story, run_ms, draft))
+            draft.add(job.line, _job(job, run_ms, draft))
 
 
 def _events(text: TraceText, draft: TraceBuilder) -> Iterator[tuple[int, Event]]:
@@ -101,52 +81,50 @@ def _events(text: TraceText, draft: TraceBuilder) -> Iterator[tuple[int, Event]]
             draft.reject(line, f"is not an event ({problem})")
 
 
-def _follow(story: _Story, event: Event) -> None:
-    """An end may turn out not to be the last: a new attempt takes it back."""
+def _apply(job: _LoggedJob, event: Event) -> None:
+    """An end is not final until no other attempt starts."""
     match event:
         case AttemptAssigned():
-            story.tasks = sum(task.count for task in event.placement.all_tasks)
+            job.assign(event)
         case AttemptStarted():
-            reload_ms = story.restart_ms if story.has_run else 0
-            story.since_ms, story.last_ms = event.at_ms + reload_ms, None
-            story.has_run = True
-        case CheckpointSaved() if story.since_ms is not None:
-            story.saved_ms += story.work_ms(event.at_ms)
-            story.since_ms = event.at_ms
+            job.start(event.at_ms)
+            job.end_ms = None
+        case CheckpointSaved():
+            job.save(event.at_ms)
         case AttemptSucceeded():
-            story.last_ms, story.outcome = event.at_ms, "succeeded"
+            job.end_ms, job.outcome = event.at_ms, "succeeded"
         case AttemptFailed():
-            story.last_ms, story.outcome = event.at_ms, "failed"
+            job.end_ms, job.outcome = event.at_ms, "failed"
         case AttemptPreempted():
-            story.last_ms, story.outcome = event.at_ms, "preempted"
+            job.end_ms, job.outcome = event.at_ms, "preempted"
         case AttemptExpired():
-            story.final = "timeout"
+            job.final = "timeout"
         case JobCancelled():
-            story.final = "cancelled"
+            job.final = "cancelled"
         case _:
             pass
 
 
-def _work_ms(story: _Story, now_ms: int, draft: TraceBuilder) -> int | None:
-    if story.since_ms is None:
+def _run_ms(job: _LoggedJob, now_ms: int, draft: TraceBuilder) -> int | None:
+    if job.since_ms is None:
         draft.count("jobs never started, left out")
         return None
-    if story.last_ms is None:
+    if job.end_ms is None:
         draft.count("jobs still running: their run time so far")
-        story.outcome = "running"
-        return round(story.saved_ms + story.work_ms(now_ms))
-    return round(story.saved_ms + story.work_ms(story.last_ms))
+        job.outcome = "running"
+    job.save(now_ms if job.end_ms is None else job.end_ms)
+    return job.done_ms
 
 
-def _job(story: _Story, run_ms: int, draft: TraceBuilder) -> TraceJob:
-    spec: JobSpec = story.submitted.spec
+def _job(job: _LoggedJob, run_ms: int, draft: TraceBuilder) -> TraceJob:
+    spec: JobSpec = job.submitted.spec
     roles = [_role(group, draft) for group in spec.groups] or [TaskRole(tasks=1)]
     for remark in remarks_on(roles):
         draft.count(remark)
     role = as_one(roles)
     return TraceJob(
-        job_id=story.submitted.job_id,
-        submitted_ms=story.submitted.at_ms,
+        job_id=job.submitted.job_id,
+        submitted_ms=job.submitted.at_ms,
         run_ms=run_ms,
         team=spec.queue,
         name=spec.name,
@@ -158,8 +136,8 @@ def _job(story: _Story, run_ms: int, draft: TraceBuilder) -> TraceJob:
         memory_mib=role.memory_mib,
         expected_ms=spec.expected_run_ms,
         deadline_ms=spec.deadline_ms,
-        priority=story.submitted.priority,
-        outcome=story.final or story.outcome,
+        priority=job.submitted.priority,
+        outcome=job.final or job.outcome,
     )
 
 

@@ -1,7 +1,7 @@
-"""Recorded history as JSON lines: what happened, and the fleet on which it happened.
+"""The event log of a run as JSON lines.
 
 The first line is a header with a version, the fleet, its tenants and its policies; every other line is
-one event. Together they rebuild a run, and a run with one thing changed.
+one event.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERSION_KEY = "bursar_event_log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A fleet as it was at the beginning, and everything that happened to it, in order."""
+    """A fleet at the beginning of a run, and the events of the run in order."""
 
     fleet: Fleet
     tenants: tuple[Tenant, ...]
@@ -55,7 +55,7 @@ class _Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedEvents:
-    """The events of a file, read anew each time they are gone through: a long history is never held."""
+    """The events of a file; each iteration reads it again, so that it is never held in memory."""
 
     path: Path
 
@@ -68,14 +68,14 @@ class LoggedEvents:
 
 
 def write_run(run: RecordedRun, file: TextIO) -> int:
-    """Write the header and every event; says how many events there were."""
+    """Writes the header and every event; returns the number of events."""
     header = _Header(fleet=run.fleet, tenants=run.tenants, policies=run.policies)
     file.write(f"{to_text(header)}\n")
     return write_events(run.events, file)
 
 
 def write_events(events: Iterable[Event], file: TextIO) -> int:
-    """Write events one to a line, without a header, so that a log can be gone on with."""
+    """Appends events, one a line, without a header; returns their number."""
     count = 0
     for event in events:
         file.write(f"{event_text(event)}\n")
@@ -87,7 +87,7 @@ def write_events(events: Iterable[Event], file: TextIO) -> int:
 
 
 def read_run(path: Path) -> RecordedRun:
-    """The header of a log now; its events when they are gone through."""
+    """Reads the header of a log now, and its events lazily."""
     with _opened(path) as file:
         first = next(_lines(file, str(path)), "")
     with _as_bad_line(str(path), 1, first):
@@ -95,7 +95,7 @@ def read_run(path: Path) -> RecordedRun:
     if version is None:
         raise UserError(
             f"{path}:1: this is not the header of an event log.",
-            fix=f"The first line must say {VERSION_KEY!r}, the fleet, its tenants and policies.",
+            fix=f"The first line must have {VERSION_KEY!r}, the fleet, its tenants and policies.",
             code="not-an-event-log",
         )
     if version != VERSION:
@@ -115,7 +115,7 @@ def read_run(path: Path) -> RecordedRun:
 
 
 def read_events(file: TextIO) -> Iterator[Event]:
-    """The events of a log, one by one; a header before them is passed over."""
+    """The events of a log, one by one, without the header."""
     name = str(getattr(file, "name", "<events>"))
     for number, line in enumerate(_lines(file, name), start=1):
         if not line.strip():
@@ -128,26 +128,26 @@ def read_events(file: TextIO) -> Iterator[Event]:
 
 
 def is_header(line: str) -> bool:
-    """Whether a line begins a log rather than being an event of it."""
+    """Whether a line is the header of a log."""
     return VERSION_KEY in line and from_text(_Version, line).bursar_event_log is not None
 
 
 def simulated_event(text: str) -> Event:
-    """The event that a text describes; a fleet or a bill is none that a simulation has."""
+    """Parses an event; fleet declarations and bills are not events of a simulation."""
     event = event_of(text)
     if isinstance(event, FleetDeclared | BillReceived):
-        raise UnreadableValue(f"{type(event).__name__} is no event of a simulation")
+        raise UnreadableValue(f"{type(event).__name__} is not an event of a simulation")
     return event
 
 
 def _lines(file: TextIO, name: str) -> Iterator[str]:
-    given = 0
+    count = 0
     try:
         for line in file:
-            given += 1
+            count += 1
             yield line
     except UnicodeDecodeError as error:
-        raise _bad_line(name, given + 1, "it is not a text in UTF-8") from error
+        raise _bad_line(name, count + 1, "it is not UTF-8 text") from error
 
 
 @contextmanager
@@ -155,8 +155,8 @@ def _as_bad_line(file: str, number: int, line: str) -> Iterator[None]:
     try:
         yield
     except MalformedText as error:
-        cut = not line.endswith("\n")
-        reason = f"the last line was not written to its end ({error})" if cut else str(error)
+        is_cut = not line.endswith("\n")
+        reason = f"the last line is incomplete ({error})" if is_cut else str(error)
         raise _bad_line(file, number, reason) from error
     except UnreadableValue as error:
         raise _bad_line(file, number, str(error)) from error
@@ -165,7 +165,7 @@ def _as_bad_line(file: str, number: int, line: str) -> Iterator[None]:
 def _bad_line(file: str, number: int, reason: str) -> UserError:
     return UserError(
         f"{file}:{number}: this line is not an event: {reason}.",
-        fix="Put the line right or cut the log before it; nothing after it was read.",
+        fix="Correct the line, or truncate the log before it; nothing after it was read.",
         code="bad-event-line",
     )
 

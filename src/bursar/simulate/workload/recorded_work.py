@@ -1,7 +1,7 @@
-"""What a recorded history holds that no decision made: who asked for what, and how much work it was.
+"""The external events and the useful work of each job in a recorded history.
 
-Everything that the scheduler did is left behind. A job's work is the time that counted: what its
-checkpoints saved, and its last attempt to its end, without the time it took to get back to where it was.
+Scheduling decisions are dropped. The useful work of a job is what its checkpoints saved, and its last
+attempt up to its end, without restarts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bursar.model.event import (
 from bursar.model.units import DAY_MS
 from bursar.simulate.scenario import Delays
 
-FROM_OUTSIDE = (
+EXTERNAL = (
     *(JobSubmitted, JobCancelled, NodeAdded, NodeDrained, NodeRestored, NodeLost),
     *(SpotNotice, ForeignUsageSeen, TenantChanged, PriceChanged),
 )
@@ -41,7 +41,7 @@ FROM_OUTSIDE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Events from outside in order of time, how long each job really runs, and how slow engines are."""
+    """External events in order of time, true run times, and the delays of the engines."""
 
     events: tuple[Event, ...]
     run_ms: Mapping[str, int]
@@ -50,49 +50,69 @@ class History:
     notes: tuple[str, ...]
 
 
-class _Story:
-    """One job so far. ``since_ms`` is the start of work that is not yet safe; None while it waits."""
+class JobWork:
+    """The useful work of a job so far, in milliseconds at full size.
 
-    __slots__ = ("done_ms", "ended", "given_up_ms", "granted", "has_run", "since_ms", "submitted")
+    ``since_ms`` is the start of unsaved work; None while the job waits. Work that a preemption or a
+    failure lost does not count, nor does the restart of a later attempt, and an hour with half of an
+    elastic gang is half an hour of work.
+    """
+
+    __slots__ = ("done_ms", "granted", "has_run", "since_ms", "submitted")
 
     def __init__(self, submitted: JobSubmitted) -> None:
         self.submitted = submitted
         self.done_ms = 0
-        self.granted = 0
+        self.granted = self.full_size
         self.since_ms: int | None = None
         self.has_run = False
-        self.ended: type[Event] | None = None
-        self.given_up_ms: int | None = None
+
+    @property
+    def full_size(self) -> int:
+        return sum(group.count for group in self.submitted.spec.groups)
+
+    def assign(self, event: AttemptAssigned) -> None:
+        self.granted = sum(task.count for task in event.placement.all_tasks)
 
     def start(self, at_ms: int) -> None:
         restart_ms = self.submitted.spec.checkpoint.restart_ms if self.has_run else 0
         self.since_ms, self.has_run = at_ms + restart_ms, True
 
-    def work(self, until_ms: int) -> None:
-        """Everything up to this moment counts."""
+    def save(self, until_ms: int) -> None:
+        """Counts the work up to a time as done."""
         if self.since_ms is None:
             return
-        wanted = sum(group.count for group in self.submitted.spec.groups)
-        self.done_ms += max(0, until_ms - self.since_ms) * self.granted // max(1, wanted)
+        self.done_ms += max(0, until_ms - self.since_ms) * self.granted // max(1, self.full_size)
         self.since_ms = until_ms
 
+
+class _RecordedJob(JobWork):
+    """A job of a history, with how it ended."""
+
+    __slots__ = ("cancelled_ms", "ended")
+
+    def __init__(self, submitted: JobSubmitted) -> None:
+        super().__init__(submitted)
+        self.ended: type[Event] | None = None
+        self.cancelled_ms: int | None = None
+
     def run_ms(self, now_ms: int) -> int:
-        """What it runs for in all; a job given up stays until its user gives it up again."""
+        """The true run time; a cancelled job runs until its user cancels it again."""
         spec = self.submitted.spec
-        if self.given_up_ms is not None and self.ended is not AttemptSucceeded:
-            return max(1, self.given_up_ms - self.submitted.at_ms + 1)
+        if self.cancelled_ms is not None and self.ended is not AttemptSucceeded:
+            return max(1, self.cancelled_ms - self.submitted.at_ms + 1)
         if self.ended is None:
-            self.work(now_ms)
+            self.save(now_ms)
             return max(1, self.done_ms, spec.expected_run_ms or spec.max_run_ms or DAY_MS)
         return max(1, self.done_ms)
 
 
 class _Reader:
-    """Goes through a history once."""
+    """Reads a history in one pass."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.stories: dict[str, _Story] = {}
+        self.jobs: dict[str, _RecordedJob] = {}
         self.starts_ms: list[int] = []
         self.stops_ms: list[int] = []
         self._since: dict[str, int] = {}
@@ -100,61 +120,61 @@ class _Reader:
 
     def read(self, event: Event) -> None:
         self.now_ms = max(self.now_ms, event.at_ms)
-        if isinstance(event, FROM_OUTSIDE):
+        if isinstance(event, EXTERNAL):
             self.events.append(event)
         if isinstance(event, JobSubmitted):
-            self.stories[event.job_id] = _Story(event)
+            self.jobs[event.job_id] = _RecordedJob(event)
             return
-        story = self.stories.get(getattr(event, "job_id", ""))
-        if story is not None:
-            self._follow(story, event)
+        job = self.jobs.get(getattr(event, "job_id", ""))
+        if job is not None:
+            self._apply(job, event)
 
-    def _follow(self, story: _Story, event: Event) -> None:
+    def _apply(self, job: _RecordedJob, event: Event) -> None:
         match event:
-            case AttemptAssigned(job_id=job_id, placement=placement):
-                story.granted = sum(task.count for task in placement.all_tasks)
+            case AttemptAssigned(job_id=job_id):
+                job.assign(event)
                 self._since[job_id] = event.at_ms
             case AttemptStarted(job_id=job_id):
                 self.starts_ms.append(event.at_ms - self._since.pop(job_id, event.at_ms))
-                story.start(event.at_ms)
+                job.start(event.at_ms)
             case CheckpointSaved():
-                story.work(event.at_ms)
+                job.save(event.at_ms)
             case AttemptStopping(job_id=job_id):
                 self._since[job_id] = event.at_ms
             case AttemptPreempted(job_id=job_id):
                 if job_id in self._since:
                     self.stops_ms.append(event.at_ms - self._since.pop(job_id))
-                story.since_ms = None
+                job.since_ms = None
             case AttemptSucceeded() | AttemptFailed():
-                story.work(event.at_ms)
-                story.since_ms, story.ended = None, type(event)
+                job.save(event.at_ms)
+                job.since_ms, job.ended = None, type(event)
             case JobCancelled():
-                story.given_up_ms = event.at_ms
+                job.cancelled_ms = event.at_ms
             case _:
                 pass
 
 
 def read_history(events: Iterable[Event]) -> History:
-    """One pass over the events of a log."""
+    """Reads the events of a log in one pass."""
     reader = _Reader()
     for event in events:
         reader.read(event)
-    stories = reader.stories
-    open_ends = sum(one.ended is None and one.given_up_ms is None for one in stories.values())
-    failed = sum(one.ended is AttemptFailed for one in stories.values())
+    jobs = reader.jobs
+    unfinished = sum(one.ended is None and one.cancelled_ms is None for one in jobs.values())
+    failed = sum(one.ended is AttemptFailed for one in jobs.values())
     usual = Delays()
     notes = []
-    if open_ends:
-        notes.append(f"{open_ends:,} jobs had not ended in the log: they run as long as expected")
+    if unfinished:
+        notes.append(f"{unfinished:,} jobs had not ended in the log: they run as long as expected")
     if failed:
         notes.append(f"{failed:,} jobs had failed: they run as long as they did and end well")
     return History(
         events=tuple(reader.events),
-        run_ms={job_id: one.run_ms(reader.now_ms) for job_id, one in stories.items()},
+        run_ms={job_id: one.run_ms(reader.now_ms) for job_id, one in jobs.items()},
         delays=Delays(
             start_ms=round(median(reader.starts_ms)) if reader.starts_ms else usual.start_ms,
             stop_ms=round(median(reader.stops_ms)) if reader.stops_ms else usual.stop_ms,
         ),
-        jobs=len(stories),
+        jobs=len(jobs),
         notes=tuple(notes),
     )

@@ -1,7 +1,6 @@
-"""A workload as a trace tells it: who asked for what, when, and how long it really ran.
+"""A trace: the jobs of a workload with their submission times, requests and true run times.
 
-Every reader makes one of these, and every run begins with one. What a row cannot say is ``None`` and
-gets the default of the job it becomes.
+Every reader makes one. A value that a row lacks is ``None`` and becomes the default of a job.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from dataclasses import dataclass, field
 class TraceJob:
     """One job of a trace. Times are milliseconds; ``submitted_ms`` counts from the trace's start.
 
-    A task has ``gpus`` whole GPUs, or ``gpu_milli`` thousandths of one when it asks for a part.
-    ``run_ms`` is how long it ran at full size; ``expected_ms`` is what its user said beforehand.
+    A task has ``gpus`` whole GPUs, or ``gpu_milli`` thousandths of one. ``run_ms`` is its run time at
+    full size; ``expected_ms`` is its user's estimate.
     """
 
     job_id: str
@@ -37,13 +36,13 @@ class TraceJob:
 
     @property
     def gpu_total_milli(self) -> int:
-        """All the GPU it holds while it runs."""
+        """The GPU capacity that the job holds while it runs."""
         return self.tasks * (self.gpus * 1_000 + self.gpu_milli)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow:
-    """A row that could not be used: where it is, and what is wrong with it."""
+    """An invalid row: its location and the problem."""
 
     file: str
     line: int
@@ -55,7 +54,7 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A workload in order of submission, and the rows that were not understood."""
+    """A workload in order of submission, and its invalid rows."""
 
     source: str
     jobs: tuple[TraceJob, ...]

@@ -1,7 +1,7 @@
-"""A trace on a fleet: each row becomes a job that the scheduler can judge.
+"""Maps a trace to a fleet: each row becomes a submission.
 
-A trace was made on other hardware, by other teams. What it asks for is put into our words here, and
-what could never run on this fleet is left out, counted, and told with the reason that admission gives.
+A trace comes from other hardware and other teams. Jobs that could never run on this fleet are left out,
+counted, and reported with the reason from admission.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ KNOWN_MODELS: Final = frozenset(model.name for model in GPU_MODELS)
 
 
 class UnknownTeams(StrEnum):
-    """Where the jobs of a team wait that is no tenant of the fleet."""
+    """The queue of a team that is not a tenant of the fleet."""
 
     OWN_QUEUE = "own-queue"
     DEFAULT_QUEUE = "default-queue"
 
 
 class EstimateSource(StrEnum):
-    """What the scheduler is told of a job's run time: what its user wrote, the truth, or nothing."""
+    """The run time estimate of a job: its user's, the true one, or none."""
 
     WRITTEN = "written"
     TRUE = "true"
     NONE = "none"
 
 
-# Members of an enum are looked up by a method of the enum; names of this module cost nothing.
+# Module-level names are faster than looking up members of an enum.
 _WRITTEN: Final = EstimateSource.WRITTEN
 _TRUE: Final = EstimateSource.TRUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceMapping:
-    """How the words of a trace become ours.
+    """How the jobs of a trace become submissions.
 
-    ``teams`` sends teams to queues by name. ``limits`` also makes what a user wrote the job's maximum
-    run time, as Slurm does. ``any_model`` forgets which GPU models were asked for. ``slices`` makes
-    MIG slices of parts of a GPU, from thousandths to profile; other parts become MPS shares.
+    ``teams`` maps teams to queues. ``limits`` also makes a user's estimate the job's maximum run time, as
+    Slurm does. ``any_model`` ignores the requested GPU models. ``slices`` maps thousandths of a GPU to
+    MIG profiles; other fractions become MPS shares.
     """
 
     teams: Mapping[str, str] = field(default_factory=dict)
@@ -85,9 +85,9 @@ class TraceMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStream:
-    """A workload too long to hold: its teams are known beforehand, its jobs are drawn one by one.
+    """A workload that is not held in memory: its teams are known, its jobs are drawn one by one.
 
-    ``guess`` says how long a job will run in place of what its user wrote, when it is drawn.
+    ``guess`` predicts the run time of a job when it is drawn, instead of its user's estimate.
     """
 
     source: str
@@ -98,7 +98,7 @@ class JobStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A job of the trace that is not in the run, and why."""
+    """A job of the trace that is not in the run, and the reason."""
 
     source: str
     job_id: str
@@ -109,7 +109,7 @@ class LeftOut:
 
 
 class Remarks:
-    """What had to be said about the jobs so far. A stream adds to it while it runs."""
+    """Remarks about the jobs so far. A stream adds to them during the run."""
 
     def __init__(self) -> None:
         self.left_out: list[LeftOut] = []
@@ -120,13 +120,13 @@ class Remarks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was changed on the way, and for how many jobs."""
+        """What was changed, and for how many jobs."""
         return tuple(f"{count:,} jobs: {what}" for what, count in sorted(self._counted.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRun:
-    """A scenario made of a trace, and what had to be said about its jobs."""
+    """A scenario made from a trace, and remarks about its jobs."""
 
     scenario: Scenario
     remarks: Remarks
@@ -139,7 +139,7 @@ def as_scenario(
     policies: Policies,
     mapping: TraceMapping | None = None,
 ) -> TraceRun:
-    """The trace as submissions to this fleet, with the queues that its teams need."""
+    """Makes a scenario from a trace, with the queues that its teams need."""
     mapping = mapping or TraceMapping()
     teams = trace.teams if isinstance(trace, JobStream) else {job.team for job in trace}
     queues, tree = _queues(sorted(teams), tuple(tenants), mapping)
@@ -151,15 +151,15 @@ def as_scenario(
         submissions.guess = trace.guess
         events: Iterable[JobSubmitted] = submissions.of(trace.draw())
     else:
-        jobs = sorted(_once(trace, remarks), key=attrgetter("submitted_ms"))
+        jobs = sorted(_without_duplicates(trace, remarks), key=attrgetter("submitted_ms"))
         events = tuple(submissions.of(jobs))
         run_ms = dict(submissions.run_ms.waiting)
     scenario = Scenario(fleet=fleet, tenants=tree, policies=policies, events=events, run_ms=run_ms)
     return TraceRun(scenario=scenario, remarks=remarks)
 
 
-def _once(trace: Trace, remarks: Remarks) -> Iterable[TraceJob]:
-    """The jobs without those whose id is taken, of which a trace that was read has none."""
+def _without_duplicates(trace: Trace, remarks: Remarks) -> Iterable[TraceJob]:
+    """Drops jobs with a repeated id, which the readers of traces never return."""
     if len({job.job_id for job in trace.jobs}) == len(trace.jobs):
         return trace.jobs
     first: dict[str, TraceJob] = {}
@@ -180,7 +180,7 @@ def _once(trace: Trace, remarks: Remarks) -> Iterable[TraceJob]:
 def _queues(
     teams: Iterable[str], tenants: tuple[Tenant, ...], mapping: TraceMapping
 ) -> tuple[dict[str, str], tuple[Tenant, ...]]:
-    """The queue of each team, and the tenants with the queues that had to be made for them."""
+    """The queue of each team, and the tenants including new queues."""
     known = {tenant.name: tenant for tenant in tenants}
     roots = [one.name for one in tenants if one.parent is None and not one.is_queue]
     parent = roots[0] if len(roots) == 1 else None
@@ -201,7 +201,7 @@ def _queues(
 
 
 class RunTimesToCome(Mapping[str, int]):
-    """How long jobs really run, each told once: a stream must not keep what nobody asks for again."""
+    """True run times, each of which can be read once, to bound the memory of a stream."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
@@ -216,8 +216,8 @@ class RunTimesToCome(Mapping[str, int]):
         return len(self.waiting)
 
 
-class _Ask(NamedTuple):
-    """What of a trace's job decides whether and where it can run; many jobs share one."""
+class _JobRequest(NamedTuple):
+    """The fields of a trace's job that decide whether and where it can run."""
 
     queue: str
     tasks: int
@@ -229,7 +229,7 @@ class _Ask(NamedTuple):
 
 
 class _Submissions:
-    """Makes submissions of trace jobs; what an ask becomes is worked out once for all that share it."""
+    """Makes submissions of trace jobs; jobs with the same request share a template."""
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class _Submissions:
         self._state = state
         self._remarks = remarks
         self._templates: dict[tuple[object, ...], JobSpec | str] = {}
-        self._team_alone = {team: (team,) if team else () for team in queues}
+        self._team_keys = {team: (team,) if team else () for team in queues}
         self._classes = _classes_by_value(state.policies)
         self.run_ms = RunTimesToCome()
         self.guess: Callable[[TraceJob], int] | None = None
@@ -255,7 +255,7 @@ class _Submissions:
         for job in jobs:
             template = self._template_of(job)
             if job.submitted_ms < 0 or job.run_ms < 0:
-                template = _wrong_times(job)
+                template = _time_problem(job)
             if isinstance(template, str):
                 left_out = LeftOut(source=self._source, job_id=job.job_id, problem=template)
                 self._remarks.left_out.append(left_out)
@@ -279,22 +279,22 @@ class _Submissions:
             template,
             name=job.name or job.job_id,
             priority_class=self._classes.get(job.priority, self._classes[None]),
-            expected_run_ms=self._told_ms(job, mapping.estimate),
-            max_run_ms=self._told_ms(job, _WRITTEN) if mapping.limits else None,
+            expected_run_ms=self._estimate_ms(job, mapping.estimate),
+            max_run_ms=self._estimate_ms(job, _WRITTEN) if mapping.limits else None,
             deadline_ms=deadline_ms,
-            similarity_keys=self._alike_of(job),
+            similarity_keys=self._similarity_keys(job),
         )
 
-    def _alike_of(self, job: TraceJob) -> tuple[str, ...]:
-        """Whose earlier jobs tell how long it runs; one value for all of whom only the team is known."""
+    def _similarity_keys(self, job: TraceJob) -> tuple[str, ...]:
+        """Team, user and name, by which run times are learned."""
         if not job.user and not job.name:
-            return self._team_alone[job.team]
+            return self._team_keys[job.team]
         return tuple(filter(None, (job.team, job.user, job.name)))
 
-    def _told_ms(self, job: TraceJob, estimate: EstimateSource) -> int | None:
+    def _estimate_ms(self, job: TraceJob, estimate: EstimateSource) -> int | None:
         if estimate is _WRITTEN:
-            told_ms = job.expected_ms if self.guess is None else self.guess(job)
-            return told_ms if told_ms and told_ms > 0 else None
+            estimate_ms = job.expected_ms if self.guess is None else self.guess(job)
+            return estimate_ms if estimate_ms and estimate_ms > 0 else None
         return max(1, job.run_ms) if estimate is _TRUE else None
 
     def _note(self, job: TraceJob) -> None:
@@ -306,8 +306,8 @@ class _Submissions:
             self._remarks.count("had passed their deadline when submitted, run without one")
 
     def _template_of(self, job: TraceJob) -> JobSpec | str:
-        """The spec that all jobs with the same request share, or why it can never run here."""
-        ask = (
+        """The spec shared by all jobs with the same request, or why they can never run."""
+        request_key = (
             self._queues[job.team],
             job.tasks,
             job.gpus,
@@ -316,19 +316,22 @@ class _Submissions:
             job.cpu_milli,
             job.memory_mib,
         )
-        found = self._templates.get(ask)
-        if found is None:
-            found = self._templates[ask] = self._work_out(_Ask(*ask))
-        return found
+        template = self._templates.get(request_key)
+        if template is None:
+            template = self._make_template(_JobRequest(*request_key))
+            self._templates[request_key] = template
+        return template
 
-    def _work_out(self, ask: _Ask) -> JobSpec | str:
+    def _make_template(self, request_key: _JobRequest) -> JobSpec | str:
         mapping = self._mapping
         try:
-            models = tuple(sorted({_catalog_name(name) for name in ask.gpu_models}))
+            models = tuple(sorted({_catalog_name(name) for name in request_key.gpu_models}))
             spec = JobSpec(
                 name="job",
-                queue=ask.queue,
-                groups=_task_groups(ask, models, self._gpus_per_node(models), mapping.slices),
+                queue=request_key.queue,
+                groups=_task_groups(
+                    request_key, models, self._gpus_per_node(models), mapping.slices
+                ),
                 priority_class=self._classes[None],
                 constraints=mapping.constraints,
             )
@@ -351,7 +354,7 @@ class _Submissions:
         )
 
     def _gpus_per_node(self, models: tuple[str, ...]) -> int:
-        """GPUs of the largest node that has one of these models; of any when none has."""
+        """GPUs of the largest node with one of these models, or of any node if none has them."""
         specs = [pool.spec for pool in self._state.pools.values()]
         fitting = [
             spec.gpus_per_node
@@ -362,11 +365,11 @@ class _Submissions:
 
 
 def _catalog_name(name: str) -> str:
-    """The catalog's name of a GPU model. A type whose model its publisher hides keeps its own."""
+    """The catalog's name of a GPU model; anonymised models keep their own."""
     return name if name.startswith(ANONYMOUS) else find_gpu_model(name).name
 
 
-def _wrong_times(job: TraceJob) -> str:
+def _time_problem(job: TraceJob) -> str:
     if job.submitted_ms < 0:
         return f"was submitted {-job.submitted_ms:,} ms before the trace begins"
     if job.run_ms < 0:
@@ -375,49 +378,57 @@ def _wrong_times(job: TraceJob) -> str:
 
 
 def _classes_by_value(policies: Policies) -> dict[int | None, str]:
-    """The class that has a priority; under None the class for priorities that no class has."""
+    """Priority classes by value; None is the class for all other priorities."""
     ordered = sorted(policies.priority_classes.items(), key=lambda one: (abs(one[1]), one[0]))
-    found: dict[int | None, str] = {None: ordered[0][0]}
+    classes: dict[int | None, str] = {None: ordered[0][0]}
     for name, value in ordered:
-        found.setdefault(value, name)
-    return found
+        classes.setdefault(value, name)
+    return classes
 
 
 def _task_groups(
-    ask: _Ask, models: tuple[str, ...], gpus_per_node: int, slices: Mapping[int, str]
+    request_key: _JobRequest, models: tuple[str, ...], gpus_per_node: int, slices: Mapping[int, str]
 ) -> tuple[TaskGroup, ...]:
-    """Tasks of at most a node's GPUs: full ones, and one for what is left of each task."""
-    if ask.gpus <= max(1, gpus_per_node):
-        return (_group("main", ask, ask.tasks, _request(ask, models, slices)),)
-    full, rest = divmod(ask.gpus, gpus_per_node)
+    """Splits tasks that need more GPUs than a node has: full nodes, and one for the remainder."""
+    if request_key.gpus <= max(1, gpus_per_node):
+        return (
+            _group("main", request_key, request_key.tasks, _request(request_key, models, slices)),
+        )
+    full, rest = divmod(request_key.gpus, gpus_per_node)
     whole = WholeGpus(count=gpus_per_node, models=models)
-    groups = [_group("main", ask, ask.tasks * full, whole)]
+    groups = [_group("main", request_key, request_key.tasks * full, whole)]
     if rest:
-        groups.append(_group("rest", ask, ask.tasks, WholeGpus(count=rest, models=models)))
+        groups.append(
+            _group("rest", request_key, request_key.tasks, WholeGpus(count=rest, models=models))
+        )
     return tuple(groups)
 
 
-def _group(name: str, ask: _Ask, count: int, request: GpuRequest | None) -> TaskGroup:
-    """CPU and memory of a task that was split go with its GPUs."""
-    part = request.count if isinstance(request, WholeGpus) else ask.gpus
-    total = max(1, ask.gpus)
+def _group(
+    name: str, request_key: _JobRequest, count: int, request: GpuRequest | None
+) -> TaskGroup:
+    """CPU and memory of a split task are divided in proportion to its GPUs."""
+    gpus = request.count if isinstance(request, WholeGpus) else request_key.gpus
+    total = max(1, request_key.gpus)
     return TaskGroup(
         name=name,
         count=count,
         gpu=request,
-        cpu_milli=ask.cpu_milli * part // total if part else ask.cpu_milli,
-        memory_mib=ask.memory_mib * part // total if part else ask.memory_mib,
+        cpu_milli=request_key.cpu_milli * gpus // total if gpus else request_key.cpu_milli,
+        memory_mib=request_key.memory_mib * gpus // total if gpus else request_key.memory_mib,
     )
 
 
-def _request(ask: _Ask, models: tuple[str, ...], slices: Mapping[int, str]) -> GpuRequest | None:
-    if ask.gpus:
-        return WholeGpus(count=ask.gpus, models=models)
-    if ask.gpu_milli in slices:
-        return MigSlice(profile=slices[ask.gpu_milli], models=models)
-    if not ask.gpu_milli:
+def _request(
+    request_key: _JobRequest, models: tuple[str, ...], slices: Mapping[int, str]
+) -> GpuRequest | None:
+    if request_key.gpus:
+        return WholeGpus(count=request_key.gpus, models=models)
+    if request_key.gpu_milli in slices:
+        return MigSlice(profile=slices[request_key.gpu_milli], models=models)
+    if not request_key.gpu_milli:
         return None
-    percent = -(-ask.gpu_milli // MILLI_PER_PERCENT)
+    percent = -(-request_key.gpu_milli // MILLI_PER_PERCENT)
     if percent >= 100:
         return WholeGpus(count=-(-percent // 100), models=models)
     return MpsShare(percent=percent, models=models)

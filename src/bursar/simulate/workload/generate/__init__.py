@@ -1,4 +1,4 @@
-"""Workloads drawn from a seed by published distributions, so that a run needs no download."""
+"""Workloads generated from a seed and published distributions; no download is needed."""
 
 from bursar.simulate.workload.generate.draw import stream, synthetic, synthetic_jobs
 from bursar.simulate.workload.generate.presets import PRESETS, preset

@@ -1,8 +1,8 @@
-"""Draws the jobs of a synthetic workload, one by one: the same seed gives the same jobs.
+"""Draws the jobs of a synthetic workload one by one; equal seeds give equal jobs.
 
-A million jobs take seconds and no memory. What is costly or textual is made once for each template;
-a job then takes a handful of random numbers. Normal deviates come from a table of quantiles, which is
-several times faster than drawing them and at 16,384 entries reaches four standard deviations.
+Costly values are computed once for each template; a job then takes a few random numbers. Normal deviates
+come from a table of quantiles, which is several times faster than drawing them; its 16,384 entries reach
+four standard deviations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QUANTILES = 16_384
 
 
 class _Template:
-    """A script that some user runs again and again."""
+    """A script that a user runs repeatedly."""
 
     __slots__ = ("job", "log_ms", "name", "over", "spread", "team", "user")
 
@@ -40,10 +40,10 @@ class _Template:
         self.log_ms = 0.0
         self.spread = 0.0
 
-    def runs_about(self, run: LogNormal, deviate: float, likeness: float) -> _Template:
-        """Its own place in the distribution of its class, and how far its runs spread around it."""
-        self.log_ms = log(run.median_ms) + run.sigma * sqrt(likeness) * deviate
-        self.spread = run.sigma * sqrt(1 - likeness)
+    def runs_about(self, run: LogNormal, deviate: float, similarity: float) -> _Template:
+        """Sets the position of the template in its class, and the spread of its runs."""
+        self.log_ms = log(run.median_ms) + run.sigma * sqrt(similarity) * deviate
+        self.spread = run.sigma * sqrt(1 - similarity)
         return self
 
 
@@ -53,7 +53,7 @@ def synthetic(workload: SyntheticWorkload, seed: int) -> Trace:
 
 
 def stream(workload: SyntheticWorkload, seed: int) -> JobStream:
-    """The workload as jobs to come, for a run that should not hold it."""
+    """The workload as a stream, which is not held in memory."""
     return JobStream(
         source=workload.source,
         teams=tuple(_team_name(number) for number in range(workload.teams.count)),
@@ -63,56 +63,56 @@ def stream(workload: SyntheticWorkload, seed: int) -> JobStream:
 
 def synthetic_jobs(workload: SyntheticWorkload, seed: int) -> Iterator[TraceJob]:
     """The jobs in order of submission."""
-    refuse_nonsense(workload)
+    validate(workload)
     return _jobs(workload, Random(seed))
 
 
-def refuse_nonsense(workload: SyntheticWorkload) -> None:
-    """Numbers from which nothing can be drawn."""
+def validate(workload: SyntheticWorkload) -> None:
+    """Rejects numbers from which nothing can be drawn."""
     rates = (*workload.rhythm.hours, *workload.rhythm.weekdays)
-    weights = [part for part, _, _ in workload.parts()] if workload.classes else []
-    wrong = {
+    weights = [share for share, _, _ in workload.components()] if workload.classes else []
+    invalid = {
         "jobs": workload.jobs < 0,
         "jobs_per_day": workload.jobs_per_day <= 0,
         "classes": not weights or min(weights) < 0,
         "rhythm": min(rates) < 0 or not any(workload.rhythm.hours) or len(rates) != 24 + 7,
         "teams": workload.teams.count < 1 or workload.teams.users_each < 1,
         "templates": workload.templates < 1,
-        "likeness": not 0 <= workload.likeness <= 1,
+        "similarity": not 0 <= workload.similarity <= 1,
     }
-    for name, is_wrong in wrong.items():
-        if is_wrong:
+    for name, is_invalid in invalid.items():
+        if is_invalid:
             raise UserError(
-                f"{name} of the workload {workload.source!r} make no sense.",
-                fix="Amounts and rates must be positive, parts must lie between 0 and 1.",
+                f"The workload {workload.source!r} has invalid {name}.",
+                fix="Amounts and rates must be positive, fractions between 0 and 1.",
                 code="bad-workload",
             )
 
 
-def _jobs(workload: SyntheticWorkload, chance: Random) -> Iterator[TraceJob]:
-    templates, chances = _templates(workload, chance)
+def _jobs(workload: SyntheticWorkload, rng: Random) -> Iterator[TraceJob]:
+    templates, chances = _templates(workload, rng)
     deviates = [NORMAL.inv_cdf((rank + 0.5) / QUANTILES) for rank in range(QUANTILES)]
-    said_ms, longest_ms = workload.estimates.said_ms, workload.longest_ms
-    longest_said_ms = max(said_ms, default=0)
+    common_ms, longest_ms = workload.estimates.common_ms, workload.longest_ms
+    longest_common_ms = max(common_ms, default=0)
     estimated, due = workload.estimates.given, workload.deadlines
     slack = due.loosest - due.tightest
     failed = workload.outcomes.failed
-    ended_badly = failed + workload.outcomes.cancelled
-    random, each = chance.random, workload.templates
-    for number, at_ms in enumerate(_arrivals(workload, chance)):
+    not_succeeded = failed + workload.outcomes.cancelled
+    random, each = rng.random, workload.templates
+    for number, at_ms in enumerate(_arrivals(workload, rng)):
         group = bisect_right(chances, random()) * each
         template = templates[group + int(random() * each)]
         deviate = deviates[int(random() * QUANTILES)]
         run_ms = min(longest_ms, int(exp(template.log_ms + template.spread * deviate)) + 1)
         expected_ms = None
         if random() < estimated:
-            wish_ms = int(run_ms * template.over)
-            rounded = wish_ms < longest_said_ms
-            expected_ms = said_ms[bisect_left(said_ms, wish_ms)] if rounded else wish_ms
+            estimate_ms = int(run_ms * template.over)
+            rounded = estimate_ms < longest_common_ms
+            expected_ms = common_ms[bisect_left(common_ms, estimate_ms)] if rounded else estimate_ms
         deadline_ms = None
         if due.given and random() < due.given:
             deadline_ms = at_ms + int(run_ms * (due.tightest + slack * random()))
-        luck, job = random(), template.job
+        outcome_draw, job = random(), template.job
         yield TraceJob(
             job_id=f"{number:07}",
             submitted_ms=at_ms,
@@ -129,50 +129,54 @@ def _jobs(workload: SyntheticWorkload, chance: Random) -> Iterator[TraceJob]:
             deadline_ms=deadline_ms,
             priority=job.priority,
             outcome=(
-                "succeeded" if luck >= ended_badly else "failed" if luck < failed else "cancelled"
+                "succeeded"
+                if outcome_draw >= not_succeeded
+                else "failed"
+                if outcome_draw < failed
+                else "cancelled"
             ),
         )
 
 
-def _arrivals(workload: SyntheticWorkload, chance: Random) -> Iterator[int]:
-    """A Poisson process whose rate changes each hour: unit waits are stretched by the rate."""
+def _arrivals(workload: SyntheticWorkload, rng: Random) -> Iterator[int]:
+    """A Poisson process whose rate changes each hour."""
     hourly = [factor * workload.jobs_per_day / 24 for factor in workload.rhythm.factors()]
-    random, hour, left, into = chance.random, 0, hourly[0], 0.0
+    random, hour, remaining, elapsed = rng.random, 0, hourly[0], 0.0
     for _ in range(workload.jobs):
         wait = -log(1.0 - random())
-        while wait > left:
-            wait -= left
+        while wait > remaining:
+            wait -= remaining
             hour += 1
-            left, into = hourly[hour % len(hourly)], 0.0
-        left -= wait
-        into += wait / hourly[hour % len(hourly)]
-        yield hour * HOUR_MS + int(into * HOUR_MS)
+            remaining, elapsed = hourly[hour % len(hourly)], 0.0
+        remaining -= wait
+        elapsed += wait / hourly[hour % len(hourly)]
+        yield hour * HOUR_MS + int(elapsed * HOUR_MS)
 
 
-def _templates(workload: SyntheticWorkload, chance: Random) -> tuple[list[_Template], list[float]]:
-    """The templates of each class and component in turn, and where each ends on a scale to 1.
+def _templates(workload: SyntheticWorkload, rng: Random) -> tuple[list[_Template], list[float]]:
+    """The templates of each class and component, and the cumulative shares of the components.
 
-    Owners and places in the distribution are spread evenly over the templates of a component, not
+    Owners and positions in the distribution are spread evenly over the templates of a component, not
     drawn: a heavy tail drawn a few hundred times would have another mean with every seed.
     """
-    found: list[_Template] = []
+    templates: list[_Template] = []
     ends: list[float] = []
     each = workload.templates
-    edges = list(accumulate(workload.teams.parts()))[:-1]
-    for part, job, run in workload.parts():
-        ends.append(part)
+    edges = list(accumulate(workload.teams.shares()))[:-1]
+    for share, job, run in workload.components():
+        ends.append(share)
         ranks = list(range(each))
-        chance.shuffle(ranks)
+        rng.shuffle(ranks)
         for number, rank in enumerate(ranks):
             team = bisect_right(edges, (number + 0.5) / each)
-            user = chance.randrange(workload.teams.users_each)
+            user = rng.randrange(workload.teams.users_each)
             owner = (_team_name(team), f"{_team_name(team)}-user-{user + 1}")
-            over = 1 + (workload.estimates.most_over - 1) * chance.random()
-            name = f"{job.name}-{len(found) // each}-{number}"
+            over = 1 + (workload.estimates.max_factor - 1) * rng.random()
+            name = f"{job.name}-{len(templates) // each}-{number}"
             deviate = NORMAL.inv_cdf((rank + 0.5) / each)
             template = _Template(job, name, owner, over)
-            found.append(template.runs_about(run, deviate, workload.likeness))
-    return found, list(accumulate(ends))[:-1]
+            templates.append(template.runs_about(run, deviate, workload.similarity))
+    return templates, list(accumulate(ends))[:-1]
 
 
 def _team_name(number: int) -> str:

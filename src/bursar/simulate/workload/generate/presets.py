@@ -1,4 +1,4 @@
-"""Workloads like those that were published, fitted to the averages of their traces.
+"""Presets fitted to the averages of published traces.
 
 Where a figure comes from:
 
@@ -6,7 +6,7 @@ Where a figure comes from:
   InternLM/AcmeTrace, CC-BY-4.0), which has Philly, Helios, PAI and Acme's own Seren and Kalos side by
   side. Mean and median run time, mean GPUs and GPU time per GPU job, the longest job and the rates of
   failure and cancellation are from there, and every preset meets the first four within 5 %.
-- *Philly list*: counted in the 82,247 jobs that the Pollux and Sia artifacts carry.
+- *Philly list*: counted in the 82,247 jobs of the Pollux and Sia artifacts.
 - *assumed*: no published number at hand; chosen to be plausible, and easy to replace.
 
 Sizes between 1 and the largest and the components of the durations are fitted, not published.
@@ -97,7 +97,7 @@ def philly_like() -> SyntheticWorkload:
 
 
 def helios_like() -> SyntheticWorkload:
-    """SenseTime's Helios in 2020: half of the jobs are over in minutes, a few take months.
+    """SenseTime's Helios in 2020: half of the jobs end within minutes, a few take months.
 
     Summary: 1,580,464 GPU jobs in half a year on 6,220 GPUs (so 8,636 a day), mean 6,652 s, median
     206 s, 3.716 GPUs, 49,351 GPU-seconds; at most 4,320,009 s; 15.5 % failed, 22.1 % cancelled.
@@ -122,7 +122,7 @@ def helios_like() -> SyntheticWorkload:
 
 
 def llm_pretraining() -> SyntheticWorkload:
-    """Acme's Kalos in 2023: evaluations and tries by number, a few pretraining runs by GPU time.
+    """Acme's Kalos in 2023: most jobs are evaluations, most GPU time is a few pretraining runs.
 
     Summary: 19,907 GPU jobs, mean 1,260 s, median 124 s, 26.77 GPUs, 267,900 GPU-seconds; at most 1,024
     GPUs and 625,740 s; 39.7 % failed, 6.2 % cancelled. Assumed: the rate, the teams and the hours.
@@ -147,9 +147,9 @@ def llm_pretraining() -> SyntheticWorkload:
 
 
 def inference_mix() -> SyntheticWorkload:
-    """Parts of GPUs: batch work like Alibaba's PAI in 2020, beside services that run for days.
+    """Fractions of GPUs: batch jobs like Alibaba's PAI in 2020, and services that run for days.
 
-    Summary, for the batch part: 1,037,085 jobs, mean 4,787 s, median 481 s, 0.683 GPUs (median 0.5), at
+    Summary, for the batch jobs: 1,037,085 jobs, mean 4,787 s, median 481 s, 0.683 GPUs (median 0.5), at
     most 626,371 s. Assumed: one job in forty is a service of high priority on a seventh, two sevenths,
     half or all of a GPU (the sizes of MIG slices) that runs for about two days; one batch job in ten
     has a deadline; the rate, the teams and the hours.
@@ -199,7 +199,7 @@ PRESETS = {
 def preset(
     name: str, *, jobs: int | None = None, jobs_per_day: float | None = None
 ) -> SyntheticWorkload:
-    """A workload by name: a week of it, or so many jobs at such a rate."""
+    """A workload by name: a week of it, or a number of jobs at a rate."""
     if name not in PRESETS:
         raise UserError(
             f"{name!r} is not a synthetic workload.",

@@ -1,8 +1,8 @@
-"""What a synthetic workload is made of: how jobs arrive, how large and how long they are, whose they are.
+"""The parameters of a synthetic workload: arrivals, sizes, durations, teams and users.
 
-Durations are mixtures of log-normals, because every published trace has short tries, ordinary runs and
+Durations are mixtures of log-normals, because every published trace has short trials, ordinary runs and
 a few that take most of the GPU time. Their moments are known exactly, so a workload can be fitted to
-published averages and scaled to a load without drawing a single job.
+published averages and scaled to a load without drawing a job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LogNormal:
     weight: float = 1.0
 
     def mean_ms(self, longest_ms: int) -> float:
-        """The mean when nothing takes longer than ``longest_ms``."""
+        """The mean when durations are limited to ``longest_ms``."""
         mu, sigma = log(self.median_ms), self.sigma
         if not sigma:
             return float(min(self.median_ms, longest_ms))
@@ -39,7 +39,7 @@ class LogNormal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass:
-    """Jobs of one size. ``gpu_milli`` is for a part of a GPU, as in a trace."""
+    """Jobs of one size. ``gpu_milli`` is a fraction of a GPU, as in a trace."""
 
     weight: float
     run: tuple[LogNormal, ...]
@@ -53,22 +53,18 @@ class JobClass:
 
     @property
     def gpu_total_milli(self) -> int:
-        """All the GPU that such a job holds."""
         return self.tasks * (self.gpus * MILLI + self.gpu_milli)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:
-    """How the rate of arrivals follows the hours of the day and the days of the week, Monday first.
-
-    Only proportions matter: over a week the rate is what the workload says.
-    """
+    """Relative arrival rates by hour of the day and day of the week, Monday first."""
 
     hours: tuple[float, ...] = EVEN_HOURS
     weekdays: tuple[float, ...] = EVEN_WEEK
 
     def factors(self) -> list[float]:
-        """The rate in each hour of a week against the average hour."""
+        """The rate in each hour of a week relative to the average hour."""
         product = [day * hour for day in self.weekdays for hour in self.hours]
         mean = sum(product) / len(product)
         return [one / mean for one in product]
@@ -76,28 +72,29 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teams:
-    """Who submits: the k-th team has a part proportional to ``1 / k ** skew`` (Zipf)."""
+    """The teams: the share of the k-th is proportional to ``1 / k ** skew`` (Zipf)."""
 
     count: int = 8
     skew: float = 1.0
     users_each: int = 6
 
-    def parts(self) -> list[float]:
-        """Each team's part of the jobs, largest first."""
+    def shares(self) -> list[float]:
+        """Each team's share of the jobs, largest first."""
         weights = [1 / rank**self.skew for rank in range(1, self.count + 1)]
         return [weight / sum(weights) for weight in weights]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserEstimates:
-    """What users write beforehand: too much, and rounded up to a time that people say.
+    """Users' run time estimates: too high, and rounded up to a common duration.
 
-    A user's habit is to multiply by something even from 1 to ``most_over``; a part writes nothing.
+    A user multiplies the run time by a uniform factor from 1 to ``max_factor``. ``given`` is the fraction
+    of jobs with an estimate.
     """
 
     given: float = 1.0
-    most_over: float = 5.0
-    said_ms: tuple[int, ...] = (
+    max_factor: float = 5.0
+    common_ms: tuple[int, ...] = (
         *(minutes * MINUTE_MS for minutes in (5, 10, 15, 30)),
         *(hours * HOUR_MS for hours in (1, 2, 3, 4, 6, 8, 12, 18, 24, 36)),
         *(days * DAY_MS for days in (2, 3, 5, 7, 10, 14, 21, 30, 60)),
@@ -106,7 +103,7 @@ class UserEstimates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """Some jobs must be done by a time: their run time, multiplied evenly between two numbers."""
+    """A fraction of jobs has a deadline after a uniform multiple of their run time."""
 
     given: float = 0.0
     tightest: float = 1.5
@@ -115,7 +112,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeMix:
-    """How jobs ended; the rest succeeded. For reports only: a replay plays what really ran."""
+    """Fractions of outcomes; the rest succeeded. For reports only: a replay ignores them."""
 
     failed: float = 0.0
     cancelled: float = 0.0
@@ -123,10 +120,10 @@ class OutcomeMix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticWorkload:
-    """A workload to draw from. ``templates`` is how many different scripts there are of each class.
+    """A workload to draw from. ``templates`` is the number of scripts of each class.
 
-    A job is a run of a template: it has the template's user and name and runs about as long, which is
-    what makes run times learnable. ``likeness`` is the part of the variance that the template explains.
+    A job is a run of a template: it has the template's user and name and a similar run time, so that run
+    times can be learned. ``similarity`` is the fraction of the variance that the template explains.
     """
 
     source: str
@@ -140,33 +137,29 @@ class SyntheticWorkload:
     outcomes: OutcomeMix = field(default_factory=OutcomeMix)
     longest_ms: int = 50 * DAY_MS
     templates: int = 256
-    likeness: float = 0.5
+    similarity: float = 0.5
 
     def mean_run_ms(self) -> float:
-        """What jobs run for on average."""
         return self._mean(lambda _job, run: run.mean_ms(self.longest_ms))
 
     def mean_gpus(self) -> float:
-        """What jobs hold on average."""
         return self._mean(lambda job, _run: job.gpu_total_milli / MILLI)
 
     def mean_gpu_ms(self) -> float:
-        """GPU time of a job on average."""
         return self._mean(
             lambda job, run: job.gpu_total_milli / MILLI * run.mean_ms(self.longest_ms)
         )
 
     def median_run_ms(self) -> float:
-        """Half of the jobs run for less."""
         low, high = 0.0, log(self.longest_ms)
         for _ in range(60):
             middle = (low + high) / 2
-            below = sum(part * _below(run, middle) for part, _, run in self.parts())
+            below = sum(share * _below(run, middle) for share, _, run in self.components())
             low, high = (middle, high) if below < 0.5 else (low, middle)
         return exp(low)
 
-    def parts(self) -> Iterator[tuple[float, JobClass, LogNormal]]:
-        """Each class and component of its durations, with its part of all jobs."""
+    def components(self) -> Iterator[tuple[float, JobClass, LogNormal]]:
+        """Each class and component of its durations, with its share of all jobs."""
         total = sum(job.weight for job in self.classes)
         for job in self.classes:
             within = sum(run.weight for run in job.run)
@@ -174,11 +167,11 @@ class SyntheticWorkload:
                 yield job.weight / total * run.weight / within, job, run
 
     def at_load(self, gpus: int, load: float) -> SyntheticWorkload:
-        """The same jobs arriving so fast that they would keep this part of so many GPUs busy."""
+        """The same jobs at the rate that keeps a fraction ``load`` of the GPUs busy."""
         return replace(self, jobs_per_day=load * gpus * DAY_MS / self.mean_gpu_ms())
 
     def _mean(self, amount: Callable[[JobClass, LogNormal], float]) -> float:
-        return sum(part * amount(job, run) for part, job, run in self.parts())
+        return sum(share * amount(job, run) for share, job, run in self.components())
 
 
 def _below(run: LogNormal, log_ms: float) -> float:
