@@ -1,6 +1,6 @@
-"""Days, weeks, months, quarters and years (UTC) around a moment, and their names for people.
+"""Days, weeks, months, quarters and years (UTC) around a time, computed with integers.
 
-Whole numbers only, so that the pure packages can ask for them: the moment always comes from the caller.
+The pure packages may use it: the time always comes from the caller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MONTHS_IN = {BudgetPeriod.MONTH: 1, BudgetPeriod.QUARTER: 3, BudgetPeriod.YEAR:
 
 
 def period_around(period: BudgetPeriod, at_ms: int) -> tuple[int, int]:
-    """When the period of a moment began, and when the next one begins."""
+    """The start of the period that contains a time, and the start of the next one."""
     return _period_of_day(period, at_ms // DAY_MS)
 
 
@@ -35,7 +35,7 @@ def _period_of_day(period: BudgetPeriod, day: int) -> tuple[int, int]:
 
 
 def month_before(at_ms: int) -> int:
-    """When the month before the one of a moment began."""
+    """The start of the month before the one that contains a time."""
     return period_around(BudgetPeriod.MONTH, period_around(BudgetPeriod.MONTH, at_ms)[0] - 1)[0]
 
 

@@ -1,4 +1,4 @@
-"""What a cycle answers. An order acts; a hold says why not, in numbers, for every job of a kind."""
+"""Decisions of a cycle: orders act; a hold gives the reasons why jobs of a kind wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bursar.model.reason import Reason
 
 
 class PreemptionReason(StrEnum):
-    """By what right a job was preempted."""
+    """The rule under which a job is preempted."""
 
     IN_QUEUE = "in-queue"
     RECLAIM = "reclaim"
@@ -21,20 +21,20 @@ class PreemptionReason(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a running attempt is ended, though nobody gets its room."""
+    """Why a running attempt is stopped other than by preemption."""
 
     CANCELLED = "cancelled"
     TIME_LIMIT = "time-limit"
     COST_LIMIT = "cost-limit"
     BUDGET = "budget"
-    """Its tenant's budget is spent. The job is not over: it waits for the next period."""
+    """Its tenant's budget is spent; the job is queued again."""
     MOVE = "move"
-    """It goes on elsewhere: on steady capacity to meet its deadline, or on spot again to cost less."""
+    """It moves: to non-spot capacity to meet its deadline, or back to spot to cost less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartJob:
-    """Run this attempt of the job exactly there."""
+    """Start this attempt at this placement."""
 
     job_id: str
     attempt: int
@@ -43,7 +43,7 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptJob:
-    """Stop this attempt so that another job may run; its job waits again."""
+    """Stop this attempt for another job; its job is queued again."""
 
     job_id: str
     attempt: int
@@ -54,9 +54,9 @@ class PreemptJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopJob:
-    """Stop this attempt; its job is over, but for a budget or a move.
+    """Stop this attempt; its job ends unless the reason is a budget or a move.
 
-    ``charged_micro_usd`` is told when that is why.
+    ``charged_micro_usd`` is set for a cost limit.
     """
 
     job_id: str
@@ -67,9 +67,9 @@ class StopJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvacuateJob:
-    """Stop this attempt before ``node`` is taken away; its job waits again.
+    """Stop this attempt before ``node`` is reclaimed; its job is queued again.
 
-    It has at most ``grace_ms`` to save its work, which ends before the node does.
+    It has at most ``grace_ms`` to save its work; that ends before the node does.
     """
 
     job_id: str
@@ -81,7 +81,7 @@ class EvacuateJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimPlacement:
-    """Keep this place for the job until its victims have left."""
+    """Reserve this placement for the job until its victims have stopped."""
 
     job_id: str
     placement: Placement
@@ -90,14 +90,14 @@ class ClaimPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseClaim:
-    """Stop keeping a place for the job: it may not, or need not, have it any more."""
+    """Release the placement reserved for the job."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGpu:
-    """Give a GPU without holders this MIG layout, before anything starts on it."""
+    """Give an idle GPU this MIG layout before anything starts on it."""
 
     node: str
     gpu: int
@@ -106,7 +106,7 @@ class PartitionGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Nothing starts for these jobs now, and this is every reason.
+    """These jobs do not start now, for all these reasons.
 
     ``head`` is the first of the ``waiting`` jobs of the kind. ``jobs`` is filled only when the hold is
     for particular jobs rather than for all that wait of the kind (a claim being served, for instance).

@@ -1,4 +1,4 @@
-"""What engines report. The control plane turns each into at most one event; a stale one changes nothing."""
+"""Reports of engines; the control plane turns each into at most one event and drops stale ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TasksEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReported:
-    """The job says that its work up to ``at_ms`` is safe; the rest only when it said so."""
+    """The job saved its work up to ``at_ms``; the other fields are set if the job reported them."""
 
     job_id: str
     attempt: int
@@ -41,7 +41,7 @@ class CheckpointReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The job says that it goes on from what an earlier attempt saved."""
+    """The job resumed from a checkpoint of an earlier attempt."""
 
     job_id: str
     attempt: int
@@ -52,7 +52,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
-    """The job says how far it has come. Nothing of it need be saved."""
+    """The job reports its progress, saved or not."""
 
     job_id: str
     attempt: int
@@ -63,10 +63,10 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopAcknowledged:
-    """The job says that it was asked to stop, and has until ``ends_at_ms`` if it knows that.
+    """The job acknowledges a stop request, due by ``ends_at_ms`` if it knows that.
 
-    ``source`` is who asked, as far as the job can tell: an engine that stops jobs for reasons of its own
-    looks like us from inside.
+    ``source`` is the origin of the request as far as the job can tell: it cannot distinguish our stop from
+    one by the engine itself.
     """
 
     job_id: str
@@ -78,7 +78,7 @@ class StopAcknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeReported:
-    """A provider says that a node will be taken away, or may be. It may say so again and again."""
+    """A provider's notice that a node will or may be reclaimed; it may be repeated."""
 
     node: str
     source: str
@@ -88,7 +88,7 @@ class NoticeReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLostReported:
-    """A node answers no more; what ran there is lost."""
+    """A node does not respond; the attempts on it are lost."""
 
     node: str
     at_ms: int
@@ -97,7 +97,7 @@ class NodeLostReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBackReported:
-    """A node that was gone takes tasks again."""
+    """A lost node accepts tasks again."""
 
     node: str
     at_ms: int
@@ -105,7 +105,7 @@ class NodeBackReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignReported:
-    """What others run on a node now, all of it; nothing when they have left."""
+    """All that other schedulers run on a node now; empty if nothing."""
 
     node: str
     gpus: tuple[int, ...] = ()

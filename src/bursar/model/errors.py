@@ -1,10 +1,10 @@
-"""Three kinds of error, three fates. "Does not fit" is none of them: it is a hold, an ordinary answer."""
+"""Three types of error: the user's, the outside world's, ours. A job that has to wait is none."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """Something the user can put right. Says what is wrong and what to write instead."""
+    """An error that the user can fix: what is wrong, and what to write instead."""
 
     def __init__(self, problem: str, *, fix: str, code: str) -> None:
         super().__init__(f"{problem} {fix}")
@@ -14,7 +14,7 @@ class UserError(Exception):
 
 
 class EngineFault(Exception):
-    """The outside world failed. It becomes an event and is tried again after a while."""
+    """The outside world failed; the operation is retried later."""
 
     def __init__(self, problem: str, *, retry_after_seconds: float) -> None:
         super().__init__(problem)
@@ -22,4 +22,4 @@ class EngineFault(Exception):
 
 
 class BrokenInvariant(Exception):
-    """We are wrong. Stop the cycle, keep the snapshot, tell the operator."""
+    """A bug of ours: stop the cycle, write the snapshot, notify the operator."""

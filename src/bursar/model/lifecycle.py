@@ -1,4 +1,4 @@
-"""The life of a job. The table is the documentation; a pair that is not in it is our bug."""
+"""State transitions of a job; a pair that is not in the table is a bug of ours."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ LIVE: Final = frozenset(
         JobState.EXPIRING,
     }
 )
-"""States in which an attempt holds room."""
+"""States in which an attempt holds capacity."""
 
 
 class HasAttempts(Protocol):
@@ -111,11 +111,11 @@ def fence(job: FencedJob | None, attempt: int | None) -> FencedJob | None:
     return job
 
 
-def next_state(state: JobState, event: type, retries_left: int, story: object) -> JobState:
-    """Where an event takes a job; an impossible pair tells the job's story and stops us."""
+def next_state(state: JobState, event: type, retries_left: int, job: object) -> JobState:
+    """The state after an event; an impossible pair raises ``BrokenInvariant`` with the job."""
     if event is AttemptFailed and retries_left > 0 and (state, event) in RETRIED:
         return JobState.QUEUED
     try:
         return NEXT[state, event]
     except KeyError:
-        raise BrokenInvariant(f"{story}: {event.__name__} cannot happen while {state}") from None
+        raise BrokenInvariant(f"{job}: {event.__name__} cannot happen while {state}") from None

@@ -1,4 +1,4 @@
-"""What people are told outside of any terminal: on which occasions, and through which channel."""
+"""Notifications and the channels (Slack, webhook, e-mail) that deliver them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class NotificationKind(StrEnum):
-    """When somebody is told."""
+    """The occasion of a notification."""
 
     PREEMPTED = "preempted"
     RECOVERED = "recovered"
@@ -18,7 +18,7 @@ class NotificationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """``title`` is one line; ``text`` says what, why and what to do next. No secret is ever in either."""
+    """A message: ``title`` is one line, ``text`` the details. Neither contains a secret."""
 
     occasion: NotificationKind
     at_ms: int
@@ -27,11 +27,11 @@ class Notification:
     text: str
     job_id: str = ""
     sequence: int = 0
-    """Of the event that it is about: the same message sent twice has the same number."""
+    """Sequence number of its event: the same message sent twice has the same number."""
 
 
 class ChannelKind(StrEnum):
-    """How a channel speaks."""
+    """The protocol of a channel."""
 
     SLACK = "slack"
     """A JSON body with ``text`` to an incoming webhook; Mattermost, Rocket.Chat and others take it too."""
@@ -42,7 +42,7 @@ class ChannelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One place to tell. Empty ``tenants`` are all; a tenant stands for everything below it.
+    """One recipient. Empty ``tenants`` means all; a tenant includes its descendants.
 
     ``url`` and ``password`` are secrets: they are never printed, logged or sent on.
     """

@@ -1,4 +1,4 @@
-"""The present of a fleet in a few values: what a start needs instead of all that ever happened."""
+"""A snapshot of the fleet state, from which a server starts instead of replaying the log."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class AttemptSnapshot:
     noticed: bool = False
     moving: bool = False
     repriced_micro_usd: int | None = None
-    """What its place costs an hour now, where that is not what it was promised at."""
+    """The current hourly price of its placement, if it has changed since the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimSnapshot:
-    """A place kept for a waiting job, and the attempts that must leave it."""
+    """A placement reserved for a waiting job, and the attempts that must stop first."""
 
     placement: Placement
     attempts: Mapping[str, int]
@@ -44,7 +44,7 @@ class ClaimSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSnapshot:
-    """A job that is not over. ``attempt`` counts the tries so far, the live one included."""
+    """A job that has not ended. ``attempt`` counts attempts so far, the live one included."""
 
     id: str
     spec: JobSpec
@@ -68,7 +68,7 @@ class JobSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSnapshot:
-    """What a tenant had used at a moment, everything below it included."""
+    """A tenant's decayed usage at a time, its descendants included."""
 
     tenant: str
     value: float
@@ -77,7 +77,7 @@ class UsageSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotSnapshot:
-    """What a spot pool had done by a moment: losses, node time, and ends of spells (without room, with)."""
+    """A spot pool's history: losses, node time, ended intervals without and with capacity."""
 
     pool: str
     at_ms: int
@@ -90,7 +90,7 @@ class SpotSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSnapshot:
-    """All of it. ``declared`` holds tenants and prices as they are now, not as they were declared first."""
+    """The whole snapshot. ``declared`` has the current tenants and prices."""
 
     declared: FleetDeclared
     added: tuple[Node, ...]
@@ -101,10 +101,10 @@ class StateSnapshot:
     jobs: tuple[JobSnapshot, ...]
     usage: tuple[UsageSnapshot, ...]
     failed: tuple[tuple[str, JobState], ...]
-    """Jobs that are over without success and that others still wait for."""
+    """Jobs that ended without success and that others depend on."""
     notices: tuple[SpotNotice, ...] = ()
-    """Those in force; a node that is taken away is also among the drained."""
+    """Notices in force; a node that will be terminated is also drained."""
     spot: tuple[SpotSnapshot, ...] = ()
-    """The past of spot pools; snapshots of earlier versions have none."""
+    """History of spot pools; snapshots of earlier versions have none."""
     budget_levels: tuple[BudgetLevelChanged, ...] = ()
-    """The last word on each budget."""
+    """The current level of each budget."""

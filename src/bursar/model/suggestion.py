@@ -1,4 +1,4 @@
-"""What a user probably meant by a name that nothing has."""
+"""Suggests known names for a name that does not exist."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 MIN_SIMILARITY = 0.6
-"""How alike two names must be, from 0 to 1, for one to be suggested in place of the other."""
+"""How similar two names must be, from 0 to 1, for a suggestion."""
 
 
 def close_names(
     name: str, known: Iterable[str], most: int = 1, cutoff: float = MIN_SIMILARITY
 ) -> list[str]:
-    """The known names that are most like this one, the closest first."""
+    """The known names most similar to this one, closest first."""
     return get_close_matches(name, list(known), n=most, cutoff=cutoff)
 
 
 def did_you_mean(
     name: str, known: Iterable[str], most: int = 1, cutoff: float = MIN_SIMILARITY
 ) -> str:
-    """A question that suggests known names; empty when none is close."""
-    found = close_names(name, known, most, cutoff)
-    return f"Did you mean {' or '.join(map(repr, found))}?" if found else ""
+    """A question that suggests known names; empty if none is close."""
+    names = close_names(name, known, most, cutoff)
+    return f"Did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 def suggest_among(name: str, known: Iterable[str], cutoff: float = MIN_SIMILARITY) -> str:
-    """The name that was probably meant, if any is close, and all that there are."""
+    """The closest name, if any, and the list of all names."""
     names = list(known)
     return f"{did_you_mean(name, names, 1, cutoff)} There are: {', '.join(names)}.".lstrip()

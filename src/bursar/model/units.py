@@ -1,4 +1,4 @@
-"""Integers for everything that must add up, and the one place that writes them for people."""
+"""Units as integers (milliseconds, micro-dollars, milli-GPUs) and their text forms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def round_up_run_time_ms(run_time_ms: int) -> int:
 
 
 def write_duration(duration_ms: int) -> str:
-    """``2 d 3 h``, ``45 min``, ``12 s``: the two largest units, as people say it."""
+    """``2 d 3 h``, ``45 min``, ``12 s``: at most two units."""
     if duration_ms < MINUTE_MS:
         return (
             f"{duration_ms / SECOND_MS:g} s"
@@ -44,7 +44,7 @@ def write_duration(duration_ms: int) -> str:
 
 
 def write_usd(amount_micro_usd: int) -> str:
-    """Dollars and cents; amounts under a cent keep four digits so that they are not shown as zero."""
+    """Dollars and cents; amounts under a cent have four digits so that they do not show as zero."""
     sign = "-" if amount_micro_usd < 0 else ""
     amount = abs(amount_micro_usd)
     if 0 < amount < USD_MICRO // 100:

@@ -1,4 +1,4 @@
-"""Which nodes are not what they were once a fleet is declared anew: scheduling and billing must agree."""
+"""Nodes that a new fleet declaration removes, moves or shrinks; scheduling and billing share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clouds ask for a machine, who says so, and when: before it becomes the price of a pool."""
+"""Machine prices of clouds with source and time, before they become prices of pools."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MOST_DIGITS = 30
 
 
 class PriceSource(StrEnum):
-    """How a price is known. Only the first three are somebody's own word."""
+    """Where a price comes from."""
 
     QUOTED = "quoted"
     """The cloud's price list or billing catalogue."""
     OBSERVED = "observed"
     """Seen on the spot market."""
     PUBLISHED = "published"
-    """A rate of the cloud's that somebody else has published."""
+    """A rate of the cloud that a third party has published."""
     ESTIMATED = "estimated"
-    """A usual part of another price. Nobody has offered it."""
+    """A usual fraction of another price; not an offer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class MachineShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRow:
-    """What an hour of one machine costs. ``as_of_ms`` is a moment at which this was so.
+    """The hourly price of one machine at the time ``as_of_ms``.
 
     ``term_years`` is the length of a commitment. ``low_micro_usd`` and ``high_micro_usd`` are the
     cheapest and the dearest zone where one price stands for several.
@@ -71,7 +71,7 @@ class PriceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadPrice:
-    """A price that could not be used: where it stands (file and line, or SKU), and what is wrong."""
+    """An unusable price: its location (file and line, or SKU), and what is wrong."""
 
     place: str
     problem: str
@@ -90,14 +90,14 @@ class PriceReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotPoint:
-    """From this moment on, an hour on the spot market cost so much."""
+    """The spot price from this time on."""
 
     at_ms: int
     node_micro_usd_per_hour: int
 
 
 def micro_usd_of(text: str) -> int:
-    """Dollars as somebody else wrote them, to the nearest micro-dollar; ``ValueError`` says why not."""
+    """Parses dollars to the nearest micro-dollar; ``ValueError`` if the text is not a price."""
     try:
         amount = Decimal(text) if len(text) <= MOST_DIGITS else None
     except InvalidOperation:

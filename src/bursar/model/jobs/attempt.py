@@ -1,4 +1,4 @@
-"""One try at running a job, and exactly what it holds."""
+"""One attempt to run a job, and the devices it holds."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a gang runs: the tasks, the pool their GPUs are in, and what it costs an hour.
+    """Where a gang runs: its tasks, their pool, and the price per hour.
 
-    Of a mixed gang this is the part on spot, and ``anchors`` is the part on capacity that stays: another
-    pool of the same cluster, with a flavor and a price of its own. Anchors have no anchors.
+    For a mixed gang this is the spot part, and ``anchors`` is the part in a non-spot pool of the same
+    cluster, with its own flavor and price. Anchors have no anchors.
     """
 
     pool: str
@@ -71,12 +71,12 @@ class Placement:
         return self.micro_usd_per_hour + self.anchors.micro_usd_per_hour
 
     def part_in(self, pool: str) -> Placement | None:
-        """What of it stands in a pool."""
+        """The part of the placement in a pool."""
         return next((part for part in self.parts if part.pool == pool), None)
 
 
 PREEMPTED_EXIT = 85
-"""The exit code by which a job says: my work is saved as far as it could be, run me again."""
+"""The exit code with which a job asks to be run again; its work is saved as far as possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

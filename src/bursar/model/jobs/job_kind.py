@@ -1,4 +1,4 @@
-"""Jobs alike in everything the scheduler looks at. A cycle judges kinds, not jobs."""
+"""Job kinds: sets of jobs that the scheduler cannot tell apart; a cycle schedules kinds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bursar.model.jobs.job import CheckpointPolicy, Constraints, TaskGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobShape:
-    """What a job needs, wherever it came from. ``run_ms`` is its run time rounded up to the grid.
+    """What a job needs. ``run_ms`` is its run time rounded up to the grid.
 
-    ``own`` is the id of a job that is steered by its deadline: what it may use depends on its progress, so
-    no other job is of its kind.
+    ``own`` is the id of a deadline-managed job: its pools depend on its progress, so it is alone in its
+    kind.
     """
 
     groups: tuple[TaskGroup, ...]
@@ -25,7 +25,7 @@ class JobShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind:
-    """A shape waiting in a queue with a priority."""
+    """A shape, a queue and a priority (kube-scheduler: equivalence class)."""
 
     queue: str
     priority: int

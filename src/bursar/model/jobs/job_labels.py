@@ -1,4 +1,4 @@
-"""What is known of a job beside what the scheduler looks at: for reports, which events alone cannot name."""
+"""Owner, name and labels of a job, for reports; the scheduler does not use them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLabel:
-    """Whose it is and what he calls it."""
+    """Owner, name and labels of a job."""
 
     owner: str
     name: str = ""

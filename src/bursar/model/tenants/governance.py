@@ -1,7 +1,7 @@
-"""The house rules of a platform team: what no job may do, whoever can afford it.
+"""Governance rules of a platform team: limits that apply regardless of budget and quota.
 
-A rule begins in ``dry-run``: it says what it would forbid and forbids nothing. ``enforce`` makes it hold
-for jobs submitted from then on.
+A rule starts in ``dry-run``: it reports what it would reject. ``enforce`` applies it to jobs submitted
+from then on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class RuleMode(StrEnum):
-    """Whether a rule only tells, or also forbids."""
+    """Whether a rule only reports, or also rejects."""
 
     DRY_RUN = "dry-run"
     ENFORCE = "enforce"
@@ -51,9 +51,9 @@ class ModelRestriction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleNodes:
-    """A node that is paid by the hour and has stood empty for so long should be shut down.
+    """Reports nodes paid by the hour that have been idle for ``after_ms``.
 
-    It can only tell: no engine of ours shuts nodes down yet.
+    It only reports: no engine shuts nodes down yet.
     """
 
     after_ms: int
@@ -62,10 +62,10 @@ class IdleNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightSize:
-    """A hint for jobs that ask for far more time than jobs alike have taken: backfill passes them by.
+    """A hint for jobs that request far more time than similar jobs took, which hinders backfill.
 
-    At least ``runs`` of them must have ended, and the longest must have taken less than one part in
-    ``times`` of what is asked for.
+    At least ``runs`` similar jobs must have ended, and the longest must have taken less than 1/``times`` of
+    the requested time.
     """
 
     runs: int = 3
@@ -75,7 +75,7 @@ class RightSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Governance:
-    """All the house rules. What is not written is not a rule."""
+    """All governance rules of a fleet."""
 
     spot_mandatory: SpotMandatory | None = None
     rate_ceiling: RateCeiling | None = None

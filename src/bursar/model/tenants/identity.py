@@ -1,4 +1,4 @@
-"""Who asks, and what he may do. Rights are held at a tenant and reach everything below it."""
+"""Identities, roles and tokens. Rights at a tenant include its descendants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What somebody is at a tenant, from the least rights to the most."""
+    """A user's role at a tenant, from the fewest rights to the most."""
 
     VIEWER = "viewer"
     MEMBER = "member"
@@ -35,7 +35,7 @@ MEMBER_OF_ALL = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Somebody who has shown a token: his name, his role, and the tenant whose subtree it reaches."""
+    """An authenticated user: name, role, and the tenant whose subtree the token covers."""
 
     user: str
     role: Role
@@ -46,7 +46,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What is kept of a token. The secret itself is shown once and only its hash is kept."""
+    """A stored token. The secret is shown once; only its hash is stored."""
 
     id: str
     secret_sha256: str

@@ -1,4 +1,4 @@
-"""Who shares the fleet: the tree organisation > team > project > user, with queues at its leaves."""
+"""The tenant tree (organisation > team > project > user), with queues as leaves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Quota:
 
 
 class BudgetPeriod(StrEnum):
-    """When a budget begins anew."""
+    """The period after which a budget is reset."""
 
     DAY = "day"
     WEEK = "week"
@@ -48,15 +48,15 @@ class BudgetAction(StrEnum):
     """What happens when so much is spent. Each includes all before it."""
 
     NOTIFY = "notify"
-    """It is told, and nothing else."""
+    """Only a notification is sent."""
     BLOCK_BORROWING = "block-borrowing"
-    """Nothing starts on quota of others."""
+    """No job starts on borrowed quota."""
     BLOCK_NEW = "block-new"
-    """Nothing starts."""
+    """No job starts."""
     STOP_PREEMPTIBLE = "stop-preemptible"
-    """What may be preempted is stopped, and waits."""
+    """Preemptible jobs are stopped and queued again."""
     STOP_ALL = "stop-all"
-    """Everything is stopped, and waits."""
+    """All jobs are stopped and queued again."""
 
     @property
     def rank(self) -> int:
@@ -68,7 +68,7 @@ _RANKS = {action: rank for rank, action in enumerate(BudgetAction)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStep:
-    """From so many percent of the amount on, this."""
+    """The action from a percentage of the amount on."""
 
     at_percent: int
     action: BudgetAction
@@ -89,10 +89,10 @@ USUAL_STEPS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a tenant, with all below it, means to spend in each period.
+    """What a tenant and its descendants may spend in each period.
 
-    A hard one is never overdrawn: a job is let in only if the most that it may cost is left. ``steps``
-    say what else happens on the way; left empty, what is usual for the enforcement.
+    A hard budget is never overdrawn: a job is admitted only if its maximum cost is left. ``steps`` are
+    actions at percentages of the amount; empty means the defaults of the enforcement.
     """
 
     amount_micro_usd: int
@@ -110,7 +110,7 @@ class Budget:
         return max(reached, key=lambda one: (one.action.rank, one.at_percent), default=None)
 
     def level_of(self, spent_micro_usd: int) -> int:
-        """The highest step that so much has reached, in percent; 0 before the first."""
+        """The highest step that the spending has reached, in percent; 0 before the first."""
         amount = self.amount_micro_usd
         return max(
             (
