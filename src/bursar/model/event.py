@@ -1,4 +1,4 @@
-"""Facts, in the past tense. Job state and bills are folds over them and can be rebuilt from them."""
+"""Events, in the past tense. Job state and ledger are folds over them and can be rebuilt."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bursar.model.tenants.tenant import Tenant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
-    """A user's job was accepted. ``priority`` is its class's value at that moment.
+    """A job was admitted. ``priority`` is the value of its class at that time.
 
-    ``hold_micro_usd`` is kept for it of every hard budget above it until it is over; 0 where there is none.
+    ``hold_micro_usd`` is reserved in every hard budget above it until it ends; 0 if there is none.
     """
 
     at_ms: int
@@ -29,7 +29,7 @@ class JobSubmitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled:
-    """Its user does not want it any more."""
+    """A user cancelled the job."""
 
     at_ms: int
     job_id: str
@@ -37,7 +37,7 @@ class JobCancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptAssigned:
-    """A place was promised to the job: from now on nobody else may have it."""
+    """A placement was assigned to the job and is its own from now on."""
 
     at_ms: int
     job_id: str
@@ -56,7 +56,7 @@ class AttemptStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved:
-    """All work up to this moment would survive a stop; the rest is known when the job said so."""
+    """All work up to this time is saved; the other fields are set if the job reported them."""
 
     at_ms: int
     job_id: str
@@ -68,7 +68,7 @@ class CheckpointSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResumed:
-    """It goes on from what an earlier attempt saved; from now on it does work that is new."""
+    """The attempt resumed from a checkpoint; from now on its work is new."""
 
     at_ms: int
     job_id: str
@@ -78,10 +78,10 @@ class AttemptResumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStopping:
-    """It was told to stop and still holds what it held.
+    """A stop was requested; the attempt still holds its devices.
 
-    ``on_behalf_of`` is the job that gets its room, ``why`` by what right, and ``lost_micro_usd`` the
-    work that is lost; all three are empty when its own user cancelled it.
+    ``on_behalf_of`` is the job it is preempted for, ``why`` the reason, and ``lost_micro_usd`` the lost
+    work; all three are empty if its own user cancelled it.
     """
 
     at_ms: int
@@ -94,9 +94,9 @@ class AttemptStopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptExpired:
-    """It reached its limit, was told to stop, and still holds what it held.
+    """The attempt reached a limit and a stop was requested; it still holds its devices.
 
-    ``why`` is the limit: of its run time, or of what it may be charged, which then is how much it was.
+    ``why`` is the limit: run time or cost; for cost, ``charged_micro_usd`` is the charge so far.
     """
 
     at_ms: int
@@ -107,21 +107,21 @@ class AttemptExpired:
 
 
 class PreemptionCause(StrEnum):
-    """Who made an attempt stop."""
+    """What made an attempt stop."""
 
     ORDER = "order"
-    """We told it to, for another job or because its own is over."""
+    """An order of ours."""
     NOTICE = "notice"
-    """What it ran on was about to be taken away."""
+    """A termination notice for its node."""
     UNPROMPTED = "unprompted"
-    """Nobody that we know of: it asked to be run again by its exit code."""
+    """Its own exit code, which asks to be run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptPreempted:
-    """It stopped because it was told to. The job waits again, unless it was cancelled or expired.
+    """The attempt stopped on request. The job is queued again unless it was cancelled or expired.
 
-    Only those by our order count against the preemptions that a job can be made to bear.
+    Only stops by our order count towards the job's preemption limit.
     """
 
     at_ms: int
@@ -133,7 +133,7 @@ class AttemptPreempted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSucceeded:
-    """Its processes ended well."""
+    """All processes of the attempt succeeded."""
 
     at_ms: int
     job_id: str
@@ -142,7 +142,7 @@ class AttemptSucceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
-    """Its processes ended badly. The job waits again while it has retries left."""
+    """The attempt failed. The job is queued again while it has retries left."""
 
     at_ms: int
     job_id: str
@@ -152,7 +152,7 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementClaimed:
-    """A place is kept for a job until those who were told to leave it have left."""
+    """A placement is reserved for a job until its victims have stopped."""
 
     at_ms: int
     job_id: str
@@ -162,7 +162,7 @@ class PlacementClaimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimReleased:
-    """The place kept for a job is open to all again."""
+    """The placement reserved for a job is free again."""
 
     at_ms: int
     job_id: str
@@ -170,7 +170,7 @@ class ClaimReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPartitioned:
-    """A GPU without holders has a new MIG layout; an empty one gives the whole GPU back."""
+    """An idle GPU has a new MIG layout; an empty layout makes it a whole GPU again."""
 
     at_ms: int
     node: str
@@ -188,7 +188,7 @@ class NodeAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDrained:
-    """Nothing new may start there; what runs may end."""
+    """No new task may start on the node; running tasks may finish."""
 
     at_ms: int
     node: str
@@ -196,7 +196,7 @@ class NodeDrained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRestored:
-    """It takes jobs again."""
+    """The node accepts jobs again."""
 
     at_ms: int
     node: str
@@ -204,28 +204,28 @@ class NodeRestored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost:
-    """It is gone. The attempts on it are lost; their jobs wait again."""
+    """The node is lost with the attempts on it; their jobs are queued again."""
 
     at_ms: int
     node: str
 
 
 class NoticeKind(StrEnum):
-    """What a provider announces."""
+    """The type of a provider's notice."""
 
     TERMINATE = "terminate"
-    """It takes the machine away."""
+    """The machine will be reclaimed."""
     REBALANCE = "rebalance"
-    """It may soon have to."""
+    """The machine may be reclaimed soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotNotice:
-    """A provider says that it will take a node away, or may have to.
+    """A provider will or may reclaim a node.
 
-    A terminated node takes nothing new, and what runs there is told to stop so that it has left by
-    ``ends_at_ms``. With a ``job_id`` the notice is for that job alone (an engine stops it for reasons of
-    its own): it has heard already, and the node stays.
+    After a termination notice no task starts on the node, and its attempts are stopped by ``ends_at_ms``.
+    With a ``job_id`` the notice is for that job alone (its engine stops it): the job knows already, and the
+    node stays.
     """
 
     at_ms: int
@@ -239,7 +239,7 @@ class SpotNotice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignUsageSeen:
-    """What others run on a node of ours: it occupies. Each report replaces the one before."""
+    """Capacity of a node used by other schedulers; each report replaces the previous one."""
 
     at_ms: int
     node: str
@@ -259,7 +259,7 @@ class TenantChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceChanged:
-    """A pool costs this from now on. What already ran keeps the price it ran at."""
+    """A pool's price from now on; past usage is not repriced."""
 
     at_ms: int
     pool: str
@@ -268,9 +268,9 @@ class PriceChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLevelChanged:
-    """What a tenant has spent in this period has passed a step of its budget, or a new period began.
+    """A tenant's spending passed a step of its budget, or a new period began.
 
-    ``level`` is the highest step that is reached, in percent of the amount; 0 is none.
+    ``level`` is the highest step reached, in percent of the amount; 0 is none.
     """
 
     at_ms: int
@@ -283,10 +283,9 @@ class BudgetLevelChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetDeclared:
-    """What there is, who shares it and by which rules, from now on; it replaces what was declared before.
+    """Fleet, tenants and policies from now on; replaces the previous declaration.
 
-    The state is built anew from it and what is still live (``core/redeclare.py``), so ``FleetState``
-    itself never applies one.
+    The state is rebuilt from it and the live jobs, so ``FleetState`` itself never applies one.
     """
 
     at_ms: int
@@ -297,9 +296,9 @@ class FleetDeclared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillReceived:
-    """What a provider says a pool cost in a period of whole hours that is over.
+    """A provider's bill for a pool over a past period of whole hours.
 
-    It changes what things cost, not who runs where: the ledger applies it, ``FleetState`` never does.
+    The ledger applies it; ``FleetState`` never does.
     """
 
     at_ms: int
@@ -338,4 +337,4 @@ FleetEvent = (
 )
 Event = JobEvent | FleetEvent
 LoggedEvent = Event | FleetDeclared | BillReceived
-"""What the log of a control plane holds."""
+"""All events of a control plane's log."""

@@ -1,4 +1,4 @@
-"""What users ask for. A job is a gang of task groups; all its tasks start or none does."""
+"""Job specs. A job is a gang of task groups: all its tasks start or none does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MigSlice(GpuRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpsShare(GpuRequest):
-    """A part of one GPU for each task, shared in time with others: percent of compute, and memory."""
+    """A fraction of one GPU for each task (MPS): percent of compute, and memory."""
 
     percent: int
     memory_mib: int = 0
@@ -44,7 +44,7 @@ class MpsShare(GpuRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """Tasks that are alike. ``min_count`` makes the group elastic: any size from it to ``count``."""
+    """Identical tasks. ``min_count`` makes the group elastic: any size from it to ``count``."""
 
     name: str = "main"
     count: int = 1
@@ -123,14 +123,14 @@ class Constraints:
     markets: tuple[Market, ...] = (Market.OWNED, Market.RESERVED, Market.ON_DEMAND)
     choose_by: FlavorChoice = FlavorChoice.COST
     closed_pools: tuple[str, ...] = ()
-    """Pools that a rule of the house has taken away; users do not write it."""
+    """Pools that a governance rule has excluded; users do not write it."""
     anchors_percent: int = 0
-    """So many of a hundred tasks of each group, rounded up, stand on pools that are not spot."""
+    """Percentage of each group's tasks, rounded up, that must run on non-spot pools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """Everything a user says about a job. Times are durations except ``deadline_ms``, a moment."""
+    """A user's full request. Times are durations except ``deadline_ms``, a point in time."""
 
     name: str
     queue: str
@@ -149,13 +149,13 @@ class JobSpec:
     similarity_keys: tuple[str, ...] = ()
     """Earlier jobs with these keys (queue, user, name; widest first) predict its run time."""
     max_cost_micro_usd: int | None = None
-    """The most that all its attempts together may be charged; it is stopped so early that it is not more."""
+    """The most that all its attempts together may cost; it is stopped early enough to stay below."""
     grace_ms: int = 0
-    """How long it may take to stop once it is told to; known only where that has a price."""
+    """How long it may take to stop on request; set only where that has a price."""
 
 
 class JobState(StrEnum):
-    """Where a job is in its life. ``lifecycle.py`` holds the table of moves."""
+    """The state of a job. ``lifecycle.py`` has the table of transitions."""
 
     BLOCKED = "blocked"
     QUEUED = "queued"

@@ -1,4 +1,4 @@
-"""The choices a platform team makes by name. Every rule that reads one lives in ``core``."""
+"""Scheduling policies that a platform team chooses by name; the rules are in ``core``."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class WithinQueue(StrEnum):
     """Which jobs of its own queue a job may preempt."""
 
     UNSET = "unset"
-    """Nothing was declared: yields nobody, though it is not the declared refusal."""
+    """Not declared: no victims, like ``never``."""
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
     LOWER_OR_NEWER_EQUAL_PRIORITY = "lower-or-newer-equal-priority"
     LATER_IN_ORDER = "later-in-order"
-    """Those who would come later by the terms of the order, were they waiting: time sharing."""
+    """Jobs that would be later in the order if they were waiting: time sharing."""
 
 
 class Reclaim(StrEnum):
     """From which jobs of queues that borrow a job may take back what they borrowed."""
 
     UNSET = "unset"
-    """Nothing was declared: yields nobody, though it is not the declared refusal."""
+    """Not declared: no victims, like ``never``."""
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
     ANY = "any"
@@ -74,30 +74,29 @@ class OrderTerm(StrEnum):
     LEAST_WORK = "least-work"
     SHORTEST_REMAINING = "shortest-remaining"
     LEAST_ATTAINED = "least-attained"
-    """By level of GPU time already had (``attained_levels_gpu_ms``), fewest first."""
+    """By level of GPU time already used (``attained_levels_gpu_ms``), least first."""
     LEAST_EXPECTED = "least-expected"
-    """By the GPU time expected in all: from what jobs like it took, and from what it has had itself.
-    While hardly any job has ended, all are equal."""
+    """By expected total GPU time, from similar jobs and its own usage; equal while few jobs have ended."""
 
 
 class PlacementPolicy(StrEnum):
     """Which of the nodes that fit is taken."""
 
     REMAINING_CAPACITY = "remaining-capacity"
-    """Where it takes least from the room of all kinds of tasks that usually come."""
+    """Where it reduces least the capacity for the usual mix of tasks."""
     BEST_FIT = "best-fit"
     FIRST_FIT = "first-fit"
     PACKING = "packing"
     DOT_PRODUCT = "dot-product"
     FRAGMENTATION_GRADIENT = "fragmentation-gradient"
     RANDOM = "random"
-    """Any, as drawn from ``placement_seed``, the job and the nodes: the same state, the same choice."""
+    """Drawn from ``placement_seed``, the job and the nodes: the same state gives the same choice."""
 
 
 LEARNING_PLACEMENTS = frozenset(
     {PlacementPolicy.REMAINING_CAPACITY, PlacementPolicy.FRAGMENTATION_GRADIENT}
 )
-"""Those that look at what usually comes."""
+"""Policies that use the observed mix of tasks."""
 
 
 class VictimOrder(StrEnum):
@@ -106,7 +105,7 @@ class VictimOrder(StrEnum):
     NEWEST_FIRST = "newest-first"
     LEAST_LOST_WORK = "least-lost-work"
     LATEST_FIRST = "latest-first"
-    """The one expected to need most: few are stopped, and those for whom it matters least."""
+    """The one with the most expected work left."""
 
 
 class FairStrategy(StrEnum):
@@ -120,7 +119,7 @@ class FairStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPolicy:
-    """Who is next: priority class first, then share between tenants, then the terms inside a queue."""
+    """Job order: priority class, then share between tenants, then the terms within a queue."""
 
     share: SharePolicy = SharePolicy.FAIR_TREE
     terms: tuple[OrderTerm, ...] = (OrderTerm.DEADLINE, OrderTerm.LEAST_EXPECTED)
@@ -147,12 +146,12 @@ class BackfillPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionLimits:
-    """What keeps preemption from eating the work it is meant to speed up.
+    """Limits that keep preemption from losing more work than it speeds up.
 
-    The last three are about jobs that are stopped only because another is expected to need less: it
-    must need ``turn_ratio`` times less, and they must save their work, hold no more than one part in
-    ``turn_part_of_pool`` of their pool's GPUs, so that they find room again, and be younger than
-    ``settled_after_ms``, so that nobody starves.
+    The last three are for time sharing, where a job is stopped because another needs less: that one must
+    need ``turn_ratio`` times less; the victim must save its work, hold at most 1/``turn_part_of_pool`` of
+    its pool's GPUs, so that it can be placed again, and be younger than ``settled_after_ms``, so that no
+    job starves.
     """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOST_WORK
@@ -178,10 +177,10 @@ class DeadlineRule(StrEnum):
 class SpotPolicy:
     """How jobs that may run on spot choose.
 
-    A job with a deadline is looked at every ``tick_ms``. ``change_over_ms`` is how long an attempt takes
-    to stop and start elsewhere, beside what the job says a restart costs. Losses of spot nodes fade with
-    ``half_life_ms``. Jobs alike are spread over spot pools as long as another pool is not dearer by
-    ``spread_percent`` or more; 0 keeps to the cheapest.
+    A job with a deadline is checked every ``tick_ms``. ``change_over_ms`` is how long an attempt takes to
+    stop and start elsewhere, besides the job's own restart time. Losses of spot nodes decay with
+    ``half_life_ms``. Similar jobs are spread over spot pools unless another pool is dearer by
+    ``spread_percent`` or more; 0 uses only the cheapest.
     """
 
     deadline_rule: DeadlineRule = DeadlineRule.EXPECTED_COST
