@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.children import clean_environment
-from tests.tidy import arrows, habits, layout, shape
+from tests.tidy import arrows, habits, layout, shape, words
 from tests.tidy.source import Finding, Source, project_sources
 
 Rule = Callable[[Source], list[Finding]]
@@ -32,13 +32,14 @@ RULES: tuple[Rule, ...] = (
     habits.no_unfinished_marks,
     habits.no_stubs,
     habits.no_async_outside_api,
-    habits.interrupted_children_heed_ctrl_c,
+    habits.interrupted_children_accept_ctrl_c,
     habits.no_commented_out_code,
     layout.packages_introduce_themselves,
     layout.readmes_name_every_module,
     layout.packages_are_small,
     layout.no_machine_paths,
     layout.no_package_mirrors,
+    words.words_are_plain,
 )
 
 CORE = "src/bursar/core/fit.py"
@@ -127,7 +128,7 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
     ],
     habits.no_stubs: [(CORE, "def f():\n    raise NotImplementedError('soon')")],
     habits.no_async_outside_api: [("src/bursar/control/writer.py", "async def run(): pass")],
-    habits.interrupted_children_heed_ctrl_c: [(TEST, "child.send_signal(signal.SIGINT)")],
+    habits.interrupted_children_accept_ctrl_c: [(TEST, "child.send_signal(signal.SIGINT)")],
     habits.no_commented_out_code: [
         (CORE, "# x = compute(y)"),
         (CORE, "# draft.apply(event)"),
@@ -143,6 +144,12 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
     layout.no_package_mirrors: [
         ("Makefile", "pip install --index" + "-url https://example.org/simple x"),
         ("docs/page.md", "https://pypi-mir" + "ror.example.org/simple"),
+    ],
+    words.words_are_plain: [
+        (CORE, "def heed_notice(): pass"),
+        (CORE, '"""A user and his jobs."""'),
+        ("docs/page.md", "The Warden starts each attempt."),
+        ("README.md", "j-1 is succeeded."),
     ],
 }
 
@@ -196,7 +203,7 @@ GOOD: dict[Rule, list[tuple[str, str]]] = {
     ],
     habits.no_unfinished_marks: [("docs/page.md", "mktemp XX" + "XXXX")],
     habits.no_async_outside_api: [("src/bursar/api/server.py", "async def run(): pass")],
-    habits.interrupted_children_heed_ctrl_c: [
+    habits.interrupted_children_accept_ctrl_c: [
         (TEST, "Popen(words, preexec_fn=with_ctrl_c).send_signal(signal.SIGINT)"),
         (CORE, "heard = signal.SIGINT"),
     ],
@@ -213,6 +220,11 @@ GOOD: dict[Rule, list[tuple[str, str]]] = {
     ],
     layout.no_machine_paths: [("docs/page.md", "docs/work/x, ../home/y, ~/work/z, $X/root/a")],
     layout.no_package_mirrors: [("docs/page.md", "https://pypi.org/project/ruff")],
+    words.words_are_plain: [
+        (CORE, '"""The history of this job; she, the, here, whose."""'),
+        ("CHANGELOG.md", "The warden is now the supervisor."),
+        (TEST, "def test_he_is_told(): pass"),
+    ],
 }
 
 

@@ -144,7 +144,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOrigin:
-    """Who submitted a job and as what. ``owner`` is the user; ``labels`` are his own."""
+    """Who submitted a job, and its documents. ``labels`` are the user's own."""
 
     owner: str
     recipe: RunSpec
@@ -289,7 +289,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs. Empty sets mean all. ``queues`` is how a caller is kept to what he may see."""
+    """A filter of jobs. Empty sets mean all. ``queues`` limits it to what the caller may see."""
 
     queues: frozenset[str] | None = None
     states: frozenset[JobState] = frozenset()
@@ -320,7 +320,7 @@ class LeaderLease(Protocol):
     """The right to write. It ends with the process that holds it, whatever ends it."""
 
     epoch: int
-    """Grows with every change of lead; every transaction of a leader checks that it is still his."""
+    """Grows with every change of leader; every transaction checks that it is still the leader's."""
 
     def release(self) -> None:
         """Give it up, so that another need not wait."""
@@ -384,7 +384,7 @@ class Store(StoreReader, Protocol):
 
         Raises ``LeadershipLost`` when the lead is another's, and ``EngineFault`` when the database cannot be
         written now (full disk, lost connection). Then the same batch object may be given again, and is
-        written once; who gives it up calls ``settle`` and reads the log before he writes another.
+        written once; a caller that gives it up calls ``settle`` and reads the log before the next write.
         """
 
     def settle(self, lead: LeaderLease) -> None:

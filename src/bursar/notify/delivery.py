@@ -1,6 +1,6 @@
 """Carries messages to one channel: in the order of the log, each at least once, and never in a hurry.
 
-A courier remembers in a file how far it has come, so that what happened while nobody was up is told by the
+A delivery records in a file how far it has come, so that what happened while nobody was up is told by the
 next one, unless it is old news by then. One that cannot deliver tries again, tells the operator, and goes on.
 """
 
@@ -29,7 +29,7 @@ JOBS_KNOWN = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRound:
-    """What a courier needs beside its channel."""
+    """What a delivery needs besides its channel."""
 
     reader: StoreReader
     leads: Callable[[], bool]
@@ -71,7 +71,7 @@ class Delivery(threading.Thread):
                 at = self._begin()
 
     def _begin(self) -> int:
-        """Where the last courier stopped; without one, at the end of the log."""
+        """Where the last delivery stopped; without one, at the end of the log."""
         try:
             return min(int(self._file.read_text(encoding="ascii")), self._round.last_sequence())
         except (OSError, ValueError):

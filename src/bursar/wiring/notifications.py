@@ -1,4 +1,4 @@
-"""Puts couriers together: one for each channel of the operator's file, for as long as the server runs."""
+"""Puts deliveries together: one for each channel of the operator's file, for as long as the server runs."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def notifying(
         tell=tell,
         folder=state,
     )
-    couriers = [Delivery(one, notifier_for(one), rounds) for one in channels]
-    for courier in couriers:
-        courier.start()
+    deliveries = [Delivery(one, notifier_for(one), rounds) for one in channels]
+    for delivery in deliveries:
+        delivery.start()
     try:
         yield
     finally:
-        for courier in couriers:
-            courier.close()
+        for delivery in deliveries:
+            delivery.close()
 
 
 def try_channels(path: Path, name: str | None, now_ms: int) -> Iterator[tuple[str, str]]:

@@ -205,7 +205,7 @@ def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
 
 
 def first_token(plane: ControlPlane, state: Path, tell: Callable[[str], None]) -> None:
-    """An installation without tokens gets one for its operator, in a file that only he can read."""
+    """An installation without tokens gets one for its operator, in a file that only they can read."""
     from bursar.control.access.token_cache import admin_token_spec, new_token
     from bursar.control.requests.token_requests import PutTokens
 

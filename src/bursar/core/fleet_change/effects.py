@@ -1,4 +1,4 @@
-"""What a new declaration would do to the jobs there are: who loses his place, who could never run."""
+"""Effects of a new fleet declaration on jobs: which lose their nodes, which could never run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def heaviest_owner_first(
 ) -> list[Candidate]:
     """Sort candidates; where a queue shares by owner, its heaviest owner's jobs go first.
 
-    ``owner_usage`` says by job what its owner has used lately. Owners of different queues are not
+    ``owner_usage`` says by job what its owner has used recently. Owners of different queues are not
     comparable. So each queue is put in order by itself, and the queues are then merged by the
     candidate that each would give up next.
     """

@@ -33,7 +33,7 @@ def add_parser(commands: Subparsers) -> None:
         "fair",
         (
             "list who has had how much of what they are promised, and who is served next",
-            "Share is a tenant's part of what its siblings used lately; entitlement is the part its "
+            "Share is a tenant's part of what its siblings used recently; entitlement is the part its "
             "weight promises. Who is furthest below comes first.",
         ),
         ("bursar fair", "bursar fair --watch 5"),

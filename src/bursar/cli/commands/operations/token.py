@@ -36,7 +36,7 @@ def add_parser(commands: Subparsers) -> None:
         "create",
         (
             "make a token for somebody",
-            "Prints the token once; only its hash is kept. Nobody can grant more than he has.",
+            "Prints the token once; only its hash is stored. You cannot grant more than your own role.",
         ),
         (
             "bursar token create --user ada --role member --tenant vision --expires 30d",
@@ -44,7 +44,7 @@ def add_parser(commands: Subparsers) -> None:
         ),
     )
     create.add_argument("--user", required=True, metavar="USER", help="whose it is")
-    create.add_argument("--role", required=True, choices=ROLES, help="what he is there")
+    create.add_argument("--role", required=True, choices=ROLES, help="the role at that tenant")
     create.add_argument(
         "--tenant", default="", metavar="TENANT", help="where (default: the whole installation)"
     )

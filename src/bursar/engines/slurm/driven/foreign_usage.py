@@ -120,7 +120,7 @@ def changes(
 
 
 def as_record(told: Mapping[str, ForeignReported]) -> dict[str, Any]:
-    """Plain values, to be kept: who starts again must know what he has to take back."""
+    """Plain values to store: after a restart they show what must be released."""
     return {
         name: [list(seen.gpus), seen.cpu_milli, seen.memory_mib]
         for name, seen in sorted(told.items())

@@ -1,0 +1,45 @@
+"""Words of our old private language, which a reader from outside would not understand."""
+
+from __future__ import annotations
+
+import re
+
+from tests.tidy.source import Finding, Source
+
+PLAIN = {
+    "warden": "supervisor",
+    "errand": "background task",
+    "courier": "delivery thread",
+    "tidings": "messages",
+    "heed": "handle",
+    "befell": "happened to",
+    "lately": "recently",
+    "he": "they, or the user",
+    "him": "them, or the user",
+    "his": "their, or the user's",
+    "is succeeded": "succeeded",
+}
+"""Each word, or phrase, and what to write instead."""
+
+FOLDERS = frozenset({"src", "docs", "examples", "studies", "benchmarks", "tools"})
+OLD_TEXTS = frozenset({"CHANGELOG.md"})
+_WORDS = re.compile(rf"(?<![a-z])({'|'.join(PLAIN)})s?(?![a-z])", re.IGNORECASE)
+
+
+def words_are_plain(source: Source) -> list[Finding]:
+    """Code and pages use the trade's words; identifiers count too."""
+    if source.path.suffix not in (".py", ".md") or source.path.name in OLD_TEXTS:
+        return []
+    if len(source.path.parts) > 1 and source.path.parts[0] not in FOLDERS:
+        return []
+    return [
+        source.finding(
+            number, f"'{word.group()}' is not plain English", f"write '{PLAIN[_base(word)]}'"
+        )
+        for number, line in enumerate(source.text.splitlines(), start=1)
+        for word in _WORDS.finditer(line)
+    ]
+
+
+def _base(word: re.Match[str]) -> str:
+    return word.group(1).lower()
