@@ -162,7 +162,7 @@ def _answers(address: str) -> bool:
     from bursar.client.errors import Refused
 
     try:
-        return Client(address, "none", patience_seconds=0.0).alive()["leader"]
+        return Client(address, "none", retry_seconds=0.0).alive()["leader"]
     except Refused:
         return False
 

@@ -33,8 +33,8 @@ def server() -> Iterator[FakeServer]:
         yield one
 
 
-def client_of(server: FakeServer, patience: float = 10.0) -> Client:
-    return Client(server.address, "bur_token", patience_seconds=patience)
+def client_of(server: FakeServer, retry_seconds: float = 10.0) -> Client:
+    return Client(server.address, "bur_token", retry_seconds=retry_seconds)
 
 
 def test_one_connection_serves_many_questions(server: FakeServer) -> None:
@@ -72,10 +72,10 @@ def test_what_must_not_be_done_twice_is_not_sent_twice(server: FakeServer, troub
     assert len(server.asked) == 1
 
 
-def test_patience_has_an_end(server: FakeServer) -> None:
+def test_retries_end_after_the_limit(server: FakeServer) -> None:
     server.on("GET", "/v1/whoami", problem(503, "too-busy", "no answer in time."))
     with pytest.raises(ServerFailed, match="no answer in time"):
-        client_of(server, patience=0.3).whoami()
+        client_of(server, retry_seconds=0.3).whoami()
     assert len(server.asked) > 1
 
 
@@ -123,7 +123,7 @@ def test_nobody_there() -> None:
     with running() as gone:
         address = gone.address
     with pytest.raises(Unreachable, match="no server answers at") as refused:
-        Client(address, "t", patience_seconds=0.2).whoami()
+        Client(address, "t", retry_seconds=0.2).whoami()
     assert "bursar up" in refused.value.fix
 
 

@@ -32,7 +32,7 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def client(server: FakeServer) -> Iterator[Client]:
-    with Client(server.address, "t", patience_seconds=1.0) as one:
+    with Client(server.address, "t", retry_seconds=1.0) as one:
         yield one
 
 
@@ -193,7 +193,7 @@ def test_files_are_sent_once_and_named_by_their_content(
 
 def test_a_function_becomes_a_job(server: FakeServer, client: Client) -> None:
     server.by_start["/v1/bundles/"] = lambda _asked: Says({})
-    job = client.asking(queue="vision", gpus="T4:2", python="python3.12").submit(
+    job = client.with_options(queue="vision", gpus="T4:2", python="python3.12").submit(
         called.add, 1, second=2
     )
     sent = server.asked[-1].json()

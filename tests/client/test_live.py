@@ -22,11 +22,11 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 @pytest.fixture
 def ada(here: Live) -> Iterator[Client]:
     with Client(here.ada.server, here.ada.token) as client:
-        yield client.asking(queue="vision")
+        yield client.with_options(queue="vision")
 
 
 def test_a_function_runs_as_a_job_and_its_result_comes_back(ada: Client) -> None:
-    job = ada.asking(gpus=1).submit(called.add, 2, second=5)
+    job = ada.with_options(gpus=1).submit(called.add, 2, second=5)
     assert job.result(timeout=60) == {"sum": 7}
     assert job.state == "succeeded"
     assert job.logs() == "adding, without an end of line"

@@ -15,8 +15,8 @@ from bursar.cli.terminal.messages import warn
 if TYPE_CHECKING:
     from bursar.client import Client
 
-PATIENCE_SECONDS: Final = 3.0
-"""How long a command tries again before it says that nobody answers."""
+RETRY_SECONDS: Final = 3.0
+"""How long a command retries before it reports that the server does not answer."""
 
 QUIET_SECONDS: Final = 2.0
 T = TypeVar("T")
@@ -30,7 +30,7 @@ def connect(parsed: argparse.Namespace) -> Client:
         parsed.server,
         parsed.token,
         timeout_seconds=parsed.timeout,
-        patience_seconds=min(PATIENCE_SECONDS, parsed.timeout),
+        retry_seconds=min(RETRY_SECONDS, parsed.timeout),
     )
     if client.is_open_to_listeners:
         warn(f"the token goes to {client.server} in plain text; use an https address.")

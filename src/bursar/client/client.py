@@ -41,7 +41,8 @@ class Client:
     """A client of one server. It has one open connection; use one client for each thread.
 
     Without arguments it finds the server and the token as the command line does: ``BURSAR_SERVER`` and
-    ``BURSAR_TOKEN``, else the state folder of ``bursar up`` on this machine.
+    ``BURSAR_TOKEN``, else the state folder of ``bursar up`` on this machine. ``timeout_seconds`` limits one
+    response; failed requests are retried for ``retry_seconds``.
     """
 
     def __init__(
@@ -50,14 +51,14 @@ class Client:
         token: str | None = None,
         *,
         timeout_seconds: float = 30.0,
-        patience_seconds: float = 10.0,
+        retry_seconds: float = 10.0,
     ) -> None:
         address = find_address(server)
         self._connection = Connection(
             address,
             find_token(token, address),
             timeout_seconds=timeout_seconds,
-            patience_seconds=patience_seconds,
+            retry_seconds=retry_seconds,
         )
         self._job_keys: dict[str, object] = {}
         self._uploaded: set[str] = set()
@@ -83,8 +84,8 @@ class Client:
         address = self._connection.address
         return address.scheme == "http" and not address.is_local
 
-    def asking(self, **keys: object) -> Client:
-        """The same client with these keys added to each submission: ``asking(queue="vision", gpus=2)``."""
+    def with_options(self, **keys: object) -> Client:
+        """A copy that adds these keys to each submission: ``with_options(queue="vision", gpus=2)``."""
         other = Client.__new__(Client)
         other._connection = self._connection
         other._job_keys = {**self._job_keys, **keys}
@@ -96,8 +97,8 @@ class Client:
     def submit(self, what: JobDocument, /, *args: object, **kwargs: object) -> Job:
         """Submits a job document (mapping, text or path), or a call of a function.
 
-        For a function, ``args`` and ``kwargs`` are its arguments; ``asking`` sets keys of the job. For a
-        document, ``kwargs`` replace its keys: ``submit("job.yaml", queue="vision")``.
+        For a function, ``args`` and ``kwargs`` are its arguments; ``with_options`` sets keys of the job.
+        For a document, ``kwargs`` replace its keys: ``submit("job.yaml", queue="vision")``.
         """
         if callable(what):
             return self._submit_call(what, args, kwargs)

@@ -71,12 +71,12 @@ class Connection:
         token: str,
         *,
         timeout_seconds: float = 30.0,
-        patience_seconds: float = 10.0,
+        retry_seconds: float = 10.0,
     ) -> None:
         self._open: http.client.HTTPConnection | None = None
         self.address = address
         self.timeout_seconds = timeout_seconds
-        self.patience_seconds = patience_seconds
+        self.retry_seconds = retry_seconds
         self._token = token
         self._sleep: Callable[[float], None] = time.sleep
 
@@ -103,7 +103,7 @@ class Connection:
             self.address,
             self._token,
             timeout_seconds=self.timeout_seconds,
-            patience_seconds=self.patience_seconds,
+            retry_seconds=self.retry_seconds,
         )
         try:
             response = own._send_with_retries(request)
@@ -132,7 +132,7 @@ class Connection:
     def _send_with_retries(self, request: HttpRequest) -> http.client.HTTPResponse:
         import http.client
 
-        deadline = time.monotonic() + self.patience_seconds
+        deadline = time.monotonic() + self.retry_seconds
         for number in itertools.count(1):
             is_reused = self._open is not None
             try:
