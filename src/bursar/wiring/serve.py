@@ -199,7 +199,7 @@ def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
     engines: dict[EngineKind, Engine] = {
         EngineKind.LOCAL: LocalEngine(LocalSettings(state=state, nodes=nodes, gpus=real))
     }
-    if engine.is_wanted(fleet, state):
+    if engine.is_needed(fleet, state):
         engines[EngineKind.SLURM] = engine.slurm_engine(state)
     return engines
 

@@ -58,7 +58,7 @@ def settings_for(lab: Lab, state: Path) -> SlurmSettings:
         state=state,
         commands=Commands(environment=lab.environment()),
         rest_socket=lab.rest_socket,
-        told=StatusFile,
+        status_reader=StatusFile,
         launch_seconds=8.0,
     )
 

@@ -1,4 +1,4 @@
-"""What control plane and nodes leave for each other on disk."""
+"""The files that control plane and nodes share."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from bursar.engines.slurm.driven import job_messages as news_module
+from bursar.engines.slurm.driven import attempt_folder
 from bursar.engines.slurm.driven.attempt_folder import (
     SUBMISSION,
     AttemptFolders,
     EndRecord,
+    JobMessages,
     SlurmAttemptFolder,
 )
-from bursar.engines.slurm.driven.job_messages import JobMessages
 from tests.conformance.engine_orders import ref
 
 
-def leave_word(news: JobMessages, node: str, text: str) -> None:
-    with open(os.path.join(news.path, node), "a", encoding="utf-8") as file:
+def append(messages: JobMessages, node: str, text: str) -> None:
+    with open(os.path.join(messages.path, node), "a", encoding="utf-8") as file:
         file.write(text)
 
 
 @pytest.fixture
-def news(tmp_path: Path) -> JobMessages:
+def messages(tmp_path: Path) -> JobMessages:
     return JobMessages(str(tmp_path))
 
 
@@ -33,101 +33,87 @@ def folder(tmp_path: Path) -> SlurmAttemptFolder:
     folders = AttemptFolders(tmp_path)
     folders.prepare()
     made = folders.of(ref("j-1"))
-    made.make(1)
+    made.create(1)
     return made
 
 
-# -- news ------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
-def test_word_is_taken_once_and_from_every_node(news: JobMessages) -> None:
-    assert news.take() == []
-    leave_word(news, "n1", "j-2@1\nj-1@1\nj-2@1\n")
-    leave_word(news, "n2", "j-3@1\n")
-    assert news.take() == ["j-1@1", "j-2@1", "j-3@1"]
-    assert news.take() == []
-    leave_word(news, "n1", "j-2@2\n")
-    assert news.take() == ["j-2@2"]
+def test_messages_of_every_node_are_taken_once(messages: JobMessages) -> None:
+    assert messages.take() == []
+    append(messages, "n1", "j-2@1\nj-1@1\nj-2@1\n")
+    append(messages, "n2", "j-3@1\n")
+    assert messages.take() == ["j-1@1", "j-2@1", "j-3@1"]
+    assert messages.take() == []
+    append(messages, "n1", "j-2@2\n")
+    assert messages.take() == ["j-2@2"]
 
 
-def test_half_a_line_waits_for_the_rest_of_it(news: JobMessages) -> None:
-    leave_word(news, "n1", "j-1@1\nj-2")
-    assert news.take() == ["j-1@1"]
-    assert news.take() == []
-    leave_word(news, "n1", "2@1\n")
-    assert news.take() == ["j-22@1"]
+def test_an_incomplete_line_is_read_when_it_is_complete(messages: JobMessages) -> None:
+    append(messages, "n1", "j-1@1\nj-2")
+    assert messages.take() == ["j-1@1"]
+    assert messages.take() == []
+    append(messages, "n1", "2@1\n")
+    assert messages.take() == ["j-22@1"]
 
 
-def test_a_file_that_grew_long_begins_anew(
-    news: JobMessages, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(news_module, "MOST_BYTES", 10)
-    leave_word(news, "n1", "j-1@1\nj-2@1\n")
-    assert news.take() == ["j-1@1", "j-2@1"]
-    assert os.path.getsize(os.path.join(news.path, "n1")) == 0
-    leave_word(news, "n1", "j-3@1\n")
-    assert news.take() == ["j-3@1"]
+def test_a_long_file_is_truncated(messages: JobMessages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt_folder, "MOST_MESSAGE_BYTES", 10)
+    append(messages, "n1", "j-1@1\nj-2@1\n")
+    assert messages.take() == ["j-1@1", "j-2@1"]
+    assert os.path.getsize(os.path.join(messages.path, "n1")) == 0
+    append(messages, "n1", "j-3@1\n")
+    assert messages.take() == ["j-3@1"]
 
 
-def test_a_file_that_somebody_cut_is_read_from_its_beginning(news: JobMessages) -> None:
-    leave_word(news, "n1", "j-1@1\nj-2@1\n")
-    assert len(news.take()) == 2
-    Path(news.path, "n1").write_text("j-3@1\n", encoding="utf-8")
-    assert news.take() == ["j-3@1"]
+def test_a_truncated_file_is_read_from_its_beginning(messages: JobMessages) -> None:
+    append(messages, "n1", "j-1@1\nj-2@1\n")
+    assert len(messages.take()) == 2
+    Path(messages.path, "n1").write_text("j-3@1\n", encoding="utf-8")
+    assert messages.take() == ["j-3@1"]
 
 
-def test_word_as_earlier_versions_left_it_is_understood(news: JobMessages) -> None:
-    leave_word(news, "j-1@1", "")
-    assert news.take() == ["j-1@1"]
-    assert os.listdir(news.path) == []
-
-
-def test_what_is_no_key_is_passed_over(tmp_path: Path) -> None:
+def test_invalid_keys_are_ignored(tmp_path: Path) -> None:
     folders = AttemptFolders(tmp_path)
     folders.prepare()
-    leave_word(folders.news, "n1", "\x00\x00\n../..@1\nj-1@one\nj-1@1\n")
-    assert folders.take_news() == [ref("j-1")]
+    append(folders.messages, "n1", "\x00\x00\n../..@1\nj-1@one\nj-1@1\n")
+    assert folders.take_messages() == [ref("j-1")]
 
 
-# -- what an attempt's folder says -----------------------------------------------------------------
+# -- records of an attempt ------------------------------------------------------------------------
 
 
-def test_a_folder_without_a_mark_says_nothing(folder: SlurmAttemptFolder) -> None:
-    assert (folder.tale().began_at_ms, folder.tale().end) == (None, None)
+def test_a_folder_without_a_claim_has_no_record(folder: SlurmAttemptFolder) -> None:
+    assert (folder.record().began_at_ms, folder.record().end) == (None, None)
 
 
-def test_beginning_and_end_are_read_from_the_mark(folder: SlurmAttemptFolder) -> None:
-    folder.write("taken", "77\n")
-    assert folder.taken_by == "77" and folder.tale().began_at_ms is None
-    folder.write("taken", "77\nbegan 12.345678\nended 13.5 4 TERM it said so\n")
-    assert folder.tale().began_at_ms == 12_345
-    assert folder.tale().end == EndRecord(at_ms=13_500, code=4, told="TERM", detail="it said so")
+def test_beginning_and_end_are_read_from_the_claim(folder: SlurmAttemptFolder) -> None:
+    folder.write("claim", "77\n")
+    assert folder.claimed_by == "77" and folder.record().began_at_ms is None
+    folder.write("claim", "77\nbegan 12.345678\nended 13.5 4 TERM it said so\n")
+    assert folder.record().began_at_ms == 12_345
+    assert folder.record().end == EndRecord(
+        at_ms=13_500, code=4, stop_signal="TERM", detail="it said so"
+    )
 
 
-def test_an_end_that_is_still_being_written_is_none(folder: SlurmAttemptFolder) -> None:
-    folder.write("taken", "77\nbegan 12.3\nended 13.5 0 - it sa")
-    assert folder.tale().began_at_ms == 12_300 and folder.tale().end is None
+def test_an_end_that_is_still_being_written_is_ignored(folder: SlurmAttemptFolder) -> None:
+    folder.write("claim", "77\nbegan 12.3\nended 13.5 0 - it sa")
+    assert folder.record().began_at_ms == 12_300 and folder.record().end is None
 
 
-def test_an_end_that_was_settled_stays_whatever_a_script_says_later(
+def test_an_end_recorded_by_the_engine_takes_precedence(
     folder: SlurmAttemptFolder,
 ) -> None:
-    settled = EndRecord(at_ms=9_000, code=None, told="", detail="lost")
+    settled = EndRecord(at_ms=9_000, code=None, stop_signal="", detail="lost")
     folder.write_end(settled)
-    folder.write("taken", "77\nbegan 12.3\nended 13.5 0 - \n")
-    assert folder.tale().end == settled
-
-
-def test_files_of_earlier_versions_are_understood(folder: SlurmAttemptFolder) -> None:
-    folder.write("taken", "77\n")
-    folder.write("began", "12.3\n")
-    folder.write("ended", "13.5 0 - \n")
-    assert folder.tale().began_at_ms == 12_300
-    assert folder.tale().end == EndRecord(at_ms=13_500, code=0, told="", detail="")
+    folder.write("claim", "77\nbegan 12.3\nended 13.5 0 - \n")
+    assert folder.record().end == settled
 
 
 @pytest.mark.parametrize("can_link", [True, False])
-def test_the_index_needs_no_file_of_its_own_where_links_can_be_made(
+def test_the_index_uses_a_hard_link_where_that_is_possible(
     folder: SlurmAttemptFolder, monkeypatch: pytest.MonkeyPatch, can_link: bool
 ) -> None:
     def refused(_source: str, _target: str) -> None:
@@ -135,9 +121,10 @@ def test_the_index_needs_no_file_of_its_own_where_links_can_be_made(
 
     if not can_link:
         monkeypatch.setattr(os, "link", refused)
-    folder.keep(SUBMISSION, {"request": 1})
-    folder.enter()
-    folder.enter()
-    assert folder.is_entered and os.stat(folder.file(SUBMISSION)).st_nlink == 1 + can_link
-    folder.leave()
-    assert not folder.is_entered and folder.read(SUBMISSION) == {"request": 1}
+    entry = folder._entry
+    folder.write_record(SUBMISSION, {"request": 1})
+    folder.add_to_index()
+    folder.add_to_index()
+    assert os.path.exists(entry) and os.stat(folder.file(SUBMISSION)).st_nlink == 1 + can_link
+    folder.remove_from_index()
+    assert not os.path.exists(entry) and folder.read_record(SUBMISSION) == {"request": 1}

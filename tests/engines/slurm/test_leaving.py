@@ -16,10 +16,10 @@ from bursar.engines.slurm.commands.rest_connection import (
     NotReachable,
     RestConnections,
     UnknownOutcome,
-    read_answer,
+    read_response,
 )
 from bursar.engines.slurm.driven.engine import SlurmEngine
-from bursar.engines.slurm.driven.report_batch import BEGAN_PATIENCE_SECONDS, ReportBatch
+from bursar.engines.slurm.driven.report_batch import START_BATCH_SECONDS, ReportBatch
 from bursar.engines.slurm.driven.request import HetComponent, JobRequest
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.submit import Submitter
@@ -69,7 +69,7 @@ def lines_of(path: Path) -> list[str]:
 REQUEST = JobRequest(
     name="j",
     comment="bursar:x:j-1@1",
-    parts=(HetComponent(nodes=("n",), cpus=1, memory_mib=0, gres=""),),
+    components=(HetComponent(nodes=("n",), cpus=1, memory_mib=0, gres=""),),
     minutes=1,
 )
 
@@ -143,7 +143,7 @@ def test_answers_are_read_however_they_come(
         for piece in pieces:
             there.sendall(piece)
         there.shutdown(socket.SHUT_WR)
-        assert read_answer(here) == (body, is_kept)
+        assert read_response(here) == (body, is_kept)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_what_is_no_whole_answer_is_refused(text: bytes) -> None:
     with here, there:
         there.sendall(text)
         there.shutdown(socket.SHUT_WR)
-        with pytest.raises(ValueError, match=r"the connection ended|begins no answer"):
-            read_answer(here)
+        with pytest.raises(ValueError, match=r"the connection ended|not a readable response"):
+            read_response(here)
 
 
 # -- in company ------------------------------------------------------------------------------------
@@ -167,16 +167,16 @@ ENDED = TasksEnded(job_id="j-1", attempt=1, at_ms=2, exit=Exit(code=0))
 def test_an_end_is_told_at_once_with_what_waits() -> None:
     telling = ReportBatch()
     telling.add(BEGAN)
-    assert telling.take(is_last_chance=False) == []
+    assert telling.take(flush=False) == []
     telling.add(ENDED)
-    assert telling.take(is_last_chance=False) == [BEGAN, ENDED]
-    assert telling.take(is_last_chance=True) == []
+    assert telling.take(flush=False) == [BEGAN, ENDED]
+    assert telling.take(flush=True) == []
     telling.add(BEGAN)
-    assert telling.take(is_last_chance=True) == [BEGAN]
+    assert telling.take(flush=True) == [BEGAN]
 
 
 def test_a_beginning_waits_for_company_but_not_for_long() -> None:
     telling = ReportBatch()
     telling.add(BEGAN)
-    time.sleep(BEGAN_PATIENCE_SECONDS)
-    assert telling.take(is_last_chance=False) == [BEGAN]
+    time.sleep(START_BATCH_SECONDS)
+    assert telling.take(flush=False) == [BEGAN]

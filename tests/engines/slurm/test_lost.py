@@ -50,7 +50,7 @@ def until_over(bursar: Driven, lab: Lab, patience: float) -> None:
         said = [str(late), str(bursar.counts()), str(bursar.plane.health()), str(lab.status())]
         for question in ("node", "job"):
             with contextlib.suppress(EngineFault):
-                said.append(lab.run("scontrol", "-o", "show", question, patience_seconds=10))
+                said.append(lab.run("scontrol", "-o", "show", question, timeout_seconds=10))
         said.append((lab.folder / "log" / "slurmctld.log").read_text(encoding="utf-8")[-3_000:])
         raise AssertionError("\n".join(said)) from late
 

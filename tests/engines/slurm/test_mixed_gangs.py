@@ -5,7 +5,7 @@ from __future__ import annotations
 from bursar.core.placement.anchor_split import anchor_pairs
 from bursar.core.placement.pool_fit import ShapePlan, shape_of
 from bursar.engines.slurm.commands.inventory import SlurmPartition
-from bursar.engines.slurm.driven.request import ClusterFacts, no_common_partition, parts_of
+from bursar.engines.slurm.driven.request import ClusterFacts, components_of, no_common_partition
 from bursar.model.fleet.fleet import Market
 from bursar.model.units import HOUR_MS
 from tests.conformance.engine_orders import order, tasks_on
@@ -30,7 +30,7 @@ TOGETHER = ClusterFacts(nodes={}, partitions=(*APART.partitions, partition("all"
 
 
 def test_its_nodes_are_asked_for_together_anchors_first() -> None:
-    assert [part.nodes for part in parts_of(MIXED, {})] == [("c", "a", "b")]
+    assert [part.nodes for part in components_of(MIXED, {})] == [("c", "a", "b")]
 
 
 def test_it_is_refused_kindly_where_no_partition_has_all_its_nodes() -> None:

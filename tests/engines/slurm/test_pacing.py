@@ -1,4 +1,4 @@
-"""How often Slurm should look for work, who is told so, and what is asked of it beside other work."""
+"""Advice about Slurm's scheduler, and the background task that polls Slurm."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import pytest
 
 from bursar.cli.commands.operations.doctor_checks import DoctorCheck, slurm
 from bursar.engines.slurm.commands.background import BackgroundTask
-from bursar.engines.slurm.driven.pacing import EPILOG_LINE, QUICK_LINE, advice
+from bursar.engines.slurm.driven.pacing import EPILOG_LINE, FAST_LINE, advice
 from bursar.model.errors import EngineFault
 from bursar.wiring.slurm.engine import pacing_note
 from tests.support.slurm_lab import LabPlan
 from tests.support.slurm_lab.conf import PLAIN_LINE, LabLocation, slurm_conf
 from tests.support.slurm_lab.lab_spec import t4_nodes
 
-QUICK = QUICK_LINE.partition("=")[2]
+FAST = FAST_LINE.partition("=")[2]
 DONE = "/etc/slurm/epilog.sh"
 
 
-def said_of(config: Mapping[str, str]) -> str:
-    found = advice(config)
-    return f"{found.found} {found.fix}" if found is not None else ""
+def advice_text(config: Mapping[str, str]) -> str:
+    advised = advice(config)
+    return f"{advised.problem} {advised.fix}" if advised is not None else ""
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "expected"),
     [
         ("(null)", ["batch_sched_delay is 3 s by default", "bf_interval is 30 s by default"]),
         ("", ["batch_sched_delay is 3 s by default", "bf_interval is 30 s by default"]),
@@ -36,39 +36,35 @@ def said_of(config: Mapping[str, str]) -> str:
         ("bf_interval=soon,batch_sched_delay=0", ["bf_interval is 30 s"]),
     ],
 )
-def test_who_makes_jobs_wait_is_told_how_long_and_what_to_write(
-    parameters: str, told: list[str]
-) -> None:
-    said = said_of({"SchedulerParameters": parameters, "Epilog": DONE})
-    assert all(words in said for words in told)
-    assert said.count(" is ") == 1 + len(told), "nothing else is said to be slow"
-    assert said.endswith(QUICK_LINE)
+def test_slow_settings_are_named_with_their_fix(parameters: str, expected: list[str]) -> None:
+    text = advice_text({"SchedulerParameters": parameters, "Epilog": DONE})
+    assert all(words in text for words in expected)
+    assert text.count(" is ") == len(expected), "no other setting is named"
+    assert text.endswith(FAST_LINE)
 
 
-def test_what_we_recommend_is_found_to_be_quick() -> None:
-    settings = {"SchedulerParameters": QUICK, "Epilog": "/bin/true"}
-    assert said_of(settings) == ""
-    assert said_of({**settings, "SchedulerParameters": f"preempt_youngest_first,{QUICK}"}) == ""
+def test_the_recommended_settings_are_fast() -> None:
+    settings = {"SchedulerParameters": FAST, "Epilog": "/bin/true"}
+    assert advice_text(settings) == ""
+    assert advice_text({**settings, "SchedulerParameters": f"preempt_youngest_first,{FAST}"}) == ""
 
 
-def test_an_end_that_no_node_reports_is_worth_an_epilog() -> None:
+def test_an_epilog_is_recommended_if_nodes_do_not_report_ends() -> None:
     for unset in ({}, {"Epilog": "(null)", "PrologFlags": "Alloc"}):
-        assert said_of({"SchedulerParameters": QUICK, **unset}).endswith(f": {EPILOG_LINE}")
-    assert said_of({"SchedulerParameters": QUICK, "PrologFlags": "Alloc,Contain"}) == ""
-    said = said_of({})
-    assert QUICK_LINE in said and EPILOG_LINE in said
+        assert advice_text({"SchedulerParameters": FAST, **unset}).endswith(f": {EPILOG_LINE}")
+    assert advice_text({"SchedulerParameters": FAST, "PrologFlags": "Alloc,Contain"}) == ""
+    text = advice_text({})
+    assert FAST_LINE in text and EPILOG_LINE in text
 
 
-def scontrol_that(says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def scontrol_that(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = folder / "scontrol"
-    program.write_text(f"#!/bin/sh\n{says}\n", encoding="utf-8")
+    program.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_an_operator_is_told_of_the_slurm_that_is_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_checks_the_local_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (
         "echo 'ClusterName             = lab'; echo 'SLURM_VERSION           = 22.05.8'; "
         "echo 'Epilog                  = /bin/true'; "
@@ -77,14 +73,14 @@ def test_an_operator_is_told_of_the_slurm_that_is_here(
     scontrol_that(lines.format("bf_interval=5,batch_sched_delay=0"), tmp_path, monkeypatch)
     assert "bf_interval is 5 s" in pacing_note()
     (check,) = slurm()
-    assert check.result == "warn" and check.fix.endswith(QUICK_LINE)
-    assert check.found.startswith("cluster lab, Slurm 22.05.8. Slurm starts jobs only when")
-    scontrol_that(lines.format(QUICK), tmp_path, monkeypatch)
+    assert check.result == "warn" and check.fix.endswith(FAST_LINE)
+    assert check.found.startswith("cluster lab, Slurm 22.05.8. Slurm's scheduler runs less often")
+    scontrol_that(lines.format(FAST), tmp_path, monkeypatch)
     assert pacing_note() == ""
     assert list(slurm()) == [DoctorCheck("slurm", "ok", "cluster lab, Slurm 22.05.8", "")]
 
 
-def test_a_slurm_that_does_not_answer_keeps_nobody_from_starting(
+def test_an_unreachable_slurm_does_not_prevent_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scontrol_that("echo 'Unable to contact slurm controller' >&2; exit 1", tmp_path, monkeypatch)
@@ -93,7 +89,7 @@ def test_a_slurm_that_does_not_answer_keeps_nobody_from_starting(
     assert check.result == "warn" and "Unable to contact slurm controller" in check.found
 
 
-def test_the_doctor_says_nothing_of_slurm_where_its_commands_are_not(
+def test_the_doctor_skips_slurm_without_its_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -101,9 +97,9 @@ def test_the_doctor_says_nothing_of_slurm_where_its_commands_are_not(
 
 
 @pytest.mark.parametrize(
-    ("quick", "wanted"), [(True, [QUICK_LINE, EPILOG_LINE]), (False, [PLAIN_LINE])]
+    ("quick", "wanted"), [(True, [FAST_LINE, EPILOG_LINE]), (False, [PLAIN_LINE])]
 )
-def test_a_lab_has_the_settings_that_its_plan_asks_for(quick: bool, wanted: list[str]) -> None:
+def test_a_lab_has_the_settings_of_its_plan(quick: bool, wanted: list[str]) -> None:
     place = LabLocation(
         folder=Path("/lab"),
         host="here",
@@ -118,34 +114,34 @@ def test_a_lab_has_the_settings_that_its_plan_asks_for(quick: bool, wanted: list
     assert [one for one in lines if one.startswith(("SchedulerParameters=", "Epilog="))] == wanted
 
 
-# -- beside ------------------------------------------------------------------------------------------
+# -- background tasks ------------------------------------------------------------------------------
 
 
-def test_an_errand_keeps_nobody_waiting_and_is_never_run_twice_at_once() -> None:
+def test_a_background_task_never_runs_twice_at_the_same_time() -> None:
     may_end, runs = threading.Event(), []
 
     def work() -> None:
         runs.append(1)
         may_end.wait(10)
 
-    errand = BackgroundTask(work, "slow")
-    assert errand.begin()
-    assert not errand.begin(), "the first is still under way"
+    task = BackgroundTask(work, "slow")
+    assert task.begin()
+    assert not task.begin(), "the first is still under way"
     may_end.set()
-    errand.finish(10)
-    assert errand.begin()
-    errand.finish(10)
+    task.finish(10)
+    assert task.begin()
+    task.finish(10)
     assert len(runs) == 2
 
 
-def test_what_goes_wrong_on_an_errand_is_raised_where_the_next_one_is_begun() -> None:
+def test_an_error_is_raised_at_the_next_start() -> None:
     def work() -> None:
         raise EngineFault("it broke", retry_after_seconds=1)
 
-    errand = BackgroundTask(work, "broken")
-    assert errand.begin()
-    errand.finish(10)
+    task = BackgroundTask(work, "broken")
+    assert task.begin()
+    task.finish(10)
     with pytest.raises(EngineFault, match="it broke"):
-        errand.begin()
-    assert errand.begin(), "it is told once"
-    errand.finish(10)
+        task.begin()
+    assert task.begin(), "it is raised once"
+    task.finish(10)

@@ -18,23 +18,22 @@ from bursar.engines.slurm.driven.attempt_folder import AttemptFolders, EndRecord
 from bursar.engines.slurm.driven.attempt_tracking import (
     LATE_SECONDS,
     MOST_SUBMISSIONS,
-    Circumstances,
+    MissingContext,
     StopState,
     TrackedAttempt,
     exit_of,
+    resolve_missing,
     split_code,
-    verdict,
 )
-from bursar.engines.slurm.driven.plain_command import plain_command
 from bursar.engines.slurm.driven.request import (
     HetComponent,
     JobRequest,
+    components_of,
     gres_of,
-    parts_of,
     request_from,
 )
-from bursar.engines.slurm.driven.script import ScriptParts, scripts_of
-from bursar.engines.slurm.driven.submit import rest_properties, sbatch_words
+from bursar.engines.slurm.driven.script import ScriptContext, make_scripts, plain_command
+from bursar.engines.slurm.driven.submit import rest_properties, sbatch_options
 from bursar.model.errors import EngineFault
 from bursar.model.jobs.attempt import ShareUse, Task
 from bursar.model.jobs.run_spec import RunSpec
@@ -46,17 +45,17 @@ from tests.conformance.engine_orders import order, ref, tasks_on
 def laid_out(folders: AttemptFolders, wanted: StartOrder) -> tuple[SlurmAttemptFolder, str]:
     """The attempt's folder with its files, and its batch script."""
     folder = folders.of(wanted.ref)
-    around = ScriptParts(
+    around = ScriptContext(
         folder=folder.path,
         key=folder.key,
-        news=folders.news.path,
+        messages=folders.messages.path,
         bundles="/nowhere",
         path=os.environ["PATH"],
         addresses={},
     )
     nodes = tuple(dict.fromkeys(task.node for task in wanted.placement.tasks))
-    scripts = scripts_of(wanted, around, (nodes,))
-    folder.make(len(nodes))
+    scripts = make_scripts(wanted, around, (nodes,))
+    folder.create(len(nodes))
     for name, text in scripts.files.items():
         folder.write(name, text)
     return folder, scripts.batch
@@ -85,21 +84,21 @@ def test_a_script_that_is_started_twice_runs_once(folders: AttemptFolders) -> No
     folder, script = laid_out(folders, order("j-1", 'echo "$RANK of $WORLD_SIZE"; exit 3'))
     assert (run(script), run(script, "78")) == (3, 0)
     assert Path(folder.file("task-0.out")).read_text(encoding="utf-8") == "0 of 1\n"
-    assert folder.taken_by == "77" and folder.tale().began_at_ms is not None
-    end = folder.tale().end
-    assert end is not None and (end.code, end.told, end.detail) == (3, "", "")
-    assert folders.take_news() == [ref("j-1")] and folders.take_news() == []
+    assert folder.claimed_by == "77" and folder.record().began_at_ms is not None
+    end = folder.record().end
+    assert end is not None and (end.code, end.stop_signal, end.detail) == (3, "", "")
+    assert folders.take_messages() == [ref("j-1")] and folders.take_messages() == []
 
 
 def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: AttemptFolders) -> None:
     folder, script = laid_out(folders, order("j-1", "echo ran"))
-    assert folder.take() and not folder.take()
+    assert folder.claim() and not folder.claim()
     assert run(script) == 0
-    assert folder.was_never_run and not folder.has("task-0.out")
+    assert folder.is_blocked and not folder.has("task-0.out")
     other, script = laid_out(folders, order("j-2", "echo ran"))
-    other.keep("stop", {})
+    other.write_record("stop", {})
     assert run(script) == 1
-    end = other.tale().end
+    end = other.record().end
     assert end is not None and "before its tasks were started" in end.detail
 
 
@@ -109,7 +108,7 @@ def test_scratch_folders_go_with_whatever_is_in_them(folders: AttemptFolders, le
     if left:
         os.makedirs(os.path.dirname(folder.file(left)), exist_ok=True)
         folder.write(left, "something")
-    folder.leave()
+    folder.remove_from_index()
     assert not {"scratch", "scratch-0"} & set(os.listdir(folder.path)) and folder.has("work-0")
 
 
@@ -127,8 +126,8 @@ def test_a_signal_reaches_the_program_and_is_told(folders: AttemptFolders) -> No
     until("the trap is set", lambda: out.exists() and "ready" in out.read_text())
     process.send_signal(signal.SIGUSR1)
     assert process.wait(30) == 5
-    end = folder.tale().end
-    assert end is not None and (end.code, end.told) == (5, "USR1")
+    end = folder.record().end
+    assert end is not None and (end.code, end.stop_signal) == (5, "USR1")
 
 
 SAVES = """import signal, sys, time
@@ -162,8 +161,8 @@ def test_a_program_may_use_its_grace_though_its_shell_is_gone(
     process.send_signal(signal.SIGTERM)
     process.wait(30)
     assert file.read_text(encoding="utf-8") == "saved"
-    end = folder.tale().end
-    assert end is not None and end.told == "TERM" and split_code(end.code) == codes
+    end = folder.record().end
+    assert end is not None and end.stop_signal == "TERM" and split_code(end.code) == codes
 
 
 @pytest.mark.parametrize(
@@ -194,7 +193,7 @@ def test_only_what_every_shell_reads_alike_is_started_without_one(script: str, w
 def test_a_command_with_the_name_of_a_function_is_not_taken_for_it(folders: AttemptFolders) -> None:
     folder, script = laid_out(folders, order("j-1", "finish 0 well"))
     assert run(script) == 127
-    end = folder.tale().end
+    end = folder.record().end
     assert end is not None and (end.code, end.detail) == (127, "")
 
 
@@ -278,7 +277,7 @@ def test_nodes_alike_are_one_part_and_the_first_leads() -> None:
         Task(group="y", node="a", count=1, gpus=(0,)),
         Task(group="y", node="c", count=2, cpu_milli=2_000),
     ]
-    parts = parts_of(order("j-1", "true", tasks=tasks), {})
+    parts = components_of(order("j-1", "true", tasks=tasks), {})
     assert [(part.nodes, part.cpus, part.gres) for part in parts] == [
         (("b", "c"), 2, ""),
         (("a",), 1, "gpu:1"),
@@ -287,9 +286,11 @@ def test_nodes_alike_are_one_part_and_the_first_leads() -> None:
 
 def test_both_ways_in_ask_for_the_same() -> None:
     part = HetComponent(nodes=("a", "b"), cpus=3, memory_mib=500, gres="gpu:t4:1")
-    request = JobRequest(name="n", comment="c", parts=(part,), minutes=9, partition="p", qos="q")
+    request = JobRequest(
+        name="n", comment="c", components=(part,), minutes=9, partition="p", qos="q"
+    )
     assert request_from(request.as_record()) == request
-    rest, words = rest_properties(request, part), list(sbatch_words(request, part))
+    rest, words = rest_properties(request, part), list(sbatch_options(request, part))
     assert (rest["nodelist"], rest["nodes"], rest["cpus_per_task"]) == ("a,b", [2, 2], 3)
     assert (rest["no_requeue"], rest["time_limit"], rest["memory_per_node"]) == (True, 9, 500)
     for word in ("--nodelist=a,b", "--cpus-per-task=3", "--no-requeue", "--time=9", "--mem=500"):
@@ -299,49 +300,49 @@ def test_both_ways_in_ask_for_the_same() -> None:
 
 # -- what is judged --------------------------------------------------------------------------------
 
-GONE = Circumstances(missing_seconds=100.0, patience_seconds=15.0, slurm_forgot=False)
+GONE = MissingContext(missing_seconds=100.0, timeout_seconds=15.0, ids_were_reused=False)
 JUST_NOW = replace(GONE, missing_seconds=0.5)
 
 
-def followed(folders: AttemptFolders, *, ran: bool) -> TrackedAttempt:
+def attempt(folders: AttemptFolders, *, ran: bool) -> TrackedAttempt:
     folder = folders.of(ref("j-1"))
-    folder.make(1)
+    folder.create(1)
     if ran:
-        folder.write("taken", "77\n")
+        folder.write("claim", "77\n")
     return TrackedAttempt(ref=ref("j-1"), folder=folder, ids=["77"], submissions=1)
 
 
 def test_what_never_ran_and_was_forgotten_is_sent_again(folders: AttemptFolders) -> None:
-    found = verdict(followed(folders, ran=False), None, JUST_NOW)
+    found = resolve_missing(attempt(folders, ran=False), None, JUST_NOW)
     assert found.submit_again and found.ended is None
-    often = followed(folders, ran=False)
+    often = attempt(folders, ran=False)
     often.submissions = MOST_SUBMISSIONS
-    assert verdict(often, None, GONE).ended is not None
+    assert resolve_missing(often, None, GONE).ended is not None
 
 
 def test_what_ran_and_was_forgotten_is_given_time_and_then_lost(folders: AttemptFolders) -> None:
-    one = followed(folders, ran=True)
-    assert verdict(one, None, JUST_NOW) == verdict(
+    one = attempt(folders, ran=True)
+    assert resolve_missing(one, None, JUST_NOW) == resolve_missing(
         one, SlurmJobState(state="RUNNING", code=0, signal=0), JUST_NOW
     )
-    lost = verdict(one, None, GONE).ended
+    lost = resolve_missing(one, None, GONE).ended
     assert lost is not None and lost.code is None and "lost" in lost.detail
-    assert not verdict(one, None, GONE).submit_again
+    assert not resolve_missing(one, None, GONE).submit_again
 
 
 def test_success_is_only_what_the_script_says(folders: AttemptFolders) -> None:
     done = SlurmJobState(state="COMPLETED", code=0, signal=0)
-    one = followed(folders, ran=True)
+    one = attempt(folders, ran=True)
     early = replace(GONE, missing_seconds=LATE_SECONDS / 2)
-    assert verdict(one, done, early).ended is None
-    late = verdict(one, done, GONE).ended
+    assert resolve_missing(one, done, early).ended is None
+    late = resolve_missing(one, done, GONE).ended
     assert late is not None and late.code is None and "lost" in late.detail
 
 
 def test_a_lost_node_is_told_and_what_had_not_begun_is_sent_again(folders: AttemptFolders) -> None:
     fate = SlurmJobState(state="NODE_FAIL", code=0, signal=0, nodes=("t4-1",))
-    assert verdict(followed(folders, ran=False), fate, GONE).submit_again
-    found = verdict(followed(folders, ran=True), fate, GONE)
+    assert resolve_missing(attempt(folders, ran=False), fate, GONE).submit_again
+    found = resolve_missing(attempt(folders, ran=True), fate, GONE)
     assert found.node_lost and found.ended is not None
 
 
@@ -349,21 +350,21 @@ def test_a_cancelled_job_is_sent_again_only_when_slurm_confuses_jobs(
     folders: AttemptFolders,
 ) -> None:
     fate = SlurmJobState(state="CANCELLED", code=0, signal=0)
-    one = followed(folders, ran=False)
-    ended = verdict(one, fate, GONE).ended
+    one = attempt(folders, ran=False)
+    ended = resolve_missing(one, fate, GONE).ended
     assert ended is not None and "not by Bursar" in ended.detail
-    assert verdict(one, fate, replace(GONE, slurm_forgot=True)).submit_again
-    assert verdict(one, replace(fate, nodes=("t4-1",)), GONE).submit_again
+    assert resolve_missing(one, fate, replace(GONE, ids_were_reused=True)).submit_again
+    assert resolve_missing(one, replace(fate, nodes=("t4-1",)), GONE).submit_again
 
 
 def test_the_end_that_was_ordered_says_so(folders: AttemptFolders) -> None:
-    one = followed(folders, ran=True)
-    one.stop = StopState(grace_seconds=30, kill_at=0.0, asked=True)
-    record = EndRecord(at_ms=1, code=143, told="TERM", detail="")
+    one = attempt(folders, ran=True)
+    one.stop = StopState(grace_seconds=30, kill_at=0.0, signal_sent=True)
+    record = EndRecord(at_ms=1, code=143, stop_signal="TERM", detail="")
     how = exit_of(record, one, None)
     assert (how.code, how.signal, how.detail) == (None, 15, "stopped as ordered, ended within 30 s")
-    one.stop.killed = True
-    killed = verdict(one, SlurmJobState(state="FAILED", code=0, signal=9), GONE).ended
+    one.stop.kill_sent = True
+    killed = resolve_missing(one, SlurmJobState(state="FAILED", code=0, signal=9), GONE).ended
     assert (
         killed is not None
         and killed.signal == 9
@@ -374,7 +375,7 @@ def test_the_end_that_was_ordered_says_so(folders: AttemptFolders) -> None:
 def test_a_cancellation_that_the_script_did_not_hear_is_told_by_slurm(
     folders: AttemptFolders,
 ) -> None:
-    record = EndRecord(at_ms=1, code=143, told="", detail="")
-    followed = TrackedAttempt(ref=ref("j-1"), folder=folders.of(ref("j-1")))
-    how = exit_of(record, followed, SlurmJobState(state="CANCELLED", code=0, signal=15))
+    record = EndRecord(at_ms=1, code=143, stop_signal="", detail="")
+    attempt = TrackedAttempt(ref=ref("j-1"), folder=folders.of(ref("j-1")))
+    how = exit_of(record, attempt, SlurmJobState(state="CANCELLED", code=0, signal=15))
     assert how.signal == signal.SIGTERM and "cancelled in Slurm, not by Bursar" in how.detail

@@ -1,15 +1,15 @@
-"""How Slurm writes things down, read without Slurm."""
+"""Parsing of Slurm's output, without Slurm."""
 
 from __future__ import annotations
 
 import pytest
 
 from bursar.engines.slurm.commands.gres import Gres, device_types, parse_gres
-from bursar.engines.slurm.commands.hostlist import expand
 from bursar.engines.slurm.commands.inventory import inventory, minutes
 from bursar.engines.slurm.commands.job_query import SlurmJobState, queue
-from bursar.engines.slurm.driven.foreign_usage import ForeignHolding, changes, read_holdings
+from bursar.engines.slurm.driven.foreign_usage import ForeignHolding, changes, parse_holdings
 from bursar.model.engine_report import ForeignReported
+from bursar.slurm_text import expand_hosts
 
 NODES = """\
 NodeName=t4-1 Arch=x86_64 CoresPerSocket=1  CPUAlloc=1 CPUTot=32 CPULoad=3.84 AvailableFeatures=t4,16g \
@@ -32,7 +32,7 @@ SwitchName=core Level=1 LinkSpeed=1 Nodes=mig-1,t4-1 Switches=rack-1
 """
 
 
-class Said:
+class FakeSlurm:
     """Answers instead of Slurm."""
 
     def run(self, *argv: str, text: str | None = None) -> str:
@@ -51,7 +51,7 @@ class Said:
     ],
 )
 def test_a_list_of_hosts_is_every_host(written: str, names: tuple[str, ...]) -> None:
-    assert expand(written) == names
+    assert expand_hosts(written) == names
 
 
 @pytest.mark.parametrize(
@@ -85,24 +85,24 @@ def test_times_are_minutes(written: str, count: int | None) -> None:
 
 
 def test_an_inventory_has_nodes_with_what_they_have_and_how_they_are() -> None:
-    found = inventory(Said())
+    found = inventory(FakeSlurm())
     node = found.by_name["t4-1"]
     assert (node.cpus, node.memory_mib, node.disk_mib) == (32, 64_000, 5_000)
     assert (node.gpu_kind, node.gpu_count, node.device_types) == ("t4", 4, None)
     assert node.switches == ("core", "rack-1") and found.topology_depth == 2
-    assert node.is_there and not node.is_open and node.reason.startswith("bad fan")
+    assert node.is_up and not node.is_open and node.reason.startswith("bad fan")
     assert node.gres_used == (Gres(name="gpu", kind="t4", count=1, indices=(2,)),)
     mig = found.by_name["mig-1"]
     assert {one.mig_profile: one.count for one in mig.slices} == {"3g.40gb": 2, "1g.10gb": 4}
-    assert mig.gpu_count == 0 and not mig.is_there
+    assert mig.gpu_count == 0 and not mig.is_up
     cloud = found.by_name["cloud-1"]
-    assert cloud.device_types == ("t4-0", "t4-1") and cloud.gpu_kind == "t4" and not cloud.is_there
+    assert cloud.device_types == ("t4-0", "t4-1") and cloud.gpu_kind == "t4" and not cloud.is_up
     quiet = found.by_name["quiet-1"]
-    assert quiet.is_there and not quiet.is_open and quiet.shards == 8
+    assert quiet.is_up and not quiet.is_open and quiet.shards == 8
 
 
 def test_an_inventory_has_partitions() -> None:
-    found = inventory(Said())
+    found = inventory(FakeSlurm())
     first, second = found.partitions
     assert (first.name, first.is_default, first.max_minutes) == ("training", True, 10_080)
     assert second.nodes == ("t4-1", "t4-2", "t4-3") and not second.is_up
@@ -116,21 +116,21 @@ def test_parts_of_one_job_are_one_job() -> None:
     assert [line.id for line in queue(Queue())] == ["12", "12"]  # type: ignore[arg-type]
 
 
-def test_what_was_done_to_a_job_is_said_in_words() -> None:
-    assert "not by Bursar" in SlurmJobState(state="CANCELLED", code=0, signal=15).words
-    assert SlurmJobState(state="FAILED", code=3, signal=0).words == ""
+def test_an_external_end_has_a_cause() -> None:
+    assert "not by Bursar" in SlurmJobState(state="CANCELLED", code=0, signal=15).external_cause
+    assert SlurmJobState(state="FAILED", code=3, signal=0).external_cause == ""
     assert not SlurmJobState(state="COMPLETING", code=0, signal=0).is_over
 
 
 def test_others_hold_what_slurm_says_for_each_node() -> None:
     line = "JobId=2 Nodes=a,b CPU_IDs=0-1,4 Mem=300 GRES=gpu:t4:2(IDX:1-2) Nodes=c CPU_IDs=0 Mem=1 GRES="
-    found = read_holdings(line)
+    found = parse_holdings(line)
     assert found["b"] == ForeignHolding(cpus=3, memory_mib=300, gpus=2, indices=(1, 2))
     assert found["c"] == ForeignHolding(cpus=1, memory_mib=1)
 
 
 def test_devices_of_others_are_numbered_around_ours_and_told_once() -> None:
-    nodes = {"t4-1": inventory(Said()).by_name["t4-1"]}
+    nodes = {"t4-1": inventory(FakeSlurm()).by_name["t4-1"]}
     held = {"t4-1": {3}}
     told: dict[str, ForeignReported] = {}
     theirs = {"t4-1": [ForeignHolding(cpus=2, memory_mib=10, gpus=2, indices=(0, 3))]}

@@ -21,7 +21,7 @@ from tests.support.slurm_lab.lab_spec import t4_nodes
 pytestmark = [pytest.mark.real, needs_slurm]
 
 JOBS = 2_000
-PATIENCE_SECONDS = 90
+TIMEOUT_SECONDS = 90
 """How long nothing may end."""
 DOWN_SECONDS = 2.0
 SCRIPT = 'echo "$BURSAR_JOB_ID" >>"$EFFECTS"'
@@ -64,7 +64,7 @@ def weather(bursar: Driven, lab: Lab) -> None:
         before, over = over, counts.get(JobState.SUCCEEDED, 0) + counts.get(JobState.FAILED, 0)
         if over > before:
             moved_at = time.monotonic()
-        assert time.monotonic() < moved_at + PATIENCE_SECONDS, f"nothing moves any more: {counts}"
+        assert time.monotonic() < moved_at + TIMEOUT_SECONDS, f"nothing moves any more: {counts}"
         if waiting and over >= waiting[0][0]:
             waiting.pop(0)[1]()
         resume_drained(lab)

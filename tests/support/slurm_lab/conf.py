@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bursar.engines.slurm.driven.pacing import QUICK_LINES
+from bursar.engines.slurm.driven.pacing import FAST_LINES
 from tests.support.slurm_lab.lab_spec import LabNode, LabPlan
 
 FIRST_UID = 20_001
@@ -115,7 +115,7 @@ def _timers(plan: LabPlan) -> Iterator[str]:
 def _scheduling(plan: LabPlan) -> Iterator[str]:
     yield "SchedulerType=sched/backfill"
     yield "SlurmctldParameters=preempt_send_user_signal"
-    yield from QUICK_LINES if plan.quick else (PLAIN_LINE,)
+    yield from FAST_LINES if plan.quick else (PLAIN_LINE,)
     yield "SelectType=select/cons_tres"
     yield "SelectTypeParameters=CR_CPU_Memory"
     yield "GresTypes=gpu,shard"

@@ -56,17 +56,17 @@ class Daemons:
         """Everything that was started and not ended by us, dead or alive."""
         return sorted(file.stem for file in (self._folder / "run").glob("*.process"))
 
-    def end(self, name: str, number: int = signal.SIGTERM, patience_seconds: float = 5.0) -> None:
+    def end(self, name: str, number: int = signal.SIGTERM, timeout_seconds: float = 5.0) -> None:
         """End one process and wait; what does not end in time is killed."""
         pid = self.pid(name)
         if pid is not None:
             _signal(pid, number)
-            if not waited_for(lambda: self.pid(name) is None, patience_seconds):
+            if not waited_for(lambda: self.pid(name) is None, timeout_seconds):
                 _signal(pid, signal.SIGKILL)
-                waited_for(lambda: self.pid(name) is None, patience_seconds)
+                waited_for(lambda: self.pid(name) is None, timeout_seconds)
         child = self._children.pop(name, None)
         if child is not None:
-            child.wait(timeout=patience_seconds)
+            child.wait(timeout=timeout_seconds)
         self._file(name).unlink(missing_ok=True)
 
     def end_all(self, names: Sequence[str]) -> None:
@@ -138,9 +138,9 @@ def descendants(roots: Sequence[int]) -> list[int]:
     return found
 
 
-def waited_for(condition: Callable[[], bool], patience_seconds: float) -> bool:
+def waited_for(condition: Callable[[], bool], timeout_seconds: float) -> bool:
     """Look often; whether it came true in time."""
-    until = time.monotonic() + patience_seconds
+    until = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() > until:
             return False

@@ -94,7 +94,7 @@ class Lab:
         """Made-up users need root, to become them."""
         return bool(self.plan.users) and os.geteuid() == 0
 
-    def run(self, *argv: str, user: str | None = None, patience_seconds: float = 60) -> str:
+    def run(self, *argv: str, user: str | None = None, timeout_seconds: float = 60) -> str:
         """Run a Slurm command, as one of the lab's users if one is named, and give what it wrote."""
         words = [*self._become(user), *argv] if user else list(argv)
         try:
@@ -106,13 +106,13 @@ class Lab:
                 capture_output=True,
                 text=True,
                 check=True,
-                timeout=patience_seconds,
+                timeout=timeout_seconds,
             )
         except subprocess.CalledProcessError as problem:
             said = (problem.stderr or problem.stdout).strip()
             raise EngineFault(f"{' '.join(argv)}: {said}", retry_after_seconds=1) from None
         except subprocess.TimeoutExpired:
-            text = f"{' '.join(argv)}: no answer within {patience_seconds:g} s"
+            text = f"{' '.join(argv)}: no answer within {timeout_seconds:g} s"
             raise EngineFault(text, retry_after_seconds=1) from None
         return done.stdout
 
@@ -138,7 +138,7 @@ class Lab:
                 code="lab-exists",
             )
         try:
-            self._lay_out()
+            self._unpack_lines()
             logs = str(self.folder / "log")
             self._daemons.start("logs", ["bash", "-c", LOG_KEEPER, "logs", logs, *LOG_LIMITS])
             self._start_munge()
@@ -155,7 +155,7 @@ class Lab:
             self.stop(keep_logs=True)
             raise
 
-    def _lay_out(self) -> None:
+    def _unpack_lines(self) -> None:
         for name in FOLDERS:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
@@ -253,19 +253,19 @@ class Lab:
 
     def _answers(self, *argv: str) -> bool:
         try:
-            self.run(*argv, patience_seconds=3)
+            self.run(*argv, timeout_seconds=3)
         except EngineFault as fault:
             self._complaint = str(fault)
             return False
         self._complaint = ""
         return True
 
-    def _require(self, what: str, condition: Callable[[], bool], patience_seconds: float) -> None:
+    def _require(self, what: str, condition: Callable[[], bool], timeout_seconds: float) -> None:
         """Wait for it, or raise with what was heard last."""
-        if not daemons.waited_for(condition, patience_seconds):
+        if not daemons.waited_for(condition, timeout_seconds):
             heard = f" ({self._fatal() or self._complaint})"
             text = (
-                f"Slurm lab: {what} within {patience_seconds:g} s{heard}; see {self.folder / 'log'}"
+                f"Slurm lab: {what} within {timeout_seconds:g} s{heard}; see {self.folder / 'log'}"
             )
             raise EngineFault(text, retry_after_seconds=5)
 
@@ -372,15 +372,15 @@ class Lab:
         daemons.signal_each(self._left_running(), signal.SIGKILL)
         for name in ("slurmctld", "slurmdbd", "mariadbd", "munged", "logs"):
             if name in names:
-                self._daemons.end(name, patience_seconds=10.0)
+                self._daemons.end(name, timeout_seconds=10.0)
         if not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _cancel_everything(self) -> None:
         with contextlib.suppress(EngineFault):
-            ids = self.run("squeue", "-h", "-o", "%i", patience_seconds=10).split()
+            ids = self.run("squeue", "-h", "-o", "%i", timeout_seconds=10).split()
             if ids:
-                self.run("scancel", "--full", "--signal=KILL", *ids, patience_seconds=10)
+                self.run("scancel", "--full", "--signal=KILL", *ids, timeout_seconds=10)
 
     def status(self) -> Mapping[str, int | None]:
         """Each daemon that was started, with its process id, or None when it is dead."""

@@ -1,1 +1,1 @@
-"""Slurm: real clusters that others run, driven, governed and explained."""
+"""Slurm clusters: driven or governed by Bursar."""

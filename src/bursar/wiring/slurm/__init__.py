@@ -1,1 +1,1 @@
-"""Builds what the Slurm commands and the Slurm engine need: from configuration."""
+"""Builds what the Slurm commands and the Slurm engine need from configuration."""

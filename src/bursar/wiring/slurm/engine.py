@@ -1,4 +1,4 @@
-"""The Slurm that ``bursar up`` drives: the one that this machine's own commands reach."""
+"""Builds the driven Slurm engine, on the cluster that this machine's Slurm commands reach."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 REST_SOCKET = "BURSAR_SLURM_REST_SOCKET"
 PARTITION, ACCOUNT, QOS = "BURSAR_SLURM_PARTITION", "BURSAR_SLURM_ACCOUNT", "BURSAR_SLURM_QOS"
 FOLDER = "slurm"
-PATIENCE_SECONDS = 5.0
-"""A start does not wait longer for advice."""
+TIMEOUT_SECONDS = 5.0
+"""Timeout of the check at the start of the server."""
 
 
-def is_wanted(fleet: FleetFile, state: Path) -> bool:
-    """Whether a cluster is declared as Slurm, or jobs of one are kept here from an earlier start."""
+def is_needed(fleet: FleetFile, state: Path) -> bool:
+    """Whether a Slurm cluster is declared, or the state folder has Slurm jobs of an earlier start."""
     from bursar.control.requests.fleet_requests import require_single_slurm_cluster
     from bursar.model.fleet.fleet import EngineKind
 
@@ -33,18 +33,18 @@ def is_wanted(fleet: FleetFile, state: Path) -> bool:
 
 
 def slurm_engine(state: Path) -> SlurmEngine:
-    """``SLURM_CONF`` says which cluster, as for Slurm's own commands; the rest is in our variables."""
+    """The engine. ``SLURM_CONF`` selects the cluster; our own variables configure the rest."""
     from bursar.engines.slurm.commands.commands import from_environment
     from bursar.engines.slurm.driven.engine import SlurmEngine
     from bursar.engines.slurm.driven.settings import SlurmSettings
     from bursar.engines.status_file import StatusFile
 
-    absent = [
+    missing = [
         name for name in ("scontrol", "squeue", "sbatch", "scancel") if not shutil.which(name)
     ]
-    if absent:
+    if missing:
         raise UserError(
-            f"a cluster runs on Slurm, and {', '.join(absent)} is not on this machine's PATH.",
+            f"the fleet has a Slurm cluster, but {', '.join(missing)} is not on this machine's PATH.",
             fix="Install Slurm's client commands here, or start Bursar where they are.",
             code="no-slurm",
         )
@@ -57,40 +57,40 @@ def slurm_engine(state: Path) -> SlurmEngine:
             partition=os.environ.get(PARTITION, ""),
             account=os.environ.get(ACCOUNT, ""),
             qos=os.environ.get(QOS, ""),
-            told=StatusFile,
+            status_reader=StatusFile,
         )
     )
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmLook:
-    """The Slurm that this machine's commands reach: what it is, or why it does not answer; and advice."""
+class SlurmStatus:
+    """The Slurm that this machine's commands reach: its name and version, or why it is unreachable."""
 
-    answers: bool
-    told: str
+    is_reachable: bool
+    text: str
     advice: SettingAdvice | None = None
 
 
-def look_at_slurm() -> SlurmLook | None:
-    """None where Slurm's commands are not installed."""
+def check_slurm() -> SlurmStatus | None:
+    """The status of Slurm; None if its commands are not installed."""
     from bursar.engines.slurm.commands.commands import from_environment
     from bursar.engines.slurm.driven.pacing import advice
     from bursar.engines.slurm.governed.present import read_config
 
     if not shutil.which("scontrol"):
         return None
-    commands = replace(from_environment(), patience_seconds=PATIENCE_SECONDS)
+    commands = replace(from_environment(), timeout_seconds=TIMEOUT_SECONDS)
     try:
         config = read_config(commands)
     except EngineFault as fault:
-        return SlurmLook(False, str(fault))
-    told = f"cluster {config.get('ClusterName', '')}, Slurm {config.get('SLURM_VERSION', '')}"
-    return SlurmLook(True, told, advice(config))
+        return SlurmStatus(False, str(fault))
+    text = f"cluster {config.get('ClusterName', '')}, Slurm {config.get('SLURM_VERSION', '')}"
+    return SlurmStatus(True, text, advice(config))
 
 
 def pacing_note() -> str:
-    """What the operator of this Slurm should change for jobs to start soon; nothing if it does not answer."""
-    look = look_at_slurm()
-    if look is None or look.advice is None:
+    """Advice to the operator for faster starts, or "" if there is none or Slurm is unreachable."""
+    status = check_slurm()
+    if status is None or status.advice is None:
         return ""
-    return f"{look.advice.found} {look.advice.fix}"
+    return f"{status.advice.problem} {status.advice.fix}"

@@ -1,4 +1,4 @@
-"""A Slurm that decides for itself: what it should have, what it has, and why a job of it waits."""
+"""Renders, compares and applies the setup of a governed Slurm cluster, and explains its jobs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmOptions:
-    """What a user says about a rendering. ``members`` are pairs of a user and a queue."""
+    """Options of a rendering. ``members`` are pairs of a user and a queue."""
 
     fleet: str
     cluster: str | None = None
     members: Sequence[tuple[str, str]] = ()
     grace_seconds: int = 30
     conf: str | None = None
-    """Where the part of slurm.conf is kept, if it is to be written."""
+    """Path for the fragment of slurm.conf, if it is to be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """A setup and its two texts."""
+    """A setup as commands and as a fragment of slurm.conf."""
 
     cluster: str
     setup: SlurmSetup
@@ -44,16 +44,16 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What was found, what was done, and what is left for slurm.conf."""
+    """The difference before and after applying a setup."""
 
-    found: SlurmDifference
-    left: SlurmDifference
+    before: SlurmDifference
+    after: SlurmDifference
     conf_written: str | None = None
 
 
 @contextmanager
-def refusals_are_users() -> Iterator[None]:
-    """What Slurm refuses is for whoever asked: asking again would change nothing."""
+def refusals_as_user_errors() -> Iterator[None]:
+    """Turn Slurm's refusals into user errors: a retry would not help."""
     from bursar.engines.slurm.commands.commands import SlurmRefused
 
     try:
@@ -61,13 +61,13 @@ def refusals_are_users() -> Iterator[None]:
     except SlurmRefused as error:
         raise UserError(
             f"{error}.".replace("..", "."),
-            fix="Put right what it says, or ask whoever runs the cluster.",
+            fix="Fix the problem, or ask the operators of the cluster.",
             code="slurm-refused",
         ) from error
 
 
-def commands_here(**also: str) -> Commands:
-    """The Slurm that this machine's commands reach (``SLURM_CONF``); it must be installed."""
+def local_commands(**environment: str) -> Commands:
+    """Slurm's commands on this machine (``SLURM_CONF`` selects the cluster); they must be installed."""
     from dataclasses import replace
     from shutil import which
 
@@ -75,19 +75,20 @@ def commands_here(**also: str) -> Commands:
 
     if which("scontrol") is None:
         raise UserError(
-            "Slurm's commands are not on this machine: there is no 'scontrol'.",
+            "Slurm's commands are not installed: 'scontrol' is not on the PATH.",
             fix="Run this on a login node, or install them (Debian and Ubuntu: slurm-client).",
             code="no-slurm",
         )
-    found = from_environment()
-    return replace(found, environment={**found.environment, **also}, patience_seconds=120.0)
+    commands = from_environment()
+    environment = {**commands.environment, **environment}
+    return replace(commands, environment=environment, timeout_seconds=120.0)
 
 
 # -- rendering ---------------------------------------------------------------------------------------
 
 
-def render_slurm(options: SlurmOptions, *, ask: bool = False) -> Rendered:
-    """What the fleet calls for; with ``ask`` in the words of the cluster that is there."""
+def render_slurm(options: SlurmOptions, *, query_types: bool = False) -> Rendered:
+    """Render the fleet; with ``query_types`` by the GPU types of the cluster."""
     from bursar.config import read_fleet
     from bursar.engines.slurm.governed.conf import conf_text
     from bursar.engines.slurm.governed.desired import AccountMember
@@ -106,74 +107,74 @@ def render_slurm(options: SlurmOptions, *, ask: bool = False) -> Rendered:
                 AccountMember(user=user, account=queue) for user, queue in options.members
             ),
             grace_seconds=options.grace_seconds,
-            gres_types=_types_there(file) if ask else None,
+            gres_types=_query_gres_types(file) if query_types else None,
         ),
     )
-    made = tuple(shlex.join(one.argv) for one in commands_for(setup, cluster))
-    return Rendered(cluster=cluster, setup=setup, commands=made, conf=conf_text(setup))
+    commands = tuple(shlex.join(one.argv) for one in commands_for(setup, cluster))
+    return Rendered(cluster=cluster, setup=setup, commands=commands, conf=conf_text(setup))
 
 
-def _types_there(file: FleetFile) -> dict[str, str]:
-    """What the cluster calls each model of the fleet, where it is the only name for it."""
+def _query_gres_types(file: FleetFile) -> dict[str, str]:
+    """The cluster's GPU type of each model of the fleet."""
     from bursar.catalog.gpu_models import find_gpu_model
     from bursar.engines.slurm.commands.inventory import inventory
 
-    with refusals_are_users():
-        kinds = sorted({node.gpu_kind for node in inventory(commands_here()).nodes} - {""})
-    wanted = {pool.gpu_model.name for pool in file.fleet.pools if pool.gpu_model}
-    found: dict[str, str] = {}
+    with refusals_as_user_errors():
+        kinds = sorted({node.gpu_kind for node in inventory(local_commands()).nodes} - {""})
+    models = {pool.gpu_model.name for pool in file.fleet.pools if pool.gpu_model}
+    types: dict[str, str] = {}
     for kind in kinds:
         try:
             model = find_gpu_model(kind).name
         except UserError:
             continue
-        if model in wanted:
-            found.setdefault(model, kind)
-    return found
+        if model in models:
+            types.setdefault(model, kind)
+    return types
 
 
 def compare_slurm(rendered: Rendered) -> SlurmDifference:
-    """What the cluster lacks of what the fleet calls for."""
+    """The difference between the desired and the current setup."""
     from bursar.engines.slurm.governed.difference import difference
-    from bursar.engines.slurm.governed.present import read_present
+    from bursar.engines.slurm.governed.present import read_current_setup
 
-    with refusals_are_users():
-        present = read_present(commands_here())
-    if present.cluster != rendered.cluster:
+    with refusals_as_user_errors():
+        current = read_current_setup(local_commands())
+    if current.cluster != rendered.cluster:
         raise UserError(
-            f"the Slurm here is the cluster {present.cluster!r}, not {rendered.cluster!r}.",
-            fix=f"Call the cluster {present.cluster!r} in the fleet file, or set SLURM_CONF.",
+            f"the Slurm cluster here is {current.cluster!r}, not {rendered.cluster!r}.",
+            fix=f"Name the cluster {current.cluster!r} in the fleet file, or set SLURM_CONF.",
             code="another-cluster",
         )
-    return difference(rendered.setup, present)
+    return difference(rendered.setup, current)
 
 
 def apply_slurm(rendered: Rendered, options: SlurmOptions) -> Applied:
-    """Change what differs and nothing else; the second time there is nothing to do."""
+    """Apply the difference. Idempotent."""
     from bursar.engines.slurm.governed.difference import apply
 
-    found = compare_slurm(rendered)
+    before = compare_slurm(rendered)
     written = _write_conf(rendered, options.conf) if options.conf else None
-    with refusals_are_users():
+    with refusals_as_user_errors():
         if written is not None:
-            commands_here().run("scontrol", "reconfigure")
-        left = apply(commands_here(), rendered.setup, found) if found.changes else found
+            local_commands().run("scontrol", "reconfigure")
+        after = apply(local_commands(), rendered.setup, before) if before.changes else before
     if written is not None:
-        left = compare_slurm(rendered)
-    return Applied(found=found, left=left, conf_written=written)
+        after = compare_slurm(rendered)
+    return Applied(before=before, after=after, conf_written=written)
 
 
 def _write_conf(rendered: Rendered, path: str) -> str | None:
-    """The file, if it does not say so already."""
+    """Write the fragment; returns the path, or None if it is unchanged."""
     from bursar.wiring.simulation import cannot_write
 
     file = Path(path)
     try:
         if file.exists() and file.read_text(encoding="utf-8") == rendered.conf:
             return None
-        aside = file.with_name(f".{file.name}.new")
-        aside.write_text(rendered.conf, encoding="utf-8")
-        aside.replace(file)
+        temporary = file.with_name(f".{file.name}.new")
+        temporary.write_text(rendered.conf, encoding="utf-8")
+        temporary.replace(file)
     except OSError as error:
         raise cannot_write(path, error) from error
     return path
@@ -183,15 +184,15 @@ def _write_conf(rendered: Rendered, path: str) -> str | None:
 
 
 def explain_slurm_job(job_id: str) -> SlurmExplanation:
-    """Why it does not run, when it should, and what to do."""
+    """Explain why a Slurm job is pending, when it should start, and what to do."""
     from bursar.engines.slurm.governed.explain_job import explain
 
-    with refusals_are_users():
-        return explain(commands_here(), job_id, int(time.time() * 1_000))
+    with refusals_as_user_errors():
+        return explain(local_commands(), job_id, int(time.time() * 1_000))
 
 
-def slurm_story_json(story: SlurmExplanation) -> dict[str, object]:
-    """The same for programs."""
+def slurm_explanation_json(explanation: SlurmExplanation) -> dict[str, object]:
+    """An explanation as values for JSON."""
     from bursar.codec import to_plain
 
-    return {**to_plain(story), "text": list(story.lines())}
+    return {**to_plain(explanation), "text": list(explanation.lines())}

@@ -1,4 +1,4 @@
-"""An sbatch script as a job document, for the command line."""
+"""Converts an sbatch script to a job document, for the command line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from bursar.model.errors import UserError
 
 
 def import_sbatch(path: str) -> tuple[str, tuple[str, ...]]:
-    """The job document of a script, and what of the script is not carried over, line by line."""
+    """The job document of a script, and notes about lines that were not converted."""
     from bursar.config.sbatch.sbatch_import import import_sbatch as read_script
 
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UserError(
-            f"{path} cannot be read: {why}.", fix="Name an sbatch script.", code="no-job-file"
+            f"{path} cannot be read: {problem}.", fix="Pass an sbatch script.", code="no-job-file"
         ) from error
-    made = read_script(text, path)
-    return made.document_yaml, made.notes
+    imported = read_script(text, path)
+    return imported.document_yaml, imported.notes

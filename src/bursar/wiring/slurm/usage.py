@@ -1,4 +1,4 @@
-"""What every account of a Slurm used, priced as the fleet's ledger prices it; foreign accounts included."""
+"""Usage and cost of every account of a Slurm cluster, priced by the fleet's ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPU_HOUR = MILLI * HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """One account. ``foreign`` ones are not in the fleet file. What was wasted is part of the cost."""
+    """One account. ``foreign`` accounts are not in the fleet file. Waste is included in the cost."""
 
     account: str
     foreign: bool
@@ -33,7 +33,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """All accounts, and what nobody used: together exactly what the nodes cost since the first job."""
+    """All accounts and idle time: together exactly the cost of the nodes since the first job."""
 
     from_ms: int
     to_ms: int
@@ -44,39 +44,39 @@ class UsageReport:
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """A table, its sum, and what was left out."""
-        told = [f"{'account':<28}{'jobs':>8}{'GPU-hours':>14}{'cost':>14}{'wasted':>12}"]
+        """A table, its sum, and the rows that were skipped."""
+        lines = [f"{'account':<28}{'jobs':>8}{'GPU-hours':>14}{'cost':>14}{'wasted':>12}"]
         for row in self.rows:
             name = f"{row.account}{' (foreign)' if row.foreign else ''}"
-            told.append(
+            lines.append(
                 f"{name:<28}{row.jobs:>8,}{row.gpu_milli_ms / GPU_HOUR:>14,.3f}"
                 f"{write_usd(row.micro_usd):>14}{write_usd(row.wasted_micro_usd):>12}"
             )
-            told += [f"  {user:<26}{'':>8}{'':>14}{write_usd(usd):>14}" for user, usd in row.users]
-        told.append(f"{'(idle)':<28}{'':>8}{'':>14}{write_usd(self.idle_micro_usd):>14}")
-        told.append(f"{'all nodes':<28}{'':>8}{'':>14}{write_usd(self.fleet_micro_usd):>14}")
-        told += [f"bad row: {row}" for row in self.bad_rows]
-        return [*told, *(f"note: {note}" for note in self.notes)]
+            lines += [f"  {user:<26}{'':>8}{'':>14}{write_usd(usd):>14}" for user, usd in row.users]
+        lines.append(f"{'(idle)':<28}{'':>8}{'':>14}{write_usd(self.idle_micro_usd):>14}")
+        lines.append(f"{'all nodes':<28}{'':>8}{'':>14}{write_usd(self.fleet_micro_usd):>14}")
+        lines += [f"bad row: {row}" for row in self.bad_rows]
+        return [*lines, *(f"note: {note}" for note in self.notes)]
 
 
 def slurm_usage(fleet: str, since: str | None, until: str | None) -> UsageReport:
-    """Ask sacct, fold it through the ledger, and add up by account."""
+    """Query sacct, apply its events to a ledger, and add up by account."""
     import time
 
     from bursar.accounting.ledger.ledger import Ledger
     from bursar.config import read_fleet
-    from bursar.engines.slurm.governed.import_history import ask_sacct, history_of, read_runs
+    from bursar.engines.slurm.governed.import_history import history_of, query_sacct, read_runs
     from bursar.engines.slurm.governed.render import slurm_cluster
     from bursar.gc_tuning import rare_gc
     from bursar.model.event import FleetDeclared
     from bursar.model.tenants.tenant import Tenant
-    from bursar.wiring.slurm.governed import commands_here, refusals_are_users
+    from bursar.wiring.slurm.governed import local_commands, refusals_as_user_errors
 
     file = read_fleet(Path(fleet))
     machines = _of_cluster(file.fleet, slurm_cluster(file.fleet, None))
-    with refusals_are_users():
-        in_utc = commands_here(TZ="UTC", SLURM_TIME_FORMAT="standard")
-        text = ask_sacct(in_utc, since or "1970-01-02", until or "now")
+    with refusals_as_user_errors():
+        in_utc = local_commands(TZ="UTC", SLURM_TIME_FORMAT="standard")
+        text = query_sacct(in_utc, since or "1970-01-02", until or "now")
     ours = {one.name.lower(): replace(one, name=one.name.lower()) for one in file.tenants}
     accounts = {run.account for run in read_runs(text)[0]} - {""}
     foreign = [Tenant(name=one, is_queue=True) for one in sorted(accounts - set(ours))]
@@ -84,8 +84,8 @@ def slurm_usage(fleet: str, since: str | None, until: str | None) -> UsageReport
     history = history_of(text, machines, tenants, file.policies)
     if not history.events:
         raise UserError(
-            "sacct remembers no job of that time that ran on nodes of this fleet.",
-            fix="Ask for a longer time with --since, or check the names of nodes in the fleet file.",
+            "sacct has no job of that time that ran on nodes of this fleet.",
+            fix="Use an earlier --since, or check the names of nodes in the fleet file.",
             code="no-history",
         )
     began_ms = history.events[0].at_ms
@@ -115,7 +115,7 @@ def _report(
 
     jobs: dict[str, set[str]] = defaultdict(set)
     money: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    people: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    users: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in books.job_rows():
         account = row.queue.removesuffix("-jobs") if row.queue not in ours else row.queue
         jobs[account].add(row.job_id)
@@ -123,7 +123,7 @@ def _report(
         cell[0] += row.micro_usd
         cell[1] += row.micro_usd if row.kind is AccountKind.WASTE else 0
         cell[2] += row.gpu_milli_ms
-        people[account][history.owners.get(row.job_id, "?")] += row.micro_usd
+        users[account][history.owners.get(row.job_id, "?")] += row.micro_usd
     rows = tuple(
         UsageRow(
             account=account,
@@ -132,7 +132,7 @@ def _report(
             gpu_milli_ms=money[account][2],
             micro_usd=money[account][0],
             wasted_micro_usd=money[account][1],
-            users=tuple(sorted(people[account].items(), key=lambda one: (-one[1], one[0]))),
+            users=tuple(sorted(users[account].items(), key=lambda one: (-one[1], one[0]))),
         )
         for account in sorted(money)
     )
@@ -149,7 +149,7 @@ def _report(
 
 
 def usage_json(report: UsageReport) -> dict[str, object]:
-    """The same for programs."""
+    """A report as values for JSON."""
     from bursar.codec import to_plain
 
     return dict(to_plain(report))

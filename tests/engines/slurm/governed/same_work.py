@@ -10,13 +10,14 @@ import random
 import time
 from dataclasses import dataclass, replace
 
+from bursar.engines.slurm.commands.tables import moment_ms
+
 from bursar.config import FleetFile, parse_fleet
 from bursar.engines.slurm.commands.commands import Commands
-from bursar.engines.slurm.commands.tables import moment_ms
 from bursar.engines.slurm.governed.conf import conf_text
 from bursar.engines.slurm.governed.desired import AccountMember, SlurmSetup
 from bursar.engines.slurm.governed.difference import apply, difference
-from bursar.engines.slurm.governed.present import read_present
+from bursar.engines.slurm.governed.present import read_current_setup
 from bursar.engines.slurm.governed.render import RenderOptions, render
 from bursar.model.event import AttemptAssigned, JobSubmitted
 from bursar.model.jobs.job import JobSpec, TaskGroup, WholeGpus
@@ -115,7 +116,7 @@ def the_plan(setup: SlurmSetup) -> LabPlan:
 def through_slurm(lab: Lab, setup: SlurmSetup, work: list[Work]) -> list[Ran]:
     """Accounts, past usage, a closed partition full of jobs; then it opens."""
     commands = Commands(environment=lab.environment())
-    apply(commands, setup, difference(setup, read_present(commands)))
+    apply(commands, setup, difference(setup, read_current_setup(commands)))
     lab.run("sacctmgr", "-i", "-Q", "add", "qos", WARM, f"UsageFactor={WARM_FACTOR}")
     accounts = ",".join(sorted(USERS))
     lab.run("sacctmgr", "-i", "-Q", "modify", "account", accounts, "set", f"qos+={WARM}")
@@ -148,8 +149,8 @@ def _submit(lab: Lab, work: Work, *more: str) -> str:
     return lab.run("sbatch", "--parsable", *who, *where, *size, *more, wrap).strip()
 
 
-def _wait_for_the_end(lab: Lab, patience_seconds: float = 240) -> None:
-    until = time.monotonic() + patience_seconds
+def _wait_for_the_end(lab: Lab, timeout_seconds: float = 240) -> None:
+    until = time.monotonic() + timeout_seconds
     while lab.run("squeue", "-h", "-o", "%i").strip():
         assert time.monotonic() < until, "the jobs did not end"
         time.sleep(0.5)

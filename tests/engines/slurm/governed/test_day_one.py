@@ -12,7 +12,7 @@ from bursar.wiring import simulation
 from bursar.wiring.run_requests import RunRequest, choose_fleet
 from bursar.wiring.slurm import governed, import_cluster, usage
 from bursar.wiring.slurm.import_cluster import FLEET_FILE, LOG_FILE, SACCT_FILE, TRACE_FILE
-from tests.engines.slurm.governed.said import Said
+from tests.engines.slurm.governed.fake_slurm import FakeSlurm
 from tests.engines.slurm.governed.test_history import row, sacct
 from tests.engines.slurm.governed.test_importing import slurm as answers
 
@@ -44,10 +44,10 @@ tenants: {acme: {children: {vision: {}, product: {}}}}
 """
 
 
-def use(monkeypatch: pytest.MonkeyPatch, *rows: str) -> Said:
+def use(monkeypatch: pytest.MonkeyPatch, *rows: str) -> FakeSlurm:
     said = answers()
     said._answers = {**said._answers, "sacct": sacct(*rows)}
-    monkeypatch.setattr(governed, "commands_here", lambda **_: said)
+    monkeypatch.setattr(governed, "local_commands", lambda **_: said)
     return said
 
 
@@ -61,7 +61,7 @@ def test_an_import_gives_files_that_run_at_once(
         [FLEET_FILE, TRACE_FILE, LOG_FILE, SACCT_FILE]
     )
     assert (summary.nodes, summary.gpus, summary.jobs) == (4, 12, 4)
-    assert summary.bad_rows == ("sacct:6: job 4: it ran on nodes that are gone: gone1",)
+    assert summary.bad_rows == ("sacct:6: job 4: it ran on nodes that no longer exist: gone1",)
     assert any("physics" in note for note in summary.notes)
     assert len(read_fleet(site / FLEET_FILE).fleet.nodes) == 4
     fleet = choose_fleet(str(site / FLEET_FILE))

@@ -201,9 +201,9 @@ def test_rows_that_make_no_sense_are_reported_and_left_out() -> None:
     )
     assert [str(one) for one in found.bad] == [
         "sacct:3: job 2: it ended 240 s before it started",
-        "sacct:4: job 3: it ran on nodes that are gone: gone1",
+        "sacct:4: job 3: it ran on nodes that no longer exist: gone1",
         "sacct:5: job 4: more GPUs were in use on n1 than it has",
-        "sacct:6: job 5: its account 'nobody' is gone",
+        "sacct:6: job 5: its account 'nobody' no longer exists",
         "sacct:7: job 6: 'lots' is not name=amount",
         "sacct:8: job 7: has 3 of 18 columns",
     ]

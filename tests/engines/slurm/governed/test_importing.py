@@ -10,13 +10,17 @@ from bursar.catalog.gpu_models import find_gpu_model
 from bursar.config import FleetFile, parse_fleet
 from bursar.config.fleet.fleet_writer import write_fleet
 from bursar.engines.slurm.commands.inventory import inventory
-from bursar.engines.slurm.governed.import_cluster import ImportedFleet, Known, import_fleet
-from bursar.engines.slurm.governed.present import CurrentSetup, read_present
+from bursar.engines.slurm.governed.import_cluster import (
+    ImportedFleet,
+    ModelsAndPrices,
+    import_fleet,
+)
+from bursar.engines.slurm.governed.present import CurrentSetup, read_current_setup
 from bursar.model.errors import UserError
 from bursar.model.tenants.policy import SharePolicy
 from bursar.model.tenants.tenant import GPU, Quota
 from bursar.model.units import DAY_MS
-from tests.engines.slurm.governed.said import Said
+from tests.engines.slurm.governed.fake_slurm import FakeSlurm
 
 CONFIG = """\
 AccountingStorageType   = accounting_storage/slurmdbd
@@ -56,7 +60,7 @@ PARTITION = (
 )
 
 
-def slurm(kind: str = "t4", config: str = CONFIG) -> Said:
+def slurm(kind: str = "t4", config: str = CONFIG) -> FakeSlurm:
     nodes = [("n1", "train,serve"), ("n2", "train,serve"), ("n3", "train")]
     text = "".join(
         NODE.format(
@@ -67,7 +71,7 @@ def slurm(kind: str = "t4", config: str = CONFIG) -> Said:
     text += NODE.format(
         name="c1", cpus=8, kind="", gres="(null)", state="IDLE+CLOUD", partitions="train"
     )
-    return Said(
+    return FakeSlurm(
         {
             "scontrol show config": config,
             "sacctmgr -P show assoc": ASSOC,
@@ -82,12 +86,14 @@ def slurm(kind: str = "t4", config: str = CONFIG) -> Said:
     )
 
 
-KNOWN = Known(find_model=find_gpu_model, node_price=lambda _, gpus: 100_000 + gpus * 500_000)
+KNOWN = ModelsAndPrices(
+    find_model=find_gpu_model, node_price=lambda _, gpus: 100_000 + gpus * 500_000
+)
 
 
-def imported(said: Said | None = None, **more: object) -> ImportedFleet:
+def imported(said: FakeSlurm | None = None, **more: object) -> ImportedFleet:
     commands = said or slurm()
-    return import_fleet(read_present(commands), inventory(commands), KNOWN, **more)  # type: ignore[arg-type]
+    return import_fleet(read_current_setup(commands), inventory(commands), KNOWN, **more)  # type: ignore[arg-type]
 
 
 def test_nodes_of_one_shape_and_the_same_partitions_are_a_pool() -> None:
@@ -146,13 +152,13 @@ def test_what_was_imported_is_a_fleet_file() -> None:
 
 
 def test_an_account_that_is_gone_but_had_jobs_is_kept() -> None:
-    found = imported(remembered={"physics", "vision"})
+    found = imported(used_accounts={"physics", "vision"})
     assert any(one.name == "physics" and one.is_queue for one in found.tenants)
     assert any("physics" in note for note in found.notes)
 
 
 def test_jobs_of_the_root_account_have_a_queue() -> None:
-    found = {one.name: one for one in imported(remembered={"root"}).tenants}
+    found = {one.name: one for one in imported(used_accounts={"root"}).tenants}
     assert found["root"].parent == "lab" and found["root"].is_queue
     assert "root" not in {one.name for one in imported().tenants}
 
@@ -165,13 +171,13 @@ def test_a_type_that_is_no_model_is_asked_for() -> None:
 
 def test_a_slurm_without_accounting_is_refused() -> None:
     with pytest.raises(UserError) as refused:
-        read_present(slurm(config=CONFIG.replace("slurmdbd", "none")))
+        read_current_setup(slurm(config=CONFIG.replace("slurmdbd", "none")))
     assert refused.value.code == "slurm-without-accounts"
 
 
 def test_without_limits_there_are_no_quotas() -> None:
     commands = slurm()
-    present: CurrentSetup = read_present(commands)
+    present: CurrentSetup = read_current_setup(commands)
     plain = {name: replace(one, most={}) for name, one in present.accounts.items()}
     free = replace(present, accounts=plain, qos={})
     found = import_fleet(free, inventory(commands), KNOWN)

@@ -124,7 +124,7 @@ def test_what_slurm_has_no_words_for_is_told() -> None:
 
 def test_what_may_not_be_lent_is_told() -> None:
     told = "\n".join(rendered(FLEET.replace("nominal: 8, borrow: 4", "nominal: 8, lend: 2")).notes)
-    assert "Vision: lend of a100-40gb/owned; in Slurm all that is idle is lent" in told
+    assert "Vision: lend of a100-40gb/owned; in Slurm all idle capacity is lent" in told
 
 
 def test_classes_that_are_all_alike_are_not_spoken_of() -> None:
@@ -239,7 +239,7 @@ def test_accounts_that_the_fleet_does_not_know_are_told_and_kept() -> None:
     present = present_of(rendered())
     stranger = {**present.accounts, "physics": SlurmAccount(name="physics")}
     found = difference(rendered(), replace(present, accounts=stranger))
-    assert found.strangers == ("physics",)
+    assert found.unknown_accounts == ("physics",)
     assert found.changes == ()
 
 

@@ -14,14 +14,14 @@ from bursar.engines.slurm.governed.render import RenderOptions, render
 from bursar.engines.slurm.governed.routing import (
     Promotion,
     SlurmRoute,
-    asked_gpus,
     promote,
     promotions,
+    requested_gpus,
     route,
     used_by_qos,
 )
 from bursar.model.errors import UserError
-from tests.engines.slurm.governed.said import Said
+from tests.engines.slurm.governed.fake_slurm import FakeSlurm
 from tests.engines.slurm.governed.test_render import FLEET
 
 FILE = parse_fleet({"fleet.yaml": FLEET})
@@ -51,22 +51,22 @@ def test_own_quota_comes_first() -> None:
 
 def test_a_priority_class_that_does_not_count_is_told() -> None:
     found = routed(f"{JOB}priority: high\n")
-    assert found.why.endswith("its priority class high does not count in Slurm")
+    assert found.why.endswith("its priority class high has no effect in Slurm")
 
 
 def test_what_is_above_it_is_borrowed() -> None:
     found = routed(used={"vision": {"gres/gpu": 8, "gres/gpu:t4": 8}})
     assert found.qos == "vision-borrow"
-    assert "gres/gpu:t4: 8 of 8 taken, 4 wanted" in found.why
+    assert "gres/gpu:t4: 8 of 8 in use, 4 requested" in found.why
 
 
-def test_who_may_not_borrow_waits_for_his_own() -> None:
+def test_a_queue_that_may_not_borrow_waits_for_its_own_quota() -> None:
     found = routed(JOB.replace("Vision", "serving"), {"serving": {"gres/gpu:t4": 8, "gres/gpu": 8}})
     assert found.qos == "serving"
     assert "may not borrow" in found.why
 
 
-def test_who_has_nothing_of_his_own_borrows() -> None:
+def test_a_queue_without_its_own_quota_borrows() -> None:
     assert routed(JOB.replace("Vision", "guests")).qos == "guests-borrow"
 
 
@@ -118,7 +118,7 @@ def test_a_gang_runs_on_every_node() -> None:
 
 def test_files_cannot_come_along() -> None:
     job = parse_job(JOB, "job.yaml")
-    with pytest.raises(UserError, match="brings files along"):
+    with pytest.raises(UserError, match="has a workdir or mounts"):
         batch_script(job.spec, replace(job.recipe, workdir="0" * 64))
 
 
@@ -132,9 +132,9 @@ def test_secrets_are_not_left_with_slurm() -> None:
 
 
 def test_what_waits_counts_as_used() -> None:
-    said = Said({"squeue": "vision|1|gres:gpu:t4:4\nvision|2|gres:gpu:t4:2\nother|1|N/A\n"})
+    said = FakeSlurm({"squeue": "vision|1|gres:gpu:t4:4\nvision|2|gres:gpu:t4:2\nother|1|N/A\n"})
     assert used_by_qos(said) == {"vision": {"gres/gpu": 8, "gres/gpu:t4": 8}, "other": {}}
-    assert asked_gpus("gres/gpu:3", 2) == {"gres/gpu": 6}
+    assert requested_gpus("gres/gpu:3", 2) == {"gres/gpu": 6}
 
 
 def test_waiting_jobs_move_to_their_own_quota_while_it_has_room() -> None:
@@ -142,7 +142,7 @@ def test_waiting_jobs_move_to_their_own_quota_while_it_has_room() -> None:
     waiting = (
         "21|vision-borrow|1|gres:gpu:t4:4\n22|vision-borrow|1|gres:gpu:t4:4\n23|vision|1|N/A\n"
     )
-    said = Said({"squeue -a -r -h -t PD -o": waiting, "squeue": queue, "scontrol update": ""})
+    said = FakeSlurm({"squeue -a -r -h -t PD -o": waiting, "squeue": queue, "scontrol update": ""})
     found = promotions(said, SETUP)
     assert found == (Promotion(job_id="21", qos="vision"),)
     promote(said, found)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bursar.engines.slurm.governed.explain_job import explain, gpus_each
+from bursar.engines.slurm.governed.explain_job import explain, gpus_per_node
 from bursar.model.errors import UserError
-from tests.engines.slurm.governed.said import Said
+from tests.engines.slurm.governed.fake_slurm import FakeSlurm
 
 NOW_MS = 1_794_796_170_000
 JOB = (
@@ -49,10 +49,10 @@ ASSOC = (
 )
 
 
-def slurm(**job: str) -> Said:
+def slurm(**job: str) -> FakeSlurm:
     usual = {"id": "9", "priority": "610", "state": "PENDING", "reason": "Resources"}
     usual |= {"start": "1794796463", "end": "1794796583", "nodes": ""}
-    return Said(
+    return FakeSlurm(
         {
             "scontrol -o show job": JOB.format(**{**usual, **job}),
             "sprio": SPRIO,
@@ -70,49 +70,49 @@ def lines(**job: str) -> list[str]:
 
 def test_a_job_without_room_hears_who_has_it_and_when_it_is_planned() -> None:
     assert lines() == [
-        "9 of alice (16 GPUs on 2 nodes for 2 min) waits in account research, QOS training, partition "
-        "training; 1 of 3 waiting jobs there go before it.",
-        "Why: what it asks for is not free in training; it is the next for it (Resources).",
-        "Held: training is held by 5 of product (8 GPUs, 1 min left), 6 of research (8 GPUs, 30 s left).",
+        "9 of alice (16 GPUs on 2 nodes for 2 min) is pending in account research, QOS training, partition "
+        "training; 1 of 3 pending jobs are ahead of it.",
+        "Why: the resources it requests are not free in training; it is the next to start (Resources).",
+        "Held: training is in use by 5 of product (8 GPUs, 1 min left), 6 of research (8 GPUs, 30 s left).",
         "Priority: 605: 5 for job size, 100 for partition, 500 for QOS.",
         "Share: research has used 75.0 % of its level's total, its fair share is 59.4 %.",
         "Share: user alice has used 100.0 % of its level's total, its fair share is 50.0 %; its factor is "
         "0.250 of 1.",
-        "When: Slurm plans to start it in 4 min on node[5-6], or earlier if others end early.",
-        "To do: Ask for fewer GPUs or nodes, or for less time, so that it fits into a gap.",
+        "When: Slurm plans to start it in 4 min on node[5-6], or sooner if other jobs end early.",
+        "To do: Request fewer GPUs or nodes, or less time, so that it can be backfilled.",
     ]
 
 
 def test_of_equal_priority_the_earlier_goes_first() -> None:
-    assert "1 of 3 waiting jobs there go before it" in lines(priority="700")[0]
+    assert "1 of 3 pending jobs are ahead of it" in lines(priority="700")[0]
 
 
 def test_a_limit_is_told_with_its_numbers_of_this_user_and_no_other() -> None:
     told = lines(reason="QOSMaxGRESPerUser", start="Unknown")
     assert (
-        "Limit: QOS training: MaxTRESPU gres/gpu is 16, of which 12 are taken; it asks for 16."
+        "Limit: QOS training: MaxTRESPU gres/gpu is 16, of which 12 are in use; it requests 16."
         in told
     )
-    assert "When: Slurm has planned no start for it yet." in told
+    assert "When: Slurm has not planned its start yet." in told
     assert not any(line.startswith("Who") for line in told)
 
 
 def test_a_limit_of_all_jobs_together() -> None:
     told = lines(reason="QOSGrpGRES")
     assert (
-        "Limit: QOS training: GrpTRES gres/gpu is 24, of which 20 are taken; it asks for 16."
+        "Limit: QOS training: GrpTRES gres/gpu is 24, of which 20 are in use; it requests 16."
         in told
     )
 
 
 def test_a_limit_on_jobs_has_no_resource() -> None:
     told = lines(reason="QOSMaxJobsPerUserLimit")
-    assert "Limit: QOS training: MaxJobsPU is 4, of which 4 are taken." in told
+    assert "Limit: QOS training: MaxJobsPU is 4, of which 4 are in use." in told
 
 
 def test_a_limit_is_sought_up_the_accounts() -> None:
     told = lines(reason="AssocGrpBillingMinutes", start="Unknown")
-    assert "Limit: account research: GrpTRESMins billing is 1000, of which 1000 are taken." in told
+    assert "Limit: account research: GrpTRESMins billing is 1000, of which 1000 are in use." in told
     assert "When: not before that is done." in told
 
 
@@ -133,14 +133,14 @@ def test_a_running_job_is_told_to_run() -> None:
 @pytest.mark.parametrize("job_id", ["j-abc", "9; rm", "", "9 8"])
 def test_what_is_no_number_is_not_asked_for(job_id: str) -> None:
     commands = slurm()
-    with pytest.raises(UserError, match="not a job of Slurm"):
+    with pytest.raises(UserError, match="not the id of a Slurm job"):
         explain(commands, job_id, NOW_MS)
     assert commands.asked == []
 
 
 def test_a_job_that_slurm_forgot() -> None:
     with pytest.raises(UserError) as gone:
-        explain(Said({}), "9", NOW_MS)
+        explain(FakeSlurm({}), "9", NOW_MS)
     assert gone.value.code == "no-such-job"
 
 
@@ -157,4 +157,4 @@ def test_a_job_that_slurm_forgot() -> None:
     ],
 )
 def test_gpus_on_each_node(gres: str, gpus: int) -> None:
-    assert gpus_each(gres) == gpus
+    assert gpus_per_node(gres) == gpus

@@ -80,7 +80,7 @@ def run(parsed: argparse.Namespace) -> int:
         grace_seconds=parsed.grace,
         conf=parsed.conf,
     )
-    rendered = render_slurm(options, ask=parsed.compare or parsed.apply)
+    rendered = render_slurm(options, query_types=parsed.compare or parsed.apply)
     for note in rendered.setup.notes:
         warn(note)
     if parsed.compare or parsed.apply:
@@ -112,16 +112,16 @@ def _change(parsed: argparse.Namespace, rendered: Rendered, options: SlurmOption
             print_note("nothing was changed.")
             return FAILED
         applied = apply_slurm(rendered, options)
-        left = applied.left.conf
-        if not parsed.json and applied.found.changes:
-            print(f"{len(applied.found.changes)} changes made and read back")
+        left = applied.after.conf
+        if not parsed.json and applied.before.changes:
+            print(f"{len(applied.before.changes)} changes made and read back")
     if parsed.json:
         print_json(
             {
                 "changes": [{"argv": [*one.argv], "text": one.sentence} for one in found.changes],
                 "applied": bool(parsed.apply),
                 "slurm_conf": list(left),
-                "accounts_not_in_the_fleet": list(found.strangers),
+                "accounts_not_in_the_fleet": list(found.unknown_accounts),
             }
         )
         return OK
@@ -131,8 +131,8 @@ def _change(parsed: argparse.Namespace, rendered: Rendered, options: SlurmOption
         print_note(
             "put them there (or give --conf FILE and include it), then 'scontrol reconfigure'."
         )
-    if found.strangers:
+    if found.unknown_accounts:
         print_note(
-            f"accounts that the fleet does not know are left alone: {', '.join(found.strangers)}."
+            f"accounts that the fleet does not know are left alone: {', '.join(found.unknown_accounts)}."
         )
     return OK

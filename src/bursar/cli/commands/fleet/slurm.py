@@ -14,7 +14,7 @@ from bursar.cli.terminal.output import print_json
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
     from bursar.wiring.slurm.governed import SlurmOptions
-    from bursar.wiring.slurm.submit import Submitting
+    from bursar.wiring.slurm.submit import SubmitOptions
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -164,14 +164,14 @@ def _usage(parsed: argparse.Namespace) -> int:
 
 def _submit(parsed: argparse.Namespace) -> int:
     from bursar.wiring.slurm.governed import SlurmOptions
-    from bursar.wiring.slurm.submit import Submitting
+    from bursar.wiring.slurm.submit import SubmitOptions
 
     options = SlurmOptions(fleet=parsed.fleet, cluster=parsed.cluster)
-    wanted = Submitting(user=parsed.user, log=parsed.log, really=not parsed.dry_run)
+    wanted = SubmitOptions(user=parsed.user, log=parsed.log, dry_run=parsed.dry_run)
     return hand_over(parsed, options, wanted)
 
 
-def hand_over(parsed: argparse.Namespace, options: SlurmOptions, wanted: Submitting) -> int:
+def hand_over(parsed: argparse.Namespace, options: SlurmOptions, wanted: SubmitOptions) -> int:
     """Route a job given by words or a file, and say where it went."""
     from bursar.client.document import changes_for
     from bursar.wiring.slurm.submit import submit_to_slurm

@@ -85,9 +85,9 @@ def _to_slurm(parsed: argparse.Namespace) -> int:
     """Past the server: what decides there is Slurm."""
     from bursar.cli.commands.fleet.slurm import hand_over
     from bursar.wiring.slurm.governed import SlurmOptions
-    from bursar.wiring.slurm.submit import Submitting
+    from bursar.wiring.slurm.submit import SubmitOptions
 
-    return hand_over(parsed, SlurmOptions(fleet=parsed.governed), Submitting())
+    return hand_over(parsed, SlurmOptions(fleet=parsed.governed), SubmitOptions())
 
 
 def _wanted(client: Client, document: Document, changes: dict[str, object]) -> bool:

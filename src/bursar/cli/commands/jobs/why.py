@@ -37,11 +37,11 @@ def add_parser(commands: Subparsers) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Ask and tell: our server, or Slurm about a number of its own."""
     if parsed.job[:1].isdigit():
-        from bursar.wiring.slurm.governed import explain_slurm_job, slurm_story_json
+        from bursar.wiring.slurm.governed import explain_slurm_job, slurm_explanation_json
 
         story = explain_slurm_job(parsed.job)
         told = "\n".join(story.lines())
-        print_one(parsed, slurm_story_json(story), lambda: print(lines(told)))
+        print_one(parsed, slurm_explanation_json(story), lambda: print(lines(told)))
         return OK
     found = ask(parsed, lambda client: client.why(parsed.job))
     print_one(parsed, found, lambda: print(lines("\n".join(found["text"]))))

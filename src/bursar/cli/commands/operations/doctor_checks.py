@@ -153,19 +153,19 @@ def nvml() -> DoctorCheck:
 
 def slurm() -> Iterator[DoctorCheck]:
     """The Slurm that this machine's commands reach, where they are installed."""
-    from bursar.wiring.slurm.engine import look_at_slurm
+    from bursar.wiring.slurm.engine import check_slurm
 
-    look = look_at_slurm()
-    if look is None:
+    status = check_slurm()
+    if status is None:
         return
-    if not look.answers:
+    if not status.is_reachable:
         fix = "See 'scontrol ping' and SLURM_CONF; ignore this where Bursar uses no Slurm."
-        yield DoctorCheck("slurm", "warn", look.told, fix)
-    elif look.advice is not None:
-        told = f"{look.told}. {look.advice.found}"
-        yield DoctorCheck("slurm", "warn", told, look.advice.fix)
+        yield DoctorCheck("slurm", "warn", status.text, fix)
+    elif status.advice is not None:
+        text = f"{status.text}. {status.advice.problem}"
+        yield DoctorCheck("slurm", "warn", text, status.advice.fix)
     else:
-        yield DoctorCheck("slurm", "ok", look.told, "")
+        yield DoctorCheck("slurm", "ok", status.text, "")
 
 
 def server(parsed: argparse.Namespace) -> Iterator[DoctorCheck]:

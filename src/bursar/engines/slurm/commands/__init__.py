@@ -1,1 +1,1 @@
-"""Slurm commands and their output: run as argv, parsed into values."""
+"""Runs Slurm commands and parses their output."""

@@ -1,4 +1,4 @@
-"""Work beside the thread that wants it done: asking Slurm takes long, above all when Slurm is busy."""
+"""Runs slow work on a background thread, one call at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class BackgroundTask:
-    """One thing that is done now and then, never twice at the same time. Nobody waits for it."""
+    """A function that runs on its own thread, never twice at the same time."""
 
     def __init__(self, work: Callable[[], None], name: str) -> None:
         self._work = work
@@ -16,22 +16,22 @@ class BackgroundTask:
         self._error: Exception | None = None
 
     def begin(self) -> bool:
-        """False while it is still being done. What went wrong with the last one is raised here."""
+        """Start the function; False while it is running. Raises the error of the previous run."""
         if self._thread is not None and self._thread.is_alive():
             return False
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        self._thread = threading.Thread(target=self._do, name=self._name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         return True
 
-    def finish(self, patience_seconds: float) -> None:
-        """Wait for what is being done, if anything is."""
+    def finish(self, timeout_seconds: float) -> None:
+        """Wait for the current run, if there is one."""
         if self._thread is not None:
-            self._thread.join(patience_seconds)
+            self._thread.join(timeout_seconds)
 
-    def _do(self) -> None:
+    def _run(self) -> None:
         try:
             self._work()
         except Exception as error:

@@ -1,10 +1,12 @@
-"""How Slurm writes generic resources: ``gpu:a100:4(S:0-1),shard:t4:8`` and ``gpu:t4:2(IDX:0,3)``."""
+"""Parses Slurm's generic resources: ``gpu:a100:4(S:0-1),shard:t4:8`` and ``gpu:t4:2(IDX:0,3)``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from bursar.slurm_text import split_list
 
 MIG_TYPE = re.compile(
     r"(?:(?P<model>.*?)[_-])?(?:mig[_-])?(?P<profile>\d+g\.\d+gb(?:\+me(?:\.all)?)?)"
@@ -15,7 +17,7 @@ SUFFIX = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gres:
-    """So many of one type. ``indices`` are known only of what is in use."""
+    """A count of one resource type. ``indices`` are known only for resources in use."""
 
     name: str
     kind: str
@@ -24,24 +26,25 @@ class Gres:
 
     @property
     def mig_profile(self) -> str | None:
-        """The profile, when the type is a MIG instance."""
-        found = MIG_TYPE.fullmatch(self.kind)
-        return found["profile"] if found else None
+        """The MIG profile, if the type is a MIG instance."""
+        match = MIG_TYPE.fullmatch(self.kind)
+        return match["profile"] if match else None
 
     @property
     def model(self) -> str:
-        """The type without a MIG profile: what the catalog may know the GPU by; may be empty."""
-        found = MIG_TYPE.fullmatch(self.kind)
-        return (found["model"] or "") if found else self.kind
+        """The type without a MIG profile, for lookup in the catalog; may be empty."""
+        match = MIG_TYPE.fullmatch(self.kind)
+        return (match["model"] or "") if match else self.kind
 
 
 def parse_gres(text: str) -> tuple[Gres, ...]:
-    """In the order in which they are written; what counts nothing is left out."""
-    return tuple(one for one in map(_parsed, _split(text)) if one is not None and one.count)
+    """Resources in the order of the text; those with a count of 0 are dropped."""
+    items = (item for item in split_list(text) if item not in ("(null)", "N/A"))
+    return tuple(gres for gres in map(_parse_item, items) if gres is not None and gres.count)
 
 
-def _parsed(word: str) -> Gres | None:
-    plain, _, bracket = word.partition("(")
+def _parse_item(item: str) -> Gres | None:
+    plain, _, bracket = item.partition("(")
     parts = plain.removeprefix("gres:").removeprefix("gres/").split(":")
     if not parts[0] or parts[0] == "null":
         return None
@@ -61,38 +64,24 @@ def _count(text: str) -> int | None:
 
 def _indices(bracket: str) -> Iterator[int]:
     """``IDX:0-1,3)``."""
-    found = re.match(r"IDX:([\d,-]+)\)", bracket)
-    for part in found[1].split(",") if found else ():
-        first, _, last = part.partition("-")
+    match = re.match(r"IDX:([\d,-]+)\)", bracket)
+    for span in match[1].split(",") if match else ():
+        first, _, last = span.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
-def _split(text: str) -> Iterator[str]:
-    """At commas that are not in brackets."""
-    depth, word = 0, ""
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
-            yield word
-            word = ""
-        else:
-            word += letter
-    if word and word not in ("(null)", "N/A"):
-        yield word
-
-
 def device_types(gpus: tuple[Gres, ...]) -> tuple[str, ...] | None:
-    """The type of each device by index, where each has one of its own (``t4-0``, ``t4-1``); else None.
+    """The type of each device by index, if each device has its own (``t4-0``, ``t4-1``); else None.
 
-    Slurm chooses among devices of one type by itself. Where every device has its own type, a job can
-    say exactly which it wants.
+    Slurm chooses among devices of one type. If every device has its own type, a job can request a
+    specific device.
     """
     named: dict[int, str] = {}
     for gpu in gpus:
-        found = NAMED.fullmatch(gpu.kind)
-        if gpu.count != 1 or found is None:
+        match = NAMED.fullmatch(gpu.kind)
+        if gpu.count != 1 or match is None:
             return None
-        named[int(found["index"])] = gpu.kind
+        named[int(match["index"])] = gpu.kind
     if sorted(named) != list(range(len(gpus))):
         return None
     return tuple(named[index] for index in range(len(gpus)))

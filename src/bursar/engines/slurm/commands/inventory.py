@@ -1,44 +1,43 @@
-"""What a Slurm cluster has: nodes, devices, partitions and topology.
+"""Nodes, devices, partitions and topology of a Slurm cluster.
 
-Read from three commands, however large the cluster is. Types of GPU are as the site spells them; the
-catalog knows which of ours each is.
+Three commands, whatever the size of the cluster. GPU types are the site's own names; the catalog maps
+them to ours.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from bursar.engines.slurm.commands.gres import NAMED, Gres, device_types, parse_gres
-from bursar.engines.slurm.commands.hostlist import expand
+from bursar.model.units import MINUTE_MS
+from bursar.slurm_text import expand_hosts, parse_duration_ms, parse_records
 
 UNUSABLE = frozenset(
     {"DOWN", "FAIL", "FAILING", "ERROR", "POWERED_DOWN", "INVAL", "INVALID_REG", "FUTURE"}
     | {"POWERING_DOWN", "POWER_DOWN"}
 )
-"""States in which nothing runs on a node. One that does not respond is not among them: Slurm gives it
-time, all the more after a restart of its own, and then says DOWN."""
+"""States in which nothing runs on a node. NOT_RESPONDING is not one of them: Slurm waits, longer after its
+own restart, and then sets DOWN."""
 CLOSED = frozenset(
     {"DRAIN", "MAINTENANCE", "RESERVED", "REBOOT_REQUESTED", "REBOOT_ISSUED", "BLOCKED"}
     | {"NOT_RESPONDING", "UNKNOWN"}
 )
-"""States in which nothing new starts there."""
+"""States in which no new job starts on a node."""
 UNLIMITED_MINUTES = 365 * 24 * 60
-
-_FIELD = re.compile(r"(?:^| )([A-Za-z][\w:/]*)=(.*?)(?= [A-Za-z][\w:/]*=|$)")
 
 
 class CommandRunner(Protocol):
-    """Something that runs Slurm's programs: ``commands.Commands``, or a stand-in."""
+    """Runs Slurm's programs: ``commands.Commands``, or a fake."""
 
     def run(self, *argv: str, text: str | None = None) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmNode:
-    """One node as Slurm knows it."""
+    """One node of Slurm."""
 
     name: str
     cpus: int
@@ -50,12 +49,12 @@ class SlurmNode:
     states: frozenset[str]
     reason: str = ""
     switches: tuple[str, ...] = ()
-    """The switches above it, widest first."""
+    """Its switches, from the top of the tree."""
     gres_used: tuple[Gres, ...] = ()
 
     @property
     def gpus(self) -> tuple[Gres, ...]:
-        """Whole GPUs, by type."""
+        """Whole GPUs by type."""
         return tuple(one for one in self.gres if one.name == "gpu" and one.mig_profile is None)
 
     @property
@@ -64,7 +63,7 @@ class SlurmNode:
 
     @property
     def gpu_kind(self) -> str:
-        """The type of its whole GPUs without the index of devices that are named; may be empty."""
+        """The type of its whole GPUs, without the index of a named device; may be empty."""
         if not self.gpus:
             return ""
         kind = self.gpus[0].kind
@@ -73,33 +72,33 @@ class SlurmNode:
 
     @property
     def device_types(self) -> tuple[str, ...] | None:
-        """The type of each device, where each has its own; see ``gres.device_types``."""
+        """The type of each device, if each has its own; see ``gres.device_types``."""
         return device_types(self.gpus) if self.gpus else None
 
     @property
     def slices(self) -> tuple[Gres, ...]:
-        """MIG instances, by type."""
+        """MIG instances by type."""
         return tuple(one for one in self.gres if one.name == "gpu" and one.mig_profile is not None)
 
     @property
     def shards(self) -> int:
-        """Shares of its GPUs, all together."""
+        """Number of shards of all its GPUs."""
         return sum(one.count for one in self.gres if one.name in ("shard", "mps"))
 
     @property
-    def is_there(self) -> bool:
-        """Whether what runs there can go on."""
+    def is_up(self) -> bool:
+        """Whether jobs can run on it."""
         return not self.states & UNUSABLE
 
     @property
     def is_drained(self) -> bool:
-        """Closed by an administrator, or by Slurm itself, and nothing runs there any more."""
+        """Whether it is drained and no job runs on it any more."""
         return {"IDLE", "DRAIN"} <= self.states
 
     @property
     def is_open(self) -> bool:
-        """Whether something new may start there."""
-        return self.is_there and not self.states & CLOSED
+        """Whether new jobs may start on it."""
+        return self.is_up and not self.states & CLOSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,7 @@ class SlurmPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """A cluster at one moment."""
+    """A snapshot of a cluster."""
 
     nodes: tuple[SlurmNode, ...]
     partitions: tuple[SlurmPartition, ...]
@@ -129,7 +128,7 @@ class Inventory:
 
 
 def inventory(commands: CommandRunner) -> Inventory:
-    """Ask Slurm for everything. ``commands`` is ``commands.from_environment()``, or a lab's."""
+    """Query the whole cluster."""
     switches = _switches(commands)
     return Inventory(
         nodes=nodes(node_records(commands), switches),
@@ -139,95 +138,77 @@ def inventory(commands: CommandRunner) -> Inventory:
 
 
 def node_records(commands: CommandRunner) -> list[dict[str, str]]:
-    """Nodes as Slurm writes them."""
-    return list(parse_records(commands.run("scontrol", "-d", "-o", "show", "node")))
+    """The records of all nodes, as Slurm prints them."""
+    return parse_records(commands.run("scontrol", "-d", "-o", "show", "node"))
 
 
 def nodes(
     records: Iterable[Mapping[str, str]], switches: Mapping[str, tuple[str, ...]] | None = None
 ) -> tuple[SlurmNode, ...]:
-    """In order of name."""
-    found = (_node(one, switches or {}) for one in records)
-    return tuple(sorted(found, key=lambda node: node.name))
+    """Nodes in order of name."""
+    parsed = (_node(record, switches or {}) for record in records)
+    return tuple(sorted(parsed, key=lambda node: node.name))
 
 
 def partitions(commands: CommandRunner) -> tuple[SlurmPartition, ...]:
-    """As they are written."""
+    """Partitions in the order of slurm.conf."""
     text = commands.run("scontrol", "-o", "show", "partition")
     return tuple(map(_partition, parse_records(text)))
 
 
-# -- reading -------------------------------------------------------------------------------------------
-
-
-def parse_records(text: str) -> Iterator[dict[str, str]]:
-    """One line each of ``scontrol -o``."""
-    for line in text.splitlines():
-        if "=" in line and not line.startswith("No "):
-            yield {name: value.strip() for name, value in _FIELD.findall(line)}
-
-
-def _node(said: Mapping[str, str], switches: Mapping[str, tuple[str, ...]]) -> SlurmNode:
-    name = said["NodeName"]
-    states = re.split(r"[+*~#!%$@^-]+", said.get("State", "UNKNOWN").strip("*~#!%$@^-"))
+def _node(record: Mapping[str, str], switches: Mapping[str, tuple[str, ...]]) -> SlurmNode:
+    name = record["NodeName"]
+    states = re.split(r"[+*~#!%$@^-]+", record.get("State", "UNKNOWN").strip("*~#!%$@^-"))
     flags = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN"}
-    marks = {flag for mark, flag in flags.items() if mark in said.get("State", "")}
+    suffixes = {flag for suffix, flag in flags.items() if suffix in record.get("State", "")}
     return SlurmNode(
         name=name,
-        cpus=_number(said.get("CPUTot")),
-        memory_mib=_number(said.get("RealMemory")),
-        disk_mib=_number(said.get("TmpDisk")),
-        gres=parse_gres(said.get("Gres", "")),
-        gres_used=parse_gres(said.get("GresUsed", "")),
-        features=_words(said.get("ActiveFeatures")),
-        partitions=_words(said.get("Partitions")),
-        states=frozenset({*states, *marks} - {""}),
-        reason=said.get("Reason", ""),
+        cpus=_number(record.get("CPUTot")),
+        memory_mib=_number(record.get("RealMemory")),
+        disk_mib=_number(record.get("TmpDisk")),
+        gres=parse_gres(record.get("Gres", "")),
+        gres_used=parse_gres(record.get("GresUsed", "")),
+        features=_words(record.get("ActiveFeatures")),
+        partitions=_words(record.get("Partitions")),
+        states=frozenset({*states, *suffixes} - {""}),
+        reason=record.get("Reason", ""),
         switches=switches.get(name, ()),
     )
 
 
-def _partition(said: Mapping[str, str]) -> SlurmPartition:
-    longest = minutes(said.get("MaxTime", "UNLIMITED"))
+def _partition(record: Mapping[str, str]) -> SlurmPartition:
+    max_minutes = minutes(record.get("MaxTime", "UNLIMITED"))
     return SlurmPartition(
-        name=said["PartitionName"],
-        nodes=expand(said.get("Nodes", "")),
-        is_default=said.get("Default") == "YES",
-        is_up=said.get("State") == "UP",
-        max_minutes=UNLIMITED_MINUTES if longest is None else longest,
-        default_minutes=minutes(said.get("DefaultTime", "NONE")),
-        priority_tier=_number(said.get("PriorityTier")),
+        name=record["PartitionName"],
+        nodes=expand_hosts(record.get("Nodes", "")),
+        is_default=record.get("Default") == "YES",
+        is_up=record.get("State") == "UP",
+        max_minutes=UNLIMITED_MINUTES if max_minutes is None else max_minutes,
+        default_minutes=minutes(record.get("DefaultTime", "NONE")),
+        priority_tier=_number(record.get("PriorityTier")),
     )
 
 
 def _switches(commands: CommandRunner) -> dict[str, tuple[str, ...]]:
-    """For each node the switches above it, widest first; nothing where there is no topology."""
-    found: dict[str, list[tuple[int, str]]] = {}
-    for said in parse_records(commands.run("scontrol", "show", "topology")):
-        if "SwitchName" in said:
-            for node in expand(said.get("Nodes", "")):
-                found.setdefault(node, []).append((-_number(said.get("Level")), said["SwitchName"]))
-    return {node: tuple(name for _, name in sorted(above)) for node, above in found.items()}
+    """The switches of each node from the top of the tree; empty without a topology."""
+    by_node: dict[str, list[tuple[int, str]]] = {}
+    for record in parse_records(commands.run("scontrol", "show", "topology")):
+        if "SwitchName" in record:
+            switch = (-_number(record.get("Level")), record["SwitchName"])
+            for node in expand_hosts(record.get("Nodes", "")):
+                by_node.setdefault(node, []).append(switch)
+    return {node: tuple(name for _, name in sorted(levels)) for node, levels in by_node.items()}
 
 
 def minutes(text: str) -> int | None:
-    """``7-00:00:00``, ``01:30:00``, ``30:00``; None for what has no end."""
-    if text in ("UNLIMITED", "INFINITE", "NONE", "N/A", ""):
-        return None
-    days, dash, clock = text.partition("-")
-    if not dash:
-        days, clock = "0", text
-    parts = [int(part) for part in clock.split(":")]
-    if dash or len(parts) == 3:
-        hours, mins, seconds = [*parts, 0, 0][:3]
-    else:
-        hours, mins, seconds = 0, parts[0], [*parts, 0][1]
-    return int(days) * 1440 + hours * 60 + mins + (seconds > 0)
+    """A duration in minutes, rounded up; None for no limit."""
+    duration_ms = parse_duration_ms(text)
+    return None if duration_ms is None else -(-duration_ms // MINUTE_MS)
 
 
 def _number(text: str | None) -> int:
-    found = re.match(r"\d+", text or "")
-    return int(found[0]) if found else 0
+    match = re.match(r"\d+", text or "")
+    return int(match[0]) if match else 0
 
 
 def _words(text: str | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What Slurm says about jobs: those that wait or run in one question, those that are gone one by one."""
+"""Queries the states of jobs: the queue in one call; ended jobs from memory or accounting."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bursar.engines.slurm.commands.commands import Commands, SlurmRefused
-from bursar.engines.slurm.commands.hostlist import expand
-from bursar.engines.slurm.commands.inventory import parse_records
+from bursar.slurm_text import expand_hosts, parse_records
 
 ACTIVE = frozenset(
     {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING"}
     | {"RESIZING", "STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 )
 NODE_LOST = frozenset({"NODE_FAIL", "BOOT_FAIL"})
-ALL_AT_ONCE_FROM = 20
-"""From so many jobs on Slurm is asked for all it has in memory rather than for each."""
+EXTERNAL_CAUSES = {
+    "TIMEOUT": "it exceeded its time limit in Slurm",
+    "DEADLINE": "it missed its deadline in Slurm",
+    "OUT_OF_MEMORY": "Slurm killed it because it used more memory than it requested",
+    "PREEMPTED": "Slurm preempted it for another job",
+    "NODE_FAIL": "lost: its node failed",
+    "BOOT_FAIL": "lost: its node did not start",
+    "REVOKED": "it was revoked in Slurm",
+}
+QUERY_ALL_FROM = 20
+"""From this number of jobs on, all jobs in slurmctld's memory are queried at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLine:
-    """A job that waits or runs."""
+class QueueEntry:
+    """A pending or running job."""
 
     id: str
     state: str
@@ -30,14 +38,13 @@ class QueueLine:
     comment: str
 
     @property
-    def holds(self) -> bool:
-        """Whether it holds something of its nodes."""
+    def holds_nodes(self) -> bool:
         return self.state != "PENDING"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobState:
-    """How Slurm says that a job stands."""
+    """The state of a job in Slurm."""
 
     state: str
     code: int
@@ -51,91 +58,84 @@ class SlurmJobState:
         return self.state not in ACTIVE
 
     @property
-    def words(self) -> str:
-        """What it was, for a user, where it was not the job's own doing; else nothing."""
-        known = {
-            "TIMEOUT": "it was over its time limit in Slurm",
-            "DEADLINE": "it was over its deadline in Slurm",
-            "OUT_OF_MEMORY": "Slurm ended it because it used more memory than it asked for",
-            "PREEMPTED": "Slurm preempted it for another job",
-            "NODE_FAIL": "lost: its node failed",
-            "BOOT_FAIL": "lost: its node did not start",
-            "REVOKED": "it was revoked in Slurm",
-        }
+    def external_cause(self) -> str:
+        """Why the job ended, for the user, if it did not end by itself; else ""."""
         if self.state.startswith("CANCELLED"):
             return "it was cancelled in Slurm, not by Bursar"
-        return known.get(self.state, "")
+        return EXTERNAL_CAUSES.get(self.state, "")
 
 
-def queue(commands: Commands) -> list[QueueLine]:
-    """Everything that waits or runs, ours and others'. The comment may contain anything, so it is last."""
+def queue(commands: Commands) -> list[QueueEntry]:
+    """All pending and running jobs, ours and others'. The comment is last: it may contain any text."""
     text = commands.run("squeue", "-a", "-h", "-r", "-o", "%i|%T|%r|%N|%k")
-    found = []
+    entries = []
     for line in text.splitlines():
-        parts = line.split("|", 4)
-        if len(parts) == 5:
-            ident, state, reason, nodes, comment = parts
-            found.append(
-                QueueLine(
-                    id=leader(ident),
+        columns = line.split("|", 4)
+        if len(columns) == 5:
+            job_id, state, reason, nodes, comment = columns
+            entries.append(
+                QueueEntry(
+                    id=leader(job_id),
                     state=state,
                     reason=reason,
-                    nodes=expand(nodes) if "(" not in nodes else (),
+                    nodes=expand_hosts(nodes) if "(" not in nodes else (),
                     comment=comment,
                 )
             )
-    return found
+    return entries
 
 
-def leader(ident: str) -> str:
-    """The id that stands for all parts of a heterogeneous job: ``12+1`` is a part of ``12``."""
-    return ident.partition("+")[0]
+def leader(job_id: str) -> str:
+    """The id of a whole heterogeneous job: ``12+1`` is a component of ``12``."""
+    return job_id.partition("+")[0]
 
 
-def fates(commands: Commands, ids: Iterable[str]) -> dict[str, SlurmJobState]:
-    """Of jobs that are not in the queue any more. Those that Slurm knows nothing of are not in it."""
-    wanted = list(ids)
-    found: dict[str, SlurmJobState] = {}
-    if len(wanted) >= ALL_AT_ONCE_FROM:
-        found = _in_memory(commands, ())
+def query_job_states(commands: Commands, ids: Iterable[str]) -> dict[str, SlurmJobState]:
+    """States of jobs that have left the queue, by id. Jobs that Slurm does not know are omitted."""
+    job_ids = list(ids)
+    states: dict[str, SlurmJobState] = {}
+    if len(job_ids) >= QUERY_ALL_FROM:
+        states = _from_memory(commands, ())
     else:
-        for ident in wanted:
-            found |= _in_memory(commands, (ident,))
-    absent = [ident for ident in wanted if ident not in found]
+        for job_id in job_ids:
+            states |= _from_memory(commands, (job_id,))
+    absent = [job_id for job_id in job_ids if job_id not in states]
     if absent:
-        found |= _recorded(commands, absent)
-    return {ident: found[ident] for ident in wanted if ident in found}
+        states |= _from_accounting(commands, absent)
+    return {job_id: states[job_id] for job_id in job_ids if job_id in states}
 
 
-def _in_memory(commands: Commands, words: tuple[str, ...]) -> dict[str, SlurmJobState]:
+def _from_memory(commands: Commands, ids: tuple[str, ...]) -> dict[str, SlurmJobState]:
     try:
-        text = commands.run("scontrol", "-o", "show", "job", *words)
+        text = commands.run("scontrol", "-o", "show", "job", *ids)
     except SlurmRefused:
         return {}
-    found: dict[str, SlurmJobState] = {}
-    for said in parse_records(text):
-        ident = said.get("HetJobId", "") or said.get("JobId", "")
-        fate = _fate(said)
-        # The part that went wrong speaks for the whole.
-        if ident not in found or (found[ident].state == "COMPLETED" and fate.state != "COMPLETED"):
-            found[ident] = fate
-    return found
+    states: dict[str, SlurmJobState] = {}
+    for record in parse_records(text):
+        job_id = record.get("HetJobId", "") or record.get("JobId", "")
+        state = _job_state(record)
+        # A component that did not complete determines the state of the job.
+        if job_id not in states or (
+            states[job_id].state == "COMPLETED" and state.state != "COMPLETED"
+        ):
+            states[job_id] = state
+    return states
 
 
-def _fate(said: Mapping[str, str]) -> SlurmJobState:
-    code, _, number = said.get("ExitCode", "0:0").partition(":")
+def _job_state(record: Mapping[str, str]) -> SlurmJobState:
+    code, _, number = record.get("ExitCode", "0:0").partition(":")
     return SlurmJobState(
-        state=said.get("JobState", "UNKNOWN"),
-        code=_whole(code),
-        signal=_whole(number),
-        reason=said.get("Reason", ""),
-        nodes=expand(said.get("NodeList", "")),
-        comment=said.get("Comment", ""),
+        state=record.get("JobState", "UNKNOWN"),
+        code=_number(code),
+        signal=_number(number),
+        reason=record.get("Reason", ""),
+        nodes=expand_hosts(record.get("NodeList", "")),
+        comment=record.get("Comment", ""),
     )
 
 
-def _recorded(commands: Commands, ids: list[str]) -> dict[str, SlurmJobState]:
-    """From the accounting database, where there is one."""
+def _from_accounting(commands: Commands, ids: list[str]) -> dict[str, SlurmJobState]:
+    """From the accounting database, if there is one."""
     try:
         text = commands.run(
             *("sacct", "-n", "-P", "-X", "-j", ",".join(ids)),
@@ -143,20 +143,20 @@ def _recorded(commands: Commands, ids: list[str]) -> dict[str, SlurmJobState]:
         )
     except SlurmRefused:
         return {}
-    found: dict[str, SlurmJobState] = {}
+    states: dict[str, SlurmJobState] = {}
     for line in text.splitlines():
-        parts = line.split("|", 4)
-        if len(parts) == 5:
-            code, _, number = parts[2].partition(":")
-            found[leader(parts[0])] = SlurmJobState(
-                state=parts[1].split(" ")[0],
-                code=_whole(code),
-                signal=_whole(number),
-                nodes=expand(parts[3]),
-                comment=parts[4],
+        columns = line.split("|", 4)
+        if len(columns) == 5:
+            code, _, number = columns[2].partition(":")
+            states[leader(columns[0])] = SlurmJobState(
+                state=columns[1].split(" ")[0],
+                code=_number(code),
+                signal=_number(number),
+                nodes=expand_hosts(columns[3]),
+                comment=columns[4],
             )
-    return found
+    return states
 
 
-def _whole(text: str) -> int:
+def _number(text: str) -> int:
     return int(text) if re.fullmatch(r"\d{1,9}", text) else 0

@@ -1,7 +1,7 @@
-"""Connections to slurmrestd that are kept open, and as much of HTTP as it speaks on them.
+"""Persistent connections to slurmrestd, with the subset of HTTP that it uses.
 
-Every job that is submitted costs one exchange; the general reader of HTTP answers in the standard library
-costs more than all else that we do for one.
+Every submitted job costs one exchange, and parsing its response with the standard library's HTTP client
+takes longer than everything else we do for a job.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 
 from bursar.model.errors import EngineFault
 
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 READ_BYTES = 65_536
 MOST_HEAD_BYTES = 65_536
 
@@ -31,7 +31,7 @@ class NotReachable(EngineFault):
 
 
 class RestConnections:
-    """As many connections as there are threads that use one at the same time."""
+    """A pool of connections, one for each thread that uses one at the same time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -39,76 +39,76 @@ class RestConnections:
         self._lock = threading.Lock()
 
     def post(self, target: str, body: bytes) -> bytes:
-        """What was answered. On a line that was closed meanwhile nothing arrives: then a new one is taken."""
+        """The response's body. A pooled connection that the server has closed is replaced by a new one."""
         with self._lock:
-            line = self._free.pop() if self._free else None
-        if line is not None:
+            connection = self._free.pop() if self._free else None
+        if connection is not None:
             try:
-                return self._exchange(line, target, body)
+                return self._exchange(connection, target, body)
             except NotReachable:
                 self.close()
-        return self._exchange(self._connected(), target, body)
+        return self._exchange(self._connect(), target, body)
 
     def close(self) -> None:
-        """Those that nobody uses at the moment."""
+        """Close the connections that are not in use."""
         with self._lock:
-            lines, self._free = self._free, []
-        for line in lines:
-            line.close()
+            connections, self._free = self._free, []
+        for connection in connections:
+            connection.close()
 
-    def _connected(self) -> socket.socket:
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        line.settimeout(PATIENCE_SECONDS)
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(TIMEOUT_SECONDS)
         try:
-            line.connect(self._path)
+            connection.connect(self._path)
         except OSError as problem:
-            line.close()
+            connection.close()
             raise NotReachable(f"slurmrestd: {problem}", retry_after_seconds=1) from problem
-        return line
+        return connection
 
-    def _exchange(self, line: socket.socket, target: str, body: bytes) -> bytes:
-        """A line that breaks before an answer leaves us in doubt; one that takes no request does not."""
+    def _exchange(self, connection: socket.socket, target: str, body: bytes) -> bytes:
+        """One exchange. A failure after the request is sent leaves its outcome unknown."""
         head = (
             f"POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         try:
-            line.sendall(head.encode("ascii") + body)
+            connection.sendall(head.encode("ascii") + body)
         except OSError as problem:
-            # What is not wholly sent is not read: slurmrestd needs the body to its last byte.
-            line.close()
+            # slurmrestd ignores an incomplete request.
+            connection.close()
             raise NotReachable(f"slurmrestd: {problem}", retry_after_seconds=1) from problem
         try:
-            answer, is_kept = read_answer(line)
+            response, is_reusable = read_response(connection)
         except (OSError, ValueError) as problem:
-            line.close()
+            connection.close()
             raise UnknownOutcome(f"slurmrestd: {problem!r}", retry_after_seconds=0.5) from problem
-        if is_kept:
+        if is_reusable:
             with self._lock:
-                self._free.append(line)
+                self._free.append(connection)
         else:
-            line.close()
-        return answer
+            connection.close()
+        return response
 
 
-def read_answer(line: socket.socket) -> tuple[bytes, bool]:
-    """The body of one answer, and whether the line may be used again. ``ValueError`` for what is none."""
-    got = b""
-    while (end := got.find(b"\r\n\r\n")) < 0:
-        more = line.recv(READ_BYTES)
-        if not more or len(got) > MOST_HEAD_BYTES:
-            raise ValueError("the connection ended before an answer came")
-        got += more
-    head, body = got[: end + 4], got[end + 4 :]
+def read_response(connection: socket.socket) -> tuple[bytes, bool]:
+    """The body of one response, and whether the connection is reusable. ``ValueError`` if it is invalid."""
+    received = b""
+    while (end := received.find(b"\r\n\r\n")) < 0:
+        chunk = connection.recv(READ_BYTES)
+        if not chunk or len(received) > MOST_HEAD_BYTES:
+            raise ValueError("the connection ended before a response")
+        received += chunk
+    head, body = received[: end + 4], received[end + 4 :]
     if not _STATUS.match(head) or _CHUNKED.search(head):
-        raise ValueError(f"{head[:60]!r} begins no answer that can be read")
+        raise ValueError(f"not a readable response: {head[:60]!r}")
     length = _LENGTH.search(head)
-    wanted = int(length[1]) if length else None
-    while wanted is None or len(body) < wanted:
-        more = line.recv(READ_BYTES)
-        if not more and wanted is None:
+    body_bytes = int(length[1]) if length else None
+    while body_bytes is None or len(body) < body_bytes:
+        chunk = connection.recv(READ_BYTES)
+        if not chunk and body_bytes is None:
             return body, False
-        if not more:
-            raise ValueError(f"the connection ended after {len(body)} of {wanted} bytes")
-        body += more
+        if not chunk:
+            raise ValueError(f"the connection ended after {len(body)} of {body_bytes} bytes")
+        body += chunk
     return body, not _CLOSES.search(head)

@@ -1,4 +1,1 @@
-"""The driven Slurm engine.
-
-Bursar decides, Slurm runs: submission, tracking, stops and foreign usage.
-"""
+"""The driven Slurm engine: Bursar schedules, Slurm runs."""

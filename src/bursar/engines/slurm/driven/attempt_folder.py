@@ -1,12 +1,12 @@
-"""The files of attempts, which the control plane and the nodes share.
+"""The files of attempts, shared by the control plane and the nodes.
 
-``taken`` is made once and only once, by the job's own script or by a stop that came before it: whoever
-makes it decides whether the attempt ever runs, however often Slurm starts the script. The script goes on
-writing there when its tasks began and how they ended.
+``claim`` is created exactly once, by the job's own script or by an earlier stop: its creator decides whether
+the attempt runs, however often Slurm starts the script. The script appends when its tasks began and how
+they ended.
 
-As few files as possible are made for an attempt, and fewer still removed: every one of them costs a shared
-folder more than a line in a file that is there, and some file systems (ext4) pass over what was removed in
-the last minutes one by one whenever they make a file.
+As few files as possible are created and removed for each attempt: on a shared folder each costs more than a
+line in an existing file, and some file systems (ext4) scan recently removed entries whenever they create a
+file.
 """
 
 from __future__ import annotations
@@ -21,50 +21,52 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bursar.engines.slurm.driven.job_messages import JobMessages
 from bursar.model.errors import BrokenInvariant
 from bursar.ports import AttemptRef, LogFile
 
-TAKEN, STOP, SAVED = "taken", "stop", "saved"
+CLAIM, STOP, SAVED = "claim", "stop", "saved"
 ENDED, BEGAN = "ended", "began"
-"""Words in the mark. Also files of their own: an end that no script told, and what scripts of before told."""
+"""Keywords in the claim. ``ended`` is also a file: an end that the engine recorded."""
 NEVER = "never"
 SECRETS, SUBMISSION = "secrets", "submission.json"
-PASSING = frozenset({"run.sh", "setup.sh", "node.sh", SECRETS, "failed", "scratch"})
-"""What only a running attempt needs; so are the scratch folders of its nodes."""
+RUNTIME_FILES = frozenset({"run.sh", "setup.sh", "node.sh", SECRETS, "failed", "scratch"})
+"""Files that only a running attempt needs; so are the scratch folders of its nodes."""
+
+MOST_MESSAGE_BYTES = 1_000_000
+"""A message file is truncated at this size. A message lost then is made up for by polling Slurm."""
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,119}(?:\[\d{1,9}\])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRecord:
-    """What the script wrote last. ``told`` is the signal it was asked to end with, if any."""
+    """How an attempt ended. ``stop_signal`` is the signal that the script received, if any."""
 
     at_ms: int
     code: int | None
-    told: str
+    stop_signal: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
-    """What is known of one attempt from its folder, by one look."""
+    """What the folder of an attempt records."""
 
     began_at_ms: int | None = None
     end: EndRecord | None = None
 
 
 class AttemptFolders:
-    """The root of it all, and the index of attempts whose end is not yet committed."""
+    """The root of the attempt folders, and the index of attempts whose end is not yet committed."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root.resolve())
         self.live = os.path.join(self.root, "live")
-        self.news = JobMessages(os.path.join(self.root, "news"))
+        self.messages = JobMessages(os.path.join(self.root, "messages"))
 
     def prepare(self) -> str:
-        """Make what must be there; the name of this installation, by which its jobs are told apart."""
-        for path in (self.root, self.live, self.news.path, os.path.join(self.root, "attempts")):
+        """Create the folders; returns the name of this installation, which identifies its jobs."""
+        for path in (self.root, self.live, self.messages.path, f"{self.root}/attempts"):
             os.makedirs(path, mode=0o700, exist_ok=True)
         name = os.path.join(self.root, "installation")
         if not os.path.exists(name):
@@ -75,27 +77,27 @@ class AttemptFolders:
 
     def of(self, ref: AttemptRef) -> SlurmAttemptFolder:
         if not _JOB_ID.fullmatch(ref.job_id):
-            raise BrokenInvariant(f"{ref.job_id!r} is no name for a job's folder")
+            raise BrokenInvariant(f"{ref.job_id!r} is not a valid job id")
         return SlurmAttemptFolder(self, ref)
 
     def unsettled(self) -> list[AttemptRef]:
-        """In order of name."""
+        """Attempts in the index, in order of name."""
         return [ref for ref in map(ref_of, sorted(os.listdir(self.live))) if ref is not None]
 
-    def take_news(self) -> list[AttemptRef]:
-        """Attempts that left word since the last look. They are hints: the folders are the truth."""
-        return [ref for ref in map(ref_of, self.news.take()) if ref is not None]
+    def take_messages(self) -> list[AttemptRef]:
+        """Attempts with messages since the last call. Messages may get lost; the folders do not."""
+        return [ref for ref in map(ref_of, self.messages.take()) if ref is not None]
 
-    def keep_facts(self, name: str, facts: Mapping[str, Any]) -> None:
-        """For a start while Slurm does not answer."""
-        _write_json(os.path.join(self.root, name), facts)
+    def write_record(self, name: str, record: Mapping[str, Any]) -> None:
+        """Store facts about the cluster, for a start while Slurm does not respond."""
+        _write_json(os.path.join(self.root, name), record)
 
-    def facts(self, name: str) -> dict[str, Any] | None:
+    def read_record(self, name: str) -> dict[str, Any] | None:
         return _read_json(os.path.join(self.root, name))
 
 
 class SlurmAttemptFolder:
-    """One attempt's."""
+    """The folder of one attempt."""
 
     def __init__(self, folders: AttemptFolders, ref: AttemptRef) -> None:
         self.key = key_of(ref)
@@ -109,24 +111,23 @@ class SlurmAttemptFolder:
     def has(self, name: str) -> bool:
         return os.path.exists(self.file(name))
 
-    def make(self, ranks: int) -> None:
-        """With a working directory and a scratch folder for each of so many nodes."""
-        _make(self._of_job)
-        _make(self.path)
-        for rank in range(ranks):
-            _make(self.file(f"work-{rank}"))
-            _make(self.file(f"scratch-{rank}"))
+    def create(self, nodes: int) -> None:
+        """Create the folder, with a working directory and a scratch folder for each node."""
+        _make_folder(self._of_job)
+        _make_folder(self.path)
+        for rank in range(nodes):
+            _make_folder(self.file(f"work-{rank}"))
+            _make_folder(self.file(f"scratch-{rank}"))
 
     def write(self, name: str, text: str) -> None:
         _write(self.file(name), text)
 
-    def keep(self, name: str, record: Mapping[str, Any]) -> None:
-        """Whole or not at all."""
+    def write_record(self, name: str, record: Mapping[str, Any]) -> None:
+        """Write a record atomically."""
         _write_json(self.file(name), record)
 
-    def enter(self) -> None:
-        """Into the index, once everything else is written: a second name of what was written, where there
-        can be one."""
+    def add_to_index(self) -> None:
+        """Add to the index, once everything else is written: as a hard link where that is possible."""
         try:
             os.link(self.file(SUBMISSION), self._entry)
         except FileExistsError:
@@ -134,26 +135,22 @@ class SlurmAttemptFolder:
         except OSError:
             _write(self._entry, "")
 
-    def leave(self) -> None:
-        """Out of the index: its end is committed. The mark stays, so that it never runs again."""
+    def remove_from_index(self) -> None:
+        """Remove from the index after the end is committed. The claim stays: it never runs again."""
         try:
             present = os.listdir(self.path)
         except FileNotFoundError:
             present = []
         for name in present:
-            if name in PASSING or name.startswith("scratch-"):
+            if name in RUNTIME_FILES or name.startswith("scratch-"):
                 _remove_all(self.file(name))
         _remove(self._entry)
 
-    @property
-    def is_entered(self) -> bool:
-        return os.path.exists(self._entry)
-
-    def take(self) -> bool:
-        """Make the mark, so that the script never runs; whether nobody had made it."""
+    def claim(self) -> bool:
+        """Create the claim, so that the script never runs; False if it exists already."""
         os.makedirs(self.path, mode=0o700, exist_ok=True)
         try:
-            fd = os.open(self.file(TAKEN), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            fd = os.open(self.file(CLAIM), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:
             return False
         os.write(fd, f"{NEVER}\n".encode())
@@ -161,57 +158,91 @@ class SlurmAttemptFolder:
         return True
 
     @property
-    def is_known(self) -> bool:
-        """Whether an order for it was taken whole, or its mark is made."""
-        return self.has(SUBMISSION) or self.has(TAKEN)
+    def is_accepted(self) -> bool:
+        """Whether an order was stored completely, or a claim exists."""
+        return self.has(SUBMISSION) or self.has(CLAIM)
 
     @property
-    def was_never_run(self) -> bool:
-        """Whether the mark is ours and not the script's."""
-        return self._mark() == NEVER
+    def is_blocked(self) -> bool:
+        """Whether the engine created the claim, not the script."""
+        return self._claim_owner() == NEVER
 
     @property
-    def taken_by(self) -> str:
-        """The id of the Slurm job whose script made the mark; nothing when none did."""
-        mark = self._mark()
-        return mark if mark.isdecimal() else ""
+    def claimed_by(self) -> str:
+        """The id of the Slurm job whose script created the claim, or ""."""
+        owner = self._claim_owner()
+        return owner if owner.isdecimal() else ""
 
-    def _mark(self) -> str:
-        return (_text(self.file(TAKEN)) or "").partition("\n")[0].strip()
+    def _claim_owner(self) -> str:
+        return (_text(self.file(CLAIM)) or "").partition("\n")[0].strip()
 
     def write_end(self, record: EndRecord) -> None:
-        """For what ended without its script telling."""
+        """Record an end that the script did not record."""
         code = "-" if record.code is None else record.code
         detail = record.detail.replace("\n", " ")
         at = f"{record.at_ms // 1_000}.{record.at_ms % 1_000:03}"
-        self.write(f"{ENDED}.new", f"{at} {code} {record.told or '-'} {detail}\n")
+        self.write(f"{ENDED}.new", f"{at} {code} {record.stop_signal or '-'} {detail}\n")
         os.replace(self.file(f"{ENDED}.new"), self.file(ENDED))
 
-    def tale(self) -> AttemptRecord:
-        """An end that we wrote down is told the same again, whatever a script tells later."""
-        lines = [line.partition(" ") for line in _whole_lines(self.file(TAKEN))]
-        told = {word: rest for word, _, rest in lines[1:]}
-        end = _end_from(_whole_lines(self.file(ENDED))) or _end_from([told.get(ENDED, "")])
-        began = told.get(BEGAN)
-        if began is None:
-            began = _text(self.file(BEGAN))
+    def record(self) -> AttemptRecord:
+        """Read the record. An end recorded by the engine takes precedence over the script's."""
+        lines = [line.partition(" ") for line in _complete_lines(self.file(CLAIM))]
+        values = {keyword: value for keyword, _, value in lines[1:]}
+        end = _parse_end(_complete_lines(self.file(ENDED))) or _parse_end([values.get(ENDED, "")])
+        began = values.get(BEGAN)
         return AttemptRecord(
             began_at_ms=None if began is None else milliseconds(began.strip()), end=end
         )
 
-    def read(self, name: str) -> dict[str, Any] | None:
+    def read_record(self, name: str) -> dict[str, Any] | None:
         return _read_json(self.file(name))
 
     def logs(self) -> list[LogFile]:
         """Two streams for each task that wrote something."""
-        record = self.read(SUBMISSION) or {}
-        found = []
+        record = self.read_record(SUBMISSION) or {}
+        logs = []
         for task, node in enumerate(record.get("tasks", ())):
             for stream, ending in (("stdout", "out"), ("stderr", "err")):
                 path = self.file(f"task-{task}.{ending}")
                 if os.path.exists(path):
-                    found.append(LogFile(task=task, node=node, stream=stream, paths=(path,)))
-        return found
+                    logs.append(LogFile(task=task, node=node, stream=stream, paths=(path,)))
+        return logs
+
+
+class JobMessages:
+    """Messages of jobs: keys of attempts whose folder has changed.
+
+    Each node appends to its own file, so no two machines write to the same one, and no file is created or
+    removed for a job.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._offsets: dict[str, int] = {}
+
+    def take(self) -> list[str]:
+        """Keys since the last call, each once, in order."""
+        keys: dict[str, None] = {}
+        with os.scandir(self.path) as files:
+            for file in files:
+                if file.stat().st_size != self._offsets.get(file.name, 0):
+                    keys.update(dict.fromkeys(self._new_lines(file.name)))
+        return sorted(keys)
+
+    def _new_lines(self, name: str) -> list[str]:
+        """New lines of a file, without one that is still being written."""
+        path, begin = os.path.join(self.path, name), self._offsets.get(name, 0)
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < begin:
+                begin = 0
+            file.seek(begin)
+            text, newline, _ = file.read().rpartition(b"\n")
+        end = begin + len(text) + len(newline)
+        if end > MOST_MESSAGE_BYTES:
+            os.truncate(path, 0)
+            end = 0
+        self._offsets[name] = end
+        return text.decode("utf-8", "replace").split("\n") if newline else []
 
 
 def key_of(ref: AttemptRef) -> str:
@@ -226,14 +257,14 @@ def ref_of(key: str) -> AttemptRef | None:
 
 
 def milliseconds(text: str) -> int | None:
-    """``1794796638.123456``; some languages write a comma."""
+    """``1794796638.123456``; some locales use a comma."""
     seconds, _, rest = text.replace(",", ".").partition(".")
     if not seconds.isdecimal():
         return None
     return int(seconds) * 1_000 + int((rest + "000")[:3] or 0)
 
 
-def _make(path: str) -> None:
+def _make_folder(path: str) -> None:
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -243,9 +274,9 @@ def _make(path: str) -> None:
 def _write(path: str, text: str) -> None:
     fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "wb", buffering=0) as file:
-        left = memoryview(text.encode("utf-8"))
-        while left:
-            left = left[file.write(left) :]
+        remaining = memoryview(text.encode("utf-8"))
+        while remaining:
+            remaining = remaining[file.write(remaining) :]
 
 
 def _write_json(path: str, record: Mapping[str, Any]) -> None:
@@ -261,30 +292,30 @@ def _text(path: str) -> str | None:
         return None
 
 
-def _whole_lines(path: str) -> list[str]:
-    """Without one that is still being written."""
+def _complete_lines(path: str) -> list[str]:
+    """Lines of a file, without one that is still being written."""
     return (_text(path) or "").split("\n")[:-1]
 
 
-def _end_from(lines: list[str]) -> EndRecord | None:
-    """Of the first line: when, the exit code, the signal it was told, and why."""
-    words = lines[0].split(" ", 3) if lines else []
-    if len(words) < 3:
+def _parse_end(lines: list[str]) -> EndRecord | None:
+    """Parse the first line: time, exit code, received signal, detail."""
+    fields = lines[0].split(" ", 3) if lines else []
+    if len(fields) < 3:
         return None
     return EndRecord(
-        at_ms=milliseconds(words[0]) or 0,
-        code=int(words[1]) if words[1].isdecimal() else None,
-        told="" if words[2] == "-" else words[2],
-        detail=words[3] if len(words) > 3 else "",
+        at_ms=milliseconds(fields[0]) or 0,
+        code=int(fields[1]) if fields[1].isdecimal() else None,
+        stop_signal="" if fields[2] == "-" else fields[2],
+        detail=fields[3] if len(fields) > 3 else "",
     )
 
 
 def _read_json(path: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(_text(path) or "")
+        record = json.loads(_text(path) or "")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def _remove(path: str) -> None:
@@ -295,7 +326,7 @@ def _remove(path: str) -> None:
 
 
 def _remove_all(path: str) -> None:
-    """A file, or a folder with all that is in it."""
+    """Remove a file, or a folder with its contents."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -305,7 +336,7 @@ def _remove_all(path: str) -> None:
 
 
 def _remove_folder(path: str) -> None:
-    """Most hold nothing but empty folders, which go more quickly than any others."""
+    """Most folders contain only empty folders, which are removed faster one by one."""
     try:
         for name in os.listdir(path):
             os.rmdir(os.path.join(path, name))

@@ -1,4 +1,4 @@
-"""What is remembered of an attempt between two looks at it, and what a look means."""
+"""State of a tracked attempt, and what to do when Slurm's queue no longer lists it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import time
 from dataclasses import dataclass, field
 
 from bursar.engines.slurm.commands.job_query import NODE_LOST, SlurmJobState
-from bursar.engines.slurm.driven.attempt_folder import TAKEN, EndRecord, SlurmAttemptFolder
-from bursar.engines.slurm.driven.script import CANNOT_MARK
+from bursar.engines.slurm.driven.attempt_folder import CLAIM, EndRecord, SlurmAttemptFolder
+from bursar.engines.slurm.driven.script import CANNOT_CLAIM
 from bursar.engines.slurm.driven.settings import StatusReader
 from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef
 
 LATE_SECONDS = 2.0
-"""How long after Slurm's word the script's own may still come: shared folders are not always quick."""
+"""How long the script's record may arrive after Slurm's state: shared folders can be slow."""
 MOST_SUBMISSIONS = 8
 FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 159
-"""The codes by which a shell says that a signal ended its command."""
+"""Exit codes of a shell whose command was ended by a signal."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StopState:
-    """A stop that was ordered. Times are of the monotonic clock."""
+    """A requested stop. Times are of the monotonic clock."""
 
     grace_seconds: int
     kill_at: float
-    asked: bool = False
-    killed: bool = False
+    signal_sent: bool = False
+    kill_sent: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,48 +37,48 @@ class TrackedAttempt:
     ref: AttemptRef
     folder: SlurmAttemptFolder
     ids: list[str] = field(default_factory=list)
-    """Of its Slurm jobs, newest last. More than one only after a doubtful submission or a loss."""
-    given_up: set[str] = field(default_factory=set)
-    """Slurm jobs that never began what they were for and were replaced."""
+    """Its Slurm jobs, newest last. More than one only after an in-doubt submission or a loss."""
+    replaced_ids: set[str] = field(default_factory=set)
+    """Slurm jobs that never started the attempt and were replaced."""
     running_since: float | None = None
-    """Since when Slurm says that it runs while its script has not begun."""
+    """Since when Slurm reports it as running although its script has not started."""
     nodes: tuple[str, ...] = ()
     gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Which of a node's devices it was given by us."""
-    is_wanted: bool = True
-    """False for what the control plane does not count as live: it is ended and not spoken of."""
+    """The devices assigned to it, by node."""
+    is_live: bool = True
+    """False if the control plane does not list it as live: it is stopped without reports."""
     submitted_at: float = 0.0
     is_sending: bool = False
     submissions: int = 0
     in_doubt: bool = False
     send_at: float = 0.0
-    told_began: bool = False
-    told_ended: bool = False
+    began_reported: bool = False
+    end_reported: bool = False
     stop: StopState | None = None
     missing_since: float | None = None
     reader: StatusReader | None = None
 
-    def add(self, ident: str) -> None:
-        """One more Slurm job is this attempt's."""
-        if ident in self.given_up:
+    def add(self, slurm_id: str) -> None:
+        """Add a Slurm job of this attempt."""
+        if slurm_id in self.replaced_ids:
             return
-        if ident not in self.ids:
-            self.ids.append(ident)
+        if slurm_id not in self.ids:
+            self.ids.append(slurm_id)
         self.submitted_at = self.submitted_at or time.monotonic()
 
     @property
     def main_id(self) -> str:
-        """The Slurm job that ran it, if one did; else the newest; nothing when none is left."""
-        return self.folder.taken_by or (self.ids[-1] if self.ids else "")
+        """The Slurm job that ran the attempt, else the newest one, else ""."""
+        return self.folder.claimed_by or (self.ids[-1] if self.ids else "")
 
-    def disown(self, ids: set[str]) -> None:
-        """Slurm has given these ids to other jobs: one that forgets begins to count again."""
-        for ident in ids.intersection(self.ids):
-            self.ids.remove(ident)
+    def drop_ids(self, ids: set[str]) -> None:
+        """Drop ids that Slurm has reused for other jobs after losing its state."""
+        for slurm_id in ids.intersection(self.ids):
+            self.ids.remove(slurm_id)
 
-    def send_again(self, after_seconds: float) -> None:
-        """What was submitted is lost: look for it once more, then submit it again."""
-        self.given_up.update(self.ids)
+    def schedule_resubmit(self, after_seconds: float) -> None:
+        """The submitted job is lost: check the queue once more, then submit it again."""
+        self.replaced_ids.update(self.ids)
         self.ids.clear()
         self.in_doubt = True
         self.running_since = None
@@ -88,123 +88,125 @@ class TrackedAttempt:
 
     @property
     def is_unsent(self) -> bool:
-        if self.ids or self.told_ended or self.is_sending:
+        if self.ids or self.end_reported or self.is_sending:
             return False
-        return not self.folder.has(TAKEN)
+        return not self.folder.has(CLAIM)
 
 
 def split_code(code: int | None) -> tuple[int | None, int | None]:
-    """A shell's exit code as a code of the command's own, or the signal that ended it."""
+    """Split a shell's exit code into the command's own code or the signal that ended it."""
     if code is not None and FIRST_SIGNAL_CODE <= code <= LAST_SIGNAL_CODE:
         return None, code - FIRST_SIGNAL_CODE + 1
     return code, None
 
 
-def exit_of(record: EndRecord, followed: TrackedAttempt, fate: SlurmJobState | None) -> Exit:
-    """How an attempt ended, from what its script wrote, what we ordered, and what Slurm did to it."""
+def exit_of(record: EndRecord, attempt: TrackedAttempt, state: SlurmJobState | None) -> Exit:
+    """The exit of an attempt, from its script's record, our stop order and Slurm's state."""
     code, number = split_code(record.code)
     detail = record.detail
-    if followed.stop is not None and not followed.folder.was_never_run:
-        ordered = detail.startswith("stopped as ordered")
-        detail = detail if ordered else _stopped(followed, detail)
-    elif fate is not None and fate.words:
-        own = f"; {detail}" if detail else ""
-        return Exit(signal=number or int(signal.SIGTERM), detail=f"{fate.words}{own}")
+    if attempt.stop is not None and not attempt.folder.is_blocked:
+        is_described = detail.startswith("stopped as ordered")
+        detail = detail if is_described else _stop_detail(attempt, detail)
+    elif state is not None and state.external_cause:
+        suffix = f"; {detail}" if detail else ""
+        return Exit(signal=number or int(signal.SIGTERM), detail=f"{state.external_cause}{suffix}")
     return Exit(code=code, signal=number, detail=detail)
 
 
-def _stopped(followed: TrackedAttempt, detail: str) -> str:
-    assert followed.stop is not None
-    grace = f"{followed.stop.grace_seconds} s"
-    how = f"killed after a grace of {grace}" if followed.stop.killed else f"ended within {grace}"
-    own = f"; {detail}" if detail else ""
-    return f"stopped as ordered, {how}{own}"
+def _stop_detail(attempt: TrackedAttempt, detail: str) -> str:
+    assert attempt.stop is not None
+    grace = f"{attempt.stop.grace_seconds} s"
+    how = f"killed after a grace of {grace}" if attempt.stop.kill_sent else f"ended within {grace}"
+    suffix = f"; {detail}" if detail else ""
+    return f"stopped as ordered, {how}{suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What is to be done about an attempt that is not in Slurm's queue and has not said that it ended."""
+class Resolution:
+    """What to do with an attempt that left Slurm's queue without recording an end."""
 
     ended: Exit | None = None
     submit_again: bool = False
     node_lost: bool = False
 
 
-NOTHING_YET = Verdict()
+KEEP_WAITING = Resolution()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What must be known beside the attempt."""
+class MissingContext:
+    """What the decision about a missing attempt also depends on."""
 
     missing_seconds: float
-    patience_seconds: float
-    """How long Slurm may know nothing of what had begun."""
-    slurm_forgot: bool
-    """Slurm counts ids again that it had given away: it takes the ends of the jobs that it forgot for those
-    of the jobs that now have their ids."""
+    timeout_seconds: float
+    """How long Slurm may not know a started attempt before it is lost."""
+    ids_were_reused: bool
+    """Slurm lost its state and reuses ids: it confuses the ends of old jobs with those of new ones."""
 
 
-def verdict(followed: TrackedAttempt, fate: SlurmJobState | None, about: Circumstances) -> Verdict:
-    """Judge by the mark and by Slurm's word. Without the mark nothing of it ever ran."""
-    missing_seconds, patience = about.missing_seconds, about.patience_seconds
-    ran = followed.folder.has(TAKEN) and not followed.folder.was_never_run
-    if fate is None or not fate.is_over:
-        return _unknown(followed, ran, missing_seconds, patience)
-    if fate.state in NODE_LOST:
-        again = not ran and followed.stop is None and followed.submissions < MOST_SUBMISSIONS
-        return Verdict(
-            node_lost=True, submit_again=again, ended=None if again else Exit(detail=fate.words)
-        )
-    if not ran:
-        return _never_ran(followed, fate, about)
-    if fate.code == 0 and fate.signal == 0 and missing_seconds < LATE_SECONDS:
-        return NOTHING_YET
-    return Verdict(ended=_by_slurm(followed, fate))
+def resolve_missing(
+    attempt: TrackedAttempt, state: SlurmJobState | None, context: MissingContext
+) -> Resolution:
+    """Decide by the claim and by Slurm's state. Without a claim the attempt never ran."""
+    has_run = attempt.folder.has(CLAIM) and not attempt.folder.is_blocked
+    if state is None or not state.is_over:
+        return _unknown_to_slurm(attempt, has_run, context)
+    if state.state in NODE_LOST:
+        again = not has_run and attempt.stop is None and attempt.submissions < MOST_SUBMISSIONS
+        ended = None if again else Exit(detail=state.external_cause)
+        return Resolution(node_lost=True, submit_again=again, ended=ended)
+    if not has_run:
+        return _never_ran(attempt, state, context)
+    if state.code == 0 and state.signal == 0 and context.missing_seconds < LATE_SECONDS:
+        return KEEP_WAITING
+    return Resolution(ended=_exit_by_slurm(attempt, state))
 
 
-def _unknown(
-    followed: TrackedAttempt, ran: bool, missing_seconds: float, patience: float
-) -> Verdict:
-    """Slurm has forgotten it: a controller that was killed loses what it had not yet saved."""
-    if followed.stop is not None and not ran:
-        return Verdict(ended=Exit(detail="stopped as ordered, before its tasks were started"))
-    if not ran and followed.submissions < MOST_SUBMISSIONS:
-        return Verdict(submit_again=True)
-    if missing_seconds < patience:
-        return NOTHING_YET
-    return Verdict(ended=Exit(detail="lost: Slurm knows nothing of it any more"))
+def _unknown_to_slurm(
+    attempt: TrackedAttempt, has_run: bool, context: MissingContext
+) -> Resolution:
+    """A slurmctld that was killed loses the state that it had not saved yet."""
+    if attempt.stop is not None and not has_run:
+        return Resolution(ended=Exit(detail="stopped as ordered, before its tasks were started"))
+    if not has_run and attempt.submissions < MOST_SUBMISSIONS:
+        return Resolution(submit_again=True)
+    if context.missing_seconds < context.timeout_seconds:
+        return KEEP_WAITING
+    return Resolution(ended=Exit(detail="lost: Slurm no longer knows it"))
 
 
-def _never_ran(followed: TrackedAttempt, fate: SlurmJobState, about: Circumstances) -> Verdict:
-    if followed.stop is not None:
-        return Verdict(ended=Exit(detail="stopped as ordered, before its tasks were started"))
-    if fate.code == CANNOT_MARK:
-        where = ", ".join(fate.nodes)
-        text = f"not started: {where} cannot write to {followed.folder.path}; share that folder"
-        return Verdict(ended=Exit(code=CANNOT_MARK, detail=text))
-    # A slurmd that cannot launch a job cancels it. That one has nodes; one that somebody cancelled in the
+def _never_ran(
+    attempt: TrackedAttempt, state: SlurmJobState, context: MissingContext
+) -> Resolution:
+    if attempt.stop is not None:
+        return Resolution(ended=Exit(detail="stopped as ordered, before its tasks were started"))
+    if state.code == CANNOT_CLAIM:
+        where = ", ".join(state.nodes)
+        text = f"not started: {where} cannot write to {attempt.folder.path}; share that folder"
+        return Resolution(ended=Exit(code=CANNOT_CLAIM, detail=text))
+    # A slurmd that cannot launch a job cancels it; that job has nodes. A job that a user cancelled in the
     # queue has none.
-    if fate.words and not fate.nodes and not about.slurm_forgot:
-        return Verdict(ended=Exit(detail=f"{fate.words}, before its tasks were started"))
-    if followed.submissions < MOST_SUBMISSIONS:
-        return Verdict(submit_again=True)
-    text = (
-        f"not started: Slurm could not launch it ({fate.state}, {fate.reason or 'no reason given'})"
-    )
-    return Verdict(ended=Exit(detail=text))
+    if state.external_cause and not state.nodes and not context.ids_were_reused:
+        detail = f"{state.external_cause}, before its tasks were started"
+        return Resolution(ended=Exit(detail=detail))
+    if attempt.submissions < MOST_SUBMISSIONS:
+        return Resolution(submit_again=True)
+    reason = f"{state.state}, {state.reason or 'no reason given'}"
+    return Resolution(ended=Exit(detail=f"not started: Slurm could not launch it ({reason})"))
 
 
-def _by_slurm(followed: TrackedAttempt, fate: SlurmJobState) -> Exit:
-    code, number = split_code(fate.code or None)
-    if fate.signal:
-        code, number = None, fate.signal
-    before = "" if followed.folder.tale().began_at_ms else "before its tasks were started"
-    if followed.stop is not None:
-        if followed.stop.killed:
+def _exit_by_slurm(attempt: TrackedAttempt, state: SlurmJobState) -> Exit:
+    code, number = split_code(state.code or None)
+    if state.signal:
+        code, number = None, state.signal
+    before = "" if attempt.folder.record().began_at_ms else "before its tasks were started"
+    if attempt.stop is not None:
+        if attempt.stop.kill_sent:
             code, number = None, int(signal.SIGKILL)
-        return Exit(code=code, signal=number, detail=_stopped(followed, before))
-    detail = fate.words or (
-        "" if number or code else "lost: its script was ended before it could say how its tasks did"
+        return Exit(code=code, signal=number, detail=_stop_detail(attempt, before))
+    detail = state.external_cause or (
+        ""
+        if number or code
+        else "lost: its script ended before it could record how its tasks ended"
     )
     return Exit(code=code, signal=number, detail=detail)

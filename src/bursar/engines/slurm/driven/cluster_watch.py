@@ -1,8 +1,9 @@
-"""The cluster around our jobs: nodes that go and come back, and what others run on them."""
+"""Watches the nodes of the cluster: loss and return, and usage by other users' jobs."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ FACTS, FOREIGN = "cluster.json", "foreign.json"
 
 
 class ClusterWatch:
-    """Remembers what is known of the nodes, on disk too: Slurm need not answer when we start."""
+    """Stores facts about the nodes, also on disk, for a start while Slurm does not respond."""
 
     def __init__(
         self, commands: Commands, folders: AttemptFolders, watched: tuple[str, ...] | None
@@ -40,22 +41,22 @@ class ClusterWatch:
         self._folders = folders
         self._watched = None if watched is None else frozenset(watched)
         self._facts: ClusterFacts | None = None
-        self._gone: set[str] = set()
+        self._lost: set[str] = set()
         self._foreign = ForeignUsage(commands)
-        self._told: dict[str, ForeignReported] = {}
+        self._reported: dict[str, ForeignReported] = {}
         self.addresses: dict[str, str] = {}
 
     def open(self) -> None:
-        """Ask Slurm; without an answer what was known last must do."""
-        self._told = from_record(self._folders.facts(FOREIGN) or {})
+        """Query Slurm; if it does not respond, use the stored facts."""
+        self._reported = from_record(self._folders.read_record(FOREIGN) or {})
         try:
             self._refresh(with_partitions=True)
         except EngineFault:
-            kept = self._folders.facts(FACTS)
-            if kept is None:
+            stored = self._folders.read_record(FACTS)
+            if stored is None:
                 raise
-            self._facts = _facts_from(kept)
-            self.addresses = dict(kept["addresses"])
+            self._facts = _facts_from(stored)
+            self.addresses = dict(stored["addresses"])
 
     def facts(self) -> ClusterFacts:
         if self._facts is None:
@@ -67,45 +68,45 @@ class ClusterWatch:
         self.addresses = {
             one["NodeName"]: one["NodeAddr"] for one in records if one.get("NodeAddr")
         }
-        found = partitions(self._commands) if with_partitions or self._facts is None else ()
+        queried = partitions(self._commands) if with_partitions or self._facts is None else ()
         known = self._facts.partitions if self._facts is not None else ()
         facts = ClusterFacts(
-            nodes={node.name: node for node in nodes(records)}, partitions=found or known
+            nodes={node.name: node for node in nodes(records)}, partitions=queried or known
         )
         if with_partitions:
-            self._folders.keep_facts(FACTS, _record_of(facts, self.addresses))
+            self._folders.write_record(FACTS, _record_of(facts, self.addresses))
         self._facts = facts
 
-    def look(self, foreign: Iterable[str], held: Mapping[str, set[int]]) -> list[EngineReport]:
-        """What changed since the last look. ``foreign`` are the jobs of others that run, ``held`` the
-        devices of each node that our own jobs were given."""
+    def poll(self, foreign: Iterable[str], held: Mapping[str, set[int]]) -> list[EngineReport]:
+        """Changes since the last call. ``foreign`` are other users' running jobs, ``held`` the devices
+        assigned to our own jobs by node."""
         self._refresh(with_partitions=False)
         holdings = self._foreign.on_nodes(foreign)
         known = self.facts().nodes
-        ours = {name: node for name, node in known.items() if self._is_watched(name)}
-        seen = changes(ours, holdings, held, self._told)
-        if seen:
-            self._folders.keep_facts(FOREIGN, as_record(self._told))
-        return [*self._changes(), *seen]
+        watched = {name: node for name, node in known.items() if self._is_watched(name)}
+        usage = changes(watched, holdings, held, self._reported)
+        if usage:
+            self._folders.write_record(FOREIGN, as_record(self._reported))
+        return [*self._node_changes(), *usage]
 
-    def _changes(self) -> Iterator[EngineReport]:
+    def _node_changes(self) -> Iterator[EngineReport]:
         at_ms = time.time_ns() // 1_000_000
         known = self.facts().nodes
         for name in sorted(known if self._watched is None else self._watched):
             node = known.get(name)
-            is_gone = node is None or not node.is_there or node.is_drained
-            if is_gone and name not in self._gone:
-                self._gone.add(name)
-                yield NodeLostReported(node=name, at_ms=at_ms, detail=_why_gone(node))
-            elif not is_gone and name in self._gone:
-                self._gone.discard(name)
+            is_lost = node is None or not node.is_up or node.is_drained
+            if is_lost and name not in self._lost:
+                self._lost.add(name)
+                yield NodeLostReported(node=name, at_ms=at_ms, detail=_loss_detail(node))
+            elif not is_lost and name in self._lost:
+                self._lost.discard(name)
                 yield NodeBackReported(node=name, at_ms=at_ms)
 
-    def is_gone(self, name: str) -> bool:
-        """Whether Slurm has just lost a node: then it is remembered, so that its return is told."""
+    def mark_lost(self, name: str) -> bool:
+        """Mark a watched node lost, so that its return is reported; False if it is not watched."""
         if not self._is_watched(name):
             return False
-        self._gone.add(name)
+        self._lost.add(name)
         return True
 
     def _is_watched(self, name: str) -> bool:
@@ -114,28 +115,26 @@ class ClusterWatch:
     def require_layout(self, node: str, gpu: int, layout: Layout) -> None:
         """``EngineFault`` unless the node has these MIG instances."""
         known = self.facts().nodes.get(node)
-        has = {one.mig_profile: one.count for one in (known.slices if known else ())}
-        wanted: dict[str, int] = {}
-        for instance in layout:
-            wanted[instance.profile] = wanted.get(instance.profile, 0) + 1
-        short = [f"{n} x {p}" for p, n in sorted(wanted.items()) if has.get(p, 0) < n]
-        if short:
+        available = {one.mig_profile: one.count for one in (known.slices if known else ())}
+        required = Counter(instance.profile for instance in layout)
+        missing = [f"{n} x {p}" for p, n in sorted(required.items()) if available.get(p, 0) < n]
+        if missing:
             raise EngineFault(
-                f"Slurm has no {', '.join(short)} on {node}; cut GPU {gpu} with nvidia-smi mig and add "
-                "its types to gres.conf",
+                f"Slurm has no {', '.join(missing)} on {node}; partition GPU {gpu} with nvidia-smi mig "
+                "and add its types to gres.conf",
                 retry_after_seconds=60,
             )
 
 
-def _why_gone(node: SlurmNode | None) -> str:
+def _loss_detail(node: SlurmNode | None) -> str:
     if node is None:
         return "Slurm does not know it"
     states = "+".join(sorted(node.states))
-    return f"Slurm says {states}{f': {node.reason}' if node.reason else ''}"
+    return f"Slurm reports {states}{f': {node.reason}' if node.reason else ''}"
 
 
 def _record_of(facts: ClusterFacts, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """What a submission needs of each node and partition."""
+    """The facts that a submission needs, as values for JSON."""
     return {
         "addresses": dict(addresses),
         "nodes": {
@@ -148,7 +147,7 @@ def _record_of(facts: ClusterFacts, addresses: Mapping[str, str]) -> dict[str, A
     }
 
 
-def _facts_from(kept: Mapping[str, Any]) -> ClusterFacts:
+def _facts_from(record: Mapping[str, Any]) -> ClusterFacts:
     return ClusterFacts(
         nodes={
             name: SlurmNode(
@@ -161,7 +160,7 @@ def _facts_from(kept: Mapping[str, Any]) -> ClusterFacts:
                 partitions=(),
                 states=frozenset({"UNKNOWN"}),
             )
-            for name, gres in kept["nodes"].items()
+            for name, gres in record["nodes"].items()
         },
         partitions=tuple(
             SlurmPartition(
@@ -169,10 +168,10 @@ def _facts_from(kept: Mapping[str, Any]) -> ClusterFacts:
                 nodes=tuple(members),
                 is_default=is_default,
                 is_up=True,
-                max_minutes=longest,
+                max_minutes=max_minutes,
                 default_minutes=None,
                 priority_tier=0,
             )
-            for name, members, is_default, longest in kept["partitions"]
+            for name, members, is_default, max_minutes in record["partitions"]
         ),
     )

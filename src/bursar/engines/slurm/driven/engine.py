@@ -1,9 +1,8 @@
-"""The Slurm engine: ``ports.Engine`` over Slurm's commands, its REST socket and a shared folder."""
+"""The driven Slurm engine: implements ``ports.Engine`` with Slurm's commands and a shared folder."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 import time
@@ -11,29 +10,33 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bursar.engines.slurm.commands.background import BackgroundTask
-from bursar.engines.slurm.commands.job_query import QueueLine, SlurmJobState, queue
-from bursar.engines.slurm.commands.job_query import fates as fates_of
+from bursar.engines.slurm.commands.job_query import (
+    QueueEntry,
+    SlurmJobState,
+    query_job_states,
+    queue,
+)
 from bursar.engines.slurm.driven.attempt_folder import (
+    CLAIM,
     SAVED,
     STOP,
     SUBMISSION,
-    TAKEN,
     AttemptFolders,
     EndRecord,
     key_of,
 )
 from bursar.engines.slurm.driven.attempt_tracking import (
     MOST_SUBMISSIONS,
-    Circumstances,
+    MissingContext,
+    Resolution,
     StopState,
     TrackedAttempt,
-    Verdict,
     exit_of,
+    resolve_missing,
     split_code,
-    verdict,
 )
 from bursar.engines.slurm.driven.cluster_watch import ClusterWatch
-from bursar.engines.slurm.driven.outbox import SEND_AGAIN_SECONDS, Outbox
+from bursar.engines.slurm.driven.outbox import RESUBMIT_SECONDS, Outbox
 from bursar.engines.slurm.driven.report_batch import ReportBatch
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.stop import Stopper, terms_of
@@ -44,17 +47,17 @@ from bursar.model.fleet.gpu import Layout
 from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef, LogFile, StartOrder
 
-FATE_LOOKS, FATE_LOOK_SECONDS = 20, 0.2
-"""How long Slurm may take to know how a job ended that a signal has ended."""
-ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL})
-"""Signals that Slurm sends to jobs; a program that crashes by another one has nobody behind it."""
-HURRY_SECONDS = 0.25
-"""How soon Slurm is asked again while something is being killed or is missing."""
+END_STATE_POLLS, END_STATE_POLL_SECONDS = 20, 0.2
+"""How long to wait until Slurm knows how a job ended that was ended by a signal."""
+EXTERNAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL})
+"""Signals that Slurm sends to jobs; any other signal is a crash of the program itself."""
+URGENT_POLL_SECONDS = 0.25
+"""Poll interval of Slurm while an attempt is being killed or is missing."""
 CLOSE_SECONDS = 10.0
 
 
 class SlurmEngine:
-    """Runs attempts as Slurm jobs on exactly the nodes that were chosen for them."""
+    """Runs attempts as Slurm jobs on exactly the nodes of their placement."""
 
     def __init__(self, settings: SlurmSettings) -> None:
         self._settings = settings
@@ -64,435 +67,421 @@ class SlurmEngine:
         self._outbox = Outbox(settings, self._folders, self._cluster, self._refuse)
         self._stopper = Stopper(settings.commands, self._outbox)
         self._lock = threading.RLock()
-        self._telling = ReportBatch()
-        self._poll = BackgroundTask(self._ask_slurm, "bursar-slurm-poll")
-        self._leaving: list[AttemptRef] = []
-        self._followed: dict[AttemptRef, TrackedAttempt] = {}
-        self._ghosts: set[str] = set()
+        self._batch = ReportBatch()
+        self._poll = BackgroundTask(self._query_slurm, "bursar-slurm-poll")
+        self._settled: list[AttemptRef] = []
+        self._tracked: dict[AttemptRef, TrackedAttempt] = {}
+        self._stale_ids: set[str] = set()
         self._next_poll = 0.0
         self._next_node_poll = 0.0
         self._is_open = False
 
-    # -- coming and going --------------------------------------------------------------------------
+    # -- open and close ----------------------------------------------------------------------------
 
     def open(self, live: Sequence[AttemptRef]) -> None:
-        """Find our jobs by their comments, and what became of them by their folders."""
+        """Find our jobs by their comments, and their progress in their folders."""
         self._outbox.prefix = f"bursar:{self._folders.prepare()}:"
         self._cluster.open()
         self._outbox.open()
         self._is_open = True
-        wanted = set(live)
-        for ref in sorted(set(self._folders.unsettled()) | wanted, key=key_of):
+        live_refs = set(live)
+        for ref in sorted(set(self._folders.unsettled()) | live_refs, key=key_of):
             folder = self._folders.of(ref)
-            if not folder.is_known or (ref not in wanted and folder.tale().end is not None):
-                folder.leave()
+            if not folder.is_accepted or (ref not in live_refs and folder.record().end is not None):
+                folder.remove_from_index()
                 continue
-            followed = self._remember(ref)
-            followed.is_wanted = ref in wanted
-            followed.in_doubt = True
-        self._find_ours()
-        self._outbox.know_ids(one.main_id for one in self._followed.values())
-        for followed in list(self._followed.values()):
-            if not followed.is_wanted:
-                self._stop(followed, int(terms_of(followed)["grace_seconds"]))
-            self._look_at(followed)
+            attempt = self._track(ref)
+            attempt.is_live = ref in live_refs
+            attempt.in_doubt = True
+        self._adopt_queued()
+        self._outbox.seed_highest_id(one.main_id for one in self._tracked.values())
+        for attempt in list(self._tracked.values()):
+            if not attempt.is_live:
+                self._stop(attempt, int(terms_of(attempt)["grace_seconds"]))
+            self._report_changes(attempt)
 
-    def _find_ours(self) -> None:
-        """Who is in the queue under our name. What nobody wrote down must not run: it is cancelled."""
+    def _adopt_queued(self) -> None:
+        """Find our jobs in the queue. A job of ours without a tracked attempt is cancelled."""
         try:
-            lines = queue(self._commands)
+            entries = queue(self._commands)
         except EngineFault:
             return
-        strays = []
-        for line in lines:
-            ref = self._outbox.ref_of(line.comment)
-            followed = self._followed.get(ref) if ref is not None else None
-            if followed is not None:
-                followed.add(line.id)
-                followed.in_doubt = False
+        untracked = []
+        for entry in entries:
+            ref = self._outbox.ref_of(entry.comment)
+            attempt = self._tracked.get(ref) if ref is not None else None
+            if attempt is not None:
+                attempt.add(entry.id)
+                attempt.in_doubt = False
             elif ref is not None:
-                strays.append(line.id)
-        if strays:
-            self._stopper.cancel(strays)
+                untracked.append(entry.id)
+        self._stopper.cancel(untracked)
 
-    def _remember(self, ref: AttemptRef, record: dict[str, Any] | None = None) -> TrackedAttempt:
+    def _track(self, ref: AttemptRef, record: dict[str, Any] | None = None) -> TrackedAttempt:
         folder = self._folders.of(ref)
-        followed = TrackedAttempt(ref=ref, folder=folder)
+        attempt = TrackedAttempt(ref=ref, folder=folder)
         is_new = record is not None
-        record = record or folder.read(SUBMISSION)
+        record = record or folder.read_record(SUBMISSION)
         if record is not None:
-            followed.nodes = tuple(node for part in record["request"]["parts"] for node in part[0])
-            followed.gpus = {node: tuple(gpus) for node, gpus in record["gpus"].items()}
-        if not is_new and folder.taken_by:
-            followed.add(folder.taken_by)
-        stop = None if is_new else folder.read(STOP)
+            components = record["request"]["components"]
+            attempt.nodes = tuple(node for component in components for node in component[0])
+            attempt.gpus = {node: tuple(gpus) for node, gpus in record["gpus"].items()}
+        if not is_new and folder.claimed_by:
+            attempt.add(folder.claimed_by)
+        stop = None if is_new else folder.read_record(STOP)
         if stop is not None:
             grace = int(stop.get("grace_seconds", 0))
-            followed.stop = StopState(grace_seconds=grace, kill_at=time.monotonic() + grace)
-        if self._settings.told is not None:
-            followed.reader = self._settings.told(folder.file(SAVED), ref)
+            attempt.stop = StopState(grace_seconds=grace, kill_at=time.monotonic() + grace)
+        if self._settings.status_reader is not None:
+            attempt.reader = self._settings.status_reader(folder.file(SAVED), ref)
         with self._lock:
-            return self._followed.setdefault(ref, followed)
+            return self._tracked.setdefault(ref, attempt)
 
     def close(self) -> None:
-        """Let go. What runs goes on running."""
+        """Stop the background threads. Attempts keep running."""
         self._is_open = False
         self._outbox.close()
         self._poll.finish(CLOSE_SECONDS)
-        self._let_leave()
+        self._clean_settled()
 
     def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
-        """Whatever has a folder was taken: it was submitted, or will be."""
+        """Attempts without a stored order. All others were submitted, or will be."""
         with self._lock:
             return tuple(
                 ref
                 for ref in live
-                if ref not in self._followed and not self._folders.of(ref).is_known
+                if ref not in self._tracked and not self._folders.of(ref).is_accepted
             )
 
     # -- start -------------------------------------------------------------------------------------
 
     def start(self, order: StartOrder) -> None:
-        """Taken when its folder is written; from then on it will be submitted, whatever happens."""
+        """Return when the order is stored; from then on it is submitted, also after a crash."""
         ref = order.ref
         folder = self._folders.of(ref)
         if not order.placement.tasks:
-            raise BrokenInvariant(f"attempt {ref.attempt} of {ref.job_id} is placed nowhere")
-        if ref in self._followed or folder.is_known:
-            followed = self._followed.get(ref) or self._remember(ref)
-            self._look_at(followed)
+            raise BrokenInvariant(f"attempt {ref.attempt} of {ref.job_id} has no placement")
+        if ref in self._tracked or folder.is_accepted:
+            attempt = self._tracked.get(ref) or self._track(ref)
+            self._report_changes(attempt)
             return
-        refused = start_problem(order) or self._outbox.cannot_be_one_job(order)
+        refused = start_problem(order) or self._outbox.partition_problem(order)
         if refused:
-            followed = self._remember(ref)
-            self._settle_end(followed, Exit(detail=refused))
+            attempt = self._track(ref)
+            self._record_end(attempt, Exit(detail=refused))
             return
-        record = self._outbox.write_down(order)
-        followed = self._remember(ref, record)
-        folder.enter()
-        self._outbox.post(followed, record)
+        record = self._outbox.write_order(order)
+        attempt = self._track(ref, record)
+        folder.add_to_index()
+        self._outbox.post(attempt, record)
 
-    def _refuse(self, followed: TrackedAttempt, why: str) -> None:
-        self._settle_end(followed, Exit(detail=why))
+    def _refuse(self, attempt: TrackedAttempt, problem: str) -> None:
+        self._record_end(attempt, Exit(detail=problem))
 
     # -- stop --------------------------------------------------------------------------------------
 
     def stop(self, ref: AttemptRef, grace_seconds: int) -> None:
-        """Also what was never started: it is marked so that it cannot start any more."""
-        followed = self._followed.get(ref)
-        if followed is None:
-            followed = self._remember(ref)
-            followed.in_doubt = True
-        followed.told_ended = False
-        if followed.folder.tale().end is not None:
-            self._look_at(followed)
+        """Stop an attempt. One that was never started is claimed, so that it cannot start any more."""
+        attempt = self._tracked.get(ref)
+        if attempt is None:
+            attempt = self._track(ref)
+            attempt.in_doubt = True
+        attempt.end_reported = False
+        if attempt.folder.record().end is not None:
+            self._report_changes(attempt)
             return
-        self._stop(followed, grace_seconds)
+        self._stop(attempt, grace_seconds)
 
-    def _stop(self, followed: TrackedAttempt, grace_seconds: int) -> None:
+    def _stop(self, attempt: TrackedAttempt, grace_seconds: int) -> None:
         now = time.monotonic()
-        if followed.stop is None:
-            os.makedirs(followed.folder.path, mode=0o700, exist_ok=True)
-            followed.stop = StopState(grace_seconds=grace_seconds, kill_at=now + grace_seconds)
-        elif now + grace_seconds < followed.stop.kill_at:
-            followed.stop.kill_at = now + grace_seconds
-            followed.stop.grace_seconds = grace_seconds
-        terms = {**terms_of(followed), "grace_seconds": followed.stop.grace_seconds}
-        followed.folder.keep(STOP, terms)
-        if followed.folder.take():
-            self._settle_end(followed, Exit(detail="stopped as ordered, before it was started"))
-            self._stopper.cancel(self._stopper.ids(followed))
+        if attempt.stop is None:
+            os.makedirs(attempt.folder.path, mode=0o700, exist_ok=True)
+            attempt.stop = StopState(grace_seconds=grace_seconds, kill_at=now + grace_seconds)
+        elif now + grace_seconds < attempt.stop.kill_at:
+            attempt.stop.kill_at = now + grace_seconds
+            attempt.stop.grace_seconds = grace_seconds
+        terms = {**terms_of(attempt), "grace_seconds": attempt.stop.grace_seconds}
+        attempt.folder.write_record(STOP, terms)
+        if attempt.folder.claim():
+            self._record_end(attempt, Exit(detail="stopped as ordered, before it was started"))
+            self._stopper.cancel(self._stopper.ids(attempt))
             return
-        self._press(followed)
+        self._apply_stop(attempt)
 
-    def _press(self, followed: TrackedAttempt) -> None:
-        self._stopper.press(followed)
-        self._hurry()
+    def _apply_stop(self, attempt: TrackedAttempt) -> None:
+        self._stopper.apply_stop(attempt)
+        self._poll_soon()
 
     def partition(self, node: str, gpu: int, layout: Layout) -> None:
-        """Slurm's types of GPU are fixed by its administrator: what is cut so is accepted."""
+        """Accept a layout that Slurm already has: its GPU types are fixed by the administrator."""
         self._cluster.require_layout(node, gpu, layout)
 
     # -- reports -----------------------------------------------------------------------------------
 
     def reports(self, timeout_seconds: float) -> Sequence[EngineReport]:
-        """What jobs left word of; every now and then also what Slurm says of them and of its nodes."""
+        """Wait for new reports: from messages of jobs, and from polling Slurm."""
         until = time.monotonic() + timeout_seconds
         while True:
             if not self._is_open:
                 raise EngineFault("Slurm engine: it is not open", retry_after_seconds=1.0)
-            self._take_news()
-            self._send_what_waits()
+            self._take_messages()
+            self._send_unsent()
             self._poll_when_due()
-            self._let_leave()
-            left = until - time.monotonic()
-            found = self._telling.take(is_last_chance=left <= 0)
-            if found or left <= 0:
-                return found
-            self._telling.wait(min(left, self._settings.look_seconds))
+            self._clean_settled()
+            remaining_seconds = until - time.monotonic()
+            reports = self._batch.take(flush=remaining_seconds <= 0)
+            if reports or remaining_seconds <= 0:
+                return reports
+            self._batch.wait(min(remaining_seconds, self._settings.folder_poll_seconds))
 
-    def _take_news(self) -> None:
-        for ref in self._folders.take_news():
-            followed = self._followed.get(ref)
-            if followed is not None:
-                self._look_at(followed)
+    def _take_messages(self) -> None:
+        for ref in self._folders.take_messages():
+            attempt = self._tracked.get(ref)
+            if attempt is not None:
+                self._report_changes(attempt)
 
-    def _send_what_waits(self) -> None:
+    def _send_unsent(self) -> None:
         now = time.monotonic()
         with self._lock:
-            unsent = [
-                one for one in self._followed.values() if one.is_unsent and now >= one.send_at
-            ]
-        for followed in unsent:
-            if followed.stop is None and followed.folder.has(SUBMISSION):
-                self._outbox.post(followed)
+            unsent = [one for one in self._tracked.values() if one.is_unsent and now >= one.send_at]
+        for attempt in unsent:
+            if attempt.stop is None and attempt.folder.has(SUBMISSION):
+                self._outbox.post(attempt)
 
     def _poll_when_due(self) -> None:
-        """Beside the looks at the folder: what jobs tell themselves need not wait for Slurm's answers."""
+        """Poll on a background thread: reading messages must not wait for Slurm."""
         due, now = self._next_poll, time.monotonic()
         if now >= due:
-            # Before it begins: while it asks it may want to be asked again sooner.
+            # Set before the poll begins, which may request an earlier one.
             self._next_poll = now + self._settings.poll_seconds
             if not self._poll.begin():
                 self._next_poll = due
 
-    def _ask_slurm(self) -> None:
-        """One question for the queue serves both looks."""
+    def _query_slurm(self) -> None:
+        """Poll the queue, once for both attempts and nodes."""
         now = time.monotonic()
         with self._lock:
-            asked = [one for one in self._followed.values() if not one.told_ended]
-            sent_before = {one.ref for one in asked if one.main_id}
-        is_time_for_nodes = now >= self._next_node_poll
-        if not asked and not is_time_for_nodes:
+            running = [one for one in self._tracked.values() if not one.end_reported]
+            submitted = {one.ref for one in running if one.main_id}
+        is_node_poll_due = now >= self._next_node_poll
+        if not running and not is_node_poll_due:
             return
         try:
-            lines = queue(self._commands)
-            self._follow_queue(asked, sent_before, lines)
-            if is_time_for_nodes:
+            entries = queue(self._commands)
+            self._check_queue(running, submitted, entries)
+            if is_node_poll_due:
                 self._next_node_poll = now + self._settings.node_poll_seconds
-                self._watch_cluster(lines)
+                self._watch_cluster(entries)
         except EngineFault:
             return
 
-    def _hurry(self) -> None:
-        self._next_poll = min(self._next_poll, time.monotonic() + HURRY_SECONDS)
+    def _poll_soon(self) -> None:
+        self._next_poll = min(self._next_poll, time.monotonic() + URGENT_POLL_SECONDS)
 
-    def _watch_cluster(self, lines: Sequence[QueueLine]) -> None:
+    def _watch_cluster(self, entries: Sequence[QueueEntry]) -> None:
         with self._lock:
             held: dict[str, set[int]] = {}
-            for one in self._followed.values():
-                for node, gpus in one.gpus.items() if not one.told_ended else ():
+            for one in self._tracked.values():
+                for node, gpus in one.gpus.items() if not one.end_reported else ():
                     held.setdefault(node, set()).update(gpus)
-        self._end_ghosts(lines)
+        self._cancel_stale(entries)
         foreign = [
-            line.id for line in lines if line.holds and self._outbox.ref_of(line.comment) is None
+            entry.id
+            for entry in entries
+            if entry.holds_nodes and self._outbox.ref_of(entry.comment) is None
         ]
-        for report in self._cluster.look(foreign, held):
-            self._tell(report)
+        for report in self._cluster.poll(foreign, held):
+            self._report(report)
 
-    def _end_ghosts(self, lines: Sequence[QueueLine]) -> None:
-        """Jobs of ours that Slurm believes to wait or run though their attempts are over, or were given to
-        other jobs: a controller that was down when they ended keeps their devices from others. What is so
-        in two looks is cancelled."""
-        ghosts = set()
-        for line in lines:
-            ref = self._outbox.ref_of(line.comment)
-            followed = self._followed.get(ref) if ref is not None else None
-            if ref is None or line.state not in ("RUNNING", "PENDING"):
+    def _cancel_stale(self, entries: Sequence[QueueEntry]) -> None:
+        """Cancel our jobs that Slurm still lists although their attempts are over or were replaced: a
+        slurmctld that was down when they ended keeps their devices allocated. Only jobs that are stale in
+        two polls are cancelled."""
+        stale = set()
+        for entry in entries:
+            ref = self._outbox.ref_of(entry.comment)
+            attempt = self._tracked.get(ref) if ref is not None else None
+            if ref is None or entry.state not in ("RUNNING", "PENDING"):
                 continue
-            if followed is None or followed.told_ended or line.id in followed.given_up:
-                ghosts.add(line.id)
-        self._stopper.cancel(sorted(ghosts & self._ghosts))
-        self._ghosts = ghosts
+            if attempt is None or attempt.end_reported or entry.id in attempt.replaced_ids:
+                stale.add(entry.id)
+        self._stopper.cancel(sorted(stale & self._stale_ids))
+        self._stale_ids = stale
 
-    def _follow_queue(
+    def _check_queue(
         self,
-        asked: Sequence[TrackedAttempt],
-        sent_before: set[AttemptRef],
-        lines: Sequence[QueueLine],
+        running: Sequence[TrackedAttempt],
+        submitted: set[AttemptRef],
+        entries: Sequence[QueueEntry],
     ) -> None:
-        """What the queue says of our attempts; then Slurm is asked for those that are not in it."""
-        present = self._present(lines)
-        owners = {line.id: self._outbox.ref_of(line.comment) for line in lines}
+        """Compare our attempts with the queue, and query the states of those that have left it."""
+        queued = self._queued_attempts(entries)
+        owners = {entry.id: self._outbox.ref_of(entry.comment) for entry in entries}
         missing = []
-        for followed in asked:
-            line = present.get(followed.ref)
-            followed.disown(
-                {one for one in followed.ids if owners.get(one, followed.ref) != followed.ref}
+        for attempt in running:
+            entry = queued.get(attempt.ref)
+            attempt.drop_ids(
+                {one for one in attempt.ids if owners.get(one, attempt.ref) != attempt.ref}
             )
-            if line is None or line.holds:
-                self._look_at(followed)
-            if followed.told_ended:
+            if entry is None or entry.holds_nodes:
+                self._report_changes(attempt)
+            if attempt.end_reported:
                 continue
-            if line is not None and followed.stop is not None:
-                self._press(followed)
-            elif line is not None:
-                self._watch_launch(followed, line)
-            if line is not None or followed.ref not in sent_before:
-                followed.missing_since = None
+            if entry is not None and attempt.stop is not None:
+                self._apply_stop(attempt)
+            elif entry is not None:
+                self._watch_launch(attempt, entry)
+            if entry is not None or attempt.ref not in submitted:
+                attempt.missing_since = None
             else:
-                missing.append(followed)
+                missing.append(attempt)
         if missing:
-            self._judge(missing)
+            self._resolve_missing(missing)
 
-    def _present(self, lines: Sequence[QueueLine]) -> dict[AttemptRef, QueueLine]:
-        """Our attempts that are in the queue, without the jobs that were replaced."""
-        found = {}
-        for line in lines:
-            ref = self._outbox.ref_of(line.comment)
-            followed = self._followed.get(ref) if ref is not None else None
-            if ref is not None and (followed is None or line.id not in followed.given_up):
-                found[ref] = line
-        return found
+    def _queued_attempts(self, entries: Sequence[QueueEntry]) -> dict[AttemptRef, QueueEntry]:
+        """Our attempts in the queue, without jobs that were replaced."""
+        queued = {}
+        for entry in entries:
+            ref = self._outbox.ref_of(entry.comment)
+            attempt = self._tracked.get(ref) if ref is not None else None
+            if ref is not None and (attempt is None or entry.id not in attempt.replaced_ids):
+                queued[ref] = entry
+        return queued
 
-    def _watch_launch(self, followed: TrackedAttempt, line: QueueLine) -> None:
-        """A launch that got lost is repeated: the mark lets only one of the two run."""
-        is_held = line.state == "PENDING" and "launch failed" in line.reason
-        if not is_held and (line.state != "RUNNING" or followed.folder.has(TAKEN)):
-            followed.running_since = None
+    def _watch_launch(self, attempt: TrackedAttempt, entry: QueueEntry) -> None:
+        """Replace a job whose launch was lost: the claim lets only one of the two run."""
+        is_held = entry.state == "PENDING" and "launch failed" in entry.reason
+        if not is_held and (entry.state != "RUNNING" or attempt.folder.has(CLAIM)):
+            attempt.running_since = None
             return
         now = time.monotonic()
-        followed.running_since = followed.running_since or now
-        waited = now - followed.running_since
-        is_lost = is_held or waited > self._settings.launch_seconds
-        if is_lost and followed.submissions < MOST_SUBMISSIONS:
-            self._stopper.cancel(list(followed.ids))
-            followed.send_again(0.0)
+        attempt.running_since = attempt.running_since or now
+        waited_seconds = now - attempt.running_since
+        is_lost = is_held or waited_seconds > self._settings.launch_seconds
+        if is_lost and attempt.submissions < MOST_SUBMISSIONS:
+            self._stopper.cancel(list(attempt.ids))
+            attempt.schedule_resubmit(0.0)
 
-    def _judge(self, missing: list[TrackedAttempt]) -> None:
-        """Attempts that Slurm does not list and that have not told how they ended."""
-        fates = fates_of(self._commands, [one.main_id for one in missing if one.main_id])
+    def _resolve_missing(self, missing: list[TrackedAttempt]) -> None:
+        """Handle attempts that have left the queue without recording an end."""
+        states = query_job_states(self._commands, [one.main_id for one in missing if one.main_id])
         now = time.monotonic()
-        for followed in missing:
-            self._look_at(followed)
-            if followed.told_ended:
+        for attempt in missing:
+            self._report_changes(attempt)
+            if attempt.end_reported:
                 continue
-            if followed.missing_since is None:
-                followed.missing_since = now
-            fate = fates.get(followed.main_id)
-            if fate is not None and self._outbox.ref_of(fate.comment) not in (followed.ref, None):
-                fate = None
-            about = Circumstances(
-                missing_seconds=now - followed.missing_since,
-                patience_seconds=self._settings.lost_after_seconds,
-                slurm_forgot=self._outbox.has_slurm_forgotten(),
+            if attempt.missing_since is None:
+                attempt.missing_since = now
+            state = states.get(attempt.main_id)
+            if state is not None and self._outbox.ref_of(state.comment) not in (attempt.ref, None):
+                state = None
+            context = MissingContext(
+                missing_seconds=now - attempt.missing_since,
+                timeout_seconds=self._settings.lost_after_seconds,
+                ids_were_reused=self._outbox.has_reused_ids(),
             )
-            found = verdict(followed, fate, about)
-            if found.node_lost:
-                self._tell_of_lost(fate.nodes if fate is not None else followed.nodes)
-            self._obey(followed, found)
+            resolution = resolve_missing(attempt, state, context)
+            if resolution.node_lost:
+                self._report_lost_nodes(state.nodes if state is not None else attempt.nodes)
+            self._apply(attempt, resolution)
 
-    def _obey(self, followed: TrackedAttempt, found: Verdict) -> None:
-        if found.ended is not None:
-            # Nothing may begin after its end was told, also if Slurm remembers it later.
-            followed.folder.take()
-            self._settle_end(followed, found.ended)
-        elif found.submit_again:
+    def _apply(self, attempt: TrackedAttempt, resolution: Resolution) -> None:
+        if resolution.ended is not None:
+            # The attempt must not start after its end was reported, even if Slurm launches it later.
+            attempt.folder.claim()
+            self._record_end(attempt, resolution.ended)
+        elif resolution.submit_again:
             with self._lock:
-                followed.send_again(SEND_AGAIN_SECONDS * followed.submissions)
+                attempt.schedule_resubmit(RESUBMIT_SECONDS * attempt.submissions)
         else:
-            self._hurry()
+            self._poll_soon()
 
-    def _tell_of_lost(self, nodes: Iterable[str]) -> None:
+    def _report_lost_nodes(self, nodes: Iterable[str]) -> None:
         for node in nodes:
-            if self._cluster.is_gone(node):
-                self._tell(NodeLostReported(node=node, at_ms=_now_ms(), detail="Slurm lost it"))
+            if self._cluster.mark_lost(node):
+                detail = "Slurm reports its loss"
+                self._report(NodeLostReported(node=node, at_ms=_now_ms(), detail=detail))
 
-    # -- what a folder says ------------------------------------------------------------------------
+    # -- records of attempts -----------------------------------------------------------------------
 
-    def _look_at(self, followed: TrackedAttempt) -> None:
-        """Report of an attempt what its folder says and was not reported yet."""
-        tale = followed.folder.tale()
-        record = None if followed.told_ended else tale.end
-        began_at_ms = None if followed.told_began else tale.began_at_ms
-        fate = self._fate_behind_our_back(followed, record) if record is not None else None
+    def _report_changes(self, attempt: TrackedAttempt) -> None:
+        """Report what an attempt's folder records and has not been reported yet."""
+        record = attempt.folder.record()
+        end = None if attempt.end_reported else record.end
+        began_at_ms = None if attempt.began_reported else record.began_at_ms
+        state = self._external_end(attempt, end) if end is not None else None
         with self._lock:
-            if began_at_ms is not None and not followed.told_began:
-                followed.told_began = True
-                self._tell(TasksStarted(at_ms=began_at_ms, **_named(followed.ref)), followed)
-            if followed.reader is not None and not followed.told_ended:
-                for told in followed.reader.new_reports():
-                    self._tell(told, followed)
-            if record is not None and not followed.told_ended:
-                followed.told_ended = True
-                how = exit_of(record, followed, fate)
-                self._tell(
-                    TasksEnded(at_ms=record.at_ms, exit=how, **_named(followed.ref)), followed
+            if began_at_ms is not None and not attempt.began_reported:
+                attempt.began_reported = True
+                self._report(TasksStarted(at_ms=began_at_ms, **_attempt_fields(attempt)), attempt)
+            if attempt.reader is not None and not attempt.end_reported:
+                for report in attempt.reader.new_reports():
+                    self._report(report, attempt)
+            if end is not None and not attempt.end_reported:
+                attempt.end_reported = True
+                exit_ = exit_of(end, attempt, state)
+                self._report(
+                    TasksEnded(at_ms=end.at_ms, exit=exit_, **_attempt_fields(attempt)), attempt
                 )
 
-    def _fate_behind_our_back(
-        self, followed: TrackedAttempt, record: EndRecord
-    ) -> SlurmJobState | None:
-        """A signal that nobody here ordered: Slurm knows who ended it, a little later. The script need not
-        have heard it: sometimes its program is gone before it is told itself."""
-        was_signalled = bool(record.told) or split_code(record.code)[1] in ENDED_FROM_OUTSIDE
-        if not was_signalled or followed.stop is not None or not followed.ids:
+    def _external_end(self, attempt: TrackedAttempt, record: EndRecord) -> SlurmJobState | None:
+        """Slurm's state of a job that was ended by a signal we did not send; Slurm knows it a little later.
+        The script may not have received the signal: sometimes only its program did."""
+        signalled = bool(record.stop_signal) or split_code(record.code)[1] in EXTERNAL_SIGNALS
+        if not signalled or attempt.stop is not None or not attempt.ids:
             return None
         try:
-            for _ in range(FATE_LOOKS):
-                fate = fates_of(self._commands, [followed.main_id]).get(followed.main_id)
-                if fate is None or fate.is_over:
-                    return fate
-                time.sleep(FATE_LOOK_SECONDS)
+            for _ in range(END_STATE_POLLS):
+                state = query_job_states(self._commands, [attempt.main_id]).get(attempt.main_id)
+                if state is None or state.is_over:
+                    return state
+                time.sleep(END_STATE_POLL_SECONDS)
         except EngineFault:
             return None
         return None
 
-    def _settle_end(self, followed: TrackedAttempt, how: Exit) -> None:
-        """An end that no script wrote: write it down first, so that it is told the same again."""
-        folder = followed.folder
-        if folder.tale().end is None:
+    def _record_end(self, attempt: TrackedAttempt, exit_: Exit) -> None:
+        """Record an end that the script did not, before reporting it: a repeated report must be equal."""
+        folder = attempt.folder
+        if folder.record().end is None:
             os.makedirs(folder.path, mode=0o700, exist_ok=True)
-            code = how.code if how.signal is None else 128 + how.signal
-            folder.write_end(EndRecord(at_ms=_now_ms(), code=code, told="", detail=how.detail))
-            folder.take()
-        self._look_at(followed)
+            code = exit_.code if exit_.signal is None else 128 + exit_.signal
+            folder.write_end(
+                EndRecord(at_ms=_now_ms(), code=code, stop_signal="", detail=exit_.detail)
+            )
+            folder.claim()
+        self._report_changes(attempt)
 
-    def _tell(self, report: EngineReport, followed: TrackedAttempt | None = None) -> None:
-        if followed is not None and not followed.is_wanted:
+    def _report(self, report: EngineReport, attempt: TrackedAttempt | None = None) -> None:
+        if attempt is not None and not attempt.is_live:
             if isinstance(report, TasksEnded):
-                followed.folder.leave()
-                self._followed.pop(followed.ref, None)
+                attempt.folder.remove_from_index()
+                self._tracked.pop(attempt.ref, None)
             return
-        self._telling.add(report)
+        self._batch.add(report)
 
     def settled(self, refs: Iterable[AttemptRef]) -> None:
-        """Their marks stay, so that they can never run again. Who calls this has better to do than to
-        wait for files to be removed: what is left of one that crashed here is removed at the next start."""
+        """Mark attempts for removal from the index; ``reports`` removes their files, so that the caller
+        does not wait. After a crash they are removed at the next start."""
         with self._lock:
             for ref in refs:
-                self._followed.pop(ref, None)
-                self._leaving.append(ref)
+                self._tracked.pop(ref, None)
+                self._settled.append(ref)
 
-    def _let_leave(self) -> None:
-        """The index forgets those that are settled."""
+    def _clean_settled(self) -> None:
+        """Remove settled attempts from the index. Their claims stay, so they can never run again."""
         with self._lock:
-            refs, self._leaving = self._leaving, []
+            refs, self._settled = self._settled, []
         for ref in refs:
-            self._folders.of(ref).leave()
-
-    # -- what is kept ------------------------------------------------------------------------------
+            self._folders.of(ref).remove_from_index()
 
     def logs(self, ref: AttemptRef) -> Sequence[LogFile]:
         """Two streams for each task that wrote something."""
         return self._folders.of(ref).logs()
 
-    def forget(self, job_ids: Iterable[str]) -> tuple[str, ...]:
-        """Remove everything that is kept of these jobs; gives those that are not over and stay."""
-        self._let_leave()
-        live = {ref.job_id for ref in self._folders.unsettled()}
-        kept = []
-        for job_id in job_ids:
-            if job_id in live:
-                kept.append(job_id)
-                continue
-            attempts = os.path.dirname(self._folders.of(AttemptRef(job_id=job_id, attempt=0)).path)
-            shutil.rmtree(attempts, ignore_errors=True)
-        return tuple(kept)
 
-
-def _named(ref: AttemptRef) -> dict[str, Any]:
-    return {"job_id": ref.job_id, "attempt": ref.attempt}
+def _attempt_fields(attempt: TrackedAttempt) -> dict[str, Any]:
+    return {"job_id": attempt.ref.job_id, "attempt": attempt.ref.attempt}
 
 
 def _now_ms() -> int:

@@ -1,28 +1,28 @@
-"""What others run on the nodes that we use: it occupies, and nobody tells us but Slurm."""
+"""Usage of our nodes by other users' jobs, as Slurm reports it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bursar.engines.slurm.commands.commands import Commands, SlurmRefused
 from bursar.engines.slurm.commands.gres import parse_gres
-from bursar.engines.slurm.commands.hostlist import expand
 from bursar.engines.slurm.commands.inventory import SlurmNode
 from bursar.model.engine_report import ForeignReported
 from bursar.model.units import MILLI
+from bursar.slurm_text import expand_hosts
 
-MOST_AT_ONCE = 200
-"""So many new jobs of others are asked about in one look; the rest in the next."""
+MOST_NEW_JOBS = 200
+"""New foreign jobs queried in one poll; the rest follow in the next."""
 
 _ON_NODES = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignHolding:
-    """What one job of others holds on one node."""
+    """What one foreign job holds on one node."""
 
     cpus: int = 0
     memory_mib: int = 0
@@ -31,34 +31,34 @@ class ForeignHolding:
 
 
 class ForeignUsage:
-    """Jobs of others do not change while they run, so each is asked about once."""
+    """Caches the holdings of foreign jobs: they do not change, so each job is queried once."""
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
         self._jobs: dict[str, dict[str, ForeignHolding]] = {}
 
     def on_nodes(self, running: Iterable[str]) -> dict[str, list[ForeignHolding]]:
-        """By node. ``running`` are the ids of all jobs of others that run now."""
-        wanted = sorted(running)
-        self._jobs = {ident: self._jobs[ident] for ident in wanted if ident in self._jobs}
-        for ident in [one for one in wanted if one not in self._jobs][:MOST_AT_ONCE]:
-            self._jobs[ident] = self._ask(ident)
-        found: dict[str, list[ForeignHolding]] = {}
-        for ident in wanted:
-            for node, holding in self._jobs.get(ident, {}).items():
-                found.setdefault(node, []).append(holding)
-        return found
+        """Holdings by node. ``running`` are the ids of all foreign jobs that run now."""
+        ids = sorted(running)
+        self._jobs = {job_id: self._jobs[job_id] for job_id in ids if job_id in self._jobs}
+        for job_id in [job_id for job_id in ids if job_id not in self._jobs][:MOST_NEW_JOBS]:
+            self._jobs[job_id] = self._query(job_id)
+        by_node: dict[str, list[ForeignHolding]] = {}
+        for job_id in ids:
+            for node, holding in self._jobs.get(job_id, {}).items():
+                by_node.setdefault(node, []).append(holding)
+        return by_node
 
-    def _ask(self, ident: str) -> dict[str, ForeignHolding]:
+    def _query(self, job_id: str) -> dict[str, ForeignHolding]:
         try:
-            return read_holdings(self._commands.run("scontrol", "-d", "-o", "show", "job", ident))
+            return parse_holdings(self._commands.run("scontrol", "-d", "-o", "show", "job", job_id))
         except SlurmRefused:
             return {}
 
 
-def read_holdings(text: str) -> dict[str, ForeignHolding]:
-    """What ``scontrol -d show job`` says of each node."""
-    found: dict[str, ForeignHolding] = {}
+def parse_holdings(text: str) -> dict[str, ForeignHolding]:
+    """Holdings by node, from ``scontrol -d show job``."""
+    by_node: dict[str, ForeignHolding] = {}
     for nodes, cpus, memory, gres in _ON_NODES.findall(text):
         gpus = [one for one in parse_gres(gres) if one.name == "gpu" and one.mig_profile is None]
         holding = ForeignHolding(
@@ -67,23 +67,25 @@ def read_holdings(text: str) -> dict[str, ForeignHolding]:
             gpus=sum(one.count for one in gpus),
             indices=tuple(sorted(index for one in gpus for index in one.indices)),
         )
-        found |= dict.fromkeys(expand(nodes), holding)
-    return found
+        by_node |= dict.fromkeys(expand_hosts(nodes), holding)
+    return by_node
 
 
 def _count(ranges: str) -> int:
-    """``0-3,8``."""
+    """Size of a set of numbers such as ``0-3,8``."""
     total = 0
-    for part in ranges.split(","):
-        first, _, last = part.partition("-")
+    for span in ranges.split(","):
+        first, _, last = span.partition("-")
         if first.isdecimal():
             total += int(last or first) - int(first) + 1
     return total
 
 
-def seen_on(node: SlurmNode, holdings: Iterable[ForeignHolding], held: set[int]) -> ForeignReported:
-    """As a report. Where devices have no names their numbers are ours to choose: the highest that our
-    own jobs do not hold, so that no job of ours seems to be in the way."""
+def report_usage(
+    node: SlurmNode, holdings: Iterable[ForeignHolding], held: set[int]
+) -> ForeignReported:
+    """The report of a node. Without named devices we choose the numbers: the highest that our own jobs
+    do not hold, so that they do not collide."""
     holdings = list(holdings)
     if node.device_types is not None:
         gpus = sorted({index for one in holdings for index in one.indices})
@@ -103,46 +105,41 @@ def changes(
     nodes: Mapping[str, SlurmNode],
     holdings: Mapping[str, list[ForeignHolding]],
     held: Mapping[str, set[int]],
-    told: dict[str, ForeignReported],
+    reported: dict[str, ForeignReported],
 ) -> list[ForeignReported]:
-    """What is not as it was told last, for the nodes in ``nodes``; ``told`` is brought up to date."""
-    found = []
+    """Reports of nodes whose usage has changed since ``reported``, which is updated."""
+    reports = []
     for name, node in sorted(nodes.items()):
-        own = holdings.get(name, [])
-        before = told.get(name) or ForeignReported(node=name)
-        if _amount(own) == _amount_told(before):
+        current = holdings.get(name, [])
+        before = reported.get(name) or ForeignReported(node=name)
+        if _amounts(current) == (before.cpu_milli, before.memory_mib, len(before.gpus)):
             continue
-        seen = seen_on(node, own, held.get(name, set()))
-        if seen != before:
-            told[name] = seen
-            found.append(seen)
-    return found
+        report = report_usage(node, current, held.get(name, set()))
+        if report != before:
+            reported[name] = report
+            reports.append(report)
+    return reports
 
 
-def as_record(told: Mapping[str, ForeignReported]) -> dict[str, Any]:
-    """Plain values to store: after a restart they show what must be released."""
+def as_record(reported: Mapping[str, ForeignReported]) -> dict[str, Any]:
+    """Reports as values for JSON: after a restart, what was reported may have to be withdrawn."""
     return {
-        name: [list(seen.gpus), seen.cpu_milli, seen.memory_mib]
-        for name, seen in sorted(told.items())
+        name: [list(report.gpus), report.cpu_milli, report.memory_mib]
+        for name, report in sorted(reported.items())
     }
 
 
 def from_record(record: Mapping[str, Any]) -> dict[str, ForeignReported]:
-    """The way back."""
+    """Parse the result of ``as_record``."""
     return {
         name: ForeignReported(node=name, gpus=tuple(gpus), cpu_milli=cpu, memory_mib=memory)
         for name, (gpus, cpu, memory) in record.items()
     }
 
 
-def _amount(holdings: Iterable[ForeignHolding]) -> tuple[int, int, int]:
-    holdings = list(holdings)
+def _amounts(holdings: Sequence[ForeignHolding]) -> tuple[int, int, int]:
     return (
         sum(one.cpus for one in holdings) * MILLI,
         sum(one.memory_mib for one in holdings),
         sum(one.gpus for one in holdings),
     )
-
-
-def _amount_told(seen: ForeignReported) -> tuple[int, int, int]:
-    return seen.cpu_milli, seen.memory_mib, len(seen.gpus)

@@ -1,4 +1,4 @@
-"""Orders on their way into Slurm. Each is written down before it is sent, so that it can be sent again."""
+"""Submits orders to Slurm from background threads. Each order is stored first, so that it can be resent."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from bursar.engines.slurm.driven.attempt_tracking import TrackedAttempt
 from bursar.engines.slurm.driven.cluster_watch import ClusterWatch
 from bursar.engines.slurm.driven.request import (
     JobRequest,
+    components_of,
     minutes_of,
     no_common_partition,
-    parts_of,
     request_from,
 )
-from bursar.engines.slurm.driven.script import ScriptParts, scripts_of
+from bursar.engines.slurm.driven.script import ScriptContext, make_scripts
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.submit import Submitter
 from bursar.engines.task_ranks import ranked_tasks
 from bursar.model.errors import EngineFault
 from bursar.ports import AttemptRef, StartOrder
 
-SEND_AGAIN_SECONDS = 0.5
-CONFUSED_SECONDS = 60.0
+RESUBMIT_SECONDS = 0.5
+REUSED_IDS_SECONDS = 60.0
 SENDERS = 3
-"""Slurm takes one job at a time, but the way there and back is longer than that."""
+"""Slurm accepts one job at a time, but the round trip takes longer than that."""
 SHELL = "/bin/bash"
-"""A bash that starts without HOME or SHELL looks its account up, on many clusters over the network. Neither
-is what the job's own program gets."""
+"""Without HOME or SHELL, bash looks up its account, on many clusters over the network. The job's own program
+gets neither value."""
 
 
 class Outbox:
-    """Writes orders down, sends them, and finds out what became of a doubtful one.
+    """Stores orders, submits them, and looks up submissions that are in doubt.
 
-    What is posted is sent by threads: whoever orders need not wait for Slurm. ``refused`` is called by them.
+    Background threads submit, so the caller does not wait for Slurm. They call ``on_refused``.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Outbox:
         settings: SlurmSettings,
         folders: AttemptFolders,
         cluster: ClusterWatch,
-        refused: Callable[[TrackedAttempt, str], None],
+        on_refused: Callable[[TrackedAttempt, str], None],
     ) -> None:
         self._settings = settings
         self._folders = folders
@@ -59,16 +59,16 @@ class Outbox:
         self._bundles = str((settings.state / "bundles").resolve())
         self._submitter = Submitter(settings.commands, settings.rest_socket)
         self._accounts = Accounts(settings.commands, settings.account)
-        self._refused = refused
-        self._posted: queue.SimpleQueue[tuple[TrackedAttempt, dict[str, Any] | None] | None]
-        self._posted = queue.SimpleQueue()
+        self._on_refused = on_refused
+        self._queue: queue.SimpleQueue[tuple[TrackedAttempt, dict[str, Any] | None] | None]
+        self._queue = queue.SimpleQueue()
         self._senders: list[BackgroundThread] = []
         self._lock = threading.Lock()
         self._highest_id = 0
-        self._forgot_at: float | None = None
+        self._ids_reused_at: float | None = None
         self._is_closing = False
         self.prefix = ""
-        """Of the comments of our jobs. Behind it comes the attempt: the order's id."""
+        """Prefix of our jobs' comments; the attempt's key follows."""
 
     def open(self) -> None:
         self._is_closing = False
@@ -80,50 +80,50 @@ class Outbox:
             sender.start()
 
     def close(self) -> None:
-        """What is not sent by now is in its folder, and is sent after the next start."""
+        """Stop submitting. Unsent orders are stored, and are sent after the next start."""
         self._is_closing = True
         for sender in self._senders:
             sender.stop()
-            self._posted.put(None)
+            self._queue.put(None)
         for sender in self._senders:
             sender.close()
-        while not self._posted.empty():
-            if (posted := self._posted.get()) is not None:
-                posted[0].is_sending = False
+        while not self._queue.empty():
+            if (item := self._queue.get()) is not None:
+                item[0].is_sending = False
         self._submitter.close()
 
     def ref_of(self, comment: str) -> AttemptRef | None:
-        """Whose job it is, when it is one of ours."""
+        """The attempt of a job, if it is one of ours."""
         if not comment.startswith(self.prefix):
             return None
         return names.ref_of(comment.removeprefix(self.prefix))
 
-    def cannot_be_one_job(self, order: StartOrder) -> str:
-        """Why no partition could run all of an attempt, or nothing."""
+    def partition_problem(self, order: StartOrder) -> str:
+        """Why no partition can run the attempt, or ""."""
         if order.placement.anchors is None:
             return ""
         return no_common_partition(order, self._cluster.facts(), self._settings.partition)
 
-    def write_down(self, order: StartOrder) -> dict[str, Any]:
-        """Everything that the scripts and a later submission need. Secrets are in one file of their own,
-        which the script removes before anything of the user runs."""
+    def write_order(self, order: StartOrder) -> dict[str, Any]:
+        """Store everything that the scripts and a later submission need. Secrets are in a separate file,
+        which the script removes before user code runs."""
         facts = self._cluster.facts()
         folder = self._folders.of(order.ref)
-        parts = parts_of(order, facts.nodes)
-        around = ScriptParts(
+        components = components_of(order, facts.nodes)
+        context = ScriptContext(
             folder=folder.path,
             key=folder.key,
-            news=self._folders.news.path,
+            messages=self._folders.messages.path,
             bundles=self._bundles,
             path=self._settings.path,
             addresses=self._cluster.addresses,
         )
-        scripts = scripts_of(order, around, tuple(part.nodes for part in parts))
+        scripts = make_scripts(order, context, tuple(one.nodes for one in components))
         partition = facts.partition_of(scripts.nodes, self._settings.partition)
         request = JobRequest(
             name=order.spec.name,
             comment=f"{self.prefix}{folder.key}",
-            parts=parts,
+            components=components,
             minutes=minutes_of(order, partition),
             partition=partition.name if partition is not None else self._settings.partition,
             account=self._accounts.of(order.spec.queue),
@@ -135,101 +135,103 @@ class Outbox:
         gpus: dict[str, list[int]] = {}
         for task in order.placement.all_tasks:
             gpus.setdefault(task.node, []).extend(task.gpus)
-        folder.make(len(scripts.nodes))
+        folder.create(len(scripts.nodes))
         for name, text in scripts.files.items():
             folder.write(name, text)
         record = {
             "request": request.as_record(),
             "script": scripts.batch,
             "gpus": gpus,
-            "tasks": [seat.task.node for seat in ranked_tasks(order)],
+            "tasks": [member.task.node for member in ranked_tasks(order)],
             "grace_seconds": order.recipe.grace_seconds,
             "stop_signal": order.recipe.stop_signal,
         }
-        folder.keep(names.SUBMISSION, record)
+        folder.write_record(names.SUBMISSION, record)
         return record
 
-    def post(self, followed: TrackedAttempt, record: dict[str, Any] | None = None) -> None:
-        """Have it submitted, once, unless it is on its way already."""
+    def post(self, attempt: TrackedAttempt, record: dict[str, Any] | None = None) -> None:
+        """Queue an attempt for submission, unless it is queued or submitted already."""
         with self._lock:
-            if followed.ids or followed.is_sending or followed.told_ended:
+            if attempt.ids or attempt.is_sending or attempt.end_reported:
                 return
-            followed.is_sending = True
-        self._posted.put((followed, record))
+            attempt.is_sending = True
+        self._queue.put((attempt, record))
 
     def _send_next(self) -> None:
-        if (posted := self._posted.get()) is None:
+        if (item := self._queue.get()) is None:
             return
-        followed, record = posted
+        attempt, record = item
         try:
             if not self._is_closing:
-                self._send(followed, record)
+                self._send(attempt, record)
         except (EngineFault, OSError) as problem:
-            # Slurm does not answer, or the folder does not: that passes, and this is sent later.
+            # Slurm or the shared folder does not respond: retry later.
             pause = problem.retry_after_seconds if isinstance(problem, EngineFault) else 0.0
-            followed.in_doubt = True
-            followed.send_at = time.monotonic() + max(SEND_AGAIN_SECONDS, pause)
+            attempt.in_doubt = True
+            attempt.send_at = time.monotonic() + max(RESUBMIT_SECONDS, pause)
         finally:
-            followed.is_sending = False
+            attempt.is_sending = False
 
-    def _send(self, followed: TrackedAttempt, record: dict[str, Any] | None) -> None:
-        """Submit it unless it is there; what Slurm will never have is told to whom it concerns."""
-        if followed.told_ended:
+    def _send(self, attempt: TrackedAttempt, record: dict[str, Any] | None) -> None:
+        """Submit an attempt unless it is in the queue already. Report a permanent refusal."""
+        if attempt.end_reported:
             return
-        if followed.in_doubt:
-            self.look_up(followed)
-        if followed.ids:
+        if attempt.in_doubt:
+            self.find_submitted(attempt)
+        if attempt.ids:
             return
         try:
-            never = self._submit(followed, record)
+            problem = self._submit(attempt, record)
         except SlurmRefused as refused:
-            never = f"not started: {refused}"
-        if never:
-            self._refused(followed, never)
+            problem = f"not started: {refused}"
+        if problem:
+            self._on_refused(attempt, problem)
 
-    def look_up(self, followed: TrackedAttempt) -> None:
-        """Whether an earlier submission arrived."""
-        for line in job_query.queue(self._settings.commands):
-            if self.ref_of(line.comment) == followed.ref:
-                followed.add(line.id)
-        followed.in_doubt = False
+    def find_submitted(self, attempt: TrackedAttempt) -> None:
+        """Look up in the queue whether an earlier submission arrived."""
+        for entry in job_query.queue(self._settings.commands):
+            if self.ref_of(entry.comment) == attempt.ref:
+                attempt.add(entry.id)
+        attempt.in_doubt = False
 
-    def _submit(self, followed: TrackedAttempt, record: dict[str, Any] | None) -> str:
-        """Why it never can be submitted, or nothing."""
-        record = record or followed.folder.read(names.SUBMISSION)
+    def _submit(self, attempt: TrackedAttempt, record: dict[str, Any] | None) -> str:
+        """Submit an attempt; returns why it can never be submitted, or ""."""
+        record = record or attempt.folder.read_record(names.SUBMISSION)
         if record is None:
-            return "lost: what it should run is not there any more"
-        followed.submissions += 1
+            return "lost: its stored order no longer exists"
+        attempt.submissions += 1
         before = self._highest_id
         request = request_from(record["request"])
         try:
-            ident = self._submitter.submit(request, record["script"])
+            slurm_id = self._submitter.submit(request, record["script"])
         except SlurmRefused:
-            if not self._accounts.give_up(request.account):
+            if not self._accounts.exclude(request.account):
                 raise
-            ident = self._submitter.submit(replace(request, account=""), record["script"])
-        self._note_id(ident, before)
-        followed.given_up.discard(ident)
-        followed.add(ident)
+            slurm_id = self._submitter.submit(replace(request, account=""), record["script"])
+        self._update_highest_id(slurm_id, before)
+        attempt.replaced_ids.discard(slurm_id)
+        attempt.add(slurm_id)
         return ""
 
-    def know_ids(self, ids: Iterable[str]) -> None:
-        """Of jobs from before."""
-        known = (int(ident) for ident in ids if ident.isdecimal())
+    def seed_highest_id(self, ids: Iterable[str]) -> None:
+        """Set the highest id of jobs submitted before the start."""
+        known = (int(slurm_id) for slurm_id in ids if slurm_id.isdecimal())
         self._highest_id = max(known, default=self._highest_id)
 
-    def _note_id(self, ident: str, before: int) -> None:
-        """Ids only grow, unless slurmctld was killed before it had saved which it gave away. ``before`` is
-        the highest that was known when this one was asked for: others may have come meanwhile."""
-        if not ident.isdecimal():
+    def _update_highest_id(self, slurm_id: str, before: int) -> None:
+        """Ids only grow, unless slurmctld was killed before saving the last ones. ``before`` is the
+        highest id known before this submission: other threads submit too."""
+        if not slurm_id.isdecimal():
             return
         with self._lock:
-            if int(ident) <= before:
-                self._forgot_at = time.monotonic()
-                self._highest_id = int(ident)
+            if int(slurm_id) <= before:
+                self._ids_reused_at = time.monotonic()
+                self._highest_id = int(slurm_id)
             else:
-                self._highest_id = max(self._highest_id, int(ident))
+                self._highest_id = max(self._highest_id, int(slurm_id))
 
-    def has_slurm_forgotten(self) -> bool:
-        """Whether ids were given away twice in the last minute."""
-        return self._forgot_at is not None and time.monotonic() - self._forgot_at < CONFUSED_SECONDS
+    def has_reused_ids(self) -> bool:
+        """Whether Slurm assigned an id twice in the last minute."""
+        if self._ids_reused_at is None:
+            return False
+        return time.monotonic() - self._ids_reused_at < REUSED_IDS_SECONDS

@@ -1,11 +1,11 @@
-"""How often Slurm's scheduler should look for work on a cluster that Bursar drives. Pure."""
+"""Recommended settings of Slurm's scheduler on a cluster that Bursar drives. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-QUICK: Mapping[str, int | None] = {
+FAST: Mapping[str, int | None] = {
     "bf_interval": 1,
     "bf_continue": None,
     "bf_max_job_test": 100,
@@ -13,65 +13,62 @@ QUICK: Mapping[str, int | None] = {
     "sched_interval": 1,
     "batch_sched_delay": 0,
 }
-"""What Bursar sends has room already: cheap passes start it soon. 100 waiting jobs are more than it keeps in
-Slurm's queue."""
-QUICK_LINE = "SchedulerParameters=" + ",".join(
-    name if value is None else f"{name}={value}" for name, value in QUICK.items()
+"""Bursar submits only jobs that fit, so frequent cheap passes start them soon. It never has 100 jobs pending
+in Slurm's queue."""
+FAST_LINE = "SchedulerParameters=" + ",".join(
+    name if value is None else f"{name}={value}" for name, value in FAST.items()
 )
 EPILOG_LINE = "Epilog=/bin/true"
-"""A node that has something to do after a job reports when it is done, and that report is the only thing that
-brings a pass at once. The clock alone brings one or two a second."""
-QUICK_LINES = (QUICK_LINE, EPILOG_LINE)
+"""A node with an epilog reports its end, and only that report triggers a scheduling pass at once. The timer
+alone triggers one or two a second."""
+FAST_LINES = (FAST_LINE, EPILOG_LINE)
 
-UNSAID_SECONDS = {"batch_sched_delay": 3, "bf_interval": 30}
-"""What Slurm takes where slurm.conf says nothing."""
+DEFAULT_SECONDS = {"batch_sched_delay": 3, "bf_interval": 30}
+"""Slurm's defaults."""
 UNSET = ("", "(null)")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingAdvice:
-    """What makes starts late, and the lines of slurm.conf that mend it."""
+    """Settings that delay starts, and the lines of slurm.conf that fix them."""
 
     slow: tuple[str, ...]
     lines: tuple[str, ...]
 
     @property
-    def found(self) -> str:
-        return (
-            "Slurm starts jobs only when its scheduler comes round, which is rarer than need be: "
-            f"{', '.join(self.slow)}."
-        )
+    def problem(self) -> str:
+        return f"Slurm's scheduler runs less often than necessary: {', '.join(self.slow)}."
 
     @property
     def fix(self) -> str:
         return (
-            "For many short jobs put this into slurm.conf, then 'scontrol reconfigure': "
+            "For many short jobs add to slurm.conf, then run 'scontrol reconfigure': "
             f"{' and '.join(self.lines)}"
         )
 
 
 def advice(config: Mapping[str, str]) -> SettingAdvice | None:
-    """What an operator should know whose ``scontrol show config`` says this; nothing if it is quick."""
+    """Advice for a configuration as ``scontrol show config`` prints it; None if it is fast."""
     slow = [*_slow_clock(config.get("SchedulerParameters", ""))]
-    lines = [QUICK_LINE] if slow else []
+    lines = [FAST_LINE] if slow else []
     if not _has_end_reports(config):
-        slow.append("no Epilog makes nodes report the end of a job")
+        slow.append("without an Epilog nodes do not report the end of a job")
         lines.append(EPILOG_LINE)
     return SettingAdvice(tuple(slow), tuple(lines)) if slow else None
 
 
 def _slow_clock(parameters: str) -> list[str]:
-    said = dict(word.partition("=")[::2] for word in parameters.split(","))
+    values = dict(item.partition("=")[::2] for item in parameters.split(","))
     slow = []
-    for name, unsaid in UNSAID_SECONDS.items():
-        told = said.get(name, "")
-        seconds = int(told) if told.isdecimal() else unsaid
-        if seconds > (QUICK[name] or 0):
-            slow.append(f"{name} is {seconds} s{'' if name in said else ' by default'}")
+    for name, default_seconds in DEFAULT_SECONDS.items():
+        value = values.get(name, "")
+        seconds = int(value) if value.isdecimal() else default_seconds
+        if seconds > (FAST[name] or 0):
+            slow.append(f"{name} is {seconds} s{'' if name in values else ' by default'}")
     return slow
 
 
 def _has_end_reports(config: Mapping[str, str]) -> bool:
-    """``PrologFlags=Contain`` keeps a step for each job, whose end is reported too."""
+    """With ``PrologFlags=Contain`` each job has an extern step, whose end is reported too."""
     has_epilog = config.get("Epilog", "") not in UNSET
     return has_epilog or "contain" in config.get("PrologFlags", "").lower()

@@ -1,4 +1,4 @@
-"""Reports on their way to the control plane: ends at once, what frees nothing perhaps in company."""
+"""Queues reports for the control plane: ends are reported at once, starts are batched."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 
 from bursar.model.engine_report import EngineReport, TasksStarted
 
-BEGAN_PATIENCE_SECONDS = 0.3
-"""How long word that something began may wait for company: it frees nothing."""
+START_BATCH_SECONDS = 0.3
+"""How long starts wait for other reports: nothing depends on them, and a batch is one transaction."""
 
 
 class ReportBatch:
-    """What is to be told, and when."""
+    """The queue of reports."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -26,21 +26,21 @@ class ReportBatch:
             self._queue.append(report)
             self._changed.notify_all()
 
-    def take(self, *, is_last_chance: bool) -> list[EngineReport]:
-        """What should be told now; on the last chance everything there is."""
+    def take(self, *, flush: bool) -> list[EngineReport]:
+        """The reports that are due; all reports if ``flush``."""
         with self._changed:
             now = time.monotonic()
-            if not self._queue or not (is_last_chance or now >= self._tell_at()):
+            if not self._queue or not (flush or now >= self._due_at()):
                 return []
-            found, self._queue = self._queue, []
-            return found
+            reports, self._queue = self._queue, []
+            return reports
 
-    def _tell_at(self) -> float:
-        if all(isinstance(one, TasksStarted) for one in self._queue):
-            return self._queued_at + BEGAN_PATIENCE_SECONDS
+    def _due_at(self) -> float:
+        if all(isinstance(report, TasksStarted) for report in self._queue):
+            return self._queued_at + START_BATCH_SECONDS
         return self._queued_at
 
     def wait(self, seconds: float) -> None:
-        """Until there is something more to tell, if it does not take longer."""
+        """Wait for the next report, at most this long."""
         with self._changed:
             self._changed.wait(seconds)

@@ -1,4 +1,4 @@
-"""What is asked of Slurm for one attempt: nodes, CPUs, memory and devices of each part. Pure."""
+"""The Slurm request of one attempt: nodes, CPUs, memory and devices of each component. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bursar.model.units import MILLI, MINUTE_MS
 from bursar.ports import StartOrder
 
 SLACK_MINUTES = 5
-"""Slurm's own time limit is the second line of defence: the control plane's comes first."""
+"""Slurm's time limit is only a backup: the control plane enforces its own first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HetComponent:
-    """Nodes of which the same is asked. Several make a heterogeneous job."""
+    """Nodes with equal requests. Several components make a heterogeneous job."""
 
     nodes: tuple[str, ...]
     cpus: int
@@ -28,11 +28,11 @@ class HetComponent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """Everything but the script."""
+    """The request without the script."""
 
     name: str
     comment: str
-    parts: tuple[HetComponent, ...]
+    components: tuple[HetComponent, ...]
     minutes: int
     partition: str = ""
     account: str = ""
@@ -42,93 +42,96 @@ class JobRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
-        """Plain values, to be kept."""
+        """As values for JSON."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        parts = [[list(one.nodes), one.cpus, one.memory_mib, one.gres] for one in self.parts]
-        return {**plain, "parts": parts, "environment": dict(self.environment)}
+        components = [
+            [list(one.nodes), one.cpus, one.memory_mib, one.gres] for one in self.components
+        ]
+        return {**plain, "components": components, "environment": dict(self.environment)}
 
 
 def request_from(record: Mapping[str, Any]) -> JobRequest:
-    """The way back."""
-    parts = tuple(
+    """Parse the result of ``as_record``."""
+    components = tuple(
         HetComponent(nodes=tuple(nodes), cpus=cpus, memory_mib=memory, gres=gres)
-        for nodes, cpus, memory, gres in record["parts"]
+        for nodes, cpus, memory, gres in record["components"]
     )
-    return JobRequest(**{**record, "parts": parts})
+    return JobRequest(**{**record, "components": components})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What must be known of a cluster to ask it for something."""
+    """What a request needs to know about the cluster."""
 
     nodes: Mapping[str, SlurmNode]
     partitions: tuple[SlurmPartition, ...]
 
-    def partition_of(self, nodes: tuple[str, ...], wanted: str) -> SlurmPartition | None:
-        """The one that was chosen; else the default or the first that has all of these nodes."""
-        if wanted:
-            return next((one for one in self.partitions if one.name == wanted), None)
+    def partition_of(self, nodes: tuple[str, ...], configured: str) -> SlurmPartition | None:
+        """The configured partition; else the default or the first that has all of these nodes."""
+        if configured:
+            return next((one for one in self.partitions if one.name == configured), None)
         fitting = [one for one in self.partitions if set(nodes) <= set(one.nodes) and one.is_up]
         return min(fitting, key=lambda one: (not one.is_default, one.name), default=None)
 
 
-def no_common_partition(order: StartOrder, facts: ClusterFacts, wanted: str) -> str:
-    """Why a mixed gang cannot be one Slurm job, or nothing: both of its parts must be in one partition."""
+def no_common_partition(order: StartOrder, facts: ClusterFacts, configured: str) -> str:
+    """Why a mixed gang cannot be one Slurm job, or "": all its nodes must be in one partition."""
     placement = order.placement
     if placement.anchors is None:
         return ""
     nodes = tuple(sorted({task.node for task in placement.all_tasks}))
-    partition = facts.partition_of(nodes, wanted)
+    partition = facts.partition_of(nodes, configured)
     if partition is not None and set(nodes) <= set(partition.nodes):
         return ""
-    where = f"partition {wanted} does not have" if wanted else "no Slurm partition has"
+    where = f"partition {configured} does not have" if configured else "no Slurm partition has"
     return (
         f"not started: {where} both the nodes of pool {placement.pool} and those of its anchors, "
         f"{placement.anchors.pool}; put them into one partition, name the partitions of each pool in its "
-        "label slurm.partition, or leave anchors_percent out"
+        "label slurm.partition, or remove anchors_percent"
     )
 
 
-def parts_of(order: StartOrder, nodes: Mapping[str, SlurmNode]) -> tuple[HetComponent, ...]:
-    """What each node must give the attempt, nodes alike together; the head's part comes first."""
+def components_of(order: StartOrder, nodes: Mapping[str, SlurmNode]) -> tuple[HetComponent, ...]:
+    """Requests of the attempt's nodes, grouped by equal amounts; the first node's component is first."""
     by_node: dict[str, list[Task]] = {}
     for task in order.placement.all_tasks:
         by_node.setdefault(task.node, []).append(task)
-    alike: dict[tuple[int, int, str], list[str]] = {}
+    by_amounts: dict[tuple[int, int, str], list[str]] = {}
     for node, tasks in by_node.items():
         cpu_milli = sum(task.cpu_milli for task in tasks)
         memory_mib = sum(task.memory_mib for task in tasks)
         cpus = max(1, -(-cpu_milli // MILLI))
-        alike.setdefault((cpus, memory_mib, gres_of(tasks, nodes.get(node))), []).append(node)
+        amounts = (cpus, memory_mib, gres_of(tasks, nodes.get(node)))
+        by_amounts.setdefault(amounts, []).append(node)
     return tuple(
         HetComponent(nodes=tuple(names), cpus=cpus, memory_mib=memory, gres=gres)
-        for (cpus, memory, gres), names in alike.items()
+        for (cpus, memory, gres), names in by_amounts.items()
     )
 
 
 def gres_of(tasks: list[Task], node: SlurmNode | None) -> str:
-    """Devices of one node, exactly those where Slurm lets us name them; else as many of their kind."""
+    """Devices of one node: by name if each device has its own type, else by count."""
     gpus = sorted({gpu for task in tasks for gpu in task.gpus})
-    words: list[str] = []
+    items: list[str] = []
     if gpus:
         named = node.device_types if node is not None else None
         if named is not None:
-            words += [f"gpu:{named[gpu]}:1" for gpu in gpus if gpu < len(named)]
+            items += [f"gpu:{named[gpu]}:1" for gpu in gpus if gpu < len(named)]
         else:
             kinds = {one.kind for one in node.gpus} if node is not None else set()
             kind = f"{kinds.pop()}:" if len(kinds) == 1 and "" not in kinds else ""
-            words.append(f"gpu:{kind}{len(gpus)}")
+            items.append(f"gpu:{kind}{len(gpus)}")
     profiles: dict[str, int] = {}
     for task in tasks:
         for use in task.slices:
             profiles[use.instance.profile] = profiles.get(use.instance.profile, 0) + 1
-    words += [
+    items += [
         f"gpu:{_mig_type(profile, node)}:{count}" for profile, count in sorted(profiles.items())
     ]
     shards = sum(_shards(share.percent, node) for task in tasks for share in task.shares)
     if shards:
-        words.append(f"shard:{shards}")
-    return ",".join(words)
+        items.append(f"shard:{shards}")
+    return ",".join(items)
 
 
 def _mig_type(profile: str, node: SlurmNode | None) -> str:
@@ -143,7 +146,7 @@ def _mig_type(profile: str, node: SlurmNode | None) -> str:
 
 
 def _shards(percent: int, node: SlurmNode | None) -> int:
-    """A share of a GPU in the shards that the node cuts each into, rounded up."""
+    """A percentage of a GPU in shards of this node, rounded up."""
     each = node.shards // max(1, node.gpu_count) if node is not None else 0
     if not each:
         where = node.name if node is not None else "an unknown node"
@@ -155,10 +158,10 @@ def _shards(percent: int, node: SlurmNode | None) -> int:
 
 
 def minutes_of(order: StartOrder, partition: SlurmPartition | None) -> int:
-    """Slurm's time limit: the job's own and some, never more than the partition allows."""
-    longest = partition.max_minutes if partition is not None else 0
+    """Slurm's time limit: the job's own plus slack, at most the partition's."""
+    max_minutes = partition.max_minutes if partition is not None else 0
     if order.spec.max_run_ms is None:
-        return longest
+        return max_minutes
     grace_minutes = -(-order.recipe.grace_seconds // 60)
-    wanted = -(-order.spec.max_run_ms // MINUTE_MS) + grace_minutes + SLACK_MINUTES
-    return min(wanted, longest) if longest else wanted
+    minutes = -(-order.spec.max_run_ms // MINUTE_MS) + grace_minutes + SLACK_MINUTES
+    return min(minutes, max_minutes) if max_minutes else minutes

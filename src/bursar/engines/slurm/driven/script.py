@@ -1,33 +1,33 @@
-"""The scripts that run an attempt on Slurm, as text. Pure.
+"""Generates the scripts that run an attempt on Slurm. Pure.
 
-One task on one node is run by the batch script itself, which costs a fork. A gang is run by ``srun``: the
-batch script is its head, and ``node.sh`` runs the tasks of each node. Only what bash has built in is used
-where it happens for every job: a process for each small thing would cost more than many jobs do.
+The batch script runs a single task itself, at the cost of one fork. It runs a gang by ``srun``, with
+``node.sh`` for the tasks of each node. What happens for every job uses only bash builtins: extra processes
+would cost more than many jobs do.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bursar.engines.slurm.driven.plain_command import plain_command
 from bursar.engines.task_ranks import ALLOWED_STOP_SIGNALS, TaskRank, ranked_tasks, task_environment
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import StartOrder
 
 FIRST_PORT, PORTS = 20_000, 12_000
-"""Where the ranks of a gang meet: below what the kernel hands out by itself."""
-CANNOT_MARK = 75
+"""Rendezvous ports of gangs: below the kernel's ephemeral ports."""
+CANNOT_CLAIM = 75
 """The exit code of a script that cannot write to the shared folder."""
 
-# LC_ALL is not exported: it only keeps bash from reading the files of a language when LANG is set below.
+# LC_ALL is not exported: it only keeps bash from loading locale files when LANG is set below.
 _SIGNALS = " ".join(name.removeprefix("SIG") for name in ALLOWED_STOP_SIGNALS)
 
-# A shell that is asked to stop dies at once; the program that it started may still be saving its work. What
-# takes too long is killed from outside.
-_LINGER = """linger() {
-  [ -n "$told" ] && [ "$code" -gt 128 ] && kill -0 -- "-$1" 2>/dev/null || return
+# A shell ends at once on a signal, but the program that it started may still be saving its work. After the
+# grace period it is killed from outside.
+_WAIT_FOR_GROUP = """wait_for_group() {
+  [ -n "$received" ] && [ "$code" -gt 128 ] && kill -0 -- "-$1" 2>/dev/null || return
   exec 8<> <(:)
   while kill -0 -- "-$1" 2>/dev/null; do read -r -t 0.1 -u 8 _; done
 }
@@ -37,17 +37,17 @@ _HEAD = f"""#!/bin/bash
 unset LC_ALL
 LC_ALL=C
 export -n SHELL
-told= pid= begun=
-for one in {_SIGNALS}; do trap "heard $one" $one; done
+received= pid= begun=
+for one in {_SIGNALS}; do trap "on_signal $one" $one; done
 now() {{ at=${{EPOCHREALTIME:-$(date +%s)}}; }}
 finish() {{
   now
-  printf 'ended %s %s %s %s\\n' "$at" "$1" "${{told:--}}" "$2" >>"$A/taken"
+  printf 'ended %s %s %s %s\\n' "$at" "$1" "${{received:--}}" "$2" >>"$A/claim"
   echo "$K" >>"$N"
   [ "$1" = - ] && exit 1
   exit "$1"
 }}
-begin() {{ now; begun=$at; echo "began $at" >>"$A/taken"; echo "$K" >>"$N"; }}
+begin() {{ now; begun=$at; echo "began $at" >>"$A/claim"; echo "$K" >>"$N"; }}
 await() {{
   while :; do
     wait "$1"
@@ -55,29 +55,29 @@ await() {{
   done
   wait "$1"
   code=$?
-  linger "$1"
+  wait_for_group "$1"
 }}
-{_LINGER}umask 077
+{_WAIT_FOR_GROUP}umask 077
 set -C
-if ! {{ echo "$SLURM_JOB_ID" >"$A/taken"; }} 2>/dev/null; then
-  [ -e "$A/taken" ] && exit 0
+if ! {{ echo "$SLURM_JOB_ID" >"$A/claim"; }} 2>/dev/null; then
+  [ -e "$A/claim" ] && exit 0
   echo "bursar: $SLURMD_NODENAME cannot write to $A" >&2
-  exit {CANNOT_MARK}
+  exit {CANNOT_CLAIM}
 fi
 set +C -m
 [ -e "$A/stop" ] && finish - 'stopped as ordered, before its tasks were started'
 """
 
-_ALONE = """heard() { told=$1; [ -n "$pid" ] && kill -s "$1" -- "-$pid" 2>/dev/null; }
+_SINGLE_TASK_SIGNALS = """on_signal() { received=$1; [ -n "$pid" ] && kill -s "$1" -- "-$pid" 2>/dev/null; }
 """
 
-_GANG = """passed= stage=
-heard() { told=$1 passed=; [ "$stage" = setup ] && pass_on; }
-pass_on() { passed=1; scancel --signal="$told" "$SLURM_JOB_ID" 2>/dev/null; }
+_GANG_SIGNALS = """forwarded= stage=
+on_signal() { received=$1 forwarded=; [ "$stage" = setup ] && forward; }
+forward() { forwarded=1; scancel --signal="$received" "$SLURM_JOB_ID" 2>/dev/null; }
 """
 
-_FIND = """program=$(type -P -- "$word") || \
-finish 127 "not started: no program is called $word on the nodes of the job"
+_FIND_PROGRAM = """program=$(type -P -- "$word") || \
+finish 127 "not started: the program $word is not on the nodes of the job"
 """
 
 _GANG_WATCH = """pid=$!
@@ -86,7 +86,7 @@ kill_at=
 while kill -0 "$pid" 2>/dev/null; do
   read -r -t 0.2 -u 9 _
   is_up && begin_once
-  [ -n "$told" ] && [ -z "$passed" ] && is_up && pass_on
+  [ -n "$received" ] && [ -z "$forwarded" ] && is_up && forward
   if [ -z "$kill_at" ] && [ -e "$A/failed" ]; then
     kill_at=$((SECONDS + grace))
     scancel --signal="$stop_signal" "$SLURM_JOB_ID" 2>/dev/null
@@ -107,9 +107,12 @@ finish 0
 """
 
 _NODE = f"""#!/bin/bash
-told= pids=() labels=()
-{_LINGER}heard() {{ told=$1; for one in "${{pids[@]}}"; do kill -s "$1" -- "-$one" 2>/dev/null; done; }}
-for one in {_SIGNALS}; do trap "heard $one" $one; done
+received= pids=() labels=()
+{_WAIT_FOR_GROUP}on_signal() {{
+  received=$1
+  for one in "${{pids[@]}}"; do kill -s "$1" -- "-$one" 2>/dev/null; done
+}}
+for one in {_SIGNALS}; do trap "on_signal $one" $one; done
 umask 077
 set -m
 IFS=, read -r -a devices <<<"$CUDA_VISIBLE_DEVICES"
@@ -133,7 +136,7 @@ wait_for_all() {{
       kill -0 "${{pids[one]}}" 2>/dev/null && continue
       wait "${{pids[one]}}"
       code=$?
-      linger "${{pids[one]}}"
+      wait_for_group "${{pids[one]}}"
       [ "$code" = 0 ] || first_failure "$code" "${{labels[one]}}" "$1"
       unset "pids[one]"
     done
@@ -143,23 +146,23 @@ wait_for_all() {{
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptParts:
-    """What the scripts of all attempts share."""
+class ScriptContext:
+    """Paths and addresses that the scripts of an attempt use."""
 
     folder: str
-    """Of this attempt."""
+    """The attempt's folder."""
     key: str
-    news: str
-    """The folder in which each node has a file: there the key is added when there is something to read."""
+    messages: str
+    """The folder with a file for each node: the key is appended when the attempt's folder changes."""
     bundles: str
     path: str
     addresses: Mapping[str, str]
-    """Of nodes, where they are not their names."""
+    """Addresses of nodes, where they differ from their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripts:
-    """What is submitted, and the files that must be in the attempt's folder before."""
+    """The batch script, and the files that must be written to the attempt's folder first."""
 
     batch: str
     files: Mapping[str, str]
@@ -167,40 +170,39 @@ class Scripts:
     """In order of node rank."""
 
 
-def scripts_of(
-    order: StartOrder, around: ScriptParts, parts: tuple[tuple[str, ...], ...]
+def make_scripts(
+    order: StartOrder, context: ScriptContext, components: tuple[tuple[str, ...], ...]
 ) -> Scripts:
-    """``parts`` are the nodes of each part of the Slurm job, as they are submitted."""
-    seats = ranked_tasks(order)
-    nodes = tuple(dict.fromkeys(seat.task.node for seat in seats))
+    """``components`` are the nodes of each component of the Slurm job."""
+    members = ranked_tasks(order)
+    nodes = tuple(dict.fromkeys(member.task.node for member in members))
     recipe = order.recipe
     files: dict[str, str] = {}
     if recipe.secrets:
         files["secrets"] = "".join(_exports(recipe.secrets))
     if not recipe.argv:
         if not plain_command(recipe.run, recipe.shell):
-            files["run.sh"] = _ended_line(recipe.run)
+            files["run.sh"] = _with_newline(recipe.run)
         if recipe.setup:
-            files["setup.sh"] = _ended_line(recipe.setup)
-    places = {"A": around.folder, "K": around.key, "N": f"{around.news}/"}
-    text = ["".join(f"{name}={shlex.quote(value)}\n" for name, value in places.items())]
-    text[0] += "N+=$SLURMD_NODENAME\n"
-    text += _exports(recipe.envs)
-    text += _exports(_shared_names(order, seats, nodes, around))
-    text += _lay_out(order, around, len(nodes))
-    if len(seats) == 1:
-        text += _alone(order, seats[0])
-        head = _HEAD.replace("begun=\n", f"begun=\n{_ALONE}", 1)
+            files["setup.sh"] = _with_newline(recipe.setup)
+    paths = {"A": context.folder, "K": context.key, "N": f"{context.messages}/"}
+    path_lines = "".join(f"{name}={shlex.quote(value)}\n" for name, value in paths.items())
+    path_lines += "N+=$SLURMD_NODENAME\n"
+    text = [*_exports(recipe.envs), *_exports(_shared_variables(order, members, nodes, context))]
+    text += _unpack_lines(order, context, len(nodes))
+    if len(members) == 1:
+        text += _single_task_lines(order, members[0])
+        head = _HEAD.replace("begun=\n", f"begun=\n{_SINGLE_TASK_SIGNALS}", 1)
     else:
-        files["node.sh"] = "".join([_NODE, *_node_lines(order, seats, nodes)])
-        text += _gang(order, len(nodes), parts)
-        head = _HEAD.replace("begun=\n", f"begun=\n{_GANG}", 1)
-    # The folder must be known before the mark is made, the rest only after it.
-    batch = head.replace("umask 077\n", f"{text[0]}umask 077\n", 1) + "".join(text[1:])
+        files["node.sh"] = "".join([_NODE, *_node_lines(order, members, nodes)])
+        text += _gang_lines(order, len(nodes), components)
+        head = _HEAD.replace("begun=\n", f"begun=\n{_GANG_SIGNALS}", 1)
+    # The paths are needed before the claim, the rest only after it.
+    batch = head.replace("umask 077\n", f"{path_lines}umask 077\n", 1) + "".join(text)
     return Scripts(batch=batch, files=files, nodes=nodes)
 
 
-def _ended_line(text: str) -> str:
+def _with_newline(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
 
@@ -209,41 +211,41 @@ def _exports(values: Mapping[str, str]) -> Iterator[str]:
         yield f"export {name}={shlex.quote(value)}\n"
 
 
-def _shared_names(
-    order: StartOrder, seats: list[TaskRank], nodes: tuple[str, ...], around: ScriptParts
+def _shared_variables(
+    order: StartOrder, members: list[TaskRank], nodes: tuple[str, ...], context: ScriptContext
 ) -> dict[str, str]:
-    """Of all tasks; ``node.sh`` and the alone one add their own."""
-    first = task_environment(order, seats[0], 0)
-    ips = [around.addresses.get(seat.task.node, seat.task.node) for seat in seats]
+    """Variables of all tasks; each task adds its own."""
+    first = task_environment(order, members[0], 0)
+    ips = [context.addresses.get(member.task.node, member.task.node) for member in members]
     return {
-        "PATH": around.path,
+        "PATH": context.path,
         "LANG": "C.UTF-8",
         **{
             name: value
             for name, value in first.items()
             if name not in ("BURSAR_NODE", "BURSAR_TASK")
         },
-        "BURSAR_SAVED_FILE": f"{around.folder}/saved",
-        "MASTER_ADDR": around.addresses.get(nodes[0], nodes[0]),
-        "WORLD_SIZE": str(len(seats)),
-        "SKYPILOT_NUM_NODES": str(len(seats)),
+        "BURSAR_SAVED_FILE": f"{context.folder}/saved",
+        "MASTER_ADDR": context.addresses.get(nodes[0], nodes[0]),
+        "WORLD_SIZE": str(len(members)),
+        "SKYPILOT_NUM_NODES": str(len(members)),
         "SKYPILOT_NODE_IPS": "\n".join(ips),
     }
 
 
-def _lay_out(order: StartOrder, around: ScriptParts, ranks: int) -> Iterator[str]:
-    """Archives first, then secrets: those are gone from the disk before anything of the user runs."""
+def _unpack_lines(order: StartOrder, context: ScriptContext, ranks: int) -> Iterator[str]:
+    """Unpack the archives, then load the secrets and remove them from disk before user code runs."""
     recipe = order.recipe
     yield f"export MASTER_PORT=$(({FIRST_PORT} + SLURM_JOB_ID % {PORTS}))\n"
-    laid = [("", recipe.workdir)] if recipe.workdir else []
-    laid += [(mount.target.removeprefix("~/"), mount.bundle) for mount in recipe.mounts]
+    bundles = [("", recipe.workdir)] if recipe.workdir else []
+    bundles += [(mount.target.removeprefix("~/"), mount.bundle) for mount in recipe.mounts]
     for rank in range(ranks):
-        for target, bundle in laid:
-            place = shlex.quote(f"{around.folder}/work-{rank}/{target}")
-            archive = shlex.quote(f"{around.bundles}/{bundle}")
+        for target, bundle in bundles:
+            folder = shlex.quote(f"{context.folder}/work-{rank}/{target}")
+            archive = shlex.quote(f"{context.bundles}/{bundle}")
             yield (
-                f"mkdir -p {place} && tar -xzf {archive} -C {place} --no-same-owner || "
-                "finish - 'not started: its files could not be laid out; see batch.log'\n"
+                f"mkdir -p {folder} && tar -xzf {archive} -C {folder} --no-same-owner || "
+                "finish - 'not started: its files could not be unpacked; see batch.log'\n"
             )
     if recipe.secrets:
         yield '. "$A/secrets"; rm -f "$A/secrets"\n'
@@ -252,148 +254,152 @@ def _lay_out(order: StartOrder, around: ScriptParts, ranks: int) -> Iterator[str
 # -- one task --------------------------------------------------------------------------------------
 
 
-def _alone(order: StartOrder, seat: TaskRank) -> Iterator[str]:
+def _single_task_lines(order: StartOrder, member: TaskRank) -> Iterator[str]:
     recipe = order.recipe
     names = {
         "HOME": "$A/work-0",
         "TMPDIR": "$A/scratch-0",
     }
     yield "".join(f'export {name}="{value}"\n' for name, value in names.items())
-    yield from _exports(_seat_names(order, seat, 0, (0, 1, 0)))
-    yield _device_lines(seat)
-    yield 'cd "$A/work-0" || finish - "not started: $A/work-0 is not there"\n'
+    yield from _exports(_rank_variables(order, member, 0, (0, 1, 0)))
+    yield _device_lines(member)
+    yield 'cd "$A/work-0" || finish - "not started: $A/work-0 does not exist"\n'
     streams = '</dev/null >>"$A/task-0.out" 2>>"$A/task-0.err" &\npid=$!\n'
-    streams += '[ -z "$told" ] || heard "$told"\nawait "$pid"\n'
+    streams += '[ -z "$received" ] || on_signal "$received"\nawait "$pid"\n'
     if recipe.setup and not recipe.argv:
         yield f'{shlex.quote(recipe.shell)} "$A/setup.sh" {streams}pid=\n'
         yield (
-            '[ -z "$told" ] || finish "$code" "before its tasks were started"\n'
+            '[ -z "$received" ] || finish "$code" "before its tasks were started"\n'
             '[ "$code" = 0 ] || finish "$code" "setup failed; its tasks were not started"\n'
         )
     if recipe.argv:
-        yield f"word={shlex.quote(recipe.argv[0])}\n{_FIND}"
+        yield f"word={shlex.quote(recipe.argv[0])}\n{_FIND_PROGRAM}"
         command = " ".join(['"$program"', *map(shlex.quote, recipe.argv[1:])])
     elif plain := plain_command(recipe.run, recipe.shell):
-        # Not one of the functions above, whatever it is called.
+        # ``command`` skips the functions above, even with the same name.
         command = f"command {' '.join(plain)}"
     else:
         command = f'{shlex.quote(recipe.shell)} "$A/run.sh"'
     yield f'begin\n{command} {streams}finish "$code"\n'
 
 
-def _seat_names(
-    order: StartOrder, seat: TaskRank, rank: int, place: tuple[int, int, int]
+def _rank_variables(
+    order: StartOrder, member: TaskRank, rank: int, position: tuple[int, int, int]
 ) -> dict[str, str]:
-    local_rank, local_size, node_rank = place
-    own = task_environment(order, seat, rank)
+    local_rank, local_size, node_rank = position
+    variables = task_environment(order, member, rank)
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
         "LOCAL_WORLD_SIZE": str(local_size),
         "NODE_RANK": str(node_rank),
-        "BURSAR_NODE": own["BURSAR_NODE"],
-        "BURSAR_TASK": own["BURSAR_TASK"],
-        "BURSAR_GROUP": own["BURSAR_GROUP"],
+        "BURSAR_NODE": variables["BURSAR_NODE"],
+        "BURSAR_TASK": variables["BURSAR_TASK"],
+        "BURSAR_GROUP": variables["BURSAR_GROUP"],
         "SKYPILOT_NODE_RANK": str(rank),
-        "SKYPILOT_NUM_GPUS_PER_NODE": str(devices_each(seat)),
+        "SKYPILOT_NUM_GPUS_PER_NODE": str(devices_per_task(member)),
     }
 
 
-def devices_each(seat: TaskRank) -> int:
-    """How many devices one task sees: whole GPUs or MIG instances, or the one GPU it shares."""
-    task = seat.task
+def devices_per_task(member: TaskRank) -> int:
+    """Number of devices that a task sees: whole GPUs or MIG instances, or the one GPU it shares."""
+    task = member.task
     if task.shares:
         return 1
     return (len(task.gpus) or len(task.slices)) // task.count
 
 
-def _device_lines(seat: TaskRank) -> str:
-    """Slurm sets the variable for the whole node; without devices it must be empty, not unset."""
-    if not devices_each(seat):
+def _device_lines(member: TaskRank) -> str:
+    """Slurm sets the variable for the node; for a task without devices it must be empty, not unset."""
+    if not devices_per_task(member):
         return "export CUDA_VISIBLE_DEVICES=\n"
-    if seat.task.shares:
-        share = seat.task.shares[seat.index]
+    if member.task.shares:
+        share = member.task.shares[member.index]
         return f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={share.percent}\n"
     return ""
 
 
-# -- many ------------------------------------------------------------------------------------------
+# -- gangs -----------------------------------------------------------------------------------------
 
 
-def _gang(order: StartOrder, ranks: int, parts: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+def _gang_lines(
+    order: StartOrder, nodes: int, components: tuple[tuple[str, ...], ...]
+) -> Iterator[str]:
     recipe = order.recipe
-    # Parts of a job may have asked for memory in different ways; srun refuses to see more than one.
+    # Components may request memory in different ways; srun rejects more than one of these variables.
     yield "export A\nunset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE\n"
     yield f"grace={recipe.grace_seconds} stop_signal={recipe.stop_signal.removeprefix('SIG')}\n"
     yield (
-        f'is_up() {{ set -- "$A"/up.*; [ -e "$1" ] && [ $# = {ranks} ]; }}\n'
+        f'is_up() {{ set -- "$A"/up.*; [ -e "$1" ] && [ $# = {nodes} ]; }}\n'
         'begin_once() { [ -n "$begun" ] || begin; }\n'
     )
     if recipe.argv:
-        yield f"word={shlex.quote(recipe.argv[0])}\n{_FIND}"
+        yield f"word={shlex.quote(recipe.argv[0])}\n{_FIND_PROGRAM}"
     if recipe.setup and not recipe.argv:
-        yield f'stage=setup\n{_srun(parts, "setup")} &\npid=$!\nawait "$pid"\nstage=\n'
+        yield f'stage=setup\n{_srun(components, "setup")} &\npid=$!\nawait "$pid"\nstage=\n'
         yield (
             'if [ -e "$A/failed" ]; then read -r code detail <"$A/failed"; finish "$code" "$detail"; fi\n'
-            '[ -z "$told" ] || finish - "before its tasks were started"\n'
+            '[ -z "$received" ] || finish - "before its tasks were started"\n'
             '[ "$code" = 0 ] || finish "$code" "setup failed; its tasks were not started"\n'
         )
-    yield f"{_srun(parts, 'run')} &\n{_GANG_WATCH}"
+    yield f"{_srun(components, 'run')} &\n{_GANG_WATCH}"
 
 
-def _srun(parts: tuple[tuple[str, ...], ...], stage: str) -> str:
-    """One task on each node, which starts the tasks of the node."""
+def _srun(components: tuple[tuple[str, ...], ...], stage: str) -> str:
+    """The command that runs ``node.sh`` once on each node."""
     options = "--kill-on-bad-exit=0 --wait=0 --cpu-bind=none --mem=0 --export=ALL"
-    if len(parts) == 1:
-        count = len(parts[0])
+    if len(components) == 1:
+        count = len(components[0])
         return (
             f'srun {options} --nodes={count} --ntasks={count} bash "$A/node.sh" {stage} </dev/null'
         )
-    words = [
+    commands = [
         f'{options} --het-group={number} --nodes={len(nodes)} --ntasks={len(nodes)} bash "$A/node.sh" {stage}'
-        for number, nodes in enumerate(parts)
+        for number, nodes in enumerate(components)
     ]
-    return f"srun {' : '.join(words)} </dev/null"
+    return f"srun {' : '.join(commands)} </dev/null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Crew:
-    """The tasks of one node, with their ranks."""
+class _NodeTasks:
+    """The tasks of a gang on one node, with their ranks."""
 
     order: StartOrder
     node: str
     node_rank: int
-    seats: tuple[tuple[int, TaskRank], ...]
+    members: tuple[tuple[int, TaskRank], ...]
 
-    def positions(self, index: int) -> list[int]:
-        """Which of the devices that Slurm gives the node, in order of their numbers, are this task's."""
-        task, number = self.seats[index][1].task, self.seats[index][1].index
-        each = devices_each(self.seats[index][1])
+    def device_positions(self, index: int) -> list[int]:
+        """Positions of a task's devices in the list that Slurm sets for the node, which is sorted."""
+        task, number = self.members[index][1].task, self.members[index][1].index
+        each = devices_per_task(self.members[index][1])
         if task.slices:
-            before = [seat for _, seat in self.seats[:index] if seat.task.slices]
-            first = sum(map(devices_each, before))
+            earlier = [member for _, member in self.members[:index] if member.task.slices]
+            first = sum(map(devices_per_task, earlier))
             return list(range(first, first + each))
-        held = sorted({gpu for _, seat in self.seats for gpu in seat.task.gpus})
-        return [held.index(gpu) for gpu in task.gpus[number * each : (number + 1) * each]]
+        node_gpus = sorted({gpu for _, member in self.members for gpu in member.task.gpus})
+        return [node_gpus.index(gpu) for gpu in task.gpus[number * each : (number + 1) * each]]
 
-    def start(self, index: int, what: str, label: str) -> str:
-        """One process in the background, with its streams."""
-        rank, seat = self.seats[index]
-        names = _seat_names(self.order, seat, rank, (index, len(self.seats), self.node_rank))
+    def start_lines(self, index: int, command: str, label: str) -> str:
+        """Lines that start one process in the background, with its output files."""
+        rank, member = self.members[index]
+        names = _rank_variables(
+            self.order, member, rank, (index, len(self.members), self.node_rank)
+        )
         folders = f'HOME="$A/work-{self.node_rank}" TMPDIR="$A/scratch-{self.node_rank}"'
-        devices = _device_lines(seat)
+        devices = _device_lines(member)
         if not devices:
-            devices = f"own_devices {' '.join(map(str, self.positions(index)))}\n"
+            devices = f"own_devices {' '.join(map(str, self.device_positions(index)))}\n"
         body = "".join([*_exports(names), f"export {folders}\n", devices])
         streams = f'</dev/null >>"$A/task-{rank}.out" 2>>"$A/task-{rank}.err"'
         return (
-            f'(\n{body}cd "$HOME" || exit 1\n{what}\n) {streams} &\n'
+            f'(\n{body}cd "$HOME" || exit 1\n{command}\n) {streams} &\n'
             f"pids+=($!) labels+=({shlex.quote(label)})\n"
         )
 
 
 def _command(recipe: RunSpec) -> str:
-    """What becomes of the shell of one task."""
+    """The command that replaces the shell of one task."""
     if recipe.argv:
         return f"exec {' '.join(map(shlex.quote, recipe.argv))}"
     if plain := plain_command(recipe.run, recipe.shell):
@@ -401,20 +407,55 @@ def _command(recipe: RunSpec) -> str:
     return f'exec {shlex.quote(recipe.shell)} "$A/run.sh"'
 
 
-def _node_lines(order: StartOrder, seats: list[TaskRank], nodes: tuple[str, ...]) -> Iterator[str]:
+def _node_lines(
+    order: StartOrder, members: list[TaskRank], nodes: tuple[str, ...]
+) -> Iterator[str]:
     recipe = order.recipe
     shell = shlex.quote(recipe.shell)
     command = _command(recipe)
     yield 'case "$SLURMD_NODENAME/$1" in\n'
     for node_rank, node in enumerate(nodes):
-        own = tuple((rank, seat) for rank, seat in enumerate(seats) if seat.task.node == node)
-        crew = _Crew(order=order, node=node, node_rank=node_rank, seats=own)
+        local = tuple(
+            (rank, member) for rank, member in enumerate(members) if member.task.node == node
+        )
+        tasks = _NodeTasks(order=order, node=node, node_rank=node_rank, members=local)
         if recipe.setup and not recipe.argv:
             yield f"{shlex.quote(node)}/setup)\n"
-            yield crew.start(0, f'exec {shell} "$A/setup.sh"', "setup")
+            yield tasks.start_lines(0, f'exec {shell} "$A/setup.sh"', "setup")
             yield "wait_for_all '; its tasks were not started'\n;;\n"
         yield f"{shlex.quote(node)}/run)\n"
-        for index, (rank, _) in enumerate(own):
-            yield crew.start(index, command, f"task {rank}")
+        for index, (rank, _) in enumerate(local):
+            yield tasks.start_lines(index, command, f"task {rank}")
         yield f': >"$A/up.{node_rank}"\nwait_for_all\n;;\n'
     yield "esac\nexit 0\n"
+
+
+# -- scripts that are one command -----------------------------------------------------------------
+
+KNOWN_SHELLS = frozenset({"/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh"})
+"""Shells in which a plain command has the same meaning."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./][\w./:@+,-]*(?: +[\w./:@%+,=-]+)*", re.ASCII)
+"""Words that no shell expands."""
+_SHELL_BUILTIN = re.compile(
+    r"\.|:|alias|bg|bind|break|builtin|caller|case|cd|command|compgen|complete|compopt|continue|coproc|declare"
+    r"|dirs|drop_ids|do|done|elif|else|enable|esac|eval|exec|exit|export|fc|fg|fi|for|function|getopts|hash|help"
+    r"|history|if|in|jobs|kill|let|local|logout|mapfile|popd|pushd|pwd|read|readarray|readonly|return|select"
+    r"|set|shift|shopt|source|suspend|test|then|time|times|trap|type|typeset|ulimit|umask|unalias|unset|until"
+    r"|wait|while"
+)
+"""Builtins that may behave differently inside our script. ``echo``, ``printf``, ``true`` and ``false`` are
+the same everywhere."""
+
+
+def plain_command(script: str, shell: str) -> tuple[str, ...]:
+    """The words of a script that is one plain command, such as ``python train.py``; else none.
+
+    The batch script runs such a command directly: signals reach the program itself, its exit code is the
+    job's, and each job needs one process less.
+    """
+    line = script.strip(" \n")
+    if shell not in KNOWN_SHELLS or not _PLAIN.fullmatch(line):
+        return ()
+    words = tuple(line.split())
+    return () if _SHELL_BUILTIN.fullmatch(words[0]) else words

@@ -1,4 +1,4 @@
-"""What an operator may choose about a Slurm cluster that Bursar drives."""
+"""Settings of the driven Slurm engine."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from bursar.ports import AttemptRef
 
 
 class StatusReader(Protocol):
-    """Reads what a job says of itself, while it says it."""
+    """Reads a job's status file while the job writes it."""
 
     def new_reports(self) -> Sequence[EngineReport]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """Where files are kept and how Slurm is reached.
+    """Where files are stored and how Slurm is reached.
 
-    ``state`` must be visible under the same path on every node: scripts, output and marks are there.
-    ``partition``, ``account`` and ``qos`` are used for every job; without a partition the first one that has
-    all nodes of a job is, and without an account the one that is called like the job's queue.
-    ``rest_socket`` is slurmrestd's; without it, and while it does not answer, jobs are submitted by sbatch.
+    ``state`` must be visible under the same path on every node: it holds scripts, output and claims.
+    ``partition``, ``account`` and ``qos`` apply to every job. The default partition is the first one with all
+    nodes of a job, the default account the one named like the job's queue.
+    ``rest_socket`` is slurmrestd's; without it, and while it does not respond, jobs are submitted by sbatch.
     """
 
     state: Path
     nodes: tuple[str, ...] | None = None
-    """Whose coming and going is reported; None: of all that Slurm has."""
+    """Nodes whose loss and return are reported; None for all nodes of Slurm."""
     commands: Commands = field(default_factory=Commands)
     rest_socket: Path | None = None
     partition: str = ""
     account: str = ""
     qos: str = ""
     path: str = PLAIN_PATH
-    told: Callable[[str, AttemptRef], StatusReader] | None = None
+    status_reader: Callable[[str, AttemptRef], StatusReader] | None = None
     """Makes the reader of an attempt's ``BURSAR_SAVED_FILE``."""
     poll_seconds: float = 2.0
-    """How often Slurm is asked what became of the jobs. Ends that jobs report themselves come at once."""
-    look_seconds: float = 0.05
-    """How often the folder is looked at, in which jobs leave word."""
+    """How often Slurm is polled. Ends that scripts record are reported at once."""
+    folder_poll_seconds: float = 0.05
+    """How often the messages of jobs are read."""
     node_poll_seconds: float = 4.0
     launch_seconds: float = 120.0
-    """How long Slurm may say that a job runs before its script begins: prologs take their time. Then the
-    launch counts as lost, as after a crash of slurmctld, and the job is replaced."""
+    """How long Slurm may report a job as running before its script starts (prologs are slow). Then the
+    launch is considered lost, as after a crash of slurmctld, and the job is replaced."""
     lost_after_seconds: float = 15.0
-    """How long Slurm may know nothing of an attempt that had begun before it counts as lost."""
+    """How long Slurm may not know a started attempt before it is reported lost."""

@@ -1,4 +1,4 @@
-"""Ending Slurm jobs: a signal to their scripts, then to everything of theirs when the grace is over."""
+"""Stops Slurm jobs: a signal to their scripts, then SIGKILL to all processes after the grace period."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from bursar.engines.slurm.driven.outbox import Outbox
 
 
 class Stopper:
-    """Everything here may be repeated: what is gone already is as good."""
+    """Sends signals to Slurm jobs. All calls are idempotent."""
 
     def __init__(self, commands: Commands, outbox: Outbox) -> None:
         self._commands = commands
         self._outbox = outbox
 
-    def ids(self, followed: TrackedAttempt) -> list[str]:
-        """Of its Slurm jobs, also of one whose submission was doubtful."""
-        if not followed.ids and followed.in_doubt:
-            self._outbox.look_up(followed)
-        return list(followed.ids)
+    def ids(self, attempt: TrackedAttempt) -> list[str]:
+        """Its Slurm jobs, including one whose submission was in doubt."""
+        if not attempt.ids and attempt.in_doubt:
+            self._outbox.find_submitted(attempt)
+        return list(attempt.ids)
 
-    def press(self, followed: TrackedAttempt) -> None:
-        """Ask once; kill when the grace is over, and again until it is gone."""
-        stop = followed.stop
+    def apply_stop(self, attempt: TrackedAttempt) -> None:
+        """Send the stop signal once; after the grace period send SIGKILL, repeatedly."""
+        stop = attempt.stop
         assert stop is not None
         if time.monotonic() >= stop.kill_at:
-            self._signal(followed, "KILL", "--full")
-            stop.killed = stop.asked = True
-        elif not stop.asked:
-            self._signal(followed, terms_of(followed)["stop_signal"], "--batch")
-            stop.asked = True
+            self._signal(attempt, "KILL", "--full")
+            stop.kill_sent = stop.signal_sent = True
+        elif not stop.signal_sent:
+            self._signal(attempt, terms_of(attempt)["stop_signal"], "--batch")
+            stop.signal_sent = True
 
-    def _signal(self, followed: TrackedAttempt, name: str, whom: str) -> None:
-        ids = self.ids(followed)
+    def _signal(self, attempt: TrackedAttempt, name: str, scope: str) -> None:
+        ids = self.ids(attempt)
         if ids:
-            self._scancel(whom, f"--signal={name.removeprefix('SIG')}", *ids)
+            self._scancel(scope, f"--signal={name.removeprefix('SIG')}", *ids)
 
     def cancel(self, ids: Sequence[str]) -> None:
-        """What must not run any more: what waits goes at once, what runs is told and then killed."""
+        """Cancel jobs: pending ones at once, running ones with Slurm's own grace period."""
         if ids:
             self._scancel(*ids)
 
-    def _scancel(self, *words: str) -> None:
+    def _scancel(self, *arguments: str) -> None:
         try:
-            self._commands.run("scancel", *words)
+            self._commands.run("scancel", *arguments)
         except SlurmRefused:
             return
 
 
-def terms_of(followed: TrackedAttempt) -> dict[str, Any]:
-    """How the job wants to be stopped, as its order said."""
-    record = followed.folder.read(SUBMISSION) or {}
+def terms_of(attempt: TrackedAttempt) -> dict[str, Any]:
+    """Grace period and stop signal of a job, from its order."""
+    record = attempt.folder.read_record(SUBMISSION) or {}
     return {
         "grace_seconds": record.get("grace_seconds", 0),
         "stop_signal": record.get("stop_signal", "SIGTERM"),

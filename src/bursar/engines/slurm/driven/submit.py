@@ -1,7 +1,7 @@
-"""Submits jobs to Slurm through slurmrestd's socket, or sbatch when that does not answer.
+"""Submits jobs through slurmrestd's socket, or by sbatch if slurmrestd does not respond.
 
-When it is unknown whether a submission arrived, the outcome is ``UnknownOutcome``: its comment is looked
-up before it is sent again, and the mark in its folder lets a duplicate run only once.
+``UnknownOutcome`` means that a submission may have arrived: its comment is looked up in the queue before it
+is sent again, and the claim in its folder lets a duplicate run only once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bursar.engines.slurm.commands.commands import UNREACHABLE, Commands, SlurmRefused
+from bursar.engines.slurm.commands.commands import Commands, SlurmRefused, is_unreachable
 from bursar.engines.slurm.commands.rest_connection import (
     NotReachable,
     RestConnections,
@@ -23,67 +23,69 @@ from bursar.model.errors import EngineFault
 
 VERSION = "v0.0.38"
 REST_AGAIN_SECONDS = 2.0
-"""After a failure slurmrestd is left alone for so long."""
+"""After a failure slurmrestd is not used for this long."""
 
 
 class Submitter:
-    """May be used by several threads at the same time."""
+    """Submits jobs. Safe for use by several threads."""
 
     def __init__(self, commands: Commands, rest_socket: Path | None) -> None:
         self._commands = commands
-        self._lines = RestConnections(str(rest_socket)) if rest_socket is not None else None
+        self._connections = RestConnections(str(rest_socket)) if rest_socket is not None else None
         self._rest_at = 0.0
 
     def submit(self, request: JobRequest, script: str) -> str:
-        """The id of the new job. ``SlurmRefused`` when Slurm will not have it."""
-        if self._lines is not None and time.monotonic() >= self._rest_at:
+        """The id of the new job. ``SlurmRefused`` if Slurm rejects it."""
+        if self._connections is not None and time.monotonic() >= self._rest_at:
             try:
-                return self._by_rest(self._lines, request, script)
+                return self._by_rest(self._connections, request, script)
             except (NotReachable, SlurmRefused):
                 self._rest_at = time.monotonic() + REST_AGAIN_SECONDS
         return self._by_sbatch(request, script)
 
     def close(self) -> None:
-        if self._lines is not None:
-            self._lines.close()
+        if self._connections is not None:
+            self._connections.close()
 
     # -- slurmrestd --------------------------------------------------------------------------------
 
-    def _by_rest(self, lines: RestConnections, request: JobRequest, script: str) -> str:
-        properties = [rest_properties(request, part) for part in request.parts]
+    def _by_rest(self, connections: RestConnections, request: JobRequest, script: str) -> str:
+        properties = [rest_properties(request, one) for one in request.components]
         body: dict[str, Any] = {"script": script}
         body |= {"job": properties[0]} if len(properties) == 1 else {"jobs": properties}
-        answer = self._post(lines, body)
-        if job_id := answer.get("job_id"):
+        response = self._post(connections, body)
+        if job_id := response.get("job_id"):
             return str(job_id)
-        errors = answer.get("errors") or []
-        said = "; ".join(_error_text(one) for one in errors) or "no job id came back"
-        if any(words in said.lower() for words in UNREACHABLE):
-            raise UnknownOutcome(f"slurmrestd: {said}", retry_after_seconds=1)
-        raise SlurmRefused(f"slurmrestd: {said}", retry_after_seconds=1)
+        errors = response.get("errors") or []
+        problem = "; ".join(map(_error_text, errors)) or "the response has no job id"
+        if is_unreachable(problem):
+            raise UnknownOutcome(f"slurmrestd: {problem}", retry_after_seconds=1)
+        raise SlurmRefused(f"slurmrestd: {problem}", retry_after_seconds=1)
 
-    def _post(self, lines: RestConnections, body: dict[str, Any]) -> dict[str, Any]:
+    def _post(self, connections: RestConnections, body: dict[str, Any]) -> dict[str, Any]:
         try:
-            said = lines.post(f"/slurm/{VERSION}/job/submit", json.dumps(body).encode())
-            answer = json.loads(said)
+            text = connections.post(f"/slurm/{VERSION}/job/submit", json.dumps(body).encode())
+            response = json.loads(text)
         except ValueError as problem:
             self._rest_at = time.monotonic() + REST_AGAIN_SECONDS
             raise UnknownOutcome(f"slurmrestd: {problem!r}", retry_after_seconds=0.5) from problem
         except UnknownOutcome:
             self._rest_at = time.monotonic() + REST_AGAIN_SECONDS
             raise
-        return answer if isinstance(answer, dict) else {}
+        return response if isinstance(response, dict) else {}
 
     # -- sbatch ------------------------------------------------------------------------------------
 
     def _by_sbatch(self, request: JobRequest, script: str) -> str:
-        words: list[str] = []
-        for number, part in enumerate(request.parts):
-            words += [":"] if number else []
-            words += sbatch_words(request, part)
+        options: list[str] = []
+        for number, component in enumerate(request.components):
+            options += [":"] if number else []
+            options += sbatch_options(request, component)
         try:
-            said = self._commands.run(
-                *("sbatch", "--parsable", *words), text=script, around=request.environment
+            output = self._commands.run(
+                *("sbatch", "--parsable", *options),
+                text=script,
+                job_environment=request.environment,
             )
         except SlurmRefused:
             raise
@@ -91,7 +93,7 @@ class Submitter:
             raise UnknownOutcome(
                 str(fault), retry_after_seconds=fault.retry_after_seconds
             ) from fault
-        return said.strip().split(";")[0]
+        return output.strip().split(";")[0]
 
 
 def _error_text(error: Any) -> str:
@@ -100,18 +102,18 @@ def _error_text(error: Any) -> str:
     return str(error.get("description") or error.get("error") or error)
 
 
-def rest_properties(request: JobRequest, part: HetComponent) -> dict[str, Any]:
-    """As ``openapi/v0.0.38`` spells them."""
-    count = len(part.nodes)
-    found: dict[str, Any] = {
+def rest_properties(request: JobRequest, component: HetComponent) -> dict[str, Any]:
+    """Job properties of ``openapi/v0.0.38``."""
+    count = len(component.nodes)
+    properties: dict[str, Any] = {
         "name": request.name,
         "comment": request.comment,
-        "nodelist": ",".join(part.nodes),
+        "nodelist": ",".join(component.nodes),
         "nodes": [count, count],
         "tasks": count,
         "tasks_per_node": 1,
-        "cpus_per_task": part.cpus,
-        # ``requeue: false`` is taken and passed over: then Slurm's own default counts.
+        "cpus_per_task": component.cpus,
+        # ``requeue: false`` is accepted but ignored; Slurm's default would apply.
         "no_requeue": True,
         "environment": dict(request.environment),
         "current_working_directory": request.folder,
@@ -121,35 +123,35 @@ def rest_properties(request: JobRequest, part: HetComponent) -> dict[str, Any]:
     }
     for key in ("partition", "account", "qos"):
         if getattr(request, key):
-            found[key] = getattr(request, key)
-    if part.memory_mib:
-        found["memory_per_node"] = part.memory_mib
-    if part.gres:
-        found["gres"] = part.gres
+            properties[key] = getattr(request, key)
+    if component.memory_mib:
+        properties["memory_per_node"] = component.memory_mib
+    if component.gres:
+        properties["gres"] = component.gres
     if request.minutes:
-        found["time_limit"] = request.minutes
-    return found
+        properties["time_limit"] = request.minutes
+    return properties
 
 
-def sbatch_words(request: JobRequest, part: HetComponent) -> Iterator[str]:
-    """The same for sbatch. Nothing here is read by a shell."""
-    count = len(part.nodes)
+def sbatch_options(request: JobRequest, component: HetComponent) -> Iterator[str]:
+    """The same as options of sbatch; no shell interprets them."""
+    count = len(component.nodes)
     yield f"--job-name={request.name}"
     yield f"--comment={request.comment}"
-    yield f"--nodelist={','.join(part.nodes)}"
+    yield f"--nodelist={','.join(component.nodes)}"
     yield from (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1")
-    yield f"--cpus-per-task={part.cpus}"
+    yield f"--cpus-per-task={component.cpus}"
     yield from ("--no-requeue", "--input=/dev/null", f"--chdir={request.folder}")
     yield from (f"--output={request.output}", f"--error={request.output}")
-    # All that sbatch is given, which is what we choose. With a list of names Slurm would first start a login
-    # shell of the user for each job, which takes longer than most things do.
+    # The whole environment of sbatch, which we choose. With a list of names Slurm would first start a login
+    # shell of the user for each job, which is slow.
     yield "--export=ALL"
     for key in ("partition", "account", "qos"):
         if getattr(request, key):
             yield f"--{key}={getattr(request, key)}"
-    if part.memory_mib:
-        yield f"--mem={part.memory_mib}"
-    if part.gres:
-        yield f"--gres={part.gres}"
+    if component.memory_mib:
+        yield f"--mem={component.memory_mib}"
+    if component.gres:
+        yield f"--gres={component.gres}"
     if request.minutes:
         yield f"--time={request.minutes}"

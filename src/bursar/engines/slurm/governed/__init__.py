@@ -1,1 +1,1 @@
-"""A Slurm that decides for itself: configured from the tenant tree, read, explained and imported."""
+"""Governed Slurm clusters: Slurm schedules; Bursar configures, explains and imports."""

@@ -1,32 +1,32 @@
-"""The part of slurm.conf that follows from the fleet: who goes first, what a node costs, partitions."""
+"""The settings of slurm.conf that follow from the fleet: priorities, billing weights, partitions."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-from bursar.engines.slurm.commands.tables import write_duration_minutes, write_hosts
 from bursar.engines.slurm.governed.desired import DesiredPartition, SlurmSetup
 from bursar.engines.slurm.governed.gres_names import GresNames
 from bursar.model.fleet.fleet import PARTITION_LABEL, Pool
 from bursar.model.tenants.policy import Policies
 from bursar.model.units import GIB_MIB, MILLI
+from bursar.slurm_text import write_duration, write_hosts
 
 MICRO_PER_BILLING = 1_000
 HEADER = """\
-# Written by 'bursar render slurm' from the fleet file; write there, not here.
-# Changes of PreemptType or SelectType need a restart of slurmctld, the rest 'scontrol reconfigure'.
+# Written by 'bursar render slurm' from the fleet file; edit that file, not this one.
+# Changes of PreemptType or SelectType need a restart of slurmctld, others 'scontrol reconfigure'.
 """
 
 
 def settings_of(policies: Policies, gres: GresNames) -> dict[str, str]:
-    """Own quota before borrowed, then fair tree, then age: as the fleet's order has it."""
+    """Settings for the order of the fleet: own quota before borrowed, then fair tree, then age."""
     half_life_ms = policies.order.half_life_ms
     kinds = ["gres/gpu", *(f"gres/gpu:{name}" for name in gres.types)] if gres.types else []
     exempt_ms = policies.preemption.minimum_run_ms
-    found = {
+    settings = {
         "PriorityType": "priority/multifactor",
         "PriorityFlags": "MAX_TRES",
-        "PriorityDecayHalfLife": write_duration_minutes(half_life_ms) if half_life_ms else "0",
+        "PriorityDecayHalfLife": write_duration(half_life_ms) if half_life_ms else "0",
         "PriorityWeightQOS": "1000000",
         "PriorityWeightFairshare": "100000",
         "PriorityWeightAge": "1000",
@@ -34,16 +34,16 @@ def settings_of(policies: Policies, gres: GresNames) -> dict[str, str]:
         "PriorityWeightPartition": "0",
         "PreemptType": "preempt/qos",
         "PreemptMode": "REQUEUE",
-        "PreemptExemptTime": write_duration_minutes(exempt_ms) if exempt_ms else "00:00:00",
+        "PreemptExemptTime": write_duration(exempt_ms) if exempt_ms else "00:00:00",
         "AccountingStorageEnforce": "associations,limits,qos",
     }
     if kinds:
-        found["AccountingStorageTRES"] = ",".join(kinds)
-    return found
+        settings["AccountingStorageTRES"] = ",".join(kinds)
+    return settings
 
 
 class PartitionPlan:
-    """Pools as partitions."""
+    """Turns pools into partitions."""
 
     def __init__(self, gres: GresNames, policies: Policies, notes: list[str]) -> None:
         self._gres = gres
@@ -56,8 +56,8 @@ class PartitionPlan:
             for name in partitions_of(pool):
                 by_name.setdefault(name, []).append(pool)
         return tuple(
-            self._partition(name, pools, is_default=not at)
-            for at, (name, pools) in enumerate(by_name.items())
+            self._partition(name, pools, is_default=not number)
+            for number, (name, pools) in enumerate(by_name.items())
         )
 
     def _partition(self, name: str, pools: list[Pool], *, is_default: bool) -> DesiredPartition:
@@ -70,12 +70,12 @@ class PartitionPlan:
         )
 
     def _billing(self, name: str, pools: list[Pool]) -> dict[str, str]:
-        """A node's price over what it has of each; with MAX_TRES a job pays its largest part.
+        """A node's price divided by its amount of each resource; with MAX_TRES a job pays its largest share.
 
-        CPU and memory have one weight in a partition: the lowest, so that they never outdo the GPUs that
-        they come with.
+        CPU and memory have one weight in a partition: the lowest, so that they never cost more than the
+        GPUs of the same node.
         """
-        found: dict[str, str] = {}
+        weights: dict[str, str] = {}
         priced = [pool for pool in pools if pool.node_micro_usd_per_hour]
         cpus = [_weight(pool, pool.cpu_milli, MILLI) for pool in priced if pool.cpu_milli]
         memory = [_weight(pool, pool.memory_mib, GIB_MIB) for pool in priced if pool.memory_mib]
@@ -84,45 +84,45 @@ class PartitionPlan:
                 f"partition {name}: its pools differ in price; CPU and memory are charged at the lowest"
             )
         if cpus:
-            found["CPU"] = _written(min(cpus))
+            weights["CPU"] = _write_weight(min(cpus))
         if memory:
-            found["Mem"] = f"{_written(min(memory))}G"
+            weights["Mem"] = f"{_write_weight(min(memory))}G"
         for pool in priced:
             kind = self._gres.type_of(pool)
             if kind is not None and pool.gpus_per_node:
-                found[f"GRES/gpu:{kind}"] = _written(_weight(pool, pool.gpus_per_node, 1))
-        return found
+                weights[f"GRES/gpu:{kind}"] = _write_weight(_weight(pool, pool.gpus_per_node, 1))
+        return weights
 
 
 def partitions_of(pool: Pool) -> tuple[str, ...]:
-    """The partitions in which a pool's nodes are."""
+    """Partitions of a pool's nodes."""
     return tuple(pool.labels.get(PARTITION_LABEL, pool.name).split())
 
 
-def _weight(pool: Pool, amount: int, per_one: int) -> Decimal:
-    return Decimal(pool.node_micro_usd_per_hour) * per_one / amount / MICRO_PER_BILLING
+def _weight(pool: Pool, amount: int, unit: int) -> Decimal:
+    return Decimal(pool.node_micro_usd_per_hour) * unit / amount / MICRO_PER_BILLING
 
 
-def _written(weight: Decimal) -> str:
+def _write_weight(weight: Decimal) -> str:
     return f"{weight:.3f}"
 
 
 def conf_text(setup: SlurmSetup) -> str:
-    """The fragment, to be put into slurm.conf or included by it."""
+    """The fragment, to be added to slurm.conf or included by it."""
     lines = [f"{key}={value}" for key, value in setup.settings.items()]
     lines += [partition_line(one) for one in setup.partitions]
     return HEADER + "\n".join(lines) + "\n"
 
 
 def partition_line(partition: DesiredPartition) -> str:
-    """One line of slurm.conf."""
-    parts = [f"PartitionName={partition.name}", f"Nodes={write_hosts(partition.nodes)}"]
+    """A partition as one line of slurm.conf."""
+    fields = [f"PartitionName={partition.name}", f"Nodes={write_hosts(partition.nodes)}"]
     if partition.is_default:
-        parts.append("Default=YES")
-    parts.append("MaxTime=UNLIMITED")
+        fields.append("Default=YES")
+    fields.append("MaxTime=UNLIMITED")
     if partition.default_time_ms is not None:
-        parts.append(f"DefaultTime={write_duration_minutes(partition.default_time_ms)}")
+        fields.append(f"DefaultTime={write_duration(partition.default_time_ms)}")
     if partition.billing:
         weights = ",".join(f"{name}={value}" for name, value in partition.billing.items())
-        parts.append(f'TRESBillingWeights="{weights}"')
-    return " ".join([*parts, "State=UP"])
+        fields.append(f'TRESBillingWeights="{weights}"')
+    return " ".join([*fields, "State=UP"])

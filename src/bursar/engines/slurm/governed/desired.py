@@ -1,7 +1,7 @@
-"""What Bursar keeps in a Slurm that decides for itself: accounts, QOS, users, partitions, settings.
+"""What Bursar manages in a governed Slurm cluster: accounts, QOS, users, partitions, settings.
 
-The same values stand for what a fleet calls for (``render.py``) and for what a cluster has (``present.py``),
-so that one is compared with the other field by field. What is not here, Bursar never touches.
+The desired setup of a fleet (``render.py``) and the current setup of a cluster (``present.py``) have the same
+types, so they are compared field by field. Bursar changes nothing else in Slurm.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ Amounts = Mapping[str, int]
 
 ROOT: Final = "root"
 BORROW: Final = "-borrow"
-"""Ends the name of the QOS in which a queue runs what is above its own quota."""
+"""Suffix of the QOS for a queue's jobs above its own quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Qos:
-    """A quality of service. A higher ``priority`` goes first; ``preempts`` are QOS it may stop."""
+    """A QOS. A higher ``priority`` goes first; ``preempts`` are the QOS that it may preempt."""
 
     name: str
     priority: int = 0
     most: Amounts = field(default_factory=dict)
-    """What all its jobs together may hold (GrpTRES)."""
+    """Limit of all its jobs together (GrpTRES)."""
     preempts: tuple[str, ...] = ()
     grace_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmAccount:
-    """A tenant. ``shares`` count against its siblings'."""
+    """A tenant. ``shares`` are relative to its siblings'."""
 
     name: str
     parent: str = ROOT
     shares: int = 1
     most: Amounts = field(default_factory=dict)
-    """What its subtree may hold (GrpTRES)."""
+    """Limit of its subtree (GrpTRES)."""
     most_minutes: Amounts = field(default_factory=dict)
-    """What its subtree may have used, faded by the half-life (GrpTRESMins)."""
+    """Limit of its subtree's decayed usage (GrpTRESMins)."""
     qos: tuple[str, ...] = ()
     default_qos: str = ""
 
@@ -55,24 +55,24 @@ class AccountMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredPartition:
-    """Nodes that jobs ask for together, and what holding a part of one is charged."""
+    """A partition and its billing weights."""
 
     name: str
     nodes: tuple[str, ...]
     billing: Mapping[str, str] = field(default_factory=dict)
-    """Thousandths of a dollar for an hour of each resource (TRESBillingWeights)."""
+    """Thousandths of a dollar an hour for each resource (TRESBillingWeights)."""
     default_time_ms: int | None = None
     is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSetup:
-    """All of it. ``notes`` say what of the fleet Slurm has no words for."""
+    """The setup of one cluster. ``notes`` list what of the fleet Slurm cannot express."""
 
     qos: tuple[Qos, ...]
     accounts: tuple[SlurmAccount, ...]
     members: tuple[AccountMember, ...] = ()
     partitions: tuple[DesiredPartition, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Lines of slurm.conf."""
+    """Settings of slurm.conf."""
     notes: tuple[str, ...] = ()

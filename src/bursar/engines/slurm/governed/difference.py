@@ -1,5 +1,4 @@
-"""What has to be done so that a cluster has what the fleet calls for: nothing more, and in an order that
-works. Applied once, there is nothing left to do."""
+"""The commands that turn a cluster's current setup into the desired one. Applying them is idempotent."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bursar.engines.slurm.commands.inventory import CommandRunner
-from bursar.engines.slurm.commands.tables import duration_ms, write_tres
 from bursar.engines.slurm.governed.conf import partition_line
 from bursar.engines.slurm.governed.desired import (
     AccountMember,
@@ -18,8 +16,9 @@ from bursar.engines.slurm.governed.desired import (
     SlurmAccount,
     SlurmSetup,
 )
-from bursar.engines.slurm.governed.present import CurrentSetup, read_present
+from bursar.engines.slurm.governed.present import CurrentSetup, read_current_setup
 from bursar.model.errors import EngineFault
+from bursar.slurm_text import parse_duration_ms, write_tres
 
 NO_LIMIT = -1
 SACCTMGR = ("sacctmgr", "-i", "-Q")
@@ -27,7 +26,7 @@ SACCTMGR = ("sacctmgr", "-i", "-Q")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmChange:
-    """One command and what it is for."""
+    """One command and its purpose."""
 
     argv: tuple[str, ...]
     sentence: str
@@ -35,35 +34,35 @@ class SlurmChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmDifference:
-    """Commands to run, and what only the file slurm.conf can say."""
+    """Commands to run, and lines that must be in slurm.conf."""
 
     changes: tuple[SlurmChange, ...]
     conf: tuple[str, ...]
-    strangers: tuple[str, ...]
-    """Accounts that the fleet does not know; they are left alone."""
+    unknown_accounts: tuple[str, ...]
+    """Accounts that are not in the fleet; they are not changed."""
 
     @property
     def is_empty(self) -> bool:
         return not self.changes and not self.conf
 
 
-def difference(wanted: SlurmSetup, present: CurrentSetup) -> SlurmDifference:
-    """What to do, and where slurm.conf says something else."""
-    known = {one.name for one in wanted.accounts}
+def difference(desired: SlurmSetup, current: CurrentSetup) -> SlurmDifference:
+    """Compare the desired setup with the current one."""
+    known = {one.name for one in desired.accounts}
     return SlurmDifference(
         changes=(
-            *_qos_changes(wanted, present),
-            *_account_changes(wanted, present),
-            *_member_changes(wanted, present),
+            *_qos_changes(desired, current),
+            *_account_changes(desired, current),
+            *_member_changes(desired, current),
         ),
-        conf=(*_setting_lines(wanted, present), *_partition_lines(wanted, present)),
-        strangers=tuple(sorted(set(present.accounts) - known - {"root"})),
+        conf=(*_setting_lines(desired, current), *_partition_lines(desired, current)),
+        unknown_accounts=tuple(sorted(set(current.accounts) - known - {"root"})),
     )
 
 
-def commands_for(wanted: SlurmSetup, cluster: str) -> tuple[SlurmChange, ...]:
-    """Every command for a cluster that has nothing yet."""
-    nothing = CurrentSetup(
+def commands_for(desired: SlurmSetup, cluster: str) -> tuple[SlurmChange, ...]:
+    """All commands for an empty cluster."""
+    empty = CurrentSetup(
         cluster=cluster,
         version="",
         qos={},
@@ -72,149 +71,149 @@ def commands_for(wanted: SlurmSetup, cluster: str) -> tuple[SlurmChange, ...]:
         partitions={},
         settings={},
     )
-    return difference(wanted, nothing).changes
+    return difference(desired, empty).changes
 
 
-def apply(commands: CommandRunner, wanted: SlurmSetup, found: SlurmDifference) -> SlurmDifference:
-    """Run the commands, read again, and give what is left: no commands, or Slurm did not do as told."""
-    for change in found.changes:
+def apply(commands: CommandRunner, desired: SlurmSetup, todo: SlurmDifference) -> SlurmDifference:
+    """Run the commands and compare again; returns the remaining difference, which has no commands."""
+    for change in todo.changes:
         commands.run(*change.argv)
-    left = difference(wanted, read_present(commands))
-    if left.changes:
+    remaining = difference(desired, read_current_setup(commands))
+    if remaining.changes:
         raise EngineFault(
-            f"Slurm took the commands but {len(left.changes)} differences remain, the first: "
-            f"{left.changes[0].sentence}",
+            f"Slurm accepted the commands but {len(remaining.changes)} differences remain, the first: "
+            f"{remaining.changes[0].sentence}",
             retry_after_seconds=5.0,
         )
-    return left
+    return remaining
 
 
 # -- QOS ---------------------------------------------------------------------------------------------
 
 
-def _qos_changes(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[SlurmChange]:
-    """All of them first, then whom each may preempt: only a QOS that exists can be named."""
-    for one in wanted.qos:
-        there = present.qos.get(one.name)
-        fields = _qos_fields(one, there or Qos(name=one.name))
-        if there is None:
+def _qos_changes(desired: SlurmSetup, current: CurrentSetup) -> Iterator[SlurmChange]:
+    """Create every QOS first, then set what each may preempt: only an existing QOS can be named."""
+    for one in desired.qos:
+        existing = current.qos.get(one.name)
+        fields = _qos_fields(one, existing or Qos(name=one.name))
+        if existing is None:
             yield _change("add", "qos", (one.name,), fields, f"add QOS {one.name}")
         elif fields:
             yield _modify("qos", (one.name,), fields, f"QOS {one.name}")
-    for one in wanted.qos:
-        there = present.qos.get(one.name, Qos(name=one.name))
-        if tuple(sorted(one.preempts)) != there.preempts:
+    for one in desired.qos:
+        existing = current.qos.get(one.name, Qos(name=one.name))
+        if tuple(sorted(one.preempts)) != existing.preempts:
             fields = {"Preempt": ",".join(one.preempts)}
             yield _modify("qos", (one.name,), fields, f"QOS {one.name}")
 
 
-def _qos_fields(one: Qos, there: Qos) -> dict[str, str]:
+def _qos_fields(one: Qos, existing: Qos) -> dict[str, str]:
     fields: dict[str, str] = {}
-    if one.priority != there.priority:
+    if one.priority != existing.priority:
         fields["Priority"] = str(one.priority)
-    if one.grace_seconds != there.grace_seconds:
+    if one.grace_seconds != existing.grace_seconds:
         fields["GraceTime"] = str(one.grace_seconds)
-    _add_limits(fields, "GrpTRES", one.most, there.most)
+    _add_limits(fields, "GrpTRES", one.most, existing.most)
     return fields
 
 
 # -- accounts ----------------------------------------------------------------------------------------
 
 
-def _account_changes(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[SlurmChange]:
-    at = f"Cluster={present.cluster}"
-    for one in wanted.accounts:
-        there = present.accounts.get(one.name)
-        if there is None:
+def _account_changes(desired: SlurmSetup, current: CurrentSetup) -> Iterator[SlurmChange]:
+    cluster = f"Cluster={current.cluster}"
+    for one in desired.accounts:
+        existing = current.accounts.get(one.name)
+        if existing is None:
             fields = {"Parent": one.parent} | _account_fields(
                 one, SlurmAccount(name=one.name, shares=-1)
             )
-            yield _change("add", "account", (one.name, at), fields, f"add account {one.name}")
+            yield _change("add", "account", (one.name, cluster), fields, f"add account {one.name}")
             continue
-        fields = {"Parent": one.parent} if one.parent != there.parent else {}
-        fields |= _account_fields(one, there)
+        fields = {"Parent": one.parent} if one.parent != existing.parent else {}
+        fields |= _account_fields(one, existing)
         if fields:
-            yield _modify("account", (one.name, at), fields, f"account {one.name}")
+            yield _modify("account", (one.name, cluster), fields, f"account {one.name}")
 
 
-def _account_fields(one: SlurmAccount, there: SlurmAccount) -> dict[str, str]:
+def _account_fields(one: SlurmAccount, existing: SlurmAccount) -> dict[str, str]:
     fields: dict[str, str] = {}
-    if one.shares != there.shares:
+    if one.shares != existing.shares:
         fields["Fairshare"] = str(one.shares)
-    _add_limits(fields, "GrpTRES", one.most, there.most)
-    _add_limits(fields, "GrpTRESMins", one.most_minutes, there.most_minutes)
-    if one.qos and tuple(sorted(one.qos)) != there.qos:
+    _add_limits(fields, "GrpTRES", one.most, existing.most)
+    _add_limits(fields, "GrpTRESMins", one.most_minutes, existing.most_minutes)
+    if one.qos and tuple(sorted(one.qos)) != existing.qos:
         fields["QOS"] = ",".join(one.qos)
-    if one.default_qos and one.default_qos != there.default_qos:
+    if one.default_qos and one.default_qos != existing.default_qos:
         fields["DefaultQOS"] = one.default_qos
     return fields
 
 
-def _member_changes(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[SlurmChange]:
-    for one in wanted.members:
-        if AccountMember(user=one.user, account=one.account) not in present.members:
-            words = (one.user, f"Account={one.account}", f"Cluster={present.cluster}")
-            yield _change("add", "user", words, {}, f"add user {one.user} to {one.account}")
+def _member_changes(desired: SlurmSetup, current: CurrentSetup) -> Iterator[SlurmChange]:
+    for one in desired.members:
+        if AccountMember(user=one.user, account=one.account) not in current.members:
+            names = (one.user, f"Account={one.account}", f"Cluster={current.cluster}")
+            yield _change("add", "user", names, {}, f"add user {one.user} to {one.account}")
 
 
-def _add_limits(fields: dict[str, str], name: str, wanted: Amounts, there: Amounts) -> None:
-    """Limits that are new or other, and -1 for those that are no longer wanted."""
-    changed = {key: wanted[key] for key in wanted if wanted[key] != there.get(key)}
-    changed |= {key: NO_LIMIT for key in there if key not in wanted}
+def _add_limits(fields: dict[str, str], name: str, desired: Amounts, existing: Amounts) -> None:
+    """Add limits that are new or changed, and -1 for those that are no longer desired."""
+    changed = {key: desired[key] for key in desired if desired[key] != existing.get(key)}
+    changed |= {key: NO_LIMIT for key in existing if key not in desired}
     if changed:
         fields[name] = write_tres(changed)
 
 
 def _change(
-    verb: str, kind: str, words: tuple[str, ...], fields: Mapping[str, str], sentence: str
+    verb: str, kind: str, names: tuple[str, ...], fields: Mapping[str, str], sentence: str
 ) -> SlurmChange:
-    told = ", ".join(f"{key} {value or 'nobody'}" for key, value in fields.items())
+    values = ", ".join(f"{key} {value or 'none'}" for key, value in fields.items())
     return SlurmChange(
-        argv=(*SACCTMGR, verb, kind, *words, *(f"{key}={value}" for key, value in fields.items())),
-        sentence=f"{sentence}: {told}" if told else sentence,
+        argv=(*SACCTMGR, verb, kind, *names, *(f"{key}={value}" for key, value in fields.items())),
+        sentence=f"{sentence}: {values}" if values else sentence,
     )
 
 
 def _modify(
-    kind: str, words: tuple[str, ...], fields: Mapping[str, str], sentence: str
+    kind: str, names: tuple[str, ...], fields: Mapping[str, str], sentence: str
 ) -> SlurmChange:
-    made = _change("modify", kind, (*words, "set"), fields, sentence)
-    if len(words) == 1:
-        return made
-    name, *where = words
-    told = (f"{key}={value}" for key, value in fields.items())
-    argv = (*SACCTMGR, "modify", kind, "where", f"name={name}", *where, "set", *told)
-    return SlurmChange(argv=argv, sentence=made.sentence)
+    change = _change("modify", kind, (*names, "set"), fields, sentence)
+    if len(names) == 1:
+        return change
+    name, *where = names
+    values = (f"{key}={value}" for key, value in fields.items())
+    argv = (*SACCTMGR, "modify", kind, "where", f"name={name}", *where, "set", *values)
+    return SlurmChange(argv=argv, sentence=change.sentence)
 
 
 # -- slurm.conf --------------------------------------------------------------------------------------
 
 
-def _setting_lines(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[str]:
-    there = {key.lower(): value for key, value in present.settings.items()}
-    for key, value in wanted.settings.items():
-        if not _same_setting(key, value, there.get(key.lower(), "")):
+def _setting_lines(desired: SlurmSetup, current: CurrentSetup) -> Iterator[str]:
+    existing = {key.lower(): value for key, value in current.settings.items()}
+    for key, value in desired.settings.items():
+        if not _same_setting(key, value, existing.get(key.lower(), "")):
             yield f"{key}={value}"
 
 
-def _same_setting(key: str, wanted: str, there: str) -> bool:
+def _same_setting(key: str, desired: str, existing: str) -> bool:
     if key == "AccountingStorageTRES":
-        return set(wanted.split(",")) <= set(there.split(","))
+        return set(desired.split(",")) <= set(existing.split(","))
     if key in ("AccountingStorageEnforce", "PriorityFlags"):
-        return _words(wanted) <= _words(there)
+        return _items(desired) <= _items(existing)
     if key in ("PriorityDecayHalfLife", "PreemptExemptTime"):
-        return (duration_ms(wanted) or 0) == (duration_ms(there) or 0)
-    return wanted.lower() == there.lower()
+        return (parse_duration_ms(desired) or 0) == (parse_duration_ms(existing) or 0)
+    return desired.lower() == existing.lower()
 
 
-def _words(text: str) -> set[str]:
-    return {word.strip().lower() for word in text.split(",")}
+def _items(text: str) -> set[str]:
+    return {item.strip().lower() for item in text.split(",")}
 
 
-def _partition_lines(wanted: SlurmSetup, present: CurrentSetup) -> Iterator[str]:
-    for one in wanted.partitions:
-        there = present.partitions.get(one.name)
-        if there is None or _comparable(one) != _comparable(there):
+def _partition_lines(desired: SlurmSetup, current: CurrentSetup) -> Iterator[str]:
+    for one in desired.partitions:
+        existing = current.partitions.get(one.name)
+        if existing is None or _comparable(one) != _comparable(existing):
             yield partition_line(one)
 
 
@@ -225,5 +224,5 @@ def _comparable(partition: DesiredPartition) -> Any:
 
 
 def _number(text: str) -> float:
-    """``1.5G`` is 1.5 for each GiB; a bare weight of memory is for each MiB."""
+    """A billing weight without its unit: ``1.5G`` is 1.5 per GiB."""
     return round(float(text.rstrip("GMKgmk")), 3)

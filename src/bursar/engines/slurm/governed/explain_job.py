@@ -1,7 +1,7 @@
-"""``bursar why`` for a job of Slurm: what it waits for, in numbers, when it should start, what to do.
+"""Explains why a Slurm job is pending, when it should start, and what to do (``bursar why``).
 
-Asks scontrol for the job and its limits, sprio and sshare for its place, squeue for who is before it and
-who holds what it needs.
+Queries scontrol for the job and its limits, sprio and sshare for its priority, and squeue for the jobs ahead
+of it and those that hold the resources.
 """
 
 from __future__ import annotations
@@ -12,15 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from bursar.engines.slurm.commands.commands import SlurmRefused
 from bursar.engines.slurm.commands.inventory import CommandRunner
-from bursar.engines.slurm.commands.tables import (
-    duration_ms,
-    limits_held,
-    memory_mib,
-    moment_ms,
-    record,
-    said,
-    tres,
-)
 from bursar.engines.slurm.governed.priority_view import (
     AccountShare,
     Factors,
@@ -30,14 +21,23 @@ from bursar.engines.slurm.governed.priority_view import (
 from bursar.engines.slurm.governed.reasons import Limit, ReasonMeaning, StartCondition, meaning_of
 from bursar.model.errors import UserError
 from bursar.model.units import write_duration
+from bursar.slurm_text import (
+    parse_duration_ms,
+    parse_limit_usage,
+    parse_memory_mib,
+    parse_record,
+    parse_time_ms,
+    parse_tres,
+    value_or_empty,
+)
 
 SHOWN_HOLDERS = 4
-NEVER_ASKED = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+PENDING_STATES = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitHeld:
-    """A limit with its numbers: so much may be held, so much is."""
+class LimitUsage:
+    """A limit and its usage."""
 
     whose: str
     field: str
@@ -48,8 +48,8 @@ class LimitHeld:
 
     def __str__(self) -> str:
         name = f"{self.field} {self.resource}".strip()
-        told = f"{self.whose}: {name} is {self.most:g}, of which {self.held:g} are taken"
-        return told if self.wanted is None else f"{told}; it asks for {self.wanted:g}"
+        text = f"{self.whose}: {name} is {self.most:g}, of which {self.held:g} are in use"
+        return text if self.wanted is None else f"{text}; it requests {self.wanted:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class SlurmHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmExplanation:
-    """Everything there is to say about one job of Slurm now."""
+    """The explanation of one Slurm job."""
 
     job_id: str
     state: str
@@ -77,9 +77,9 @@ class SlurmExplanation:
     partition: str
     uid: str = ""
     wants: Mapping[str, str] = field(default_factory=dict)
-    """What it asks for, by Slurm's names."""
+    """Requested resources by Slurm's names."""
     meaning: ReasonMeaning | None = None
-    limits: tuple[LimitHeld, ...] = ()
+    limits: tuple[LimitUsage, ...] = ()
     holders: tuple[SlurmHolder, ...] = ()
     other_holders: int = 0
     before_it: int = 0
@@ -93,34 +93,34 @@ class SlurmExplanation:
     detail: str = ""
 
     def lines(self) -> tuple[str, ...]:
-        """What, why, who, when, and what to do, as sentences."""
+        """The explanation as sentences."""
         if self.meaning is None:
-            return (self._over_or_running(),)
-        whose = f"account {self.account}, QOS {self.qos}, partition {self.partition}"
-        first = f"{self.job_id} of {self.user} ({self.asks_for}) waits in {whose}"
+            return (self._state_line(),)
+        where = f"account {self.account}, QOS {self.qos}, partition {self.partition}"
+        first = f"{self.job_id} of {self.user} ({self.asks_for}) is pending in {where}"
         return (
-            f"{first}; {self.before_it:,} of {self.waiting:,} waiting jobs there go before it.",
+            f"{first}; {self.before_it:,} of {self.waiting:,} pending jobs are ahead of it.",
             f"Why: {self.meaning.why} ({self.meaning.code}).",
             *(f"Limit: {limit}." for limit in self.limits),
-            *self._who(),
+            *self._holder_line(),
             *([f"Priority: {self.factors}."] if self.factors else []),
             *(f"Share: {share}." for share in self.shares),
             f"When: {self._when()}.",
             f"To do: {self.meaning.do}",
         )
 
-    def _over_or_running(self) -> str:
-        told = f"{self.job_id} of {self.user} ({self.asks_for}) of {self.account} is {self.state.lower()}"
+    def _state_line(self) -> str:
+        text = f"{self.job_id} of {self.user} ({self.asks_for}) of {self.account} is {self.state.lower()}"
         if self.runs_on:
-            told += f" on {self.runs_on}"
+            text += f" on {self.runs_on}"
         if self.ends_at_ms is not None and self.ends_at_ms > self.now_ms:
-            told += f", for {write_duration(self.ends_at_ms - self.now_ms)} more at most"
-        return f"{told}{f' ({self.detail})' if self.detail else ''}."
+            text += f", for {write_duration(self.ends_at_ms - self.now_ms)} more at most"
+        return f"{text}{f' ({self.detail})' if self.detail else ''}."
 
-    def _who(self) -> list[str]:
+    def _holder_line(self) -> list[str]:
         if not self.holders:
             return []
-        told = [
+        holders = [
             f"{one.job_id} of {one.account} ({one.gpus} GPUs"
             + (
                 f", {write_duration(max(0, one.ends_at_ms - self.now_ms))} left"
@@ -131,47 +131,46 @@ class SlurmExplanation:
             for one in self.holders
         ]
         more = [f"{self.other_holders:,} more"] if self.other_holders else []
-        return [f"Held: {self.partition} is held by {', '.join([*told, *more])}."]
+        return [f"Held: {self.partition} is in use by {', '.join([*holders, *more])}."]
 
     def _when(self) -> str:
         assert self.meaning is not None
         if self.starts_at_ms is not None:
             soon = write_duration(max(0, self.starts_at_ms - self.now_ms) // 1_000 * 1_000)
             where = f" on {self.starts_on}" if self.starts_on else ""
-            return f"Slurm plans to start it in {soon}{where}, or earlier if others end early"
+            return f"Slurm plans to start it in {soon}{where}, or sooner if other jobs end early"
         if self.meaning.outlook is StartCondition.WAITS:
-            return "Slurm has planned no start for it yet"
+            return "Slurm has not planned its start yet"
         return "not before that is done"
 
 
 def explain(commands: CommandRunner, job_id: str, now_ms: int) -> SlurmExplanation:
-    """Ask Slurm about one job."""
+    """Explain one job."""
     job = _job(commands, job_id)
-    state = job.get("JobState", "")
-    story = _plain_story(job, now_ms)
-    if state not in NEVER_ASKED:
-        return story
-    meaning = _of_this_job(meaning_of(job.get("Reason", "None")), story)
-    queue = _queue(commands, story)
+    about = _describe(job, now_ms)
+    if job.get("JobState", "") not in PENDING_STATES:
+        return about
+    meaning = _with_names(meaning_of(job.get("Reason", "None")), about)
+    queue = _queue(commands, about)
     holders = queue.holders(SHOWN_HOLDERS)
     shows_holders = meaning.code in ("Resources", "Priority")
     return replace(
-        story,
+        about,
         meaning=meaning,
-        limits=_limits(commands, meaning.limit, story) if meaning.limit else (),
+        limits=_limits(commands, meaning.limit, about) if meaning.limit else (),
         holders=holders if shows_holders else (),
         other_holders=max(0, queue.running - len(holders)) if shows_holders else 0,
-        before_it=queue.before(job.get("Priority", "0"), story.job_id),
+        before_it=queue.before(job.get("Priority", "0"), about.job_id),
         waiting=queue.waiting,
-        factors=read_factors(commands, story.job_id),
-        shares=read_shares(commands, story.account, story.user),
+        factors=read_factors(commands, about.job_id),
+        shares=read_shares(commands, about.account, about.user),
     )
 
 
-def _of_this_job(meaning: ReasonMeaning, story: SlurmExplanation) -> ReasonMeaning:
-    """With the names that its sentences leave open."""
-    names = {"qos": story.qos, "account": story.account, "job": story.job_id}
-    names["partition"] = story.partition
+def _with_names(meaning: ReasonMeaning, about: SlurmExplanation) -> ReasonMeaning:
+    """Fill in the names of the job's QOS, account and partition."""
+    names = {"qos": about.qos, "account": about.account, "job": about.job_id}
+    names["partition"] = about.partition
     why, do = meaning.why.format(**names), meaning.do.format(**names)
     return replace(meaning, why=why, do=do)
 
@@ -179,8 +178,8 @@ def _of_this_job(meaning: ReasonMeaning, story: SlurmExplanation) -> ReasonMeani
 def _job(commands: CommandRunner, job_id: str) -> dict[str, str]:
     if re.fullmatch(r"\d+(?:[_+]\d+)?", job_id) is None:
         raise UserError(
-            f"{job_id!r} is not a job of Slurm.",
-            fix="Give its number, as 'squeue' shows it: 1234, 1234_5 or 1234+1.",
+            f"{job_id!r} is not the id of a Slurm job.",
+            fix="Pass its number as 'squeue' shows it: 1234, 1234_5 or 1234+1.",
             code="no-such-job",
         )
     try:
@@ -191,28 +190,28 @@ def _job(commands: CommandRunner, job_id: str) -> dict[str, str]:
             fix=f"'sacct -j {job_id}' shows jobs that ended some time ago.",
             code="no-such-job",
         ) from error
-    return record(text.splitlines()[0] if text.strip() else "")
+    return parse_record(text.splitlines()[0] if text.strip() else "")
 
 
-def _plain_story(job: Mapping[str, str], now_ms: int) -> SlurmExplanation:
-    pending = job.get("JobState", "") in NEVER_ASKED
-    start_ms = moment_ms(job.get("StartTime", ""))
+def _describe(job: Mapping[str, str], now_ms: int) -> SlurmExplanation:
+    pending = job.get("JobState", "") in PENDING_STATES
+    start_ms = parse_time_ms(job.get("StartTime", ""))
     return SlurmExplanation(
         job_id=_shown_id(job),
         state=job.get("JobState", ""),
         now_ms=now_ms,
-        asks_for=asks_for(job),
+        asks_for=request_text(job),
         user=job.get("UserId", "").partition("(")[0],
         account=job.get("Account", ""),
         qos=job.get("QOS", ""),
         partition=job.get("Partition", ""),
         uid=job.get("UserId", "").partition("(")[2].rstrip(")"),
-        wants=tres(said(job.get("TRES"))),
+        wants=parse_tres(value_or_empty(job.get("TRES"))),
         starts_at_ms=start_ms if pending else None,
-        starts_on=said(job.get("SchedNodeList")) if pending else "",
-        runs_on="" if pending else said(job.get("NodeList")),
-        ends_at_ms=None if pending else moment_ms(job.get("EndTime", "")),
-        detail="" if pending else said(job.get("Reason")),
+        starts_on=value_or_empty(job.get("SchedNodeList")) if pending else "",
+        runs_on="" if pending else value_or_empty(job.get("NodeList")),
+        ends_at_ms=None if pending else parse_time_ms(job.get("EndTime", "")),
+        detail="" if pending else value_or_empty(job.get("Reason")),
     )
 
 
@@ -221,16 +220,16 @@ def _shown_id(job: Mapping[str, str]) -> str:
     return f"{job['ArrayJobId']}_{task}" if task.isdigit() else job.get("JobId", "")
 
 
-def asks_for(job: Mapping[str, str]) -> str:
+def request_text(job: Mapping[str, str]) -> str:
     """``16 GPUs on 2 nodes for 5 min``."""
-    wanted = tres(said(job.get("TRES")))
-    gpus = int(wanted.get("gres/gpu", "0"))
-    nodes = int(wanted.get("node", "1"))
-    what = f"{gpus} GPUs" if gpus != 1 else "1 GPU"
-    told = what if gpus else f"{wanted.get('cpu', '1')} CPUs"
-    told += f" on {nodes} nodes" if nodes != 1 else ""
-    limit_ms = duration_ms(job.get("TimeLimit", ""))
-    return f"{told} for {write_duration(limit_ms)}" if limit_ms else told
+    requested = parse_tres(value_or_empty(job.get("TRES")))
+    gpus = int(requested.get("gres/gpu", "0"))
+    nodes = int(requested.get("node", "1"))
+    gpu_text = f"{gpus} GPUs" if gpus != 1 else "1 GPU"
+    text = gpu_text if gpus else f"{requested.get('cpu', '1')} CPUs"
+    text += f" on {nodes} nodes" if nodes != 1 else ""
+    limit_ms = parse_duration_ms(job.get("TimeLimit", ""))
+    return f"{text} for {write_duration(limit_ms)}" if limit_ms else text
 
 
 # -- the queue ---------------------------------------------------------------------------------------
@@ -241,8 +240,8 @@ class _Queue:
     """Jobs of one partition."""
 
     ranks: tuple[tuple[int, int], ...]
-    """Of those who wait: priority, highest first, and then the number, lowest first."""
-    held: tuple[SlurmHolder, ...]
+    """Pending jobs: highest priority first, then lowest job id."""
+    running_jobs: tuple[SlurmHolder, ...]
 
     @property
     def waiting(self) -> int:
@@ -250,34 +249,34 @@ class _Queue:
 
     @property
     def running(self) -> int:
-        return len(self.held)
+        return len(self.running_jobs)
 
     def before(self, priority: str, job_id: str) -> int:
-        mine = _rank(priority, job_id)
-        return sum(1 for one in self.ranks if one < mine)
+        own_rank = _rank(priority, job_id)
+        return sum(1 for rank in self.ranks if rank < own_rank)
 
     def holders(self, most: int) -> tuple[SlurmHolder, ...]:
-        return tuple(sorted(self.held, key=lambda one: (-one.gpus, one.job_id))[:most])
+        return tuple(sorted(self.running_jobs, key=lambda one: (-one.gpus, one.job_id))[:most])
 
 
-def _queue(commands: CommandRunner, story: SlurmExplanation) -> _Queue:
-    asked = ("squeue", "-h", "-p", story.partition, "-t", "PD,R", "-o", "%i|%T|%Q|%a|%u|%D|%b|%e")
-    ranks, held = [], []
-    for line in commands.run(*asked).splitlines():
+def _queue(commands: CommandRunner, about: SlurmExplanation) -> _Queue:
+    argv = ("squeue", "-h", "-p", about.partition, "-t", "PD,R", "-o", "%i|%T|%Q|%a|%u|%D|%b|%e")
+    ranks, running = [], []
+    for line in commands.run(*argv).splitlines():
         job_id, state, priority, account, user, nodes, gres, end = line.split("|")
         if state == "PENDING":
             ranks.append(_rank(priority, job_id))
             continue
-        held.append(
+        running.append(
             SlurmHolder(
                 job_id=job_id,
                 account=account,
                 user=user,
-                gpus=gpus_each(gres) * int(nodes),
-                ends_at_ms=moment_ms(end),
+                gpus=gpus_per_node(gres) * int(nodes),
+                ends_at_ms=parse_time_ms(end),
             )
         )
-    return _Queue(ranks=tuple(ranks), held=tuple(held))
+    return _Queue(ranks=tuple(ranks), running_jobs=tuple(running))
 
 
 def _rank(priority: str, job_id: str) -> tuple[int, int]:
@@ -285,74 +284,76 @@ def _rank(priority: str, job_id: str) -> tuple[int, int]:
     return -int(priority), int(number[0]) if number else 0
 
 
-def gpus_each(gres: str) -> int:
-    """GPUs on each node: ``gres:gpu:t4:4`` and ``gres/gpu:2`` alike; 0 where none are named."""
-    found = re.search(r"gpu(?::[^:,()]+)??(?::(\d+))?(?:[,(]|$)", gres)
-    return int(found[1] or 1) if found else 0
+def gpus_per_node(gres: str) -> int:
+    """GPUs on each node: of ``gres:gpu:t4:4`` or ``gres/gpu:2``; 0 if none are named."""
+    match = re.search(r"gpu(?::[^:,()]+)??(?::(\d+))?(?:[,(]|$)", gres)
+    return int(match[1] or 1) if match else 0
 
 
 # -- limits ------------------------------------------------------------------------------------------
 
 
 def _limits(
-    commands: CommandRunner, limit: Limit, story: SlurmExplanation
-) -> tuple[LimitHeld, ...]:
-    """The numbers of the limit that was reached, wherever it is set: in the QOS, or up the accounts."""
+    commands: CommandRunner, limit: Limit, about: SlurmExplanation
+) -> tuple[LimitUsage, ...]:
+    """Values of the limit that was reached, wherever it is set: in the QOS, or along the accounts."""
     if limit.scope == "qos":
-        text = commands.run("scontrol", "-o", "show", "assoc_mgr", f"qos={story.qos}", "flags=qos")
+        text = commands.run("scontrol", "-o", "show", "assoc_mgr", f"qos={about.qos}", "flags=qos")
         lines = [line for line in text.splitlines() if line.startswith("QOS=")]
         return tuple(
-            held for line in lines for held in _of_line(line, limit, f"QOS {story.qos}", story)
+            usage
+            for line in lines
+            for usage in _line_limits(line, limit, f"QOS {about.qos}", about)
         )
     text = commands.run("scontrol", "-o", "show", "assoc_mgr", "flags=assoc")
     by_account = {
         row["Account"]: (row.get("ParentAccount", ""), line)
         for line in text.splitlines()
-        if line.startswith("ClusterName=") and not (row := record(line)).get("UserName")
+        if line.startswith("ClusterName=") and not (row := parse_record(line)).get("UserName")
     }
-    found: list[LimitHeld] = []
-    account = story.account
+    limits: list[LimitUsage] = []
+    account = about.account
     while account in by_account:
         parent, line = by_account.pop(account)
-        found += _of_line(line, limit, f"account {account}", story)
+        limits += _line_limits(line, limit, f"account {account}", about)
         account = parent.partition("(")[0]
-    return tuple(found)
+    return tuple(limits)
 
 
-def _of_line(line: str, limit: Limit, whose: str, story: SlurmExplanation) -> list[LimitHeld]:
-    """Limits of the field that is meant; those for users and accounts stand in brackets of their own."""
+def _line_limits(line: str, limit: Limit, whose: str, about: SlurmExplanation) -> list[LimitUsage]:
+    """Limits of one field of a line; those of users and accounts are in their own brackets."""
     if limit.per in ("user", "account"):
-        name = re.escape(story.account if limit.per == "account" else story.uid)
+        name = re.escape(about.account if limit.per == "account" else about.uid)
         blocks = re.findall(rf"(?:^| ){name}={{(.*?)}}", line)
     else:
         blocks = [line.partition(" Account Limits=")[0]]
     return [
-        LimitHeld(
+        LimitUsage(
             whose=whose,
             field=limit.field,
             resource=resource,
             most=most,
             held=held,
-            wanted=None if "Mins" in limit.field else _wanted(story, resource),
+            wanted=None if "Mins" in limit.field else _requested(about, resource),
         )
         for block in blocks
-        for resource, (most, held) in _matching(record(block), limit)
+        for resource, (most, held) in _matching(parse_record(block), limit)
     ]
 
 
-def _wanted(story: SlurmExplanation, resource: str) -> float | None:
-    amount = story.wants.get(resource)
+def _requested(about: SlurmExplanation, resource: str) -> float | None:
+    amount = about.wants.get(resource)
     if amount is None:
         return None
-    return float(memory_mib(amount)) if resource == "mem" else float(amount)
+    return float(round(parse_memory_mib(amount))) if resource == "mem" else float(amount)
 
 
 def _matching(fields: Mapping[str, str], limit: Limit) -> list[tuple[str, tuple[float, float]]]:
     value = fields.get(limit.field, "")
     if limit.resource in ("Jobs", "Submit", "Wall"):
-        return [("", pair) for pair in limits_held(f"it={value}").values()]
+        return [("", pair) for pair in parse_limit_usage(f"it={value}").values()]
     return [
         (name, pair)
-        for name, pair in limits_held(value).items()
+        for name, pair in parse_limit_usage(value).items()
         if not limit.resource or name.startswith(limit.resource)
     ]

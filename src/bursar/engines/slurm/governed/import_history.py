@@ -1,7 +1,7 @@
-"""What ``sacct`` remembers, as the events of a log: who asked for what, where it ran and until when.
+"""Imports the jobs that ``sacct`` lists as the events of a log.
 
-Each run of a requeued job is an attempt. Slurm does not remember which devices a job had, so each gets the
-lowest that are free at that moment. A row that makes no sense is reported and left out.
+Each run of a requeued job is an attempt. Slurm does not record which devices a job had, so each gets the
+lowest free ones. An invalid row is reported and skipped.
 """
 
 from __future__ import annotations
@@ -11,15 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bursar.engines.slurm.commands.hostlist import expand
 from bursar.engines.slurm.commands.inventory import CommandRunner
-from bursar.engines.slurm.commands.tables import (
-    UnexpectedOutput,
-    duration_ms,
-    memory_mib,
-    moment_ms,
-    tres,
-)
 from bursar.engines.slurm.governed.import_cluster import IN_PARTITION, JOBS, YES
 from bursar.model.event import (
     AttemptAssigned,
@@ -37,24 +29,31 @@ from bursar.model.jobs.job import Constraints, JobSpec, TaskGroup, WholeGpus
 from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import HOUR_MS, MILLI
+from bursar.slurm_text import (
+    BadSlurmText,
+    expand_hosts,
+    parse_duration_ms,
+    parse_memory_mib,
+    parse_time_ms,
+    parse_tres,
+)
 
 FIELDS = (
     *("JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "Submit", "Start", "End"),
     *("Elapsed", "State", "Timelimit", "NNodes", "NodeList", "AllocTRES", "ReqTRES", "ExitCode"),
     "JobName",
 )
-"""The name of a job comes last: it may contain anything, also what stands between columns."""
+"""The job's name is last: it may contain the column separator."""
 NO_ACCOUNT = "all"
-"""Whose jobs of clusters without accounts are, as the reader of traces has it."""
-WELL = frozenset({"COMPLETED"})
-GIVEN_UP = frozenset({"CANCELLED", "REVOKED"})
-AGAIN = frozenset({"PREEMPTED", "NODE_FAIL", "REQUEUED"})
-LIVE = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "PENDING", "REQUEUED", "RESIZING"})
+"""Account of jobs on clusters without accounts, as in traces."""
+SUCCEEDED = frozenset({"COMPLETED"})
+CANCELLED = frozenset({"CANCELLED", "REVOKED"})
+REQUEUED = frozenset({"PREEMPTED", "NODE_FAIL", "REQUEUED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRun:
-    """A row of sacct that could not be used."""
+    """An invalid row of sacct."""
 
     line: int
     job_id: str
@@ -66,7 +65,7 @@ class BadRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmRun:
-    """One run of one job; ``start_ms`` is None for one that never started."""
+    """One run of a job; ``start_ms`` is None if it never started."""
 
     line: int
     job_id: str
@@ -89,55 +88,55 @@ class SlurmRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmHistory:
-    """Events in order of time, and what was left out."""
+    """Events in order of time, and the rows that were skipped."""
 
     events: tuple[Event, ...]
     owners: Mapping[str, str]
-    """The user of each job."""
+    """User by job."""
     bad: tuple[BadRun, ...]
     notes: tuple[str, ...]
 
 
-def ask_sacct(commands: CommandRunner, since: str, until: str) -> str:
-    """All runs of all jobs of all users that were alive in the period, with a line of headings."""
+def query_sacct(commands: CommandRunner, since: str, until: str) -> str:
+    """All runs of all users' jobs in the period, with a line of headings."""
     period = ("-S", since, "-E", until)
     return commands.run("sacct", "-P", "-a", "-X", "-D", *period, "-o", ",".join(FIELDS))
 
 
 def last_runs(text: str) -> str:
-    """The same without earlier runs of requeued jobs: what the reader of traces takes."""
+    """The output of sacct without earlier runs of requeued jobs, as the trace reader needs it."""
     lines = text.splitlines()
-    kept: dict[str, str] = {}
+    by_job: dict[str, str] = {}
     for line in lines[1:]:
-        kept[line.split("|", 1)[0]] = line
-    return "\n".join([*lines[:1], *kept.values(), ""])
+        by_job[line.split("|", 1)[0]] = line
+    return "\n".join([*lines[:1], *by_job.values(), ""])
 
 
 # -- rows --------------------------------------------------------------------------------------------
 
 
 def read_runs(text: str) -> tuple[list[SlurmRun], list[BadRun]]:
-    """Rows as runs."""
+    """Parse the rows."""
     runs, bad = [], []
     for number, line in enumerate(text.splitlines()[1:], start=2):
         values = line.split("|", len(FIELDS) - 1)
         row = dict(zip(FIELDS, values, strict=False))
         try:
             if len(values) < len(FIELDS):
-                raise UnexpectedOutput(f"has {len(values)} of {len(FIELDS)} columns")
+                raise BadSlurmText(f"has {len(values)} of {len(FIELDS)} columns")
             runs.append(_run(number, row))
-        except (UnexpectedOutput, ValueError) as problem:
+        except (BadSlurmText, ValueError) as problem:
             bad.append(BadRun(line=number, job_id=row.get("JobID", "")[:40], problem=str(problem)))
     return runs, bad
 
 
 def _run(number: int, row: Mapping[str, str]) -> SlurmRun:
-    submit_ms = moment_ms(row["Submit"])
+    submit_ms = parse_time_ms(row["Submit"])
     if submit_ms is None:
-        raise UnexpectedOutput("when it was submitted is not known")
-    start_ms, end_ms = moment_ms(row["Start"]), moment_ms(row["End"])
+        raise BadSlurmText("it has no submission time")
+    start_ms, end_ms = parse_time_ms(row["Start"]), parse_time_ms(row["End"])
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
-        raise UnexpectedOutput(f"it ended {(start_ms - end_ms) // 1_000} s before it started")
+        raise BadSlurmText(f"it ended {(start_ms - end_ms) // 1_000} s before it started")
     code, _, signal = row["ExitCode"].partition(":")
     return SlurmRun(
         line=number,
@@ -151,10 +150,10 @@ def _run(number: int, row: Mapping[str, str]) -> SlurmRun:
         start_ms=start_ms,
         end_ms=end_ms,
         state=row["State"].split(" ", 1)[0],
-        limit_ms=duration_ms(row["Timelimit"]),
-        nodes=expand(row["NodeList"]),
+        limit_ms=parse_duration_ms(row["Timelimit"]),
+        nodes=expand_hosts(row["NodeList"]),
         node_count=max(1, int(row["NNodes"] or 1)),
-        held=tres(row["AllocTRES"] or row["ReqTRES"]),
+        held=parse_tres(row["AllocTRES"] or row["ReqTRES"]),
         exit_code=int(code or 0),
         exit_signal=int(signal or 0),
     )
@@ -166,13 +165,13 @@ def _run(number: int, row: Mapping[str, str]) -> SlurmRun:
 def history_of(
     text: str, fleet: Fleet, tenants: Iterable[Tenant], policies: Policies
 ) -> SlurmHistory:
-    """The log of what sacct printed, on the fleet that was imported."""
+    """Turn the output of sacct into events on an imported fleet."""
     runs, bad = read_runs(text)
     return _History(fleet, {one.name: one for one in tenants}, policies, bad).of(runs)
 
 
 class _History:
-    """Goes through runs in order of time, keeping which devices are free."""
+    """Replays runs in order of time, tracking which devices are free."""
 
     def __init__(
         self, fleet: Fleet, tenants: Mapping[str, Tenant], policies: Policies, bad: list[BadRun]
@@ -194,14 +193,14 @@ class _History:
         by_job: dict[str, list[SlurmRun]] = defaultdict(list)
         for run in runs:
             if "[" in run.job_id:
-                self._counts["array tasks that had not started, left out"] += 1
+                self._counts["array tasks that had not started, skipped"] += 1
             elif run.account not in self._tenants:
-                self._reject(run, f"its account {run.account!r} is gone")
+                self._reject(run, f"its account {run.account!r} no longer exists")
             else:
                 by_job[run.job_id].append(run)
         events: list[tuple[int, int, Event]] = []
         tries: dict[str, int] = defaultdict(int)
-        # A run that starts takes devices; those of runs that ended before, or just then, are free again.
+        # Devices of runs that end at the same time are free again.
         started = sorted(
             (run for run in runs if run.start_ms is not None and run.job_id in by_job),
             key=lambda run: (run.start_ms or 0, run.line),
@@ -211,13 +210,13 @@ class _History:
             placement = self._place(run)
             if placement is not None:
                 placements[run.line] = placement
-        for job_id, mine in by_job.items():
-            for event in self._job_events(job_id, mine, placements, tries):
+        for job_id, job_runs in by_job.items():
+            for event in self._job_events(job_id, job_runs, placements, tries):
                 events.append((event.at_ms, len(events), event))
-        events.sort(key=lambda one: (one[0], _after(one[2]), one[1]))
+        events.sort(key=lambda one: (one[0], _rank_at_same_time(one[2]), one[1]))
         notes = tuple(f"{count:,} {what}" for what, count in sorted(self._counts.items()))
-        kept = {one.job_id for _, _, one in events if isinstance(one, JobSubmitted)}
-        owners = {job_id: by_job[job_id][0].user for job_id in sorted(kept)}
+        submitted = {one.job_id for _, _, one in events if isinstance(one, JobSubmitted)}
+        owners = {job_id: by_job[job_id][0].user for job_id in sorted(submitted)}
         return SlurmHistory(
             events=tuple(event for _, _, event in events),
             owners=owners,
@@ -228,7 +227,7 @@ class _History:
     def _reject(self, run: SlurmRun, problem: str) -> None:
         self._bad.append(BadRun(line=run.line, job_id=run.job_id, problem=problem))
 
-    # -- where it ran --------------------------------------------------------------------------------
+    # -- placements ----------------------------------------------------------------------------------
 
     def _place(self, run: SlurmRun) -> Placement | None:
         assert run.start_ms is not None
@@ -236,20 +235,19 @@ class _History:
             _, _, placement = heapq.heappop(self._busy)
             for task in placement.tasks:
                 self._free[task.node].update(task.gpus)
-        gone = [node for node in run.nodes if node not in self._pool_of]
-        if gone or not run.nodes:
-            self._reject(
-                run, f"it ran on nodes that are gone: {', '.join(gone[:3]) or 'none named'}"
-            )
+        unknown = [node for node in run.nodes if node not in self._pool_of]
+        if unknown or not run.nodes:
+            names = ", ".join(unknown[:3]) or "none named"
+            self._reject(run, f"it ran on nodes that no longer exist: {names}")
             return None
         gpus = spread(_amount(run.held, "gres/gpu"), len(run.nodes))
-        short = [
+        full = [
             node
-            for node, wanted in zip(run.nodes, gpus, strict=True)
-            if wanted > len(self._free[node])
+            for node, count in zip(run.nodes, gpus, strict=True)
+            if count > len(self._free[node])
         ]
-        if short:
-            self._reject(run, f"more GPUs were in use on {short[0]} than it has")
+        if full:
+            self._reject(run, f"more GPUs were in use on {full[0]} than it has")
             return None
         placement = self._placement(run, gpus)
         if run.end_ms is not None:
@@ -258,17 +256,17 @@ class _History:
 
     def _placement(self, run: SlurmRun, gpus: list[int]) -> Placement:
         cpus = spread(_amount(run.held, "cpu"), len(run.nodes))
-        memory = spread(memory_mib(run.held.get("mem", "0")), len(run.nodes))
+        memory = spread(_memory_mib(run), len(run.nodes))
         tasks = []
-        for node, wanted, cpu, mib in zip(run.nodes, gpus, cpus, memory, strict=True):
-            taken = tuple(sorted(self._free[node])[:wanted])
-            self._free[node].difference_update(taken)
+        for node, count, cpu, mib in zip(run.nodes, gpus, cpus, memory, strict=True):
+            devices = tuple(sorted(self._free[node])[:count])
+            self._free[node].difference_update(devices)
             tasks.append(
                 Task(
                     group="main",
                     node=node,
                     count=1,
-                    gpus=taken,
+                    gpus=devices,
                     cpu_milli=cpu * MILLI,
                     memory_mib=mib,
                 )
@@ -279,7 +277,7 @@ class _History:
             pool=first.name, flavor=first.flavor, tasks=tuple(tasks), micro_usd_per_hour=price
         )
 
-    # -- what happened -------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------
 
     def _job_events(
         self,
@@ -307,7 +305,7 @@ class _History:
             yield AttemptStarted(at_ms=run.start_ms, job_id=job_id, attempt=attempt)
             if run.end_ms is not None:
                 yield from _ends(run, attempt, is_last=run is last)
-        if last.start_ms is None and last.state in GIVEN_UP and last.end_ms is not None:
+        if last.start_ms is None and last.state in CANCELLED and last.end_ms is not None:
             yield JobCancelled(at_ms=max(first + 1, last.end_ms), job_id=job_id)
 
     def _submitted(self, job_id: str, submit_ms: int, run: SlurmRun) -> JobSubmitted:
@@ -315,13 +313,13 @@ class _History:
         gpus = _amount(run.held, "gres/gpu")
         even = nodes if gpus % nodes == 0 else 1
         if even != nodes:
-            self._counts["jobs whose GPUs were spread unevenly: asked for on one node"] += 1
+            self._counts["jobs with an uneven number of GPUs per node: imported as one task"] += 1
         kinds = self._models(run)
         group = TaskGroup(
             count=even,
             gpu=WholeGpus(count=gpus // even, models=kinds) if gpus else None,
             cpu_milli=_amount(run.held, "cpu") * MILLI // even,
-            memory_mib=memory_mib(run.held.get("mem", "0")) // even,
+            memory_mib=_memory_mib(run) // even,
         )
         queue = run.account if self._tenants[run.account].is_queue else f"{run.account}{JOBS}"
         spec = JobSpec(
@@ -338,7 +336,7 @@ class _History:
         return JobSubmitted(at_ms=submit_ms, job_id=job_id, spec=spec, priority=priority)
 
     def _models(self, run: SlurmRun) -> tuple[str, ...]:
-        """The model that it had, where it had one; Slurm remembers what was asked for only sometimes."""
+        """The model that the job ran on, if there is only one. Slurm does not always record the request."""
         models = {self._pool_of[node].gpu_model for node in run.nodes if node in self._pool_of}
         names = {model.name for model in models if model is not None}
         return tuple(sorted(names)) if len(names) == 1 else ()
@@ -350,8 +348,8 @@ class _History:
         return Constraints()
 
 
-def _after(event: Event) -> int:
-    """At one moment: ends first, then submissions, then starts, as Slurm's whole seconds need it."""
+def _rank_at_same_time(event: Event) -> int:
+    """Order of events in the same second: ends, submissions, starts."""
     if isinstance(event, JobSubmitted):
         return 1
     return 2 if isinstance(event, AttemptAssigned | AttemptStarted) else 0
@@ -360,11 +358,11 @@ def _after(event: Event) -> int:
 def _ends(run: SlurmRun, attempt: int, *, is_last: bool) -> Iterator[Event]:
     assert run.end_ms is not None and run.start_ms is not None
     end_ms, job_id = max(run.end_ms, run.start_ms + 1), run.job_id
-    if run.state in WELL:
+    if run.state in SUCCEEDED:
         yield AttemptSucceeded(at_ms=end_ms, job_id=job_id, attempt=attempt)
-    elif not is_last or run.state in AGAIN:
+    elif not is_last or run.state in REQUEUED:
         yield AttemptPreempted(at_ms=end_ms, job_id=job_id, attempt=attempt)
-    elif run.state in GIVEN_UP:
+    elif run.state in CANCELLED:
         yield JobCancelled(at_ms=end_ms, job_id=job_id)
         yield AttemptPreempted(at_ms=end_ms, job_id=job_id, attempt=attempt)
     else:
@@ -377,7 +375,7 @@ def _ends(run: SlurmRun, attempt: int, *, is_last: bool) -> Iterator[Event]:
 
 
 def spread(total: int, parts: int) -> list[int]:
-    """As evenly as whole numbers allow."""
+    """Split a total as evenly as possible into integers."""
     each, rest = divmod(total, max(1, parts))
     return [each + (index < rest) for index in range(parts)]
 
@@ -386,9 +384,13 @@ def _amount(held: Mapping[str, str], name: str) -> int:
     return int(float(held.get(name, "0")))
 
 
+def _memory_mib(run: SlurmRun) -> int:
+    return round(parse_memory_mib(run.held.get("mem", "0")))
+
+
 def _hourly(pool: Pool, task: Task) -> int:
-    """The largest part of the node that it holds, as the ledger has it."""
-    parts = [task.cpu_milli * HOUR_MS // pool.cpu_milli if pool.cpu_milli else 0]
-    parts.append(task.memory_mib * HOUR_MS // pool.memory_mib if pool.memory_mib else 0)
-    parts.append(len(task.gpus) * HOUR_MS // pool.gpus_per_node if pool.gpus_per_node else 0)
-    return pool.node_micro_usd_per_hour * min(HOUR_MS, max(parts)) // HOUR_MS
+    """Hourly price of a task: its largest share of the node, as in the ledger."""
+    shares = [task.cpu_milli * HOUR_MS // pool.cpu_milli if pool.cpu_milli else 0]
+    shares.append(task.memory_mib * HOUR_MS // pool.memory_mib if pool.memory_mib else 0)
+    shares.append(len(task.gpus) * HOUR_MS // pool.gpus_per_node if pool.gpus_per_node else 0)
+    return pool.node_micro_usd_per_hour * min(HOUR_MS, max(shares)) // HOUR_MS

@@ -1,21 +1,11 @@
-"""What a cluster's Slurm has now, in the words of ``setup.py``."""
+"""Reads the current setup of a cluster, as values of ``desired.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bursar.engines.slurm.commands.hostlist import expand
 from bursar.engines.slurm.commands.inventory import CommandRunner
-from bursar.engines.slurm.commands.tables import (
-    UnexpectedOutput,
-    duration_ms,
-    memory_mib,
-    records,
-    said,
-    table,
-    tres,
-)
 from bursar.engines.slurm.governed.desired import (
     ROOT,
     AccountMember,
@@ -26,15 +16,27 @@ from bursar.engines.slurm.governed.desired import (
 )
 from bursar.model.errors import EngineFault, UserError
 from bursar.model.units import SECOND_MS
+from bursar.slurm_text import (
+    BadSlurmText,
+    expand_hosts,
+    parse_duration_ms,
+    parse_memory_mib,
+    parse_records,
+    parse_table,
+    parse_tres,
+    value_or_empty,
+)
 
 ASSOC_FIELDS = "Account,ParentName,User,Partition,Share,GrpTRES,GrpTRESMins,QOS,DefaultQOS"
 QOS_FIELDS = "Name,Priority,GraceTime,Preempt,GrpTRES"
+HEADINGS = {"Par Name": "ParentName", "Def QOS": "DefaultQOS"}
+"""Column headings of sacctmgr that differ from the names of the fields."""
 PARENT_SHARES = "parent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentSetup:
-    """By name, as they are."""
+    """The setup that a cluster has now, by name."""
 
     cluster: str
     version: str
@@ -45,12 +47,12 @@ class CurrentSetup:
     settings: Mapping[str, str]
 
 
-def read_present(commands: CommandRunner) -> CurrentSetup:
-    """Ask for all of it: five questions."""
+def read_current_setup(commands: CommandRunner) -> CurrentSetup:
+    """Query the whole setup, by five commands."""
     config = read_config(commands)
     if not config.get("AccountingStorageType", "").endswith("slurmdbd"):
         raise UserError(
-            "this Slurm keeps no accounts: AccountingStorageType is "
+            "this Slurm has no accounting: AccountingStorageType is "
             f"{config.get('AccountingStorageType') or 'not set'}.",
             fix="Run slurmdbd and set AccountingStorageType=accounting_storage/slurmdbd.",
             code="slurm-without-accounts",
@@ -74,30 +76,25 @@ def read_present(commands: CommandRunner) -> CurrentSetup:
 
 def read_config(commands: CommandRunner) -> dict[str, str]:
     """``scontrol show config`` by key."""
-    found = {}
+    config = {}
     for line in commands.run("scontrol", "show", "config").splitlines():
-        key, mark, value = line.partition("=")
-        if mark:
-            found[key.strip()] = value.strip()
-    if "ClusterName" not in found:
-        raise EngineFault("scontrol says nothing of its cluster", retry_after_seconds=5.0)
-    return found
+        key, separator, value = line.partition("=")
+        if separator:
+            config[key.strip()] = value.strip()
+    if "ClusterName" not in config:
+        raise EngineFault("scontrol prints no ClusterName", retry_after_seconds=5.0)
+    return config
 
 
 def read_associations(commands: CommandRunner, cluster: str) -> list[dict[str, str]]:
-    """Accounts and, with a user, their members."""
-    asked = ["sacctmgr", "-P", "show", "assoc", "where", f"cluster={cluster}"]
-    rows = table(commands.run(*asked, f"format={ASSOC_FIELDS}"))
-    return [{_plain(key): value for key, value in row.items()} for row in rows]
-
-
-def _plain(key: str) -> str:
-    """Headings of sacctmgr are not always what the column was asked by."""
-    return {"Par Name": "ParentName", "Def QOS": "DefaultQOS"}.get(key, key)
+    """Associations: accounts and, with a user, their members."""
+    argv = ["sacctmgr", "-P", "show", "assoc", "where", f"cluster={cluster}"]
+    rows = parse_table(commands.run(*argv, f"format={ASSOC_FIELDS}"))
+    return [{HEADINGS.get(key, key): value for key, value in row.items()} for row in rows]
 
 
 def accounts_of(rows: Iterable[Mapping[str, str]]) -> list[SlurmAccount]:
-    """The accounts among associations, parents first."""
+    """Accounts among associations, parents first."""
     return [
         SlurmAccount(
             name=row["Account"],
@@ -114,48 +111,45 @@ def accounts_of(rows: Iterable[Mapping[str, str]]) -> list[SlurmAccount]:
 
 
 def read_qos(commands: CommandRunner) -> list[Qos]:
-    """Every QOS, with what of it Bursar keeps."""
-    asked = ["sacctmgr", "-P", "show", "qos", f"format={QOS_FIELDS}"]
+    """Every QOS, with the fields that Bursar manages."""
+    argv = ["sacctmgr", "-P", "show", "qos", f"format={QOS_FIELDS}"]
     return [
         Qos(
             name=row["Name"],
             priority=int(row["Priority"] or 0),
             most=amounts(row["GrpTRES"]),
             preempts=tuple(sorted(filter(None, row["Preempt"].split(",")))),
-            grace_seconds=(duration_ms(row["GraceTime"]) or 0) // SECOND_MS,
+            grace_seconds=(parse_duration_ms(row["GraceTime"]) or 0) // SECOND_MS,
         )
-        for row in table(commands.run(*asked))
+        for row in parse_table(commands.run(*argv))
     ]
 
 
 def amounts(text: str) -> Amounts:
-    """Limits as numbers; memory in MiB."""
-    found = {}
-    for name, amount in tres(text).items():
-        found[name] = memory_mib(amount) if name == "mem" else int(float(amount))
-    return found
+    """Limits as integers; memory in MiB."""
+    return {
+        name: round(parse_memory_mib(amount)) if name == "mem" else int(float(amount))
+        for name, amount in parse_tres(text).items()
+    }
 
 
 def read_partitions(commands: CommandRunner) -> list[DesiredPartition]:
-    """Every partition that is shown to us."""
-    found = []
-    for row in records(commands.run("scontrol", "-o", "show", "partition")):
-        if "PartitionName" not in row:
-            continue
-        found.append(
-            DesiredPartition(
-                name=row["PartitionName"],
-                nodes=expand(said(row.get("Nodes"))),
-                billing=tres(said(row.get("TRESBillingWeights"))),
-                default_time_ms=_time(row.get("DefaultTime", "")),
-                is_default=row.get("Default") == "YES",
-            )
+    """Every partition that is visible to us."""
+    return [
+        DesiredPartition(
+            name=row["PartitionName"],
+            nodes=expand_hosts(value_or_empty(row.get("Nodes"))),
+            billing=parse_tres(value_or_empty(row.get("TRESBillingWeights"))),
+            default_time_ms=_default_time_ms(row.get("DefaultTime", "")),
+            is_default=row.get("Default") == "YES",
         )
-    return found
+        for row in parse_records(commands.run("scontrol", "-o", "show", "partition"))
+        if "PartitionName" in row
+    ]
 
 
-def _time(text: str) -> int | None:
+def _default_time_ms(text: str) -> int | None:
     try:
-        return duration_ms(text)
-    except UnexpectedOutput:
+        return parse_duration_ms(text)
+    except BadSlurmText:
         return None

@@ -1,4 +1,4 @@
-"""A job's place by priority and share: sprio and sshare, in numbers with their words."""
+"""A job's priority factors and fair shares, from sprio and sshare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bursar.engines.slurm.commands.commands import SlurmRefused
 from bursar.engines.slurm.commands.inventory import CommandRunner
-from bursar.engines.slurm.commands.tables import table
+from bursar.slurm_text import parse_table
 
 SPRIO = (
     ("age", "%A"),
@@ -22,21 +22,21 @@ SPRIO = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """What a job's priority is made of."""
+    """The factors of a job's priority."""
 
     priority: int
     parts: tuple[tuple[str, int], ...]
 
     def __str__(self) -> str:
-        told = [f"{value:,} for {name}" for name, value in self.parts if value and name != "nice"]
+        parts = [f"{value:,} for {name}" for name, value in self.parts if value and name != "nice"]
         nice = dict(self.parts).get("nice", 0)
-        told += [f"less {nice:,} that its user gave up"] if nice else []
-        return f"{self.priority:,}: {', '.join(told) or 'nothing speaks for it yet'}"
+        parts += [f"minus {nice:,} for its nice value"] if nice else []
+        return f"{self.priority:,}: {', '.join(parts) or 'no factor counts yet'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShare:
-    """An account, or a user in one, among its siblings. ``owed`` is share over use; more goes first."""
+    """Share and usage of an account, or of a user in one, relative to its siblings."""
 
     name: str
     promised: float
@@ -44,19 +44,19 @@ class AccountShare:
     factor: float | None
 
     def __str__(self) -> str:
-        told = (
+        text = (
             f"{self.name} has used {100 * self.used:.1f} % of its level's total, its fair share is "
         )
-        told += f"{100 * self.promised:.1f} %"
-        return told if self.factor is None else f"{told}; its factor is {self.factor:.3f} of 1"
+        text += f"{100 * self.promised:.1f} %"
+        return text if self.factor is None else f"{text}; its factor is {self.factor:.3f} of 1"
 
 
 def read_factors(commands: CommandRunner, job_id: str) -> Factors | None:
-    """None for a job that sprio does not list, as one that is held, or where it has nothing to say."""
+    """The factors of a job; None if sprio does not list it, for example because it is held."""
     form = "|".join(code for _, code in SPRIO)
-    asked = ("sprio", "-h", "-j", job_id.partition("_")[0], "-o", f"%Y|{form}")
+    argv = ("sprio", "-h", "-j", job_id.partition("_")[0], "-o", f"%Y|{form}")
     try:
-        lines = [line for line in commands.run(*asked).splitlines() if "|" in line]
+        lines = [line for line in commands.run(*argv).splitlines() if "|" in line]
     except SlurmRefused:
         return None
     if not lines:
@@ -70,9 +70,9 @@ def read_factors(commands: CommandRunner, job_id: str) -> Factors | None:
 
 
 def read_shares(commands: CommandRunner, account: str, user: str) -> tuple[AccountShare, ...]:
-    """From the top account down to the user. Empty where the cluster counts no usage."""
+    """Shares from the top account down to the user; empty if the cluster has no accounting."""
     try:
-        rows = table(commands.run("sshare", "-P", "-a", "-l"))
+        rows = parse_table(commands.run("sshare", "-P", "-a", "-l"))
     except SlurmRefused:
         return ()
     path: list[dict[str, str]] = []

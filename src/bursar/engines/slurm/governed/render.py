@@ -1,14 +1,14 @@
-"""The tenant tree in Slurm's words.
+"""Renders the tenant tree as a Slurm setup.
 
 | fleet | Slurm |
 |---|---|
-| tenant | account with the same name and place; weight x 100 shares |
-| queue with a quota | QOS of its name: at most the nominal quota, goes first, preempts what is borrowed |
-| what it may borrow | QOS ``NAME-borrow``: at most the borrowing limit, goes last, may be requeued |
-| borrowing limit of a tenant | GrpTRES of its account: the nominal quota of its subtree and that limit |
+| tenant | account with the same name and parent; weight x 100 shares |
+| queue with a quota | QOS of its name: at most the nominal quota, goes first, preempts borrowed jobs |
+| borrowing of a queue | QOS ``NAME-borrow``: at most the borrowing limit, goes last, may be requeued |
+| borrowing limit of a tenant | GrpTRES of its account: the nominal quota of its subtree plus that limit |
 | hard budget | GrpTRESMins of its account in billing minutes |
 | pool | partition, or the partitions that its label ``slurm.partition`` names |
-| price of a node | TRESBillingWeights: the largest part of the node that a job holds, as our ledger has it |
+| price of a node | TRESBillingWeights: a job pays for its largest share of the node, as in our ledger |
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from bursar.model.tenants.tenant import (
 from bursar.model.units import DAY_MS
 
 SHARES_PER_WEIGHT = 100
-"""Enough that weights like 1.5 stay exact, and that Slurm's own root user (1 share) is no rival."""
+"""Keeps weights like 1.5 exact, and makes the share of Slurm's own root user (1) negligible."""
 GUARANTEED_PRIORITY = 1_000
 PERIOD_MS = {
     BudgetPeriod.DAY: DAY_MS,
@@ -57,47 +57,47 @@ BILLING_MINUTES_PER_MICRO_USD = 60 / 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderOptions:
-    """What the fleet file does not say. ``members`` are added; nobody is ever taken out."""
+    """Options that are not in the fleet file. ``members`` are added; existing members are never removed."""
 
     cluster: str
     members: tuple[AccountMember, ...] = ()
     grace_seconds: int = 30
     gres_types: Mapping[str, str] | None = None
-    """Slurm's name of each GPU model, as the cluster itself has it."""
+    """Slurm's name of each GPU model on this cluster."""
 
 
 def render(
     fleet: Fleet, tenants: Iterable[Tenant], policies: Policies, options: RenderOptions
 ) -> SlurmSetup:
-    """Everything that Bursar keeps in this cluster's Slurm."""
+    """The desired setup of a cluster."""
     return _Render(fleet, tuple(tenants), policies, options).setup()
 
 
 def slurm_cluster(fleet: Fleet, named: str | None) -> str:
-    """The cluster that is meant: by name, or the only one that Slurm runs."""
+    """The Slurm cluster of this name, or the only one."""
     known = [one.name for one in fleet.clusters if one.engine is EngineKind.SLURM]
     if named is not None:
         if named in known:
             return named
-        told = f"Its Slurm clusters: {', '.join(known) or 'none'}."
-        raise UserError(f"the fleet has no Slurm cluster {named!r}.", fix=told, code="no-slurm")
+        fix = f"Its Slurm clusters: {', '.join(known) or 'none'}."
+        raise UserError(f"the fleet has no Slurm cluster {named!r}.", fix=fix, code="no-slurm")
     if len(known) == 1:
         return known[0]
     if not known:
         raise UserError(
-            "no cluster of this fleet is run by Slurm.",
+            "no cluster of this fleet uses Slurm.",
             fix="Write 'engine: slurm' below the cluster's name.",
             code="no-slurm",
         )
     raise UserError(
-        f"{len(known)} clusters of this fleet are run by Slurm: {', '.join(known)}.",
+        f"{len(known)} clusters of this fleet use Slurm: {', '.join(known)}.",
         fix="Name one with --cluster.",
         code="no-slurm",
     )
 
 
 class _Render:
-    """One rendering; ``notes`` fill up on the way."""
+    """One rendering; collects ``notes`` about what Slurm cannot express."""
 
     def __init__(
         self, fleet: Fleet, tenants: tuple[Tenant, ...], policies: Policies, options: RenderOptions
@@ -113,14 +113,14 @@ class _Render:
         flavors = {pool.flavor for pool in self.gres.pools}
         mentioned = {key for one in tenants for key in one.quotas if key[0] in flavors}
         self.limited = tuple(sorted(mentioned))
-        """What any tenant has a quota of: from then on it is limited for all."""
+        """Resources of which any tenant has a quota: they are limited for all."""
 
     def setup(self) -> SlurmSetup:
         self._check_names()
         qos = [one for tenant in self.tenants if tenant.is_queue for one in self._qos(tenant)]
         accounts = [self._account(tenant) for tenant in self._parents_first(None)]
         plan = PartitionPlan(self.gres, self.policies, self.notes)
-        self._note_what_is_lost()
+        self._note_unsupported()
         return SlurmSetup(
             qos=tuple(qos),
             accounts=tuple(accounts),
@@ -142,14 +142,14 @@ class _Render:
             if name in seen:
                 raise UserError(
                     f"the tenant {tenant.name!r} would be the account {name!r}, which is {seen[name]}.",
-                    fix="Rename it: Slurm keeps names of accounts in lower case.",
+                    fix="Rename it: Slurm stores account names in lower case.",
                     code="slurm-name-taken",
                 )
             seen[name] = f"the tenant {tenant.name!r} already"
 
     def _members(self) -> tuple[AccountMember, ...]:
         queues = {one.name: one.name.lower() for one in self.tenants if one.is_queue}
-        found = []
+        members = []
         for member in self.options.members:
             if member.account not in queues:
                 raise UserError(
@@ -157,8 +157,8 @@ class _Render:
                     fix=f"Its queues: {', '.join(sorted(queues))}.",
                     code="no-such-queue",
                 )
-            found.append(AccountMember(user=member.user, account=queues[member.account]))
-        return tuple(sorted(set(found), key=lambda one: (one.account, one.user)))
+            members.append(AccountMember(user=member.user, account=queues[member.account]))
+        return tuple(sorted(set(members), key=lambda one: (one.account, one.user)))
 
     # -- accounts ------------------------------------------------------------------------------------
 
@@ -175,15 +175,15 @@ class _Render:
         )
 
     def _cap(self, tenant: Tenant) -> dict[FlavorResource, int]:
-        """What its subtree may hold at most, where that is bounded."""
-        found: dict[FlavorResource, int] = {}
+        """Limits of its subtree, where there are any."""
+        caps: dict[FlavorResource, int] = {}
         for key in self.limited:
             quota = tenant.quotas.get(key)
             if tenant.parent is None:
-                found[key] = self._nominal(tenant, key)
+                caps[key] = self._nominal(tenant, key)
             elif quota is not None and quota.borrowing_limit is not None:
-                found[key] = self._nominal(tenant, key) + quota.borrowing_limit
-        return found
+                caps[key] = self._nominal(tenant, key) + quota.borrowing_limit
+        return caps
 
     def _nominal(self, tenant: Tenant, key: FlavorResource) -> int:
         own = tenant.quotas[key].nominal if key in tenant.quotas else 0
@@ -195,7 +195,7 @@ class _Render:
             return {}
         if budget.enforcement is not Enforcement.HARD:
             self.notes.append(
-                f"{tenant.name}: a soft budget warns; Slurm only stops, so it is left out"
+                f"{tenant.name}: a soft budget only warns, which Slurm cannot do; it is omitted"
             )
             return {}
         most = budget_billing_minutes(budget, self.policies.order.half_life_ms)
@@ -204,14 +204,14 @@ class _Render:
     # -- QOS -----------------------------------------------------------------------------------------
 
     def _qos(self, queue: Tenant) -> list[Qos]:
-        """The QOS of a queue's own, and that of what it borrows; none where nothing is limited."""
+        """The QOS for a queue's own quota and the one for borrowing; none if no quota exists."""
         if not self.limited:
             return []
         name = queue.name.lower()
         own = {key: queue.quotas[key].nominal if key in queue.quotas else 0 for key in self.limited}
-        found = []
+        qos = []
         if any(own.values()):
-            found.append(
+            qos.append(
                 Qos(
                     name=name,
                     priority=GUARANTEED_PRIORITY,
@@ -221,17 +221,17 @@ class _Render:
                 )
             )
         if self._may_borrow(queue):
-            found.append(
+            qos.append(
                 Qos(
                     name=name + BORROW,
                     most=self.gres.limits(self._borrowing(queue)),
                     grace_seconds=self.options.grace_seconds,
                 )
             )
-        return found
+        return qos
 
     def _preempts(self, queue: Tenant) -> tuple[str, ...]:
-        """What others borrowed, and what it borrowed itself: its own quota is for what matters more."""
+        """The borrowing QOS of all queues, its own included."""
         if queue.preemption.reclaim not in (Reclaim.ANY, Reclaim.LOWER_PRIORITY):
             return ()
         borrowers = [one for one in self.tenants if one.is_queue and self._may_borrow(one)]
@@ -244,46 +244,46 @@ class _Render:
         return len(limits) < len(self.limited) or any(limit != 0 for limit in limits)
 
     def _borrowing(self, queue: Tenant) -> dict[FlavorResource, int]:
-        found = {}
+        limits = {}
         for key in self.limited:
             quota = queue.quotas.get(key)
             if quota is not None and quota.borrowing_limit is not None:
-                found[key] = quota.borrowing_limit
-        return found
+                limits[key] = quota.borrowing_limit
+        return limits
 
-    # -- what Slurm has no words for -----------------------------------------------------------------
+    # -- what Slurm cannot express -------------------------------------------------------------------
 
-    def _note_what_is_lost(self) -> None:
+    def _note_unsupported(self) -> None:
         note = self.notes.append
         for tenant in self.tenants:
             if tenant.queueing is Queueing.STRICT:
-                note(f"{tenant.name}: queueing strict; Slurm's backfill passes blocked jobs")
+                note(f"{tenant.name}: queueing strict; Slurm's backfill overtakes blocked jobs")
             lends = sorted(
                 key[0] for key, quota in tenant.quotas.items() if quota.lending_limit is not None
             )
             if lends:
                 note(
-                    f"{tenant.name}: lend of {', '.join(lends)}; in Slurm all that is idle is lent"
+                    f"{tenant.name}: lend of {', '.join(lends)}; in Slurm all idle capacity is lent"
                 )
             if tenant.preemption.reclaim is Reclaim.LOWER_PRIORITY:
                 note(
-                    f"{tenant.name}: reclaim lower-priority; in Slurm it reclaims from all who borrowed"
+                    f"{tenant.name}: reclaim lower-priority; in Slurm it reclaims from all borrowers"
                 )
         classes = sorted(self.policies.priority_classes.items(), key=lambda one: (one[1], one[0]))
         if len({value for _, value in classes}) > 1:
-            told = ", ".join(f"{name} {value:+d}" if value else name for name, value in classes)
+            names = ", ".join(f"{name} {value:+d}" if value else name for name, value in classes)
             note(
-                f"priority classes ({told}): Slurm has none; the jobs of an account go by their age, "
-                "whatever their class"
+                f"priority classes ({names}): Slurm has none; the jobs of an account are ordered by age, "
+                "regardless of their class"
             )
         self.notes.extend(self.gres.notes)
 
 
 def budget_billing_minutes(budget: Budget, half_life_ms: int | None) -> int:
-    """The limit on faded usage under which no period, wherever it begins, costs more than the budget.
+    """The limit on decayed usage under which no period, wherever it begins, costs more than the budget.
 
-    Faded usage u follows u' = r - k u for spending r and k = ln 2 / half-life. While u <= C, spending in
-    any T is at most C + k C T, so C = budget / (1 + k T). Without a half-life nothing fades: C is all.
+    Decayed usage u follows u' = r - k u for spending r and k = ln 2 / half-life. While u <= C, spending in
+    any T is at most C + k C T, so C = budget / (1 + k T). Without a half-life there is no decay: k = 0.
     """
-    fading = log(2) * PERIOD_MS[budget.period] / half_life_ms if half_life_ms else 0.0
-    return int(budget.amount_micro_usd * BILLING_MINUTES_PER_MICRO_USD / (1 + fading))
+    decay = log(2) * PERIOD_MS[budget.period] / half_life_ms if half_life_ms else 0.0
+    return int(budget.amount_micro_usd * BILLING_MINUTES_PER_MICRO_USD / (1 + decay))

@@ -1,7 +1,7 @@
-"""Which account, QOS and partitions a job of ours goes to on a cluster where Slurm decides.
+"""Chooses account, QOS and partitions of a job on a governed cluster.
 
-A queue's own quota comes first. What is above it is submitted as borrowed, and moved to the queue's own
-QOS when that has room again, so that nobody is preempted who need not be.
+A queue's own quota comes first. Jobs above it are submitted as borrowing, and moved to the queue's own QOS
+when that has capacity again, which avoids needless preemptions.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bursar.model.fleet.fleet import PARTITION_LABEL, Pool
 from bursar.model.jobs.job import JobSpec, TaskGroup, WholeGpus
 
 GPUS = "gres/gpu"
-USUAL_CLASS = "normal"
-"""Of jobs that name none."""
+DEFAULT_CLASS = "normal"
+"""Priority class of jobs that name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmRoute:
-    """What sbatch is told of a job, and why."""
+    """Where a job is submitted, and why."""
 
     account: str
     qos: str
@@ -40,7 +40,7 @@ def route(
     names: GresNames,
     used: Mapping[str, Mapping[str, int]],
 ) -> SlurmRoute:
-    """``used`` is what the jobs of each QOS hold or wait for, by resource; see ``used_by_qos``."""
+    """Route a job. ``used`` is the usage by QOS and resource, see ``used_by_qos``."""
     account = next((one for one in setup.accounts if one.name == spec.queue.lower()), None)
     if account is None or (setup.qos and not account.qos):
         raise UserError(
@@ -50,39 +50,39 @@ def route(
         )
     if spec.constraints.anchors_percent:
         raise UserError(
-            f"{spec.name!r} asks for anchors, and on this cluster Slurm chooses the nodes of a job.",
-            fix="Leave anchors_percent out, or run the cluster with 'engine: slurm'.",
+            f"{spec.name!r} requests anchors, but on this cluster Slurm chooses the nodes of a job.",
+            fix="Remove anchors_percent, or run the cluster with 'engine: slurm'.",
             code="not-expressible",
         )
     pools = _pools_for(spec, names.pools)
     kinds = {names.type_of(pool) for pool in pools} if _gpus(spec) else {None}
     kind = kinds.pop() if len(kinds) == 1 else None
-    qos, why = _qos(account.qos, {one.name: one for one in setup.qos}, used, _wanted(spec, kind))
+    qos, why = _qos(account.qos, {one.name: one for one in setup.qos}, used, _requested(spec, kind))
     return SlurmRoute(
         account=account.name,
         qos=qos,
         partitions=_partitions(spec, pools),
         gres_type=kind,
-        why=f"{why}{_lost_class(spec)}",
+        why=f"{why}{_ignored_class(spec)}",
     )
 
 
-def _lost_class(spec: JobSpec) -> str:
-    if spec.priority_class == USUAL_CLASS:
+def _ignored_class(spec: JobSpec) -> str:
+    if spec.priority_class == DEFAULT_CLASS:
         return ""
-    return f"; its priority class {spec.priority_class} does not count in Slurm"
+    return f"; its priority class {spec.priority_class} has no effect in Slurm"
 
 
 def _pools_for(spec: JobSpec, pools: Iterable[Pool]) -> list[Pool]:
-    """Pools on whose nodes a task of each group fits."""
-    found = [pool for pool in pools if all(_fits(group, spec, pool) for group in spec.groups)]
-    if not found:
+    """Pools whose nodes fit a task of each group."""
+    fitting = [pool for pool in pools if all(_fits(group, spec, pool) for group in spec.groups)]
+    if not fitting:
         raise UserError(
             f"no pool of this cluster has nodes for {spec.name!r}.",
-            fix="Ask for fewer GPUs on a node, another model, or less memory.",
+            fix="Request fewer GPUs on a node, another model, or less memory.",
             code="never-fits",
         )
-    return found
+    return fitting
 
 
 def _fits(group: TaskGroup, spec: JobSpec, pool: Pool) -> bool:
@@ -102,15 +102,15 @@ def _fits(group: TaskGroup, spec: JobSpec, pool: Pool) -> bool:
 
 
 def _partitions(spec: JobSpec, pools: Iterable[Pool]) -> tuple[str, ...]:
-    """All that its nodes are in: Slurm takes the one in which it starts first. Or the one it names."""
-    open_to_it = {name: None for pool in pools for name in partitions_of(pool)}
+    """The partition that the job names; else all of its nodes', of which Slurm uses the first to start it."""
+    usable = {name: None for pool in pools for name in partitions_of(pool)}
     named = dict(spec.constraints.node_labels).get(PARTITION_LABEL)
     if named is None:
-        return tuple(open_to_it)
-    if named not in open_to_it:
+        return tuple(usable)
+    if named not in usable:
         raise UserError(
-            f"{spec.name!r} asks for the partition {named!r}, which has no nodes for it.",
-            fix=f"Ask for one of {', '.join(open_to_it)}.",
+            f"{spec.name!r} names the partition {named!r}, which has no nodes for it.",
+            fix=f"Use one of {', '.join(usable)}.",
             code="never-fits",
         )
     return (named,)
@@ -122,7 +122,7 @@ def _gpus(spec: JobSpec) -> int:
     )
 
 
-def _wanted(spec: JobSpec, kind: str | None) -> dict[str, int]:
+def _requested(spec: JobSpec, kind: str | None) -> dict[str, int]:
     gpus = _gpus(spec)
     if not gpus:
         return {}
@@ -133,86 +133,86 @@ def _qos(
     names: tuple[str, ...],
     known: Mapping[str, Qos],
     used: Mapping[str, Mapping[str, int]],
-    wanted: Mapping[str, int],
+    requested: Mapping[str, int],
 ) -> tuple[str, str]:
     if not names:
-        return "", "nothing is limited here"
+        return "", "no quota applies"
     own = [name for name in names if not name.endswith(BORROW)]
     borrowed = [name for name in names if name.endswith(BORROW)]
     if own:
         held = used.get(own[0], {})
         short = [
-            f"{name}: {held.get(name, 0)} of {most} taken, {wanted[name]} wanted"
+            f"{name}: {held.get(name, 0)} of {most} in use, {requested[name]} requested"
             for name, most in sorted(known[own[0]].most.items())
-            if name in wanted and held.get(name, 0) + wanted[name] > most
+            if name in requested and held.get(name, 0) + requested[name] > most
         ]
         if not short:
             return own[0], "within the queue's own quota"
         if not borrowed:
             return own[0], f"waits for its own quota ({'; '.join(short)}); it may not borrow"
         return borrowed[0], f"above its own quota ({'; '.join(short)}): borrowed, may be preempted"
-    return borrowed[0], "the queue has no quota of its own: borrowed, may be preempted"
+    return borrowed[0], "the queue has no own quota: borrowed, may be preempted"
 
 
-# -- what is used ------------------------------------------------------------------------------------
+# -- usage -------------------------------------------------------------------------------------------
 
 
 def used_by_qos(commands: CommandRunner) -> dict[str, dict[str, int]]:
-    """What the waiting and running jobs of each QOS ask for or hold."""
-    found: dict[str, dict[str, int]] = {}
+    """Resources of the pending and running jobs of each QOS."""
+    used: dict[str, dict[str, int]] = {}
     text = commands.run("squeue", "-a", "-r", "-h", "-t", "PD,R,CF,S", "-o", "%q|%D|%b")
     for line in text.splitlines():
         qos, nodes, gres = line.split("|")
-        held = found.setdefault(qos, {})
-        for name, amount in asked_gpus(gres, int(nodes)).items():
+        held = used.setdefault(qos, {})
+        for name, amount in requested_gpus(gres, int(nodes)).items():
             held[name] = held.get(name, 0) + amount
-    return found
+    return used
 
 
-def asked_gpus(gres: str, nodes: int) -> dict[str, int]:
+def requested_gpus(gres: str, nodes: int) -> dict[str, int]:
     """``gres:gpu:t4:4`` on two nodes: 8 GPUs, 8 of them t4."""
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for one in parse_gres(gres.replace("gres:", "").replace("gres/", "")):
         if one.name == "gpu":
-            found[GPUS] = found.get(GPUS, 0) + one.count * nodes
+            amounts[GPUS] = amounts.get(GPUS, 0) + one.count * nodes
             if one.kind:
                 name = f"{GPUS}:{one.kind}"
-                found[name] = found.get(name, 0) + one.count * nodes
-    return found
+                amounts[name] = amounts.get(name, 0) + one.count * nodes
+    return amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """A waiting job that moves from borrowed to its queue's own quota."""
+    """A pending job that moves from borrowed to its queue's own quota."""
 
     job_id: str
     qos: str
 
 
 def promotions(commands: CommandRunner, setup: SlurmSetup) -> tuple[Promotion, ...]:
-    """Waiting jobs that fit into what their queue has left of its own, the first in line first."""
+    """Pending jobs that fit into the rest of their queue's own quota, in order of priority."""
     used = used_by_qos(commands)
     own = {one.name: one for one in setup.qos if not one.name.endswith(BORROW)}
-    form = ("-o", "%i|%q|%D|%b", "-S", "-p,i")
-    found = []
-    for line in commands.run("squeue", "-a", "-r", "-h", "-t", "PD", *form).splitlines():
+    columns = ("-o", "%i|%q|%D|%b", "-S", "-p,i")
+    promoted = []
+    for line in commands.run("squeue", "-a", "-r", "-h", "-t", "PD", *columns).splitlines():
         job_id, qos, nodes, gres = line.split("|")
-        into = own.get(qos.removesuffix(BORROW)) if qos.endswith(BORROW) else None
-        if into is None:
+        target = own.get(qos.removesuffix(BORROW)) if qos.endswith(BORROW) else None
+        if target is None:
             continue
-        wanted = asked_gpus(gres, int(nodes))
-        held = used.setdefault(into.name, {})
+        requested = requested_gpus(gres, int(nodes))
+        held = used.setdefault(target.name, {})
         if all(
-            held.get(name, 0) + amount <= into.most.get(name, amount + held.get(name, 0))
-            for name, amount in wanted.items()
+            held.get(name, 0) + amount <= target.most.get(name, amount + held.get(name, 0))
+            for name, amount in requested.items()
         ):
-            for name, amount in wanted.items():
+            for name, amount in requested.items():
                 held[name] = held.get(name, 0) + amount
-            found.append(Promotion(job_id=job_id, qos=into.name))
-    return tuple(found)
+            promoted.append(Promotion(job_id=job_id, qos=target.name))
+    return tuple(promoted)
 
 
-def promote(commands: CommandRunner, found: Iterable[Promotion]) -> None:
-    """Move them."""
-    for one in found:
+def promote(commands: CommandRunner, jobs: Iterable[Promotion]) -> None:
+    """Move jobs to their new QOS."""
+    for one in jobs:
         commands.run("scontrol", "update", f"jobid={one.job_id}", f"qos={one.qos}")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from bursar.engines.slurm.commands.hostlist import expand
-from bursar.engines.slurm.commands.tables import (
-    UnexpectedOutput,
-    duration_ms,
-    limits_held,
-    memory_mib,
-    moment_ms,
-    record,
-    table,
-    tres,
-    write_duration_minutes,
+from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
+from bursar.slurm_text import (
+    BadSlurmText,
+    expand_hosts,
+    parse_duration_ms,
+    parse_limit_usage,
+    parse_memory_mib,
+    parse_record,
+    parse_table,
+    parse_time_ms,
+    parse_tres,
+    write_duration,
     write_hosts,
 )
-from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
 
 PARTITION = (
     "PartitionName=training AllowGroups=ALL Nodes=node[1-6] JobDefaults=(null) "
@@ -26,18 +26,18 @@ PARTITION = (
 
 
 def test_a_record_keeps_what_follows_the_first_equals_sign() -> None:
-    found = record(PARTITION)
+    found = parse_record(PARTITION)
     assert found["TRES"] == "cpu=256,mem=750G,gres/gpu:t4=16"
     assert found["TRESBillingWeights"] == "CPU=0.0,GRES/gpu:t4=1.0"
     assert found["Nodes"] == "node[1-6]"
 
 
 def test_a_table_has_its_names_in_the_first_line() -> None:
-    assert table("Name|Priority\nnormal|0\n\ngold|9\n") == [
+    assert parse_table("Name|Priority\nnormal|0\n\ngold|9\n") == [
         {"Name": "normal", "Priority": "0"},
         {"Name": "gold", "Priority": "9"},
     ]
-    assert table("") == []
+    assert parse_table("") == []
 
 
 @pytest.mark.parametrize(
@@ -53,41 +53,46 @@ def test_a_table_has_its_names_in_the_first_line() -> None:
     ],
 )
 def test_durations(text: str, time_ms: int | None) -> None:
-    assert duration_ms(text) == time_ms
+    assert parse_duration_ms(text) == time_ms
 
 
 @pytest.mark.parametrize("time_ms", [MINUTE_MS, 90 * MINUTE_MS, 7 * DAY_MS, 3 * DAY_MS + HOUR_MS])
 def test_a_written_duration_is_read_as_the_same(time_ms: int) -> None:
-    assert duration_ms(write_duration_minutes(time_ms)) == time_ms
+    assert parse_duration_ms(write_duration(time_ms)) == time_ms
 
 
 def test_part_of_a_minute_is_rounded_up() -> None:
-    assert write_duration_minutes(61_000) == "00:02:00"
+    assert write_duration(61_000) == "00:02:00"
 
 
 def test_moments_in_both_forms() -> None:
-    assert moment_ms("2026-11-16T02:29:23") == moment_ms("1794796163") == 1_794_796_163_000
-    assert moment_ms("Unknown") is None
+    assert parse_time_ms("2026-11-16T02:29:23") == parse_time_ms("1794796163") == 1_794_796_163_000
+    assert parse_time_ms("Unknown") is None
 
 
 def test_limits_with_what_is_held() -> None:
     text = "cpu=N(4),gres/gpu=16(12),gres/gpu:t4=N(12),billing=100(99)"
-    assert limits_held(text) == {"gres/gpu": (16, 12), "billing": (100, 99)}
+    assert parse_limit_usage(text) == {"gres/gpu": (16, 12), "billing": (100, 99)}
 
 
 def test_amounts() -> None:
-    assert tres("billing=16,gres/gpu:a100=4") == {"billing": "16", "gres/gpu:a100": "4"}
-    assert memory_mib("62.50G") == 64_000
-    assert memory_mib("100M") == memory_mib("100") == 100
+    assert parse_tres("billing=16,gres/gpu:a100=4") == {"billing": "16", "gres/gpu:a100": "4"}
+    assert parse_memory_mib("62.50G") == 64_000
+    assert parse_memory_mib("100M") == parse_memory_mib("100") == 100
 
 
 @pytest.mark.parametrize(
     ("read", "text"),
-    [(duration_ms, "soon"), (moment_ms, "yesterday"), (memory_mib, "much"), (tres, "cpu")],
+    [
+        (parse_duration_ms, "soon"),
+        (parse_time_ms, "yesterday"),
+        (parse_memory_mib, "much"),
+        (parse_tres, "cpu"),
+    ],
 )
-def test_nonsense_is_said_to_be_so(read: object, text: str) -> None:
+def test_invalid_text_is_refused(read: object, text: str) -> None:
     assert callable(read)
-    with pytest.raises(UnexpectedOutput, match=text):
+    with pytest.raises(BadSlurmText, match=text):
         read(text)
 
 
@@ -102,4 +107,4 @@ def test_nonsense_is_said_to_be_so(read: object, text: str) -> None:
 )
 def test_hosts_are_written_as_slurm_reads_them(names: tuple[str, ...], text: str) -> None:
     assert write_hosts(names) == text
-    assert sorted(expand(text)) == sorted(names)
+    assert sorted(expand_hosts(text)) == sorted(names)

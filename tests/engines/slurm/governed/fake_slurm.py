@@ -1,4 +1,4 @@
-"""A Slurm that says what a real one said: answers by the words they answer."""
+"""A fake Slurm that returns stored outputs of a real one, by the beginning of the command."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from bursar.engines.slurm.commands.commands import SlurmRefused
 
 
-class Said:
-    """Gives the text whose words begin what is asked; anything else is refused. Keeps what was asked."""
+class FakeSlurm:
+    """Returns the output whose key begins the command; refuses others. Records all commands."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
         self._answers = answers
