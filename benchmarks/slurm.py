@@ -251,7 +251,7 @@ def _submits(lab: Lab) -> tuple[float, float]:
     request = JobRequest(
         name="true",
         comment="bursar:bench:j-1@1",
-        parts=(HetComponent(nodes=("a100-1",), cpus=1, memory_mib=0, gres="gpu:a100:1"),),
+        components=(HetComponent(nodes=("a100-1",), cpus=1, memory_mib=0, gres="gpu:a100:1"),),
         minutes=10,
         partition="training",
         environment={"PATH": "/usr/bin:/bin"},

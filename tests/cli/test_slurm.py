@@ -44,7 +44,7 @@ def test_the_same_for_programs() -> None:
 
 def test_a_fleet_without_a_slurm_cluster(tmp_path: Path) -> None:
     ran = bursar("render", "slurm", "--fleet", write_fleet(tmp_path))
-    expect_refusal(ran, "no cluster of this fleet is run by Slurm", "engine: slurm")
+    expect_refusal(ran, "no cluster of this fleet uses Slurm", "engine: slurm")
 
 
 def test_a_cluster_that_is_not_there() -> None:

@@ -10,8 +10,6 @@ import random
 import time
 from dataclasses import dataclass, replace
 
-from bursar.engines.slurm.commands.tables import moment_ms
-
 from bursar.config import FleetFile, parse_fleet
 from bursar.engines.slurm.commands.commands import Commands
 from bursar.engines.slurm.governed.conf import conf_text
@@ -25,6 +23,7 @@ from bursar.model.tenants.policy import Policies
 from bursar.model.units import SECOND_MS
 from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Simulation
+from bursar.slurm_text import parse_time_ms
 from tests.support.slurm_lab.lab import Lab
 from tests.support.slurm_lab.lab_spec import LabPlan, t4_nodes
 
@@ -134,7 +133,7 @@ def through_slurm(lab: Lab, setup: SlurmSetup, work: list[Work]) -> list[Ran]:
         number, start, end, state = line.split("|")
         if number in numbers:
             assert state == "COMPLETED", line
-            start_ms, end_ms = moment_ms(start), moment_ms(end)
+            start_ms, end_ms = parse_time_ms(start), parse_time_ms(end)
             assert start_ms is not None and end_ms is not None
             found.append(Ran(numbers[number], start_ms, end_ms - start_ms))
     first_ms = min(one.start_ms for one in found)
