@@ -94,7 +94,7 @@ def test_a_limit_is_told_with_its_numbers_of_this_user_and_no_other() -> None:
         in told
     )
     assert "When: Slurm has not planned its start yet." in told
-    assert not any(line.startswith("Who") for line in told)
+    assert not any(line.startswith("Held") for line in told)
 
 
 def test_a_limit_of_all_jobs_together() -> None:
