@@ -1,1 +1,1 @@
-"""Figures, measured on this machine and printed beside their references. Never assertions."""
+"""Figures, measured on this machine and printed next to their references. Never assertions."""

@@ -19,22 +19,22 @@ def tell_spot(outcome: SpotOutcome) -> str:
 
 def remarks(outcome: SpotOutcome) -> list[str]:
     """What was left out, and whether the study was stopped."""
-    told = [f"left out: {reason}\n" for reason in outcome.left_out]
+    lines = [f"left out: {reason}\n" for reason in outcome.left_out]
     if not outcome.complete:
-        told.append("stopped early: what is shown is not everything that was asked for\n")
-    return told
+        lines.append("stopped early: the results are incomplete\n")
+    return lines
 
 
 def rules_table(cells: Sequence[StudyCell]) -> str:
     """One table for each row of a study: what its jobs cost under each rule."""
     head = ["rule", "jobs", "$ per job", "against on-demand", "on-demand h", "spot h", "wall h"]
     head += ["lost h", "change-overs", "missed"]
-    told = ""
+    lines = ""
     for cell in cells:
         size = cell.size
-        told += f"{cell.part}: {' '.join(filter(None, (cell.group, cell.name)))}"
-        told += f", {size.job_hours:g} h job, {size.deadline_hours:g} h deadline, "
-        told += f"{size.change_over_hours:g} h change-over\n"
+        lines += f"{cell.part}: {' '.join(filter(None, (cell.group, cell.name)))}"
+        lines += f", {size.job_hours:g} h job, {size.deadline_hours:g} h deadline, "
+        lines += f"{size.change_over_hours:g} h change-over\n"
         rows = []
         baseline = cell.tallies.get(BASELINE)
         for rule, tally in cell.tallies.items():
@@ -49,8 +49,8 @@ def rules_table(cells: Sequence[StudyCell]) -> str:
                 row += [f"{tally.mean_hours(one):.1f}" for one in times]
                 row += [f"{tally.change_overs / max(1, tally.runs):.1f}", str(tally.missed)]
             rows.append(row + [""] * (len(head) - len(row)))
-        told += "\n".join(aligned([head, *rows])) + "\n\n"
-    return told.removesuffix("\n")
+        lines += "\n".join(aligned([head, *rows])) + "\n\n"
+    return lines.removesuffix("\n")
 
 
 def spot_json(outcome: SpotOutcome) -> dict[str, Any]:

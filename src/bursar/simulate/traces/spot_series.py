@@ -144,8 +144,8 @@ def _machines_after(row: list[str], present: set[str]) -> int:
     return len(present)
 
 
-def _is_inverted(metadata: dict[str, Any], told: bool | None) -> bool:
-    return "source_file" in metadata if told is None else told
+def _is_inverted(metadata: dict[str, Any], zero_is_available: bool | None) -> bool:
+    return "source_file" in metadata if zero_is_available is None else zero_is_available
 
 
 def _place(path: str) -> tuple[str, str]:
