@@ -145,7 +145,7 @@ def test_who_waits_learns_why(ada: Person, blocker: str) -> None:
     [waiting] = [row for row in queue if row["id"] == job]
     assert waiting["position"] >= 1 and "2 GPUs" in waiting["reason"]
     table = ada.run("ps").out
-    assert re.search(rf"^{job} +vision .* queued +\d+ .*\(t4: needs room", table, re.M), table
+    assert re.search(rf"^{job} +vision .* queued +\d+ .*\(t4: needs capacity", table, re.M), table
     why = ada.run("why", job)
     assert f"{job} " in why.out and "Why: " in why.out and "When: " in why.out
     assert blocker not in why.out

@@ -110,27 +110,27 @@ def test_the_demonstration_shows_every_rule_at_work() -> None:
     assert ran.stdout.isascii()
     scenes = {
         "a gang in one rack": r"start +llm-pretrain-a +4 x 8 GPUs on n1, n2, n3, n4 \(rack r1\)",
-        "idle quota is borrowed": r"borrow +research +holds 48 GPUs .* above its own",
+        "idle quota is borrowed": r"borrow +research +holds 48 GPUs .* of which 16 GPUs borrowed",
         "borrowed GPUs are taken back": r"preempt +vision-detector +for ranker-train: .* \$\d+\.\d\d",
-        "its place is kept": r"claim +ranker-train +keeps n\d until vision-detector has left",
-        "the victim goes on": r"start +vision-detector .* resumes from its checkpoint of \d\d:\d\d",
+        "nodes are reserved until the victim stops": r"claim +ranker-train +reserves n\d until vision-detector stops",
+        "the victim resumes": r"start +vision-detector .* resumes from its checkpoint of \d\d:\d\d",
         "a reservation": r"hold +llm-pretrain-b +owned: needs capacity for 4 tasks .* planned to start at",
-        "passing is harmless": r"start +\S+ .* backfill: (gone before|leaves the nodes)",
-        "passing would delay": r"hold +llm-distill +would delay llm-pretrain-b",
-        "a GPU is cut": r"partition +n8 +GPU 0 cut into 4 x 1g.10gb \+ 3g.40gb",
+        "harmless backfill": r"start +\S+ .* backfill: (ends before|does not use the nodes)",
+        "backfill that would delay a job": r"hold +llm-distill +would delay llm-pretrain-b",
+        "a GPU is partitioned": r"partition +n8 +GPU 0 partitioned into 4 x 1g.10gb \+ 3g.40gb",
         "a slice": r"start +serve-1 +a 3g.40gb slice on GPU 0",
         "a share": r"start +notebook-\d\d +25 % of a GPU on GPU \d of n\d",
         "spot is cheaper": r"start +sweep-\d\d +2 GPUs on s1, \$2\.20/h",
         "quota is short": r"hold +burn-in +a100-80gb/owned: needs 16 GPUs, .* of quota left",
-        "quota is raised": r"quota +platform +now 12 GPUs",
+        "quota is raised": r"quota +platform +its quota is now 12 GPUs",
         "a dependency": r"hold +ranker-eval +depends on ranker-train",
-        "an elastic gang": r"start +ads-refresh .* begins with \d tasks",
-        "a limit is reached": r"stop +forgotten-notebook +it has reached its maximum run time, 3 h",
+        "an elastic gang": r"start +ads-refresh .* starts with the \d tasks",
+        "a limit is reached": r"stop +forgotten-notebook +reached its maximum run time, 3 h",
         "a table by team": r"team +jobs .* wait p50 +wait p90 +GPU-hours +cost +preempted",
-        "reasons with numbers": r"Why they wait: \d\d:\d\d, \d+ jobs wait",
+        "reasons with numbers": r"Why jobs wait: \d\d:\d\d, \d+ jobs wait",
     }
-    told = " ".join(ran.stdout.split())
-    missing = [scene for scene, words in scenes.items() if not re.search(words, told)]
+    text = " ".join(ran.stdout.split())
+    missing = [scene for scene, words in scenes.items() if not re.search(words, text)]
     assert missing == []
 
 

@@ -57,7 +57,7 @@ def run_example(there: Installation) -> None:
 
     output = there.bursar("why", preprocess[0]["id"])
     assert (
-        "wants 4 GPUs" in output and "retraining 8 GPUs" in output and "expected to start" in output
+        "needs 4 GPUs" in output and "retraining 8 GPUs" in output and "expected to start" in output
     )
     retrain = there.jobs("--queue", "retraining")[0]
     assert "t4-0001" in there.bursar("why", retrain["id"])

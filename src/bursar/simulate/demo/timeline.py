@@ -125,7 +125,8 @@ class Timeline:
                 self._preempted(decision, now_ms)
             case ClaimPlacement(job_id=job_id, victims=victims, placement=placement):
                 place = write_placement(self._state, placement)
-                text = f"reserves {place} until {', '.join(victims)} stopped"
+                verb = "stops" if len(victims) == 1 else "stop"
+                text = f"reserves {place} until {', '.join(victims)} {verb}"
                 self._add(now_ms, Verb.CLAIM, job_id, (text,), Importance.HIGH)
             case StopJob():
                 self._stopped(decision, now_ms)
@@ -284,7 +285,7 @@ class Timeline:
             if resource == GPU and quota.nominal:
                 text = f"its quota is now {write_gpus(quota.nominal)} of {flavor}"
                 if quota.borrowing_limit is not None:
-                    text += f", and may borrow {write_gpus(quota.borrowing_limit)}"
+                    text += f"; it may borrow {write_gpus(quota.borrowing_limit)}"
                 sentences.append(text)
         sentences = sentences or ["changed"]
         self._add(event.at_ms, Verb.QUOTA, tenant.name, tuple(sentences), Importance.HIGH)
