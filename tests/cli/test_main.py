@@ -112,7 +112,7 @@ def test_the_demonstration_shows_every_rule_at_work() -> None:
         "a gang in one rack": r"start +llm-pretrain-a +4 x 8 GPUs on n1, n2, n3, n4 \(rack r1\)",
         "idle quota is borrowed": r"borrow +research +holds 48 GPUs .* of which 16 GPUs borrowed",
         "borrowed GPUs are taken back": r"preempt +vision-detector +for ranker-train: .* \$\d+\.\d\d",
-        "nodes are reserved until the victim stops": r"claim +ranker-train +reserves n\d until vision-detector stops",
+        "a claim": r"claim +ranker-train +reserves n\d until vision-detector stops",
         "the victim resumes": r"start +vision-detector .* resumes from its checkpoint of \d\d:\d\d",
         "a reservation": r"hold +llm-pretrain-b +owned: needs capacity for 4 tasks .* planned to start at",
         "harmless backfill": r"start +\S+ .* backfill: (ends before|does not use the nodes)",
