@@ -19,20 +19,20 @@ NAME ?=
 COMPILED := build/compiled
 OPTIMISE := 2
 
-# Files beside the project, not in it. Tests whose file is absent are skipped and say so.
+# Files outside the project. Tests whose file is absent are skipped with a message.
 export BURSAR_ORACLE ?= $(CURDIR)/../shared/oracle/cases.yaml
 export BURSAR_TRACES ?= $(CURDIR)/../shared/traces
 # The tests of the pure packages: no socket, no sleep, seconds in all.
 PURE_TESTS := $(wildcard tests/model tests/core tests/accounting tests/catalog)
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-# What `make test-full` needs beside pip packages; tools/install-NAME installs each.
+# What `make test-full` needs besides pip packages; tools/install-NAME installs each.
 PARTS := postgres torch frameworks slurm focus compiler
 REAL_PARTS := $(PARTS:%=real-%)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run example test test-full check bench mutants compiled format unused clean slurm-lab beside \
+.PHONY: help run example test test-full check bench mutants compiled format unused clean slurm-lab test-inputs \
         check-format check-lint check-types check-tidy check-pure real-parts $(REAL_PARTS)
 
 help: ## list the targets
@@ -47,14 +47,14 @@ run: $(READY_RUN) ## start everything here: server, local engine, three teams, a
 example: ## run one example, NAME=its folder; without NAME, list them
 	@tools/run-example $(NAME)
 
-test: $(READY) beside ## run the quick tests, which need pip packages only; TESTS=PATH runs those alone
+test: $(READY) test-inputs ## run the quick tests, which need pip packages only; TESTS=PATH runs those alone
 	@$(PYTEST) -m "not real and not thorough" $(TESTS)
 	@echo "left out: thorough tests (long runs, many seeds, large traces, more examples of each property) and tests against" \
 	  "a real PostgreSQL, PyTorch, Lightning, Hugging Face, TensorFlow, Slurm, FOCUS validator, C compiler and fresh clone;" \
 	  "'make test-full' installs what they need and runs them"
 
 test-full: export HYPOTHESIS_PROFILE ?= full
-test-full: $(READY) real-parts beside ## run every test, thorough ones and real parts included
+test-full: $(READY) real-parts test-inputs ## run every test, thorough ones and real parts included
 	@$(PYTEST) $(TESTS)
 
 check: check-format check-lint check-types check-tidy check-pure ## format, lint, types, tidy, pure-layer tests
@@ -103,8 +103,8 @@ check-pure: $(READY)
 	@echo "check: pure layer"
 	@$(if $(PURE_TESTS),$(PYTEST) -m "not thorough" $(PURE_TESTS),echo "no tests of the pure layer found" >&2; exit 1)
 
-beside:
-	@tools/show-beside
+test-inputs:
+	@tools/show-test-inputs
 
 real-parts: $(REAL_PARTS)
 real-torch real-frameworks real-focus real-compiler: $(READY)

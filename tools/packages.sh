@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: how they install packages and report what they did.
+# Sourced by the other scripts: functions that install packages and report results.
 # Each script sets PART, the name it reports under, before it sources this file.
 
 set -euo pipefail

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bursar.simulate.runs import RunProgress
-from bursar.wiring.simulation import prepare_whatif, tell_comparison
+from bursar.wiring.simulation import comparison_text, prepare_whatif
 from tests.cli.commands import bursar, bursar_alone, expect_refusal, write_trace
 
 FLEET = """
@@ -123,7 +123,7 @@ def test_when_stopped_the_second_run_does_not_begin(folder: Path) -> None:
     (only,) = prepared.carry_out(SeenEnough())
     assert not only.complete
     assert 0 < only.summary.outcomes.submitted < 80
-    assert "stopped early" in tell_comparison([only])
+    assert "stopped early" in comparison_text([only])
 
 
 @pytest.mark.parametrize(

@@ -29,5 +29,5 @@ def test_every_start_prints_the_next_commands(
             (array,) = {job.id.partition("[")[0] for job in plane.reader.jobs(JobFilter())}
         starts.append(messages)
     submitted = f"submitted 1-sweep.yaml to retraining: {array}, an array of 3 jobs"
-    known = "3 jobs are known from before, 0 of them over"
+    known = "this installation has 3 jobs, 0 of them ended"
     assert [messages[0] for messages in starts] == [submitted, known]

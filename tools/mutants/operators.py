@@ -48,7 +48,7 @@ BROKEN_INVARIANT = "BrokenInvariant"
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the file a node stands."""
+    """The position of a node in the file."""
 
     source: Source
     function: ast.FunctionDef | None = None

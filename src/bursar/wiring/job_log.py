@@ -1,4 +1,4 @@
-"""Tells the operator in one line each what becomes of jobs, as it happens."""
+"""Prints one line for each event that operators care about."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
     from bursar.control.control_plane import ControlPlane
 
 LINES_AT_ONCE = 20
-"""More than so many at once are summed up: nobody reads a thousand lines a second."""
+"""More lines at once are summed up."""
 
 
 @contextmanager
-def narrate(plane: ControlPlane, tell: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, tell what happens."""
-    followed = plane.follow()
+def narrate(plane: ControlPlane, log: Callable[[str], None]) -> Iterator[None]:
+    """Within the block, log events on a background thread."""
+    subscription = plane.follow()
 
-    def tell_next() -> None:
-        lines = [line for one in followed.next(0.5) if (line := line_for(one.event))]
+    def log_next() -> None:
+        lines = [line for one in subscription.next(0.5) if (line := line_for(one.event))]
         for line in lines[:LINES_AT_ONCE]:
-            tell(line)
+            log(line)
         if len(lines) > LINES_AT_ONCE:
-            tell(f"... and {len(lines) - LINES_AT_ONCE:,} more")
+            log(f"... and {len(lines) - LINES_AT_ONCE:,} more")
 
-    thread = BackgroundThread("bursar-job-log", tell_next)
+    thread = BackgroundThread("bursar-job-log", log_next)
     thread.start()
     try:
         yield
     finally:
         thread.close(timeout_seconds=2)
-        followed.close()
+        subscription.close()
 
 
 def line_for(event: LoggedEvent) -> str | None:
-    """What to say of an event; nothing of those that only engines and schedulers care about."""
+    """The line for an event; None for those of no interest to operators."""
     match event:
         case AttemptAssigned(job_id=job_id, attempt=attempt, placement=placement):
             nodes = sorted({task.node for task in placement.all_tasks})
@@ -63,7 +63,7 @@ def line_for(event: LoggedEvent) -> str | None:
         case AttemptFailed(job_id=job_id, exit=how):
             return f"{job_id} failed: {_how(how)}"
         case AttemptStopping(job_id=job_id, on_behalf_of=other) if other:
-            return f"{job_id} gives way to {other} ({event.why})"
+            return f"{job_id} is preempted for {other} ({event.why})"
         case AttemptPreempted(job_id=job_id):
             return f"{job_id} has stopped"
         case JobCancelled(job_id=job_id):
@@ -71,13 +71,13 @@ def line_for(event: LoggedEvent) -> str | None:
         case SpotNotice(node=node, source=source, kind=kind, job_id=None):
             return f"{source} gives notice for node {node}: {kind}"
         case SpotNotice(job_id=job_id, source=source):
-            return f"{job_id} was asked to stop, not by us ({source})"
+            return f"{job_id} received a stop signal from {source}, not from Bursar"
         case AttemptResumed(job_id=job_id, step=step) if step is not None:
-            return f"{job_id} goes on from step {step:,}"
+            return f"{job_id} resumes from step {step:,}"
         case NodeLost(node=node):
-            return f"node {node} is gone"
+            return f"node {node} is lost"
         case NodeAdded(node=node):
-            return f"node {node.id} is there"
+            return f"node {node.id} is added"
         case FleetDeclared(fleet=fleet, tenants=tenants):
             queues = sum(tenant.is_queue for tenant in tenants)
             return f"the fleet has {len(fleet.nodes):,} nodes, {queues:,} queues"
@@ -87,7 +87,7 @@ def line_for(event: LoggedEvent) -> str | None:
 
 def _how(how: Exit | None) -> str:
     if how is None:
-        return "nobody saw how"
+        return "for an unknown reason"
     if how.detail:
         return how.detail
     return f"signal {how.signal}" if how.signal is not None else f"exit code {how.code}"

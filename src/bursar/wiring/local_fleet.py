@@ -1,4 +1,4 @@
-"""The fleet of somebody who has written none: this machine, with its GPUs or with virtual ones."""
+"""The default fleet: this machine, with its GPUs or with virtual ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from bursar.config import FleetFile
 
 THIS_MACHINE = "this-machine"
-"""The node whose GPUs are the real ones, when there are any."""
+"""The node that has the machine's real GPUs, if any."""
 VIRTUAL_GPUS = 4
 RESERVED_MIB = 1024
-"""Left to the machine itself."""
+"""Reserved for the machine itself."""
 
 TEXT = """
 clusters:
@@ -35,9 +35,9 @@ tenants:
 
 
 def this_machine() -> FleetFile:
-    """One node. Without GPUs it gets virtual ones, which are counted but are not there.
+    """A fleet of one node; a machine without GPUs gets virtual ones.
 
-    The price is a plain guess (0.35 dollars an hour for each GPU): owned hardware is never free.
+    The price is an assumption (0.35 dollars an hour for each GPU): owned hardware is not free.
     """
     from bursar.catalog.gpu_models import find_gpu_model
     from bursar.config import parse_fleet

@@ -1,4 +1,4 @@
-"""Puts deliveries together: one for each channel of the operator's file, for as long as the server runs."""
+"""Starts one delivery thread for each notification channel of the operator's file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def notifier_for(channel: Channel) -> Notifier:
-    """What speaks to a channel."""
+    """The notifier of a channel, by its kind."""
     from bursar.model.notification import ChannelKind
     from bursar.notify.http_channel import HttpChannel
     from bursar.notify.mail_channel import MailChannel
@@ -26,7 +26,7 @@ def notifier_for(channel: Channel) -> Notifier:
 
 
 def channels_of(path: Path | None) -> tuple[Channel, ...]:
-    """The channels of a file; read before anything is started, so that a mistake is told at once."""
+    """The channels of a file; read before the server starts, to report mistakes early."""
     from bursar.config.notify_file import read_channels
 
     return read_channels(path) if path is not None else ()
@@ -34,9 +34,9 @@ def channels_of(path: Path | None) -> tuple[Channel, ...]:
 
 @contextmanager
 def notifying(
-    plane: ControlPlane, channels: tuple[Channel, ...], state: Path, tell: Callable[[str], None]
+    plane: ControlPlane, channels: tuple[Channel, ...], state: Path, log: Callable[[str], None]
 ) -> Iterator[None]:
-    """Within the block, people are told what happens."""
+    """Within the block, notifications are delivered."""
     from bursar.notify.delivery import Delivery, DeliveryRound
 
     def parents() -> dict[str, str | None]:
@@ -50,7 +50,7 @@ def notifying(
         last_sequence=lambda: plane.health().last_sequence,
         parents=parents,
         now_ms=lambda: time.time_ns() // 1_000_000,
-        tell=tell,
+        tell=log,
         folder=state,
     )
     deliveries = [Delivery(one, notifier_for(one), rounds) for one in channels]
@@ -64,7 +64,7 @@ def notifying(
 
 
 def try_channels(path: Path, name: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
-    """Say a test message to each channel, or to one: its name, and what went wrong, if anything."""
+    """Send a test message to each channel, or to one; yields its name and the error, if any."""
     from bursar.model.notification import Notification, NotificationKind
 
     channels = [one for one in channels_of(path) if name in (None, one.name)]
@@ -80,7 +80,7 @@ def try_channels(path: Path, name: str | None, now_ms: int) -> Iterator[tuple[st
             at_ms=now_ms,
             tenant="",
             title="this is a test of Bursar",
-            text="Whoever reads this is told of what happens to jobs and budgets.",
+            text="You will be notified here of events of jobs and budgets.",
         )
         try:
             notifier_for(channel).send(message)

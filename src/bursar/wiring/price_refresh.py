@@ -1,4 +1,4 @@
-"""The thread that keeps pools at their cloud's prices, and the feeds it asks."""
+"""The thread that refreshes prices of pools, and the price feeds of the clouds."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def packaged_prices() -> PriceBook:
 
 @contextmanager
 def refreshing_prices(
-    plane: ControlPlane, tell: Callable[[str], None], every_seconds: float = EVERY_SECONDS
+    plane: ControlPlane, log: Callable[[str], None], every_seconds: float = EVERY_SECONDS
 ) -> Iterator[None]:
-    """Within the block, pools that follow a cloud cost what it asks."""
+    """Within the block, the prices of pools follow their cloud."""
     from bursar.control.monotonic_clock import MonotonicClock
     from bursar.control.price_refresh import PriceRefresh
 
-    refresh = PriceRefresh(plane, clouds(MonotonicClock()), tell)
+    refresh = PriceRefresh(plane, clouds(MonotonicClock()), log)
 
     def refresh_once() -> None:
         try:
             refresh.run_once()
         except (EngineFault, UserError, TimeoutError) as error:
-            tell(f"prices were not refreshed: {error}")
+            log(f"prices were not refreshed: {error}")
 
     thread = BackgroundThread("bursar-prices", refresh_once, every_seconds)
     thread.start()
@@ -70,7 +70,7 @@ def _aws(clock: Clock) -> PriceFeed:
         from bursar.clouds.aws.clients import aws_prices
     except ImportError as error:
         raise UserError(
-            "boto3 is not installed here.", fix="pip install 'bursar[aws]'.", code="needs-boto3"
+            "boto3 is not installed.", fix="pip install 'bursar[aws]'.", code="needs-boto3"
         ) from error
     return aws_prices(clock)
 
@@ -83,7 +83,7 @@ def _gcp(clock: Clock) -> PriceFeed:
     if not key:
         raise UserError(
             f"the variable {GCP_KEY_VARIABLE} is not set.",
-            fix="Give it an API key that may read the billing catalogue.",
+            fix="Set it to an API key that may read the billing catalogue.",
             code="needs-api-key",
         )
     fetch = HttpFetch(headers={"X-Goog-Api-Key": key})

@@ -1,4 +1,4 @@
-"""Requests for simulated runs, which the command line fills in."""
+"""Requests for simulated runs, built from command-line options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Delays", "RunRequest", "WorkloadOptions", "choose_fleet", "every_run
 
 
 def choose_fleet(path: str) -> FleetChoice:
-    """A fleet file, under the name by which results show it."""
+    """Read a fleet file; results show the fleet by the file's name."""
     read = read_fleet(Path(path))
     return FleetChoice(
         name=Path(path).stem, fleet=read.fleet, tenants=read.tenants, policies=read.policies
@@ -25,11 +25,11 @@ def choose_fleet(path: str) -> FleetChoice:
 def every_run(
     request: RunRequest, fleets: Sequence[FleetChoice], policies: Sequence[str]
 ) -> list[RunRequest]:
-    """The request on every fleet under every policy, each named after what tells it apart."""
-    made = []
+    """The request for every fleet and policy, each named after what distinguishes it."""
+    requests = []
     for fleet in fleets:
         for policy in policies or [""]:
             shown = [fleet.name] if len(fleets) > 1 else []
             shown += [policy or FLEET] if len(policies) > 1 or not shown else []
-            made.append(replace(request, name=" ".join(shown), fleet=fleet, policy=policy))
-    return made
+            requests.append(replace(request, name=" ".join(shown), fleet=fleet, policy=policy))
+    return requests

@@ -1,4 +1,4 @@
-"""Submits the jobs of a folder to an installation that never had any: something to look at."""
+"""Submits the jobs of a folder to an installation that has had none."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ BETWEEN_FILES_SECONDS = 3.0
 
 @contextmanager
 def submitting(
-    plane: ControlPlane, folder: Path | None, tell: Callable[[str], None]
+    plane: ControlPlane, folder: Path | None, log: Callable[[str], None]
 ) -> Iterator[None]:
-    """Within the block, in the background, one file after the other in order of their names."""
-    over = threading.Event()
-    files = _files(plane, folder, tell)
+    """Within the block, submit the files in order of their names, in the background."""
+    closing = threading.Event()
+    files = _files(plane, folder, log)
 
     def run() -> None:
         for path in files:
             try:
-                _submit(plane, path, tell)
+                _submit(plane, path, log)
             except UserError as error:
-                tell(f"{error.problem} {error.fix}")
-            if over.wait(BETWEEN_FILES_SECONDS):
+                log(f"{error.problem} {error.fix}")
+            if closing.wait(BETWEEN_FILES_SECONDS):
                 return
         if files:
-            tell(WHAT_NEXT)
+            log(WHAT_NEXT)
 
     submitter = threading.Thread(target=run, name="bursar-first-jobs", daemon=True)
     submitter.start()
     try:
         yield
     finally:
-        over.set()
+        closing.set()
         submitter.join(timeout=5)
 
 
 WHAT_NEXT = """in another terminal:
-  bursar queue              who runs, who waits, and why
+  bursar queue              running and waiting jobs, and why they wait
   bursar why JOB            one job: every reason in numbers, and when it will start
-  bursar logs -f JOB        what it prints
-  bursar quota              what each team has, uses and borrows
+  bursar logs -f JOB        its output
+  bursar quota              quota, use and borrowing of each team
   bursar submit examples/jobs/hello.yaml --queue experiments --wait"""
 
 
-def _files(plane: ControlPlane, folder: Path | None, tell: Callable[[str], None]) -> list[Path]:
+def _files(plane: ControlPlane, folder: Path | None, log: Callable[[str], None]) -> list[Path]:
     if folder is None or not plane.is_leader:
         return []
-    known = plane.reader.count_jobs(None)
-    if any(known.values()):
-        over = sum(n for state, n in known.items() if state in OVER)
-        tell(f"{sum(known.values()):,} jobs are known from before, {over:,} of them over")
-        tell(WHAT_NEXT)
+    counts = plane.reader.count_jobs(None)
+    if any(counts.values()):
+        ended = sum(n for state, n in counts.items() if state in OVER)
+        log(f"this installation has {sum(counts.values()):,} jobs, {ended:,} of them ended")
+        log(WHAT_NEXT)
         return []
     return sorted(folder.glob("*.yaml"))
 
 
-def _submit(plane: ControlPlane, path: Path, tell: Callable[[str], None]) -> None:
+def _submit(plane: ControlPlane, path: Path, log: Callable[[str], None]) -> None:
     from bursar.config.job.job_file import parse_job
     from bursar.control.control_plane import OPERATOR
     from bursar.control.requests.job_requests import SubmitJobs
@@ -74,8 +74,8 @@ def _submit(plane: ControlPlane, path: Path, tell: Callable[[str], None]) -> Non
 
     read = parse_job(path.read_text(encoding="utf-8"), str(path))
     job = Submission(spec=read.spec, recipe=read.recipe, labels=read.labels, document=read.document)
-    taken = plane.send(SubmitJobs(caller=OPERATOR, submissions=[job])).result(60).job_ids
-    made = taken[0]
-    if len(taken) > 1:
-        made = f"{taken[0].removesuffix('[0]')}, an array of {len(taken)} jobs"
-    tell(f"submitted {path.name} to {read.spec.queue}: {made}")
+    ids = plane.send(SubmitJobs(caller=OPERATOR, submissions=[job])).result(60).job_ids
+    submitted = ids[0]
+    if len(ids) > 1:
+        submitted = f"{ids[0].removesuffix('[0]')}, an array of {len(ids)} jobs"
+    log(f"submitted {path.name} to {read.spec.queue}: {submitted}")

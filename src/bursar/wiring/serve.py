@@ -1,4 +1,4 @@
-"""Puts a control plane together: the store, the engines, the API, and the first token."""
+"""Builds and runs a control plane: store, engines, API, and the first token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADMIN_TOKEN_FILE = "admin-token"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
-    """What ``bursar up`` was told."""
+    """Options of ``bursar up``."""
 
     state: Path
     fleet: Path | None = None
@@ -37,21 +37,21 @@ class UpOptions:
     allow_remote: bool = False
     allowed_hosts: tuple[str, ...] = ()
     notify: Path | None = None
-    """Where people are told of what happens."""
+    """The file of notification channels."""
     submit: Path | None = None
-    """Jobs of this folder are submitted when nothing was ever submitted."""
+    """A folder of jobs to submit if the installation has had none."""
     spot_notices: tuple[str, ...] = ()
-    """Where providers say that nodes will be taken away: see ``spot_notices.py``."""
+    """Sources of interruption notices: see ``spot_notices.py``."""
 
 
 def default_state() -> Path:
-    """Where a control plane keeps its files when nobody says."""
-    given = os.environ.get(STATE_VARIABLE)
-    return Path(given) if given else Path.home() / ".local" / "share" / "bursar"
+    """The default state folder."""
+    folder = os.environ.get(STATE_VARIABLE)
+    return Path(folder) if folder else Path.home() / ".local" / "share" / "bursar"
 
 
-def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
-    """Serve until told to stop. What runs then goes on running and is found again."""
+def run_up(options: UpOptions, log: Callable[[str], None]) -> int:
+    """Serve until a signal; returns the exit code. Jobs keep running."""
     from bursar.api.server import ServeOptions, address_of, open_socket, serve
     from bursar.store import sqlite_warning
     from bursar.wiring.job_log import narrate
@@ -73,24 +73,24 @@ def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
     store = open_database(options)
     try:
         if options.database is None and (warning := sqlite_warning()):
-            tell(f"note: {warning}")
-        plane = build_plane(store, options, address_of(listening), tell)
+            log(f"note: {warning}")
+        plane = build_plane(store, options, address_of(listening), log)
         plane.start()
         try:
-            first_token(plane, state, tell)
+            first_token(plane, state, log)
             role = "leads" if plane.is_leader else f"follows {plane.leader_address}"
-            tell(f"bursar {role} at {address_of(listening)}, state in {options.state}")
+            log(f"bursar {role} at {address_of(listening)}, state in {options.state}")
             with (
-                narrate(plane, tell),
-                refreshing_prices(plane, tell),
-                notifying(plane, channels, state, tell),
-                submitting(plane, options.submit, tell),
+                narrate(plane, log),
+                refreshing_prices(plane, log),
+                notifying(plane, channels, state, log),
+                submitting(plane, options.submit, log),
                 ends_on_signals(),
             ):
                 serve(plane, serving, listening)
         finally:
             plane.close()
-            tell("stopped; what runs goes on and is found again by the next 'bursar up'")
+            log("stopped; jobs keep running, and the next 'bursar up' recovers them")
     finally:
         store.close()
     return 1 if plane.is_broken else 0
@@ -98,45 +98,48 @@ def run_up(options: UpOptions, tell: Callable[[str], None]) -> int:
 
 @contextmanager
 def ends_on_signals() -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the server and nothing else: it raises them again when it is done, and we
-    still have to let go of the lead and keep a snapshot."""
-    told = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(one, lambda *_: None) for one in told]
+    """Within the block, SIGTERM and Ctrl-C end only the server.
+
+    The server raises them again when it has ended, and the lead must still be released and a snapshot
+    saved.
+    """
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(one, lambda *_: None) for one in signals]
     try:
         yield
     finally:
-        for one, handler in zip(told, before, strict=True):
+        for one, handler in zip(signals, before, strict=True):
             signal.signal(one, handler)
 
 
-# -- the parts ---------------------------------------------------------------------------------------
+# -- components --------------------------------------------------------------------------------------
 
 
 def prepared_state(folder: Path) -> Path:
-    """The state folder, there and closed to others."""
+    """Create the state folder, readable by its owner only."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
     except OSError as error:
         raise UserError(
-            f"{folder} cannot be used to keep state: {error.strerror or error}.",
-            fix="Name a folder you may write to with --state or BURSAR_STATE.",
+            f"{folder} cannot be used as the state folder: {error.strerror or error}.",
+            fix="Name a folder that you may write to with --state or BURSAR_STATE.",
             code="no-state-folder",
         ) from error
     return folder.resolve()
 
 
 def open_database(options: UpOptions) -> SqlStore:
-    """The store: a file in the state folder unless a database is named."""
+    """Open the store: by default a file in the state folder."""
     from bursar.store import open_store
 
     return open_store(options.database or options.state.resolve() / DATABASE_FILE)
 
 
 def build_plane(
-    store: SqlStore, options: UpOptions, address: str, tell: Callable[[str], None]
+    store: SqlStore, options: UpOptions, address: str, log: Callable[[str], None]
 ) -> ControlPlane:
-    """A control plane that is not started yet."""
+    """Build a control plane; the caller starts it."""
     from bursar.api.server import SERVER_FILE, write_server_file
     from bursar.catalog.gpu_models import GPU_MODELS
     from bursar.control.control_plane import ControlPlane, PlaneOptions
@@ -148,7 +151,7 @@ def build_plane(
     initial = initial_fleet(options.fleet)
     engines = engines_for(initial, options.state.resolve())
     if EngineKind.SLURM in engines and (note := pacing_note()):
-        tell(f"note: {note}")
+        log(f"note: {note}")
     made: list[ControlPlane] = []
 
     def is_clear(node: str) -> bool:
@@ -161,7 +164,7 @@ def build_plane(
             address=address,
             known_models=frozenset(model.name for model in GPU_MODELS),
             initial_fleet=initial,
-            notify=tell,
+            notify=log,
             save_fault=lambda text: keep_fault(options.state, text),
             on_lead=lambda: write_server_file(options.state.resolve() / SERVER_FILE, address),
             interruption_sources=sources_for(options.spot_notices, initial.fleet, is_clear),
@@ -173,7 +176,7 @@ def build_plane(
 
 
 def initial_fleet(path: Path | None) -> FleetFile:
-    """The fleet of a file, or this machine when none is named."""
+    """The fleet of a file, or by default this machine."""
     from bursar.config import read_fleet
     from bursar.wiring.local_fleet import this_machine
 
@@ -181,9 +184,9 @@ def initial_fleet(path: Path | None) -> FleetFile:
 
 
 def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
-    """What can run jobs here. All local clusters share one engine: they are one machine.
+    """The engines of this server. All local clusters share one, because they are one machine.
 
-    A Slurm cluster has one beside it, which drives the Slurm that this machine's own commands reach.
+    The engine of a Slurm cluster drives the Slurm that this machine's commands address.
     """
     from bursar.engines.local.engine import LocalEngine
     from bursar.engines.local.gpu_discovery import detect_gpus
@@ -204,8 +207,8 @@ def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
     return engines
 
 
-def first_token(plane: ControlPlane, state: Path, tell: Callable[[str], None]) -> None:
-    """An installation without tokens gets one for its operator, in a file that only they can read."""
+def first_token(plane: ControlPlane, state: Path, log: Callable[[str], None]) -> None:
+    """Create an admin token for an installation without tokens, in a file for its owner only."""
     from bursar.control.access.token_cache import admin_token_spec, new_token
     from bursar.control.requests.token_requests import PutTokens
 
@@ -216,11 +219,11 @@ def first_token(plane: ControlPlane, state: Path, tell: Callable[[str], None]) -
     token, text = new_token(admin_token_spec("admin"), now_ms)
     write_private(path, text + "\n")
     plane.send(PutTokens(tokens=[token])).result(60)
-    tell(f"the first token is in {path}; it may do everything")
+    log(f"the first token is in {path}; it has all permissions")
 
 
 def keep_fault(state: Path, text: str) -> str:
-    """Keep what explains a fault of ours; the newest of a minute replaces an older one."""
+    """Save the details of an internal error; returns the path. One file a minute at most."""
     path = state / f"fault-{time.strftime('%Y%m%d-%H%M')}.txt"
     path.unlink(missing_ok=True)
     write_private(path, text)
@@ -228,11 +231,11 @@ def keep_fault(state: Path, text: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file for its owner alone, whole or not at all."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    """Write a file for its owner only, atomically."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    aside.replace(path)
+    temporary.replace(path)

@@ -1,6 +1,6 @@
-"""Builds the objects and puts them together; the only module that may import everything.
+"""Simulated runs, comparisons, what-ifs and traces for the command line.
 
-Imports stand inside the functions: a command pays for what it uses, and ``--help`` for nothing.
+Imports are inside the functions, so that a command loads only what it uses.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ def prepare_whatif(log: str, changes: Sequence[str]) -> WhatIf:
     return prepare_both(Path(log), changes)
 
 
-# -- what came of them -----------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------
 
 
-def tell_run(outcome: RunOutcome) -> str:
+def run_text(outcome: RunOutcome) -> str:
     """One run as text."""
-    from bursar.simulate.report.text import run_text
+    from bursar.simulate.report import text
 
-    return run_text(outcome)
+    return text.run_text(outcome)
 
 
-def tell_comparison(outcomes: Sequence[RunOutcome]) -> str:
+def comparison_text(outcomes: Sequence[RunOutcome]) -> str:
     """Several runs as one table."""
-    from bursar.simulate.report.text import comparison_text
+    from bursar.simulate.report import text
 
-    return comparison_text(outcomes)
+    return text.comparison_text(outcomes)
 
 
 def comparison_json(outcomes: Sequence[RunOutcome]) -> dict[str, Any]:
-    """The table for programs, and what is said about each run."""
+    """The comparison as JSON, with details of each run."""
     from bursar.simulate.metrics import compare_json
 
     runs: list[Any] = []
@@ -87,7 +87,7 @@ def comparison_json(outcomes: Sequence[RunOutcome]) -> dict[str, Any]:
 
 
 def page_of(outcomes: Sequence[RunOutcome]) -> str:
-    """The same as a page with plots, in one file that needs no network."""
+    """The comparison as an HTML page with plots, in one file without external resources."""
     from bursar.simulate.report.page import page_html
 
     return page_html([one.summary for one in outcomes], [one.series for one in outcomes])
@@ -97,7 +97,7 @@ def page_of(outcomes: Sequence[RunOutcome]) -> str:
 
 
 def describe_trace(source: str, format: str | None, fleet: str | None, seed: int) -> TraceSummary:
-    """What a trace is like; with a fleet also how much of it the trace would fill."""
+    """A summary of a trace; with a fleet also the load on it."""
     from bursar.simulate.traces.trace_summary import describe
     from bursar.wiring.run_requests import choose_fleet
 
@@ -112,7 +112,7 @@ def _trace(source: str, format: str | None, gpus: int | None, seed: int) -> Trac
 
 
 def trace_json(summary: TraceSummary) -> dict[str, Any]:
-    """A description for programs; bad rows are counted, and the first ones told."""
+    """A summary as JSON; bad rows are counted, and the first ones listed."""
     from bursar.simulate.traces.trace_summary import SHOWN_BAD_ROWS
 
     first = [str(row) for row in summary.bad_rows[:SHOWN_BAD_ROWS]]
@@ -120,7 +120,7 @@ def trace_json(summary: TraceSummary) -> dict[str, Any]:
 
 
 def convert_trace(source: str, format: str | None, out: str, seed: int) -> TraceSummary:
-    """Write a trace in our own form, and say what it is like."""
+    """Write a trace in Bursar's format; returns its summary."""
     from bursar.simulate.traces import write_trace
     from bursar.simulate.traces.trace_summary import describe
 
@@ -133,7 +133,7 @@ def convert_trace(source: str, format: str | None, out: str, seed: int) -> Trace
 
 
 def cannot_write(path: str, error: OSError) -> UserError:
-    """Why a file of ours could not be written."""
+    """The error for an output file that cannot be written."""
     return UserError(
         f"{path} cannot be written: {error.strerror or error}.",
         fix="Name a file in a folder that exists and that you may write to.",

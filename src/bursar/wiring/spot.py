@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotOptions:
-    """What a user says about the study. No rules means all; a price of 0 is not given."""
+    """Options of the study. No rules means all; a price of 0 means not specified."""
 
     histories: Sequence[str]
     job_hours: float
@@ -27,7 +27,7 @@ class SpotOptions:
 
 
 def study_spot(options: SpotOptions, watcher: SpotWatcher) -> SpotOutcome:
-    """Run it."""
+    """Run the study."""
     from bursar.core.deadline import POLICIES
     from bursar.simulate.spot_study import HistoryStudy, JobSize, run_history_study
 
@@ -57,7 +57,7 @@ def tell_spot(outcome: SpotOutcome) -> str:
 
 
 def spot_json(outcome: SpotOutcome) -> dict[str, Any]:
-    """The study for programs."""
+    """The study as JSON."""
     from bursar.simulate.spot_study.text import spot_json as as_json
 
     return as_json(outcome)

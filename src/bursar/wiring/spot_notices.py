@@ -1,7 +1,7 @@
-"""Which metadata servers are asked whether nodes will be taken away, from what ``bursar up`` was told.
+"""The metadata servers that are polled for interruption notices, from ``bursar up --spot-notices``.
 
-``aws`` asks this machine's, for every spot node that this machine is. ``NODE=aws@http://host:port`` asks
-another address, say a relay on that node, for one node.
+``aws`` polls this machine's server, for all local spot nodes. ``NODE=aws@http://host:port`` polls another
+address, such as a relay on that node, for one node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROVIDERS = ("aws", "azure", "gcp")
 def sources_for(
     words: Sequence[str], fleet: Fleet, is_clear: IsClear
 ) -> tuple[InterruptionSource, ...]:
-    """One source for each word."""
+    """One source for each value of the option."""
     return tuple(_source(word, fleet, is_clear) for word in words)
 
 
@@ -40,7 +40,7 @@ def _source(word: str, fleet: Fleet, is_clear: IsClear) -> InterruptionSource:
     unknown = [one for one in nodes if one not in {known.id for known in fleet.nodes}]
     if provider not in PROVIDERS or unknown or (address and not address.startswith("http://")):
         raise UserError(
-            f"--spot-notices {word[:80]!r} names no provider, no node of the fleet, or no address.",
+            f"--spot-notices {word[:80]!r} has an unknown provider, node or address.",
             fix=f"Write one of {', '.join(PROVIDERS)}, or NODE=aws@http://127.0.0.1:1338.",
             code="wrong-value",
         )
@@ -54,7 +54,7 @@ def _source(word: str, fleet: Fleet, is_clear: IsClear) -> InterruptionSource:
 
 
 def spot_nodes_here(fleet: Fleet) -> list[str]:
-    """The nodes that this machine is and that can be taken away: of spot pools of the local engine."""
+    """Spot nodes of the local engine."""
     from bursar.model.fleet.fleet import EngineKind, Market
 
     here = {one.name for one in fleet.clusters if one.engine is EngineKind.LOCAL}

@@ -1,4 +1,4 @@
-"""Proves, on the store of a control plane, that its tables are what its log says."""
+"""Verifies that the tables of a store match its log."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What was compared, and where it is not equal; empty lists when all is well."""
+    """The result of a verification; empty tuples if there are no differences."""
 
     events: int
     differences: tuple[str, ...]
     audit_breaks: tuple[str, ...]
     book_faults: tuple[str, ...]
     micro_usd: int
-    """What the fleet has cost, by the books."""
+    """Cost of the fleet by the ledger."""
 
 
 def integrity_problems(state: str | None, database: str | None) -> list[str] | None:
-    """What is wrong with the database itself; nothing to check gives None."""
+    """Problems of the database file itself; None if there is no database."""
     from bursar.store import open_store
     from bursar.store.integrity import integrity
     from bursar.wiring.serve import DATABASE_FILE, default_state
@@ -35,7 +35,7 @@ def integrity_problems(state: str | None, database: str | None) -> list[str] | N
 
 
 def prove(state: str | None, database: str | None) -> Proof:
-    """Replay the log beside a leader that may go on writing; nothing is changed."""
+    """Replay the log and compare, read-only; a leader may keep writing."""
     from bursar.control.live.live_ledger import LiveLedger, ledger_differences
     from bursar.control.live.live_state import LiveState
     from bursar.store import open_store

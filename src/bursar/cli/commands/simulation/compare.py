@@ -68,7 +68,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.output == JSON:
         print_json({**simulation.comparison_json(outcomes), "runs_asked_for": asked})
     else:
-        sys.stdout.write(simulation.tell_comparison(outcomes))
+        sys.stdout.write(simulation.comparison_text(outcomes))
         if len(outcomes) < asked:
             print(f"\nstopped early: {asked - len(outcomes)} of {asked} runs had not begun")
     complete = len(outcomes) == asked and all(one.complete for one in outcomes)

@@ -87,5 +87,5 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.output == JSON:
         print_json(outcome.as_json())
     else:
-        sys.stdout.write(simulation.tell_run(outcome))
+        sys.stdout.write(simulation.run_text(outcome))
     return OK if outcome.complete else INTERRUPTED

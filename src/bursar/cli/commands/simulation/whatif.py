@@ -59,6 +59,6 @@ def run(parsed: argparse.Namespace) -> int:
         print_json(simulation.comparison_json(outcomes))
     else:
         print(f"changed: {', '.join(parsed.change)}")
-        sys.stdout.write(simulation.tell_comparison(outcomes))
+        sys.stdout.write(simulation.comparison_text(outcomes))
     complete = len(outcomes) == RUNS and all(one.complete for one in outcomes)
     return OK if complete else INTERRUPTED
