@@ -1,4 +1,4 @@
-"""Messages over real sockets on loopback, and a file that keeps its secrets."""
+"""Channels send messages over loopback sockets; the notification file keeps its secrets."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ MESSAGE = Notification(
 
 
 @contextmanager
-def hook(*statuses: int) -> Iterator[tuple[str, list[tuple[dict[str, str], dict[str, object]]]]]:
-    """A webhook that answers so, in turn; the last one again and again."""
-    got: list[tuple[dict[str, str], dict[str, object]]] = []
+def webhook(*statuses: int) -> Iterator[tuple[str, list[tuple[dict[str, str], dict[str, object]]]]]:
+    """A webhook server that returns the statuses in turn and repeats the last one."""
+    requests: list[tuple[dict[str, str], dict[str, object]]] = []
 
-    class Hook(BaseHTTPRequestHandler):
+    class Webhook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got.append((dict(self.headers.items()), body))
-            self.send_response(statuses[min(len(got), len(statuses)) - 1])
+            requests.append((dict(self.headers.items()), body))
+            self.send_response(statuses[min(len(requests), len(statuses)) - 1])
             self.send_header("Location", "http://127.0.0.1:1/elsewhere")
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -48,28 +48,28 @@ def hook(*statuses: int) -> Iterator[tuple[str, list[tuple[dict[str, str], dict[
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Webhook)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/{SECRET}", got
+        yield f"http://127.0.0.1:{server.server_address[1]}/{SECRET}", requests
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
 
 
-def test_slack_gets_text_in_which_nothing_can_be_mentioned() -> None:
-    with hook(200) as (url, got):
+def test_text_sent_to_slack_is_escaped() -> None:
+    with webhook(200) as (url, requests):
         HttpChannel(Channel(name="ops", kind=ChannelKind.SLACK, url=url)).send(MESSAGE)
-    ((_, body),) = got
+    ((_, body),) = requests
     assert body == {
         "text": ":x: *train &lt;!channel&gt; (j-a) failed*\nAttempt 1 ended &amp; no retry is left."
     }
 
 
-def test_a_webhook_gets_the_message_and_its_own_headers() -> None:
-    with hook(204) as (url, got):
+def test_a_webhook_receives_the_message_and_the_configured_headers() -> None:
+    with webhook(204) as (url, requests):
         channel = Channel(
             name="w",
             kind=ChannelKind.WEBHOOK,
@@ -77,26 +77,26 @@ def test_a_webhook_gets_the_message_and_its_own_headers() -> None:
             headers={"Authorization": f"Bearer {SECRET}"},
         )
         HttpChannel(channel).send(MESSAGE)
-    ((headers, body),) = got
+    ((headers, body),) = requests
     assert headers["Authorization"] == f"Bearer {SECRET}"
     assert (body["occasion"], body["job_id"], body["sequence"]) == ("failed", "j-a", 7)
 
 
 @pytest.mark.parametrize(
-    ("status", "again"), [(500, True), (429, True), (404, False), (400, False), (302, False)]
+    ("status", "may_retry"), [(500, True), (429, True), (404, False), (400, False), (302, False)]
 )
-def test_trouble_says_whether_to_try_again_and_keeps_the_address(status: int, again: bool) -> None:
+def test_http_errors_state_whether_to_retry_and_hide_the_url(status: int, may_retry: bool) -> None:
     with (
-        hook(status) as (url, got),
+        webhook(status) as (url, requests),
         pytest.raises(EngineFault, match=f"answered {status}") as fault,
     ):
         HttpChannel(Channel(name="w", kind=ChannelKind.WEBHOOK, url=url)).send(MESSAGE)
-    assert bool(fault.value.retry_after_seconds) is again
+    assert bool(fault.value.retry_after_seconds) is may_retry
     assert SECRET not in str(fault.value)
-    assert len(got) == 1, "a redirect is not followed"
+    assert len(requests) == 1, "a redirect is not followed"
 
 
-def test_nobody_there() -> None:
+def test_an_unreachable_webhook_is_reported_without_its_url() -> None:
     channel = Channel(name="w", kind=ChannelKind.SLACK, url=f"http://127.0.0.1:1/{SECRET}")
     with pytest.raises(EngineFault, match="cannot be reached: Connection refused") as fault:
         HttpChannel(channel).send(MESSAGE)
@@ -104,49 +104,49 @@ def test_nobody_there() -> None:
 
 
 class Mailbox(socketserver.StreamRequestHandler):
-    """As much of a mail server as a client can be made to speak to."""
+    """A minimal SMTP server."""
 
-    got: ClassVar[list[str]] = []
-    refuse = False
+    mails: ClassVar[list[str]] = []
+    rejects = False
 
     def handle(self) -> None:
-        self._say("220 here")
+        self._reply("220 ready")
         for line in self.rfile:
             word = line.decode().split()[0].upper() if line.split() else ""
             if word == "EHLO":
-                self._say("250 here")
-            elif word == "RCPT" and type(self).refuse:
-                self._say("550 nobody of that name")
+                self._reply("250 ready")
+            elif word == "RCPT" and type(self).rejects:
+                self._reply("550 no such user")
             elif word == "DATA":
-                self._say("354 go on")
-                self._take()
+                self._reply("354 go on")
+                self._receive_mail()
             elif word == "QUIT":
-                self._say("221 bye")
+                self._reply("221 bye")
                 return
             else:
-                self._say("250 ok")
+                self._reply("250 ok")
 
-    def _take(self) -> None:
+    def _receive_mail(self) -> None:
         lines = []
         for line in self.rfile:
             if line.rstrip() == b".":
                 break
             lines.append(line.decode())
-        type(self).got.append("".join(lines))
-        self._say("250 taken")
+        type(self).mails.append("".join(lines))
+        self._reply("250 accepted")
 
-    def _say(self, text: str) -> None:
+    def _reply(self, text: str) -> None:
         self.wfile.write(f"{text}\r\n".encode())
 
 
 @contextmanager
-def mailbox(refuse: bool) -> Iterator[tuple[int, list[str]]]:
-    kind = type("Box", (Mailbox,), {"got": [], "refuse": refuse})
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), kind)
+def mailbox(rejects: bool) -> Iterator[tuple[int, list[str]]]:
+    handler = type("Box", (Mailbox,), {"mails": [], "rejects": rejects})
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield server.server_address[1], kind.got
+        yield server.server_address[1], handler.mails
     finally:
         server.shutdown()
         server.server_close()
@@ -167,22 +167,22 @@ def mail_to(port: int) -> MailChannel:
     )
 
 
-def test_a_mail() -> None:
-    with mailbox(refuse=False) as (port, got):
+def test_a_mail_contains_title_and_text() -> None:
+    with mailbox(rejects=False) as (port, mails):
         mail_to(port).send(MESSAGE)
-    (mail,) = got
+    (mail,) = mails
     assert "Subject: [bursar] train <!channel> (j-a) failed" in mail
     assert "no retry is left" in mail
 
 
-def test_a_mail_that_nobody_takes() -> None:
-    with mailbox(refuse=True) as (port, got), pytest.raises(EngineFault) as fault:
+def test_a_mail_whose_recipients_are_rejected_raises_a_fault() -> None:
+    with mailbox(rejects=True) as (port, mails), pytest.raises(EngineFault) as fault:
         mail_to(port).send(MESSAGE)
-    assert got == []
+    assert mails == []
     assert fault.value.retry_after_seconds != 1.0
 
 
-# -- the file ------------------------------------------------------------------------------------------
+# -- notification file ------------------------------------------------------------------------------
 
 FILE = """
 channels:
@@ -191,16 +191,16 @@ channels:
 """
 
 
-def written(folder: Path, text: str, mode: int = 0o600) -> Path:
+def write_file(folder: Path, text: str, mode: int = 0o600) -> Path:
     path = folder / "notify.yaml"
     path.write_text(text)
     path.chmod(mode)
     return path
 
 
-def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path) -> None:
+def test_secrets_are_read_from_the_environment_and_from_files(tmp_path: Path) -> None:
     (tmp_path / "pw").write_text(f"{SECRET}\n")
-    path = written(tmp_path, FILE, 0o644)
+    path = write_file(tmp_path, FILE, 0o644)
     ops, mail = read_channels(path, {"HOOK": f"https://h.example.com/{SECRET}"})
     assert (ops.on, ops.tenants, ops.url[-13:]) == ((NotificationKind.FAILED,), ("vision",), SECRET)
     assert (mail.password, mail.port, mail.to) == (SECRET, 587, ("a@example.com",))
@@ -226,16 +226,18 @@ def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path) -> Non
         ("chanels: {}", "unknown-key"),
     ],
 )
-def test_a_file_that_is_written_wrongly(tmp_path: Path, text: str, code: str) -> None:
-    with pytest.raises(UserError) as refused:
-        read_channels(written(tmp_path, text), {})
-    assert refused.value.code == code
-    assert SECRET not in str(refused.value)
+def test_an_invalid_file_is_rejected_without_showing_secrets(
+    tmp_path: Path, text: str, code: str
+) -> None:
+    with pytest.raises(UserError) as rejection:
+        read_channels(write_file(tmp_path, text), {})
+    assert rejection.value.code == code
+    assert SECRET not in str(rejection.value)
 
 
-def test_a_file_with_secrets_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_file_with_secrets_must_not_be_readable_by_others(tmp_path: Path) -> None:
     text = "channels: {a: {kind: slack, url: https://x/s3cr3t-canary}}"
-    assert len(read_channels(written(tmp_path, text))) == 1
+    assert len(read_channels(write_file(tmp_path, text))) == 1
     with pytest.raises(UserError, match="other users can read it"):
-        read_channels(written(tmp_path, text, 0o644))
-    assert read_channels(written(tmp_path, "")) == ()
+        read_channels(write_file(tmp_path, text, 0o644))
+    assert read_channels(write_file(tmp_path, "")) == ()

@@ -1,1 +1,1 @@
-"""Tells people what happened to their jobs and budgets: webhooks and e-mail, fed by the log."""
+"""Notifies people of job and budget events by webhook and e-mail."""

@@ -1,7 +1,7 @@
-"""Carries messages to one channel: in the order of the log, each at least once, and never in a hurry.
+"""Delivers messages to one channel: in log order, each at least once.
 
-A delivery records in a file how far it has come, so that what happened while nobody was up is told by the
-next one, unless it is old news by then. One that cannot deliver tries again, tells the operator, and goes on.
+The position in the log is stored in a file. After a restart, events since then are delivered unless they are
+too old. A message that cannot be delivered is retried, then reported to the operator and dropped.
 """
 
 from __future__ import annotations
@@ -16,121 +16,124 @@ from bursar.model.errors import EngineFault
 from bursar.model.jobs.job import OVER, JobState
 from bursar.model.notification import Channel, Notification
 from bursar.model.units import HOUR_MS
-from bursar.notify.occasions import Occasions
+from bursar.notify.messages import MessageBuilder
 from bursar.ports import JobFilter, Notifier, StoreReader
 
-TRIES = 6
-LONGEST_PAUSE_SECONDS = 60.0
-OLD_NEWS_MS = HOUR_MS
-LOOK_SECONDS = 1.0
-EVENTS_AT_ONCE = 1_000
-JOBS_KNOWN = 10_000
+MAX_ATTEMPTS = 6
+MAX_BACKOFF_SECONDS = 60.0
+MAX_AGE_MS = HOUR_MS
+POLL_SECONDS = 1.0
+EVENTS_PER_BATCH = 1_000
+MAX_INITIAL_JOBS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryRound:
-    """What a delivery needs besides its channel."""
+class DeliveryContext:
+    """What the deliveries of all channels share."""
 
     reader: StoreReader
-    leads: Callable[[], bool]
-    """Only the leader tells; others would tell the same."""
+    is_leader: Callable[[], bool]
+    """Only the leader sends; other processes would send duplicates."""
     last_sequence: Callable[[], int]
     parents: Callable[[], dict[str, str | None]]
     now_ms: Callable[[], int]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
+    """Reports a problem to the operator."""
     folder: Path
 
 
 class Delivery(threading.Thread):
-    """One channel's thread."""
+    """The background thread of one channel."""
 
-    def __init__(self, channel: Channel, notifier: Notifier, round_: DeliveryRound) -> None:
+    def __init__(self, channel: Channel, notifier: Notifier, context: DeliveryContext) -> None:
         super().__init__(name=f"bursar-notify-{channel.name}", daemon=True)
         self._channel = channel
         self._notifier = notifier
-        self._round = round_
-        self._occasions = Occasions(round_.reader.job)
-        self._file = round_.folder / f"notified-{channel.name}"
-        self._over = threading.Event()
-        self.sent = self.failed = 0
+        self._context = context
+        self._builder = MessageBuilder(context.reader.job)
+        self._position_file = context.folder / f"notified-{channel.name}"
+        self._closed = threading.Event()
 
     def close(self) -> None:
-        """Stop at once; what is not delivered is delivered by the next one."""
-        self._over.set()
+        """Stops at once; the next process delivers the remaining messages."""
+        self._closed.set()
         if self.is_alive():
             self.join(timeout=5)
 
     def run(self) -> None:
-        at = self._begin()
+        sequence = self._start_sequence()
         live = frozenset(JobState) - OVER
-        self._occasions.begin(self._round.reader.jobs(JobFilter(states=live, limit=JOBS_KNOWN)))
-        while not self._over.wait(LOOK_SECONDS):
-            if self._round.leads():
-                at = self.look(at)
+        self._builder.add_running(
+            self._context.reader.jobs(JobFilter(states=live, limit=MAX_INITIAL_JOBS))
+        )
+        while not self._closed.wait(POLL_SECONDS):
+            if self._context.is_leader():
+                sequence = self.deliver_after(sequence)
             else:
-                at = self._begin()
+                sequence = self._start_sequence()
 
-    def _begin(self) -> int:
-        """Where the last delivery stopped; without one, at the end of the log."""
+    def _start_sequence(self) -> int:
+        """The stored position; the end of the log if none is stored."""
+        last_sequence = self._context.last_sequence()
         try:
-            return min(int(self._file.read_text(encoding="ascii")), self._round.last_sequence())
+            return min(int(self._position_file.read_text(encoding="ascii")), last_sequence)
         except (OSError, ValueError):
-            return self._round.last_sequence()
+            return last_sequence
 
-    def look(self, at: int) -> int:
-        """Tell what has happened since, or the first part of it; how far that is."""
-        reached = at
-        for recorded in [*self._round.reader.events(after=at, limit=EVENTS_AT_ONCE)]:
-            for message in self._occasions.messages(recorded):
-                if self._concerns(message) and not self._deliver(message):
-                    self._keep(reached)
+    def deliver_after(self, sequence: int) -> int:
+        """Delivers one batch of events after ``sequence``; returns the new position."""
+        reached = sequence
+        for recorded in [*self._context.reader.events(after=sequence, limit=EVENTS_PER_BATCH)]:
+            for message in self._builder.messages(recorded):
+                if self._is_wanted(message) and not self._deliver(message):
+                    self._store_position(reached)
                     return reached
             reached = recorded.sequence
-        if reached != at:
-            self._keep(reached)
+        if reached != sequence:
+            self._store_position(reached)
         return reached
 
-    def _concerns(self, message: Notification) -> bool:
+    def _is_wanted(self, message: Notification) -> bool:
         if message.occasion not in self._channel.on:
             return False
-        if self._round.now_ms() - message.at_ms > OLD_NEWS_MS:
+        if self._context.now_ms() - message.at_ms > MAX_AGE_MS:
             return False
-        wanted, parents = self._channel.tenants, self._round.parents()
-        at: str | None = message.tenant
-        while wanted and at is not None:
-            if at in wanted:
+        tenants, parents = self._channel.tenants, self._context.parents()
+        tenant: str | None = message.tenant
+        while tenants and tenant is not None:
+            if tenant in tenants:
                 return True
-            at = parents.get(at)
-        return not wanted
+            tenant = parents.get(tenant)
+        return not tenants
 
     def _deliver(self, message: Notification) -> bool:
-        """Whether to go on: delivered or given up; not when the program ends meanwhile."""
+        """Sends a message with retries; false only if closed before it was sent or dropped."""
         problem = ""
-        for number in range(1, TRIES + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 self._notifier.send(message)
             except EngineFault as fault:
                 problem = str(fault)
-                if not fault.retry_after_seconds or number == TRIES:
+                if not fault.retry_after_seconds or attempt == MAX_ATTEMPTS:
                     break
-                pause = max(fault.retry_after_seconds, 2.0 ** (number - 1))
-                if self._over.wait(min(LONGEST_PAUSE_SECONDS, pause)):
+                backoff = max(fault.retry_after_seconds, 2.0 ** (attempt - 1))
+                if self._closed.wait(min(MAX_BACKOFF_SECONDS, backoff)):
                     return False
             else:
-                self.sent += 1
                 return True
-        self.failed += 1
-        self._round.tell(
-            f"the channel {self._channel.name} was not told that {message.title}: {problem}. "
-            "'bursar notify test' tries a channel."
+        self._context.report(
+            f"channel {self._channel.name}: the message {message.title!r} was not delivered: {problem}. "
+            "Check the channel with 'bursar notify test'."
         )
         return True
 
-    def _keep(self, reached: int) -> None:
-        """How far we have come; a torn file would only mean that something is told twice."""
-        aside = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+    def _store_position(self, sequence: int) -> None:
+        """Stores the position; a lost write only causes duplicate messages."""
+        temporary = self._position_file.with_name(f".{self._position_file.name}.{os.getpid()}")
         try:
-            aside.write_text(str(reached), encoding="ascii")
-            aside.replace(self._file)
+            temporary.write_text(str(sequence), encoding="ascii")
+            temporary.replace(self._position_file)
         except OSError as error:
-            self._round.tell(f"{self._file} cannot be written: {error.strerror or error}")
+            self._context.report(
+                f"{self._position_file} cannot be written: {error.strerror or error}"
+            )

@@ -1,4 +1,4 @@
-"""A channel by e-mail."""
+"""E-mail channels."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TIMEOUT_SECONDS = 20.0
 
 
 class MailChannel:
-    """Says a message by SMTP."""
+    """Sends messages by SMTP."""
 
     def __init__(self, channel: Channel) -> None:
         self.name = channel.name
         self._channel = channel
 
     def send(self, message: Notification) -> None:
-        """Say it once, and be sure that the server has taken it."""
+        """Sends the message once; raises unless the server accepted it."""
         channel = self._channel
         try:
             with smtplib.SMTP(channel.server, channel.port, timeout=TIMEOUT_SECONDS) as server:
@@ -30,14 +30,14 @@ class MailChannel:
                     server.starttls(context=ssl.create_default_context())
                 if channel.user:
                     server.login(channel.user, channel.password)
-                refused = server.send_message(_mail(channel, message))
+                refused = server.send_message(_to_mail(channel, message))
         except smtplib.SMTPAuthenticationError as error:
-            problem = f"{channel.server} does not take the user and password ({error.smtp_code})"
+            problem = f"{channel.server} rejected the user and password ({error.smtp_code})"
             raise EngineFault(problem, retry_after_seconds=0.0) from None
         except smtplib.SMTPResponseException as error:
-            pause = 0.0 if error.smtp_code >= 500 else 5.0
+            delay_seconds = 0.0 if error.smtp_code >= 500 else 5.0
             raise EngineFault(
-                f"{channel.server} answered {error.smtp_code}", retry_after_seconds=pause
+                f"{channel.server} answered {error.smtp_code}", retry_after_seconds=delay_seconds
             ) from None
         except (OSError, smtplib.SMTPException) as error:
             raise EngineFault(
@@ -51,7 +51,7 @@ class MailChannel:
             )
 
 
-def _mail(channel: Channel, message: Notification) -> EmailMessage:
+def _to_mail(channel: Channel, message: Notification) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = channel.sender
     mail["To"] = ", ".join(channel.to)

@@ -37,23 +37,23 @@ def notifying(
     plane: ControlPlane, channels: tuple[Channel, ...], state: Path, log: Callable[[str], None]
 ) -> Iterator[None]:
     """Within the block, notifications are delivered."""
-    from bursar.notify.delivery import Delivery, DeliveryRound
+    from bursar.notify.delivery import Delivery, DeliveryContext
 
     def parents() -> dict[str, str | None]:
         declared = plane.declaration()
         tenants = declared[0].tenants if declared is not None else ()
         return {one.name: one.parent for one in tenants}
 
-    rounds = DeliveryRound(
+    context = DeliveryContext(
         reader=plane.reader,
-        leads=lambda: plane.is_leader,
+        is_leader=lambda: plane.is_leader,
         last_sequence=lambda: plane.health().last_sequence,
         parents=parents,
         now_ms=lambda: time.time_ns() // 1_000_000,
-        tell=log,
+        report=log,
         folder=state,
     )
-    deliveries = [Delivery(one, notifier_for(one), rounds) for one in channels]
+    deliveries = [Delivery(one, notifier_for(one), context) for one in channels]
     for delivery in deliveries:
         delivery.start()
     try:
