@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bursar.cli.arguments import one_or_more
-from bursar.cli.commands.simulation.run_options import JSON, add_output, someone_watches
+from bursar.cli.commands.simulation.run_options import JSON, add_output, shows_progress
 from bursar.cli.commands.simulation.spot import TasksBar, add_job_size
 from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import noting_interrupts
+from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import print_json
 from bursar.core.deadline import POLICIES
@@ -80,8 +80,8 @@ def _run(parsed: argparse.Namespace) -> int:
         parts=parts,
         limit=parsed.limit,
     )
-    with noting_interrupts() as interrupt:
-        bar = TasksBar(interrupt, shown=someone_watches(parsed))
+    with catch_interrupt() as interrupt:
+        bar = TasksBar(interrupt, shown=shows_progress(parsed))
         outcome = run_spot_study(request, bar)
         bar.clear()
     if parsed.output == JSON:

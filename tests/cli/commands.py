@@ -1,4 +1,4 @@
-"""The ``bursar`` command, here or in a process of its own, and small inputs for it."""
+"""Runs ``bursar`` in this process or in a new one, and writes small inputs for it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pools:
 
 
 def environment() -> dict[str, str]:
-    """As on any machine, with hash order different from run to run."""
+    """An environment with random hash order."""
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": "random"}
 
 
 def bursar(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """In this process, which saves the time of loading the package."""
+    """Run a command in this process, which saves the import time."""
     words = [str(word) for word in arguments]
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -44,15 +44,15 @@ def bursar(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Comple
     ):
         try:
             code = cli.main(words)
-        except SystemExit as left:
-            code = int(left.code or 0)
+        except SystemExit as exit:
+            code = int(exit.code or 0)
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def bursar_alone(
     *arguments: str | Path, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, whose sets and dictionaries have an order of their own."""
+    """Run a command in a new process with its own hash order."""
     return subprocess.run(
         [*BURSAR, *map(str, arguments)],
         capture_output=True,

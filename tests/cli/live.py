@@ -1,4 +1,4 @@
-"""A control plane as ``bursar up`` starts it, and the command line of several people beside it."""
+"""A control plane started by ``bursar up``, and the command lines of several users."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ tenants:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left behind."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -60,7 +60,7 @@ class Screen(io.StringIO):
 
 @dataclass
 class Person:
-    """Somebody at a command line. With ``types`` he sits at a terminal and answers questions."""
+    """A user at a command line. With ``types`` it is a terminal, and these are the replies."""
 
     server: str
     token: str
@@ -69,7 +69,7 @@ class Person:
     variables: dict[str, str] = field(default_factory=dict)
 
     def run(self, *words: str | Path, types: str | None = None) -> Ran:
-        """One command in this process, which is what makes many of them quick."""
+        """Run a command in this process, which is faster than a new one."""
         out, err = (Screen(), Screen()) if types is not None else (io.StringIO(), io.StringIO())
         stdin = Screen(types) if types is not None else io.StringIO()
         before = dict(os.environ), os.getcwd(), sys.stdin
@@ -93,7 +93,7 @@ class Person:
         return Ran(code, out.getvalue(), err.getvalue())
 
     def submit(self, *words: str) -> str:
-        """A job, and its id."""
+        """Submit a job and return its id."""
         ran = self.run("submit", *words)
         assert ran.code == 0, ran.err
         return ran.out.strip()
@@ -112,7 +112,7 @@ class Live:
 
 @contextlib.contextmanager
 def live(folder: Path) -> Iterator[Live]:
-    """Start it, make the tokens, and end it by its own means."""
+    """Start the server, create tokens, and stop it at the end."""
     state = folder / "state"
     fleet = folder / "fleet.yaml"
     fleet.write_text(FLEET, encoding="utf-8")
@@ -134,15 +134,15 @@ def live(folder: Path) -> Iterator[Live]:
 
 
 def _end_all_jobs(state: Path) -> None:
-    """Jobs outlive their server; those of a test that failed would run on and on."""
+    """Jobs outlive their server, so cancel those of failed tests."""
     from bursar.client import Client
 
     server = str(json.loads((state / "server.json").read_text())["address"])
     with Client(server, (state / "admin-token").read_text().strip()) as client:
-        left = [job["id"] for job in client.jobs() if job["state"] not in OVER]
-        for job in left:
+        unfinished = [job["id"] for job in client.jobs() if job["state"] not in OVER]
+        for job in unfinished:
             client.cancel(job)
-        for job in left:
+        for job in unfinished:
             client.job(job).wait(60)
 
 

@@ -38,15 +38,15 @@ def shown(here: Live, job: str) -> dict[str, Any]:
 
 
 def notice_on(here: Live, node: str) -> Any:
-    """What is announced of a node; nothing, also when it is gone already."""
+    """The notice of a node; None if there is none or the node is gone."""
     fleet = json.loads(here.admin.run("fleet", "show", "--json").out)
     return next((one["notice"] for one in fleet if one["id"] == node), None)
 
 
-def until(what: Callable[[], bool], told: str) -> None:
+def until(condition: Callable[[], bool], description: str) -> None:
     deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline, f"never came true: {told}"
+    while not condition():
+        assert time.monotonic() < deadline, f"never came true: {description}"
         time.sleep(0.1)
 
 
@@ -67,7 +67,7 @@ def test_a_job_is_interrupted_with_a_notice_and_by_a_kill_and_goes_on(here: Live
     first = shown(here, job)["nodes"]
     ran = here.admin.run("chaos", "interrupt", job, "--notice", "20s", "--away", "1s")
     assert ran.code == 0, ran.err
-    assert f"{first[0]} is taken away in 20 s" in ran.out
+    assert f"{first[0]} is removed in 20 s" in ran.out
     until(lambda: notice_on(here, first[0]) is not None, "the notice is shown")
     leaving = notice_on(here, first[0])
     assert (leaving["source"], leaving["kind"]) == ("chaos", "terminate")
@@ -85,7 +85,7 @@ def test_a_job_is_interrupted_with_a_notice_and_by_a_kill_and_goes_on(here: Live
     )
     until(lambda: shown(here, job)["recovered"] is True, "it has recovered")
     assert shown(here, job)["resumed_step"] == 7
-    assert "recovered   yes: went on from step 7" in here.ada.run("status", job).out
+    assert "recovered   yes: resumed from step 7" in here.ada.run("status", job).out
     until(lambda: shown(here, job)["progress"]["attempt"] == 2, "it says how far it is")
     progress = shown(here, job)["progress"]
     assert (progress["step"], progress["total"], progress["permille"]) == (7, 56, 125)
@@ -106,7 +106,7 @@ def test_only_operators_interrupt(here: Live) -> None:
     assert ran.code != 0 and "operate" in ran.err
 
 
-def test_times_that_make_no_sense(here: Live) -> None:
+def test_invalid_times_and_jobs_are_rejected(here: Live) -> None:
     ran = here.admin.run("chaos", "interrupt", "j-x", "--notice", "soon")
     assert ran.code == 2 and "30s" in ran.err
     ran = here.admin.run("chaos", "interrupt", "j-nothing")

@@ -1,4 +1,4 @@
-"""``bursar compare`` as people run it."""
+"""``bursar compare``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compare(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 TWO = ("--fleet", "fleet.yaml", "--policy", "fifo-strict", "--policy", "sjf")
 
 
-def test_policies_stand_beside_each_other(folder: Path) -> None:
+def test_policies_are_compared(folder: Path) -> None:
     ran = compare(folder, *TWO)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert re.search(r"^ +fifo-strict +sjf$", ran.stdout, re.M)
@@ -48,8 +48,8 @@ def test_policies_stand_beside_each_other(folder: Path) -> None:
     assert "percentages are differences to fifo-strict" in ran.stdout
 
 
-def test_each_column_is_what_simulate_says(folder: Path) -> None:
-    told = json.loads(compare(folder, *TWO, "-o", "json").stdout)
+def test_each_column_equals_the_result_of_simulate(folder: Path) -> None:
+    result = json.loads(compare(folder, *TWO, "-o", "json").stdout)
     for number, policy in enumerate(("fifo-strict", "sjf")):
         alone = json.loads(
             bursar(
@@ -58,16 +58,16 @@ def test_each_column_is_what_simulate_says(folder: Path) -> None:
                 cwd=folder,
             ).stdout
         )["summary"]
-        beside = told["summaries"][number]
-        alone.pop("cycles"), beside.pop("cycles")
-        assert beside == alone
+        compared = result["summaries"][number]
+        alone.pop("cycles"), compared.pop("cycles")
+        assert compared == alone
 
 
-def test_fleets_stand_beside_each_other(folder: Path) -> None:
+def test_fleets_are_compared(folder: Path) -> None:
     ran = compare(folder, "--fleet", "fleet.yaml", "--fleet", "large.yaml", "-o", "json")
-    told = json.loads(ran.stdout)
-    assert told["runs"] == ["fleet", "large"]
-    assert [one["gpus"] for one in told["about"]] == [16, 32]
+    result = json.loads(ran.stdout)
+    assert result["runs"] == ["fleet", "large"]
+    assert [one["gpus"] for one in result["about"]] == [16, 32]
     both = compare(folder, *TWO, "--fleet", "large.yaml", "-o", "json")
     assert json.loads(both.stdout)["runs"] == [
         *("fleet fifo-strict", "fleet sjf", "large fifo-strict", "large sjf")
@@ -86,7 +86,7 @@ def test_the_same_input_gives_the_same_bytes(folder: Path) -> None:
     assert without_cycle_times(first) == without_cycle_times(second)
 
 
-def test_what_is_left_out_on_one_fleet_only_is_told_of_it(folder: Path) -> None:
+def test_omitted_jobs_are_reported_for_their_fleet(folder: Path) -> None:
     (folder / "gang.csv").write_text(
         "job_id,submit_s,run_s,gpus\nsmall,0,60,1\nlarge,0,60,32\n", encoding="utf-8"
     )
@@ -111,8 +111,8 @@ def test_wrong_input_is_two_lines(
     expect_refusal(bursar("compare", "trace.csv", *arguments, cwd=folder), problem, fix)
 
 
-def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
-    """A terminal sends it to every process of the group."""
+def test_ctrl_c_keeps_partial_results(folder: Path) -> None:
+    """A terminal sends SIGINT to every process of the group."""
     write_trace(folder, jobs=30_000, name="endless.csv")
     with subprocess.Popen(
         [*BURSAR, "compare", "endless.csv", *TWO, "--progress"],
@@ -128,7 +128,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
         rest = process.stderr.read().decode()
-        told = process.stdout.read().decode()
+        result = process.stdout.read().decode()
         assert process.wait(timeout=60) == 130
     assert "Traceback" not in rest
-    assert "stopped early" in told
+    assert "stopped early" in result

@@ -1,4 +1,4 @@
-"""Jobs on a real control plane, from the command line: in, followed, explained, ended, repeated."""
+"""Jobs on a real control plane: submitted, followed, explained, cancelled, retried."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_command_is_a_job_and_its_output_follows(ada: Person) -> None:
     job, output = ran.out.splitlines()
     assert JOB_ID.fullmatch(job)
     assert output == "0,1"
-    assert f"{job} is succeeded." in ran.err
+    assert f"{job} succeeded." in ran.err
 
 
 def test_a_file_is_a_job_and_options_change_it(ada: Person, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_file_is_a_job_and_options_change_it(ada: Person, tmp_path: Path) -> N
         ("sleep 60", ["--wait-seconds", "0.2"], 101),
     ],
 )
-def test_what_became_of_a_job_is_the_exit_code(
+def test_the_exit_code_is_the_outcome_of_the_job(
     ada: Person, command: str, options: list[str], code: int
 ) -> None:
     ran = ada.run("submit", *options, "--", "sh", "-c", command)
@@ -98,7 +98,7 @@ def test_an_array_is_several_jobs_under_one_id(ada: Person, tmp_path: Path) -> N
     assert ran.code == 1, ran.err
     array = ran.out.strip()
     assert f"an array of 3 jobs: {array}[0] to {array}[2]." in ran.err
-    assert f"{array}[1] is failed (one of 3 jobs). Exit 1:0." in ran.err
+    assert f"{array}[1] failed (one of 3 jobs). Exit 1:0." in ran.err
     assert ada.run("status", f"{array}_2", "--json").json()["id"] == f"{array}[2]"
     shown = ada.run("status", array)
     assert "array       3 jobs: 1 succeeded, 2 failed" in shown.out
@@ -113,7 +113,7 @@ def test_an_array_is_several_jobs_under_one_id(ada: Person, tmp_path: Path) -> N
     assert ended.json()[0]["state"] == "failed"
 
 
-def test_a_cancelled_job_says_so(ada: Person) -> None:
+def test_a_cancelled_job_has_its_exit_code(ada: Person) -> None:
     job = ada.submit("--", "sleep", "600")
     ran = ada.run("cancel", job)
     assert ran.code == 0 and job in ran.out
@@ -139,7 +139,7 @@ def test_an_sbatch_script_is_a_job(ada: Person, tmp_path: Path) -> None:
     assert "x.sbatch:4: --mail-type=END is not carried over" in ran.err
 
 
-def test_who_waits_learns_why(ada: Person, blocker: str) -> None:
+def test_a_waiting_job_is_explained(ada: Person, blocker: str) -> None:
     job = ada.submit("--gpus", "2", "--", "true")
     queue = ada.run("queue", "--waiting", "--json").json()
     [waiting] = [row for row in queue if row["id"] == job]
@@ -157,18 +157,18 @@ def test_who_waits_learns_why(ada: Person, blocker: str) -> None:
     assert ada.run("cancel", job).code == 0
 
 
-def test_a_plan_says_where_when_and_at_what_cost(ada: Person) -> None:
+def test_a_plan_prints_where_when_and_at_what_cost(ada: Person) -> None:
     ran = ada.run("plan", "--gpus", "T4:2", "--max-hours", "6", "--", "true")
     assert ran.code == 0
     assert ran.out.splitlines()[:2] == ["feasible  yes", "starts    now"]
     assert re.search(r"^runs on   t4 \(t4-16gb/owned\): n[12]$", ran.out, re.M)
     assert "costs     $0.70/h x <= 6 h = <= $4.20" in ran.out
     endless = ada.run("plan", "--gpus", "1", "--", "true").out
-    assert "costs     $0.35/h, without end: it has no maximum run time (max_hours)" in endless
+    assert "costs     $0.35/h, no limit: it has no maximum run time (max_hours)" in endless
     assert ada.run("plan", "--gpus", "1", "--json", "--", "true").json()["feasible"] is True
 
 
-def test_a_plan_says_what_is_wrong_before_anybody_waits(ada: Person) -> None:
+def test_a_plan_prints_why_a_job_can_never_run(ada: Person) -> None:
     ran = ada.run("plan", "--gpus", "9", "--", "true")
     assert (ran.code, ran.out.splitlines()[0]) == (6, "feasible  no")
     assert "nodes have 4 GPUs, a task wants 9" in ran.out
@@ -178,7 +178,7 @@ def test_a_plan_says_what_is_wrong_before_anybody_waits(ada: Person) -> None:
     assert ada.run("submit", "--env", "NOT_SET_HERE", "--", "true").code == 2
 
 
-def test_a_plan_tells_a_shell_whether_it_would_start_now(ada: Person) -> None:
+def test_the_detailed_exit_code_is_whether_a_job_would_start_now(ada: Person) -> None:
     words = ("plan", "--detailed-exitcode", "--gpus", "T4:4")
     assert ada.run(*words, "--", "true").code == 0
     running = ada.run("submit", "-y", "--nodes", "2", "--gpus", "T4:4", "--", "sleep", "600")
@@ -191,11 +191,11 @@ def test_a_plan_tells_a_shell_whether_it_would_start_now(ada: Person) -> None:
 
 
 def test_a_plan_warns_of_a_ceiling(ada: Person) -> None:
-    told = ada.run("plan", "--gpus", "1", "--max-cost", "0.70", "--", "true").out
-    assert "warning   max_cost of $0.70 pays for 2 h at $0.35 an hour" in told
+    text = ada.run("plan", "--gpus", "1", "--max-cost", "0.70", "--", "true").out
+    assert "warning   max_cost of $0.70 pays for 2 h at $0.35 an hour" in text
 
 
-def test_a_mistake_is_told_with_file_line_and_column(ada: Person, tmp_path: Path) -> None:
+def test_an_error_has_file_line_and_column(ada: Person, tmp_path: Path) -> None:
     path = tmp_path / "train.yaml"
     path.write_text("run: x\nresources:\n  accelerator: T4:1\n")
     ran = ada.run("submit", path, "--queue", "vision")
@@ -213,15 +213,15 @@ def test_lists_have_every_form(ada: Person) -> None:
     assert yaml.safe_load(ada.run(*formal, "-o", "yaml").out) == plain
     [row] = csv.DictReader(io.StringIO(ada.run(*formal, "-o", "csv").out))
     assert (row["id"], row["exit_code"], row["labels"]) == (job, "0", "{}")
-    assert "TRIES" in ada.run(*formal, "-o", "wide").out
-    assert "TRIES" not in ada.run(*formal).out
+    assert "ATTEMPTS" in ada.run(*formal, "-o", "wide").out
+    assert "ATTEMPTS" not in ada.run(*formal).out
     assert len(ada.run("status", "--limit", "1", "--json").json()) == 1
     assert ada.run("submit", "--wait", "--", "false").code == 100
     only = ada.run("status", "--state", "failed", "--mine", "--json").json()
     assert {row["state"] for row in only} == {"failed"}
 
 
-def test_output_cannot_fool_the_terminal(ada: Person) -> None:
+def test_output_cannot_affect_the_terminal(ada: Person) -> None:
     nasty = r"printf '\033[31mred\033[0m \033]52;c;YQ==\007 \033]0;title\007 bar\rdone\n'"
     job = ada.submit("--wait", "--", "sh", "-c", nasty)
     shown = ada.run("logs", job).out
@@ -237,7 +237,7 @@ def test_parts_of_the_output(ada: Person) -> None:
     assert ada.run("logs", job, "--stream", "stderr").out == "bad\n"
 
 
-def test_another_tenants_job_is_not_there(here: Live) -> None:
+def test_a_job_of_another_tenant_is_not_visible(here: Live) -> None:
     job = here.bob.submit("--wait", "--", "true")
     for command in ("status", "why", "logs", "cancel", "retry"):
         hidden = here.ada.run(command, job)
@@ -248,12 +248,12 @@ def test_another_tenants_job_is_not_there(here: Live) -> None:
     assert job not in here.ada.run("status", "--json").out
 
 
-def test_several_jobs_are_ended_only_when_it_is_meant(ada: Person) -> None:
+def test_cancelling_several_jobs_needs_a_confirmation(ada: Person) -> None:
     jobs = [ada.submit("--", "sleep", "600") for _ in range(2)]
     refused = ada.run("cancel", "--mine")
-    assert refused.code == 2 and "nobody to ask" in refused.err
+    assert refused.code == 2 and "not a terminal" in refused.err
     kept = ada.run("cancel", *jobs, types="n\n")
-    assert kept.code == 1 and "nothing was ended" in kept.err
+    assert kept.code == 1 and "cancelled nothing" in kept.err
     assert ada.run("cancel", *jobs, types="y\n").code == 0
     assert ada.run("cancel", "--mine", "-y").code == 0
     assert all(ada.run("status", job, "--wait").code == 103 for job in jobs)
@@ -263,7 +263,7 @@ def test_several_jobs_are_ended_only_when_it_is_meant(ada: Person) -> None:
 def test_at_a_terminal_the_price_comes_before_the_question(ada: Person) -> None:
     no = ada.run("submit", "--gpus", "1", "--max-hours", "2", "--", "true", types="n\n")
     assert (no.code, no.out) == (1, "")
-    assert "costs     $0.35/h x <= 2 h = <= $0.70" in no.err and "submit it? [Y/n]" in no.err
+    assert "costs     $0.35/h x <= 2 h = <= $0.70" in no.err and "submit the job? [Y/n]" in no.err
     yes = ada.run("submit", "--gpus", "1", "--", "true", types="\n")
     assert yes.code == 0 and JOB_ID.match(yes.out)
 
@@ -277,7 +277,7 @@ def test_colours_are_for_terminals_that_want_them(ada: Person) -> None:
     assert "\x1b[" not in quiet.run("status", types="").out
 
 
-def test_ids_are_never_cut(ada: Person) -> None:
+def test_ids_are_never_truncated(ada: Person) -> None:
     job = ada.submit("--name", "n" * 100, "--wait", "--", "true")
     narrow = Person(ada.server, ada.token, ada.state, ada.folder, {"COLUMNS": "40"})
     assert job in narrow.run("status", "--limit", "1", types="").out
@@ -289,10 +289,10 @@ def test_secrets_come_from_the_environment_and_are_not_shown(ada: Person) -> Non
     assert ada.run("logs", job).out == "9\n"
     assert "hush-hush" not in ada.run("status", job, "--json").out
     missing = ada.run("submit", "--secret", "NO_SUCH", "--", "true")
-    assert missing.code == 2 and "NO_SUCH has no value here" in missing.err
+    assert missing.code == 2 and "NO_SUCH is not set in your environment" in missing.err
 
 
-def test_ctrl_c_leaves_the_job_alone(ada: Person, here: Live) -> None:
+def test_ctrl_c_does_not_affect_the_job(ada: Person, here: Live) -> None:
     process = subprocess.Popen(
         [*BURSAR, "submit", "-y", "--follow", "--", "sh", "-c", "echo ready; sleep 600"],
         stdout=subprocess.PIPE,
@@ -305,13 +305,13 @@ def test_ctrl_c_leaves_the_job_alone(ada: Person, here: Live) -> None:
     job = process.stdout.readline().strip()
     assert process.stdout.readline() == "ready\n"
     os.kill(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, messages = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert f"{job} goes on without you" in said
-    patience = time.monotonic() + 30
-    # What a job writes can be read a moment before its beginning is on record.
+    assert f"{job} continues" in messages
+    deadline = time.monotonic() + 30
+    # Output of a job can be read shortly before its start is recorded.
     while (state := ada.run("status", job, "--json").json()["state"]) == "starting":
-        assert time.monotonic() < patience, f"{job} has written a line and is never said to run"
+        assert time.monotonic() < deadline, f"{job} has written output but never runs"
         time.sleep(0.02)
     assert state == "running"
     assert ada.run("cancel", job).code == 0

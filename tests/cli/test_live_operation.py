@@ -54,7 +54,7 @@ def test_gpus_by_pool_and_one_by_one(here: Live) -> None:
     assert [row["holders"][0]["queue"] for row in hidden] == ["another tenant"]
     top = here.ada.run("top")
     assert "1 of 8 GPUs in use" in top.out and job in top.out
-    assert "1 job runs for $0.35/h" in top.out
+    assert "1 running job, $0.35/h" in top.out
     assert here.ada.run("top", "--json").json()["running"] == 1
     assert here.ada.run("cancel", job).code == 0
 
@@ -66,7 +66,7 @@ def _holder(person: Person, job: str) -> list[tuple[str, str]]:
 
 
 def _until(look: object) -> object:
-    """What is seen as soon as there is something to see."""
+    """Poll until the result is not empty."""
     give_up_at = time.monotonic() + 30
     while time.monotonic() < give_up_at:
         seen = look()  # type: ignore[operator]
@@ -84,8 +84,8 @@ def test_tenants(here: Live) -> None:
 
 
 def test_who_am_i(here: Live) -> None:
-    told = here.ada.run("whoami")
-    assert "user        ada" in told.out and "role        member of vision" in told.out
+    shown = here.ada.run("whoami")
+    assert "user        ada" in shown.out and "role        member of vision" in shown.out
     stranger = Person(
         here.server, "bur_aaaaaaaaaaaaaaaa_" + "a" * 43, here.state, here.admin.folder
     )
@@ -119,7 +119,7 @@ def test_the_fleet_is_planned_and_then_applied(here: Live, tmp_path: Path) -> No
     same.write_text(FLEET)
     planned = here.admin.run("fleet", "plan", same)
     assert (planned.code, planned.out) == (0, ""), planned.out
-    assert "nothing would change" in planned.err
+    assert "no changes" in planned.err
     more = tmp_path / "more.yaml"
     more.write_text(FLEET.replace("[n1, n2]", "[n1, n2, n3]").replace("weight: 2", "weight: 3"))
     planned = here.admin.run("fleet", "plan", more)
@@ -151,7 +151,7 @@ def test_a_node_is_drained_and_restored(here: Live) -> None:
     assert here.ada.run("fleet", "drain", "n1").code == 4
 
 
-def test_the_doctor_finds_it_well(here: Live) -> None:
+def test_the_doctor_finds_no_failure(here: Live) -> None:
     ran = here.admin.run("doctor", "--rebuild", "--json")
     found = {row["check"]: row["result"] for row in ran.json()}
     assert ran.code == 0, ran.out
@@ -170,13 +170,13 @@ def test_the_doctor_finds_it_well(here: Live) -> None:
     assert {row["result"] for row in ran.json()} <= {"ok", "warn"}
     here.state.chmod(0o755)
     try:
-        open_door = here.admin.run("doctor")
+        readable = here.admin.run("doctor")
     finally:
         here.state.chmod(0o700)
-    assert open_door.code == 1 and "chmod 700" in open_door.out
+    assert readable.code == 1 and "chmod 700" in readable.out
 
 
-def test_watching_goes_on_until_ctrl_c(here: Live) -> None:
+def test_watching_continues_until_ctrl_c(here: Live) -> None:
     process = subprocess.Popen(
         [*BURSAR, "gpus", "--json", "--watch", "0.05"],
         stdout=subprocess.PIPE,
@@ -190,11 +190,11 @@ def test_watching_goes_on_until_ctrl_c(here: Live) -> None:
     while pictures < 3:
         pictures += process.stdout.readline() == "]\n"
     os.kill(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=30)
-    assert (process.returncode, said) == (0, "")
+    _, messages = process.communicate(timeout=30)
+    assert (process.returncode, messages) == (0, "")
 
 
-def test_nobody_answers(here: Live, tmp_path: Path) -> None:
+def test_an_unreachable_server(here: Live, tmp_path: Path) -> None:
     away = ("--server", "http://127.0.0.1:1", "--timeout", "0.2")
     for words in (("status", *away), ("submit", *away, "--", "true"), ("top", *away)):
         ran = here.ada.run(*words)
@@ -207,12 +207,12 @@ def test_nobody_answers(here: Live, tmp_path: Path) -> None:
     assert next(row for row in ran.json() if row["check"] == "server")["result"] == "fail"
 
 
-def test_a_token_in_plain_text_is_warned_of(here: Live) -> None:
+def test_an_unencrypted_token_is_warned_about(here: Live) -> None:
     ran = here.ada.run("whoami", "--server", "http://192.0.2.1:9", "--timeout", "0.1")
     assert ran.code in (7, 8)
-    assert ran.err.startswith("warning: the token goes to http://192.0.2.1:9 in plain text")
+    assert ran.err.startswith("warning: the token is sent to http://192.0.2.1:9 unencrypted")
 
 
-def test_an_answer_for_programs_has_nothing_else_on_standard_output(here: Live) -> None:
+def test_output_for_programs_is_alone_on_standard_output(here: Live) -> None:
     made = here.ada.run("submit", "--json", "--wait", "--", "true")
     assert json.loads(made.out)["id"] in made.err

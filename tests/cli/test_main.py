@@ -1,4 +1,4 @@
-"""The ``bursar`` command as people run it: in a process of its own."""
+"""The ``bursar`` command in a process of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BURSAR = [sys.executable, "-m", "bursar.cli.main"]
 
 
 def environment() -> dict[str, str]:
-    """As on any machine, with hash order different from run to run."""
+    """An environment with random hash order."""
     return {**os.environ, "PYTHONPATH": str(SRC), "PYTHONHASHSEED": "random"}
 
 
@@ -41,7 +41,7 @@ def bursar(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @cache
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """One run of the demonstration, shared by the tests that only look at it."""
+    """One run of the demonstration, shared by the tests that only read it."""
     return bursar("demo", *arguments)
 
 
@@ -65,7 +65,7 @@ def test_the_help_of_a_command_lists_its_options() -> None:
     assert "--verbose" in ran.stdout and "--seed N" in ran.stdout
 
 
-def test_help_does_not_pay_for_what_it_does_not_use() -> None:
+def test_help_imports_only_what_it_needs() -> None:
     ask = (
         "import sys; from bursar.cli.main import build_parser; build_parser().format_help();"
         "print([name for name in sys.modules if name.startswith(('bursar.core', 'bursar.simulate', "
@@ -80,19 +80,19 @@ def test_help_does_not_pay_for_what_it_does_not_use() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem", "fix"),
     [
-        (("dmeo",), "'dmeo' is not a command", "Did you mean 'demo'?"),
+        (("dmeo",), "'dmeo' is not a bursar command", "Did you mean 'demo'?"),
         (
             ("frobnicate",),
-            "'frobnicate' is not a command",
+            "'frobnicate' is not a bursar command",
             "The commands are: ",
         ),
-        (("demo", "--sed", "1"), "'--sed' means nothing to bursar demo", "bursar demo --help"),
-        (("demo", "extra"), "'extra' means nothing to bursar demo", "bursar demo --help"),
+        (("demo", "--sed", "1"), "'--sed' is not an argument of bursar demo", "bursar demo --help"),
+        (("demo", "extra"), "'extra' is not an argument of bursar demo", "bursar demo --help"),
         (("demo", "--seed", "x"), "invalid int value: 'x'", "bursar demo --help"),
-        (("--verbose",), "'--verbose' means nothing to bursar", "bursar --help"),
+        (("--verbose",), "'--verbose' is not an argument of bursar", "bursar --help"),
     ],
 )
-def test_wrong_usage_says_what_is_wrong_and_what_to_write(
+def test_wrong_usage_prints_the_problem_and_the_fix(
     arguments: tuple[str, ...], problem: str, fix: str
 ) -> None:
     ran = bursar(*arguments)
@@ -139,11 +139,11 @@ def test_the_demonstration_is_the_same_every_time_and_differs_by_seed() -> None:
     assert bursar("demo", "--seed", "1").stdout != demo().stdout
 
 
-def test_the_verbose_demonstration_tells_more() -> None:
+def test_the_verbose_demonstration_prints_more() -> None:
     assert demo("--verbose").stdout.count("\n") > demo().stdout.count("\n")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     with subprocess.Popen(
         [*BURSAR, "demo", "--verbose"],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What holds for every command: an example in its help, the options of its kind, a row in the docs."""
+"""Every command has an example, its common options and documentation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ASKS = {"submit", "cancel", "fleet apply", "token revoke"}
 def parsers(
     parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command and verb by its words; aliases are not commands of their own."""
+    """Every command and verb by name, without aliases."""
     if path:
         yield " ".join(path), parser
     for action in parser._actions:
@@ -72,7 +72,7 @@ def test_every_command_is_seen() -> None:
 
 
 @every_command
-def test_help_shows_an_example_that_can_be_typed(name: str) -> None:
+def test_help_shows_a_valid_example(name: str) -> None:
     epilog = ALL[name].epilog or ""
     examples = [line.strip() for line in epilog.splitlines()[1:]]
     assert examples and epilog.startswith("example")
@@ -84,23 +84,23 @@ def test_help_shows_an_example_that_can_be_typed(name: str) -> None:
 
 
 @every_command
-def test_every_option_says_what_it_is_for(name: str) -> None:
+def test_every_option_has_a_help_text(name: str) -> None:
     options = [one for one in ALL[name]._actions if not isinstance(one, argparse._SubParsersAction)]
     assert all(one.help for one in options)
 
 
 @pytest.mark.parametrize("name", sorted(LISTS))
-def test_every_list_can_be_had_in_every_form(name: str) -> None:
+def test_every_list_has_every_output_format(name: str) -> None:
     assert {"-o", "--output", "--json", "--no-color"} <= options_of(name)
 
 
 @pytest.mark.parametrize("name", sorted(WATCHED))
-def test_every_list_that_changes_can_be_watched_and_cut(name: str) -> None:
+def test_every_changing_list_can_be_watched_and_limited(name: str) -> None:
     assert {"--watch", "--limit"} <= options_of(name)
 
 
 @pytest.mark.parametrize("name", sorted(ASKS))
-def test_whatever_asks_can_be_told_not_to(name: str) -> None:
+def test_every_confirmation_can_be_skipped(name: str) -> None:
     assert {"-y", "--yes"} <= options_of(name)
 
 
@@ -109,7 +109,7 @@ def test_every_command_and_option_is_documented(name: str) -> None:
     heading = f"## bursar {name.split()[0]}\n"
     assert heading in PAGE
     part = PAGE.split(heading, 1)[1].split("\n## ", 1)[0]
-    usual = PAGE.split("## Options that many commands take\n", 1)[1].split("\n## ", 1)[0]
+    usual = PAGE.split("## Common options\n", 1)[1].split("\n## ", 1)[0]
     described = set(re.findall(r"`(-[-\w]+)", part)) | set(re.findall(r"`(-[-\w]+)", usual))
     missing = options_of(name) - described - {"-h", "--help"}
     assert missing == set()
@@ -125,13 +125,13 @@ def test_the_page_documents_no_option_that_is_not_there() -> None:
 
 def test_every_exit_code_is_documented() -> None:
     table = PAGE.split("## Exit codes", 1)[1].split("\n## ", 1)[0]
-    told = {int(number) for number in re.findall(r"^\| (\d+) \|", table, re.M)}
+    documented = {int(number) for number in re.findall(r"^\| (\d+) \|", table, re.M)}
     codes = {
         value
         for name, value in vars(exit_codes).items()
         if name.isupper() and isinstance(value, int)
     }
-    assert told == codes
+    assert documented == codes
 
 
 def test_twelve_commands_of_slurm_have_a_counterpart() -> None:
@@ -142,7 +142,7 @@ def test_twelve_commands_of_slurm_have_a_counterpart() -> None:
 
 
 @pytest.mark.parametrize("words", [("fleet",), ("tenant",), ("token",), ("why",), ("logs",)])
-def test_a_command_without_its_words_says_what_is_missing(words: tuple[str, ...]) -> None:
+def test_a_command_without_its_arguments_names_what_is_missing(words: tuple[str, ...]) -> None:
     ran = bursar(*words)
     assert ran.returncode == 2
     assert "required" in ran.stderr and f"bursar {words[0]} --help" in ran.stderr
@@ -151,7 +151,7 @@ def test_a_command_without_its_words_says_what_is_missing(words: tuple[str, ...]
 def test_words_after_two_dashes_are_for_jobs_only() -> None:
     ran = bursar("queue", "--", "python")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "'--' means nothing to bursar queue" in ran.stderr
+    assert "'--' is not an argument of bursar queue" in ran.stderr
 
 
 def test_a_submission_without_a_job() -> None:

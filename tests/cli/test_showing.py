@@ -1,4 +1,4 @@
-"""How things look: tables, texts of others, amounts."""
+"""Tables, untrusted text, amounts and times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from bursar.cli.commands.jobs.wait import own_code
-from bursar.cli.terminal.format import at_most, duration, how_it_ended, moment
+from bursar.cli.terminal.format import at_most, duration, exit_text, timestamp
 from bursar.cli.terminal.safe_text import csv_cell, lines, log_lines, one_line
 from bursar.cli.terminal.table import Column, TableSpec, print_rows
 
@@ -36,7 +36,7 @@ def test_a_table_shows_text_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "MORE" in shown(capsys, "wide", NASTY)[0]
 
 
-def test_an_empty_table_is_chatter_and_an_empty_list_is_not(
+def test_an_empty_table_is_a_note_and_an_empty_list_is_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert shown(capsys, "table") == ("", "nothing here.\n")
@@ -63,7 +63,7 @@ def test_programs_get_every_key_in_a_fixed_order(capsys: pytest.CaptureFixture[s
         ("\ud800", r"\ud800"),
     ],
 )
-def test_a_cell_is_one_line_without_tricks(text: str, safe: str) -> None:
+def test_a_cell_is_one_line_without_control_characters(text: str, safe: str) -> None:
     assert one_line(text) == safe
 
 
@@ -73,34 +73,34 @@ def test_messages_and_logs_keep_their_lines() -> None:
 
 
 @pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM", "\t=1"])
-def test_a_spreadsheet_takes_text_for_text(text: str) -> None:
+def test_a_spreadsheet_reads_text_as_text(text: str) -> None:
     assert csv_cell(text) == f"'{text}"
 
 
-def test_money_is_never_bare() -> None:
+def test_money_has_its_currency() -> None:
     assert at_most(12_400_000, 74_400_000) == "$12.40/h x <= 6 h = <= $74.40"
     assert at_most(1_000_000, 500_000) == "$1.00/h x <= 30 min = <= $0.50"
     assert at_most(0, 0) == "$0.00/h"
 
 
-def test_times_say_their_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_have_their_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        assert moment(0) == "1970-01-01 09:00:00 JST"
+        assert timestamp(0) == "1970-01-01 09:00:00 JST"
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert moment(None) == "-"
+    assert timestamp(None) == "-"
     assert duration(3_725_999) == "1 h 2 min"
     assert duration(999) == "0 s"
 
 
 def test_the_end_of_a_job() -> None:
     job = {"ended_at_ms": 1, "exit_code": 3, "exit_signal": None, "exit_detail": ""}
-    assert how_it_ended(job) == "3:0"
-    assert how_it_ended({**job, "exit_code": None, "exit_signal": 9, "exit_detail": "x"}) == "0:9 x"
-    assert how_it_ended({**job, "ended_at_ms": None}) == "-"
+    assert exit_text(job) == "3:0"
+    assert exit_text({**job, "exit_code": None, "exit_signal": 9, "exit_detail": "x"}) == "0:9 x"
+    assert exit_text({**job, "ended_at_ms": None}) == "-"
     assert (own_code(3, None), own_code(None, 9), own_code(None, None)) == (3, 137, 100)

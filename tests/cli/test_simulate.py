@@ -1,4 +1,4 @@
-"""``bursar simulate`` as people run it."""
+"""``bursar simulate``."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def simulate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return bursar("simulate", "trace.csv", "--fleet", "fleet.yaml", *arguments, cwd=folder)
 
 
-def test_a_run_is_told(folder: Path) -> None:
-    said = ("trace.csv", "--fleet", "fleet.yaml", "--policy", "fifo-strict")
-    ran = bursar_alone("simulate", *said, cwd=folder)
+def test_the_results_of_a_run_are_printed(folder: Path) -> None:
+    options = ("trace.csv", "--fleet", "fleet.yaml", "--policy", "fifo-strict")
+    ran = bursar_alone("simulate", *options, cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
-    told = ran.stdout.splitlines()
-    assert told[0] == "trace.csv on fleet (16 GPUs), policy fifo-strict"
+    result = ran.stdout.splitlines()
+    assert result[0] == "trace.csv on fleet (16 GPUs), policy fifo-strict"
     for measure in ("JCT mean", "wait p99", "GPUs allocated", "Jain index", "idle dollars"):
         assert re.search(rf"^{measure} +\S", ran.stdout, re.M), measure
     assert re.search(r"^jobs ended well +40$", ran.stdout, re.M)
@@ -56,8 +56,8 @@ def test_the_fleet_files_own_policies_are_the_default(folder: Path) -> None:
 
 def test_the_same_input_gives_the_same_bytes(folder: Path) -> None:
     again = ("--policy", "qssf", "--seed", "3", "--faults", "node-loss=20000,failure=0.1")
-    said = ("simulate", "trace.csv", "--fleet", "fleet.yaml", *again)
-    first, second = (bursar_alone(*said, cwd=folder) for _ in range(2))
+    options = ("simulate", "trace.csv", "--fleet", "fleet.yaml", *again)
+    first, second = (bursar_alone(*options, cwd=folder) for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert without_cycle_times(first.stdout) == without_cycle_times(second.stdout)
 
@@ -65,10 +65,10 @@ def test_the_same_input_gives_the_same_bytes(folder: Path) -> None:
 def test_json_has_the_summary_and_what_is_not_in_it(folder: Path) -> None:
     ran = simulate(folder, "--policy", "sjf", "-o", "json")
     assert (ran.returncode, ran.stderr) == (0, "")
-    told = json.loads(ran.stdout)
-    assert (told["policy"], told["gpus"], told["complete"]) == ("sjf", 16, True)
-    assert told["summary"]["outcomes"]["succeeded"] == told["jobs_in_all"] == 40
-    assert told["bad_rows"] == {"count": 0, "first": []}
+    result = json.loads(ran.stdout)
+    assert (result["policy"], result["gpus"], result["complete"]) == ("sjf", 16, True)
+    assert result["summary"]["outcomes"]["succeeded"] == result["jobs_in_all"] == 40
+    assert result["bad_rows"] == {"count": 0, "first": []}
 
 
 def test_a_page_is_written_that_needs_no_network(folder: Path) -> None:
@@ -82,17 +82,17 @@ def test_a_page_is_written_that_needs_no_network(folder: Path) -> None:
 
 
 def test_a_drawn_workload_needs_no_file(folder: Path) -> None:
-    said = ("--fleet", "fleet.yaml", "-o", "json")
+    options = ("--fleet", "fleet.yaml", "-o", "json")
     source = "synthetic:philly-like?jobs=60&load=0.8"
-    told = [
-        json.loads(bursar("simulate", source, *said, "--seed", seed, cwd=folder).stdout)
+    result = [
+        json.loads(bursar("simulate", source, *options, "--seed", seed, cwd=folder).stdout)
         for seed in ("1", "1", "2")
     ]
-    assert [one["jobs_in_all"] for one in told] == [60] * 3
-    for one in told:
+    assert [one["jobs_in_all"] for one in result] == [60] * 3
+    for one in result:
         one["summary"].pop("cycles")
-    assert told[0] == told[1] != told[2]
-    assert told[0]["summary"]["outcomes"]["submitted"] + told[0]["left_out"]["count"] == 60
+    assert result[0] == result[1] != result[2]
+    assert result[0]["summary"]["outcomes"]["submitted"] + result[0]["left_out"]["count"] == 60
 
 
 def test_parts_of_gpus_can_be_slices(folder: Path) -> None:
@@ -110,15 +110,15 @@ def test_parts_of_gpus_can_be_slices(folder: Path) -> None:
 
 
 def test_a_limit_takes_the_first_jobs(folder: Path) -> None:
-    told = json.loads(simulate(folder, "--limit", "7", "-o", "json").stdout)
-    assert told["summary"]["outcomes"]["submitted"] == 7
+    result = json.loads(simulate(folder, "--limit", "7", "-o", "json").stdout)
+    assert result["summary"]["outcomes"]["submitted"] == 7
 
 
-def test_seeds_bring_different_troubles(folder: Path) -> None:
+def test_seeds_give_different_faults(folder: Path) -> None:
     results = {
-        json.dumps(json.loads(simulate(folder, *said, "-o", "json").stdout)["summary"]["losses"])
+        json.dumps(json.loads(simulate(folder, *options, "-o", "json").stdout)["summary"]["losses"])
         for seed in ("1", "2")
-        for said in [("--faults", "failure=0.5", "--retries", "9", "--seed", seed)]
+        for options in [("--faults", "failure=0.5", "--retries", "9", "--seed", seed)]
     }
     assert len(results) == 2
 
@@ -140,7 +140,7 @@ def test_a_log_reads_back(folder: Path) -> None:
     assert sum(isinstance(event, JobSubmitted) for event in recorded.events) == 40
 
 
-def test_bad_rows_and_jobs_too_large_are_told_and_counted(folder: Path) -> None:
+def test_bad_rows_and_jobs_too_large_are_reported_and_counted(folder: Path) -> None:
     (folder / "rough.csv").write_text(
         "job_id,submit_s,run_s,gpus\n"
         "good,0,60,1\n"
@@ -157,10 +157,10 @@ def test_bad_rows_and_jobs_too_large_are_told_and_counted(folder: Path) -> None:
     assert "rough.csv:3: " in ran.stdout and "rough.csv:5: " in ran.stdout
     assert "1 job left out: it could never run on this fleet" in ran.stdout
     assert "job huge: " in ran.stdout
-    told = json.loads(
+    result = json.loads(
         bursar("simulate", "rough.csv", "--fleet", "fleet.yaml", "-o", "json", cwd=folder).stdout
     )
-    assert (told["bad_rows"]["count"], told["left_out"]["count"]) == (2, 1)
+    assert (result["bad_rows"]["count"], result["left_out"]["count"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -246,18 +246,21 @@ def test_wrong_input_is_two_lines(
     ("arguments", "problem"),
     [
         ((), "arguments are required: TRACE"),
-        (("trace.csv", "--fleet", "fleet.yaml", "--limit", "0"), "argument --limit: 0 is too few"),
+        (
+            ("trace.csv", "--fleet", "fleet.yaml", "--limit", "0"),
+            "argument --limit: 0 is less than 1",
+        ),
         (("trace.csv", "--fleet", "fleet.yaml", "--seed", "-1"), "argument --seed"),
         (("trace.csv", "--fleet", "fleet.yaml", "-o", "yaml"), "invalid choice: 'yaml'"),
-        (("trace.csv", "--fleet", "fleet.yaml", "--plicy", "x"), "'--plicy' means nothing"),
+        (("trace.csv", "--fleet", "fleet.yaml", "--plicy", "x"), "'--plicy' is not an argument"),
     ],
 )
 def test_wrong_usage(folder: Path, arguments: tuple[str, ...], problem: str) -> None:
     ran = bursar("simulate", *arguments, cwd=folder)
-    expect_refusal(ran, problem, "'bursar simulate --help' lists what it takes", code=2)
+    expect_refusal(ran, problem, "'bursar simulate --help' lists the arguments", code=2)
 
 
-def test_a_trace_without_jobs_says_so(folder: Path) -> None:
+def test_a_trace_without_jobs(folder: Path) -> None:
     (folder / "empty.csv").write_text("job_id,submit_s,run_s,gpus\n", encoding="utf-8")
     ran = bursar("simulate", "empty.csv", "--fleet", "fleet.yaml", cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -269,7 +272,7 @@ def test_a_full_disk_is_no_traceback(folder: Path) -> None:
     expect_refusal(simulate(folder, "--log", "/dev/full"), "cannot be written", "free space")
 
 
-def test_a_bar_is_shown_when_asked_for(folder: Path) -> None:
+def test_a_progress_bar_is_shown_on_request(folder: Path) -> None:
     write_trace(folder, jobs=800, name="long.csv")
     ran = bursar("simulate", "long.csv", "--fleet", "fleet.yaml", "--progress", cwd=folder)
     assert ran.returncode == 0
@@ -278,7 +281,7 @@ def test_a_bar_is_shown_when_asked_for(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_ctrl_c_keeps_what_is_done(folder: Path, output: str) -> None:
+def test_ctrl_c_keeps_partial_results(folder: Path, output: str) -> None:
     write_trace(folder, jobs=30_000, name="endless.csv")
     with subprocess.Popen(
         [*BURSAR, "simulate", "endless.csv", "--fleet", "fleet.yaml", "--progress", "-o", output],
@@ -293,14 +296,14 @@ def test_ctrl_c_keeps_what_is_done(folder: Path, output: str) -> None:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read().decode()
-        told = process.stdout.read().decode()
+        result = process.stdout.read().decode()
         assert process.wait(timeout=60) == 130
     assert "Traceback" not in rest
     if output == "json":
-        parsed = json.loads(told)
+        parsed = json.loads(result)
         assert parsed["complete"] is False
         assert 0 < parsed["summary"]["outcomes"]["submitted"] < 30_000
         assert parsed["jobs_over"] == parsed["summary"]["outcomes"]["succeeded"]
     else:
-        assert "stopped early: the numbers cover " in told
-        assert re.search(r"^JCT mean +\S", told, re.M)
+        assert "stopped early: the numbers cover " in result
+        assert re.search(r"^JCT mean +\S", result, re.M)

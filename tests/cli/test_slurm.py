@@ -1,4 +1,4 @@
-"""``bursar render slurm`` and ``bursar slurm`` as typed, where no Slurm is at hand."""
+"""``bursar render slurm`` and ``bursar slurm`` on a machine without Slurm."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_cluster_that_is_not_there() -> None:
         ("why", "1234"),
     ],
 )
-def test_without_slurm_it_is_said_where_to_run_this(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_without_slurm_the_fix_names_a_login_node(words: tuple[str, ...], tmp_path: Path) -> None:
     ran = bursar(*words, cwd=tmp_path)
     assert ran.returncode == 1 and ran.stdout == ""
     assert NO_SLURM in ran.stderr and "login node" in ran.stderr
@@ -71,6 +71,6 @@ def test_without_slurm_it_is_said_where_to_run_this(words: tuple[str, ...], tmp_
     assert not (tmp_path / "site").exists()
 
 
-def test_a_job_that_no_queue_takes_is_refused_before_slurm_is_asked(tmp_path: Path) -> None:
+def test_a_job_without_a_queue_is_rejected_before_slurm_is_called(tmp_path: Path) -> None:
     ran = bursar("submit", "--governed", FLEET, "--gpus", "2", "--", "true", cwd=tmp_path)
     expect_refusal(ran, "lacks 'queue'", "queue:")

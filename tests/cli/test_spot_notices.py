@@ -1,4 +1,4 @@
-"""What ``bursar up --spot-notices`` was told, as sources."""
+"""The sources that ``bursar up --spot-notices`` configures."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def test_a_node_with_an_address_is_asked_there(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("word", ["ec2", "s9=aws@http://127.0.0.1:1", "s1=aws@ftp://x", "=aws"])
-def test_what_makes_no_sense_is_told(fleet: Fleet, word: str) -> None:
+def test_invalid_values_are_rejected(fleet: Fleet, word: str) -> None:
     with pytest.raises(UserError, match="--spot-notices"):
         sources_for([word], fleet, lambda _node: False)

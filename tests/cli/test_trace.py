@@ -1,4 +1,4 @@
-"""``bursar trace`` as people run it."""
+"""``bursar trace``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_a_description_for_programs(folder: Path) -> None:
         "job_id,submit_s,run_s,gpus\na,0,60,1\nb,x,60,1\n", encoding="utf-8"
     )
     ran = bursar("trace", "describe", "rough.csv", "-o", "json", cwd=folder)
-    told = json.loads(ran.stdout)
-    assert told["jobs"] == 1
-    assert told["bad_rows"]["count"] == 1
-    assert told["bad_rows"]["first"][0].startswith("rough.csv:3: ")
+    result = json.loads(ran.stdout)
+    assert result["jobs"] == 1
+    assert result["bad_rows"]["count"] == 1
+    assert result["bad_rows"]["first"][0].startswith("rough.csv:3: ")
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out.csv.xz", "out.csv.gz"])
@@ -49,13 +49,13 @@ def test_a_converted_trace_has_the_same_jobs(folder: Path, out: str) -> None:
     assert {**before, "source": ""} == {**after, "source": ""}
 
 
-def test_a_drawn_workload_can_be_kept(folder: Path) -> None:
+def test_a_generated_workload_can_be_written(folder: Path) -> None:
     source = "synthetic:helios-like?jobs=30"
     ran = bursar("trace", "convert", source, "drawn.csv", "--seed", "4", cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
-    told = bursar("trace", "describe", source, "--seed", "4", cwd=folder).stdout
-    kept = bursar("trace", "describe", "drawn.csv", cwd=folder).stdout
-    assert told.splitlines()[2:] == kept.splitlines()[2:]
+    result = bursar("trace", "describe", source, "--seed", "4", cwd=folder).stdout
+    written = bursar("trace", "describe", "drawn.csv", cwd=folder).stdout
+    assert result.splitlines()[2:] == written.splitlines()[2:]
 
 
 @pytest.mark.parametrize(

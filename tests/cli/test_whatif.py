@@ -1,4 +1,4 @@
-"""``bursar whatif`` as people run it."""
+"""``bursar whatif``."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def whatif(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def summaries(folder: Path, *changes: str) -> list[dict[str, object]]:
-    said = [word for change in changes for word in ("--change", change)]
-    ran = whatif(folder, *said, "-o", "json")
+    options = [word for change in changes for word in ("--change", change)]
+    ran = whatif(folder, *options, "-o", "json")
     assert (ran.returncode, ran.stderr) == (0, "")
     found: list[dict[str, object]] = json.loads(ran.stdout)["summaries"]
     for one in found:
@@ -62,9 +62,9 @@ def summaries(folder: Path, *changes: str) -> list[dict[str, object]]:
     return found
 
 
-def test_both_runs_stand_beside_each_other(folder: Path) -> None:
-    said = ("run.jsonl", "--change", "quota.red.a100-80gb/owned=24")
-    ran = bursar_alone("whatif", *said, cwd=folder)
+def test_both_runs_are_compared(folder: Path) -> None:
+    options = ("run.jsonl", "--change", "quota.red.a100-80gb/owned=24")
+    ran = bursar_alone("whatif", *options, cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("changed: quota.red.a100-80gb/owned=24\nrun.jsonl\n")
     assert re.search(r"^ +as recorded +changed$", ran.stdout, re.M)
@@ -142,14 +142,14 @@ def test_when_stopped_the_second_run_does_not_begin(folder: Path) -> None:
         ("policy.order=sfj", "'sfj' is not an order", "Did you mean 'sjf'?"),
     ],
 )
-def test_a_wrong_change_is_answered(folder: Path, change: str, problem: str, fix: str) -> None:
+def test_an_invalid_change_is_rejected(folder: Path, change: str, problem: str, fix: str) -> None:
     expect_refusal(whatif(folder, "--change", change), problem, fix)
 
 
-def test_what_is_no_log_is_refused(folder: Path) -> None:
-    said = ("--change", "nodes.a100=3")
-    expect_refusal(bursar("whatif", "trace.csv", *said, cwd=folder), "trace.csv:1", "")
-    expect_refusal(bursar("whatif", "none", *said, cwd=folder), "none cannot be read", "path")
+def test_a_file_that_is_no_log_is_rejected(folder: Path) -> None:
+    options = ("--change", "nodes.a100=3")
+    expect_refusal(bursar("whatif", "trace.csv", *options, cwd=folder), "trace.csv:1", "")
+    expect_refusal(bursar("whatif", "none", *options, cwd=folder), "none cannot be read", "path")
 
 
 def test_a_change_is_needed(folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""The ``bursar`` command: reads arguments, prints lines. No rule of scheduling, quota or money here."""
+"""The ``bursar`` command line."""

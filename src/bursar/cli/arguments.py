@@ -1,4 +1,4 @@
-"""How commands declare themselves, and the options that many of them take."""
+"""The parser of a command, and the options that many commands share."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ FORMATS: Final = (TABLE, WIDE, JSON, YAML, CSV)
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong and what to write instead, as every other error does."""
+    """Prints usage errors in the form of all other errors."""
 
     def error(self, message: str) -> NoReturn:
-        print_error(f"{message}.", f"'{self.prog} --help' lists what it takes.")
+        print_error(f"{message}.", f"'{self.prog} --help' lists the arguments.")
         raise SystemExit(WRONG_USAGE)
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Descriptions are wrapped, examples are left as they are typed."""
+    """Wraps descriptions but not examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("example"):
@@ -44,13 +44,13 @@ def new_parser(
     examples: Sequence[str],
     aliases: Sequence[str] = (),
 ) -> argparse.ArgumentParser:
-    """A command with a line for the list, a description, and lines that can be typed."""
-    line, description = words
+    """Add a command; ``words`` are its one-line summary and further sentences."""
+    summary, details = words
     title = "example" if len(examples) == 1 else "examples"
     return commands.add_parser(
         name,
-        help=line,
-        description=description or f"{line[:1].upper()}{line[1:]}.",
+        help=summary,
+        description=f"{summary[:1].upper()}{summary[1:]}. {details}".rstrip(),
         epilog="\n".join([f"{title}:", *(f"  {example}" for example in examples)]),
         aliases=list(aliases),
         formatter_class=_Formatter,
@@ -59,49 +59,49 @@ def new_parser(
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Which server, and who asks."""
+    """Options for the server and the token."""
     group = parser.add_argument_group("server")
     group.add_argument(
-        "--server", metavar="URL", help="its address (default: BURSAR_SERVER, else this machine's)"
+        "--server",
+        metavar="URL",
+        help="server address (default: BURSAR_SERVER, else the local server)",
     )
     group.add_argument(
         "--token",
         metavar="TOKEN",
-        help="who asks (default: BURSAR_TOKEN, else the state folder's); others on this machine can "
-        "see what is typed, so prefer the variable",
+        help="token (default: BURSAR_TOKEN, else the state folder's); other users of this machine can "
+        "see command lines, so prefer the variable",
     )
     group.add_argument(
         "--timeout",
         type=seconds,
         default=30.0,
         metavar="S",
-        help="give up on an answer after so many seconds (default 30)",
+        help="timeout of a request in seconds (default 30)",
     )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """For people or for programs."""
+    """Options for the output format."""
     group = parser.add_argument_group("output")
     group.add_argument(
-        "-o", "--output", choices=FORMATS, default=TABLE, help="how to show it (default: table)"
+        "-o", "--output", choices=FORMATS, default=TABLE, help="output format (default: table)"
     )
     group.add_argument(
-        "--json", dest="output", action="store_const", const=JSON, help="the same as -o json"
+        "--json", dest="output", action="store_const", const=JSON, help="same as -o json"
     )
-    group.add_argument(
-        "--no-color", action="store_true", help="no colours (also by the variable NO_COLOR)"
-    )
+    group.add_argument("--no-color", action="store_true", help="disable colours (also: NO_COLOR=1)")
 
 
 def add_list(parser: argparse.ArgumentParser, *, watch: bool = True, limit: int = 50) -> None:
-    """Options of every list."""
+    """Options of commands that list things."""
     add_format(parser)
     parser.add_argument(
         "--limit",
         type=one_or_more,
         default=limit,
         metavar="N",
-        help=f"at most N rows (default {limit})",
+        help=f"show at most N rows (default {limit})",
     )
     if watch:
         parser.add_argument(
@@ -110,33 +110,33 @@ def add_list(parser: argparse.ArgumentParser, *, watch: bool = True, limit: int 
             type=seconds,
             const=2.0,
             metavar="S",
-            help="show it again every S seconds (2 if not said), until Ctrl-C",
+            help="repeat every S seconds (default 2) until Ctrl-C",
         )
     add_connection(parser)
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
-    """For those who cannot be asked."""
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    """The option that skips the confirmation."""
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
 def whole(text: str) -> int:
-    """A whole number of 0 or more, as argparse wants to hear of it."""
+    """Parse a whole number of 0 or more."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 
 def one_or_more(text: str) -> int:
-    """A whole number of 1 or more."""
+    """Parse a whole number of 1 or more."""
     number = whole(text)
     if not number:
-        raise argparse.ArgumentTypeError("0 is too few")
+        raise argparse.ArgumentTypeError("0 is less than 1")
     return number
 
 
 def seconds(text: str) -> float:
-    """A time of more than nothing."""
+    """Parse a number of seconds above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -147,7 +147,7 @@ def seconds(text: str) -> float:
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """``KEY=VALUE``."""
+    """Parse ``KEY=VALUE``."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")

@@ -1,4 +1,4 @@
-"""One conversation with the server, and a sign of life when it takes long."""
+"""The connection to the server, and a note on the terminal while a call takes long."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ if TYPE_CHECKING:
     from bursar.client import Client
 
 RETRY_SECONDS: Final = 3.0
-"""How long a command retries before it reports that the server does not answer."""
+"""How long a command retries before it reports that no server responds."""
 
 QUIET_SECONDS: Final = 2.0
 T = TypeVar("T")
 
 
 def connect(parsed: argparse.Namespace) -> Client:
-    """The server that the options, the environment or the state folder name."""
+    """A client of the server given by the options, the environment or the state folder."""
     from bursar.client import Client
 
     client = Client(
         parsed.server,
         parsed.token,
         timeout_seconds=parsed.timeout,
-        retry_seconds=min(RETRY_SECONDS, parsed.timeout),
+        patience_seconds=min(RETRY_SECONDS, parsed.timeout),
     )
     if client.is_open_to_listeners:
-        warn(f"the token goes to {client.server} in plain text; use an https address.")
+        warn(f"the token is sent to {client.server} unencrypted; use an https address.")
     return client
 
 
-def ask(parsed: argparse.Namespace, question: Callable[[Client], T]) -> T:
-    """One question and its answer."""
-    with connect(parsed) as client, still_at(f"waiting for {client.server}"):
-        return question(client)
+def ask(parsed: argparse.Namespace, call: Callable[[Client], T]) -> T:
+    """Connect, make one call and return its response."""
+    with connect(parsed) as client, show_activity(f"waiting for {client.server}"):
+        return call(client)
 
 
 @contextmanager
-def still_at(doing: str) -> Iterator[None]:
-    """Within the block: after two seconds people see what is done and for how long already."""
+def show_activity(activity: str) -> Iterator[None]:
+    """After two seconds, show on the terminal what is being done and for how long."""
     if not sys.stderr.isatty():
         yield
         return
-    over = threading.Event()
-    ticker = threading.Thread(target=_tick, args=(doing, over), daemon=True)
+    done = threading.Event()
+    ticker = threading.Thread(target=_tick, args=(activity, done), daemon=True)
     ticker.start()
     try:
         yield
     finally:
-        over.set()
+        done.set()
         ticker.join()
 
 
-def _tick(doing: str, over: threading.Event) -> None:
+def _tick(activity: str, done: threading.Event) -> None:
     began = monotonic()
-    drawn = 0
-    while not over.wait(QUIET_SECONDS if not drawn else 1.0):
-        text = f"{doing} ({monotonic() - began:.0f} s)"
-        sys.stderr.write("\r" + text.ljust(drawn))
+    width = 0
+    while not done.wait(QUIET_SECONDS if not width else 1.0):
+        text = f"{activity} ({monotonic() - began:.0f} s)"
+        sys.stderr.write("\r" + text.ljust(width))
         sys.stderr.flush()
-        drawn = max(drawn, len(text))
-    if drawn:
-        sys.stderr.write("\r" + " " * drawn + "\r")
+        width = max(width, len(text))
+    if width:
+        sys.stderr.write("\r" + " " * width + "\r")
         sys.stderr.flush()

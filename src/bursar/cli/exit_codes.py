@@ -1,4 +1,4 @@
-"""How a command says to a shell what became of it. docs/cli.md lists them for people."""
+"""Exit codes of the commands; docs/cli.md lists them for users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB_NOT_FOUND: Final = 102
 JOB_CANCELLED: Final = 103
 INTERRUPTED: Final = 130
 
-BY_KIND: Final = {
+BY_ERROR_CLASS: Final = {
     "Invalid": WRONG_USAGE,
     "BadBundle": WRONG_USAGE,
     "NotFound": NOT_FOUND,
@@ -35,19 +35,19 @@ BY_KIND: Final = {
 }
 
 
-WRONG_WORDS: Final = frozenset({"no-job-given", "two-jobs-given", "no-such-variable"})
-"""Codes of what is wrong in the words typed, found here before a server is asked."""
+USAGE_ERRORS: Final = frozenset({"no-job-given", "two-jobs-given", "no-such-variable"})
+"""Error codes of wrong arguments that are detected before the server is called."""
 
 
 def exit_code_of(error: UserError) -> int:
-    """What an error is to a shell. The client's kinds count only where the client was in use."""
-    if error.code in WRONG_WORDS:
+    """The exit code of an error. Client errors exist only if the client was imported."""
+    if error.code in USAGE_ERRORS:
         return WRONG_USAGE
     if sys.modules.get("bursar.client.errors") is None:
         return FAILED
     from bursar.client import errors
 
-    for name, code in BY_KIND.items():
+    for name, code in BY_ERROR_CLASS.items():
         if isinstance(error, getattr(errors, name)):
             return code
     return FAILED

@@ -1,6 +1,6 @@
 """The ``bursar`` command line.
 
-Only what every command needs is imported at the top, so that ``--help`` answers at once.
+Heavy modules are imported by the command that uses them, so ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(f"{fault}", f"Try again in {fault.retry_after_seconds:g} s.")
         return FAILED
     except BrokenInvariant as broken:
-        print_error(f"Bursar itself is at fault: {broken}", "Report this, with what you typed.")
+        print_error(f"internal error: {broken}", "Report this with the command you ran.")
         return FAILED
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it closes stdout.
+        # The reader closed the pipe. Without this Python fails again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
@@ -51,37 +51,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Find the command that the arguments name, and run it."""
-    arguments, words = _split(arguments)
+    """Parse the arguments and run their command."""
+    arguments, user_command = _split(arguments)
     parser = build_parser()
-    named = next((word for word in arguments if not word.startswith("-")), None)
-    if named is not None and named not in COMMANDS:
-        print_error(f"'{named}' is not a command of bursar.", suggestion(named))
+    name = next((word for word in arguments if not word.startswith("-")), None)
+    if name is not None and name not in COMMANDS:
+        print_error(f"'{name}' is not a bursar command.", suggestion(name))
         return WRONG_USAGE
     parsed, unknown = parser.parse_known_args(arguments)
-    if words and not getattr(parsed, "takes_words", False):
+    if user_command and not getattr(parsed, "takes_words", False):
         unknown = unknown or ["--"]
     if unknown:
-        of = f"bursar {parsed.command}" if parsed.command else "bursar"
-        print_error(f"'{unknown[0]}' means nothing to {of}.", f"'{of} --help' lists what it takes.")
+        program = f"bursar {parsed.command}" if parsed.command else "bursar"
+        problem = f"'{unknown[0]}' is not an argument of {program}."
+        print_error(problem, f"'{program} --help' lists the arguments.")
         return WRONG_USAGE
     if parsed.command is None:
         parser.print_help()
         return OK
-    parsed.words = words
+    parsed.words = user_command
     return COMMANDS[parsed.command](parsed)
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """What is for us, and the words after ``--``, which are a user's own command."""
+    """The arguments, and the words after ``--``, which are the user's own command."""
     if "--" not in arguments:
         return arguments, []
-    at = arguments.index("--")
-    return arguments[:at], arguments[at + 1 :]
+    position = arguments.index("--")
+    return arguments[:position], arguments[position + 1 :]
 
 
 def demo(parsed: argparse.Namespace) -> int:
-    """Print the demonstration, in colour when people watch."""
+    """Print the demonstration, in colour at a terminal."""
     from bursar.wiring import simulation
 
     coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -128,8 +129,8 @@ COMMANDS: dict[str, Command] = {
 }
 ALIASES = {"launch": "submit", "ps": "queue"}
 
-FOR_JOBS = (up, submit, plan, queue, why, why_preempted, status, logs, cancel)
-FOR_THE_FLEET = (
+JOB_COMMANDS = (up, submit, plan, queue, why, why_preempted, status, logs, cancel)
+FLEET_COMMANDS = (
     top,
     gpus,
     shares,
@@ -144,54 +145,54 @@ FOR_THE_FLEET = (
     render,
     slurm,
 )
-FOR_STUDIES = (simulate, compare, whatif, trace)
+SIMULATION_COMMANDS = (simulate, compare, whatif, trace)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every command and every option, with what it is for."""
+    """The parser of every command and option."""
     parser: argparse.ArgumentParser = Parser(
         prog="bursar",
-        description="Decides who runs where, when, and at whose cost, for teams that share GPUs.",
-        epilog="'bursar COMMAND --help' says more about a command and shows examples.",
+        description="Schedules jobs on GPUs that teams share, and accounts for their cost.",
+        epilog="'bursar COMMAND --help' describes a command and shows examples.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"bursar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in (*FOR_JOBS, *FOR_THE_FLEET):
+    for command in (*JOB_COMMANDS, *FLEET_COMMANDS):
         command.add_parser(commands)
     _add_demo(commands)
-    for command in (*FOR_STUDIES, completion):
+    for command in (*SIMULATION_COMMANDS, completion):
         command.add_parser(commands)
     return parser
 
 
 def _add_demo(commands: Subparsers) -> None:
-    shows = new_parser(
+    parser = new_parser(
         commands,
         "demo",
         (
-            "run a demonstration fleet through the simulator; say what happened and why",
-            "Simulates a day of one company with 80 GPUs and three teams, checks every "
-            "decision, and tells what happened and why. The same seed gives the same output.",
+            "simulate a small fleet and print what happened and why",
+            "Three teams share 80 GPUs for one day; every decision is checked. The same seed gives the "
+            "same output.",
         ),
         ("bursar demo --seed 3",),
     )
-    shows.add_argument("--verbose", action="store_true", help="tell every moment and every hold")
-    shows.add_argument(
+    parser.add_argument("--verbose", action="store_true", help="print every event and every hold")
+    parser.add_argument(
         "--seed",
         type=int,
         default=DEMO_SEED,
         metavar="N",
-        help=f"when the small jobs arrive and how long they run (default {DEMO_SEED})",
+        help=f"seed of the arrival times and run times of small jobs (default {DEMO_SEED})",
     )
 
 
-def suggestion(named: str) -> str:
-    """The command that was probably meant, and all there are."""
+def suggestion(name: str) -> str:
+    """The closest command, and the list of all commands."""
     from bursar.model.suggestion import did_you_mean
 
     names = sorted(COMMANDS)
-    return f"{did_you_mean(named, names)} The commands are: {', '.join(names)}.".lstrip()
+    return f"{did_you_mean(name, names)} The commands are: {', '.join(names)}.".lstrip()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The commands of bursar: one module each, grouped as the help groups them."""
+"""The commands of bursar, one module each, grouped by topic."""

@@ -1,1 +1,1 @@
-"""What the terminal shows: tables, amounts, colours, progress, messages and Ctrl-C."""
+"""Tables, amounts, colours, progress, messages and Ctrl-C."""

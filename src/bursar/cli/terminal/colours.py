@@ -1,4 +1,4 @@
-"""Tones of lines as colours of a terminal."""
+"""Terminal colours of the lines of ``bursar demo``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ COLOURS = {
 
 
 def paint(text: str, tone: str) -> str:
-    """The text in the colour of its tone; a tone without one stays plain."""
+    """The text in the colour of its tone, if the tone has one."""
     colour = COLOURS.get(tone)
     return f"{colour}{text}{RESET}" if colour and text else text

@@ -1,4 +1,4 @@
-"""Ctrl-C while a run goes: the run is asked to stop between two steps, so that what is done is kept."""
+"""Ctrl-C during a run stops it between two steps, so that its results are kept."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from types import FrameType
 
 
 class Interrupt:
-    """Whether the user wants to stop."""
+    """Whether the user has pressed Ctrl-C."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.stop_requested = False
 
-    def note(self, _number: int, _frame: FrameType | None) -> None:
-        """The first time is a wish; the second is an order."""
-        if self.asked:
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """The first Ctrl-C requests a stop; the second ends the command."""
+        if self.stop_requested:
             raise KeyboardInterrupt
-        self.asked = True
+        self.stop_requested = True
 
 
 @contextmanager
-def noting_interrupts() -> Iterator[Interrupt]:
-    """Within the block Ctrl-C is noted; a second one ends the command at once."""
+def catch_interrupt() -> Iterator[Interrupt]:
+    """Record the first Ctrl-C within the block; a second one ends the command at once."""
     interrupt = Interrupt()
-    before = signal.signal(signal.SIGINT, interrupt.note)
+    before = signal.signal(signal.SIGINT, interrupt.handle)
     try:
         yield interrupt
     finally:

@@ -1,4 +1,4 @@
-"""Times, money and GPUs as people read them. Money is never a bare number; times say their zone."""
+"""Times and money in tables: money has its currency, times their zone."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TONES: Final = {
 
 
 def now_ms() -> int:
-    """The clock of this machine."""
+    """The current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
-def moment(at_ms: int | None) -> str:
-    """A time of this machine's zone."""
+def timestamp(at_ms: int | None) -> str:
+    """A date and time in the local zone."""
     if at_ms is None:
         return "-"
     local = datetime.fromtimestamp(at_ms / SECOND_MS, tz=UTC).astimezone()
@@ -36,7 +36,7 @@ def moment(at_ms: int | None) -> str:
 
 
 def duration(length_ms: int | None) -> str:
-    """A length of time; under a minute in whole seconds."""
+    """A duration; below a minute in whole seconds."""
     if length_ms is None:
         return "-"
     whole_ms = max(0, length_ms) // SECOND_MS * SECOND_MS
@@ -44,16 +44,16 @@ def duration(length_ms: int | None) -> str:
 
 
 def since(at_ms: int | None) -> str:
-    """How long ago."""
+    """The time since then, without "ago"."""
     return "-" if at_ms is None else duration(now_ms() - at_ms)
 
 
 def until(at_ms: int | None) -> str:
-    """In how long."""
+    """The time until then: ``in 5 min``."""
     if at_ms is None:
         return "-"
-    left_ms = at_ms - now_ms()
-    return "now" if left_ms < SECOND_MS else f"in {duration(left_ms)}"
+    remaining_ms = at_ms - now_ms()
+    return "now" if remaining_ms < SECOND_MS else f"in {duration(remaining_ms)}"
 
 
 def run_time(job: Mapping[str, Any]) -> str:
@@ -68,7 +68,7 @@ def per_hour(micro_usd: int | None) -> str:
 
 
 def at_most(micro_usd_per_hour: int, max_micro_usd: int) -> str:
-    """``$12.40/h x <= 6 h = <= $74.40``: the price, the longest it may run, and what that makes."""
+    """``$12.40/h x <= 6 h = <= $74.40``: price, longest run and largest cost."""
     if not micro_usd_per_hour:
         return f"{write_usd(0)}/h"
     length = write_duration(max_micro_usd * HOUR_MS // micro_usd_per_hour // SECOND_MS * SECOND_MS)
@@ -79,10 +79,10 @@ def tone_of_state(row: Mapping[str, Any]) -> str:
     return TONES.get(str(row["state"]), "")
 
 
-def how_it_ended(job: Mapping[str, Any]) -> str:
-    """The end of a job as Slurm people write it, code and signal, with what else is known."""
+def exit_text(job: Mapping[str, Any]) -> str:
+    """``code:signal`` as Slurm writes it, with the detail if there is one."""
     if job["ended_at_ms"] is None:
         return "-"
     code, signal = job["exit_code"], job["exit_signal"]
-    told = f"{code or 0}:{signal or 0}" if code is not None or signal is not None else "-"
-    return f"{told} {job['exit_detail']}".strip()
+    text = f"{code or 0}:{signal or 0}" if code is not None or signal is not None else "-"
+    return f"{text} {job['exit_detail']}".strip()

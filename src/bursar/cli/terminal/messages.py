@@ -1,4 +1,4 @@
-"""What goes to standard error: complaints, chatter, and questions."""
+"""Messages on standard error: errors, notes, warnings and questions."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from bursar.cli.terminal.safe_text import lines
 
 
 def print_error(problem: str, fix: str) -> None:
-    """Two lines on standard error: what is wrong, and how to put it right."""
+    """Print two lines: the problem and the fix."""
     print(f"error: {lines(problem)}\nfix: {lines(fix)}", file=sys.stderr)
 
 
 def print_note(text: str) -> None:
-    """Something for people beside the output."""
+    """Print a note for the user."""
     print(lines(text), file=sys.stderr)
 
 
 def warn(text: str) -> None:
-    """Something that may matter later."""
+    """Print a warning."""
     print(f"warning: {lines(text)}", file=sys.stderr)
 
 
 def is_interactive() -> bool:
-    """Whether there is anybody to ask."""
+    """Whether a user at a terminal can answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def agreed(question: str, *, default: bool) -> bool:
-    """Ask. Only where ``is_interactive``."""
+def confirm(question: str, *, default: bool) -> bool:
+    """Ask a yes/no question. Call it only if ``is_interactive``."""
     print(
         f"{lines(question)} [{'Y/n' if default else 'y/N'}] ", end="", file=sys.stderr, flush=True
     )
-    said = sys.stdin.readline().strip().lower()
-    return default if not said else said in ("y", "yes")
+    reply = sys.stdin.readline().strip().lower()
+    return default if not reply else reply in ("y", "yes")

@@ -1,4 +1,4 @@
-"""How results leave the program: JSON on standard output, pages in files."""
+"""JSON on standard output, and pages in files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bursar.wiring.simulation import cannot_write
 
 
 def print_json(plain: Mapping[str, object]) -> None:
-    """One object, indented so that people can look at it too."""
+    """Print one object as indented JSON."""
     print(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def expect_writable(path: str | None) -> None:
-    """Find out before a long run, not after it, whether its page can be kept."""
+    """Check before a long run that its page can be written."""
     if path is None:
         return
     try:
@@ -25,7 +25,7 @@ def expect_writable(path: str | None) -> None:
 
 
 def write_page(path: str, html: str) -> None:
-    """A page that opens without a network."""
+    """Write a self-contained HTML page."""
     try:
         Path(path).write_text(html, encoding="utf-8")
     except OSError as error:

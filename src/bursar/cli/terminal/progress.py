@@ -1,4 +1,4 @@
-"""A bar on standard error: how far the runs are, how fast, and how long they will still take."""
+"""A progress bar on standard error: fraction done, rate and time remaining."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS_BETWEEN_FRAMES = 0.1
 
 
 class ProgressStage(Protocol):
-    """How far one run is."""
+    """The progress of one run."""
 
     @property
     def jobs_over(self) -> int: ...
@@ -24,65 +24,64 @@ class ProgressStage(Protocol):
 
 
 class ProgressBar:
-    """Draws when it is shown, and passes on whether the user wants to stop."""
+    """Draws a bar, and reports whether the user has requested a stop."""
 
     def __init__(self, interrupt: Interrupt, *, shown: bool) -> None:
         self._interrupt = interrupt
         self._shown = shown
         self._began_s = monotonic()
         self._next_s = 0.0
-        self._drawn = 0
+        self._width = 0
 
     def draw(self, stages: Sequence[ProgressStage | None]) -> bool:
-        """Show how far all runs are together; true asks them to stop."""
+        """Show the progress of all runs together; returns true to stop them."""
         now_s = monotonic()
         if self._shown and now_s >= self._next_s:
             self._next_s = now_s + SECONDS_BETWEEN_FRAMES
             self._write(frame(stages, now_s - self._began_s))
-        return self._interrupt.asked
+        return self._interrupt.stop_requested
 
     def clear(self) -> None:
-        """Leave the line as if nothing had been there."""
-        if self._drawn:
+        """Erase the bar."""
+        if self._width:
             self._write("")
             sys.stderr.write("\r")
             sys.stderr.flush()
 
     def _write(self, text: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self._drawn))
+        sys.stderr.write("\r" + text.ljust(self._width))
         sys.stderr.flush()
-        self._drawn = len(text)
+        self._width = len(text)
 
 
 class RunBar(ProgressBar):
-    """For one run."""
+    """The bar of one run."""
 
     def saw(self, progress: ProgressStage) -> bool:
         return self.draw([progress])
 
 
 class RunsBar(ProgressBar):
-    """For several runs at once."""
+    """The bar of several parallel runs."""
 
     def saw(self, progress: Sequence[ProgressStage | None]) -> bool:
         return self.draw(progress)
 
 
 def frame(stages: Sequence[ProgressStage | None], elapsed_s: float) -> str:
-    """One picture of the bar. A run that has said nothing yet is taken to be as long as the others."""
-    told = [stage for stage in stages if stage is not None]
-    over = sum(stage.jobs_over for stage in told)
+    """The bar as text. A run without progress so far counts as long as the others."""
+    known = [stage for stage in stages if stage is not None]
+    over = sum(stage.jobs_over for stage in known)
     rate = over / elapsed_s if elapsed_s > 0 else 0.0
-    totals = [stage.jobs_in_all for stage in told]
-    known = [total for total in totals if total is not None]
-    if not known or len(known) < len(totals):
+    totals = [stage.jobs_in_all for stage in known if stage.jobs_in_all is not None]
+    if not totals or len(totals) < len(known):
         return f"{over:,} jobs  {rate:,.0f} jobs/s"
-    in_all = sum(known) * len(stages) // len(told)
-    part = min(1.0, over / in_all) if in_all else 1.0
-    filled = round(part * WIDTH)
-    left = f"  ETA {eta((in_all - over) / rate)}" if rate else ""
+    in_all = sum(totals) * len(stages) // len(known)
+    fraction = min(1.0, over / in_all) if in_all else 1.0
+    filled = round(fraction * WIDTH)
+    remaining = f"  ETA {eta((in_all - over) / rate)}" if rate else ""
     bar = "#" * filled + "." * (WIDTH - filled)
-    return f"[{bar}] {part:4.0%}  {over:,} of {in_all:,} jobs  {rate:,.0f} jobs/s{left}"
+    return f"[{bar}] {fraction:4.0%}  {over:,} of {in_all:,} jobs  {rate:,.0f} jobs/s{remaining}"
 
 
 def eta(seconds: float) -> str:

@@ -1,5 +1,8 @@
-"""Text from others on our terminal. A name or a log line must not move the cursor, rename the window,
-fill the clipboard or turn the reading direction."""
+"""Untrusted text made safe for a terminal.
+
+A name or a log line must not move the cursor, rename the window, fill the clipboard or change the
+reading direction.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,26 @@ UNSAFE_IN_A_LINE: Final = re.compile(f"[\t\n]|{UNSAFE_IN_LINES.pattern}")
 
 
 def one_line(value: object) -> str:
-    """For a cell of a table: what is not to be seen is written out."""
-    return UNSAFE_IN_A_LINE.sub(_written_out, str(value))
+    """Text for a table cell: control characters are escaped."""
+    return UNSAFE_IN_A_LINE.sub(_escaped, str(value))
 
 
 def lines(value: object) -> str:
-    """For messages: ends of lines and tabs stay, colours go, the rest is written out."""
-    return UNSAFE_IN_LINES.sub(_written_out, COLOUR.sub("", str(value)))
+    """Text for messages: line ends and tabs stay, colours go, other controls are escaped."""
+    return UNSAFE_IN_LINES.sub(_escaped, COLOUR.sub("", str(value)))
 
 
 def log_lines(text: str) -> str:
-    """For output of jobs: a bar that draws over itself becomes one line for each picture."""
+    """Output of a job: a progress bar becomes one line for each update."""
     return lines(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def csv_cell(value: object) -> str:
-    """For a spreadsheet, which would take some texts for formulas."""
+    """Text for a spreadsheet, quoted if it would be read as a formula."""
     text = str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def _written_out(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,6 +1,6 @@
-"""Lists on standard output: a table for people, JSON, YAML or CSV for programs.
+"""Lists on standard output: a table for users, JSON, YAML or CSV for programs.
 
-Programs get the keys of the wire format, with their units in their names, whatever the table shows.
+Programs get the keys of the wire format, independent of the columns of the table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table. A ``whole`` one is never cut: ids are copied from it."""
+    """One column of a table. A ``whole`` column is never truncated: users copy ids from it."""
 
     heading: str
     cell: Callable[[Row], object]
@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """How rows of one kind are shown. ``keys`` are what programs get, in this order."""
+    """The columns of a table, and the keys that programs get, in order."""
 
     columns: tuple[Column, ...]
     keys: tuple[str, ...]
@@ -50,32 +50,32 @@ class TableSpec:
 
 
 def show_list(
-    parsed: argparse.Namespace, listing: TableSpec, ask: Callable[[], Sequence[Row]]
+    parsed: argparse.Namespace, listing: TableSpec, fetch: Callable[[], Sequence[Row]]
 ) -> int:
-    """Ask once and show, or again and again until Ctrl-C."""
-    every = getattr(parsed, "watch", None)
-    if every is None:
-        print_rows(parsed, listing, ask())
+    """Fetch and print rows once, or repeatedly until Ctrl-C."""
+    interval_seconds = getattr(parsed, "watch", None)
+    if interval_seconds is None:
+        print_rows(parsed, listing, fetch())
         return OK
     try:
         while True:
-            rows = ask()
+            rows = fetch()
             if sys.stdout.isatty():
                 sys.stdout.write(CLEAR)
             print_rows(parsed, listing, rows)
             sys.stdout.flush()
-            time.sleep(every)
+            time.sleep(interval_seconds)
     except KeyboardInterrupt:
         return OK
 
 
 def print_rows(parsed: argparse.Namespace, listing: TableSpec, rows: Sequence[Row]) -> None:
-    """Rows in the format that was asked for."""
+    """Print rows in the requested format."""
     match parsed.output:
         case "json":
-            print_plain(JSON, [_chosen(row, listing.keys) for row in rows])
+            print_plain(JSON, [_selected(row, listing.keys) for row in rows])
         case "yaml":
-            print_plain(YAML, [_chosen(row, listing.keys) for row in rows])
+            print_plain(YAML, [_selected(row, listing.keys) for row in rows])
         case "csv":
             _print_csv(listing.keys, rows)
         case _:
@@ -83,7 +83,7 @@ def print_rows(parsed: argparse.Namespace, listing: TableSpec, rows: Sequence[Ro
 
 
 def print_plain(form: str, value: object) -> None:
-    """One value for a program."""
+    """Print one value for a program."""
     if form == YAML:
         import yaml
 
@@ -92,28 +92,28 @@ def print_plain(form: str, value: object) -> None:
         print(json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
 
 
-def print_one(parsed: argparse.Namespace, value: Row, tell: Callable[[], None]) -> None:
-    """One thing: for programs all of it, for people what ``tell`` says."""
+def print_one(parsed: argparse.Namespace, value: Row, print_text: Callable[[], None]) -> None:
+    """Print one value: as a whole for programs, by ``print_text`` for users."""
     if parsed.output in (JSON, YAML):
         print_plain(parsed.output, dict(value))
     elif parsed.output == CSV:
         _print_csv(tuple(value), [value])
     else:
-        tell()
+        print_text()
 
 
 def coloured(parsed: argparse.Namespace) -> bool:
-    """Whether colours are wanted and can be seen."""
+    """Whether to print colours."""
     return sys.stdout.isatty() and not parsed.no_color and not os.environ.get("NO_COLOR")
 
 
-def terminal(parsed: argparse.Namespace) -> Console:
-    """Where tables go. Lines are as long as they must be where nobody looks."""
+def console_of(parsed: argparse.Namespace) -> Console:
+    """The console for tables; its width is unlimited when output is not a terminal."""
     from rich.console import Console
 
-    seen = sys.stdout.isatty()
+    is_terminal = sys.stdout.isatty()
     return Console(
-        width=None if seen else UNBOUNDED,
+        width=None if is_terminal else UNBOUNDED,
         no_color=not coloured(parsed),
         color_system="auto" if coloured(parsed) else None,
         highlight=False,
@@ -127,7 +127,7 @@ def _print_table(parsed: argparse.Namespace, listing: TableSpec, rows: Sequence[
     if not rows:
         print(listing.nothing, file=sys.stderr)
         return
-    console = terminal(parsed)
+    console = console_of(parsed)
     with console.capture() as drawn:
         console.print(table_of(listing, rows, wide=parsed.output == WIDE))
     for line in drawn.get().splitlines():
@@ -135,7 +135,7 @@ def _print_table(parsed: argparse.Namespace, listing: TableSpec, rows: Sequence[
 
 
 def table_of(listing: TableSpec, rows: Sequence[Row], *, wide: bool) -> Table:
-    """Rows as a table of rich. Text is text: nothing in it is taken for markup."""
+    """Rows as a table of rich, without markup in the cells."""
     from rich.table import Table
     from rich.text import Text
 
@@ -167,7 +167,7 @@ def _shown(value: object) -> object:
     return "-" if value is None or value == "" else value
 
 
-def _chosen(row: Row, keys: Sequence[str]) -> dict[str, Any]:
+def _selected(row: Row, keys: Sequence[str]) -> dict[str, Any]:
     return {key: row.get(key) for key in keys}
 
 

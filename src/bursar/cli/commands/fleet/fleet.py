@@ -1,4 +1,4 @@
-"""``bursar fleet``: what there is to run on, and how it is changed: looked at first, then all at once."""
+"""``bursar fleet``: list nodes; plan and apply changes of the fleet."""
 
 from __future__ import annotations
 
@@ -8,35 +8,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bursar.cli.arguments import add_connection, add_format, add_list, add_yes, new_parser
-from bursar.cli.connection import ask, connect, still_at
+from bursar.cli.connection import ask, connect, show_activity
 from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
 from bursar.cli.terminal.format import until
-from bursar.cli.terminal.messages import agreed, is_interactive, print_error, print_note
+from bursar.cli.terminal.messages import confirm, is_interactive, print_error, print_note
 from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows, show_list
 from bursar.model.errors import UserError
-from bursar.model.units import GIB_MIB, MILLI
+from bursar.model.units import GIB_MIB, MILLI, counted
 
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
 
 SUFFIXES: Final = (".yaml", ".yml")
-MOST_FILE_BYTES: Final = 16 * 1024 * 1024
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its verbs."""
     parser = new_parser(
         commands,
         "fleet",
-        ("show the nodes; plan and apply changes to fleet, tenants and policies", ""),
+        ("list nodes; plan and apply changes of fleet, tenants and policies", ""),
         ("bursar fleet show", "bursar fleet plan fleet.yaml", "bursar fleet apply fleet.yaml -y"),
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
     show = new_parser(
         verbs,
         "show",
-        ("list the nodes and what is free on them", ""),
+        ("list nodes and their free capacity", ""),
         ("bursar fleet show -o wide",),
     )
     show.add_argument("--pool", metavar="POOL", help="only this pool")
@@ -44,35 +42,34 @@ def add_parser(commands: Subparsers) -> None:
     plan = new_parser(
         verbs,
         "plan",
-        ("say what a fleet file would change, and what that would do to jobs", ""),
+        ("print what a fleet file would change, and the effect on jobs", ""),
         ("bursar fleet plan fleet.yaml",),
     )
     apply = new_parser(
         verbs,
         "apply",
         (
-            "declare the fleet as a file says it",
-            "Shows the changes and asks; then all of them are made at once, or none when somebody "
-            "else changed the fleet meanwhile.",
+            "apply a fleet file",
+            "The changes are printed and confirmed first. They are applied atomically, and not at all if "
+            "the fleet has changed in the meantime.",
         ),
         ("bursar fleet apply fleet.yaml", "bursar fleet apply fleet/ -y"),
     )
     for verb in (plan, apply):
-        verb.add_argument("file", metavar="FILE", help="a fleet file, or a folder of them")
+        verb.add_argument("file", metavar="FILE", help="fleet file, or folder of fleet files")
         add_format(verb)
         add_connection(verb)
     add_yes(apply)
-    for name, line in (
-        ("drain", "let nothing new start on a node"),
-        ("restore", "let a node take jobs again"),
+    for name, summary in (
+        ("drain", "start no new jobs on a node"),
+        ("restore", "start jobs on a drained node again"),
     ):
-        verb = new_parser(verbs, name, (line, ""), (f"bursar fleet {name} n1",))
-        verb.add_argument("node", metavar="NODE", help="the name of a node")
+        verb = new_parser(verbs, name, (summary, ""), (f"bursar fleet {name} n1",))
+        verb.add_argument("node", metavar="NODE", help="node name")
         add_connection(verb)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Show, plan or apply."""
     match parsed.verb:
         case "show":
             return show_list(parsed, NODES, lambda: _nodes(parsed))
@@ -82,10 +79,10 @@ def run(parsed: argparse.Namespace) -> int:
             return _apply(parsed)
         case "drain":
             ask(parsed, lambda client: client.drain(parsed.node))
-            print_note(f"nothing new starts on {parsed.node}; what runs there goes on.")
+            print_note(f"{parsed.node} is drained: running jobs continue, no new jobs start.")
         case "restore":
             ask(parsed, lambda client: client.restore(parsed.node))
-            print_note(f"{parsed.node} takes jobs again.")
+            print_note(f"{parsed.node} accepts jobs again.")
     return OK
 
 
@@ -101,50 +98,50 @@ def _nodes(parsed: argparse.Namespace) -> Sequence[Row]:
 
 def _plan(parsed: argparse.Namespace) -> int:
     files = read_files(parsed.file)
-    found = ask(parsed, lambda client: client.plan_fleet(files))
-    print_rows(parsed, CHANGES, [*found["changes"]])
+    planned = ask(parsed, lambda client: client.plan_fleet(files))
+    print_rows(parsed, CHANGES, [*planned["changes"]])
     return OK
 
 
 def _apply(parsed: argparse.Namespace) -> int:
     files = read_files(parsed.file)
     with connect(parsed) as client:
-        with still_at("working out what would change"):
+        with show_activity("planning the changes"):
             planned = client.plan_fleet(files)
         print_rows(parsed, CHANGES, [*planned["changes"]])
         if not planned["changes"]:
             return OK
         if not parsed.yes:
             if not is_interactive():
-                print_error("the fleet would change, and there is nobody to ask.", "Say -y.")
+                print_error("cannot confirm the changes: not a terminal.", "Pass --yes.")
                 return WRONG_USAGE
-            if not agreed(f"make these {len(planned['changes'])} changes?", default=False):
-                print_note("nothing was changed.")
+            if not confirm(f"apply {counted(len(planned['changes']), 'change')}?", default=False):
+                print_note("changed nothing.")
                 return FAILED
-        with still_at("changing the fleet"):
+        with show_activity("applying the changes"):
             client.apply_fleet(files, planned["sequence"])
-    print_note(f"the fleet is as {parsed.file} says.")
+    print_note(f"applied {parsed.file}.")
     return OK
 
 
 def read_files(path: str) -> dict[str, str]:
     """A file, or all YAML files of a folder, by name."""
-    place = Path(path)
+    source = Path(path)
     try:
-        files = [place]
-        if place.is_dir():
-            files = sorted(one for one in place.iterdir() if one.suffix in SUFFIXES)
+        files = [source]
+        if source.is_dir():
+            files = sorted(one for one in source.iterdir() if one.suffix in SUFFIXES)
         texts = {str(one): one.read_text(encoding="utf-8") for one in files}
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UserError(
-            f"{path} cannot be read: {why}.",
+            f"{path} cannot be read: {reason}.",
             fix="Check the path and its permissions.",
             code="no-fleet-file",
         ) from error
     if not texts:
         raise UserError(
-            f"{path} has no YAML file in it.",
+            f"{path} contains no YAML file.",
             fix="Put fleet.yaml there, or name a file.",
             code="no-fleet-file",
         )
@@ -152,12 +149,12 @@ def read_files(path: str) -> dict[str, str]:
 
 
 def node_state(row: Row) -> str:
-    """Whether jobs may start there; of a node that is announced to go, who says so and when it ends."""
+    """Whether jobs may start there; with a notice, its source and when the node leaves."""
     notice = row["notice"]
     if notice is not None:
-        goes = "leaves" if notice["kind"] == "terminate" else "may leave"
+        leaves = "leaves" if notice["kind"] == "terminate" else "may leave"
         when = "" if notice["ends_at_ms"] is None else f" {until(notice['ends_at_ms'])}"
-        return f"{goes}{when} ({one_line(notice['source'])})"
+        return f"{leaves}{when} ({one_line(notice['source'])})"
     if not row["is_up"]:
         return "lost"
     return "up" if row["is_open"] else "drained"
@@ -178,16 +175,16 @@ NODES: Final = TableSpec(
         *("id", "pool", "gpu_model", "is_up", "is_open", "notice", "gpus", "free_gpus"),
         *("free_cpu_milli", "free_memory_mib", "devices"),
     ),
-    nothing="the fleet has no nodes; 'bursar fleet apply FILE' declares some.",
+    nothing="the fleet has no nodes; 'bursar fleet apply FILE' adds some.",
 )
 CHANGES: Final = TableSpec(
     columns=(
         Column("CHANGE", lambda row: row["kind"], whole=True),
-        Column("OF", lambda row: row["subject"], whole=True),
-        Column("NOW", lambda row: row["before"]),
-        Column("THEN", lambda row: row["after"]),
+        Column("SUBJECT", lambda row: row["subject"], whole=True),
+        Column("BEFORE", lambda row: row["before"]),
+        Column("AFTER", lambda row: row["after"]),
         Column("EFFECT", lambda row: row["effect"]),
     ),
     keys=("kind", "subject", "before", "after", "effect"),
-    nothing="nothing would change: the fleet is as the file says.",
+    nothing="no changes: the fleet equals the file.",
 )

@@ -1,4 +1,4 @@
-"""``bursar gpus``: what GPUs there are, what is free, what they cost, and who holds them."""
+"""``bursar gpus``: GPUs by pool with free count and price, or each with its holder."""
 
 from __future__ import annotations
 
@@ -18,38 +18,34 @@ WHOLE_MILLI: Final = 1_000
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "gpus",
         (
-            "list GPUs by pool: how many, how many free, at what price; or each with its holder",
+            "list GPUs by pool with free count and price, or each with its holder",
             "",
         ),
         ("bursar gpus", "bursar gpus --each --pool t4 --watch"),
     )
     parser.add_argument("--pool", metavar="POOL", help="only this pool")
-    parser.add_argument(
-        "--each", action="store_true", help="one line for each GPU, with its holder"
-    )
+    parser.add_argument("--each", action="store_true", help="one row for each GPU, with its holder")
     add_list(parser, limit=200)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Ask and show."""
     listing = DEVICES if parsed.each else POOLS
 
     def rows() -> Sequence[Row]:
         fleet = ask(parsed, lambda client: client.fleet())
         pools = [one for one in fleet["pools"] if parsed.pool in (None, one["name"])]
-        found: Sequence[Row] = devices_of(pools) if parsed.each else pools
-        return found[: parsed.limit]
+        selected: Sequence[Row] = devices_of(pools) if parsed.each else pools
+        return selected[: parsed.limit]
 
     return show_list(parsed, listing, rows)
 
 
 def devices_of(pools: list[Any]) -> list[Row]:
-    """Every GPU of the pools."""
+    """Every GPU of the pools, one row each."""
     return [
         {
             "pool": pool["name"],
@@ -79,7 +75,7 @@ def _held_by(device: Row) -> str:
 
 
 def state_of(device: Row) -> str:
-    """What can be done with a GPU now."""
+    """The state of a GPU for the table."""
     if not device["is_up"]:
         return "node lost"
     if not device["is_healthy"]:
@@ -99,7 +95,7 @@ POOLS: Final = TableSpec(
         Column("NODES", lambda row: row["node_count"], right=True),
         Column("GPUS", lambda row: row["gpu_count"], right=True),
         Column("FREE", lambda row: row["free_gpus"], right=True),
-        Column("PRICE OF A GPU", _gpu_price, right=True),
+        Column("PRICE PER GPU", _gpu_price, right=True),
         Column("CLUSTER", lambda row: row["cluster"], only_wide=True),
         Column("FLAVOR", lambda row: row["flavor"], only_wide=True),
     ),
@@ -107,7 +103,7 @@ POOLS: Final = TableSpec(
         *("name", "cluster", "flavor", "market", "gpu_model", "gpus_per_node", "node_count"),
         *("gpu_count", "free_gpus", "node_micro_usd_per_hour"),
     ),
-    nothing="the fleet has no such pool; 'bursar fleet apply FILE' declares one.",
+    nothing="no pool matches; 'bursar fleet apply FILE' adds pools.",
 )
 DEVICES: Final = TableSpec(
     columns=(
@@ -125,5 +121,5 @@ DEVICES: Final = TableSpec(
         *("pool", "node", "index", "gpu_model", "mode", "used_milli", "is_healthy", "is_up"),
         *("is_open", "layout", "holders"),
     ),
-    nothing="there are no GPUs.",
+    nothing="the fleet has no GPUs.",
 )

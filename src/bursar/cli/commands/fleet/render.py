@@ -1,4 +1,4 @@
-"""``bursar render``: what other tools need to be told, written from the fleet file."""
+"""``bursar render``: the configuration of another scheduler, from the fleet file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from bursar.cli.arguments import add_yes, key_value, new_parser, whole
 from bursar.cli.exit_codes import FAILED, OK
-from bursar.cli.terminal.messages import agreed, is_interactive, print_note, warn
+from bursar.cli.terminal.messages import confirm, is_interactive, print_note, warn
 from bursar.cli.terminal.output import print_json
+from bursar.model.units import counted
 
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
@@ -22,13 +23,12 @@ EXAMPLES = (
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command, its one tool and its options."""
     parser = new_parser(
         commands,
         "render",
         (
-            "write what another scheduler needs to be told: accounts, shares, limits, partitions",
-            "Writes the configuration of a scheduler that decides for itself from the tenant tree.",
+            "write the configuration of another scheduler from the fleet file",
+            "For a scheduler that makes its own decisions: accounts, shares, limits and partitions.",
         ),
         EXAMPLES[:1],
     )
@@ -37,40 +37,42 @@ def add_parser(commands: Subparsers) -> None:
         tools,
         "slurm",
         (
-            "accounts, shares, QOS, limits as sacctmgr commands; partitions as slurm.conf",
-            "Prints the sacctmgr commands and the part of slurm.conf that the fleet calls for. With "
-            "--apply, changes in the Slurm of this machine what differs, and nothing else.",
+            "write accounts, shares, QOS and limits as sacctmgr commands, partitions as slurm.conf",
+            "With --apply, what differs in the local Slurm is changed, and nothing else.",
         ),
         EXAMPLES,
     )
-    slurm.add_argument("--fleet", required=True, metavar="FILE", help="a fleet file or a folder")
-    slurm.add_argument("--cluster", metavar="NAME", help="which of its Slurm clusters")
+    slurm.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
+    slurm.add_argument(
+        "--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several"
+    )
     slurm.add_argument(
         "--user",
         type=key_value,
         action="append",
         default=[],
         metavar="USER=QUEUE",
-        help="who may submit to a queue; may be given several times",
+        help="a user who may submit to a queue; repeatable",
     )
     slurm.add_argument(
         "--grace",
         type=whole,
         default=30,
         metavar="S",
-        help="what a preempted job gets to save its work (default 30)",
+        help="seconds that a preempted job has to save its work (default 30)",
     )
-    slurm.add_argument("--compare", action="store_true", help="only show what differs there now")
-    slurm.add_argument("--apply", action="store_true", help="change what differs")
     slurm.add_argument(
-        "--conf", metavar="FILE", help="with --apply: keep the part of slurm.conf in this file"
+        "--compare", action="store_true", help="only print the differences from the local Slurm"
     )
-    slurm.add_argument("--json", action="store_true", help="for programs")
+    slurm.add_argument("--apply", action="store_true", help="apply the differences")
+    slurm.add_argument(
+        "--conf", metavar="FILE", help="with --apply: write the section of slurm.conf to this file"
+    )
+    slurm.add_argument("--json", action="store_true", help="print JSON")
     add_yes(slurm)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print, compare or apply."""
     from bursar.wiring.slurm.governed import SlurmOptions, render_slurm
 
     options = SlurmOptions(
@@ -97,42 +99,46 @@ def run(parsed: argparse.Namespace) -> int:
 def _change(parsed: argparse.Namespace, rendered: Rendered, options: SlurmOptions) -> int:
     from bursar.wiring.slurm.governed import apply_slurm, compare_slurm
 
-    found = compare_slurm(rendered)
+    comparison = compare_slurm(rendered)
     if not parsed.json:
-        for change in found.changes:
+        for change in comparison.changes:
             print(f"~ {change.sentence}")
-        if not found.changes:
-            print(
-                f"accounts and QOS of {rendered.cluster} are as the fleet says: nothing to change"
-            )
-    left = found.conf
-    if parsed.apply and (found.changes or options.conf):
-        ask = found.changes and not parsed.yes and is_interactive()
-        if ask and not agreed(f"make these {len(found.changes)} changes?", default=False):
-            print_note("nothing was changed.")
+        if not comparison.changes:
+            print(f"accounts and QOS of {rendered.cluster} match the fleet: nothing to change")
+    conf_differences = comparison.conf
+    if parsed.apply and (comparison.changes or options.conf):
+        ask = comparison.changes and not parsed.yes and is_interactive()
+        if ask and not confirm(
+            f"apply {counted(len(comparison.changes), 'change')}?", default=False
+        ):
+            print_note("changed nothing.")
             return FAILED
         applied = apply_slurm(rendered, options)
-        left = applied.after.conf
+        conf_differences = applied.after.conf
         if not parsed.json and applied.before.changes:
-            print(f"{len(applied.before.changes)} changes made and read back")
+            print(f"applied and verified {counted(len(applied.before.changes), 'change')}")
     if parsed.json:
         print_json(
             {
-                "changes": [{"argv": [*one.argv], "text": one.sentence} for one in found.changes],
+                "changes": [
+                    {"argv": [*one.argv], "text": one.sentence} for one in comparison.changes
+                ],
                 "applied": bool(parsed.apply),
-                "slurm_conf": list(left),
-                "accounts_not_in_the_fleet": list(found.unknown_accounts),
+                "slurm_conf": list(conf_differences),
+                "accounts_not_in_the_fleet": list(comparison.unknown_accounts),
             }
         )
         return OK
-    if left:
-        print(f"\nslurm.conf says otherwise in {len(left)} lines; it should say:")
-        print("\n".join(f"  {line}" for line in left))
-        print_note(
-            "put them there (or give --conf FILE and include it), then 'scontrol reconfigure'."
+    if conf_differences:
+        print(
+            f"\nslurm.conf differs in {counted(len(conf_differences), 'line')}; it should contain:"
         )
-    if found.unknown_accounts:
+        print("\n".join(f"  {line}" for line in conf_differences))
         print_note(
-            f"accounts that the fleet does not know are left alone: {', '.join(found.unknown_accounts)}."
+            "add them (or pass --conf FILE and include it), then run 'scontrol reconfigure'."
+        )
+    if comparison.unknown_accounts:
+        print_note(
+            f"accounts that are not in the fleet were not changed: {', '.join(comparison.unknown_accounts)}."
         )
     return OK

@@ -1,4 +1,4 @@
-"""``bursar rules``: what the house rules have to say about the fleet and its jobs as they are."""
+"""``bursar rules``: findings of the governance rules about current nodes and jobs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,25 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     rules = new_parser(
         commands,
         "rules",
         (
-            "list what the house rules find: what they forbid or would forbid, whose rule, what to do",
-            "Rules are written in the fleet file under policies.governance. One in dry-run tells what it "
-            "would forbid and forbids nothing. 'bursar fleet plan' and 'apply' change them.",
+            "list what governance rules forbid or would forbid, with owner and fix",
+            "Rules are in the fleet file under policies.governance. A rule in dry-run reports what it "
+            "would forbid and forbids nothing. Change rules with 'bursar fleet plan' and 'apply'.",
         ),
         ("bursar rules", "bursar rules --rule idle-nodes -o csv"),
     )
-    rules.add_argument("--rule", metavar="RULE", help="only what this rule finds")
+    rules.add_argument("--rule", metavar="RULE", help="only findings of this rule")
     add_list(rules, limit=500)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Ask and show."""
 
     def rows() -> list[Row]:
-        found: list[Row] = [*ask(parsed, lambda client: client.findings())]
-        return [row for row in found if parsed.rule in (None, row["rule"])][: parsed.limit]
+        findings: list[Row] = [*ask(parsed, lambda client: client.findings())]
+        return [row for row in findings if parsed.rule in (None, row["rule"])][: parsed.limit]
 
     return show_list(parsed, FINDINGS, rows)
 
@@ -45,12 +43,12 @@ FINDINGS: Final = TableSpec(
         Column("RULE", lambda row: row["rule"], whole=True),
         Column("MODE", lambda row: row["mode"]),
         Column("OWNER", lambda row: row["owner"], only_wide=True),
-        Column("WHAT", lambda row: f"{row['subject']} {row['text']}"),
+        Column("FINDING", lambda row: f"{row['subject']} {row['text']}"),
         Column("FIX", lambda row: row["fix"]),
         Column("$/H", lambda row: _rate(row), right=True, only_wide=True),
     ),
     keys=("rule", "mode", "owner", "subject", "text", "fix", "micro_usd_per_hour"),
-    nothing="the house rules find nothing to say, or there are none.",
+    nothing="no findings, or no governance rules.",
 )
 
 

@@ -1,4 +1,4 @@
-"""``bursar slurm``: an existing Slurm imported, its usage priced, jobs routed to it."""
+"""``bursar slurm``: import a Slurm cluster, price its usage, submit jobs to it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command, its verbs and their options."""
     parser = new_parser(
         commands,
         "slurm",
         (
-            "import an existing Slurm, price what it ran, submit to it where it decides",
-            "Talks to the Slurm that this machine's own commands reach (SLURM_CONF).",
+            "import a Slurm cluster, price its usage, submit jobs that it schedules",
+            "Uses the Slurm that the commands of this machine reach (SLURM_CONF).",
         ),
         ("bursar slurm import --output site", "bursar slurm usage --fleet fleet.yaml"),
     )
@@ -40,13 +39,13 @@ def _add_import(verbs: Subparsers) -> None:
         verbs,
         "import",
         (
-            "write a fleet file, a trace and a log of what ran, ready for simulate and whatif",
-            "Reads nodes, partitions, accounts, QOS and the history of a Slurm, changes nothing there, "
-            "and writes fleet.yaml, trace.csv, history.jsonl and sacct.txt.",
+            "write a fleet file, a trace and an event log of a Slurm cluster",
+            "Nodes, partitions, accounts, QOS and the job history are read; nothing is changed. The files "
+            "are fleet.yaml, trace.csv, history.jsonl and sacct.txt, for simulate and whatif.",
         ),
         ("bursar slurm import --output site --since 2026-01-01",),
     )
-    parser.add_argument("--output", required=True, metavar="DIR", help="the folder to write to")
+    parser.add_argument("--output", required=True, metavar="DIR", help="folder to write to")
     _add_period(parser)
     parser.add_argument(
         "--gpu",
@@ -54,9 +53,9 @@ def _add_import(verbs: Subparsers) -> None:
         action="append",
         default=[],
         metavar="TYPE=MODEL",
-        help="which model a type of GPU is, where its name does not say; GPUs without a type: 'gpu'",
+        help="GPU model of a gres type whose name is ambiguous; 'gpu' for GPUs without a type",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_usage(verbs: Subparsers) -> None:
@@ -64,15 +63,15 @@ def _add_usage(verbs: Subparsers) -> None:
         verbs,
         "usage",
         (
-            "what each account used, wasted and costs, with the prices of a fleet file",
-            "Folds what sacct remembers through the ledger. Accounts that the fleet does not know are "
-            "shown as foreign. All rows together are what the nodes cost since the first job.",
+            "print what each account used, wasted and cost, at the prices of a fleet file",
+            "Costs are computed from sacct by the ledger. Accounts that are not in the fleet are listed as "
+            "foreign. The rows sum to the cost of all nodes since the first job.",
         ),
         ("bursar slurm usage --fleet fleet.yaml --since 2026-11-01",),
     )
-    parser.add_argument("--fleet", required=True, metavar="FILE", help="a fleet file or a folder")
+    parser.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
     _add_period(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_submit(verbs: Subparsers) -> None:
@@ -80,9 +79,9 @@ def _add_submit(verbs: Subparsers) -> None:
         verbs,
         "submit",
         (
-            "submit a job file to a Slurm that decides: its account, QOS and partitions are chosen",
-            "Routes a job by the fleet file: to its queue's own quota while that has room, else as "
-            "borrowed. Slurm decides when it starts.",
+            "submit a job to Slurm with account, QOS and partitions from the fleet file",
+            "The job runs on its queue's own quota while that lasts, otherwise as borrowed. Slurm decides "
+            "when it starts.",
         ),
         (
             "bursar slurm submit job.yaml --fleet fleet.yaml",
@@ -91,16 +90,21 @@ def _add_submit(verbs: Subparsers) -> None:
         ),
     )
     add_job(parser)
-    parser.add_argument("--fleet", required=True, metavar="FILE", help="a fleet file or a folder")
-    parser.add_argument("--cluster", metavar="NAME", help="which of its Slurm clusters")
+    parser.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
     parser.add_argument(
-        "--as", dest="user", metavar="USER", help="as this user; only root and Slurm's own user may"
+        "--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several"
     )
     parser.add_argument(
-        "--log", metavar="FILE", help="where its output goes (default: slurm-NUMBER.out here)"
+        "--as",
+        dest="user",
+        metavar="USER",
+        help="submit as this user; only root and the Slurm user may",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the sbatch command only")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--log", metavar="FILE", help="file for its output (default: slurm-NUMBER.out)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only print the sbatch command")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_promote(verbs: Subparsers) -> None:
@@ -108,25 +112,28 @@ def _add_promote(verbs: Subparsers) -> None:
         verbs,
         "promote",
         (
-            "move waiting jobs from borrowed to their queue's own quota where it has room",
+            "move waiting jobs from borrowed to their queue's own quota where it is free",
             "",
         ),
         ("bursar slurm promote --fleet fleet.yaml",),
     )
-    parser.add_argument("--fleet", required=True, metavar="FILE", help="a fleet file or a folder")
-    parser.add_argument("--cluster", metavar="NAME", help="which of its Slurm clusters")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_period(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--since", metavar="DATE", help="jobs alive since then, as sacct takes it (default: all)"
+        "--since",
+        metavar="DATE",
+        help="jobs since this time, in the format of sacct (default: all)",
     )
-    parser.add_argument("--until", metavar="DATE", help="and until then (default: now)")
+    parser.add_argument("--until", metavar="DATE", help="jobs until this time (default: now)")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Do what the verb says."""
     return {
         "import": _import,
         "usage": _usage,
@@ -144,7 +151,7 @@ def _import(parsed: argparse.Namespace) -> int:
         return OK
     for line in summary.lines():
         print(line)
-    print_note("next, for example:")
+    print_note("next steps:")
     for line in summary.next_steps():
         print_note(f"  {line}")
     return OK
@@ -167,27 +174,33 @@ def _submit(parsed: argparse.Namespace) -> int:
     from bursar.wiring.slurm.submit import SubmitOptions
 
     options = SlurmOptions(fleet=parsed.fleet, cluster=parsed.cluster)
-    wanted = SubmitOptions(user=parsed.user, log=parsed.log, dry_run=parsed.dry_run)
-    return hand_over(parsed, options, wanted)
+    submission = SubmitOptions(user=parsed.user, log=parsed.log, dry_run=parsed.dry_run)
+    return submit_job(parsed, options, submission)
 
 
-def hand_over(parsed: argparse.Namespace, options: SlurmOptions, wanted: SubmitOptions) -> int:
-    """Route a job given by words or a file, and say where it went."""
+def submit_job(parsed: argparse.Namespace, options: SlurmOptions, submission: SubmitOptions) -> int:
+    """Route a job to Slurm and print where it went."""
     from bursar.client.document import changes_for
     from bursar.wiring.slurm.submit import submit_to_slurm
 
     document, changes = document_of(parsed)
     text = document.with_keys(changes_for(changes, document)).text
-    made = submit_to_slurm(text, document.name or "job", options, wanted)
+    submitted = submit_to_slurm(text, document.name or "job", options, submission)
     if getattr(parsed, "json", False) or getattr(parsed, "output", "") == JSON:
-        told = {"job": made.job_id, "qos": made.route.qos, "account": made.route.account}
-        told |= {"partitions": ",".join(made.route.partitions), "why": made.route.why}
-        print_json({**told, "command": made.command})
+        summary = {
+            "job": submitted.job_id,
+            "qos": submitted.route.qos,
+            "account": submitted.route.account,
+        }
+        summary |= {"partitions": ",".join(submitted.route.partitions), "why": submitted.route.why}
+        print_json({**summary, "command": submitted.command})
         return OK
-    print_note(f"{made.route.account}, QOS {made.route.qos or 'of the account'}: {made.route.why}")
-    print(made.job_id or made.command)
-    if made.job_id:
-        print_note(f"'bursar why {made.job_id}' says what it waits for.")
+    print_note(
+        f"{submitted.route.account}, QOS {submitted.route.qos or 'of the account'}: {submitted.route.why}"
+    )
+    print(submitted.job_id or submitted.command)
+    if submitted.job_id:
+        print_note(f"'bursar why {submitted.job_id}' prints why it waits.")
     return OK
 
 
@@ -195,12 +208,12 @@ def _promote(parsed: argparse.Namespace) -> int:
     from bursar.wiring.slurm.governed import SlurmOptions
     from bursar.wiring.slurm.submit import promote_in_slurm
 
-    found = promote_in_slurm(SlurmOptions(fleet=parsed.fleet, cluster=parsed.cluster))
+    promoted = promote_in_slurm(SlurmOptions(fleet=parsed.fleet, cluster=parsed.cluster))
     if parsed.json:
-        print_json({"promoted": [{"job": one.job_id, "qos": one.qos} for one in found]})
+        print_json({"promoted": [{"job": one.job_id, "qos": one.qos} for one in promoted]})
         return OK
-    for one in found:
-        print(f"{one.job_id} is in {one.qos} now")
-    if not found:
-        print("no waiting job fits into what its queue has left of its own")
+    for one in promoted:
+        print(f"{one.job_id} moved to {one.qos}")
+    if not promoted:
+        print("no waiting job fits into the free quota of its queue")
     return OK

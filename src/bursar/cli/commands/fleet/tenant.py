@@ -1,4 +1,4 @@
-"""``bursar tenant``: who shares the fleet."""
+"""``bursar tenant``: list tenants, or show one."""
 
 from __future__ import annotations
 
@@ -19,31 +19,29 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its verbs."""
     parser = new_parser(
         commands,
         "tenant",
-        ("list tenants, or show one with its quota and its share", ""),
+        ("list tenants, or show one with its quota and share", ""),
         ("bursar tenant list", "bursar tenant show vision"),
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-    every = new_parser(
+    listing = new_parser(
         verbs, "list", ("list the tenants you may see", ""), ("bursar tenant list -o csv",)
     )
-    add_list(every, limit=500)
+    add_list(listing, limit=500)
     show = new_parser(
         verbs,
         "show",
-        ("show one tenant, its quota and its share", ""),
+        ("show one tenant with its quota and share", ""),
         ("bursar tenant show vision",),
     )
-    show.add_argument("tenant", metavar="TENANT", help="the name of a tenant")
+    show.add_argument("tenant", metavar="TENANT", help="tenant name")
     add_format(show)
     add_connection(show)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """List or show."""
     if parsed.verb == "list":
         return show_list(
             parsed,
@@ -54,29 +52,29 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _show(parsed: argparse.Namespace) -> int:
-    found = ask(parsed, lambda client: _about(client, parsed.tenant))
-    if found is None:
+    detail = ask(parsed, lambda client: _detail(client, parsed.tenant))
+    if detail is None:
         print_error(
-            f"there is no tenant {parsed.tenant!r} within your reach.",
-            "'bursar tenant list' lists those you may see.",
+            f"tenant {parsed.tenant!r} does not exist or is not visible to you.",
+            "'bursar tenant list' lists the tenants you may see.",
         )
         return NOT_FOUND
-    about: Row = found
+    tenant: Row = detail
 
-    def tell() -> None:
-        kind = "queue" if about["is_queue"] else "tenant"
-        under = f" of {one_line(about['parent'])}" if about["parent"] else ""
-        print(f"{one_line(about['name'])}: {kind}{under}, weight {about['weight']:g}")
-        for listing, rows in ((QUOTA, about["quota"]), (FAIR, about["fair"])):
+    def print_text() -> None:
+        kind = "queue" if tenant["is_queue"] else "tenant"
+        under = f" of {one_line(tenant['parent'])}" if tenant["parent"] else ""
+        print(f"{one_line(tenant['name'])}: {kind}{under}, weight {tenant['weight']:g}")
+        for listing, rows in ((QUOTA, tenant["quota"]), (FAIR, tenant["fair"])):
             if rows:
                 print()
                 print_rows(parsed, listing, rows)
 
-    print_one(parsed, about, tell)
+    print_one(parsed, tenant, print_text)
     return OK
 
 
-def _about(client: Client, name: str) -> dict[str, object] | None:
+def _detail(client: Client, name: str) -> dict[str, object] | None:
     row = next((one for one in client.tenants() if one["name"] == name), None)
     if row is None:
         return None
@@ -94,5 +92,5 @@ TENANTS: Final = TableSpec(
         Column("QUEUEING", lambda row: row["queueing"], only_wide=True),
     ),
     keys=("name", "parent", "weight", "is_queue", "queueing"),
-    nothing="there are no tenants; 'bursar fleet apply FILE' declares some.",
+    nothing="no tenants; 'bursar fleet apply FILE' adds some.",
 )

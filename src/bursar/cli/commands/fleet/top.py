@@ -1,4 +1,4 @@
-"""``bursar top``: the fleet at a glance: how full, how dear, who runs, who waits."""
+"""``bursar top``: utilisation and cost of each pool, and the largest jobs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bursar.cli.arguments import (
     one_or_more,
     seconds,
 )
-from bursar.cli.commands.jobs.queue import ACTIVE, LISTING, one_shape
-from bursar.cli.connection import connect, still_at
+from bursar.cli.commands.jobs.queue import ACTIVE, LISTING, with_defaults
+from bursar.cli.connection import connect, show_activity
 from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.format import now_ms
 from bursar.cli.terminal.safe_text import one_line
@@ -33,65 +33,68 @@ BAR: Final = 24
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "top",
         (
-            "watch the fleet: use and price of each pool, the largest jobs, the next in line",
-            "At a terminal it is drawn again every few seconds until Ctrl-C; elsewhere it is shown once.",
+            "show utilisation and cost of the fleet, the largest jobs and the next ones",
+            "At a terminal the display is refreshed until Ctrl-C; elsewhere it is printed once.",
         ),
         ("bursar top", "bursar top --once -o json"),
     )
-    parser.add_argument("--once", action="store_true", help="show it once, also at a terminal")
+    parser.add_argument("--once", action="store_true", help="print once, even at a terminal")
     parser.add_argument(
         "--every",
         type=seconds,
         default=2.0,
         metavar="S",
-        help="seconds between pictures (default 2)",
+        help="refresh interval in seconds (default 2)",
     )
     parser.add_argument(
-        "--limit", type=one_or_more, default=15, metavar="N", help="so many jobs (default 15)"
+        "--limit",
+        type=one_or_more,
+        default=15,
+        metavar="N",
+        help="show at most N jobs (default 15)",
     )
     add_format(parser)
     add_connection(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Draw once, or again and again."""
+    """Print once, or refresh until Ctrl-C."""
     with connect(parsed) as client:
         if parsed.once or not sys.stdout.isatty() or parsed.output in (JSON, YAML, CSV):
-            with still_at("looking at the fleet"):
-                picture = look(client, parsed.limit)
-            _draw(parsed, picture)
+            with show_activity("reading the fleet"):
+                overview = fleet_overview(client, parsed.limit)
+            _print_overview(parsed, overview)
             return OK
         try:
             while True:
-                picture = look(client, parsed.limit)
+                overview = fleet_overview(client, parsed.limit)
                 sys.stdout.write(CLEAR)
-                _draw(parsed, picture)
+                _print_overview(parsed, overview)
                 sys.stdout.flush()
                 time.sleep(parsed.every)
         except KeyboardInterrupt:
             return OK
 
 
-def look(client: Client, limit: int) -> dict[str, Any]:
-    """What there is to see now."""
+def fleet_overview(client: Client, limit: int) -> dict[str, Any]:
+    """Pools, running jobs and the next waiting jobs."""
     fleet = client.fleet()
     running = sorted(client.jobs(state=list(ACTIVE)), key=lambda job: (-job["gpus"], job["id"]))
     waiting = list(client.queue(limit=limit))
     return {
         "at_ms": now_ms(),
-        "pools": [_use(pool) for pool in fleet["pools"]],
+        "pools": [_utilisation(pool) for pool in fleet["pools"]],
         "running": len(running),
         "micro_usd_per_hour": sum(job["micro_usd_per_hour"] or 0 for job in running),
         "jobs": [*running[:limit], *waiting[: max(0, limit - len(running))]],
     }
 
 
-def _use(pool: Any) -> dict[str, Any]:
+def _utilisation(pool: Any) -> dict[str, Any]:
     devices = [device for node in pool["nodes"] for device in node["devices"]]
     return {
         "pool": pool["name"],
@@ -102,25 +105,25 @@ def _use(pool: Any) -> dict[str, Any]:
     }
 
 
-def _draw(parsed: argparse.Namespace, picture: dict[str, Any]) -> None:
+def _print_overview(parsed: argparse.Namespace, overview: dict[str, Any]) -> None:
     if parsed.output in (JSON, YAML):
-        print_plain(parsed.output, picture)
+        print_plain(parsed.output, overview)
         return
-    jobs = [one_shape(job) for job in picture["jobs"]]
+    jobs = [with_defaults(job) for job in overview["jobs"]]
     if parsed.output != CSV:
-        for pool in picture["pools"]:
+        for pool in overview["pools"]:
             print(pool_line(pool))
-        running = "1 job runs" if picture["running"] == 1 else f"{picture['running']:,} jobs run"
-        print(f"{running} for {write_usd(picture['micro_usd_per_hour'])}/h\n")
+        running = counted(overview["running"], "running job")
+        print(f"{running}, {write_usd(overview['micro_usd_per_hour'])}/h\n")
     print_rows(parsed, LISTING, jobs)
 
 
 def pool_line(pool: dict[str, Any]) -> str:
     """``t4  [######....]  14 of 20 GPUs in use``."""
-    in_all = pool["gpu_count"]
+    total = pool["gpu_count"]
     used = pool["used_milli"] / MILLI
-    part = min(1.0, used / in_all) if in_all else 0.0
-    filled = round(part * BAR)
+    fraction = min(1.0, used / total) if total else 0.0
+    filled = round(fraction * BAR)
     down = f", {counted(pool['nodes_down'], 'node')} lost" if pool["nodes_down"] else ""
     bar = "#" * filled + "." * (BAR - filled)
-    return f"{one_line(pool['pool']):<16} [{bar}] {used:g} of {in_all} GPUs in use{down}"
+    return f"{one_line(pool['pool']):<16} [{bar}] {used:g} of {total} GPUs in use{down}"

@@ -1,4 +1,4 @@
-"""``bursar cancel`` and ``bursar retry``: the end of jobs, and the same once more."""
+"""``bursar cancel`` and ``bursar retry``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from bursar.cli.arguments import add_connection, add_format, add_yes, new_parser
-from bursar.cli.commands.jobs.wait import add_wait, stays, wait_or_follow
-from bursar.cli.connection import connect, still_at
+from bursar.cli.commands.jobs.wait import add_wait, should_wait, wait_or_follow
+from bursar.cli.connection import connect, show_activity
 from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE, exit_code_of
-from bursar.cli.terminal.messages import agreed, is_interactive, print_error, print_note
+from bursar.cli.terminal.messages import confirm, is_interactive, print_error, print_note
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows
 from bursar.model.errors import UserError
 
@@ -18,61 +18,61 @@ if TYPE_CHECKING:
     from bursar.client import Client
 
 LIVE: Final = ("blocked", "queued", "starting", "running", "stopping", "expiring")
-ASK_FROM: Final = 2
+CONFIRM_FROM: Final = 2
+"""How many jobs need a confirmation."""
 
 
 def add_parser(commands: Subparsers) -> None:
-    """Both commands and their options."""
-    ends = new_parser(
+    cancel = new_parser(
         commands,
         "cancel",
         (
-            "end jobs, or take them out of the queue",
-            "Jobs that run get the time of grace that they were promised. Several at once are "
-            "confirmed at a terminal; elsewhere -y is needed.",
+            "cancel running or waiting jobs",
+            "Running jobs get their grace period. Cancelling several jobs asks for confirmation at a "
+            "terminal and needs --yes elsewhere.",
         ),
         ("bursar cancel j-abcdefghij", "bursar cancel --queue vision -y"),
     )
-    ends.add_argument("jobs", nargs="*", metavar="JOB", help="ids of jobs")
-    ends.add_argument("--queue", metavar="QUEUE", help="all jobs of this queue that are not over")
-    ends.add_argument("--mine", action="store_true", help="all your own jobs that are not over")
-    add_yes(ends)
-    add_format(ends)
-    add_connection(ends)
-    again = new_parser(
+    cancel.add_argument("jobs", nargs="*", metavar="JOB", help="job ids")
+    cancel.add_argument("--queue", metavar="QUEUE", help="all unfinished jobs of this queue")
+    cancel.add_argument("--mine", action="store_true", help="all your own unfinished jobs")
+    add_yes(cancel)
+    add_format(cancel)
+    add_connection(cancel)
+    retry = new_parser(
         commands,
         "retry",
         (
-            "submit a job that is over once more, as it was",
-            "The new job has an id of its own. Secrets are forgotten when a job is over: a job that "
-            "had some must be submitted again from its file.",
+            "submit a finished job again, unchanged",
+            "The new job gets a new id. Secrets are deleted when a job ends: submit a job with "
+            "secrets again from its file.",
         ),
         ("bursar retry j-abcdefghij --follow",),
     )
-    again.add_argument("job", metavar="JOB", help="the id of a job that is over")
-    add_wait(again)
-    add_format(again)
-    add_connection(again)
+    retry.add_argument("job", metavar="JOB", help="id of a finished job")
+    add_wait(retry)
+    add_format(retry)
+    add_connection(retry)
 
 
 def run_cancel(parsed: argparse.Namespace) -> int:
-    """End them, and say in which state each is then."""
+    """Cancel the jobs and print the state of each."""
     with connect(parsed) as client:
-        ids = list(dict.fromkeys([*parsed.jobs, *_found(parsed, client)]))
+        ids = list(dict.fromkeys([*parsed.jobs, *_selected(parsed, client)]))
         if not ids:
-            return _nothing_named(parsed)
-        if len(ids) >= ASK_FROM and not parsed.yes:
+            return _no_job(parsed)
+        if len(ids) >= CONFIRM_FROM and not parsed.yes:
             if not is_interactive():
-                print_error(f"{len(ids)} jobs would end, and there is nobody to ask.", "Say -y.")
+                print_error(f"cannot confirm {len(ids)} jobs: not a terminal.", "Pass --yes.")
                 return WRONG_USAGE
-            if not agreed(f"end {len(ids)} jobs ({', '.join(ids[:3])}, ...)?", default=False):
-                print_note("nothing was ended.")
+            if not confirm(f"cancel {len(ids)} jobs ({', '.join(ids[:3])}, ...)?", default=False):
+                print_note("cancelled nothing.")
                 return FAILED
-        with still_at("ending jobs"):
-            return _end(parsed, client, ids)
+        with show_activity("cancelling jobs"):
+            return _cancel_each(parsed, client, ids)
 
 
-def _found(parsed: argparse.Namespace, client: Client) -> list[str]:
+def _selected(parsed: argparse.Namespace, client: Client) -> list[str]:
     if not (parsed.queue or parsed.mine):
         return []
     owner = client.whoami()["user"] if parsed.mine else ""
@@ -80,43 +80,43 @@ def _found(parsed: argparse.Namespace, client: Client) -> list[str]:
     return [job["id"] for job in jobs]
 
 
-def _nothing_named(parsed: argparse.Namespace) -> int:
+def _no_job(parsed: argparse.Namespace) -> int:
     if parsed.queue or parsed.mine:
-        print_note("there is no such job that is not over.")
+        print_note("no unfinished job matches.")
         return OK
-    print_error("no job is named.", "'bursar cancel JOB'; 'bursar queue' lists jobs.")
+    print_error("no job is given.", "Run 'bursar cancel JOB'; 'bursar queue' lists jobs.")
     return WRONG_USAGE
 
 
-def _end(parsed: argparse.Namespace, client: Client, ids: list[str]) -> int:
-    """Each by itself: one that cannot be ended does not keep the others from it."""
-    ended: list[Row] = []
-    worst = OK
+def _cancel_each(parsed: argparse.Namespace, client: Client, ids: list[str]) -> int:
+    """Cancel each job; an error in one does not affect the others."""
+    cancelled: list[Row] = []
+    code = OK
     for job_id in ids:
         try:
-            ended.append({"id": job_id, "state": client.cancel(job_id)["state"]})
+            cancelled.append({"id": job_id, "state": client.cancel(job_id)["state"]})
         except UserError as error:
             print_error(f"{job_id}: {error.problem}", error.fix)
-            worst = exit_code_of(error)
-    if ended:
-        print_rows(parsed, ENDED, ended)
-    return worst
+            code = exit_code_of(error)
+    if cancelled:
+        print_rows(parsed, CANCELLED, cancelled)
+    return code
 
 
 def run_retry(parsed: argparse.Namespace) -> int:
-    """Submit it again and say the new id."""
+    """Submit the job again and print the new id."""
     with connect(parsed) as client:
-        with still_at("submitting it again"):
+        with show_activity("submitting the job again"):
             job = client.retry(parsed.job)
         if parsed.output in ("table", "wide"):
             print(job.id, flush=True)
         else:
-            made = {"id": job.id, "ids": list(job.ids), "retry_of": parsed.job}
-            print_rows(parsed, RETRIED, [made])
-        return wait_or_follow(parsed, client, job) if stays(parsed) else OK
+            submitted = {"id": job.id, "ids": list(job.ids), "retry_of": parsed.job}
+            print_rows(parsed, RETRIED, [submitted])
+        return wait_or_follow(parsed, client, job) if should_wait(parsed) else OK
 
 
-ENDED: Final = TableSpec(
+CANCELLED: Final = TableSpec(
     columns=(
         Column("JOB", lambda row: row["id"], whole=True),
         Column("STATE", lambda row: row["state"], whole=True),

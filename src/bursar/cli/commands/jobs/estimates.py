@@ -1,4 +1,4 @@
-"""What a job would cost on each pool, as ``bursar plan`` shows it."""
+"""The estimated cost of a job on each pool, for ``bursar plan``."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 SHOWN: Final = 8
 
 
-def estimate_lines(found: wire.Plan) -> Iterator[str]:
-    """A line for each pool, the cheapest first, then what there is to know about them."""
-    estimates = found["estimates"]
+def estimate_lines(plan: wire.Plan) -> Iterator[str]:
+    """One line for each pool, the cheapest first, then the warnings."""
+    estimates = plan["estimates"]
     if not estimates:
-        if found["estimates_note"]:
-            yield f"estimate  {one_line(found['estimates_note'])}"
+        if plan["estimates_note"]:
+            yield f"estimate  {one_line(plan['estimates_note'])}"
         return
-    yield f"estimate  {one_line(found['estimates_note'])}"
+    yield f"estimate  {one_line(plan['estimates_note'])}"
     names = [f"{one_line(one['pool'])} ({one_line(one['market'])})" for one in estimates[:SHOWN]]
     widest = max(len(name) for name in names)
     for name, one in zip(names, estimates, strict=False):
         yield f"          {name.ljust(widest)}  {_figures(one)}"
     if len(estimates) > SHOWN:
-        yield f"          {len(estimates) - SHOWN} dearer pools are left out; -o json has all"
+        yield f"          {len(estimates) - SHOWN} more expensive pools are omitted; -o json lists all"
     yield from _notes(estimates[:SHOWN])
 
 
 def _figures(one: wire.PlanEstimate) -> str:
     if one["p50_micro_usd"] is None or one["p90_micro_usd"] is None:
         return one_line(one["reason"])
-    told = f"even odds {write_usd(one['p50_micro_usd'])} in {duration(one['p50_ms'])}, "
-    told += f"nine in ten {write_usd(one['p90_micro_usd'])} in {duration(one['p90_ms'])}"
-    return told if one["is_allowed"] else f"{told}; the job does not allow {one['market']}"
+    text = f"P50 {write_usd(one['p50_micro_usd'])} in {duration(one['p50_ms'])}, "
+    text += f"P90 {write_usd(one['p90_micro_usd'])} in {duration(one['p90_ms'])}"
+    return text if one["is_allowed"] else f"{text}; the job does not allow {one['market']}"
 
 
 def _notes(estimates: Sequence[wire.PlanEstimate]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How a job is given on the command line: a file, an sbatch script, or words; and changes to it."""
+"""Options that specify a job: a file, an sbatch script or a command, and changes to it."""
 
 from __future__ import annotations
 
@@ -21,49 +21,55 @@ QUEUE: Final = re.compile(r"""^\s*[{"']*queue["']?\s*:""", re.MULTILINE)
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """What to run, and what of it to change."""
+    """Add the options that specify a job."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="a job file (YAML)")
     parser.add_argument(
-        "--from-slurm", metavar="SCRIPT", help="an sbatch script instead of a job file"
+        "--from-slurm", metavar="SCRIPT", help="convert an sbatch script instead of a job file"
     )
-    changes = parser.add_argument_group("changes to the file, or the job itself")
-    changes.add_argument("--name", metavar="NAME", help="what the job is called")
-    changes.add_argument("--queue", metavar="QUEUE", help="where it waits")
-    changes.add_argument("--priority", metavar="CLASS", help="its priority class")
+    changes = parser.add_argument_group("job")
+    changes.add_argument("--name", metavar="NAME", help="name of the job")
+    changes.add_argument("--queue", metavar="QUEUE", help="queue of the job")
+    changes.add_argument("--priority", metavar="CLASS", help="priority class")
     changes.add_argument(
-        "--gpus", metavar="N|MODEL:N", help="GPUs on each node: 2 of any model, or T4:2"
+        "--gpus", metavar="N|MODEL:N", help="GPUs for each task: 2 of any model, or T4:2"
     )
-    changes.add_argument("--nodes", type=one_or_more, metavar="N", help="on so many nodes at once")
-    changes.add_argument("--max-hours", type=float, metavar="H", help="stop it after so many hours")
     changes.add_argument(
-        "--max-cost", metavar="USD", help="stop it when it has cost so many dollars"
+        "--nodes", type=one_or_more, metavar="N", help="number of tasks, started together"
     )
-    changes.add_argument("--workdir", metavar="DIR", help="a folder whose files go with the job")
+    changes.add_argument("--max-hours", type=float, metavar="H", help="stop the job after H hours")
+    changes.add_argument(
+        "--max-cost", metavar="USD", help="stop the job before it costs more than USD dollars"
+    )
+    changes.add_argument(
+        "--workdir", metavar="DIR", help="folder to upload as the working directory"
+    )
     changes.add_argument(
         "--env",
         action="append",
         default=[],
         metavar="KEY[=VALUE]",
-        help="a variable; without a value the one it has here; may be given several times",
+        help="environment variable; KEY alone takes its value from your environment; repeatable",
     )
     changes.add_argument(
         "--secret",
         action="append",
         default=[],
         metavar="KEY[=VALUE]",
-        help="a variable that is never shown; write KEY alone to take the value it has here",
+        help="environment variable that is never shown; KEY alone keeps its value off the command line",
     )
-    changes.description = "words after -- are the command to run: '-- python train.py --epochs 3'"
+    changes.description = (
+        "options override the file; the command may follow '--': -- python train.py"
+    )
     parser.set_defaults(takes_words=True)
 
 
 def document_of(parsed: argparse.Namespace) -> tuple[Document, dict[str, object]]:
-    """The job as written, and the changes that the options make to it."""
+    """The job document, and the changes that the options make to it."""
     from bursar.client.document import Document, read_document
 
     changes = changes_of(parsed)
     command = list(parsed.words)
-    _refuse_two_sources(parsed, command)
+    _require_one_source(parsed, command)
     if parsed.from_slurm:
         from bursar.wiring.slurm.script import import_sbatch
 
@@ -72,14 +78,14 @@ def document_of(parsed: argparse.Namespace) -> tuple[Document, dict[str, object]
             warn(note)
         return Document(text=text, folder=Path(parsed.from_slurm).parent), changes
     if command:
-        changes = {**_of_words(command), **changes}
+        changes = {**_from_command(command), **changes}
     if parsed.file:
         return read_document(Path(parsed.file)), changes
     return read_document({}), changes
 
 
 def with_queue(client: Client, document: Document, changes: dict[str, object]) -> dict[str, object]:
-    """Whoever may use one queue alone need not name it."""
+    """Add the queue of a user who may use only one."""
     if "queue" in changes or QUEUE.search(document.text):
         return changes
     queues = client.whoami()["queues"]
@@ -88,7 +94,7 @@ def with_queue(client: Client, document: Document, changes: dict[str, object]) -
 
 def changes_of(parsed: argparse.Namespace) -> dict[str, object]:
     """Options as keys of a job document."""
-    said: dict[str, object] = {
+    options: dict[str, object] = {
         "name": parsed.name,
         "queue": parsed.queue,
         "priority": parsed.priority,
@@ -100,10 +106,10 @@ def changes_of(parsed: argparse.Namespace) -> dict[str, object]:
         "envs": _variables(parsed.env) or None,
         "secrets": _variables(parsed.secret) or None,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in options.items() if value is not None}
 
 
-def _of_words(command: list[str]) -> dict[str, object]:
+def _from_command(command: list[str]) -> dict[str, object]:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(command[0])).lstrip("._-") or "job"
     return {"name": name, "run": shlex.join(command)}
 
@@ -115,31 +121,31 @@ def _gpus(text: str | None) -> object:
 
 
 def _variables(pairs: list[str]) -> dict[str, str]:
-    found = {}
+    variables = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             if key not in os.environ:
                 raise UserError(
-                    f"{key} has no value here.",
+                    f"{key} is not set in your environment.",
                     fix=f"Write {key}=VALUE, or 'export {key}=...' first.",
                     code="no-such-variable",
                 )
             value = os.environ[key]
-        found[key] = value
-    return found
+        variables[key] = value
+    return variables
 
 
-def _refuse_two_sources(parsed: argparse.Namespace, command: list[str]) -> None:
+def _require_one_source(parsed: argparse.Namespace, command: list[str]) -> None:
     if not (parsed.file or parsed.from_slurm or command):
         raise UserError(
-            "there is no job: neither a file nor a command is given.",
-            fix="'bursar submit job.yaml', or 'bursar submit --queue QUEUE --gpus 1 -- python train.py'.",
+            "no job is given: neither a file nor a command.",
+            fix="Run 'bursar submit job.yaml' or 'bursar submit --gpus 1 -- python train.py'.",
             code="no-job-given",
         )
     if parsed.file and parsed.from_slurm:
         raise UserError(
             f"{parsed.file} and --from-slurm {parsed.from_slurm} are two jobs.",
-            fix="Submit them one after the other.",
+            fix="Submit them separately.",
             code="two-jobs-given",
         )

@@ -1,4 +1,4 @@
-"""``bursar queue``: what runs, and what waits, in the order in which it comes, each with its reason."""
+"""``bursar queue``: running jobs, then waiting jobs in queue order with their reasons."""
 
 from __future__ import annotations
 
@@ -19,46 +19,44 @@ ACTIVE: Final = ("starting", "running", "stopping", "cancelling", "expiring")
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "queue",
         (
-            "list what runs and what waits, with places, reasons and positions",
-            "Lists jobs that run, then jobs that wait in the order in which they come. The last column "
-            "is where a job runs, or why it does not.",
+            "list running and waiting jobs, with nodes, positions and reasons",
+            "Running jobs come first, then waiting jobs in queue order. The last column shows where a job "
+            "runs, or why it waits.",
         ),
         ("bursar queue", "bursar queue --queue vision --watch", "bursar queue --waiting -o json"),
         aliases=("ps",),
     )
     parser.add_argument("--queue", metavar="QUEUE", help="only jobs of this queue")
     parser.add_argument("--owner", metavar="USER", help="only jobs of this user")
-    parser.add_argument("--waiting", action="store_true", help="only jobs that wait")
+    parser.add_argument("--waiting", action="store_true", help="only waiting jobs")
     add_list(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Ask and show."""
     return show_list(parsed, LISTING, lambda: ask(parsed, lambda client: rows(parsed, client)))
 
 
 def rows(parsed: argparse.Namespace, client: Client) -> list[Row]:
-    """Running jobs, then waiting ones, as far as they were asked for."""
-    found: list[Row] = []
+    """The selected running jobs, then the selected waiting jobs."""
+    selected: list[Row] = []
     if not parsed.waiting:
-        chosen = {"queue": parsed.queue or "", "owner": parsed.owner or ""}
-        active = client.jobs(state=list(ACTIVE), limit=parsed.limit, **chosen)
-        found += [one_shape(job) for job in active]
+        filters = {"queue": parsed.queue or "", "owner": parsed.owner or ""}
+        active = client.jobs(state=list(ACTIVE), limit=parsed.limit, **filters)
+        selected += [with_defaults(job) for job in active]
     for waiting in client.queue():
-        if len(found) >= parsed.limit:
+        if len(selected) >= parsed.limit:
             break
         if parsed.queue in (None, waiting["queue"]) and parsed.owner in (None, waiting["owner"]):
-            found.append(one_shape(waiting))
-    return found
+            selected.append(with_defaults(waiting))
+    return selected
 
 
-def one_shape(job: Mapping[str, Any]) -> Row:
-    """One shape for what runs and what waits."""
+def with_defaults(job: Mapping[str, Any]) -> Row:
+    """A job with the keys of both running and waiting jobs."""
     empty: dict[str, object] = {
         "position": None,
         "reason": "",
@@ -69,7 +67,7 @@ def one_shape(job: Mapping[str, Any]) -> Row:
     return {**empty, "pool": None, "micro_usd_per_hour": None, **job}
 
 
-def _where_or_why(row: Row) -> str:
+def _nodes_or_reason(row: Row) -> str:
     if row["nodes"]:
         return f"{row['pool']}: {','.join(row['nodes'])}"
     return f"({row['reason']})" if row["reason"] else ""
@@ -91,12 +89,12 @@ LISTING: Final = TableSpec(
         Column("GPUS", lambda row: row["gpus"], right=True),
         Column("PRICE", lambda row: per_hour(row["micro_usd_per_hour"]), right=True),
         Column("TIME", _time, right=True),
-        Column("WHERE (WHY NOT)", _where_or_why),
+        Column("NODES (REASON)", _nodes_or_reason),
     ),
     keys=(
         *("id", "name", "queue", "owner", "state", "priority", "position", "gpus"),
         *("submitted_at_ms", "started_at_ms", "pool", "nodes", "micro_usd_per_hour", "reason"),
         "reasons",
     ),
-    nothing="nothing runs and nothing waits; 'bursar submit job.yaml' changes that.",
+    nothing="no jobs are running or waiting; 'bursar submit job.yaml' submits one.",
 )

@@ -1,4 +1,4 @@
-"""``bursar status``: jobs, newest first, also those that are over; or everything about one."""
+"""``bursar status``: the newest jobs, or one job in detail."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from bursar.cli.arguments import add_list, new_parser
-from bursar.cli.commands.jobs.wait import add_wait, stays, wait_or_follow
+from bursar.cli.commands.jobs.wait import add_wait, should_wait, wait_or_follow
 from bursar.cli.connection import ask, connect
 from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.format import (
-    how_it_ended,
-    moment,
+    exit_text,
     per_hour,
     run_time,
     since,
+    timestamp,
     tone_of_state,
     until,
 )
@@ -36,14 +36,13 @@ STATES: Final = (
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "status",
         (
-            "list jobs, newest first, or tell everything about one",
-            "Without JOB: jobs you may see, newest first, also those that are over. With JOB: its "
-            "state, its attempts and where they ran.",
+            "list jobs, newest first, or show one in detail",
+            "Without JOB: list the jobs you may see, newest first, finished ones too. With JOB: show "
+            "its state, its attempts and where they ran.",
         ),
         (
             "bursar status",
@@ -51,9 +50,9 @@ def add_parser(commands: Subparsers) -> None:
             "bursar status j-abcdefghij --wait --exit-code",
         ),
     )
-    parser.add_argument("job", nargs="?", metavar="JOB", help="the id of a job")
+    parser.add_argument("job", nargs="?", metavar="JOB", help="job id")
     parser.add_argument(
-        "--state", action="append", choices=STATES, help="only jobs in this state; may be repeated"
+        "--state", action="append", choices=STATES, help="only jobs in this state; repeatable"
     )
     parser.add_argument("--queue", metavar="QUEUE", help="only jobs of this queue")
     parser.add_argument("--owner", metavar="USER", help="only jobs of this user")
@@ -65,100 +64,100 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """A list, or one job."""
+    """Print a list, or one job."""
     if parsed.job is None:
         return show_list(parsed, LISTING, lambda: ask(parsed, lambda client: rows(parsed, client)))
-    if stays(parsed):
+    if should_wait(parsed):
         with connect(parsed) as client:
             return wait_or_follow(parsed, client, client.job(parsed.job))
-    found = ask(parsed, lambda client: client.show(parsed.job))
+    job = ask(parsed, lambda client: client.show(parsed.job))
 
-    def tell() -> None:
-        for line in about(found):
+    def print_text() -> None:
+        for line in job_lines(job):
             print(line)
 
-    print_one(parsed, found, tell)
+    print_one(parsed, job, print_text)
     return OK
 
 
 def rows(parsed: argparse.Namespace, client: Client) -> list[Row]:
-    """The jobs that were asked for."""
+    """The selected jobs."""
     owner = client.whoami()["user"] if parsed.mine else parsed.owner
-    chosen = {
+    filters = {
         "state": parsed.state or "",
         "queue": parsed.queue or "",
         "owner": owner or "",
         "name": parsed.name or "",
         "label": parsed.label or "",
     }
-    return list(client.jobs(limit=parsed.limit, **chosen))
+    return list(client.jobs(limit=parsed.limit, **filters))
 
 
-def about(job: Any) -> Iterator[str]:
-    """One job in lines, its attempts last."""
+def job_lines(job: Any) -> Iterator[str]:
+    """One job as lines, its attempts last."""
     yield f"job         {one_line(job['id'])}"
     yield f"name        {one_line(job['name'])}"
     yield f"queue       {one_line(job['queue'])}, priority {job['priority']}"
     yield f"owner       {one_line(job['owner'])}"
     yield f"state       {job['state']}"
     yield f"GPUs        {job['gpus']}"
-    yield f"submitted   {moment(job['submitted_at_ms'])} ({since(job['submitted_at_ms'])} ago)"
+    yield f"submitted   {timestamp(job['submitted_at_ms'])} ({since(job['submitted_at_ms'])} ago)"
     if job["started_at_ms"] is not None:
-        yield f"started     {moment(job['started_at_ms'])}, ran {run_time(job)}"
+        yield f"started     {timestamp(job['started_at_ms'])}, ran {run_time(job)}"
     if job["ended_at_ms"] is not None:
-        yield f"ended       {moment(job['ended_at_ms'])}, exit {one_line(how_it_ended(job))}"
+        yield f"ended       {timestamp(job['ended_at_ms'])}, exit {one_line(exit_text(job))}"
     if "array" in job:
         yield from _members(job["array"])
     if job["nodes"]:
-        where = one_line(", ".join(job["nodes"]))
-        yield f"runs on     {one_line(job['pool'])}: {where}, {per_hour(job['micro_usd_per_hour'])}"
+        nodes = one_line(", ".join(job["nodes"]))
+        yield f"runs on     {one_line(job['pool'])}: {nodes}, {per_hour(job['micro_usd_per_hour'])}"
     if job["failures"] or job["preemptions"]:
         failed = counted(job["failures"], "failure")
         yield f"so far      {failed}, {counted(job['preemptions'], 'preemption')}"
     if job["progress"] is not None:
-        yield f"progress    {how_far(job)}"
+        yield f"progress    {progress_text(job)}"
     if job["recovered"] is not None:
         yield f"recovered   {recovery(job)}"
     if job["labels"]:
-        told = ", ".join(f"{key}={value}" for key, value in sorted(job["labels"].items()))
-        yield f"labels      {one_line(told)}"
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(job["labels"].items()))
+        yield f"labels      {one_line(labels)}"
     for attempt in job["attempts"]:
         yield f"attempt {attempt['attempt']:<3} {attempt_line(attempt)}"
     if job["state"] in ("blocked", "queued"):
-        yield f"'bursar why {one_line(job['id'])}' says what it waits for."
+        yield f"'bursar why {one_line(job['id'])}' prints why it waits."
 
 
-def how_far(job: Any) -> str:
-    """How far a job said last that it has come; while it runs, when it said so and when it is done."""
-    said = job["progress"]
-    told = [short_progress(job)]
-    if said["attempt"] != job["attempt"]:
-        told.append(f"as attempt {said['attempt']} said")
+def progress_text(job: Any) -> str:
+    """The last reported progress; of a running job also its age and the expected end."""
+    report = job["progress"]
+    parts = [short_progress(job)]
+    if report["attempt"] != job["attempt"]:
+        parts.append(f"reported by attempt {report['attempt']}")
     elif job["state"] in LIVE_STATES:
-        told.append(f"{since(said['at_ms'])} ago")
-        if said["expected_end_ms"] is not None and said["step"] != said["total"]:
-            told.append(f"done {until(said['expected_end_ms'])} at this pace")
-    return ", ".join(told)
+        parts.append(f"{since(report['at_ms'])} ago")
+        if report["expected_end_ms"] is not None and report["step"] != report["total"]:
+            parts.append(f"done {until(report['expected_end_ms'])} at this rate")
+    return ", ".join(parts)
 
 
 def short_progress(job: Any) -> str:
-    """``step 120 of 1,000 (12 %)``, or what is known of it."""
-    said = job["progress"]
-    if said is None:
+    """``step 120 of 1,000 (12 %)``, or only the step."""
+    report = job["progress"]
+    if report is None:
         return "-"
-    if said["permille"] is None:
-        return f"step {said['step']:,}"
-    return f"step {said['step']:,} of {said['total']:,} ({said['permille'] / 10:g} %)"
+    if report["permille"] is None:
+        return f"step {report['step']:,}"
+    return f"step {report['step']:,} of {report['total']:,} ({report['permille'] / 10:g} %)"
 
 
 def recovery(job: Any) -> str:
-    """Whether a job that was started again is back, and from where it went on."""
-    told = [] if job["resumed_step"] is None else [f"went on from step {job['resumed_step']:,}"]
+    """Whether a restarted job has recovered, and the step it resumed from."""
+    steps = [] if job["resumed_step"] is None else [f"resumed from step {job['resumed_step']:,}"]
     if job["saved_step"] is not None:
-        told.append(f"has saved step {job['saved_step']:,}")
+        steps.append(f"saved step {job['saved_step']:,}")
     if job["recovered"]:
-        return "yes: " + (", ".join(told) or "has saved since its restart")
-    return "not yet: it runs again, but has neither told from where it goes on nor saved anything"
+        return "yes: " + (", ".join(steps) or "saved since its restart")
+    return "not yet: it runs again, but has neither reported a step nor saved"
 
 
 def _members(array: Any) -> Iterator[str]:
@@ -172,12 +171,12 @@ def _members(array: Any) -> Iterator[str]:
 
 
 def attempt_line(attempt: Any) -> str:
-    """Where one try ran, for how long, and how it ended."""
-    where = f"{attempt['pool']}: {', '.join(attempt['nodes'])}"
-    began = moment(attempt["started_at_ms"] or attempt["assigned_at_ms"])
-    ended = attempt["outcome"] or "goes on"
+    """Where one attempt ran, for how long, and how it ended."""
+    nodes = f"{attempt['pool']}: {', '.join(attempt['nodes'])}"
+    began = timestamp(attempt["started_at_ms"] or attempt["assigned_at_ms"])
+    ended = attempt["outcome"] or "still running"
     return one_line(
-        f"{where}, from {began}, ran {run_time(attempt)}, {ended}, exit {how_it_ended(attempt)}"
+        f"{nodes}, from {began}, ran {run_time(attempt)}, {ended}, exit {exit_text(attempt)}"
     )
 
 
@@ -191,9 +190,9 @@ LISTING: Final = TableSpec(
         Column("GPUS", lambda row: row["gpus"], right=True),
         Column("SUBMITTED", lambda row: f"{since(row['submitted_at_ms'])} ago", right=True),
         Column("RAN", run_time, right=True),
-        Column("EXIT", how_it_ended),
+        Column("EXIT", exit_text),
         Column("PROGRESS", short_progress, only_wide=True),
-        Column("TRIES", lambda row: row["attempt"], right=True, only_wide=True),
+        Column("ATTEMPTS", lambda row: row["attempt"], right=True, only_wide=True),
         Column("PREEMPTED", lambda row: row["preemptions"], right=True, only_wide=True),
         Column("NODES", lambda row: ",".join(row["nodes"]), only_wide=True),
         Column(
@@ -216,5 +215,5 @@ LISTING: Final = TableSpec(
         *("exit_detail", "nodes", "gpus", "pool", "micro_usd_per_hour"),
         *("saved_step", "resumed_step", "recovered", "progress", "labels"),
     ),
-    nothing="there is no such job; 'bursar submit job.yaml' makes one.",
+    nothing="no job matches; 'bursar submit job.yaml' submits one.",
 )

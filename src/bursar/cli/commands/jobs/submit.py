@@ -1,4 +1,4 @@
-"""``bursar submit``: hand in a job; at a terminal its price is shown before."""
+"""``bursar submit``: submit a job; at a terminal its price is shown first."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from bursar.cli.arguments import add_connection, add_format, add_yes, new_parser
 from bursar.cli.commands.jobs.job_options import add_job, document_of, with_queue
-from bursar.cli.commands.jobs.wait import add_wait, stays, wait_or_follow
-from bursar.cli.connection import connect, still_at
+from bursar.cli.commands.jobs.wait import add_wait, should_wait, wait_or_follow
+from bursar.cli.connection import connect, show_activity
 from bursar.cli.exit_codes import FAILED, OK
-from bursar.cli.terminal.messages import agreed, is_interactive, print_note
+from bursar.cli.terminal.messages import confirm, is_interactive, print_note
 from bursar.cli.terminal.table import print_one
 
 if TYPE_CHECKING:
@@ -28,14 +28,13 @@ EXAMPLES = (
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "submit",
         (
-            "submit a job: a file, an sbatch script, or a command",
-            "Submits a job. Once the id is printed the job is safe: it is never lost and never run "
-            "twice at once. At a terminal the price and the expected start are shown first.",
+            "submit a job file, an sbatch script or a command",
+            "Once its id is printed, the job is stored durably and never runs twice at "
+            "once. At a terminal the price and the expected start are shown first.",
         ),
         EXAMPLES,
         aliases=("launch",),
@@ -44,7 +43,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--governed",
         metavar="FLEET",
-        help="hand it to the Slurm that is here, which decides when; this fleet file says where",
+        help="submit to the local Slurm, which schedules the job, routed by this fleet file",
     )
     add_wait(parser)
     add_yes(parser)
@@ -53,49 +52,49 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Submit, say the id, and stay if asked to."""
+    """Submit, print the id, and wait if requested."""
     if parsed.governed:
-        return _to_slurm(parsed)
+        return _submit_to_slurm(parsed)
     document, changes = document_of(parsed)
     with connect(parsed) as client:
         changes = with_queue(client, document, changes)
-        if not parsed.yes and is_interactive() and not _wanted(client, document, changes):
+        if not parsed.yes and is_interactive() and not _confirm_price(client, document, changes):
             print_note("not submitted.")
             return FAILED
-        with still_at("sending the job"):
+        with show_activity("submitting the job"):
             job = client.submit_document(client.prepare(document, changes))
-        made = {"id": job.id, "ids": list(job.ids)}
-        print_one(parsed, made, lambda: print(job.id))
+        submitted = {"id": job.id, "ids": list(job.ids)}
+        print_one(parsed, submitted, lambda: print(job.id))
         sys.stdout.flush()
         if len(job.ids) > 1:
             print_note(f"an array of {len(job.ids):,} jobs: {job.ids[0]} to {job.ids[-1]}.")
         for one in job.findings:
             print_note(
-                f"{one['mode']} of rule {one['rule']} ({one['owner']}): {one['text']}. {one['fix']}"
+                f"rule {one['rule']}, {one['mode']} ({one['owner']}): {one['text']}. {one['fix']}"
             )
-        if stays(parsed):
+        if should_wait(parsed):
             return wait_or_follow(parsed, client, job)
     print_note(
-        f"'bursar logs -f {job.id}' follows it, 'bursar why {job.id}' says what it waits for."
+        f"'bursar logs -f {job.id}' follows its output, 'bursar why {job.id}' prints why it waits."
     )
     return OK
 
 
-def _to_slurm(parsed: argparse.Namespace) -> int:
-    """Past the server: what decides there is Slurm."""
-    from bursar.cli.commands.fleet.slurm import hand_over
+def _submit_to_slurm(parsed: argparse.Namespace) -> int:
+    """Submit to Slurm without the server."""
+    from bursar.cli.commands.fleet.slurm import submit_job
     from bursar.wiring.slurm.governed import SlurmOptions
     from bursar.wiring.slurm.submit import SubmitOptions
 
-    return hand_over(parsed, SlurmOptions(fleet=parsed.governed), SubmitOptions())
+    return submit_job(parsed, SlurmOptions(fleet=parsed.governed), SubmitOptions())
 
 
-def _wanted(client: Client, document: Document, changes: dict[str, object]) -> bool:
-    """The price before the question."""
+def _confirm_price(client: Client, document: Document, changes: dict[str, object]) -> bool:
+    """Print the plan and ask for confirmation."""
     from bursar.cli.commands.jobs.plan import short_lines
 
-    with still_at("asking what it would cost"):
-        found = client.plan(document, **changes)
-    for line in short_lines(found):
+    with show_activity("estimating the cost"):
+        plan = client.plan(document, **changes)
+    for line in short_lines(plan):
         print_note(line)
-    return agreed("submit it?", default=found["feasible"])
+    return confirm("submit the job?", default=plan["feasible"])

@@ -1,4 +1,4 @@
-"""Waiting for a job and following it. The job does not depend on us: Ctrl-C leaves it alone."""
+"""Waits for a job or follows its output. Ctrl-C does not affect the job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from bursar.cli import exit_codes
 from bursar.cli.arguments import seconds
-from bursar.cli.connection import still_at
+from bursar.cli.connection import show_activity
 from bursar.cli.terminal.messages import print_note
 from bursar.cli.terminal.safe_text import log_lines
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bursar.client import Client, Job, wire
 
 SIGNALLED: Final = 128
-NOT_YET: Final = frozenset({"blocked", "queued"})
+WAITING: Final = frozenset({"blocked", "queued"})
 BY_STATE: Final = {
     "succeeded": exit_codes.OK,
     "failed": exit_codes.JOB_FAILED,
@@ -25,117 +25,124 @@ BY_STATE: Final = {
 
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
-    """Whether to stay until the job is over."""
-    group = parser.add_argument_group("staying until it is over")
+    """Add the options to wait for the end of the job."""
+    group = parser.add_argument_group("waiting")
     group.add_argument(
-        "--wait", action="store_true", help="wait; the exit code says what became of the job"
+        "--wait", action="store_true", help="wait for the job to end; the exit code is its outcome"
     )
-    group.add_argument("--follow", action="store_true", help="show its output as well, and wait")
+    group.add_argument("--follow", action="store_true", help="wait and print the output of the job")
     group.add_argument(
-        "--wait-seconds", type=seconds, metavar="S", help="wait at most so long (exit code 101)"
+        "--wait-seconds",
+        type=seconds,
+        metavar="S",
+        help="wait at most S seconds (then exit code 101)",
     )
     group.add_argument(
         "--exit-code",
         action="store_true",
-        help="exit with the job's own code, 128 + the signal when a signal ended it",
+        help="exit with the job's own exit code, or 128 + the signal that ended it",
     )
 
 
-def stays(parsed: argparse.Namespace) -> bool:
-    """Whether any option asks to stay."""
+def should_wait(parsed: argparse.Namespace) -> bool:
+    """Whether any option requests waiting."""
     return bool(parsed.wait or parsed.follow or parsed.exit_code or parsed.wait_seconds is not None)
 
 
 def wait_or_follow(parsed: argparse.Namespace, client: Client, job: Job) -> int:
-    """Wait or follow, and the exit code that says what became of the job."""
+    """Wait for a job or follow it; returns the exit code for its outcome."""
     from bursar.client.errors import NotFound, TimedOut
 
     try:
         if parsed.follow:
             follow(client, job.id, {})
-        with still_at(f"waiting for {job.id}"):
+        with show_activity(f"waiting for {job.id}"):
             state = job.wait(parsed.wait_seconds)
-    except NotFound as gone:
-        print_note(f"{gone.problem} {gone.fix}")
+    except NotFound as error:
+        print_note(f"{error.problem} {error.fix}")
         return exit_codes.JOB_NOT_FOUND
-    except TimedOut as late:
-        if late.code != "still-going":
+    except TimedOut as error:
+        if error.code != "still-going":
             raise
-        print_note(f"{late.problem} {late.fix}")
+        print_note(f"{error.problem} {error.fix}")
         return exit_codes.JOB_NOT_FINISHED
     except KeyboardInterrupt:
-        return left_alone(job.id)
+        return detach(job.id)
     members = job.members
-    shown = _decisive(members, state)
+    detail = _decisive(members, state)
     several = f" (one of {len(members):,} jobs)" if len(members) > 1 else ""
-    print_note(f"{shown['id']} is {state}{several}.{_how(shown)}")
+    verb = "was cancelled" if state == "cancelled" else state
+    print_note(f"{detail['id']} {verb}{several}.{_exit_sentence(detail)}")
     if parsed.exit_code and state == "failed":
-        return own_code(shown["exit_code"], shown["exit_signal"])
+        return own_code(detail["exit_code"], detail["exit_signal"])
     return BY_STATE[state]
 
 
 def _decisive(members: tuple[Job, ...], state: str) -> wire.JobDetail:
-    """Of an array, the first member that made it what it is."""
+    """The first member of an array that is in the array's final state."""
     for member in members:
-        shown = member.show()
-        if shown["state"] == state:
+        detail = member.show()
+        if detail["state"] == state:
             break
-    return shown
+    return detail
 
 
-def left_alone(job_id: str) -> int:
-    """What Ctrl-C means."""
+def detach(job_id: str) -> int:
+    """Handle Ctrl-C: stop following and leave the job running."""
     print_note(
-        f"\n{job_id} goes on without you. 'bursar logs -f {job_id}' follows it, "
-        f"'bursar cancel {job_id}' ends it."
+        f"\n{job_id} continues. 'bursar logs -f {job_id}' follows it, "
+        f"'bursar cancel {job_id}' cancels it."
     )
     return exit_codes.INTERRUPTED
 
 
-def follow(client: Client, job_id: str, chosen: dict[str, str | int], *, raw: bool = False) -> None:
-    """Output as it comes, through every attempt, until the job is over; of an array, job by job."""
-    shown = client.show(job_id)
-    for member in shown["array"]["members"] if "array" in shown else ():
+def follow(
+    client: Client, job_id: str, filters: dict[str, str | int], *, raw: bool = False
+) -> None:
+    """Print output of every attempt until the job ends; the members of an array in order."""
+    detail = client.show(job_id)
+    for member in detail["array"]["members"] if "array" in detail else ():
         print_note(f"==> {member['id']} <==")
-        _follow_one(client, member["id"], chosen, raw=raw)
-    if "array" not in shown:
-        _follow_one(client, shown["id"], chosen, raw=raw)
+        _follow_one(client, member["id"], filters, raw=raw)
+    if "array" not in detail:
+        _follow_one(client, detail["id"], filters, raw=raw)
 
 
 def _follow_one(
-    client: Client, job_id: str, chosen: dict[str, str | int], *, raw: bool = False
+    client: Client, job_id: str, filters: dict[str, str | int], *, raw: bool = False
 ) -> None:
     from bursar.client.function_result import ResultFilter
 
     state = client.show(job_id)["state"]
-    if state in NOT_YET:
+    if state in WAITING:
         print_note(
-            f"{job_id} is {state}; 'bursar why {job_id}' says why. Its output will follow here."
+            f"{job_id} is {state}; 'bursar why {job_id}' prints why. Its output will follow here."
         )
-    filters: dict[tuple[int, str], ResultFilter] = {}
-    for piece in client.follow_logs(job_id, **chosen):
+    result_filters: dict[tuple[int, str], ResultFilter] = {}
+    for piece in client.follow_logs(job_id, **filters):
         text = piece["text"]
         if not raw:
-            text = filters.setdefault((piece["task"], piece["stream"]), ResultFilter()).feed(text)
+            stream = (piece["task"], piece["stream"])
+            text = result_filters.setdefault(stream, ResultFilter()).feed(text)
         write_output(text, raw=raw)
 
 
 def write_output(text: str, *, raw: bool = False) -> None:
-    """Some of a job's output, without what could fool a terminal."""
+    """Print output of a job, safe for a terminal unless ``raw``."""
     sys.stdout.write(text if raw else log_lines(text))
     sys.stdout.flush()
 
 
 def own_code(code: int | None, signal: int | None) -> int:
-    """The job's own exit code as a shell would give it."""
+    """The job's own exit code as a shell reports it."""
     if signal:
         return SIGNALLED + signal
     return code or exit_codes.JOB_FAILED
 
 
-def _how(shown: object) -> str:
-    from bursar.cli.terminal.format import how_it_ended
+def _exit_sentence(detail: object) -> str:
+    from bursar.cli.terminal.format import exit_text
 
-    assert isinstance(shown, dict)
-    told = how_it_ended(shown)
-    return "" if told in ("-", "0:0") or shown["state"] == "succeeded" else f" Exit {told}."
+    assert isinstance(detail, dict)
+    text = exit_text(detail)
+    return "" if text in ("-", "0:0") or detail["state"] == "succeeded" else f" Exit {text}."

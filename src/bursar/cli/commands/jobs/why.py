@@ -1,4 +1,4 @@
-"""``bursar why``: why a job does not run, when it will, and what would start it now."""
+"""``bursar why``: why a job waits, when it will start, and what would start it now."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "why",
         (
-            "say why a job waits, until when, and what would start it now",
-            "Tells every reason, in numbers: what is missing, who has it, when it should be back, where "
-            "the job stands, and which smaller change would start it now at what cost.",
+            "print why a job waits, until when, and what would start it now",
+            "Every reason is given in numbers: what is missing, who holds it, when it should be free, the "
+            "job's queue position, and which smaller change would start it now at what cost.",
         ),
         ("bursar why j-abcdefghij", "bursar why 1234"),
     )
     parser.add_argument(
-        "job", metavar="JOB", help="the id of a job, or the number of one of the Slurm that is here"
+        "job", metavar="JOB", help="job id, or the number of a job of the local Slurm"
     )
     add_format(parser)
     add_connection(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Ask and tell: our server, or Slurm about a number of its own."""
+    """Ask the server, or Slurm if the id is a number."""
     if parsed.job[:1].isdigit():
         from bursar.wiring.slurm.governed import explain_slurm_job, slurm_explanation_json
 
-        story = explain_slurm_job(parsed.job)
-        told = "\n".join(story.lines())
-        print_one(parsed, slurm_explanation_json(story), lambda: print(lines(told)))
+        slurm_job = explain_slurm_job(parsed.job)
+        text = "\n".join(slurm_job.lines())
+        print_one(parsed, slurm_explanation_json(slurm_job), lambda: print(lines(text)))
         return OK
-    found = ask(parsed, lambda client: client.why(parsed.job))
-    print_one(parsed, found, lambda: print(lines("\n".join(found["text"]))))
+    explanation = ask(parsed, lambda client: client.why(parsed.job))
+    print_one(parsed, explanation, lambda: print(lines("\n".join(explanation["text"]))))
     return OK

@@ -1,4 +1,4 @@
-"""``bursar why-preempted``: what interrupted a job, what that cost, and what would help."""
+"""``bursar why-preempted``: what interrupted a job, its cost, and what would help."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "why-preempted",
         (
-            "say what interrupted a job, what that cost, and which change would help",
-            "Tells from the job's own log whether capacity, price, priority, quota or budget interrupted "
-            "it, how often it saved against how long it ran, how long it took to be back, and what would "
-            "help, in numbers.",
+            "print what interrupted a job, what that cost, and what would help",
+            "The cause is capacity, price, priority, quota or budget. The report compares how often the job "
+            "saved with how long it ran, and shows how long recovery took and what was lost.",
         ),
         ("bursar why-preempted j-abcdefghij",),
     )
-    parser.add_argument("job", metavar="JOB", help="the id of a job")
+    parser.add_argument("job", metavar="JOB", help="job id")
     add_format(parser)
     add_connection(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Ask and tell."""
-    found = ask(parsed, lambda client: client.why_preempted(parsed.job))
-    print_one(parsed, found, lambda: print(lines("\n".join(found["text"]))))
+    report = ask(parsed, lambda client: client.why_preempted(parsed.job))
+    print_one(parsed, report, lambda: print(lines("\n".join(report["text"]))))
     return OK

@@ -1,4 +1,4 @@
-"""``bursar cost``: what things cost, for whom, what changed, and when budgets are used up."""
+"""``bursar cost``: reports, differences, forecasts, statements and exports of costs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ if TYPE_CHECKING:
 FORMATS: Final = ("csv", "json", "parquet", "focus", "focus-parquet")
 BASELINES: Final = ("on-demand", "on-demand-while-used", "no-sharing")
 BY: Final = (
-    "team, project, queue, user, gpu, market, pool, job, day or label:KEY; several with commas "
-    "(default: team)"
+    "group by team, project, queue, user, gpu, market, pool, job, day or label:KEY; separate "
+    "several with commas (default: team)"
 )
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its verbs."""
     parser = new_parser(
         commands,
         "cost",
         (
-            "report what things cost, what changed, and when budgets are used up",
-            "Everything is told from the same ledger: what jobs used and wasted, what was idle, and "
-            "what providers billed. Days are UTC, and the last one is not included.",
+            "report costs, changes and when budgets are exhausted",
+            "All figures come from the ledger: what jobs used and wasted, what was idle, and what "
+            "providers billed. Days are UTC; the last day is not included.",
         ),
         ("bursar cost report --by team", "bursar cost forecast"),
     )
@@ -54,9 +53,9 @@ def _add_report(verbs: Subparsers) -> None:
         verbs,
         "report",
         (
-            "say what some days cost, by team, user, GPU model and more",
-            "Usage is what jobs held, waste what of it was lost by failures and preemption. Idle and "
-            "other costs of the fleet are shown to those who see all of it.",
+            "print costs by team, user, GPU model and more",
+            "Usage is what jobs held; waste is the part lost to failures and preemption. Idle and other "
+            "costs are shown to users who may see the whole fleet.",
         ),
         (
             "bursar cost report",
@@ -74,8 +73,8 @@ def _add_diff(verbs: Subparsers) -> None:
         verbs,
         "diff",
         (
-            "say what changed from one period to another",
-            "Compares some days with as many just before them, or with days that are named.",
+            "print how costs changed between two periods",
+            "The default is the same number of days before the period.",
         ),
         (
             "bursar cost diff --days 7",
@@ -84,8 +83,8 @@ def _add_diff(verbs: Subparsers) -> None:
     )
     parser.add_argument("--by", default="team", metavar="WHAT", help=BY)
     _add_days(parser)
-    parser.add_argument("--before-from", metavar="DAY", help="the first day to compare with")
-    parser.add_argument("--before-to", metavar="DAY", help="the day after the last one of these")
+    parser.add_argument("--before-from", metavar="DAY", help="first day of the earlier period")
+    parser.add_argument("--before-to", metavar="DAY", help="day after the earlier period")
     add_list(parser, watch=False, limit=100)
 
 
@@ -94,13 +93,15 @@ def _add_forecast(verbs: Subparsers) -> None:
         verbs,
         "forecast",
         (
-            "say when each budget is used up, and what its period will have cost",
-            "Goes on as the last weeks were. The band holds in four of five cases if days to come are "
-            "like those; --output wide also says from which days that is known.",
+            "print when each budget is exhausted, and the cost at the end of its period",
+            "The last weeks are extrapolated. The band has a probability of 80 % if the coming days are "
+            "similar; -o wide also shows which days the forecast is based on.",
         ),
         ("bursar cost forecast", "bursar cost forecast --tenant research -o wide"),
     )
-    parser.add_argument("--tenant", metavar="TENANT", help="this one, also without a budget")
+    parser.add_argument(
+        "--tenant", metavar="TENANT", help="only this tenant, even without a budget"
+    )
     add_list(parser, limit=500)
 
 
@@ -109,25 +110,28 @@ def _add_statement(verbs: Subparsers) -> None:
         verbs,
         "statement",
         (
-            "write what each team is shown, or owes, to the cent",
-            "All statements of a period together are what the fleet cost in it.",
+            "print the statement of each team, to the cent",
+            "The statements of a period sum to the cost of the fleet in that period.",
         ),
         (
             "bursar cost statement --month 2026-10",
             "bursar cost statement --tenant research --kind chargeback --idle proportional",
         ),
     )
-    parser.add_argument("--tenant", metavar="TENANT", help="of this one alone")
+    parser.add_argument("--tenant", metavar="TENANT", help="only this tenant")
     _add_days(parser)
     parser.add_argument(
-        "--kind", choices=("showback", "chargeback"), default="showback", help="whether it is owed"
+        "--kind",
+        choices=("showback", "chargeback"),
+        default="showback",
+        help="showback informs, chargeback is owed (default: showback)",
     )
     parser.add_argument(
         "--idle",
         choices=("absorbed", "proportional", "quota-owner"),
         default="absorbed",
-        help="who bears what nobody used: the platform, those who used the pool, or those whose "
-        "quota it was (default: absorbed)",
+        help="who pays for idle capacity: the platform, the users of the pool, or the owners of the "
+        "quota (default: absorbed)",
     )
     parser.add_argument("--jobs", action="store_true", help="one line for each job")
     add_format(parser)
@@ -139,22 +143,22 @@ def _add_savings(verbs: Subparsers) -> None:
         verbs,
         "savings",
         (
-            "say what was saved against a baseline with a name",
-            "on-demand: the same node-hours at on-demand prices. on-demand-while-used: rented only for "
-            "what jobs held. no-sharing: every slice and share a whole GPU.",
+            "print the savings against a baseline",
+            "on-demand: the same node-hours at on-demand prices. on-demand-while-used: rented only "
+            "while jobs ran. no-sharing: a whole GPU for every slice and share.",
         ),
         (
             "bursar cost savings --month 2026-10",
             "bursar cost savings --baseline on-demand --price a100=27.45",
         ),
     )
-    parser.add_argument("--baseline", choices=BASELINES, help="only this one")
+    parser.add_argument("--baseline", choices=BASELINES, help="only this baseline")
     parser.add_argument(
         "--price",
         action="append",
         metavar="POOL=USD",
-        help="what a node of a pool costs an hour on demand; may be repeated (default: the price "
-        "table, by the machine that the pool names)",
+        help="on-demand price of a node of a pool per hour; repeatable (default: the price table, by "
+        "the machine type of the pool)",
     )
     _add_days(parser)
     add_format(parser)
@@ -166,17 +170,19 @@ def _add_export(verbs: Subparsers) -> None:
         verbs,
         "export",
         (
-            "write everything of some days to a file: CSV, JSON, Parquet or FOCUS",
-            "One line for each day, job and place, and for those who see the whole fleet also for what "
-            "nobody used. FOCUS is the FinOps Foundation's format for cost and usage, version 1.2.",
+            "export all costs of a period as CSV, JSON, Parquet or FOCUS",
+            "One row for each day, job and location; idle capacity only for users who may see the whole "
+            "fleet. FOCUS is the FinOps Foundation's cost and usage specification, version 1.2.",
         ),
         (
             "bursar cost export --month 2026-10 --format focus --file october.csv",
             "bursar cost export --days 7 > week.csv",
         ),
     )
-    parser.add_argument("--format", choices=FORMATS, default="csv", help="how (default: csv)")
-    parser.add_argument("--file", metavar="FILE", help="where to (default: standard output)")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="csv", help="file format (default: csv)"
+    )
+    parser.add_argument("--file", metavar="FILE", help="file to write (default: standard output)")
     _add_days(parser)
     add_connection(parser)
 
@@ -186,37 +192,43 @@ def _add_bill(verbs: Subparsers) -> None:
         verbs,
         "bill",
         (
-            "enter what a provider billed for a pool; the difference is booked as an adjustment",
-            "For days that are over. What was metered stays as it is: the difference becomes an entry "
-            "of its own, and statements share it. A later bill for the same days replaces an earlier one.",
+            "enter a provider's bill for a pool; the difference is posted as an adjustment",
+            "For past days. Metered costs do not change: the difference is posted separately and "
+            "distributed over the statements. A later bill for the same days replaces an earlier one.",
         ),
         ("bursar cost bill --pool p5-spot --from 2026-10-01 --to 2026-11-01 --usd 18342.17",),
     )
-    parser.add_argument("--pool", required=True, metavar="POOL", help="what was billed")
+    parser.add_argument("--pool", required=True, metavar="POOL", help="the billed pool")
     parser.add_argument(
-        "--from", dest="from_day", required=True, metavar="DAY", help="its first day"
+        "--from", dest="from_day", required=True, metavar="DAY", help="first day of the bill"
     )
     parser.add_argument(
-        "--to", dest="to_day", required=True, metavar="DAY", help="the day after its last"
+        "--to",
+        dest="to_day",
+        required=True,
+        metavar="DAY",
+        help="day after the last day of the bill",
     )
     parser.add_argument(
-        "--usd", required=True, type=_micro_usd, metavar="USD", help="how much, in dollars"
+        "--usd", required=True, type=_micro_usd, metavar="USD", help="amount in dollars"
     )
     parser.add_argument(
-        "--flavor", metavar="FLAVOR", help="as what it was metered (default: what the pool is now)"
+        "--flavor",
+        metavar="FLAVOR",
+        help="flavor of the pool at that time (default: its current flavor)",
     )
     add_format(parser)
     add_connection(parser)
 
 
 def _add_days(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("days (UTC); without any of these, this month so far")
-    group.add_argument("--from", dest="from_day", metavar="DAY", help="the first, as YYYY-MM-DD")
-    group.add_argument("--to", dest="to_day", metavar="DAY", help="the day after the last")
+    group = parser.add_argument_group("period (UTC); default: this month so far")
+    group.add_argument("--from", dest="from_day", metavar="DAY", help="first day, YYYY-MM-DD")
+    group.add_argument("--to", dest="to_day", metavar="DAY", help="day after the last day")
     short = group.add_mutually_exclusive_group()
     short.add_argument("--month", type=_month, metavar="YYYY-MM", help="a whole month")
     short.add_argument(
-        "--days", type=one_or_more, metavar="N", help="the last N days, today among them"
+        "--days", type=one_or_more, metavar="N", help="the last N days, including today"
     )
 
 
@@ -226,7 +238,7 @@ def _month(text: str) -> str:
     try:
         date.fromisoformat(f"{text}-01")
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no month such as 2026-10") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a month such as 2026-10") from None
     return text
 
 
@@ -246,7 +258,6 @@ def _micro_usd(text: str) -> int:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """One of the verbs."""
     return {
         "report": _report,
         "diff": _diff,
@@ -259,12 +270,12 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def days_of(parsed: argparse.Namespace) -> dict[str, str | None]:
-    """``from_day`` and ``to_day`` as the server wants them."""
+    """The period as ``from_day`` and ``to_day``."""
     from datetime import UTC, date, datetime, timedelta
 
     if (parsed.month or parsed.days) and (parsed.from_day or parsed.to_day):
         raise wrong_usage(
-            "days are given twice: --month and --days stand for --from and --to.",
+            "the period is given twice: --month and --days exclude --from and --to.",
             fix="Keep one of them.",
         )
     if parsed.days:
@@ -278,22 +289,22 @@ def days_of(parsed: argparse.Namespace) -> dict[str, str | None]:
 
 
 def wrong_usage(problem: str, fix: str) -> Exception:
-    """Options that do not go together."""
+    """An error about conflicting options."""
     from bursar.client.errors import Invalid
 
     return Invalid(problem, fix=fix, code="wrong-usage")
 
 
 def _report(parsed: argparse.Namespace) -> int:
-    chosen: dict[str, Any] = {**days_of(parsed), "limit": parsed.limit}
-    tables.print_report(parsed, ask(parsed, lambda c: c.cost.report(parsed.by, **chosen)))
+    filters: dict[str, Any] = {**days_of(parsed), "limit": parsed.limit}
+    tables.print_report(parsed, ask(parsed, lambda c: c.cost.report(parsed.by, **filters)))
     return OK
 
 
 def _diff(parsed: argparse.Namespace) -> int:
-    chosen: dict[str, Any] = {**days_of(parsed), "limit": parsed.limit}
-    chosen |= {"before_from": parsed.before_from, "before_to": parsed.before_to}
-    tables.print_diff(parsed, ask(parsed, lambda c: c.cost.diff(parsed.by, **chosen)))
+    filters: dict[str, Any] = {**days_of(parsed), "limit": parsed.limit}
+    filters |= {"before_from": parsed.before_from, "before_to": parsed.before_to}
+    tables.print_diff(parsed, ask(parsed, lambda c: c.cost.diff(parsed.by, **filters)))
     return OK
 
 
@@ -306,27 +317,31 @@ def _forecast(parsed: argparse.Namespace) -> int:
 
 
 def _statement(parsed: argparse.Namespace) -> int:
-    chosen: dict[str, Any] = {**days_of(parsed), "tenant": parsed.tenant, "kind": parsed.kind}
-    chosen |= {"idle": parsed.idle, "lines": "jobs" if parsed.jobs else None}
-    told = ask(parsed, lambda c: c.cost.statement(**chosen))
+    filters: dict[str, Any] = {**days_of(parsed), "tenant": parsed.tenant, "kind": parsed.kind}
+    filters |= {"idle": parsed.idle, "lines": "jobs" if parsed.jobs else None}
+    statements = ask(parsed, lambda c: c.cost.statement(**filters))
     if parsed.output == "csv":
         listing = TableSpec(columns=(), keys=tables.STATEMENT_KEYS)
-        print_rows(parsed, listing, tables.statement_rows(told))
+        print_rows(parsed, listing, tables.statement_rows(statements))
     elif parsed.output in ("json", "yaml"):
-        print_plain(parsed.output, told)
+        print_plain(parsed.output, statements)
     else:
-        tables.print_statements(parsed, told)
+        tables.print_statements(parsed, statements)
     return OK
 
 
 def _savings(parsed: argparse.Namespace) -> int:
-    chosen: dict[str, Any] = {**days_of(parsed), "baseline": parsed.baseline, "price": parsed.price}
-    told = ask(parsed, lambda c: c.cost.savings(**chosen))
-    for warning in told["warnings"]:
+    filters: dict[str, Any] = {
+        **days_of(parsed),
+        "baseline": parsed.baseline,
+        "price": parsed.price,
+    }
+    savings = ask(parsed, lambda c: c.cost.savings(**filters))
+    for warning in savings["warnings"]:
         warn(one_line(warning))
     if parsed.output in ("table", "wide"):
-        print(tables.period(told))
-    print_rows(parsed, tables.SAVINGS, told["items"])
+        print(tables.period(savings))
+    print_rows(parsed, tables.SAVINGS, savings["items"])
     return OK
 
 
@@ -335,12 +350,12 @@ def _export(parsed: argparse.Namespace) -> int:
 
     if parsed.file is None and parsed.format.endswith("parquet") and sys.stdout.isatty():
         raise wrong_usage(
-            "Parquet is not for a terminal.",
-            fix="Say where to: --file costs.parquet, or > costs.parquet.",
+            "Parquet cannot be printed to a terminal.",
+            fix="Pass --file costs.parquet, or redirect the output.",
         )
     expect_writable(parsed.file)
-    chosen: dict[str, Any] = dict(days_of(parsed))
-    body = ask(parsed, lambda c: c.cost.export(parsed.format, **chosen))
+    filters: dict[str, Any] = dict(days_of(parsed))
+    body = ask(parsed, lambda c: c.cost.export(parsed.format, **filters))
     if parsed.file is not None:
         Path(parsed.file).write_bytes(body)
         return OK
@@ -361,14 +376,14 @@ def _bill(parsed: argparse.Namespace) -> int:
     }
     if parsed.flavor:
         bill["flavor"] = parsed.flavor
-    told = ask(parsed, lambda c: c.cost.bill(bill))  # type: ignore[arg-type]
+    posted = ask(parsed, lambda c: c.cost.bill(bill))  # type: ignore[arg-type]
 
-    def tell() -> None:
-        days = f"{told['from_day']} to {told['to_day']}"
-        print(f"pool        {one_line(told['pool'])} ({one_line(told['flavor'])}), {days}")
-        print(f"metered     {write_usd(told['metered_micro_usd'])}")
-        print(f"billed      {write_usd(told['billed_micro_usd'])}")
-        print(f"adjustment  {write_usd(told['adjustment_micro_usd'])}")
+    def print_text() -> None:
+        days = f"{posted['from_day']} to {posted['to_day']}"
+        print(f"pool        {one_line(posted['pool'])} ({one_line(posted['flavor'])}), {days}")
+        print(f"metered     {write_usd(posted['metered_micro_usd'])}")
+        print(f"billed      {write_usd(posted['billed_micro_usd'])}")
+        print(f"adjustment  {write_usd(posted['adjustment_micro_usd'])}")
 
-    print_one(parsed, told, tell)
+    print_one(parsed, posted, print_text)
     return OK

@@ -1,4 +1,4 @@
-"""How reports, changes, forecasts and statements are shown to people."""
+"""Tables of cost reports, differences, forecasts and statements."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows
-from bursar.model.units import USD_MICRO, write_usd
+from bursar.model.units import USD_MICRO, counted, write_usd
 
 if TYPE_CHECKING:
     from bursar.client import wire
 
 TOTAL: Final = "total"
 HEADINGS: Final = {"gpu": "GPU", "market": "OPTION", "day": "DAY (UTC)"}
-OF_IDLE: Final = {
-    "absorbed": "what nobody used is the platform's",
-    "proportional": "what nobody used is shared by those who used the pool",
-    "quota-owner": "what nobody used is borne by those whose quota it was",
+IDLE_NOTES: Final = {
+    "absorbed": "the platform pays for idle capacity",
+    "proportional": "the users of a pool share its idle cost",
+    "quota-owner": "the owners of the quota pay for idle capacity",
 }
 
 
-def period(told: Any) -> str:
+def period(report: Any) -> str:
     """``2026-11-01 to 2026-11-17 (UTC, last day not included), so far``."""
-    so_far = "" if told["is_over"] else ", so far"
-    return f"{told['from_day']} to {told['to_day']} (UTC, last day not included){so_far}"
+    so_far = "" if report["is_over"] else ", so far"
+    return f"{report['from_day']} to {report['to_day']} (UTC, last day not included){so_far}"
 
 
 def dollars(row: Row, key: str) -> str:
@@ -33,7 +33,7 @@ def dollars(row: Row, key: str) -> str:
 
 
 def money(heading: str, key: str) -> Column:
-    """Amounts are never cut: half a number is another number."""
+    """A column of amounts, which are never truncated."""
     return Column(heading, lambda row: dollars(row, key), right=True, whole=True)
 
 
@@ -42,7 +42,7 @@ def hours(row: Row, key: str = "gpu_hours") -> str:
 
 
 def flat(items: Sequence[Any], by: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows with one key for each dimension in place of a list of them."""
+    """Rows with one key for each dimension, not a list of dimensions."""
     return [
         {**dict(zip(by, row["keys"], strict=True)), **{k: v for k, v in row.items() if k != "keys"}}
         for row in items
@@ -72,34 +72,34 @@ def _key_columns(by: Sequence[str]) -> list[Column]:
 # -- reports -------------------------------------------------------------------------------------------
 
 
-def print_report(parsed: argparse.Namespace, told: wire.CostReportView) -> None:
-    """The rows, and below them what all of them come to."""
-    by = told["by"]
-    rows = flat(told["items"], by)
-    listing = _report_listing(told)
+def print_report(parsed: argparse.Namespace, report: wire.CostReportView) -> None:
+    """Print the rows and their total."""
+    by = report["by"]
+    rows = flat(report["items"], by)
+    listing = _report_listing(report)
     if parsed.output in ("table", "wide") and rows:
-        print(f"{period(told)}, by {', '.join(one_line(name) for name in by)}")
-        total = _total(told["total"], by)
+        print(f"{period(report)}, by {', '.join(one_line(name) for name in by)}")
+        total = _total(report["total"], by)
         print_rows(parsed, listing, [*rows, total])
-        left_out = told["rows"] - len(rows)
-        if left_out:
-            print(f"{left_out:,} more rows are in the total; --limit shows more.")
+        omitted = report["rows"] - len(rows)
+        if omitted:
+            print(f"the total includes {counted(omitted, 'more row')}; --limit shows more.")
     else:
         print_rows(parsed, listing, rows)
 
 
-def _report_listing(told: wire.CostReportView) -> TableSpec:
-    by, whole = told["by"], told["total"]["total_micro_usd"]
+def _report_listing(report: wire.CostReportView) -> TableSpec:
+    by, total_micro_usd = report["by"], report["total"]["total_micro_usd"]
 
     def share(row: Row) -> str:
-        return f"{row['total_micro_usd'] / whole:.1%}" if whole else "-"
+        return f"{row['total_micro_usd'] / total_micro_usd:.1%}" if total_micro_usd else "-"
 
     def other(row: Row) -> str:
         names = ("reserved_micro_usd", "foreign_micro_usd", "adjustment_micro_usd")
         return write_usd(sum(row[name] for name in names))
 
-    everyone = [*told["items"], told["total"]]
-    has_other = any(other(row) != write_usd(0) for row in everyone)
+    all_rows = [*report["items"], report["total"]]
+    has_other = any(other(row) != write_usd(0) for row in all_rows)
     fleet = [
         *([money("IDLE", "idle_micro_usd")] if "job" not in by else []),
         *([Column("OTHER", other, right=True, whole=True)] if has_other else []),
@@ -116,23 +116,21 @@ def _report_listing(told: wire.CostReportView) -> TableSpec:
         Column("IDLE GPU-H", lambda row: hours(row, "idle_gpu_hours"), right=True, only_wide=True),
         money("USAGE", "usage_micro_usd"),
         money("WASTE", "waste_micro_usd"),
-        *(fleet if told["sees_fleet"] else []),
+        *(fleet if report["sees_fleet"] else []),
         money("TOTAL", "total_micro_usd"),
         Column("SHARE", share, right=True),
     ]
-    keys = (*by, *(key for key in told["total"] if key != "keys"))
-    return TableSpec(
-        columns=tuple(columns), keys=keys, nothing=f"nothing was used: {period(told)}."
-    )
+    keys = (*by, *(key for key in report["total"] if key != "keys"))
+    return TableSpec(columns=tuple(columns), keys=keys, nothing=f"no usage: {period(report)}.")
 
 
 # -- changes -------------------------------------------------------------------------------------------
 
 
-def print_diff(parsed: argparse.Namespace, told: wire.CostDiff) -> None:
-    """What it was, what it is, and by how much it changed."""
-    by = told["by"]
-    rows = flat(told["items"], by)
+def print_diff(parsed: argparse.Namespace, report: wire.CostDiff) -> None:
+    """Print both periods and the change."""
+    by = report["by"]
+    rows = flat(report["items"], by)
     columns = (
         *_key_columns(by),
         money("BEFORE", "before_micro_usd"),
@@ -142,13 +140,13 @@ def print_diff(parsed: argparse.Namespace, told: wire.CostDiff) -> None:
         Column("GPU-H BEFORE", lambda row: hours(row, "before_gpu_hours"), right=True),
         Column("GPU-H AFTER", lambda row: hours(row, "after_gpu_hours"), right=True),
     )
-    keys = (*by, *(key for key in told["total"] if key != "keys"))
-    nothing = f"nothing was used in either period; the later is {period(told)}."
+    keys = (*by, *(key for key in report["total"] if key != "keys"))
+    nothing = f"no usage in either period; the later is {period(report)}."
     listing = TableSpec(columns=columns, keys=keys, nothing=nothing)
     if parsed.output in ("table", "wide") and rows:
-        print(f"before    {told['before_from_day']} to {told['before_to_day']}")
-        print(f"after     {period(told)}")
-        rows.append(_total(told["total"], by))
+        print(f"before    {report['before_from_day']} to {report['before_to_day']}")
+        print(f"after     {period(report)}")
+        rows.append(_total(report["total"], by))
     print_rows(parsed, listing, rows)
 
 
@@ -177,27 +175,27 @@ def _day(at_ms: int | None) -> str:
     return datetime.fromtimestamp(at_ms / 1_000, tz=UTC).strftime("%Y-%m-%d")
 
 
-def _used_up(row: Row) -> str:
+def _exhausted(row: Row) -> str:
     if row["amount_micro_usd"] is None:
         return "no budget"
     if row["left_micro_usd"] <= 0:
-        return "used up"
+        return "exhausted"
     at_ms = row["exhausted_ms"]
     return "not within 10 years" if at_ms is None else _day(at_ms)
 
 
 def _band(row: Row) -> str:
     if row["low_end_micro_usd"] is None:
-        return "unknown yet"
+        return "not yet known"
     low, high = (round(row[key] / USD_MICRO) for key in ("low_end_micro_usd", "high_end_micro_usd"))
     return f"${low:,} to ${high:,}"
 
 
-def _runs_out(row: Row) -> str:
-    left = row["left_micro_usd"]
-    if left is None:
+def _exhausted_tone(row: Row) -> str:
+    remaining_micro_usd = row["left_micro_usd"]
+    if remaining_micro_usd is None:
         return ""
-    return "red" if left <= 0 else "yellow" if _is_before_end(row) else ""
+    return "red" if remaining_micro_usd <= 0 else "yellow" if _is_before_end(row) else ""
 
 
 def _is_before_end(row: Row) -> bool:
@@ -211,10 +209,10 @@ FORECAST: Final = TableSpec(
         Column("ENDS", lambda row: row["to_day"]),
         money("BUDGET", "amount_micro_usd"),
         money("SPENT", "spent_micro_usd"),
-        money("A DAY", "micro_usd_per_day"),
-        money("BY THE END", "end_micro_usd"),
-        Column("4 IN 5", _band, right=True, whole=True),
-        Column("USED UP", _used_up, whole=True, tone=_runs_out),
+        money("PER DAY", "micro_usd_per_day"),
+        money("AT THE END", "end_micro_usd"),
+        Column("80 % BAND", _band, right=True, whole=True),
+        Column("EXHAUSTED", _exhausted, whole=True, tone=_exhausted_tone),
         Column("EARLIEST", lambda row: _day(row["earliest_ms"]), only_wide=True),
         Column("LATEST", lambda row: _day(row["latest_ms"]), only_wide=True),
         Column("KIND", lambda row: row["enforcement"], only_wide=True),
@@ -226,7 +224,7 @@ FORECAST: Final = TableSpec(
         *("low_end_micro_usd", "high_end_micro_usd", "exhausted_ms", "earliest_ms", "latest_ms"),
         *("basis", "text"),
     ),
-    nothing="there is no tenant within your reach.",
+    nothing="no tenant is visible to you.",
 )
 
 
@@ -234,35 +232,35 @@ FORECAST: Final = TableSpec(
 
 
 def cents(amount: int) -> str:
-    """``$1,234.56``: statements are exact to the cent."""
+    """``$1,234.56``, exact to the cent."""
     sign = "-" if amount < 0 else ""
     return f"{sign}${abs(amount) // 100:,}.{abs(amount) % 100:02}"
 
 
-def print_statements(parsed: argparse.Namespace, told: wire.CostStatements) -> None:
-    """One block for each payer, and what all of them come to."""
-    for number, one in enumerate(told["items"]):
+def print_statements(parsed: argparse.Namespace, report: wire.CostStatements) -> None:
+    """Print one block for each payer, and the total of all."""
+    for number, one in enumerate(report["items"]):
         if number:
             print()
         print_statement(parsed, one)
-    if len(told["items"]) > 1:
-        print(f"\nall {len(told['items'])} statements together  {cents(told['cents'])}")
+    if len(report["items"]) > 1:
+        print(f"\ntotal of {len(report['items'])} statements  {cents(report['cents'])}")
 
 
 def print_statement(parsed: argparse.Namespace, one: wire.CostStatement) -> None:
-    """Head, lines, total, and who bears what nobody used."""
+    """Print header, lines, total, and who pays for idle capacity."""
     print(f"{one['style']} statement for {one_line(one['payer'])}")
     print(period(one))
     lines: list[Row] = [*one["lines"]]
     if not lines:
-        print("nothing was used.")
+        print("no usage.")
         return
     with_jobs = any(line["job_id"] for line in lines)
-    hours_all = sum(line["gpu_hours"] for line in lines)
+    total_hours = sum(line["gpu_hours"] for line in lines)
     total = {
         **dict.fromkeys(("gpu_model", "market", "queue", "job_id"), ""),
         "kind": TOTAL,
-        "gpu_hours": hours_all,
+        "gpu_hours": total_hours,
         "cents": one["cents"],
     }
     print_rows(parsed, _statement_listing(with_jobs=with_jobs), [*lines, total])
@@ -273,10 +271,10 @@ def print_statement(parsed: argparse.Namespace, one: wire.CostStatement) -> None
 def _notes(one: wire.CostStatement) -> Iterator[str]:
     if one["style"] == "chargeback":
         owed = one["owed_cents"]
-        yield f"owed: {cents(owed)}" if owed else "nothing is owed: the platform pays itself"
-    yield f"idle: {OF_IDLE[one['idle']]}"
+        yield f"owed: {cents(owed)}" if owed else "owed: nothing, the platform is its own payer"
+    yield f"idle: {IDLE_NOTES[one['idle']]}"
     if any(line["kind"] == "adjustment" for line in one["lines"]):
-        yield "adjustment: the part of a provider's bill beyond what was metered"
+        yield "adjustment: the difference between a provider's bill and the metered cost"
 
 
 def _statement_listing(*, with_jobs: bool) -> TableSpec:
@@ -301,12 +299,12 @@ STATEMENT_KEYS: Final = (
 )
 
 
-def statement_rows(told: wire.CostStatements) -> list[Row]:
-    """Every line of every statement with its head, for a spreadsheet."""
-    heads = ("payer", "style", "from_day", "to_day")
+def statement_rows(report: wire.CostStatements) -> list[Row]:
+    """Every line of every statement with its header, for a spreadsheet."""
+    header = ("payer", "style", "from_day", "to_day")
     return [
-        {**{key: one[key] for key in heads}, **line}  # type: ignore[literal-required]
-        for one in told["items"]
+        {**{key: one[key] for key in header}, **line}  # type: ignore[literal-required]
+        for one in report["items"]
         for line in one["lines"]
     ]
 
@@ -326,5 +324,5 @@ SAVINGS: Final = TableSpec(
         *("baseline", "about", "baseline_micro_usd", "cost_micro_usd", "saved_micro_usd"),
         "saved_permille",
     ),
-    nothing="there is nothing to compare.",
+    nothing="nothing to compare.",
 )

@@ -1,4 +1,4 @@
-"""``bursar quota``, ``fair`` and ``budget``: what tenants may hold and spend, and who is served next."""
+"""``bursar quota``, ``bursar fair`` and ``bursar budget``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The commands and their options."""
     quota = new_parser(
         commands,
         "quota",
         (
-            "list what each tenant may hold, holds and has borrowed",
-            "Nominal is a tenant's own; what others leave idle may be borrowed on top. Available is "
-            "what could start now.",
+            "list quota, usage and borrowing of each tenant",
+            "Nominal is a tenant's own quota; idle quota of others may be borrowed on top. Available "
+            "is what could start now.",
         ),
         ("bursar quota", "bursar quota --tenant vision -o json"),
     )
@@ -32,9 +31,9 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "fair",
         (
-            "list who has had how much of what they are promised, and who is served next",
-            "Share is a tenant's part of what its siblings used recently; entitlement is the part its "
-            "weight promises. Who is furthest below comes first.",
+            "list share, entitlement and rank of each tenant",
+            "Share is a tenant's fraction of the recent usage of its siblings; entitlement is the fraction "
+            "due to its weight. The tenant furthest below its entitlement is next.",
         ),
         ("bursar fair", "bursar fair --watch 5"),
     )
@@ -42,9 +41,9 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "budget",
         (
-            "list what is spent, held and left of each budget, and when it is used up",
-            "Held is what open jobs may still cost: under a hard budget a job is let in only if so much is "
-            "left. Level is the last step that was reached, and what follows from it.",
+            "list what is spent, held and left of each budget, and when it is exhausted",
+            "Held is what open jobs may still cost: a hard budget admits a job only if that much is left. "
+            "Level is the last step that was reached, with its action.",
         ),
         ("bursar budget", "bursar budget --tenant research -o json"),
     )
@@ -54,27 +53,26 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def run_quota(parsed: argparse.Namespace) -> int:
-    """Ask and show."""
     return show_list(
-        parsed, QUOTA, lambda: _of(parsed, [*ask(parsed, lambda client: client.quota())])
+        parsed, QUOTA, lambda: _selected(parsed, [*ask(parsed, lambda client: client.quota())])
     )
 
 
 def run_fair(parsed: argparse.Namespace) -> int:
-    """Ask and show."""
     return show_list(
-        parsed, FAIR, lambda: _of(parsed, [*ask(parsed, lambda client: client.fair())])
+        parsed, FAIR, lambda: _selected(parsed, [*ask(parsed, lambda client: client.fair())])
     )
 
 
 def run_budget(parsed: argparse.Namespace) -> int:
-    """Ask and show."""
     return show_list(
-        parsed, BUDGET, lambda: _of(parsed, [*ask(parsed, lambda client: client.cost.budgets())])
+        parsed,
+        BUDGET,
+        lambda: _selected(parsed, [*ask(parsed, lambda client: client.cost.budgets())]),
     )
 
 
-def _of(parsed: argparse.Namespace, rows: list[Row]) -> list[Row]:
+def _selected(parsed: argparse.Namespace, rows: list[Row]) -> list[Row]:
     return [row for row in rows if parsed.tenant in (None, row["tenant"])][: parsed.limit]
 
 
@@ -86,7 +84,7 @@ def _usd(row: Row, what: str) -> str:
     return write_usd(row[f"{what}_micro_usd"])
 
 
-def _moment(at_ms: int | None, without: str) -> str:
+def _time(at_ms: int | None, without: str) -> str:
     return without if at_ms is None else write_time(at_ms).removesuffix(" UTC")
 
 
@@ -110,7 +108,7 @@ QUOTA: Final = TableSpec(
         *("tenant", "flavor", "resource", "nominal", "used", "borrowed", "available", "limit"),
         "limited_by",
     ),
-    nothing="no tenant has a quota: everyone may hold what is free.",
+    nothing="no tenant has a quota: every tenant may use all free capacity.",
 )
 BUDGET: Final = TableSpec(
     columns=(
@@ -123,15 +121,15 @@ BUDGET: Final = TableSpec(
         Column("LEFT", lambda row: _usd(row, "left"), right=True),
         Column("LEVEL", lambda row: f"{row['level']} % {row['action']}" if row["level"] else "-"),
         Column("$/H", lambda row: write_usd(row["micro_usd_per_hour"]), right=True),
-        Column("USED UP", lambda row: _moment(row["exhausted_ms"], "not in this period")),
-        Column("ENDS", lambda row: _moment(row["period_end_ms"], "-")),
+        Column("EXHAUSTED", lambda row: _time(row["exhausted_ms"], "not in this period")),
+        Column("ENDS", lambda row: _time(row["period_end_ms"], "-")),
     ),
     keys=(
         *("tenant", "enforcement", "period", "period_start_ms", "period_end_ms"),
         *("amount_micro_usd", "spent_micro_usd", "held_micro_usd", "left_micro_usd", "percent"),
         *("level", "action", "micro_usd_per_hour", "exhausted_ms"),
     ),
-    nothing="no tenant has a budget; they stand in the fleet file.",
+    nothing="no tenant has a budget; budgets are set in the fleet file.",
 )
 FAIR: Final = TableSpec(
     columns=(
@@ -147,5 +145,5 @@ FAIR: Final = TableSpec(
         *("tenant", "parent", "weight", "usage", "share_permille", "entitlement_permille"),
         *("rank", "siblings"),
     ),
-    nothing="there are no tenants that share anything.",
+    nothing="no tenants share the fleet.",
 )

@@ -1,6 +1,6 @@
-"""``bursar completion``: scripts by which shells complete commands, options and choices.
+"""``bursar completion``: completion scripts for shells.
 
-The words are written into the script, so pressing the tab key starts no interpreter.
+The scripts contain all words, so pressing the tab key starts no interpreter.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "completion",
-        ("write a script that completes commands and options in a shell", ""),
+        ("print a completion script for a shell", ""),
         (
             "bursar completion bash > ~/.local/share/bash-completion/completions/bursar",
             "bursar completion zsh > ~/.zfunc/_bursar",
@@ -36,7 +35,7 @@ def add_parser(commands: Subparsers) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CompletionWords:
-    """What may follow ``path``: verbs with their lines, and options with theirs."""
+    """What may follow ``path``: verbs and options, each with its help text."""
 
     path: tuple[str, ...]
     verbs: tuple[tuple[str, str], ...]
@@ -45,7 +44,6 @@ class CompletionWords:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Write the script."""
     from bursar.cli.main import build_parser
 
     words = list(words_of(build_parser(), ()))
@@ -55,17 +53,17 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def words_of(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator[CompletionWords]:
-    """The words of a parser, then those of the parsers below it."""
+    """The words of a parser and of all its subparsers."""
     verbs: list[tuple[str, str]] = []
     below: dict[str, argparse.ArgumentParser] = {}
     options: list[tuple[str, str]] = []
     choices: list[tuple[str, tuple[str, ...]]] = []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            lines = {one.dest: one.help or "" for one in action._choices_actions}
+            summaries = {one.dest: one.help or "" for one in action._choices_actions}
             below = dict(action.choices)
             named = {id(one): name for name, one in reversed(below.items())}
-            verbs = [(name, lines.get(named[id(one)], "")) for name, one in below.items()]
+            verbs = [(name, summaries.get(named[id(one)], "")) for name, one in below.items()]
         for option in action.option_strings:
             options.append((option, action.help or ""))
             if action.choices:
@@ -76,12 +74,12 @@ def words_of(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator
 
 
 def bash(words: list[CompletionWords]) -> str:
-    """A function for ``complete``."""
+    """A script for bash."""
     cases = []
     for one in words:
         for option, values in one.choices:
             cases.append(f'    "{" ".join(one.path)}|{option}") words="{" ".join(values)}" ;;')
-    wholes = [
+    path_cases = [
         f'    "{" ".join(one.path)}") words="'
         + " ".join([name for name, _ in one.verbs] + [name for name, _ in one.options])
         + '" ;;'
@@ -103,7 +101,7 @@ def bash(words: list[CompletionWords]) -> str:
             *cases,
             "  esac",
             '  [ -n "$words" ] || case "$path" in',
-            *wholes,
+            *path_cases,
             "  esac",
             '  COMPREPLY=($(compgen -W "$words" -- "$current"))',
             '  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$current"))',
@@ -114,7 +112,7 @@ def bash(words: list[CompletionWords]) -> str:
 
 
 def zsh(words: list[CompletionWords]) -> str:
-    """The bash function, through zsh's own bridge to it."""
+    """The bash script, through zsh's bashcompinit."""
     return "\n".join(
         [
             "#compdef bursar",
@@ -125,17 +123,21 @@ def zsh(words: list[CompletionWords]) -> str:
 
 
 def fish(words: list[CompletionWords]) -> str:
-    """One line for each word, with what it is for."""
+    """A script for fish."""
     lines = ["# fish completion for bursar"]
     for one in words:
-        where = _fish_condition(one)
-        for name, about in one.verbs:
-            lines.append(f"complete -c bursar -f -n '{where}' -a {name} -d '{_quoted(about)}'")
+        condition = _fish_condition(one)
+        for name, summary in one.verbs:
+            lines.append(
+                f"complete -c bursar -f -n '{condition}' -a {name} -d '{_quoted(summary)}'"
+            )
         known = dict(one.choices)
-        for option, about in one.options:
+        for option, summary in one.options:
             flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
             values = f" -x -a '{' '.join(known[option])}'" if option in known else ""
-            lines.append(f"complete -c bursar -n '{where}' {flag}{values} -d '{_quoted(about)}'")
+            lines.append(
+                f"complete -c bursar -n '{condition}' {flag}{values} -d '{_quoted(summary)}'"
+            )
     return "\n".join(lines)
 
 

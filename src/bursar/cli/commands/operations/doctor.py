@@ -1,4 +1,4 @@
-"""``bursar doctor``: what could keep Bursar from working here, and what to do about each."""
+"""``bursar doctor``: check this installation and print fixes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from bursar.cli.arguments import add_connection, add_format, new_parser
-from bursar.cli.connection import still_at
+from bursar.cli.connection import show_activity
 from bursar.cli.exit_codes import FAILED, OK
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows
 from bursar.model.errors import UserError
-from bursar.model.units import write_usd
+from bursar.model.units import counted, write_usd
 
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
@@ -19,39 +19,41 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "doctor",
         (
-            "check this machine, the state folder and the server; say what to do",
-            "Exit code 0 when nothing failed; warnings do not count. --rebuild also proves, on the state "
-            "folder or database of a server, that replaying the log of events gives its tables and its "
-            "ledger.",
+            "check this machine, the state folder and the server; print fixes",
+            "The exit code is 0 unless a check fails; warnings do not count. --rebuild also verifies that "
+            "replaying the event log of a state folder or database gives its tables and its ledger.",
         ),
         ("bursar doctor", "bursar doctor --rebuild --state ./state"),
     )
-    parser.add_argument("--state", metavar="DIR", help="the state folder (default: as 'bursar up')")
     parser.add_argument(
-        "--rebuild", action="store_true", help="replay the log and compare it with the tables"
+        "--state", metavar="DIR", help="state folder (default: that of 'bursar up')"
     )
     parser.add_argument(
-        "--database", metavar="URL", help="postgresql://... instead of the database in the folder"
+        "--rebuild", action="store_true", help="replay the event log and compare it with the tables"
+    )
+    parser.add_argument(
+        "--database",
+        metavar="URL",
+        help="postgresql://... instead of the database in the state folder",
     )
     add_format(parser)
     add_connection(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Check everything; one failure is a failure."""
+    """Run all checks; one failure makes the command fail."""
     from bursar.cli.commands.operations.doctor_checks import all_checks
 
-    with still_at("checking"):
-        found: list[Row] = [check.row() for check in all_checks(parsed)]
+    with show_activity("checking"):
+        results: list[Row] = [check.row() for check in all_checks(parsed)]
         if parsed.rebuild:
-            found += _rebuild(parsed)
-    print_rows(parsed, CHECKS, found)
-    return FAILED if any(row["result"] == "fail" for row in found) else OK
+            results += _rebuild(parsed)
+    print_rows(parsed, CHECKS, results)
+    return FAILED if any(row["result"] == "fail" for row in results) else OK
 
 
 def _rebuild(parsed: argparse.Namespace) -> list[Row]:
@@ -62,29 +64,31 @@ def _rebuild(parsed: argparse.Namespace) -> list[Row]:
         proof = prove(parsed.state, parsed.database)
     except UserError as error:
         return [DoctorCheck("rebuild", "fail", error.problem, error.fix).row()]
-    keep = "Keep a copy of the database and report this"
+    report = "Keep a copy of the database and report this"
     replayed = DoctorCheck(
         "rebuild", "ok", f"replaying {proof.events:,} events gives the tables", ""
     )
     if proof.differences:
-        told = f"{len(proof.differences):,} rows differ from the log; {proof.differences[0]}"
-        replayed = DoctorCheck("rebuild", "fail", told, f"{keep}: the log is the truth.")
-    audited = DoctorCheck("audit", "ok", "no row of the audit log was changed or taken out", "")
+        text = (
+            f"{counted(len(proof.differences), 'row')} of the tables differ; {proof.differences[0]}"
+        )
+        replayed = DoctorCheck("rebuild", "fail", text, f"{report}: the log is authoritative.")
+    audited = DoctorCheck("audit", "ok", "no row of the audit log was changed or removed", "")
     if proof.audit_breaks:
-        told = f"{len(proof.audit_breaks):,} breaks; {proof.audit_breaks[0]}"
-        audited = DoctorCheck("audit", "fail", told, f"{keep}: somebody changed the audit log.")
-    return [replayed.row(), _books(proof, keep).row(), audited.row()]
+        text = f"{counted(len(proof.audit_breaks), 'break')}; {proof.audit_breaks[0]}"
+        audited = DoctorCheck("audit", "fail", text, f"{report}: the audit log was changed.")
+    return [replayed.row(), _ledger_check(proof, report).row(), audited.row()]
 
 
-def _books(proof: Proof, keep: str) -> DoctorCheck:
+def _ledger_check(proof: Proof, report: str) -> DoctorCheck:
     from bursar.cli.commands.operations.doctor_checks import DoctorCheck
 
     if proof.book_faults:
-        told = f"{len(proof.book_faults):,} differences; {proof.book_faults[0]}"
-        return DoctorCheck("books", "fail", told, f"{keep}: the log is the truth.")
+        text = f"{counted(len(proof.book_faults), 'difference')}; {proof.book_faults[0]}"
+        return DoctorCheck("ledger", "fail", text, f"{report}: the log is authoritative.")
     cost = write_usd(proof.micro_usd)
-    told = f"replaying the log gives the ledger to the micro-dollar; the fleet cost {cost}"
-    return DoctorCheck("books", "ok", told, "")
+    text = f"replaying the log gives the ledger to the micro-dollar; the fleet cost {cost}"
+    return DoctorCheck("ledger", "ok", text, "")
 
 
 TONES: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -94,8 +98,8 @@ CHECKS: Final = TableSpec(
         Column(
             "RESULT", lambda row: row["result"], whole=True, tone=lambda row: TONES[row["result"]]
         ),
-        Column("FOUND", lambda row: row["found"]),
-        Column("WHAT TO DO", lambda row: row["fix"]),
+        Column("DETAIL", lambda row: row["found"]),
+        Column("FIX", lambda row: row["fix"]),
     ),
     keys=("check", "result", "found", "fix"),
 )

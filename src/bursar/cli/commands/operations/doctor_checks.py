@@ -1,4 +1,4 @@
-"""The single checks of ``bursar doctor``. Each looks at one thing and never fails itself."""
+"""The checks of ``bursar doctor``. A check reports errors and never raises."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DoctorCheck:
 
 
 def all_checks(parsed: argparse.Namespace) -> Iterator[DoctorCheck]:
-    """From the inside out: this interpreter, this machine, the server."""
+    """All checks: the interpreter, the machine, then the server."""
     yield python()
     yield sqlite()
     yield from state(parsed.state)
@@ -75,41 +75,41 @@ def sqlite() -> DoctorCheck:
         return DoctorCheck(
             "sqlite",
             "warn",
-            f"{version}: has the WAL-reset fault, which Bursar's single writer avoids",
-            "Open the database with other programs only to read; 3.51.3 has the fault mended.",
+            f"{version}: has the WAL-reset bug, which Bursar's single writer avoids",
+            "Open the database with other programs only to read; 3.51.3 fixes the bug.",
         )
     return DoctorCheck("sqlite", "ok", version, "")
 
 
 def state(named: str | None) -> Iterator[DoctorCheck]:
-    """Where a server on this machine keeps everything. None is no fault: the server may be elsewhere."""
+    """The state folder and its disk. No folder is no error: the server may be elsewhere."""
     from bursar.client.address import state_folder
 
     folder = Path(named) if named else state_folder()
     if not folder.is_dir():
-        told = f"{folder} is not there: no server was started here"
+        text = f"{folder} does not exist: no server was started here"
         yield DoctorCheck(
-            "state folder", "warn", told, "'bursar up' makes it; ignore this on a client."
+            "state folder", "warn", text, "'bursar up' creates it; ignore this on a client."
         )
         return
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o077:
-        told = f"{folder} may be entered by others (mode {mode:03o})"
-        yield DoctorCheck("state folder", "fail", told, f"chmod 700 {folder}")
+        text = f"other users can access {folder} (mode {mode:03o})"
+        yield DoctorCheck("state folder", "fail", text, f"Run 'chmod 700 {folder}'.")
     elif not os.access(folder, os.W_OK):
         yield DoctorCheck(
             "state folder", "fail", f"{folder} cannot be written", "Run as its owner."
         )
     else:
         yield DoctorCheck("state folder", "ok", str(folder), "")
-    free = shutil.disk_usage(folder).free
-    told = f"{free / (1 << 30):.1f} GiB free"
-    if free < LEAST_FREE_BYTES:
+    free_bytes = shutil.disk_usage(folder).free
+    text = f"{free_bytes / (1 << 30):.1f} GiB free"
+    if free_bytes < LEAST_FREE_BYTES:
         yield DoctorCheck(
-            "disk", "warn", told, "Make room: a full disk stops submissions, not jobs."
+            "disk", "warn", text, "Free disk space: a full disk stops submissions, not jobs."
         )
     else:
-        yield DoctorCheck("disk", "ok", told, "")
+        yield DoctorCheck("disk", "ok", text, "")
 
 
 def store(named: str | None, database: str | None) -> Iterator[DoctorCheck]:
@@ -125,30 +125,33 @@ def store(named: str | None, database: str | None) -> Iterator[DoctorCheck]:
         yield DoctorCheck(check, "fail", str(error), restore)
     else:
         if problems:
-            found = f"{counted(len(problems), 'problem')}; {problems[0]}"
-            yield DoctorCheck(check, "fail", found, restore)
+            text = f"{counted(len(problems), 'problem')}; {problems[0]}"
+            yield DoctorCheck(check, "fail", text, restore)
         elif problems is not None:
             yield DoctorCheck(check, "ok", "file, event log and audit log are undamaged", "")
 
 
 def nvml() -> DoctorCheck:
-    """Whether real GPUs can be found on this machine."""
+    """Whether GPUs of this machine can be detected."""
     try:
         library: Any = import_module("pynvml")
     except ImportError:
-        told, fix = "nvidia-ml-py is not installed", "'pip install nvidia-ml-py' to find real GPUs."
-        return DoctorCheck("nvml", "warn", told, fix)
+        fix = "Run 'pip install nvidia-ml-py' to detect GPUs."
+        return DoctorCheck("nvml", "warn", "nvidia-ml-py is not installed", fix)
     try:
         library.nvmlInit()
         count = library.nvmlDeviceGetCount()
         driver = library.nvmlSystemGetDriverVersion()
         library.nvmlShutdown()
     except library.NVMLError as error:
-        told = f"no GPU of NVIDIA here ({error})"
+        text = f"no NVIDIA GPU ({error})"
         return DoctorCheck(
-            "nvml", "warn", told, "Fine for clients and virtual GPUs; else see nvidia-smi."
+            "nvml",
+            "warn",
+            text,
+            "Ignore this for clients and virtual GPUs; otherwise run nvidia-smi.",
         )
-    return DoctorCheck("nvml", "ok", f"{count} GPUs, driver {driver}", "")
+    return DoctorCheck("nvml", "ok", f"{counted(count, 'GPU')}, driver {driver}", "")
 
 
 def slurm() -> Iterator[DoctorCheck]:
@@ -159,7 +162,7 @@ def slurm() -> Iterator[DoctorCheck]:
     if status is None:
         return
     if not status.is_reachable:
-        fix = "See 'scontrol ping' and SLURM_CONF; ignore this where Bursar uses no Slurm."
+        fix = "Check 'scontrol ping' and SLURM_CONF; ignore this if Bursar uses no Slurm."
         yield DoctorCheck("slurm", "warn", status.text, fix)
     elif status.advice is not None:
         text = f"{status.text}. {status.advice.problem}"
@@ -169,7 +172,7 @@ def slurm() -> Iterator[DoctorCheck]:
 
 
 def server(parsed: argparse.Namespace) -> Iterator[DoctorCheck]:
-    """The server, as far as the token lets us see it."""
+    """The server, as far as the token permits."""
     try:
         client = connect(parsed)
         with client:
@@ -183,54 +186,53 @@ def server(parsed: argparse.Namespace) -> Iterator[DoctorCheck]:
 
 
 def _answers(client: Client, alive: Any) -> DoctorCheck:
-    told = f"{client.server}, version {alive['version']}"
+    text = f"{client.server}, version {alive['version']}"
     if alive["version"] != __version__:
-        fix = f"This program is {__version__}: install the same version as the server."
-        return DoctorCheck("server", "warn", told, fix)
-    return DoctorCheck("server", "ok", told, "")
+        fix = f"This client is {__version__}: install the version of the server."
+        return DoctorCheck("server", "warn", text, fix)
+    return DoctorCheck("server", "ok", text, "")
 
 
 def _clock(at_ms: int | None) -> DoctorCheck:
     if at_ms is None:
-        return DoctorCheck("clock", "warn", "the server does not say what time it is", "")
-    off_ms = abs(now_ms() - at_ms)
-    told = f"{off_ms / 1000:.0f} s from the server's"
-    if off_ms > MOST_SKEW_MS:
-        return DoctorCheck(
-            "clock", "warn", told, "Set both clocks by NTP: shown times and ETAs are off."
-        )
-    return DoctorCheck("clock", "ok", told, "")
+        return DoctorCheck("clock", "warn", "the server sends no time", "")
+    skew_ms = abs(now_ms() - at_ms)
+    text = f"differs from the server's by {skew_ms / 1000:.0f} s"
+    if skew_ms > MOST_SKEW_MS:
+        fix = "Synchronise both clocks by NTP: displayed times are wrong."
+        return DoctorCheck("clock", "warn", text, fix)
+    return DoctorCheck("clock", "ok", text, "")
 
 
 def _leader(alive: Any) -> DoctorCheck:
     if alive["leader"]:
-        return DoctorCheck("leader", "ok", "this server leads", "")
-    told = "this server only reads: another leads, or takes over within 15 s"
-    return DoctorCheck(
-        "leader", "warn", told, "Nothing, if another server leads; else look at its log."
-    )
+        return DoctorCheck("leader", "ok", "this server is the leader", "")
+    text = "this server is a follower: another leads, or takes over within 15 s"
+    fix = "Nothing, if another server leads; otherwise check its log."
+    return DoctorCheck("leader", "warn", text, fix)
 
 
 def _rights(client: Client) -> Iterator[DoctorCheck]:
-    who = client.whoami()
-    told = f"{who['user']}, {who['role']} of {who['tenant'] or 'the whole installation'}"
-    yield DoctorCheck("token", "ok", told, "")
-    if "operate" in who["permissions"]:
+    identity = client.whoami()
+    scope = identity["tenant"] or "the whole installation"
+    text = f"{identity['user']}, {identity['role']} of {scope}"
+    yield DoctorCheck("token", "ok", text, "")
+    if "operate" in identity["permissions"]:
         yield from _health(client.health())
 
 
 def _health(health: dict[str, Any]) -> Iterator[DoctorCheck]:
     for name, key in (("scheduler", "halted"), ("store", "store_fault")):
         if health.get(key):
-            yield DoctorCheck(name, "fail", str(health[key]), "The server's log says more.")
+            yield DoctorCheck(name, "fail", str(health[key]), "Check the log of the server.")
     for engine, fault in sorted((health.get("engine_faults") or {}).items()):
-        yield DoctorCheck(f"engine {engine}", "fail", str(fault), "The server's log says more.")
+        yield DoctorCheck(f"engine {engine}", "fail", str(fault), "Check the log of the server.")
     cycle_ms = float(health.get("last_cycle_ms") or 0)
-    told = (
-        f"{health.get('waiting', 0):,} jobs wait, {health.get('live_attempts', 0):,} run; "
-        f"the last cycle took {cycle_ms:.0f} ms; {health.get('stale_reports', 0):,} stale reports refused"
+    text = (
+        f"{health.get('waiting', 0):,} jobs waiting, {health.get('live_attempts', 0):,} running; "
+        f"last cycle {cycle_ms:.0f} ms; {health.get('stale_reports', 0):,} stale reports rejected"
     )
     result = "warn" if cycle_ms > SLOW_CYCLE_MS else "ok"
     yield DoctorCheck(
-        "cycle", result, told, "" if result == "ok" else "Report this with the fleet's size."
+        "cycle", result, text, "" if result == "ok" else "Report this with the size of the fleet."
     )

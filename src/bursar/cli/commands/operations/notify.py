@@ -1,4 +1,4 @@
-"""``bursar notify``: try the channels through which people are told."""
+"""``bursar notify``: test the notification channels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     notify = new_parser(
         commands,
         "notify",
         (
-            "try the channels through which people are told: Slack, webhooks, e-mail",
-            "'bursar up --notify FILE' tells people of preemptions, recoveries, failures and budgets. "
-            "This sends a test message to each channel of the file, or to one.",
+            "test the notification channels: Slack, webhooks, e-mail",
+            "'bursar up --notify FILE' sends notifications about preemptions, recoveries, failures and "
+            "budgets. This command sends a test message to each channel of the file, or to one.",
         ),
         ("bursar notify test notify.yaml", "bursar notify test notify.yaml --channel ops"),
     )
@@ -31,32 +30,32 @@ def add_parser(commands: Subparsers) -> None:
     test = new_parser(
         verbs,
         "test",
-        ("send a test message", "Sends a test message and says what became of it."),
+        ("send a test message and print the result", ""),
         ("bursar notify test notify.yaml",),
     )
-    test.add_argument("file", metavar="FILE", help="the file with the channels")
-    test.add_argument("--channel", metavar="NAME", help="only this one")
+    test.add_argument("file", metavar="FILE", help="file with the channels")
+    test.add_argument("--channel", metavar="NAME", help="only this channel")
     add_format(test)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Send, and say what became of it."""
+    """Send a test message to each channel and print the results."""
     from bursar.wiring.notifications import try_channels
 
     now_ms = time.time_ns() // 1_000_000
     rows = [
-        {"channel": name, "told": not problem, "problem": problem}
+        {"channel": name, "delivered": not problem, "problem": problem}
         for name, problem in try_channels(Path(parsed.file), parsed.channel, now_ms)
     ]
-    print_rows(parsed, TRIED, rows)
-    return OK if all(row["told"] for row in rows) else FAILED
+    print_rows(parsed, RESULTS, rows)
+    return OK if all(row["delivered"] for row in rows) else FAILED
 
 
-TRIED: Final = TableSpec(
+RESULTS: Final = TableSpec(
     columns=(
         Column("CHANNEL", lambda row: row["channel"], whole=True),
-        Column("TOLD", lambda row: "yes" if row["told"] else "no"),
+        Column("DELIVERED", lambda row: "yes" if row["delivered"] else "no"),
         Column("PROBLEM", lambda row: row["problem"]),
     ),
-    keys=("channel", "told", "problem"),
+    keys=("channel", "delivered", "problem"),
 )

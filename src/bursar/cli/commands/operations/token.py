@@ -1,4 +1,4 @@
-"""``bursar token`` and ``bursar whoami``: who may do what, on whose behalf, until when."""
+"""``bursar token`` and ``bursar whoami``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, cast
 from bursar.cli.arguments import add_connection, add_format, add_list, add_yes, new_parser
 from bursar.cli.connection import ask
 from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
-from bursar.cli.terminal.format import moment, now_ms
-from bursar.cli.terminal.messages import agreed, is_interactive, print_error, print_note
+from bursar.cli.terminal.format import now_ms, timestamp
+from bursar.cli.terminal.messages import confirm, is_interactive, print_error, print_note
 from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_one, show_list
 
@@ -23,7 +23,6 @@ UNITS: Final = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def add_parser(commands: Subparsers) -> None:
-    """Both commands and their verbs."""
     parser = new_parser(
         commands,
         "token",
@@ -35,72 +34,76 @@ def add_parser(commands: Subparsers) -> None:
         verbs,
         "create",
         (
-            "make a token for somebody",
-            "Prints the token once; only its hash is stored. You cannot grant more than your own role.",
+            "create a token",
+            "The token is printed once; only its hash is stored. You cannot grant more rights than you have.",
         ),
         (
             "bursar token create --user ada --role member --tenant vision --expires 30d",
             "bursar token create --user ci --role member --tenant vision --scope jobs:read",
         ),
     )
-    create.add_argument("--user", required=True, metavar="USER", help="whose it is")
-    create.add_argument("--role", required=True, choices=ROLES, help="the role at that tenant")
+    create.add_argument("--user", required=True, metavar="USER", help="user of the token")
+    create.add_argument("--role", required=True, choices=ROLES, help="role of the user")
     create.add_argument(
-        "--tenant", default="", metavar="TENANT", help="where (default: the whole installation)"
+        "--tenant",
+        default="",
+        metavar="TENANT",
+        help="tenant of the role (default: the whole installation)",
     )
     create.add_argument(
         "--scope",
         action="append",
         metavar="SCOPE",
-        help="only this right of the role, e.g. jobs:read; may be repeated (default: all)",
+        help="only this right of the role, for example jobs:read; repeatable (default: all)",
     )
     create.add_argument(
-        "--expires", type=_length, metavar="TIME", help="for how long, e.g. 12h or 30d"
+        "--expires",
+        type=_validity_seconds,
+        metavar="TIME",
+        help="validity, for example 12h or 30d (default: unlimited)",
     )
     add_format(create)
     add_connection(create)
-    every = new_parser(
+    listing = new_parser(
         verbs, "list", ("list tokens, newest first", ""), ("bursar token list --json",)
     )
-    add_list(every, limit=200)
+    add_list(listing, limit=200)
     revoke = new_parser(
         verbs,
         "revoke",
-        ("end a token; it works for at most a second more", ""),
+        ("revoke a token; it works for at most one more second", ""),
         ("bursar token revoke ID",),
     )
-    revoke.add_argument("id", metavar="ID", help="the id of a token, from the list")
+    revoke.add_argument("id", metavar="ID", help="token id, as listed by 'bursar token list'")
     add_yes(revoke)
     add_connection(revoke)
-    who = new_parser(
+    whoami = new_parser(
         commands,
         "whoami",
-        ("say who the server takes you for, and what you may do", ""),
+        ("print your user, role, permissions and queues", ""),
         ("bursar whoami",),
     )
-    add_format(who)
-    add_connection(who)
+    add_format(whoami)
+    add_connection(whoami)
 
 
 def run_whoami(parsed: argparse.Namespace) -> int:
-    """Ask and tell."""
-    found = ask(parsed, lambda client: client.whoami())
+    identity = ask(parsed, lambda client: client.whoami())
 
-    def tell() -> None:
-        print(f"user        {one_line(found['user'])}")
+    def print_text() -> None:
+        print(f"user        {one_line(identity['user'])}")
         print(
-            f"role        {found['role']} of {one_line(found['tenant']) or 'the whole installation'}"
+            f"role        {identity['role']} of {one_line(identity['tenant']) or 'the whole installation'}"
         )
-        print(f"may         {', '.join(found['permissions'])}")
-        print(f"queues      {one_line(', '.join(found['queues'])) or '-'}")
-        print(f"token       {one_line(found['token_id'])}")
+        print(f"may         {', '.join(identity['permissions'])}")
+        print(f"queues      {one_line(', '.join(identity['queues'])) or '-'}")
+        print(f"token       {one_line(identity['token_id'])}")
 
-    print_one(parsed, found, tell)
+    print_one(parsed, identity, print_text)
     return OK
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Create, list or revoke."""
     match parsed.verb:
         case "create":
             return _create(parsed)
@@ -114,41 +117,45 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _create(parsed: argparse.Namespace) -> int:
-    wanted: dict[str, object] = {
+    request: dict[str, object] = {
         "user": parsed.user,
         "role": parsed.role,
         "tenant": parsed.tenant,
         "scopes": parsed.scope,
         "expires_in_seconds": parsed.expires,
     }
-    wanted = {key: value for key, value in wanted.items() if value is not None}
-    made = ask(parsed, lambda client: client.create_token(cast("wire.TokenRequest", wanted)))
-    print_one(parsed, made, lambda: print(made["token"]))
-    until = (
-        "for ever" if made["expires_at_ms"] is None else f"until {moment(made['expires_at_ms'])}"
+    request = {key: value for key, value in request.items() if value is not None}
+    created = ask(parsed, lambda client: client.create_token(cast("wire.TokenRequest", request)))
+    print_one(parsed, created, lambda: print(created["token"]))
+    validity = (
+        "without limit"
+        if created["expires_at_ms"] is None
+        else f"until {timestamp(created['expires_at_ms'])}"
     )
-    print_note(f"token {made['id']} of {made['user']} is valid {until}. It is not shown again.")
+    print_note(
+        f"token {created['id']} of {created['user']} is valid {validity}. It is not shown again."
+    )
     return OK
 
 
 def _revoke(parsed: argparse.Namespace) -> int:
     if not parsed.yes:
         if not is_interactive():
-            print_error(f"token {parsed.id} would end, and there is nobody to ask.", "Say -y.")
+            print_error("cannot confirm the revocation: not a terminal.", "Pass --yes.")
             return WRONG_USAGE
-        if not agreed(f"end token {parsed.id}?", default=False):
-            print_note("nothing was ended.")
+        if not confirm(f"revoke token {parsed.id}?", default=False):
+            print_note("revoked nothing.")
             return FAILED
     ask(parsed, lambda client: client.revoke_token(parsed.id))
-    print_note(f"token {parsed.id} is ended.")
+    print_note(f"revoked token {parsed.id}.")
     return OK
 
 
-def _length(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,9})\s*([a-z]+)", text.strip())
-    if found is None or found[2] not in UNITS or not int(found[1]):
+def _validity_seconds(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,9})\s*([a-z]+)", text.strip())
+    if match is None or match[2] not in UNITS or not int(match[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30min, 12h, 30d or 4w")
-    return int(found[1]) * UNITS[found[2]]
+    return int(match[1]) * UNITS[match[2]]
 
 
 def _state(token: Row) -> str:
@@ -165,9 +172,9 @@ TOKENS: Final = TableSpec(
         Column("ROLE", lambda row: row["role"]),
         Column("TENANT", lambda row: row["tenant"] or "(all)"),
         Column("STATE", _state),
-        Column("EXPIRES", lambda row: moment(row["expires_at_ms"])),
-        Column("LAST USED", lambda row: moment(row["last_used_at_ms"])),
-        Column("CREATED", lambda row: moment(row["created_at_ms"]), only_wide=True),
+        Column("EXPIRES", lambda row: timestamp(row["expires_at_ms"])),
+        Column("LAST USED", lambda row: timestamp(row["last_used_at_ms"])),
+        Column("CREATED", lambda row: timestamp(row["created_at_ms"]), only_wide=True),
         Column("BY", lambda row: row["created_by"], only_wide=True),
         Column("SCOPES", lambda row: " ".join(row["scopes"]), only_wide=True),
     ),
@@ -175,5 +182,5 @@ TOKENS: Final = TableSpec(
         *("id", "user", "role", "tenant", "scopes", "created_at_ms", "created_by"),
         *("expires_at_ms", "revoked_at_ms", "last_used_at_ms"),
     ),
-    nothing="there are no tokens that you may see.",
+    nothing="no tokens are visible to you.",
 )

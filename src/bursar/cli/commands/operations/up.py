@@ -1,4 +1,4 @@
-"""``bursar up``: the control plane on this machine."""
+"""``bursar up``: start the server on this machine."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ PORT: Final = 7171
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "up",
         (
-            "start the server here: API, scheduler and local engine",
-            "Starts everything on this machine: an embedded database, the scheduler, the API, and an "
-            "engine that runs jobs as processes. Without a fleet file this machine is the fleet. Ctrl-C "
-            "ends the server; jobs go on and are found again at the next start.",
+            "start the server on this machine: API, scheduler and local engine",
+            "The database is embedded, and jobs run as processes. Without a fleet file, this machine is "
+            "the fleet. Ctrl-C stops the server; jobs keep running, and the next start takes them over.",
         ),
         ("bursar up", "bursar up --fleet fleet.yaml --state ./state --port 9000"),
     )
     parser.add_argument(
         "--fleet",
         metavar="FILE",
-        help="a fleet file, or a folder of them, to declare at the first start",
+        help="fleet file, or folder of fleet files, to apply at the first start",
     )
     parser.add_argument(
         "--state",
         metavar="DIR",
-        help="where everything is kept (default: BURSAR_STATE, else ~/.local/share/bursar)",
+        help="state folder (default: BURSAR_STATE, else ~/.local/share/bursar)",
     )
     parser.add_argument(
         "--database", metavar="URL", help="postgresql://... instead of the embedded database"
@@ -45,52 +43,54 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--notify",
         metavar="FILE",
-        help="a file with channels (Slack, webhooks, e-mail) through which people are told",
+        help="file with the notification channels (Slack, webhooks, e-mail)",
     )
     parser.add_argument(
-        "--submit", metavar="DIR", help="submit the jobs of this folder if none ever was"
+        "--submit",
+        metavar="DIR",
+        help="submit the jobs of this folder if no job was ever submitted",
     )
     parser.add_argument(
         "--spot-notices",
         action="append",
         default=[],
         metavar="WHERE",
-        help="ask aws, gcp or azure whether this machine's spot nodes will be taken away, or "
-        "NODE=aws@http://host:port for one node; may be given several times",
+        help="poll aws, gcp or azure for interruption notices of this machine's spot nodes, or "
+        "NODE=aws@http://host:port for one node; repeatable",
     )
 
 
 def _add_address(parser: argparse.ArgumentParser) -> None:
-    """Where it answers, and to whom."""
+    """Add the options for the server's address."""
     parser.add_argument(
         "--host",
         default="127.0.0.1",
         metavar="HOST",
-        help="the address to answer at (default: loopback)",
+        help="address to listen on (default: loopback)",
     )
     parser.add_argument(
         "--port",
         type=whole,
         default=PORT,
         metavar="PORT",
-        help=f"default {PORT}; 0 takes a free one",
+        help=f"port to listen on (default {PORT}; 0: any free port)",
     )
     parser.add_argument(
         "--allow-remote",
         action="store_true",
-        help="allow an address that other machines can reach; put TLS before it",
+        help="allow an address that other machines can reach; put a TLS proxy in front",
     )
     parser.add_argument(
         "--allowed-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="a name that clients may call this server by; may be given several times",
+        help="host name that clients may use for this server; repeatable",
     )
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Start, and answer until told to stop."""
+    """Start the server and run it until it is stopped."""
     from bursar.wiring.serve import UpOptions, default_state, run_up
 
     return run_up(

@@ -1,4 +1,4 @@
-"""``bursar compare``: one trace under several policies or on several fleets, in one table."""
+"""``bursar compare``: run a trace under several policies or fleets and compare them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bursar.cli.commands.simulation.run_options import (
     add_output,
     add_run_options,
     run_requests,
-    someone_watches,
+    shows_progress,
 )
 from bursar.cli.exit_codes import INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import noting_interrupts
+from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import RunsBar
 
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "compare",
         (
-            "run a trace under several policies or on several fleets; one table",
-            "Runs every policy on every fleet, each in a process of its own, and puts the "
-            "numbers beside each other. The first run is the one the others are measured against.",
+            "compare several policies or fleets on one trace",
+            "Every policy runs on every fleet, each run in its own process. The result is one table; the "
+            "first run is the baseline.",
         ),
         ("bursar compare trace.csv --fleet fleet.yaml --policy fifo-strict --policy order=sjf",),
     )
@@ -41,35 +40,36 @@ def add_parser(commands: Subparsers) -> None:
         required=True,
         action="append",
         metavar="FILE",
-        help="a fleet file, or a folder of them; may be given several times",
+        help="fleet file, or folder of fleet files; repeatable",
     )
     parser.add_argument(
         "--policy",
         action="append",
         default=[],
         metavar="P",
-        help="as in 'bursar simulate'; may be given several times (default: the fleet file's)",
+        help="as in 'bursar simulate'; repeatable (default: the policies of the fleet file)",
     )
     add_output(parser, html=True)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run them all and show them beside each other."""
+    """Run all simulations and print the comparison."""
     from bursar.wiring import simulation
 
     expect_writable(parsed.html)
-    with noting_interrupts() as interrupt:
-        bar = RunsBar(interrupt, shown=someone_watches(parsed))
+    with catch_interrupt() as interrupt:
+        bar = RunsBar(interrupt, shown=shows_progress(parsed))
         requests = run_requests(parsed, parsed.fleet, parsed.policy)
-        outcomes, asked = simulation.compare_runs(requests, bar), len(requests)
+        outcomes, requested = simulation.compare_runs(requests, bar), len(requests)
         bar.clear()
     if parsed.html and outcomes:
         write_page(parsed.html, simulation.page_of(outcomes))
     if parsed.output == JSON:
-        print_json({**simulation.comparison_json(outcomes), "runs_asked_for": asked})
+        print_json({**simulation.comparison_json(outcomes), "runs_asked_for": requested})
     else:
         sys.stdout.write(simulation.comparison_text(outcomes))
-        if len(outcomes) < asked:
-            print(f"\nstopped early: {asked - len(outcomes)} of {asked} runs had not begun")
-    complete = len(outcomes) == asked and all(one.complete for one in outcomes)
+        if len(outcomes) < requested:
+            not_started = requested - len(outcomes)
+            print(f"\nstopped early: {not_started} of {requested} runs did not start")
+    complete = len(outcomes) == requested and all(one.complete for one in outcomes)
     return OK if complete else INTERRUPTED

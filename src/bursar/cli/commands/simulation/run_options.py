@@ -1,4 +1,4 @@
-"""The options that every command takes that runs a workload."""
+"""The options of all commands that simulate a workload."""
 
 from __future__ import annotations
 
@@ -23,105 +23,113 @@ STOP_SECONDS = 30
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """What decides the numbers."""
+    """Add the options that affect the results."""
     add_trace(parser)
     parser.add_argument(
-        "--limit", type=one_or_more, metavar="N", help="only the first N jobs of the trace"
+        "--limit", type=one_or_more, metavar="N", help="use only the first N jobs of the trace"
     )
     parser.add_argument(
         "--faults",
         default="",
         metavar="LIST",
-        help="what goes wrong: spot, spot=POOL:FILE, node-loss=PER_MILLION_HOURS, failure=CHANCE, "
-        "straggler=CHANCE, slow-start=SECONDS; several with commas",
+        help="faults to inject: spot, spot=POOL:FILE, node-loss=PER_MILLION_HOURS, "
+        "failure=PROBABILITY, straggler=PROBABILITY, slow-start=SECONDS; separate with commas",
     )
     _add_mapping_options(parser)
     _add_time_options(parser)
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
-    """Which workload."""
+    """Add the options that choose the workload."""
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        help="a file, ARCHIVE::MEMBER, or a workload to draw: synthetic:philly-like?jobs=2000&load=0.9",
+        help="a file, ARCHIVE::MEMBER, or a generated workload: synthetic:philly-like?jobs=2000&load=0.9",
     )
-    parser.add_argument("--format", metavar="NAME", help="the trace's format, if not recognised")
+    parser.add_argument("--format", metavar="NAME", help="trace format, if it is not recognised")
     parser.add_argument(
-        "--seed", type=whole, default=0, metavar="N", help="of all chance (default 0)"
+        "--seed", type=whole, default=0, metavar="N", help="random seed (default 0)"
     )
 
 
 def add_output(parser: argparse.ArgumentParser, *, html: bool = False) -> None:
-    """How the result is shown."""
+    """Add the options for the output."""
     parser.add_argument(
         "-o",
         "--output",
         choices=(TEXT, TABLE, JSON),
         default=TEXT,
-        help="for people (table means the same as text) or for programs",
+        help="output format (default: text; table is the same)",
     )
     if html:
-        parser.add_argument("--html", metavar="FILE", help="also write a page with plots")
+        parser.add_argument("--html", metavar="FILE", help="also write an HTML page with plots")
         parser.add_argument(
-            "--progress", action="store_true", help="show a bar even when nobody may be watching"
+            "--progress",
+            action="store_true",
+            help="show a progress bar even if standard error is not a terminal",
         )
 
 
 def _add_mapping_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how the trace meets the fleet")
+    group = parser.add_argument_group("mapping the trace to the fleet")
     group.add_argument(
         "--one-queue",
         action="store_true",
-        help="teams that the fleet does not know share one queue, 'default'",
+        help="put teams that are not in the fleet into one queue, 'default'",
     )
     group.add_argument(
         "--pin-teams",
         metavar="LABEL",
-        help="each queue's jobs only on nodes whose label LABEL is its name",
+        help="run each queue's jobs only on nodes whose label LABEL is the queue's name",
+    )
+    group.add_argument("--any-model", action="store_true", help="ignore the requested GPU models")
+    group.add_argument(
+        "--spot", action="store_true", help="allow every job to run on spot capacity"
     )
     group.add_argument(
-        "--any-model", action="store_true", help="forget which GPU models were asked for"
+        "--mig", action="store_true", help="map fractions of a GPU to MIG slices instead of shares"
     )
     group.add_argument(
-        "--spot", action="store_true", help="every job may also run on spot capacity"
-    )
-    group.add_argument(
-        "--mig", action="store_true", help="parts of a GPU are MIG slices instead of shares"
-    )
-    group.add_argument(
-        "--retries", type=whole, default=0, metavar="N", help="of each job that fails (default 0)"
+        "--retries",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="retries of each failed job (default 0)",
     )
 
 
 def _add_time_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how long things take, in seconds")
+    group = parser.add_argument_group("durations in seconds")
     group.add_argument(
-        "--checkpoint", type=one_or_more, metavar="S", help="jobs save their work so often"
+        "--checkpoint", type=one_or_more, metavar="S", help="checkpoint interval of all jobs"
     )
     group.add_argument(
-        "--restart-cost", type=whole, default=0, metavar="S", help="of going on after a stop"
+        "--restart-cost",
+        type=whole,
+        default=0,
+        metavar="S",
+        help="time lost when a job restarts (default 0)",
     )
     group.add_argument(
         "--start-delay",
         type=whole,
         default=START_SECONDS,
         metavar="S",
-        help=f"from a decision to a running job (default {START_SECONDS})",
+        help=f"time from a decision to a running job (default {START_SECONDS})",
     )
     group.add_argument(
         "--stop-delay",
         type=whole,
         default=STOP_SECONDS,
         metavar="S",
-        help=f"from an order to stop to free GPUs (default {STOP_SECONDS})",
+        help=f"time from a stop order to free GPUs (default {STOP_SECONDS})",
     )
 
 
 def run_requests(
     parsed: argparse.Namespace, fleets: Sequence[str], policies: Sequence[str]
 ) -> list[RunRequest]:
-    """One request for each fleet and policy, as the options say."""
+    """One request for each fleet and policy."""
     from bursar.wiring.run_requests import (
         Delays,
         RunRequest,
@@ -131,7 +139,7 @@ def run_requests(
     )
 
     chosen = [choose_fleet(path) for path in fleets]
-    every = parsed.checkpoint
+    checkpoint_seconds = parsed.checkpoint
     log = getattr(parsed, "log", None)
     request = RunRequest(
         name="",
@@ -146,7 +154,7 @@ def run_requests(
             may_use_spot=parsed.spot,
             parts_are_slices=parsed.mig,
             checkpoint=CheckpointPolicy(
-                interval_ms=None if every is None else every * SECOND_MS,
+                interval_ms=None if checkpoint_seconds is None else checkpoint_seconds * SECOND_MS,
                 restart_ms=parsed.restart_cost * SECOND_MS,
             ),
             retries=parsed.retries,
@@ -161,6 +169,6 @@ def run_requests(
     return every_run(request, chosen, policies)
 
 
-def someone_watches(parsed: argparse.Namespace) -> bool:
-    """Whether a bar is wanted."""
+def shows_progress(parsed: argparse.Namespace) -> bool:
+    """Whether to show a progress bar."""
     return bool(parsed.progress) or sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""``bursar simulate``: one trace on one fleet under one policy."""
+"""``bursar simulate``: simulate a trace on a fleet under a policy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bursar.cli.commands.simulation.run_options import (
     add_output,
     add_run_options,
     run_requests,
-    someone_watches,
+    shows_progress,
 )
 from bursar.cli.commands.simulation.spot import SPOT, add_spot_options, run_spot
 from bursar.cli.exit_codes import INTERRUPTED, OK, WRONG_USAGE
-from bursar.cli.terminal.ctrl_c import noting_interrupts
+from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import RunBar
@@ -24,18 +24,17 @@ from bursar.cli.terminal.progress import RunBar
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
 
-HELP = "run a trace on a fleet under a policy; say what waits, use, fairness and cost become"
+SUMMARY = "simulate a trace on a fleet; print waits, utilisation, fairness and cost"
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "simulate",
         (
-            HELP,
-            "Runs a trace on a fleet with the function that schedules for real, and measures "
-            "it. The same input and seed give the same numbers. Ctrl-C keeps what is done.",
+            SUMMARY,
+            "The scheduler is the one that runs in production. The same input and seed give the same "
+            "numbers. Ctrl-C stops early and prints partial results.",
         ),
         (
             "bursar simulate synthetic:philly-like?jobs=2000 --fleet fleet.yaml --html run.html",
@@ -46,40 +45,40 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--fleet",
         metavar="FILE",
-        help="a fleet file, or a folder of them; needed unless TRACE is 'spot'",
+        help="fleet file, or folder of fleet files; required unless TRACE is 'spot'",
     )
     parser.add_argument(
         "--policy",
         default="",
         metavar="P",
-        help="a name such as fifo-strict, or order=sjf,backfill=easy (default: the fleet file's)",
+        help="policy name such as fifo-strict, or order=sjf,backfill=easy (default: the fleet file's)",
     )
     parser.add_argument(
         "--placement",
         metavar="P",
-        help="which node of those that fit, such as best-fit (default: the policy's)",
+        help="placement policy such as best-fit (default: the policy's)",
     )
-    parser.add_argument("--log", metavar="FILE", help="also write every event of the run")
+    parser.add_argument("--log", metavar="FILE", help="also write an event log of the run")
     add_output(parser, html=True)
     add_spot_options(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run it and show what came of it."""
+    """Run the simulation and print its results."""
     from bursar.wiring import simulation
 
     if parsed.trace == SPOT:
-        return run_spot(parsed, watched=someone_watches(parsed))
+        return run_spot(parsed, with_progress=shows_progress(parsed))
     if parsed.fleet is None:
-        print_error("a simulated trace needs a fleet.", "Name its file with --fleet FILE.")
+        print_error("no fleet is given.", "Pass --fleet FILE.")
         return WRONG_USAGE
     expect_writable(parsed.html)
     placement = f"placement={parsed.placement}" if parsed.placement else ""
     policy = ",".join(filter(None, (parsed.policy, placement)))
     (request,) = run_requests(parsed, [parsed.fleet], [policy])
     prepared = simulation.prepare_run(request)
-    with noting_interrupts() as interrupt:
-        bar = RunBar(interrupt, shown=someone_watches(parsed))
+    with catch_interrupt() as interrupt:
+        bar = RunBar(interrupt, shown=shows_progress(parsed))
         outcome = prepared.carry_out(bar)
         bar.clear()
     if parsed.html:

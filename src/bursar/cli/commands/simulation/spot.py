@@ -1,4 +1,4 @@
-"""``bursar simulate spot``: spot, on demand or wait, under deadlines, on your own spot history."""
+"""``bursar simulate spot``: deadline rules for spot capacity on a recorded history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from bursar.cli.arguments import JSON, one_or_more
 from bursar.cli.exit_codes import INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import noting_interrupts
+from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import print_json
 from bursar.cli.terminal.progress import ProgressBar
 
@@ -17,50 +17,58 @@ SPOT: Final = "spot"
 
 
 def add_spot_options(parser: argparse.ArgumentParser) -> None:
-    """Options that only the study of spot takes."""
-    group = parser.add_argument_group("the study of spot and deadlines, when TRACE is 'spot'")
+    """Add the options of the spot study."""
+    group = parser.add_argument_group("spot study, if TRACE is 'spot'")
     group.add_argument(
         "--history",
         action="append",
         default=[],
         metavar="FILE",
-        help="spot machines and prices over time: a CSV with the columns at,machines,usd_per_hour "
-        "(and pool), a recorded series, or an event log; may be given several times",
+        help="history of spot machines and prices: a CSV with the columns at,machines,usd_per_hour "
+        "(and pool), a recorded series, or an event log; repeatable",
     )
     group.add_argument(
-        "--on-demand-price", type=usd, default=0.0, metavar="USD", help="of a machine and hour"
+        "--on-demand-price",
+        type=usd,
+        default=0.0,
+        metavar="USD",
+        help="on-demand price of a machine per hour",
     )
     group.add_argument(
         "--spot-price",
         type=usd,
         default=0.0,
         metavar="USD",
-        help="the same on spot, where the history has no prices",
+        help="spot price of a machine per hour, if the history has no prices",
     )
     group.add_argument(
-        "--machines", type=one_or_more, default=1, metavar="N", help="that a job needs (default 1)"
+        "--machines",
+        type=one_or_more,
+        default=1,
+        metavar="N",
+        help="machines that a job needs (default 1)",
     )
     add_job_size(group)
 
 
 def add_job_size(parser: argparse._ActionsContainer) -> None:
-    """How large the job is and when it is due."""
-    for name, usual, what in (
-        ("--job-hours", 48.0, "work of a job"),
-        ("--deadline-hours", 60.0, "from its start to its deadline"),
-        ("--change-over-hours", 0.2, "without progress after each start or move"),
+    """Add the options for the size and the deadline of a job."""
+    for name, default, meaning in (
+        ("--job-hours", 48.0, "run time of a job"),
+        ("--deadline-hours", 60.0, "time from its start to its deadline"),
+        ("--change-over-hours", 0.2, "time without progress after each start or move"),
     ):
-        about = f"{what} (default {usual:g})"
-        parser.add_argument(name, type=hours, default=usual, metavar="H", help=about)
+        text = f"{meaning} (default {default:g})"
+        parser.add_argument(name, type=hours, default=default, metavar="H", help=text)
 
 
 def hours(text: str) -> float:
-    """A time of more than nothing."""
+    """Parse a positive number of hours."""
     return _between(text, 0.001, 10_000, "hours")
 
 
 def usd(text: str) -> float:
-    """A price of more than nothing."""
+    """Parse a positive price."""
     return _between(text, 0.0001, 10_000, "dollars an hour")
 
 
@@ -77,21 +85,21 @@ def _between(text: str, least: float, most: float, unit: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Tasks:
-    """How many tasks are over, as the bar counts."""
+    """The number of finished tasks, for the bar."""
 
     jobs_over: int
     jobs_in_all: int | None
 
 
 class TasksBar(ProgressBar):
-    """For a study in many small tasks."""
+    """The bar of a study of many small tasks."""
 
     def saw_tasks(self, done: int, in_all: int) -> bool:
         return self.draw([_Tasks(done, in_all)])
 
 
-def run_spot(parsed: argparse.Namespace, *, watched: bool) -> int:
-    """Run the study and show what came of it."""
+def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:
+    """Run the study and print its results."""
     from bursar.wiring.spot import SpotOptions, spot_json, study_spot, tell_spot
 
     options = SpotOptions(
@@ -105,8 +113,8 @@ def run_spot(parsed: argparse.Namespace, *, watched: bool) -> int:
         rules=tuple(filter(None, parsed.policy.split(","))),
         starts=parsed.limit,
     )
-    with noting_interrupts() as interrupt:
-        bar = TasksBar(interrupt, shown=watched)
+    with catch_interrupt() as interrupt:
+        bar = TasksBar(interrupt, shown=with_progress)
         outcome = study_spot(options, bar)
         bar.clear()
     if parsed.output == JSON:

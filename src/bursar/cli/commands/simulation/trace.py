@@ -1,4 +1,4 @@
-"""``bursar trace``: what a trace is like, and a trace in our own form."""
+"""``bursar trace``: describe or convert a trace."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command, its two verbs and their options."""
     parser = new_parser(
         commands,
         "trace",
         (
-            "describe a trace, or convert it to our own form",
-            "Reads any trace format that Bursar knows.",
+            "describe a trace, or convert it to Bursar's format",
+            "All supported trace formats can be read.",
         ),
         ("bursar trace describe trace.csv", "bursar trace convert sacct.txt trace.parquet"),
     )
@@ -29,27 +28,24 @@ def add_parser(commands: Subparsers) -> None:
     describe = new_parser(
         verbs,
         "describe",
-        ("how many jobs, how large, how long, whose", ""),
+        ("print the number, size, run time and owners of the jobs", ""),
         ("bursar trace describe trace.csv --fleet fleet.yaml",),
     )
     add_trace(describe)
-    describe.add_argument(
-        "--fleet", metavar="FILE", help="also say how much of this fleet it fills"
-    )
+    describe.add_argument("--fleet", metavar="FILE", help="also print the load on this fleet")
     convert = new_parser(
         verbs,
         "convert",
-        ("write it as .csv, .csv.gz, .csv.xz or .parquet", ""),
+        ("write a trace as .csv, .csv.gz, .csv.xz or .parquet", ""),
         ("bursar trace convert sacct.txt trace.csv.xz",),
     )
     add_trace(convert)
-    convert.add_argument("out", metavar="OUT", help="the file to write")
+    convert.add_argument("out", metavar="OUT", help="file to write")
     for verb in (describe, convert):
         add_output(verb)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Describe or convert."""
     from bursar.wiring import simulation
 
     if parsed.verb == "describe":

@@ -1,4 +1,4 @@
-"""``bursar whatif``: a recorded history again, as it was and with something changed."""
+"""``bursar whatif``: replay a recorded history with a change."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from bursar.cli.arguments import new_parser
-from bursar.cli.commands.simulation.run_options import JSON, add_output, someone_watches
+from bursar.cli.commands.simulation.run_options import JSON, add_output, shows_progress
 from bursar.cli.exit_codes import INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import noting_interrupts
+from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import RunBar
 
@@ -20,37 +20,36 @@ RUNS = 2
 
 
 def add_parser(commands: Subparsers) -> None:
-    """The command and its options."""
     parser = new_parser(
         commands,
         "whatif",
         (
-            "run a recorded history again with a quota, a weight, nodes or a policy changed",
-            "Runs what a log recorded twice: on the fleet as it was, and with the changes. "
-            "Jobs run as long as they did. 'bursar simulate --log FILE' writes such a log.",
+            "replay a recorded history with a changed quota, weight, policy or number of nodes",
+            "The history is simulated twice: on the recorded fleet, and with the changes. Jobs keep "
+            "their recorded run times. 'bursar simulate --log FILE' writes such a log.",
         ),
         ("bursar whatif run.jsonl --change nodes.a100=16 --change weight.vision=2",),
     )
-    parser.add_argument("log", metavar="LOG", help="an event log")
+    parser.add_argument("log", metavar="LOG", help="event log")
     parser.add_argument(
         "--change",
         required=True,
         action="append",
         metavar="PATH=VALUE",
         help="quota.TENANT.FLAVOR=GPUS, weight.TENANT=W, nodes.POOL=N, policy.PART=NAME; "
-        "may be given several times",
+        "repeatable",
     )
     add_output(parser, html=True)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run both and show them beside each other."""
+    """Run both simulations and print the comparison."""
     from bursar.wiring import simulation
 
     expect_writable(parsed.html)
     prepared = simulation.prepare_whatif(parsed.log, parsed.change)
-    with noting_interrupts() as interrupt:
-        bar = RunBar(interrupt, shown=someone_watches(parsed))
+    with catch_interrupt() as interrupt:
+        bar = RunBar(interrupt, shown=shows_progress(parsed))
         outcomes = prepared.carry_out(bar)
         bar.clear()
     if parsed.html:
