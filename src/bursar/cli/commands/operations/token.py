@@ -30,6 +30,31 @@ def add_parser(commands: Subparsers) -> None:
         ("bursar token create --user ada --role member --tenant vision", "bursar token list"),
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+    _add_create(verbs)
+    listing = new_parser(
+        verbs, "list", ("list tokens, newest first", ""), ("bursar token list --json",)
+    )
+    add_list(listing, limit=200)
+    revoke = new_parser(
+        verbs,
+        "revoke",
+        ("revoke a token; it works for at most one more second", ""),
+        ("bursar token revoke ID",),
+    )
+    revoke.add_argument("id", metavar="ID", help="token id, as listed by 'bursar token list'")
+    add_yes(revoke)
+    add_connection(revoke)
+    whoami = new_parser(
+        commands,
+        "whoami",
+        ("print your user, role, permissions and queues", ""),
+        ("bursar whoami",),
+    )
+    add_format(whoami)
+    add_connection(whoami)
+
+
+def _add_create(verbs: Subparsers) -> None:
     create = new_parser(
         verbs,
         "create",
@@ -64,27 +89,6 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_format(create)
     add_connection(create)
-    listing = new_parser(
-        verbs, "list", ("list tokens, newest first", ""), ("bursar token list --json",)
-    )
-    add_list(listing, limit=200)
-    revoke = new_parser(
-        verbs,
-        "revoke",
-        ("revoke a token; it works for at most one more second", ""),
-        ("bursar token revoke ID",),
-    )
-    revoke.add_argument("id", metavar="ID", help="token id, as listed by 'bursar token list'")
-    add_yes(revoke)
-    add_connection(revoke)
-    whoami = new_parser(
-        commands,
-        "whoami",
-        ("print your user, role, permissions and queues", ""),
-        ("bursar whoami",),
-    )
-    add_format(whoami)
-    add_connection(whoami)
 
 
 def run_whoami(parsed: argparse.Namespace) -> int:
