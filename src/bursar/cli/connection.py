@@ -30,7 +30,7 @@ def connect(parsed: argparse.Namespace) -> Client:
         parsed.server,
         parsed.token,
         timeout_seconds=parsed.timeout,
-        patience_seconds=min(RETRY_SECONDS, parsed.timeout),
+        retry_seconds=min(RETRY_SECONDS, parsed.timeout),
     )
     if client.is_open_to_listeners:
         warn(f"the token is sent to {client.server} unencrypted; use an https address.")
