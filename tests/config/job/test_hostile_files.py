@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from bursar.config.fleet.fleet_file import parse_fleet
 from bursar.config.job.job_file import JobDefaults, JobDocument, parse_job, read_job
 from bursar.config.job.job_keys import JOB, RESOURCES
-from bursar.config.yaml.yaml_text import DEEPEST, MOST_CHARACTERS, MOST_VALUES, decode
+from bursar.config.yaml.yaml_text import (
+    DEEPEST,
+    MOST_CHARACTERS,
+    MOST_JOB_CHARACTERS,
+    MOST_VALUES,
+    decode,
+)
 from bursar.core.admission.value_rules import value_problems
 from bursar.model.errors import UserError
 
@@ -94,8 +100,15 @@ def test_rejecting_it_takes_little_memory(text: str) -> None:
 
 def test_a_large_script_is_read() -> None:
     text = "run: |\n" + "  echo hello\n" * 40_000
-    assert len(text) < MOST_CHARACTERS
+    assert len(text) < MOST_JOB_CHARACTERS
     assert parse_job(text, "job.yaml", DEFAULTS).recipe.run.count("echo") == 40_000
+
+
+def test_a_job_is_rejected_at_a_smaller_size_than_a_fleet() -> None:
+    text = "run: x  # " + "a" * MOST_JOB_CHARACTERS
+    with pytest.raises(UserError, match="at most 1,048,576 are read") as error:
+        parse_job(text, "job.yaml", DEFAULTS)
+    assert error.value.code == "too-large"
 
 
 @pytest.mark.parametrize(

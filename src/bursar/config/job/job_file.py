@@ -18,7 +18,7 @@ from bursar.config.job.job_keys import JOB
 from bursar.config.job.resources import TaskRequest, task_request
 from bursar.config.yaml.key_tables import read_mapping
 from bursar.config.yaml.value_readers import InvalidValue, subject_of
-from bursar.config.yaml.yaml_text import Path, read_yaml
+from bursar.config.yaml.yaml_text import MOST_JOB_CHARACTERS, Path, read_yaml
 from bursar.model.jobs.job import CheckpointPolicy, Constraints, JobSpec, TaskGroup
 from bursar.model.jobs.run_spec import Mount, RunSpec
 from bursar.model.units import SECOND_MS
@@ -57,7 +57,7 @@ _NO_DEFAULTS = JobDefaults()
 
 def parse_job(text: str, file: str, defaults: JobDefaults = _NO_DEFAULTS) -> JobDocument:
     """Read YAML text; errors have file, line and column."""
-    document = read_yaml(text, file)
+    document = read_yaml(text, file, MOST_JOB_CHARACTERS)
     try:
         return _read(_not_empty(document.value), defaults)
     except InvalidValue as error:

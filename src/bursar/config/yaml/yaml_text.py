@@ -22,6 +22,8 @@ MOST_VALUES = 200_000
 """Enough for the nodes of a large fleet, listed one by one."""
 DEEPEST = 80
 """Tenants may be nested 32 deep, with two levels of YAML each."""
+MOST_JOB_CHARACTERS = 1 << 20
+"""Any user may send a job, so reading one must not take seconds of the server."""
 
 Path = tuple[str | int, ...]
 """The keys and indexes that lead from the top of a document to a value."""
@@ -74,10 +76,10 @@ def decode(raw: bytes, file: str) -> str:
         ) from error
 
 
-def read_yaml(text: str, file: str) -> YamlDocument:
+def read_yaml(text: str, file: str, most_characters: int = MOST_CHARACTERS) -> YamlDocument:
     """The one document in a YAML text; its value is None when the text is empty."""
-    if len(text) > MOST_CHARACTERS:
-        raise _too_large(file, len(text), "characters")
+    if len(text) > most_characters:
+        raise _too_large(file, len(text), "characters", most_characters)
     text = text.removeprefix("\ufeff")
     try:
         return _Composer(file).compose(yaml.parse(text, Loader=_LOADER))
@@ -262,9 +264,9 @@ def _unreadable_character(text: str, file: str) -> UserError:
     )
 
 
-def _too_large(file: str, size: int, unit: str) -> UserError:
+def _too_large(file: str, size: int, unit: str, most: int = MOST_CHARACTERS) -> UserError:
     return UserError(
-        f"{file} has {size:,} {unit}; at most {MOST_CHARACTERS:,} are read.",
+        f"{file} has {size:,} {unit}; at most {most:,} are read.",
         fix="Split a fleet into several files; move large texts of a job into its 'workdir'.",
         code="too-large",
     )
