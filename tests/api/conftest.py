@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.scene import Scene, open_scene
+from tests.api.harness import ApiHarness, open_harness
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """One server for all tests of a module: each makes jobs of its own."""
-    with open_scene(tmp_path_factory.mktemp("state")) as opened:
-        yield opened
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiHarness]:
+    """One server for all tests of a module."""
+    with open_harness(tmp_path_factory.mktemp("state")) as api:
+        yield api

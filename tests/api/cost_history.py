@@ -1,4 +1,4 @@
-"""Two weeks of a small company, written into a log before a server starts on it.
+"""Writes two weeks of history of a small company into an event log.
 
 Two pools: ``a100`` is owned, one node of 8 GPUs for $16 an hour; ``t4`` is spot, one node of 4 GPUs for
 $1.60. Each day team A trains on 4 A100s for 12 hours ($96), and loses another run of 2 GPUs after 3 hours
@@ -61,17 +61,17 @@ tenants:
 
 
 def today_ms() -> int:
-    """When today began."""
+    """Start of today."""
     return time.time_ns() // 1_000_000 // DAY_MS * DAY_MS
 
 
 def begin_ms() -> int:
-    """When the history begins: two whole weeks before today."""
+    """Start of the history: two weeks before today."""
     return today_ms() - DAYS * DAY_MS
 
 
 class History:
-    """A log in the making."""
+    """Collects the events and origins to write."""
 
     def __init__(self) -> None:
         self.events: list[ev.LoggedEvent] = []
@@ -107,9 +107,9 @@ class History:
         )
 
 
-def a_day(history: History, number: int, day_ms: int) -> None:
-    """What happens every day, in the order in which it does."""
-    train, bad, serve = f"j-train{number:05}", f"j-bad{number:07}", f"j-serve{number:05}"
+def add_day(history: History, number: int, day_ms: int) -> None:
+    """Adds the events of one day in time order."""
+    train, failing, serve = f"j-train{number:05}", f"j-bad{number:07}", f"j-serve{number:05}"
     four, two, quarter = (
         JobSpec(
             name="pretrain",
@@ -127,34 +127,36 @@ def a_day(history: History, number: int, day_ms: int) -> None:
         group="main", node="t4-1", count=1, shares=(ShareUse(gpu=0, percent=25, memory_mib=0),)
     )
     history.submit(serve, day_ms, quarter, bob)
-    history.start(serve, day_ms, _placed("t4", "t4-16gb/spot", share, 100_000))
+    history.start(serve, day_ms, _placement("t4", "t4-16gb/spot", share, 100_000))
     history.submit(train, day_ms + HOUR_MS, four, ann)
     gpus = Task(group="main", node="a100-1", count=1, gpus=(0, 1, 2, 3))
-    history.start(train, day_ms + HOUR_MS, _placed("a100", "a100-80gb/owned", gpus, 8_000_000))
-    history.submit(bad, day_ms + 2 * HOUR_MS, two, amos)
+    history.start(train, day_ms + HOUR_MS, _placement("a100", "a100-80gb/owned", gpus, 8_000_000))
+    history.submit(failing, day_ms + 2 * HOUR_MS, two, amos)
     gpus = Task(group="main", node="a100-1", count=1, gpus=(4, 5))
-    history.start(bad, day_ms + 2 * HOUR_MS, _placed("a100", "a100-80gb/owned", gpus, 4_000_000))
-    history.fail(bad, day_ms + 5 * HOUR_MS)
+    history.start(
+        failing, day_ms + 2 * HOUR_MS, _placement("a100", "a100-80gb/owned", gpus, 4_000_000)
+    )
+    history.fail(failing, day_ms + 5 * HOUR_MS)
     history.succeed(train, day_ms + 13 * HOUR_MS)
     history.succeed(serve, day_ms + DAY_MS)
 
 
-def _placed(pool: str, flavor: str, task: Task, micro_usd_per_hour: int) -> Placement:
+def _placement(pool: str, flavor: str, task: Task, micro_usd_per_hour: int) -> Placement:
     return Placement(pool=pool, flavor=flavor, tasks=(task,), micro_usd_per_hour=micro_usd_per_hour)
 
 
 def write_history(folder: Path, days: int = DAYS, from_ms: int | None = None) -> None:
-    """Into an empty state folder."""
+    """Writes the history into an empty state folder."""
     history = History()
     first_ms = begin_ms() if from_ms is None else from_ms
     history.declare(first_ms)
     for number in range(days):
-        a_day(history, number, first_ms + number * DAY_MS)
+        add_day(history, number, first_ms + number * DAY_MS)
     store = open_store(folder / "bursar.db")
     try:
-        lead = store.try_lead("http://127.0.0.1:1")
-        assert lead is not None
-        store.append(Batch(events=tuple(history.events), origins=history.origins), lead)
-        lead.release()
+        lease = store.try_lead("http://127.0.0.1:1")
+        assert lease is not None
+        store.append(Batch(events=tuple(history.events), origins=history.origins), lease)
+        lease.release()
     finally:
         store.close()

@@ -1,4 +1,4 @@
-"""An array has an id of its own, which can be asked for like that of a job."""
+"""The id of an array can be used like the id of a job."""
 
 from __future__ import annotations
 
@@ -7,139 +7,141 @@ from typing import Any
 
 import pytest
 
-from tests.api.asking import Asker, job
-from tests.api.scene import Scene, open_scene
+from tests.api.harness import ApiHarness, open_harness
+from tests.api.http_client import HttpClient, job
 
 HALF = {"accelerators": "T4:2"}
 
 
 @pytest.fixture
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with open_scene(tmp_path_factory.mktemp("state")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiHarness]:
+    with open_harness(tmp_path_factory.mktemp("state")) as opened:
         yield opened
 
 
-def array(who: Asker, size: int = 3, **more: Any) -> tuple[str, list[str]]:
-    """An array of which two members fit at a time; its id and those of its members."""
-    told = who.post("/v1/jobs", job("a-train", array=size, resources=HALF, **more))
-    assert told.status == 201, told.body
-    assert told.headers["location"] == f"/v1/jobs/{told.json['id']}"
-    made, ids = told.json["id"], told.json["ids"]
-    assert ids == [f"{made}[{number}]" for number in range(size)]
-    return made, ids
+def submit_array(client: HttpClient, size: int = 3, **more: Any) -> tuple[str, list[str]]:
+    """Submits an array of which two members fit at once; returns its id and its members' ids."""
+    response = client.post("/v1/jobs", job("a-train", array=size, resources=HALF, **more))
+    assert response.status == 201, response.body
+    assert response.headers["location"] == f"/v1/jobs/{response.json['id']}"
+    array_id, ids = response.json["id"], response.json["ids"]
+    assert ids == [f"{array_id}[{number}]" for number in range(size)]
+    return array_id, ids
 
 
-def two_run(scene: Scene, made: str) -> None:
-    scene.until(
+def wait_until_two_run(api: ApiHarness, array_id: str) -> None:
+    api.wait_until(
         lambda: (
-            scene.ann.get(f"/v1/jobs/{made}").json["array"]["states"] == {"queued": 1, "running": 2}
+            api.ann.get(f"/v1/jobs/{array_id}").json["array"]["states"]
+            == {"queued": 1, "running": 2}
         ),
         "two of three run",
     )
 
 
-def test_it_shows_where_its_members_are(scene: Scene) -> None:
-    made, ids = array(scene.ann, name="sweep")
-    two_run(scene, made)
-    shown = scene.ann.get(f"/v1/jobs/{made}").json
-    assert (shown["id"], shown["name"], shown["state"]) == (made, "sweep", "running")
+def test_an_array_shows_the_states_of_its_members(api: ApiHarness) -> None:
+    array_id, ids = submit_array(api.ann, name="sweep")
+    wait_until_two_run(api, array_id)
+    shown = api.ann.get(f"/v1/jobs/{array_id}").json
+    assert (shown["id"], shown["name"], shown["state"]) == (array_id, "sweep", "running")
     assert (shown["owner"], shown["queue"]) == ("ann", "a-train")
     assert shown["array"]["size"] == 3
     assert [one["id"] for one in shown["array"]["members"]] == ids
     assert shown["attempts"] == [] and '"array": 3' in shown["document"]
 
 
-def test_it_is_over_when_all_are_and_failed_when_one_has(scene: Scene) -> None:
-    made, ids = array(scene.ann)
+def test_an_array_ends_with_its_last_member_and_fails_with_any(api: ApiHarness) -> None:
+    array_id, ids = submit_array(api.ann)
     for job_id, code in zip(ids, (0, 3, 0), strict=True):
-        scene.until_state(job_id, "running")
-        assert scene.ann.get(f"/v1/jobs/{made}").json["state"] == "running"
-        scene.engine.end(job_id, code=code)
-        scene.until(lambda: scene.plane.reader.job(job_id).ended_at_ms, "it is over")  # type: ignore[union-attr] # noqa: B023
-    assert scene.ann.get(f"/v1/jobs/{made}").json["state"] == "failed"
+        api.wait_for_state(job_id, "running")
+        assert api.ann.get(f"/v1/jobs/{array_id}").json["state"] == "running"
+        api.engine.end(job_id, code=code)
+        api.wait_until(lambda: api.plane.reader.job(job_id).ended_at_ms, "the array has ended")  # type: ignore[union-attr] # noqa: B023
+    assert api.ann.get(f"/v1/jobs/{array_id}").json["state"] == "failed"
 
 
-def test_cancelling_it_ends_all_its_members(scene: Scene) -> None:
-    made, ids = array(scene.ann)
-    two_run(scene, made)
-    assert scene.abe.post(f"/v1/jobs/{made}:cancel").code == "forbidden"
-    told = scene.ann.post(f"/v1/jobs/{made}:cancel")
-    assert told.status == 200 and told.json["id"] == made
+def test_cancelling_an_array_cancels_all_members(api: ApiHarness) -> None:
+    array_id, ids = submit_array(api.ann)
+    wait_until_two_run(api, array_id)
+    assert api.abe.post(f"/v1/jobs/{array_id}:cancel").code == "forbidden"
+    response = api.ann.post(f"/v1/jobs/{array_id}:cancel")
+    assert response.status == 200 and response.json["id"] == array_id
     for job_id in ids:
-        scene.until_state(job_id, "cancelled")
-    again = scene.ann.post(f"/v1/jobs/{made}:cancel")
+        api.wait_for_state(job_id, "cancelled")
+    again = api.ann.post(f"/v1/jobs/{array_id}:cancel")
     assert (again.status, again.json["state"]) == (200, "cancelled")
 
 
-def test_it_is_submitted_again_as_a_whole(scene: Scene) -> None:
-    made, _ = array(scene.ann, name="sweep")
-    assert scene.ann.post(f"/v1/jobs/{made}:retry").code == "job-not-over"
-    scene.ann.post(f"/v1/jobs/{made}:cancel")
-    scene.until(
-        lambda: scene.ann.get(f"/v1/jobs/{made}").json["state"] == "cancelled", "it is over"
+def test_retrying_an_array_submits_all_members(api: ApiHarness) -> None:
+    array_id, _ = submit_array(api.ann, name="sweep")
+    assert api.ann.post(f"/v1/jobs/{array_id}:retry").code == "job-not-over"
+    api.ann.post(f"/v1/jobs/{array_id}:cancel")
+    api.wait_until(
+        lambda: api.ann.get(f"/v1/jobs/{array_id}").json["state"] == "cancelled",
+        "the array has ended",
     )
-    told = scene.ann.post(f"/v1/jobs/{made}:retry").json
-    assert told["id"] != made and len(told["ids"]) == 3
-    names = [scene.ann.get(f"/v1/jobs/{told['id']}[{n}]").json["name"] for n in range(3)]
+    body = api.ann.post(f"/v1/jobs/{array_id}:retry").json
+    assert body["id"] != array_id and len(body["ids"]) == 3
+    names = [api.ann.get(f"/v1/jobs/{body['id']}[{n}]").json["name"] for n in range(3)]
     assert names == ["sweep[0]", "sweep[1]", "sweep[2]"]
 
 
-def test_why_tells_of_a_member_that_waits(scene: Scene) -> None:
-    made, ids = array(scene.ann)
-    two_run(scene, made)
-    told = scene.ann.get(f"/v1/jobs/{made}/why").json
-    assert (told["id"], told["state"]) == (made, "running")
-    assert told["text"][0] == f"{made} is an array of 3 jobs: 1 queued, 2 running."
-    assert told["text"][1].startswith(f"{ids[2]} (2 GPUs of t4-16gb) waits in a-train")
-    assert told["reasons"]
+def test_why_explains_a_waiting_member(api: ApiHarness) -> None:
+    array_id, ids = submit_array(api.ann)
+    wait_until_two_run(api, array_id)
+    body = api.ann.get(f"/v1/jobs/{array_id}/why").json
+    assert (body["id"], body["state"]) == (array_id, "running")
+    assert body["text"][0] == f"{array_id} is an array of 3 jobs: 1 queued, 2 running."
+    assert body["text"][1].startswith(f"{ids[2]} (2 GPUs of t4-16gb) waits in a-train")
+    assert body["reasons"]
 
 
-def test_its_output_is_that_of_its_members(scene: Scene) -> None:
-    made, ids = array(scene.ann)
-    two_run(scene, made)
+def test_the_output_of_an_array_is_that_of_its_members(api: ApiHarness) -> None:
+    array_id, ids = submit_array(api.ann)
+    wait_until_two_run(api, array_id)
     for job_id in ids[:2]:
-        scene.engine.path(job_id).write_text(f"hello from {job_id}\n")
-    text = scene.ann.get(f"/v1/jobs/{made}/logs?stream=stdout").body.decode()
+        api.engine.path(job_id).write_text(f"hello from {job_id}\n")
+    text = api.ann.get(f"/v1/jobs/{array_id}/logs?stream=stdout").body.decode()
     assert text == "".join(f"==> {one} <==\nhello from {one}\n" for one in ids[:2])
-    assert scene.ann.get(f"/v1/jobs/{made}/logs?follow=true").code == "is-an-array"
+    assert api.ann.get(f"/v1/jobs/{array_id}/logs?follow=true").code == "is-an-array"
 
 
-def test_its_events_are_those_of_its_members_in_order(scene: Scene) -> None:
-    made, ids = array(scene.ann)
-    two_run(scene, made)
-    items = scene.ann.get(f"/v1/jobs/{made}/events").json["items"]
+def test_the_events_of_an_array_are_those_of_its_members_in_order(api: ApiHarness) -> None:
+    array_id, ids = submit_array(api.ann)
+    wait_until_two_run(api, array_id)
+    items = api.ann.get(f"/v1/jobs/{array_id}/events").json["items"]
     assert {one["job_id"] for one in items} == set(ids)
     assert [one["sequence"] for one in items] == sorted(one["sequence"] for one in items)
 
 
-def test_another_job_can_wait_for_all_of_it(scene: Scene) -> None:
-    made, ids = array(scene.ann, size=2)
-    after = scene.ann.submit("a-train", depends_on=[made])
-    assert scene.plane.reader.job(after).state == "blocked"  # type: ignore[union-attr]
+def test_a_job_can_depend_on_an_array(api: ApiHarness) -> None:
+    array_id, ids = submit_array(api.ann, size=2)
+    after = api.ann.submit("a-train", depends_on=[array_id])
+    assert api.plane.reader.job(after).state == "blocked"  # type: ignore[union-attr]
     for job_id in ids:
-        scene.until_state(job_id, "running")
-        scene.engine.end(job_id)
-    scene.until_state(after, "running")
-    scene.engine.end(after)
-    late = scene.ann.submit("a-train", depends_on=[made])
-    scene.until_state(late, "running")
+        api.wait_for_state(job_id, "running")
+        api.engine.end(job_id)
+    api.wait_for_state(after, "running")
+    api.engine.end(after)
+    late = api.ann.submit("a-train", depends_on=[array_id])
+    api.wait_for_state(late, "running")
 
 
 @pytest.mark.parametrize("path", ["", "/why", "/events", "/logs", ":cancel", ":retry"])
-def test_another_tenants_array_is_answered_as_a_missing_one(scene: Scene, path: str) -> None:
-    made, _ = array(scene.ann)
+def test_a_foreign_array_gets_the_response_of_a_missing_one(api: ApiHarness, path: str) -> None:
+    array_id, _ = submit_array(api.ann)
     missing = "j-aaaaaaaaaa"
     method = "POST" if path.startswith(":") else "GET"
-    theirs = scene.bob.ask(method, f"/v1/jobs/{made}{path}")
-    nobodys = scene.bob.ask(method, f"/v1/jobs/{missing}{path}")
-    assert theirs.status == nobodys.status == 404
-    hidden = theirs.without_request_id.replace(made.encode(), missing.encode())
-    assert hidden == nobodys.without_request_id
+    foreign = api.bob.request(method, f"/v1/jobs/{array_id}{path}")
+    absent = api.bob.request(method, f"/v1/jobs/{missing}{path}")
+    assert foreign.status == absent.status == 404
+    hidden = foreign.without_request_id.replace(array_id.encode(), missing.encode())
+    assert hidden == absent.without_request_id
 
 
-def test_an_array_of_another_tenant_cannot_be_waited_for(scene: Scene) -> None:
-    made, _ = array(scene.ann)
-    theirs = scene.bob.post("/v1/jobs", job("b-train", depends_on=[made]))
-    nobodys = scene.bob.post("/v1/jobs", job("b-train", depends_on=["j-aaaaaaaaaa"]))
-    hidden = theirs.without_request_id.replace(made.encode(), b"j-aaaaaaaaaa")
-    assert hidden == nobodys.without_request_id
+def test_a_job_cannot_depend_on_a_foreign_array(api: ApiHarness) -> None:
+    array_id, _ = submit_array(api.ann)
+    foreign = api.bob.post("/v1/jobs", job("b-train", depends_on=[array_id]))
+    absent = api.bob.post("/v1/jobs", job("b-train", depends_on=["j-aaaaaaaaaa"]))
+    hidden = foreign.without_request_id.replace(array_id.encode(), b"j-aaaaaaaaaa")
+    assert hidden == absent.without_request_id

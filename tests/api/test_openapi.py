@@ -1,4 +1,4 @@
-"""OpenAPI says what the server does: asked with whatever fits it, and with whatever does not."""
+"""The server behaves as its OpenAPI description says, for valid and invalid requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bursar.api.http.route import Open, Route
 from bursar.api.openapi import statuses
 from bursar.api.routes import ROUTES
 from bursar.model.tenants.identity import Permission
-from tests.api.scene import Scene
+from tests.api.harness import ApiHarness
 
 STREAMS = {"/v1/events"}
 CHECKS = (
@@ -29,15 +29,15 @@ CHECKS = (
     response_schema_conformance,
 )
 EXAMPLES = settings.default.max_examples // 3
-"""For each route: as many as other property tests try would take minutes."""
+"""Examples for each route; the default number would take minutes."""
 
 
 @pytest.fixture(scope="module")
-def description(scene: Scene) -> dict[str, Any]:
-    told = scene.asker().get("/v1/openapi.json")
-    assert told.status == 200
-    found: dict[str, Any] = told.json
-    return found
+def description(api: ApiHarness) -> dict[str, Any]:
+    response = api.client().get("/v1/openapi.json")
+    assert response.status == 200
+    document: dict[str, Any] = response.json
+    return document
 
 
 def test_every_route_is_described(description: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
     assert described == {route.name for route in ROUTES} | {"GET /v1/openapi.json"}
 
 
-def test_what_a_route_needs_is_described(description: dict[str, Any]) -> None:
+def test_the_permission_of_a_route_is_described(description: dict[str, Any]) -> None:
     for route in ROUTES:
         one = description["paths"][route.path][route.method.lower()]
         assert ("security" in one) is (route.needs is not Open.TO_ALL)
@@ -55,50 +55,50 @@ def test_what_a_route_needs_is_described(description: dict[str, Any]) -> None:
             assert one["x-bursar-permission"] == route.needs.value
 
 
-def test_every_status_of_a_code_can_be_answered_by_some_route() -> None:
+def test_every_error_status_is_described_by_some_route() -> None:
     described = {status for route in ROUTES for status in statuses(route)}
     assert {kind.status for kind in CODES.values()} - {405} <= described
 
 
-def test_each_operation_has_a_name_of_its_own(description: dict[str, Any]) -> None:
+def test_operation_ids_are_unique(description: dict[str, Any]) -> None:
     names = [one["operationId"] for path in description["paths"].values() for one in path.values()]
     assert len(names) == len(set(names))
 
 
 @pytest.fixture(scope="module")
-def schema(scene: Scene, description: dict[str, Any]) -> Any:
+def schema(api: ApiHarness, description: dict[str, Any]) -> Any:
     loaded = schemathesis.openapi.from_dict(description)
-    loaded.config.update(base_url=f"http://127.0.0.1:{scene.served.port}")
+    loaded.config.update(base_url=f"http://127.0.0.1:{api.server.port}")
     return loaded
 
 
 @schemathesis.serializer("application/gzip")
-def _as_it_is(_context: object, value: object) -> bytes:
-    """Archives are bytes; whatever else is made up for one is sent as its text."""
+def _serialise_archive(_context: object, value: object) -> bytes:
+    """Sends bytes unchanged and any other value as text."""
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-ASKED = sorted(
+TESTED = sorted(
     (route for route in ROUTES if route.path not in STREAMS), key=lambda route: route.name
 )
-CAN_BE_WRONG = [route for route in ASKED if route.query or route.path_parameters or route.body]
+WITH_INPUT = [route for route in TESTED if route.query or route.path_parameters or route.body]
 
 
-@pytest.mark.parametrize("route", ASKED, ids=lambda route: route.name)
-def test_what_fits_the_description_is_answered_as_described(
-    scene: Scene, schema: Any, route: Route
+@pytest.mark.parametrize("route", TESTED, ids=lambda route: route.name)
+def test_valid_requests_get_described_responses(api: ApiHarness, schema: Any, route: Route) -> None:
+    check_examples(api, schema, route, schemathesis.GenerationMode.POSITIVE)
+
+
+@pytest.mark.parametrize("route", WITH_INPUT, ids=lambda route: route.name)
+def test_invalid_requests_are_rejected_as_described(
+    api: ApiHarness, schema: Any, route: Route
 ) -> None:
-    ask_with(scene, schema, route, schemathesis.GenerationMode.POSITIVE)
+    check_examples(api, schema, route, schemathesis.GenerationMode.NEGATIVE)
 
 
-@pytest.mark.parametrize("route", CAN_BE_WRONG, ids=lambda route: route.name)
-def test_what_does_not_fit_it_is_refused_as_described(
-    scene: Scene, schema: Any, route: Route
+def check_examples(
+    api: ApiHarness, schema: Any, route: Route, mode: schemathesis.GenerationMode
 ) -> None:
-    ask_with(scene, schema, route, schemathesis.GenerationMode.NEGATIVE)
-
-
-def ask_with(scene: Scene, schema: Any, route: Route, mode: schemathesis.GenerationMode) -> None:
     @given(case=schema[route.path][route.method].as_strategy(generation_mode=mode))
     @settings(
         max_examples=EXAMPLES,
@@ -107,10 +107,10 @@ def ask_with(scene: Scene, schema: Any, route: Route, mode: schemathesis.Generat
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
-    def ask(case: Any) -> None:
+    def check(case: Any) -> None:
         if (case.query or {}).get("follow") == "true":
             return
-        response = case.call(headers={"Authorization": f"Bearer {scene.tokens['admin']}"})
+        response = case.call(headers={"Authorization": f"Bearer {api.tokens['admin']}"})
         case.validate_response(response, checks=CHECKS)
 
-    ask()
+    check()

@@ -1,4 +1,4 @@
-"""The server as a process: how it is found, what it refuses to bind, and how it ends."""
+"""The server process: its address file, the addresses it may bind, and its shutdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bursar.api.server import (
     write_server_file,
 )
 from bursar.model.errors import UserError
-from tests.api.asking import PATIENCE_SECONDS, Asker
+from tests.api.http_client import TIMEOUT_SECONDS, HttpClient
 from tests.children import with_ctrl_c
 from tests.tidy.source import ROOT
 
@@ -31,18 +31,20 @@ PROGRAM = """
     from pathlib import Path
     from bursar.api.server import ServeOptions, serve
     from bursar.control.control_plane import OPERATOR
-    from tests.api.scene import WritingEngine, make_tokens, open_plane
+    from tests.api.harness import LogWritingEngine, make_tokens, open_plane
 
     folder = Path(sys.argv[1])
-    with open_plane(folder, WritingEngine(folder / "output"), "here") as plane:
+    with open_plane(folder, LogWritingEngine(folder / "output"), "here") as plane:
         (folder / "token").write_text(make_tokens(plane)["ann"])
         serve(plane, ServeOptions(state_folder=folder))
-    print("ended well", flush=True)
+    print("stopped", flush=True)
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_it_is_found_answers_and_ends_well(tmp_path: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_writes_its_address_responds_and_stops(
+    tmp_path: Path, stop_signal: signal.Signals
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -54,7 +56,7 @@ def test_it_is_found_answers_and_ends_well(tmp_path: Path, how: signal.Signals) 
     )
     file = tmp_path / SERVER_FILE
     try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not file.exists():
             assert time.monotonic() < deadline and process.poll() is None, process.communicate()
             time.sleep(0.02)
@@ -62,37 +64,37 @@ def test_it_is_found_answers_and_ends_well(tmp_path: Path, how: signal.Signals) 
         assert written["pid"] == process.pid
         assert file.stat().st_mode & 0o777 == 0o600
         port = int(written["address"].rpartition(":")[2])
-        asker = Asker(port, (tmp_path / "token").read_text())
-        while asker_is_early(asker):
+        client = HttpClient(port, (tmp_path / "token").read_text())
+        while is_starting(client):
             assert time.monotonic() < deadline
-        with asker.events("/v1/events") as events:
-            process.send_signal(how)
+        with client.events("/v1/events") as events:
+            process.send_signal(stop_signal)
             assert events.next() == {"event": "(closed)"}
-        out, error = process.communicate(timeout=PATIENCE_SECONDS)
+        out, error = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
         process.wait()
     assert "Traceback" not in error, error
-    assert "ended well" in out
+    assert "stopped" in out
     assert process.returncode == 0
     assert not file.exists()
 
 
-def asker_is_early(asker: Asker) -> bool:
+def is_starting(client: HttpClient) -> bool:
     try:
-        return asker.get("/healthz").status != 200
+        return client.get("/healthz").status != 200
     except OSError:
         time.sleep(0.02)
         return True
 
 
-def test_an_address_of_others_is_not_bound_by_accident(tmp_path: Path) -> None:
+def test_a_public_address_is_not_bound_by_default(tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
         open_socket(ServeOptions(state_folder=tmp_path, host="0.0.0.0"))
     assert refused.value.code == "remote-bind"
 
 
-def test_a_taken_address_is_told(tmp_path: Path) -> None:
+def test_an_address_in_use_is_reported(tmp_path: Path) -> None:
     first = open_socket(ServeOptions(state_folder=tmp_path))
     first.listen()
     try:
@@ -105,7 +107,7 @@ def test_a_taken_address_is_told(tmp_path: Path) -> None:
         first.close()
 
 
-def test_the_note_of_another_process_is_left_alone(tmp_path: Path) -> None:
+def test_the_address_file_of_another_process_is_not_removed(tmp_path: Path) -> None:
     file = tmp_path / "state" / SERVER_FILE
     write_server_file(file, "http://127.0.0.1:1")
     assert file.parent.stat().st_mode & 0o777 == 0o700

@@ -1,4 +1,4 @@
-"""Server-sent events: what comes, to whom, after a break, and what a follower costs."""
+"""Server-sent events: visibility, resumption and limits; job output and its streams."""
 
 from __future__ import annotations
 
@@ -11,87 +11,89 @@ import pytest
 from bursar.api.streams.event_hub import MAX_BUFFERED, Follower
 from bursar.api.streams.log_files import LogReader, select_files
 from bursar.ports import LogFile
-from tests.api.scene import Scene, open_scene
+from tests.api.harness import ApiHarness, open_harness
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A server with a short heartbeat and few places."""
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiHarness]:
+    """A server with a short heartbeat and at most eight followers."""
     folder = tmp_path_factory.mktemp("state")
-    with open_scene(folder, heartbeat_seconds=0.2, max_followers=8) as opened:
-        yield opened
+    with open_harness(folder, heartbeat_seconds=0.2, max_followers=8) as api:
+        yield api
 
 
 # -- events ------------------------------------------------------------------------------------------
 
 
-def test_a_follower_sees_his_own_jobs_and_nobody_elses(quick: Scene) -> None:
-    with quick.bob.events("/v1/events") as events:
-        quick.until(lambda: quick.served.app.context.hub._followers, "bob follows")
-        hidden = quick.ann.submit("a-train")
-        own = quick.bob.submit("b-train")
+def test_a_follower_gets_events_of_visible_jobs_only(api: ApiHarness) -> None:
+    with api.bob.events("/v1/events") as events:
+        api.wait_until(lambda: api.server.app.context.hub._followers, "the stream is open")
+        foreign = api.ann.submit("a-train")
+        own = api.bob.submit("b-train")
         first = events.next()
     assert (first["event"], first["data"]["type"]) == ("job", "JobSubmitted")
-    assert first["data"]["job_id"] == own != hidden
+    assert first["data"]["job_id"] == own != foreign
     assert first["id"] == str(first["data"]["sequence"])
 
 
-def test_after_a_break_nothing_is_missed_and_nothing_comes_twice(quick: Scene) -> None:
-    before = quick.plane.reader.last_sequence()
-    made = [quick.bob.submit("b-train", resources={"cpus": 1}) for _ in range(5)]
-    with quick.bob.events("/v1/events", {"Last-Event-ID": str(before)}) as events:
-        found = [events.next() for _ in range(5)]
-        later = quick.bob.submit("b-train", resources={"cpus": 1})
-        seen = events.next()
-        while seen["data"]["job_id"] != later:
-            seen = events.next()
-    submitted = [one["data"]["job_id"] for one in found if one["data"]["type"] == "JobSubmitted"]
-    assert submitted == made[: len(submitted)] and submitted
-    sequences = [one["data"]["sequence"] for one in found]
+def test_a_resumed_stream_has_no_gaps_or_duplicates(api: ApiHarness) -> None:
+    before = api.plane.reader.last_sequence()
+    job_ids = [api.bob.submit("b-train", resources={"cpus": 1}) for _ in range(5)]
+    with api.bob.events("/v1/events", {"Last-Event-ID": str(before)}) as events:
+        received = [events.next() for _ in range(5)]
+        later = api.bob.submit("b-train", resources={"cpus": 1})
+        event = events.next()
+        while event["data"]["job_id"] != later:
+            event = events.next()
+    submitted = [one["data"]["job_id"] for one in received if one["data"]["type"] == "JobSubmitted"]
+    assert submitted == job_ids[: len(submitted)] and submitted
+    sequences = [one["data"]["sequence"] for one in received]
     assert sequences == sorted(set(sequences)) and sequences[0] > before
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "1e9", "9" * 19, "٣"])
-def test_a_place_that_was_never_given_is_refused(quick: Scene, last: str) -> None:
-    told = quick.ann.ask(
+def test_a_bad_last_event_id_is_rejected(api: ApiHarness, last: str) -> None:
+    response = api.ann.request(
         "GET", "/v1/events", headers={"Last-Event-ID": last.encode().decode("latin-1")}
     )
-    assert told.status == 422
+    assert response.status == 422
 
 
-def test_a_quiet_stream_shows_that_it_lives(quick: Scene) -> None:
-    with quick.gone.events("/v1/events") as events:
+def test_an_idle_stream_sends_heartbeats(api: ApiHarness) -> None:
+    with api.gone.events("/v1/events") as events:
         lines = [events.line() for _ in range(6)]
     assert lines[0] == "retry: 1000\n"
     assert ": still here\n" in lines
 
 
-def test_a_revoked_token_ends_its_stream(quick: Scene) -> None:
-    made = quick.lead_a.post("/v1/tokens", {"user": "x", "role": "viewer", "tenant": "team-a"}).json
-    follower = type(quick.ann)(quick.served.port, made["token"])
+def test_a_revoked_token_ends_its_stream(api: ApiHarness) -> None:
+    created = api.lead_a.post(
+        "/v1/tokens", {"user": "x", "role": "viewer", "tenant": "team-a"}
+    ).json
+    follower = type(api.ann)(api.server.port, created["token"])
     with follower.events("/v1/events") as events:
-        quick.lead_a.post(f"/v1/tokens/{made['id']}:revoke")
+        api.lead_a.post(f"/v1/tokens/{created['id']}:revoke")
         assert events.next() == {"event": "(closed)"}
 
 
-def test_followers_have_places_and_give_them_back(quick: Scene) -> None:
-    context = quick.served.app.context
-    quick.until(lambda: context.followers == 0, "all have left")
+def test_the_number_of_followers_is_limited(api: ApiHarness) -> None:
+    context = api.server.app.context
+    api.wait_until(lambda: context.followers == 0, "all streams are closed")
     threads = threading.active_count()
-    streams = [quick.ann.events("/v1/events") for _ in range(8)]
+    streams = [api.ann.events("/v1/events") for _ in range(8)]
     for one in streams:
         one.__enter__()
     assert context.followers == 8
     assert threading.active_count() <= threads + 6
-    told = quick.ann.get("/v1/events")
-    assert (told.status, told.code) == (429, "too-many-followers")
+    response = api.ann.get("/v1/events")
+    assert (response.status, response.code) == (429, "too-many-followers")
     for one in streams:
         one.__exit__(None, None, None)
-    quick.until(lambda: context.followers == 0, "all have left")
-    quick.until(lambda: not context.hub._followers, "nobody is sent anything")
+    api.wait_until(lambda: context.followers == 0, "all streams are closed")
+    api.wait_until(lambda: not context.hub._followers, "the hub has no followers")
 
 
-def test_a_slow_follower_loses_the_oldest_and_is_told() -> None:
+def test_a_slow_follower_loses_the_oldest_events_and_gets_their_number() -> None:
     follower = Follower(visible=None)
     for number in range(MAX_BUFFERED + 7):
         follower.offer({"sequence": number, "at_ms": 0, "type": "x", "job_id": "j", "detail": {}})
@@ -104,22 +106,22 @@ def test_a_slow_follower_loses_the_oldest_and_is_told() -> None:
 
 
 @pytest.fixture(scope="module")
-def running(quick: Scene) -> str:
-    job_id = quick.ann.submit("a-train", resources={"cpus": 1})
-    quick.until_state(job_id, "running")
+def running(api: ApiHarness) -> str:
+    job_id = api.ann.submit("a-train", resources={"cpus": 1})
+    api.wait_for_state(job_id, "running")
     return job_id
 
 
-def test_output_is_given_as_it_is(quick: Scene, running: str) -> None:
-    quick.engine.path(running).write_text("one\ntwo\nthree\n")
-    quick.engine.path(running, stream="stderr").write_text("")
-    told = quick.ann.get(f"/v1/jobs/{running}/logs?stream=stdout")
-    assert told.body == b"one\ntwo\nthree\n"
-    assert told.headers["content-type"].startswith("text/plain")
-    assert quick.ann.get(f"/v1/jobs/{running}/logs?stream=stdout&tail=2").body == b"two\nthree\n"
-    assert quick.ann.get(f"/v1/jobs/{running}/logs?stream=stdout&tail=0").body == b""
-    quick.engine.path(running, stream="stderr").write_text("oh\n")
-    both = quick.ann.get(f"/v1/jobs/{running}/logs").body.decode()
+def test_output_is_returned_unchanged(api: ApiHarness, running: str) -> None:
+    api.engine.path(running).write_text("one\ntwo\nthree\n")
+    api.engine.path(running, stream="stderr").write_text("")
+    response = api.ann.get(f"/v1/jobs/{running}/logs?stream=stdout")
+    assert response.body == b"one\ntwo\nthree\n"
+    assert response.headers["content-type"].startswith("text/plain")
+    assert api.ann.get(f"/v1/jobs/{running}/logs?stream=stdout&tail=2").body == b"two\nthree\n"
+    assert api.ann.get(f"/v1/jobs/{running}/logs?stream=stdout&tail=0").body == b""
+    api.engine.path(running, stream="stderr").write_text("oh\n")
+    both = api.ann.get(f"/v1/jobs/{running}/logs").body.decode()
     assert both == (
         "==> task 0 stdout (t4-0001) <==\none\ntwo\nthree\n==> task 0 stderr (t4-0001) <==\noh\n"
     )
@@ -139,36 +141,36 @@ def test_output_is_given_as_it_is(quick: Scene, running: str) -> None:
         ("tail=-5", 422),
     ],
 )
-def test_nothing_but_tasks_and_streams_can_be_named(
-    quick: Scene, running: str, query: str, status: int
+def test_a_bad_task_stream_or_attempt_is_rejected(
+    api: ApiHarness, running: str, query: str, status: int
 ) -> None:
-    told = quick.ann.get(f"/v1/jobs/{running}/logs?{query}")
-    assert told.status == status and b"root:" not in told.body
+    response = api.ann.get(f"/v1/jobs/{running}/logs?{query}")
+    assert response.status == status and b"root:" not in response.body
 
 
-def test_a_link_in_the_place_of_output_is_not_followed(
-    quick: Scene, running: str, tmp_path: Path
+def test_a_symbolic_link_as_output_is_not_followed(
+    api: ApiHarness, running: str, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("not yours\n")
-    path = quick.engine.path(running, stream="stderr")
+    path = api.engine.path(running, stream="stderr")
     path.unlink(missing_ok=True)
     path.symlink_to(secret)
-    assert quick.ann.get(f"/v1/jobs/{running}/logs?stream=stderr").body == b""
+    assert api.ann.get(f"/v1/jobs/{running}/logs?stream=stderr").body == b""
     path.unlink()
 
 
-def test_output_is_followed_to_the_end_of_the_job(quick: Scene) -> None:
-    job_id = quick.ann.submit("a-train", resources={"cpus": 1})
-    quick.until_state(job_id, "running")
-    path = quick.engine.path(job_id)
+def test_output_is_followed_until_the_job_ends(api: ApiHarness) -> None:
+    job_id = api.ann.submit("a-train", resources={"cpus": 1})
+    api.wait_for_state(job_id, "running")
+    path = api.engine.path(job_id)
     path.write_text("first\n")
-    with quick.ann.events(f"/v1/jobs/{job_id}/logs?follow=true") as events:
+    with api.ann.events(f"/v1/jobs/{job_id}/logs?follow=true") as events:
         first = events.next()
         with path.open("a") as file:
             file.write("second é\n")
         second = events.next()
-        quick.engine.end(job_id)
+        api.engine.end(job_id)
         last = events.next()
         closed = events.next()
     assert first["data"]["text"] == "first\n" and second["data"]["text"] == "second é\n"
@@ -179,13 +181,13 @@ def test_output_is_followed_to_the_end_of_the_job(quick: Scene) -> None:
         "exit_code": last["data"]["exit_code"],
     }
     assert closed == {"event": "(closed)"}
-    with quick.ann.events(
+    with api.ann.events(
         f"/v1/jobs/{job_id}/logs?follow=true", {"Last-Event-ID": first["id"]}
     ) as resumed:
         assert resumed.next()["data"]["text"] == "second é\n"
 
 
-def test_a_rotated_stream_is_read_on_without_gap(tmp_path: Path) -> None:
+def test_a_rotated_log_is_read_without_gaps(tmp_path: Path) -> None:
     old, new = tmp_path / "out.1", tmp_path / "out"
     new.write_text("one\n")
     reader = LogReader()
@@ -210,7 +212,7 @@ def test_a_rotated_stream_is_read_on_without_gap(tmp_path: Path) -> None:
     assert read() == "four\n"
 
 
-def test_a_character_is_not_cut_in_two(tmp_path: Path) -> None:
+def test_a_multibyte_character_is_not_split(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes("aé".encode()[:-1])
     file = LogFile(task=0, node="n", stream="stdout", paths=(str(path),))
@@ -221,7 +223,7 @@ def test_a_character_is_not_cut_in_two(tmp_path: Path) -> None:
     assert (first["text"], second["text"]) == ("a", "é!")
 
 
-def test_streams_are_chosen_by_task_and_name() -> None:
+def test_log_files_are_selected_by_task_and_stream() -> None:
     files = [
         LogFile(task=task, node="n", stream=stream, paths=())
         for task in (1, 0)

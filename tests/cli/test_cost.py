@@ -15,7 +15,7 @@ import pytest
 from bursar.accounting.reports.group_by import write_day
 from bursar.model.units import DAY_MS
 from tests.api.cost_history import DAYS, begin_ms, today_ms, write_history
-from tests.api.scene import open_scene
+from tests.api.harness import open_harness
 from tests.cli.live import Person, Ran
 
 FROM, TO = write_day(begin_ms()), write_day(today_ms())
@@ -33,10 +33,10 @@ class People:
 def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     folder = tmp_path_factory.mktemp("state")
     write_history(folder)
-    with open_scene(folder) as scene:
-        server = f"http://127.0.0.1:{scene.served.port}"
+    with open_harness(folder) as api:
+        server = f"http://127.0.0.1:{api.server.port}"
         seats = [
-            Person(server, scene.tokens[name], folder, folder, {"COLUMNS": "100"})
+            Person(server, api.tokens[name], folder, folder, {"COLUMNS": "100"})
             for name in ("admin", "lead_a", "bob")
         ]
         yield People(*seats)

@@ -1,4 +1,4 @@
-"""What is written quickly is what the csv module writes slowly, whatever people call their things."""
+"""The fast FOCUS writer writes the same bytes as the csv module, for all names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from bursar.api.endpoints.money.export_formats import write_focus
 from bursar.model.units import DAY_MS, GIB_MIB, HOUR_MS, MILLI
 from tests.support import fleet_of, pool
 
-NASTY = {
+TEXTS = {
     "a plain word": "train-7",
     "nothing": "",
     "a comma": "a,b",
     "quotes": 'the "best" one',
     "a line break": "one\ntwo\r\nthree",
     "spaces at both ends": " train ",
-    "what a format would fill in": "100%s %d %% {0}",
+    "format directives": "100%s %d %% {0}",
     "a formula": "=1+1",
     "a sign": "-train",
-    "no ASCII": "Größe 模型",
+    "not ASCII": "Größe 模型",
     "half a character": "x\udc80y",
 }
 
@@ -54,7 +54,7 @@ def item(text: str, day: int = 0, **named: Any) -> LineItem:
     return fields._replace(**named)
 
 
-def slowly(items: list[LineItem], issuer: Issuer) -> bytes:
+def write_with_csv(items: list[LineItem], issuer: Issuer) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -71,9 +71,9 @@ def _cell(name: str, value: Value) -> str:
     return f"'{value}" if name not in DECIMALS and value[0] in "=+-@\t\r" else value
 
 
-@pytest.mark.parametrize("what", NASTY)
-def test_focus_is_what_the_csv_module_writes(what: str) -> None:
-    text = NASTY[what]
+@pytest.mark.parametrize("case", TEXTS)
+def test_focus_equals_the_output_of_the_csv_module(case: str) -> None:
+    text = TEXTS[case]
     region = {"topology.kubernetes.io/region": text}
     owned = replace(fleet_of(pool("owned")).pools[0], labels=region)
     issuer = Issuer(organisation=text, pools={"owned": owned})
@@ -84,8 +84,8 @@ def test_focus_is_what_the_csv_module_writes(what: str) -> None:
         item(text, day=1, kind=AccountKind.ADJUSTMENT, job_id=""),
         item("", day=1, kind=AccountKind.IDLE, pool=text or "p"),
     ]
-    assert write_focus(items, issuer) == slowly(items, issuer)
+    assert write_focus(items, issuer) == write_with_csv(items, issuer)
 
 
-def test_without_rows_there_are_names() -> None:
+def test_an_empty_export_has_the_column_names() -> None:
     assert write_focus([], Issuer(organisation="acme")).decode() == ",".join(COLUMNS) + "\n"

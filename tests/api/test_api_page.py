@@ -1,4 +1,4 @@
-"""The page about the API has every route and every code, and none that does not exist."""
+"""docs/api.md lists exactly the routes and error codes that exist."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CODE_ROW = re.compile(r"^\| `([a-z0-9-]+)` \| ([0-9]{3}) \|", re.MULTILINE)
 OTHER_CODE = re.compile(r"^\| `([a-z-]+)` \| [a-z]", re.MULTILINE)
 
 
-def test_every_route_is_on_the_page_with_what_it_needs() -> None:
-    words: dict[object, str] = {Open.TO_ALL: "nothing", Open.TO_ANY_TOKEN: "any token"}
-    words |= {one: f"`{one.value}`" for one in Permission}
-    assert ROUTE_ROW.findall(PAGE) == [(route.name, words[route.needs]) for route in ROUTES]
+def test_every_route_is_on_the_page_with_its_permission() -> None:
+    permissions: dict[object, str] = {Open.TO_ALL: "nothing", Open.TO_ANY_TOKEN: "any token"}
+    permissions |= {one: f"`{one.value}`" for one in Permission}
+    assert ROUTE_ROW.findall(PAGE) == [(route.name, permissions[route.needs]) for route in ROUTES]
 
 
 def test_every_code_is_on_the_page_with_its_status() -> None:
@@ -42,5 +42,5 @@ def test_every_code_that_the_api_raises_is_on_the_page() -> None:
     }
     admission = (ROOT / "src/bursar/core/admission/README.md").read_text(encoding="utf-8")
     known = set(CODES) | set(OTHER_CODE.findall(PAGE)) | set(re.findall(r"`([a-z-]+)`", admission))
-    start_up = {"remote-bind", "address-taken"}
-    assert raised - known == start_up
+    at_startup = {"remote-bind", "address-taken"}
+    assert raised - known == at_startup

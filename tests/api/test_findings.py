@@ -1,4 +1,4 @@
-"""The house rules over HTTP: told at submission and on request, refused when enforced."""
+"""Governance rules over HTTP: reported at submission and on request; enforced ones reject."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.scene import FLEET, Scene, open_scene
+from tests.api.harness import FLEET, ApiHarness, open_harness
 
 RULES = """
 policies:
@@ -18,8 +18,8 @@ policies:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with open_scene(tmp_path, FLEET + RULES % "dry-run") as one:
+def api(tmp_path: Path) -> Iterator[ApiHarness]:
+    with open_harness(tmp_path, FLEET + RULES % "dry-run") as one:
         yield one
 
 
@@ -32,18 +32,22 @@ def job(gpus: int) -> dict[str, object]:
     }
 
 
-def test_a_dry_run_is_told_to_whoever_submits_and_whoever_asks(scene: Scene) -> None:
-    ann, bob = scene.asker("ann"), scene.asker("bob")
-    (said,) = ann.post("/v1/jobs", job(2)).json["findings"]
-    assert (said["rule"], said["mode"], said["owner"]) == ("rate-ceiling", "dry-run", "finops")
-    assert "$0.80 an hour or more on t4" in said["text"]
+def test_a_dry_run_rule_is_reported_at_submission_and_on_request(api: ApiHarness) -> None:
+    ann, bob = api.client("ann"), api.client("bob")
+    (finding,) = ann.post("/v1/jobs", job(2)).json["findings"]
+    assert (finding["rule"], finding["mode"], finding["owner"]) == (
+        "rate-ceiling",
+        "dry-run",
+        "finops",
+    )
+    assert "$0.80 an hour or more on t4" in finding["text"]
     assert ann.post("/v1/jobs", job(1)).json["findings"] == []
     assert [one["subject"] for one in ann.get("/v1/rules").json["items"]] == ["job 'big'"]
     assert bob.get("/v1/rules").json["items"] == []
 
 
-def test_an_enforced_rule_refuses_with_owner_and_fix(scene: Scene) -> None:
-    admin, ann = scene.asker("admin"), scene.asker("ann")
+def test_an_enforced_rule_rejects_with_owner_and_fix(api: ApiHarness) -> None:
+    admin, ann = api.client("admin"), api.client("ann")
     files = {"files": {"fleet.yaml": FLEET + RULES % "enforce"}}
     assert admin.post("/v1/fleet:apply", files).status == 200
     refused = ann.post("/v1/jobs", job(2))

@@ -1,6 +1,6 @@
-"""A real server on loopback over a real control plane on a real SQLite file; only the jobs are not real.
+"""Test harness: a real server and control plane on a SQLite file; only the engine is fake.
 
-Two teams of one organisation. ``ann`` and ``abe`` are members of team A, ``bob`` of team B.
+It has two teams of one organisation. ``ann`` and ``abe`` are members of team A, ``bob`` of team B.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bursar.model.tenants.identity import Permission, Role, Token
 from bursar.ports import AttemptRef, LogFile
 from bursar.store import open_store
 from bursar.wiring.price_refresh import packaged_prices
-from tests.api.asking import PATIENCE_SECONDS, Asker
+from tests.api.http_client import TIMEOUT_SECONDS, HttpClient
 from tests.support.memory_engine import MemoryEngine
 
 FLEET = """
@@ -58,7 +58,7 @@ tenants:
           b-train: {quotas: {t4/owned: 2}}
 """
 
-PEOPLE: dict[str, tuple[str, Role, str]] = {
+USERS: dict[str, tuple[str, Role, str]] = {
     "admin": ("root", Role.ADMIN, ""),
     "lead_a": ("amy", Role.LEAD, "team-a"),
     "ann": ("ann", Role.MEMBER, "team-a"),
@@ -71,8 +71,8 @@ PEOPLE: dict[str, tuple[str, Role, str]] = {
 }
 
 
-class WritingEngine(MemoryEngine):
-    """Attempts whose output a test writes."""
+class LogWritingEngine(MemoryEngine):
+    """An engine whose job output is written by the test."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -96,8 +96,8 @@ class WritingEngine(MemoryEngine):
 
 
 @dataclass
-class Served:
-    """One server process's worth: a plane, its application, and the thread it answers on."""
+class RunningServer:
+    """A control plane and the server in front of it."""
 
     plane: ControlPlane
     app: App
@@ -105,38 +105,40 @@ class Served:
 
 
 @dataclass
-class Scene:
+class ApiHarness:
+    """A server with its engine, and a client for each user: ``api.ann.get("/v1/jobs")``."""
+
     folder: Path
-    engine: WritingEngine
-    served: Served
+    engine: LogWritingEngine
+    server: RunningServer
     tokens: dict[str, str] = field(default_factory=dict)
 
     @property
     def plane(self) -> ControlPlane:
-        return self.served.plane
+        return self.server.plane
 
-    def asker(self, name: str | None = None, port: int | None = None) -> Asker:
-        """Somebody of the cast, or a stranger."""
+    def client(self, name: str | None = None, port: int | None = None) -> HttpClient:
+        """A client for this user; without a name, one without a token."""
         token = self.tokens[name] if name is not None else None
-        return Asker(port if port is not None else self.served.port, token)
+        return HttpClient(port if port is not None else self.server.port, token)
 
-    def until(self, what: Callable[[], object], told: str) -> None:
-        """Wait for something to become true."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not what():
-            assert time.monotonic() < deadline, f"never came true: {told}"
+    def wait_until(self, condition: Callable[[], object], description: str) -> None:
+        """Waits until the condition holds."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, f"timed out: {description}"
             time.sleep(0.01)
 
-    def until_state(self, job_id: str, state: str) -> None:
-        def is_there() -> bool:
+    def wait_for_state(self, job_id: str, state: str) -> None:
+        def has_state() -> bool:
             row = self.plane.reader.job(job_id)
             return row is not None and row.state == state
 
-        self.until(is_there, f"{job_id} is {state}")
+        self.wait_until(has_state, f"{job_id} is {state}")
 
-    def __getattr__(self, name: str) -> Asker:
-        if name in PEOPLE:
-            return self.asker(name)
+    def __getattr__(self, name: str) -> HttpClient:
+        if name in USERS:
+            return self.client(name)
         raise AttributeError(name)
 
 
@@ -160,40 +162,42 @@ def open_plane(
 
 
 @contextmanager
-def serving(plane: ControlPlane, folder: Path, **settings: object) -> Iterator[Served]:
-    """A server that answers on a thread of its own."""
-    listening = open_socket(ServeOptions(state_folder=folder))
+def serve_in_background(
+    plane: ControlPlane, folder: Path, **settings: object
+) -> Iterator[RunningServer]:
+    """Runs a server on a background thread."""
+    listener = open_socket(ServeOptions(state_folder=folder))
     app = App(
         plane,
         ApiSettings(state_folder=folder, price_book=packaged_prices(), **settings),
         MonotonicClock(),
     )  # type: ignore[arg-type]
-    up = threading.Event()
+    ready = threading.Event()
     server = uvicorn.Server(configured(app))
     thread = threading.Thread(
-        target=lambda: asyncio.run(run_server(server, app, listening, up.set)), name="api-server"
+        target=lambda: asyncio.run(run_server(server, app, listener, ready.set)), name="api-server"
     )
     thread.start()
     try:
-        assert up.wait(PATIENCE_SECONDS)
-        yield Served(plane, app, int(address_of(listening).rpartition(":")[2]))
+        assert ready.wait(TIMEOUT_SECONDS)
+        yield RunningServer(plane, app, int(address_of(listener).rpartition(":")[2]))
     finally:
         server.should_exit = True
-        thread.join(PATIENCE_SECONDS)
-        listening.close()
+        thread.join(TIMEOUT_SECONDS)
+        listener.close()
         assert not thread.is_alive()
 
 
 def make_tokens(plane: ControlPlane) -> dict[str, str]:
-    """A token for everybody of the cast."""
+    """Creates a token for each user."""
     texts: dict[str, str] = {}
     rows: list[Token] = []
-    for name, (user, role, tenant) in PEOPLE.items():
+    for name, (user, role, tenant) in USERS.items():
         scopes = _all_scopes(role, tenant)
-        terms = TokenSpec(user=user, role=role, tenant=tenant, scopes=scopes, created_by="the test")
-        row, texts[name] = new_token(terms, MonotonicClock().now_ms())
+        spec = TokenSpec(user=user, role=role, tenant=tenant, scopes=scopes, created_by="the test")
+        row, texts[name] = new_token(spec, MonotonicClock().now_ms())
         rows.append(row)
-    plane.send(PutTokens(tokens=rows)).result(PATIENCE_SECONDS)
+    plane.send(PutTokens(tokens=rows)).result(TIMEOUT_SECONDS)
     return texts
 
 
@@ -203,10 +207,13 @@ def _all_scopes(role: Role, tenant: str) -> tuple[Permission, ...]:
 
 
 @contextmanager
-def open_scene(folder: Path, fleet: str | None = FLEET, **settings: object) -> Iterator[Scene]:
-    engine = WritingEngine(folder / "output")
+def open_harness(
+    folder: Path, fleet: str | None = FLEET, **settings: object
+) -> Iterator[ApiHarness]:
+    """Starts a server on a state folder."""
+    engine = LogWritingEngine(folder / "output")
     with ExitStack() as stack:
         plane = stack.enter_context(open_plane(folder, engine, "http://127.0.0.1:1", fleet))
         tokens = make_tokens(plane)
-        served = stack.enter_context(serving(plane, folder, **settings))
-        yield Scene(folder, engine, served, tokens)
+        server = stack.enter_context(serve_in_background(plane, folder, **settings))
+        yield ApiHarness(folder, engine, server, tokens)

@@ -1,4 +1,4 @@
-"""What attackers send. Each is refused, told why, and nothing of it is kept or run."""
+"""Malicious input: all of it is rejected with a reason, and none of it is stored or run."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import pytest
 from bursar.api.endpoints.jobs.bundles import check_archive
 from bursar.api.http.body import MAX_DEPTH, parse_json
 from bursar.api.http.errors import HttpRefusal
-from tests.api.asking import Asker, Told, job
-from tests.api.scene import Scene
+from tests.api.harness import ApiHarness
+from tests.api.http_client import HttpClient, Response, job
 
 
-def refused(told: Told) -> bool:
-    return told.status in (400, 413, 415, 422) and "Traceback" not in told.body.decode()
+def is_rejected(response: Response) -> bool:
+    return response.status in (400, 413, 415, 422) and "Traceback" not in response.body.decode()
 
 
-def send(asker: Asker, body: bytes, media: str = "application/json") -> Told:
-    return asker.post("/v1/jobs", body, Content_Type=media)
+def send(client: HttpClient, body: bytes, media: str = "application/json") -> Response:
+    return client.post("/v1/jobs", body, Content_Type=media)
 
 
 # -- quota and priority (T3), money (T4) -------------------------------------------------------------
@@ -74,21 +74,21 @@ def send(asker: Asker, body: bytes, media: str = "application/json") -> Told:
     ],
     ids=str,
 )
-def test_nobody_gets_more_by_lying_about_it(scene: Scene, more: dict[str, Any]) -> None:
-    assert refused(scene.ann.post("/v1/jobs", {**job("a-train"), **more}))
+def test_false_values_in_a_job_are_rejected(api: ApiHarness, more: dict[str, Any]) -> None:
+    assert is_rejected(api.ann.post("/v1/jobs", {**job("a-train"), **more}))
 
 
-def test_the_owner_is_whoever_shows_the_token(scene: Scene) -> None:
-    job_id = scene.ann.submit("a-train", envs={"OWNER": "root"}, labels={"owner": "root"})
-    assert scene.ann.get(f"/v1/jobs/{job_id}").json["owner"] == "ann"
+def test_the_owner_is_the_user_of_the_token(api: ApiHarness) -> None:
+    job_id = api.ann.submit("a-train", envs={"OWNER": "root"}, labels={"owner": "root"})
+    assert api.ann.get(f"/v1/jobs/{job_id}").json["owner"] == "ann"
 
 
-def test_cancelling_twice_is_cancelling_once(scene: Scene) -> None:
-    job_id = scene.ann.submit("a-train")
+def test_cancelling_is_idempotent(api: ApiHarness) -> None:
+    job_id = api.ann.submit("a-train")
     for _ in range(2):
-        assert scene.ann.post(f"/v1/jobs/{job_id}:cancel").status == 200
-    scene.until_state(job_id, "cancelled")
-    events = scene.ann.get(f"/v1/jobs/{job_id}/events").json["items"]
+        assert api.ann.post(f"/v1/jobs/{job_id}:cancel").status == 200
+    api.wait_for_state(job_id, "cancelled")
+    events = api.ann.get(f"/v1/jobs/{job_id}/events").json["items"]
     assert [one["type"] for one in events].count("JobCancelled") == 1
 
 
@@ -103,21 +103,23 @@ TRAVERSALS = [
 
 
 @pytest.mark.parametrize("path", TRAVERSALS)
-def test_no_id_leads_to_a_file(scene: Scene, path: str) -> None:
+def test_no_id_reads_a_file(api: ApiHarness, path: str) -> None:
     for shape in ("/v1/jobs/{}", "/v1/jobs/{}/logs", "/v1/jobs/{}/events", "/v1/schema/{}"):
-        told = scene.ann.get(shape.format(path))
-        assert told.status in (200, 400, 401, 403, 404, 422)
-        assert b"root:" not in told.body
-        if told.status == 200:
-            assert set(told.json) == {"items", "next_cursor"}
+        response = api.ann.get(shape.format(path))
+        assert response.status in (200, 400, 401, 403, 404, 422)
+        assert b"root:" not in response.body
+        if response.status == 200:
+            assert set(response.json) == {"items", "next_cursor"}
 
 
 @pytest.mark.parametrize("path", [one for one in TRAVERSALS if one not in (".", "..", "?")])
-def test_no_archive_is_named_by_a_path(scene: Scene, path: str) -> None:
-    before = sorted(scene.folder.rglob("*"))
-    told = scene.ann.ask("PUT", f"/v1/bundles/{path}", b"x", {"Content-Type": "application/gzip"})
-    assert told.status in (400, 404, 422)
-    after = [one for one in scene.folder.rglob("*") if one not in before]
+def test_an_archive_cannot_be_named_by_a_path(api: ApiHarness, path: str) -> None:
+    before = sorted(api.folder.rglob("*"))
+    response = api.ann.request(
+        "PUT", f"/v1/bundles/{path}", b"x", {"Content-Type": "application/gzip"}
+    )
+    assert response.status in (400, 404, 422)
+    after = [one for one in api.folder.rglob("*") if one not in before]
     assert [one for one in after if one.name != "bundles" and "output" not in one.parts] == []
 
 
@@ -125,8 +127,8 @@ def test_no_archive_is_named_by_a_path(scene: Scene, path: str) -> None:
 
 
 def archive(*members: tarfile.TarInfo | tuple[str, bytes]) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for member in members:
             if isinstance(member, tuple):
                 header = tarfile.TarInfo(member[0])
@@ -134,7 +136,7 @@ def archive(*members: tarfile.TarInfo | tuple[str, bytes]) -> bytes:
                 tar.addfile(header, io.BytesIO(member[1]))
             else:
                 tar.addfile(member)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def special(name: str, kind: bytes, link: str = "") -> tarfile.TarInfo:
@@ -143,13 +145,15 @@ def special(name: str, kind: bytes, link: str = "") -> tarfile.TarInfo:
     return header
 
 
-def put(asker: Asker, body: bytes, name: str | None = None) -> Told:
+def put(client: HttpClient, body: bytes, name: str | None = None) -> Response:
     sha256 = name or hashlib.sha256(body).hexdigest()
-    return asker.ask("PUT", f"/v1/bundles/{sha256}", body, {"Content-Type": "application/gzip"})
+    return client.request(
+        "PUT", f"/v1/bundles/{sha256}", body, {"Content-Type": "application/gzip"}
+    )
 
 
 def bomb() -> bytes:
-    """A small file that unpacks to far more than it may."""
+    """A small file that unpacks to more than the limit."""
     header = tarfile.TarInfo("zeros")
     header.size = 80 * 2**20
     return gzip.compress(header.tobuf() + bytes(80 * 2**20) + bytes(1024))
@@ -183,39 +187,41 @@ BAD_ARCHIVES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BAD_ARCHIVES)
-def test_a_bad_archive_is_refused_and_not_kept(scene: Scene, name: str) -> None:
+def test_a_bad_archive_is_rejected_and_not_stored(api: ApiHarness, name: str) -> None:
     body = BAD_ARCHIVES[name]
-    told = put(scene.ann, body)
+    response = put(api.ann, body)
     if name == "nothing":
-        assert told.status in (400, 422)
+        assert response.status in (400, 422)
     else:
-        assert (told.status, told.code) == (422, "bad-bundle"), told.body
-    kept = scene.folder / "bundles"
-    assert not kept.exists() or hashlib.sha256(body).hexdigest() not in {
-        one.name for one in kept.iterdir()
+        assert (response.status, response.code) == (422, "bad-bundle"), response.body
+    stored = api.folder / "bundles"
+    assert not stored.exists() or hashlib.sha256(body).hexdigest() not in {
+        one.name for one in stored.iterdir()
     }
 
 
-def test_a_good_archive_is_kept_once_for_its_owner_alone(scene: Scene) -> None:
+def test_a_good_archive_is_stored_once_and_privately(api: ApiHarness) -> None:
     body = archive(("src/train.py", b"print(1)\n"), special("src", tarfile.DIRTYPE))
     sha256 = hashlib.sha256(body).hexdigest()
-    first, again = put(scene.ann, body), put(scene.ann, body)
+    first, again = put(api.ann, body), put(api.ann, body)
     assert (first.status, again.status) == (201, 200)
     assert first.json == {"sha256": sha256, "size_bytes": len(body)}
-    kept = scene.folder / "bundles" / sha256
-    assert kept.read_bytes() == body
-    assert kept.stat().st_mode & 0o777 == 0o600
-    assert kept.parent.stat().st_mode & 0o777 == 0o700
-    assert not [one for one in kept.parent.iterdir() if one.name.startswith(".")]
-    assert scene.ann.post("/v1/jobs", job("a-train", workdir=f"sha256:{sha256}")).status == 201
+    stored = api.folder / "bundles" / sha256
+    assert stored.read_bytes() == body
+    assert stored.stat().st_mode & 0o777 == 0o600
+    assert stored.parent.stat().st_mode & 0o777 == 0o700
+    assert not [one for one in stored.parent.iterdir() if one.name.startswith(".")]
+    assert api.ann.post("/v1/jobs", job("a-train", workdir=f"sha256:{sha256}")).status == 201
 
 
-def test_an_archive_under_another_name_is_refused(scene: Scene) -> None:
-    told = put(scene.ann, archive(("x", b"1")), name="0" * 64)
-    assert told.code == "bad-bundle" and "SHA-256" in told.json["detail"]
+def test_an_archive_with_a_wrong_sha256_is_rejected(api: ApiHarness) -> None:
+    response = put(api.ann, archive(("x", b"1")), name="0" * 64)
+    assert response.code == "bad-bundle" and "SHA-256" in response.json["detail"]
 
 
-def test_too_many_members_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_archive_members_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bursar.api.endpoints.jobs.bundles.MAX_MEMBERS", 10)
     path = tmp_path / "many"
     path.write_bytes(archive(*((f"f{n}", b"") for n in range(11))))
@@ -232,9 +238,9 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("text", INJECTIONS, ids=lambda text: repr(text)[:30])
-def test_a_name_is_a_name(scene: Scene, text: str) -> None:
-    told = scene.ann.post("/v1/jobs", job("a-train", name=text))
-    assert refused(told) or (told.status == 201 and text.isprintable() and text.strip())
+def test_a_job_name_with_control_characters_is_rejected(api: ApiHarness, text: str) -> None:
+    response = api.ann.post("/v1/jobs", job("a-train", name=text))
+    assert is_rejected(response) or (response.status == 201 and text.isprintable() and text.strip())
 
 
 @pytest.mark.parametrize(
@@ -244,15 +250,15 @@ def test_a_name_is_a_name(scene: Scene, text: str) -> None:
         *("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"),
     ],
 )
-def test_environment_names_that_take_over_are_refused(scene: Scene, key: str) -> None:
-    assert refused(scene.ann.post("/v1/jobs", job("a-train", envs={key: "x"})))
+def test_dangerous_environment_names_are_rejected(api: ApiHarness, key: str) -> None:
+    assert is_rejected(api.ann.post("/v1/jobs", job("a-train", envs={key: "x"})))
 
 
 @pytest.mark.parametrize(
     "workdir", ["../x", "/etc", "~", "ext::sh -c id", "file:" + "///etc", "git@x:y", "-x", "a\0b"]
 )
-def test_a_path_of_the_callers_machine_means_nothing_here(scene: Scene, workdir: str) -> None:
-    assert refused(scene.ann.post("/v1/jobs", job("a-train", workdir=workdir)))
+def test_a_local_path_as_workdir_is_rejected(api: ApiHarness, workdir: str) -> None:
+    assert is_rejected(api.ann.post("/v1/jobs", job("a-train", workdir=workdir)))
 
 
 # -- JSON and YAML (T8) ------------------------------------------------------------------------------
@@ -285,15 +291,15 @@ BAD_YAML: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BAD_YAML)
-def test_bad_yaml_is_refused(scene: Scene, name: str) -> None:
-    told = send(scene.ann, BAD_YAML[name], "application/yaml")
-    assert refused(told), told.body
-    assert told.json["fix"]
+def test_bad_yaml_is_rejected(api: ApiHarness, name: str) -> None:
+    response = send(api.ann, BAD_YAML[name], "application/yaml")
+    assert is_rejected(response), response.body
+    assert response.json["fix"]
 
 
-def test_a_name_that_looks_like_a_truth_value_stays_a_name(scene: Scene) -> None:
-    told = send(scene.ann, b"run: x\nqueue: a-train\nname: no\n", "application/yaml")
-    assert scene.ann.get(f"/v1/jobs/{told.json['id']}").json["name"] == "no"
+def test_a_name_that_looks_like_a_boolean_stays_text(api: ApiHarness) -> None:
+    response = send(api.ann, b"run: x\nqueue: a-train\nname: no\n", "application/yaml")
+    assert api.ann.get(f"/v1/jobs/{response.json['id']}").json["name"] == "no"
 
 
 BAD_JSON: dict[str, bytes] = {
@@ -325,18 +331,18 @@ BAD_JSON: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BAD_JSON)
-def test_bad_json_is_refused(scene: Scene, name: str) -> None:
-    told = send(scene.ann, BAD_JSON[name])
-    assert refused(told), told.body
-    assert told.json["fix"]
+def test_bad_json_is_rejected(api: ApiHarness, name: str) -> None:
+    response = send(api.ann, BAD_JSON[name])
+    assert is_rejected(response), response.body
+    assert response.json["fix"]
 
 
-def test_the_right_key_is_suggested(scene: Scene) -> None:
-    told = send(scene.ann, b'{"run":"x","queue":"a-train","num_node":1}')
-    assert "num_nodes" in told.json["fix"]
+def test_a_misspelt_key_gets_a_suggestion(api: ApiHarness) -> None:
+    response = send(api.ann, b'{"run":"x","queue":"a-train","num_node":1}')
+    assert "num_nodes" in response.json["fix"]
 
 
-def test_depth_is_counted_outside_texts() -> None:
+def test_brackets_in_strings_do_not_count_as_depth() -> None:
     brackets = json.dumps({"run": "[" * 1_000 + '"' + "{" * 1_000})
     assert parse_json(brackets.encode())["run"].startswith("[[[")
     deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
@@ -345,7 +351,7 @@ def test_depth_is_counted_outside_texts() -> None:
         parse_json(f"[{deep}]".encode())
 
 
-def test_a_text_that_speaks_of_escapes_is_only_a_text() -> None:
+def test_escaped_backslashes_are_accepted() -> None:
     assert parse_json(b'{"run":"printf \\"\\\\u0000 \\\\ud800\\""}')
 
 
@@ -358,12 +364,12 @@ def test_a_text_that_speaks_of_escapes_is_only_a_text() -> None:
         ({}, 415),
     ],
 )
-def test_bodies_of_other_kinds_are_refused(
-    scene: Scene, headers: dict[str, str], status: int
+def test_other_content_types_are_rejected(
+    api: ApiHarness, headers: dict[str, str], status: int
 ) -> None:
-    assert scene.ann.ask("POST", "/v1/jobs", b"{}", headers).status == status
+    assert api.ann.request("POST", "/v1/jobs", b"{}", headers).status == status
 
 
-def test_the_server_is_well_after_all_this(scene: Scene) -> None:
-    assert scene.ann.post("/v1/plan", job("a-train")).status == 200
-    assert scene.admin.get("/v1/health").json["halted"] == ""
+def test_the_server_works_after_all_bad_input(api: ApiHarness) -> None:
+    assert api.ann.post("/v1/plan", job("a-train")).status == 200
+    assert api.admin.get("/v1/health").json["halted"] == ""

@@ -1,4 +1,4 @@
-"""Who may do what: the rules alone, without a server."""
+"""Permissions of roles, tenants and scopes."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def identity(role: Role, tenant: str, scopes: frozenset[Permission] = EVERYTHING
     return Identity(user="ann", role=role, tenant=tenant, scopes=scopes, token_id="t")
 
 
-def test_more_rank_never_means_fewer_rights() -> None:
+def test_a_higher_role_has_more_permissions() -> None:
     for lower, higher in itertools.pairwise(Role):
         assert ROLE_PERMISSIONS[lower] < ROLE_PERMISSIONS[higher]
 
 
 @pytest.mark.parametrize("role", Role)
-def test_what_touches_everybody_needs_the_whole_installation(role: Role) -> None:
+def test_installation_wide_permissions_need_an_installation_admin(role: Role) -> None:
     assert not permissions_of(identity(role, "team-a")) & INSTALLATION_WIDE
-    whole = permissions_of(identity(role, MEMBER_OF_ALL)) & INSTALLATION_WIDE
-    assert whole == (INSTALLATION_WIDE if role is Role.ADMIN else frozenset())
+    global_permissions = permissions_of(identity(role, MEMBER_OF_ALL)) & INSTALLATION_WIDE
+    assert global_permissions == (INSTALLATION_WIDE if role is Role.ADMIN else frozenset())
 
 
-def test_scopes_only_ever_take_away() -> None:
+def test_scopes_only_remove_permissions() -> None:
     only_read = frozenset({Permission.READ_JOBS, Permission.OPERATE})
     assert permissions_of(identity(Role.VIEWER, "", only_read)) == {Permission.READ_JOBS}
 
 
 @pytest.mark.parametrize(
-    ("tenant", "seen"),
+    ("tenant", "visible"),
     [
         ("acme", {"a-train", "b-train"}),
         ("team-a", {"a-train"}),
@@ -68,15 +68,15 @@ def test_scopes_only_ever_take_away() -> None:
         ("team", set()),
     ],
 )
-def test_queues_are_seen_from_above_only(tenant: str, seen: set[str]) -> None:
-    assert visible_queues(identity(Role.ADMIN, tenant), TREE) == seen
+def test_a_tenant_sees_the_queues_below_it(tenant: str, visible: set[str]) -> None:
+    assert visible_queues(identity(Role.ADMIN, tenant), TREE) == visible
 
 
-def test_the_whole_installation_sees_all() -> None:
+def test_a_member_of_the_installation_sees_all_queues() -> None:
     assert visible_queues(identity(Role.VIEWER, MEMBER_OF_ALL), TREE) is None
 
 
-def test_members_change_their_own_jobs_and_leads_all() -> None:
+def test_members_may_change_their_own_jobs_and_leads_all_jobs() -> None:
     assert may_change_job(identity(Role.MEMBER, "team-a"), "ann")
     assert not may_change_job(identity(Role.MEMBER, "team-a"), "abe")
     assert may_change_job(identity(Role.LEAD, "team-a"), "abe")
@@ -85,32 +85,32 @@ def test_members_change_their_own_jobs_and_leads_all() -> None:
 ALL_TENANTS = ("", "acme", "team-a", "a-train", "team-b", "b-train", "no-such-team")
 
 
-@pytest.mark.parametrize("giver_tenant", ALL_TENANTS)
-@pytest.mark.parametrize("giver_role", Role)
-def test_nobody_grants_more_than_he_has(giver_role: Role, giver_tenant: str) -> None:
-    """Every role at every tenant, granting every role at every tenant: what is granted he has too."""
-    giver = identity(giver_role, giver_tenant)
+@pytest.mark.parametrize("grantor_tenant", ALL_TENANTS)
+@pytest.mark.parametrize("grantor_role", Role)
+def test_a_grant_never_exceeds_the_grantor(grantor_role: Role, grantor_tenant: str) -> None:
+    """Every role at every tenant grants every role at every tenant."""
+    grantor = identity(grantor_role, grantor_tenant)
     for role, tenant in itertools.product(Role, ALL_TENANTS):
         try:
-            scopes = grant_scopes(giver, Grant(user="x", role=role, tenant=tenant), TREE)
+            scopes = grant_scopes(grantor, Grant(user="x", role=role, tenant=tenant), TREE)
         except UserError:
             continue
-        assert has_permission(giver, Permission.WRITE_TOKENS)
-        assert RANK[role] <= RANK[giver_role]
+        assert has_permission(grantor, Permission.WRITE_TOKENS)
+        assert RANK[role] <= RANK[grantor_role]
         granted = permissions_of(identity(role, tenant, frozenset(scopes)))
-        assert granted <= permissions_of(giver)
-        reached = {tenant} if tenant else set(ALL_TENANTS)
-        assert not giver_tenant or reached <= TREE.reach(giver_tenant)
+        assert granted <= permissions_of(grantor)
+        covered = {tenant} if tenant else set(ALL_TENANTS)
+        assert not grantor_tenant or covered <= TREE.reach(grantor_tenant)
 
 
-def test_each_grant_that_should_work_does() -> None:
+def test_a_lead_grants_all_permissions_of_a_member() -> None:
     lead = identity(Role.LEAD, "team-a")
     scopes = grant_scopes(lead, Grant(user="x", role=Role.MEMBER, tenant="a-train"), TREE)
     assert frozenset(scopes) == role_permissions(Role.MEMBER, "a-train")
 
 
 @pytest.mark.parametrize(
-    ("giver", "grant", "code"),
+    ("grantor", "grant", "code"),
     [
         (
             identity(Role.MEMBER, "team-a"),
@@ -154,13 +154,13 @@ def test_each_grant_that_should_work_does() -> None:
         ),
     ],
 )
-def test_a_grant_beyond_the_giver_is_refused(giver: Identity, grant: Grant, code: str) -> None:
+def test_a_grant_beyond_the_grantor_is_rejected(grantor: Identity, grant: Grant, code: str) -> None:
     with pytest.raises(UserError) as refused:
-        grant_scopes(giver, grant, TREE)
+        grant_scopes(grantor, grant, TREE)
     assert refused.value.code == code
 
 
-def test_a_narrowed_token_grants_only_what_is_left_of_it() -> None:
+def test_a_token_with_few_scopes_grants_only_those() -> None:
     narrowed = identity(
         Role.LEAD, "team-a", frozenset({Permission.WRITE_TOKENS, Permission.READ_JOBS})
     )
@@ -168,8 +168,8 @@ def test_a_narrowed_token_grants_only_what_is_left_of_it() -> None:
     assert set(scopes) == {Permission.WRITE_TOKENS, Permission.READ_JOBS}
 
 
-def test_nobody_revokes_the_token_of_somebody_above_him() -> None:
-    terms = TokenSpec(user="x", role=Role.ADMIN, tenant="team-a", scopes=(), created_by="y")
-    token, _ = new_token(terms, 0)
+def test_a_lead_may_not_revoke_the_token_of_an_admin() -> None:
+    spec = TokenSpec(user="x", role=Role.ADMIN, tenant="team-a", scopes=(), created_by="y")
+    token, _ = new_token(spec, 0)
     assert not may_revoke(identity(Role.LEAD, "team-a"), token)
     assert may_revoke(identity(Role.ADMIN, "team-a"), token)
