@@ -18,7 +18,7 @@ _NO_LIMIT = NO_VALUE | {"INFINITE", "Partition_Limit"}
 _NO_HOSTS = NO_VALUE | {"None assigned"}
 
 _RECORD_KEY = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(\.\d+)?")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+)(?::(\d+))?(\.\d+)?)?")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)B?[CN]?", re.IGNORECASE)
 _UNITS_MIB = {"K": 1 / 1_024, "": 1, "M": 1, "G": 1_024, "T": 1_024**2, "P": 1_024**3}
 _LIMIT_USAGE = re.compile(r"([\w/:.-]+)=(\d+(?:\.\d+)?)\((\d+(?:\.\d+)?)\)")

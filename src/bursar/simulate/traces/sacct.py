@@ -1,21 +1,19 @@
-"""Slurm's accounting: the output of ``sacct -P`` with its line of column names.
+"""Reads Slurm's accounting: the output of ``sacct -P``, with a line of column names.
 
     sacct -P -a -X -S 2026-01-01 -o JobID,User,Account,Partition,JobName,Submit,Start,End,Elapsed,\\
         State,Timelimit,NNodes,AllocTRES,ReqTRES
 
-Steps (``7.batch``) are part of their job and skipped, also without ``-X``. Each task of an array is a
-job. Times without a zone are taken as UTC.
+Steps (``7.batch``) belong to their job and are skipped, also without ``-X``. Each task of an array is a
+job. Times without a zone are UTC.
 """
 
 from __future__ import annotations
 
-import re
 from sys import intern
 
 from bursar.simulate.traces.fields import (
     RowProblem,
     between,
-    clock,
     moment,
     outcome,
     per_node,
@@ -26,24 +24,22 @@ from bursar.simulate.traces.gpu_names import gpu_model
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
+from bursar.slurm_text import BadSlurmText, parse_duration_ms, parse_memory_mib, parse_tres
 
 _NEVER = frozenset({"", "Unknown", "None"})
-_NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INVALID"})
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[cn]?")
-_MIB = {"K": 1 / 1_024, "": 1, "M": 1, "G": 1_024, "T": 1_024**2, "P": 1_024**3}
 
 
 def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob | None:
-    job_id, submit, start, end, elapsed, allocated, asked, *rest = fields
+    job_id, submit, start, end, elapsed, allocated, requested, *rest = fields
     user, account, name, state, limit, nodes, priority = rest
-    skipped = _skipped(job_id, start)
-    if skipped:
-        draft.count(skipped)
+    skip_reason = _skip_reason(job_id, start)
+    if skip_reason:
+        draft.count(skip_reason)
         return None
-    tres = _tres(allocated or asked)
+    tres = _tres(allocated or requested)
     gpus, models = _gpus(tres)
     node_count = whole(nodes or tres.get("node", "1"), "NNodes") or 1
-    tasks, each = per_node(gpus, node_count)
+    tasks, task_gpus = per_node(gpus, node_count)
     return TraceJob(
         job_id=required(job_id, "JobID"),
         submitted_ms=moment(submit, "Submit"),
@@ -52,18 +48,18 @@ def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob | None:
         user=intern(user),
         name=name,
         tasks=tasks,
-        gpus=each,
+        gpus=task_gpus,
         gpu_models=models,
         cpu_milli=whole(tres.get("cpu", "0"), "cpu of TRES") * 1_000 // tasks,
         memory_mib=_memory_mib(tres.get("mem", "0")) // tasks,
-        expected_ms=None if limit in _NO_LIMIT else clock(limit, "Timelimit"),
+        expected_ms=_duration_ms(limit, "Timelimit"),
         priority=whole(priority, "Priority") if priority else 0,
         outcome=outcome(state),
     )
 
 
-def _skipped(job_id: str, start: str) -> str | None:
-    """Why a row is no job of its own, if it is not."""
+def _skip_reason(job_id: str, start: str) -> str | None:
+    """Why a row is skipped; None if it is a job."""
     if "." in job_id:
         return "job steps skipped: they are part of their job"
     if "[" in job_id:
@@ -76,22 +72,25 @@ def _skipped(job_id: str, start: str) -> str | None:
 def _run_ms(start_ms: int, end: str, elapsed: str, draft: TraceBuilder) -> int:
     if end not in _NEVER:
         return between(start_ms, moment(end, "End"), "End")
-    if not elapsed:
+    run_ms = _duration_ms(elapsed, "Elapsed")
+    if run_ms is None:
         raise RowProblem("End is not known and Elapsed is not given")
     draft.count("jobs still running: their run time so far")
-    return clock(elapsed, "Elapsed")
+    return run_ms
+
+
+def _duration_ms(text: str, column: str) -> int | None:
+    try:
+        return parse_duration_ms(text)
+    except BadSlurmText:
+        raise RowProblem(f"{column} is {text!r}, not a duration like 1-02:03:04") from None
 
 
 def _tres(text: str) -> dict[str, str]:
-    """``billing=8,cpu=64,gres/gpu:a100=8`` by name."""
-    found = {}
-    for part in text.split(","):
-        name, mark, amount = part.partition("=")
-        if mark:
-            found[name] = amount
-        elif name:
-            raise RowProblem(f"TRES has {part!r}, which is not name=amount")
-    return found
+    try:
+        return parse_tres(text)
+    except BadSlurmText as error:
+        raise RowProblem(f"TRES: {error}") from None
 
 
 def _gpus(tres: dict[str, str]) -> tuple[int, tuple[str, ...]]:
@@ -108,10 +107,10 @@ def _gpus(tres: dict[str, str]) -> tuple[int, tuple[str, ...]]:
 
 
 def _memory_mib(text: str) -> int:
-    parts = _MEMORY.fullmatch(text)
-    if parts is None:
-        raise RowProblem(f"mem of TRES is {text!r}, not an amount like 512G")
-    return round(float(parts[1]) * _MIB[parts[2]])
+    try:
+        return round(parse_memory_mib(text))
+    except BadSlurmText:
+        raise RowProblem(f"mem of TRES is {text!r}, not an amount like 512G") from None
 
 
 FORMAT = TableFormat(
