@@ -38,7 +38,7 @@ def test_a_model_is_found_by_any_of_its_names(written: str, name: str) -> None:
 
 
 def test_a_typing_error_is_answered_with_what_was_meant() -> None:
-    with pytest.raises(UserError, match="'a100-800gb' is not a GPU model") as caught:
+    with pytest.raises(UserError, match="'a100-800gb' is not a known GPU model") as caught:
         find_gpu_model("a100-800gb")
     assert caught.value.code == "unknown-gpu-model"
     assert caught.value.fix.startswith("Did you mean 'a100-")

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
-from bursar.catalog.mig_geometries import layout_fault, layouts, mig_geometry
+from bursar.catalog.mig_geometries import mig_geometry
 from bursar.model.fleet.gpu import Layout, MigGeometry, MigInstance, slice_milli
 from bursar.model.fleet.mig_layout import (
     OverlappingInstances,
     TooManyInstances,
     UnknownProfile,
     WrongStart,
+    layout_fault,
+    layouts,
 )
 
 BOARDS = {

@@ -66,9 +66,9 @@ def test_no_pause_is_longer_than_half_a_minute() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "problem"),
     [
-        ([error(404)], "prices.example answered 404 no (asked once)"),
-        ([error(403)], "prices.example answered 403 no (asked once)"),
-        ([error(503)] * 4, "prices.example answered 503 no (asked 4 times)"),
+        ([error(404)], "prices.example answered 404 no (1 attempt)"),
+        ([error(403)], "prices.example answered 403 no (1 attempt)"),
+        ([error(503)] * 4, "prices.example answered 503 no (4 attempts)"),
         ([ConnectionResetError("reset")] * 4, "prices.example cannot be reached: reset"),
         ([urllib.error.URLError("no route")] * 4, "cannot be reached"),
     ],
@@ -77,7 +77,7 @@ def test_what_does_not_pass_is_a_fault(outcomes: list[Exception], problem: str) 
     network = Network(*outcomes)
     with pytest.raises(EngineFault) as caught:
         network.fetch(headers={"X-Goog-Api-Key": "secret"})(URL)
-    assert problem in str(caught.value) and "Old prices stand" in str(caught.value)
+    assert problem in str(caught.value) and "Prices are unchanged" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert caught.value.retry_after_seconds == 900 and network.outcomes == []
 
@@ -85,12 +85,12 @@ def test_what_does_not_pass_is_a_fault(outcomes: list[Exception], problem: str) 
 @pytest.mark.parametrize("url", ["http://prices.example/", "file:/etc/passwd", "nothing"])
 def test_only_https_is_asked(url: str) -> None:
     network = Network()
-    with pytest.raises(EngineFault, match="only https"):
+    with pytest.raises(EngineFault, match="over https only"):
         network.fetch()(url)
     assert network.requests == []
 
 
 def test_a_body_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(https, "MOST_BYTES", 10)
+    monkeypatch.setattr(https, "MAX_BYTES", 10)
     with pytest.raises(EngineFault, match="sent more than"):
         Network(b"x" * 11).fetch()(URL)

@@ -47,9 +47,7 @@ def test_a_new_database_has_the_tables_of_the_schema(where: str) -> None:
 def test_a_database_from_the_future_is_refused(where: str) -> None:
     spoil(where, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9'")
     for read_only in (False, True):
-        with pytest.raises(
-            UserError, match=rf"version 9; .* up to version {schema.VERSION}\."
-        ) as refusal:
+        with pytest.raises(UserError, match=rf"version 9; .* up to {schema.VERSION}\.") as refusal:
             open_store(where, read_only)
         assert refusal.value.code == "store-too-new"
         assert "newer Bursar" in refusal.value.fix

@@ -69,7 +69,7 @@ def test_a_full_disk(store: SqlStore, lead: SqlLeaderLease) -> None:
     set_writer(lead, f"max_page_count = {pages + 2}")
     batch = facts.new_jobs(200)
     fault = fault_of(store, lead, batch)
-    assert "is full" in str(fault) and "MiB are free there" in str(fault)
+    assert "is full" in str(fault) and "MiB free)" in str(fault)
     assert_heals(store, lead, batch)
 
 

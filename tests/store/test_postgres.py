@@ -105,10 +105,10 @@ def test_what_remains_of_a_broken_connection_is_waited_for(fresh_postgres: str) 
     store, other = open_store(fresh_postgres), open_store(fresh_postgres)
     lead, batch = store.try_lead("here"), facts.new_jobs(1)
     assert lead is not None
-    lead._hold.drop()  # type: ignore[attr-defined]
-    remains = other.database.try_hold()
+    lead._lock.drop()  # type: ignore[attr-defined]
+    remains = other.database.try_leader_lock()
     assert remains is not None
-    with pytest.raises(EngineFault, match="still held by its remains or by another"):
+    with pytest.raises(EngineFault, match="still held by its old session or by another"):
         store.append(batch, lead)
     remains.release()
     give_up_at = time.monotonic() + 5

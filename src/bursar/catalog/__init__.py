@@ -1,1 +1,1 @@
-"""Facts about hardware that hold everywhere: GPU models and how each can be cut."""
+"""Facts about hardware: GPU models, their MIG geometries and cloud prices."""

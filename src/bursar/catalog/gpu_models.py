@@ -1,7 +1,7 @@
-"""The GPU models we know, by one name each, and the many names others give them.
+"""The known GPU models: canonical names, aliases, memory and speed.
 
-A canonical name is the model and the gigabytes it is sold with. Engines, clouds and users write it
-differently; every spelling we have met is an alias, so that one GPU never counts as two flavors.
+A canonical name is the model and its nominal gigabytes. Engines, clouds and users spell it differently;
+every known spelling is an alias, so that one GPU never counts as two flavors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bursar.model.suggestion import close_names
 from bursar.model.units import MILLI
 
 A100_DECI_TFLOPS = 3120
-"""Tenths of a TFLOPS: what every model's speed is measured against."""
+"""Tenths of a TFLOPS; the speed of every model is relative to this."""
 
 # Name, memory as the driver reports it (ECC on), tenths of the vendor's dense BF16 tensor TFLOPS
 # (FP16 before Ampere, FP16 or FP32 without tensor cores), and aliases.
@@ -79,7 +79,7 @@ _MODELS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
     ("mi300x-192gb", 196592, 13070, ("mi300x", "instinct-mi300x", "instinct-mi300x-oam")),
 )
 
-# No vendor figure for exactly this board: taken from a sister board or from another precision.
+# No vendor figure for this board: taken from a similar board or another precision.
 _ESTIMATED = frozenset({"k80-12gb", "m60-8gb", "p4-8gb", "gb300-278gb", "rtx-pro-6000-96gb"})
 
 _VENDOR = re.compile(r"^(nvidia-|amd-|tesla-)+")
@@ -105,13 +105,13 @@ def _build() -> tuple[dict[str, GpuModel], dict[str, GpuModel]]:
 _BY_NAME, _BY_ALIAS = _build()
 
 GPU_MODELS: tuple[GpuModel, ...] = tuple(_BY_NAME[name] for name in sorted(_BY_NAME))
-"""Every model we know, in order of name."""
+"""All known models, sorted by name."""
 
 
 def find_gpu_model(name: str) -> GpuModel:
-    """The model that a user, an engine or a cloud means by this name.
+    """Finds a model by its canonical name or an alias.
 
-    A bare ``A100`` is the 40 GB one and a bare ``V100`` the 16 GB one, as cloud catalogues have it.
+    ``A100`` means the 40 GB and ``V100`` the 16 GB model, as in the catalogues of clouds.
     """
     wanted = plain_spelling(name)
     model = _BY_ALIAS.get(wanted)
@@ -121,7 +121,7 @@ def find_gpu_model(name: str) -> GpuModel:
 
 
 def plain_spelling(name: str) -> str:
-    """Lower case with dashes, without the vendor and without what a device plugin appends."""
+    """Lower case with dashes, without vendor prefix and device plugin suffix."""
     spelling = re.sub(r"[\s_]+", "-", name.strip().lower())
     return _SHARING_SUFFIX.sub("", _VENDOR.sub("", spelling))
 
@@ -130,11 +130,11 @@ def _unknown_model(name: str, wanted: str) -> UserError:
     close = close_names(wanted, sorted(_BY_ALIAS), 3)
     meant = sorted({_BY_ALIAS[spelling].name for spelling in close})
     if meant:
-        fix = f"Did you mean {' or '.join(repr(one) for one in meant)}?"
+        fix = f"Did you mean {' or '.join(map(repr, meant))}?"
     else:
         fix = f"Write one of {', '.join(model.name for model in GPU_MODELS)}."
     return UserError(
-        f"{name!r} is not a GPU model we know.",
+        f"{name!r} is not a known GPU model.",
         fix=fix,
         code="unknown-gpu-model",
     )

@@ -1,8 +1,8 @@
-"""How each board can be cut by MIG.
+"""MIG geometries of the GPU models.
 
-Boards come in two shapes: seven compute slices over eight memory slices, and four over four. Within
-a shape the cuts are the same everywhere; only the gigabytes in their names differ. So a board is a
-shape, the gigabytes that its names carry, and the memory that was seen to be usable.
+Boards have one of two shapes: 7 compute and 8 memory slices, or 4 and 4. All boards of a shape have the
+same profiles except for the gigabytes in the names. So a board is defined by its shape, the gigabytes in
+its profile names, and the usable memory where it was measured.
 """
 
 from __future__ import annotations
@@ -11,80 +11,77 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bursar.model.fleet.gpu import MigGeometry, MigProfile
-from bursar.model.fleet.mig_layout import LayoutFault, layout_fault, layouts
 from bursar.model.units import GIB_MIB
-
-__all__ = ["LayoutFault", "layout_fault", "layouts", "mig_geometry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut:
+class _Profile:
     compute: int
     memory: int
     starts: tuple[int, ...]
-    most: int
+    max_instances: int
     suffix: str = ""
 
 
-_SEVEN_CUTS = (
-    _Cut(compute=1, memory=1, starts=(0, 1, 2, 3, 4, 5, 6), most=7),
-    _Cut(compute=1, memory=1, starts=(0, 1, 2, 3, 4, 5, 6), most=1, suffix="+me"),
-    _Cut(compute=1, memory=2, starts=(0, 2, 4, 6), most=4),
-    _Cut(compute=2, memory=2, starts=(0, 2, 4), most=3),
-    _Cut(compute=3, memory=4, starts=(0, 4), most=2),
-    _Cut(compute=4, memory=4, starts=(0,), most=1),
-    _Cut(compute=7, memory=8, starts=(0,), most=1),
+_SEVEN_SLICES = (
+    _Profile(compute=1, memory=1, starts=(0, 1, 2, 3, 4, 5, 6), max_instances=7),
+    _Profile(compute=1, memory=1, starts=(0, 1, 2, 3, 4, 5, 6), max_instances=1, suffix="+me"),
+    _Profile(compute=1, memory=2, starts=(0, 2, 4, 6), max_instances=4),
+    _Profile(compute=2, memory=2, starts=(0, 2, 4), max_instances=3),
+    _Profile(compute=3, memory=4, starts=(0, 4), max_instances=2),
+    _Profile(compute=4, memory=4, starts=(0,), max_instances=1),
+    _Profile(compute=7, memory=8, starts=(0,), max_instances=1),
 )
-_FOUR_CUTS = (
-    _Cut(compute=1, memory=1, starts=(0, 1, 2, 3), most=4),
-    _Cut(compute=2, memory=2, starts=(0, 2), most=2),
-    _Cut(compute=4, memory=4, starts=(0,), most=1),
+_FOUR_SLICES = (
+    _Profile(compute=1, memory=1, starts=(0, 1, 2, 3), max_instances=4),
+    _Profile(compute=2, memory=2, starts=(0, 2), max_instances=2),
+    _Profile(compute=4, memory=4, starts=(0,), max_instances=1),
 )
-_FOUR_CUTS_WITH_MEDIA = (
-    _FOUR_CUTS[0],
-    _Cut(compute=1, memory=1, starts=(0, 1, 2, 3), most=1, suffix="+me"),
-    _FOUR_CUTS[1],
-    _Cut(compute=2, memory=2, starts=(0, 2), most=1, suffix="+me"),
-    _FOUR_CUTS[2],
+_FOUR_SLICES_WITH_MEDIA = (
+    _FOUR_SLICES[0],
+    _Profile(compute=1, memory=1, starts=(0, 1, 2, 3), max_instances=1, suffix="+me"),
+    _FOUR_SLICES[1],
+    _Profile(compute=2, memory=2, starts=(0, 2), max_instances=1, suffix="+me"),
+    _FOUR_SLICES[2],
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Board:
-    """Both mappings go from a number of memory slices: to gigabytes named, to MiB seen usable."""
+    """By number of memory slices: gigabytes in the profile name, measured usable MiB."""
 
-    cuts: tuple[_Cut, ...] = _SEVEN_CUTS
+    profiles: tuple[_Profile, ...] = _SEVEN_SLICES
     named_gb: Mapping[int, int]
     usable_mib: Mapping[int, int] = field(default_factory=dict)
     starts_measured: bool = False
 
     def geometry(self) -> MigGeometry:
         return MigGeometry(
-            compute_slices=max(cut.compute for cut in self.cuts),
-            memory_slices=max(cut.memory for cut in self.cuts),
-            profiles=tuple(self._profile(cut) for cut in self.cuts),
+            compute_slices=max(profile.compute for profile in self.profiles),
+            memory_slices=max(profile.memory for profile in self.profiles),
+            profiles=tuple(self._profile(profile) for profile in self.profiles),
             starts_measured=self.starts_measured,
         )
 
-    def _profile(self, cut: _Cut) -> MigProfile:
+    def _profile(self, profile: _Profile) -> MigProfile:
         return MigProfile(
-            name=f"{cut.compute}g.{self.named_gb[cut.memory]}gb{cut.suffix}",
-            compute_slices=cut.compute,
-            memory_slices=cut.memory,
-            starts=cut.starts,
-            max_instances=cut.most,
-            memory_mib=self.usable_mib.get(cut.memory) or self._estimated_mib(cut.memory),
+            name=f"{profile.compute}g.{self.named_gb[profile.memory]}gb{profile.suffix}",
+            compute_slices=profile.compute,
+            memory_slices=profile.memory,
+            starts=profile.starts,
+            max_instances=profile.max_instances,
+            memory_mib=self.usable_mib.get(profile.memory) or self._estimated_mib(profile.memory),
         )
 
     def _estimated_mib(self, memory_slices: int) -> int:
-        """Nine tenths of its part of the board: no instance we have figures for has less."""
-        whole = max(self.named_gb)
-        return self.named_gb[whole] * GIB_MIB * memory_slices * 9 // (whole * 10)
+        """Nine tenths of its share of the board: no measured instance has less."""
+        slices = max(self.named_gb)
+        return self.named_gb[slices] * GIB_MIB * memory_slices * 9 // (slices * 10)
 
 
 _BOARDS: dict[str, _Board] = {
     "a30-24gb": _Board(
-        cuts=_FOUR_CUTS_WITH_MEDIA,
+        profiles=_FOUR_SLICES_WITH_MEDIA,
         named_gb={1: 6, 2: 12, 4: 24},
         usable_mib={1: 5836, 2: 11672, 4: 23344},
         starts_measured=True,
@@ -117,12 +114,12 @@ _BOARDS: dict[str, _Board] = {
     "gb200-186gb": _Board(named_gb={1: 23, 2: 47, 4: 93, 8: 186}),
     "b300-269gb": _Board(named_gb={1: 34, 2: 67, 4: 135, 8: 269}),
     "gb300-278gb": _Board(named_gb={1: 35, 2: 70, 4: 139, 8: 278}),
-    "rtx-pro-6000-96gb": _Board(cuts=_FOUR_CUTS, named_gb={1: 24, 2: 48, 4: 96}),
+    "rtx-pro-6000-96gb": _Board(profiles=_FOUR_SLICES, named_gb={1: 24, 2: 48, 4: 96}),
 }
 _GEOMETRIES = {name: board.geometry() for name, board in _BOARDS.items()}
-_CUT_LIKE = {"h100-pcie-80gb": "h100-80gb"}
+_SAME_GEOMETRY = {"h100-pcie-80gb": "h100-80gb"}
 
 
 def mig_geometry(model_name: str) -> MigGeometry | None:
-    """How a model, by its canonical name, can be cut; None when it cannot."""
-    return _GEOMETRIES.get(_CUT_LIKE.get(model_name, model_name))
+    """Geometry of a model, by canonical name; None if it does not support MIG."""
+    return _GEOMETRIES.get(_SAME_GEOMETRY.get(model_name, model_name))

@@ -1,1 +1,1 @@
-"""The clouds: what their machines cost. One folder each; they do not know each other."""
+"""Prices and spot notices of clouds. One package each; none imports another."""

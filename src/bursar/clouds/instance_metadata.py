@@ -1,7 +1,7 @@
-"""Asking the metadata server of a machine: plain HTTP to an address that never leaves it.
+"""Client of a machine's metadata server: plain HTTP to a link-local address.
 
-No proxy, no redirect, short time limits, bounded answers: it is asked every few seconds, and whoever
-answers in its place must not be able to keep us busy.
+No proxy, no redirects, short timeouts, bounded responses: it is polled every few seconds, and an impostor
+must not be able to block the poller.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from bursar.model.errors import EngineFault
 
-MOST_BYTES = 1 << 18
-ASK_AGAIN_SECONDS = 5.0
+MAX_BYTES = 1 << 18
+RETRY_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
 
 NowMs = Callable[[], int]
@@ -25,7 +25,7 @@ NowMs = Callable[[], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponse:
-    """What came back; names of headers are in lower case."""
+    """A response; header names are in lower case."""
 
     status: int
     body: bytes
@@ -37,7 +37,7 @@ class MetadataResponse:
 
 
 class MetadataServer:
-    """One machine's, at an address such as ``http://169.254.169.254``."""
+    """The metadata server at an address such as ``http://169.254.169.254``."""
 
     def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(address)
@@ -48,16 +48,16 @@ class MetadataServer:
     def get(
         self, path: str, headers: Mapping[str, str] | None = None, wait_seconds: float = 0.0
     ) -> MetadataResponse:
-        """``wait_seconds``: how much longer than usual it may take to answer."""
-        return self._ask("GET", path, {**self._headers, **(headers or {})}, None, wait_seconds)
+        """GET; ``wait_seconds`` is added to the usual timeout."""
+        return self._request("GET", path, {**self._headers, **(headers or {})}, None, wait_seconds)
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: object = None
     ) -> MetadataResponse:
         content = None if body is None else json.dumps(body).encode()
-        return self._ask(method, path, {**self._headers, **headers}, content, 0.0)
+        return self._request(method, path, {**self._headers, **headers}, content, 0.0)
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -65,43 +65,43 @@ class MetadataServer:
         body: bytes | None,
         wait_seconds: float,
     ) -> MetadataResponse:
-        line = http.client.HTTPConnection(
+        connection = http.client.HTTPConnection(
             self._host, self._port, timeout=TIMEOUT_SECONDS + wait_seconds
         )
         try:
-            line.request(method, path, body, headers)
-            reply = line.getresponse()
-            content = reply.read(MOST_BYTES + 1)
-            said = {name.lower(): value for name, value in reply.getheaders()}
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            content = response.read(MAX_BYTES + 1)
+            response_headers = {name.lower(): value for name, value in response.getheaders()}
         except (OSError, http.client.HTTPException) as error:
-            raise self.fault(f"does not answer: {error}") from error
+            raise self.fault(f"does not respond: {error}") from error
         finally:
-            line.close()
-        if len(content) > MOST_BYTES:
-            raise self.fault(f"sent more than {MOST_BYTES >> 10} KiB")
-        return MetadataResponse(status=reply.status, body=content, headers=said)
+            connection.close()
+        if len(content) > MAX_BYTES:
+            raise self.fault(f"sent more than {MAX_BYTES >> 10} KiB")
+        return MetadataResponse(status=response.status, body=content, headers=response_headers)
 
     def fault(self, problem: str) -> EngineFault:
         return EngineFault(
-            f"the metadata server {self.address} {problem}", retry_after_seconds=ASK_AGAIN_SECONDS
+            f"the metadata server {self.address} {problem}", retry_after_seconds=RETRY_SECONDS
         )
 
-    def parsed(self, answer: MetadataResponse) -> dict[str, Any]:
-        """A JSON object, or a fault that says what came instead."""
+    def parse_object(self, response: MetadataResponse) -> dict[str, Any]:
+        """The JSON object in a response."""
         try:
-            found = json.loads(answer.body)
+            value = json.loads(response.body)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise self.fault(f"answered {answer.text[:60]!r}, which is no notice")
-        return found
+            value = None
+        if not isinstance(value, dict):
+            raise self.fault(f"returned {response.text[:60]!r}, which is not a notice")
+        return value
 
-    def moment_ms(self, text: object) -> int:
-        """A moment such as ``2026-11-16T08:22:00Z``."""
+    def parse_time_ms(self, text: object) -> int:
+        """Parses a time such as ``2026-11-16T08:22:00Z``."""
         try:
-            moment = datetime.fromisoformat(str(text))
+            time = datetime.fromisoformat(str(text))
         except ValueError:
-            raise self.fault(f"names {str(text)[:40]!r} as a time") from None
-        if moment.tzinfo is None:
-            raise self.fault(f"names {str(text)[:40]!r}, a time without a zone")
-        return round(moment.timestamp() * 1_000)
+            raise self.fault(f"returned {str(text)[:40]!r} as a time") from None
+        if time.tzinfo is None:
+            raise self.fault(f"returned {str(text)[:40]!r}, a time without a time zone")
+        return round(time.timestamp() * 1_000)

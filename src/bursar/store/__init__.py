@@ -1,7 +1,6 @@
-"""One durable log with its tables, on SQLite or PostgreSQL, behind ``ports.Store``.
+"""The event log and its tables on SQLite or PostgreSQL (``ports.Store``).
 
-Nothing of SQLAlchemy is imported until a store is opened, so that a command that needs none starts
-quickly.
+SQLAlchemy is imported only when a store is opened: other commands start faster without it.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ SQLITE_SCHEME = "sqlite:///"
 
 
 def open_store(url_or_path: str | Path, read_only: bool = False) -> SqlStore:
-    """Open a store, creating or migrating it as needed: a path is SQLite, a URL says what it is.
+    """Opens a store and creates its tables if it is new. A path means SQLite.
 
-    With ``read_only`` nothing is created, migrated or led.
+    With ``read_only`` nothing is created and the store cannot lead.
     """
-    where = str(url_or_path)
-    if where.startswith(POSTGRES_SCHEMES):
+    address = str(url_or_path)
+    if address.startswith(POSTGRES_SCHEMES):
         from bursar.store.backends.postgres import open_postgres
 
-        return open_postgres(where, read_only=read_only)
+        return open_postgres(address, read_only=read_only)
     from bursar.store.backends.sqlite import open_sqlite
 
-    return open_sqlite(Path(where.removeprefix(SQLITE_SCHEME)), read_only=read_only)
+    return open_sqlite(Path(address.removeprefix(SQLITE_SCHEME)), read_only=read_only)
 
 
 def sqlite_warning() -> str | None:
-    """What the operator should know about this machine's SQLite; None when there is nothing."""
+    """Warning about this machine's SQLite version, or None."""
     from bursar.store.backends.sqlite_version import warning
 
     return warning()

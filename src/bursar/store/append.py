@@ -1,4 +1,4 @@
-"""What one append writes, inside a transaction that somebody else begins and commits."""
+"""Writes one batch; the caller begins and commits the transaction."""
 
 from __future__ import annotations
 
@@ -59,32 +59,32 @@ from bursar.store.tables.schema import (
     tokens,
     waits,
 )
-from bursar.store.tables.touched_rows import gather
+from bursar.store.tables.touched_rows import read_touched_rows
 
-KEPT_SNAPSHOTS = 2
+RETAINED_SNAPSHOTS = 2
 Columns = tuple[tuple[str, ...], tuple[str, ...]]
-"""Of an update: those that may change, and those that find the row."""
+"""Of an update: the columns that may change and the key columns."""
 
-# Made once: every transaction needs these, and to build them takes as long as to execute them.
-_OURS = update(meta).where(meta.c.id == 1, meta.c.epoch == bindparam("of_epoch"))
-_HOLD = _OURS.values(epoch=meta.c.epoch)
-_CLAIM = _OURS.values(
+# Built once: building a statement takes as long as executing it.
+_IF_EPOCH = update(meta).where(meta.c.id == 1, meta.c.epoch == bindparam("of_epoch"))
+_LOCK_META = _IF_EPOCH.values(epoch=meta.c.epoch)
+_CLAIM = _IF_EPOCH.values(
     last_sequence=meta.c.last_sequence + bindparam("more"), last_batch=bindparam("this_batch")
 )
-_HEADS = select(meta.c.last_sequence, meta.c.audit_number, meta.c.audit_hash)
-_JOB_KEEPS = {"sequence", "id", "name", "queue", "owner", "origin", "priority", "retries"}
-_JOB_KEEPS.add("submitted_at_ms")
-_JOB_MAY_CHANGE = tuple(name for name in JobFacts._fields if name not in _JOB_KEEPS)
-_job_changes = attrgetter(*_JOB_MAY_CHANGE)
-_UPDATED_JOB = (_JOB_MAY_CHANGE, ("sequence",))
-_ATTEMPT_KEEPS = {"job_id", "attempt", "placement", "assigned_at_ms"}
-_ATTEMPT_MAY_CHANGE = tuple(name for name in AttemptFacts._fields if name not in _ATTEMPT_KEEPS)
-_attempt_changes = attrgetter(*_ATTEMPT_MAY_CHANGE)
-_UPDATED_ATTEMPT = (_ATTEMPT_MAY_CHANGE, ("job_id", "attempt"))
+_SELECT_HEADS = select(meta.c.last_sequence, meta.c.audit_number, meta.c.audit_hash)
+_JOB_FIXED = {"sequence", "id", "name", "queue", "owner", "origin", "priority", "retries"}
+_JOB_FIXED.add("submitted_at_ms")
+_JOB_MUTABLE = tuple(name for name in JobFacts._fields if name not in _JOB_FIXED)
+_mutable_job_values = attrgetter(*_JOB_MUTABLE)
+_JOB_UPDATE = (_JOB_MUTABLE, ("sequence",))
+_ATTEMPT_FIXED = {"job_id", "attempt", "placement", "assigned_at_ms"}
+_ATTEMPT_MUTABLE = tuple(name for name in AttemptFacts._fields if name not in _ATTEMPT_FIXED)
+_mutable_attempt_values = attrgetter(*_ATTEMPT_MUTABLE)
+_ATTEMPT_UPDATE = (_ATTEMPT_MUTABLE, ("job_id", "attempt"))
 _DROP_WAIT = delete(waits).where(
     waits.c.dependency == bindparam("of_dependency"), waits.c.job_id == bindparam("of_job")
 )
-_FEWER_ALIVE = (
+_SUBTRACT_ALIVE = (
     update(secrets)
     .where(secrets.c.origin == bindparam("of_origin"))
     .values(jobs_alive=secrets.c.jobs_alive - bindparam("over"))
@@ -100,62 +100,62 @@ _DROP_SECRETS = delete(secrets).where(
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """The row of ``meta`` after the lead was found to be ours: where log and audit go on."""
+class LogHeads:
+    """The heads of the log and of the audit log after the fence was passed."""
 
     last_sequence: int
     audit_number: int
     audit_hash: str
 
 
-def fence(connection: Connection, epoch: int, change: Update = _HOLD, **values: Any) -> None:
-    """Change the row of ``meta``, or just hold it, if the lead is still that of this epoch."""
+def fence(connection: Connection, epoch: int, change: Update = _LOCK_META, **values: Any) -> None:
+    """Updates the row of ``meta``, or only locks it; fails if the epoch has changed."""
     if connection.execute(change, {"of_epoch": epoch, **values}).rowcount != 1:
-        raise LeadershipLost(f"another process has taken the lead since epoch {epoch}")
+        raise LeadershipLost(f"another process has become leader since epoch {epoch}")
 
 
-def _claim(connection: Connection, batch: Batch, epoch: int, batch_id: str) -> Claimed:
-    """Take the next numbers of the log."""
+def _claim(connection: Connection, batch: Batch, epoch: int, batch_id: str) -> LogHeads:
+    """Reserves the next sequence numbers of the log."""
     fence(connection, epoch, _CLAIM, more=len(batch.events), this_batch=batch_id)
-    return Claimed(*connection.execute(_HEADS).one())
+    return LogHeads(*connection.execute(_SELECT_HEADS).one())
 
 
 def write_batch(connection: Connection, batch: Batch, epoch: int, batch_id: str) -> int:
-    """Everything of a batch; the last sequence number."""
-    claimed = _claim(connection, batch, epoch, batch_id)
+    """Writes a batch and returns the last sequence number."""
+    heads = _claim(connection, batch, epoch, batch_id)
     try:
         if batch.events:
-            _write_log(connection, batch, claimed.last_sequence - len(batch.events) + 1)
-        _write_rest(connection, batch, claimed)
+            _write_log(connection, batch, heads.last_sequence - len(batch.events) + 1)
+        _write_other_tables(connection, batch, heads)
     except IntegrityError as error:
         raise BrokenInvariant(f"the batch contradicts what is stored: {error.orig}") from error
-    return claimed.last_sequence
+    return heads.last_sequence
 
 
 def write_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Keep a snapshot and the one before it."""
+    """Stores a snapshot; only it and the one before it are retained."""
     connection.execute(delete(snapshots).where(snapshots.c.sequence == snapshot.sequence))
     connection.execute(insert(snapshots).values(sequence=snapshot.sequence, body=snapshot.body))
     newest = select(snapshots.c.sequence).order_by(snapshots.c.sequence.desc())
-    kept = connection.scalars(newest.limit(KEPT_SNAPSHOTS)).all()
-    connection.execute(delete(snapshots).where(snapshots.c.sequence < kept[-1]))
+    retained = connection.scalars(newest.limit(RETAINED_SNAPSHOTS)).all()
+    connection.execute(delete(snapshots).where(snapshots.c.sequence < retained[-1]))
 
 
-# -- the log and what follows from it ----------------------------------------------------------------
+# -- the log and its projections -------------------------------------------------------------------
 
 
 def _write_log(connection: Connection, batch: Batch, first: int) -> None:
     refs = _write_origins(connection, batch, first)
     _insert_many(connection, events, list(_event_rows(batch, first, refs)))
-    rows = gather(connection, batch.events)
-    before = Before(rows)
+    rows = read_touched_rows(connection, batch.events)
+    stored = StoredRows(rows)
     for sequence, event in enumerate(batch.events, first):
         ref = NO_ORIGIN
         if type(event) is JobSubmitted:
             ref = refs.get(event.job_id, NO_ORIGIN)
         fold(rows, sequence, event, ref)
-    changed = before.write_changes(connection, rows)
-    _forget_secrets(connection, [job for job in changed if job.state in OVER])
+    changed = stored.write_changes(connection, rows)
+    _delete_unused_secrets(connection, [job for job in changed if job.state in OVER])
 
 
 def _event_rows(
@@ -173,25 +173,25 @@ def _event_rows(
 
 
 def _write_origins(connection: Connection, batch: Batch, first: int) -> dict[str, OriginRef]:
-    """Keep each origin once, under the sequence of its first job; says which job has which."""
+    """Stores each origin once, under the sequence of its first job; returns it by job id."""
     refs: dict[str, OriginRef] = {}
     numbers: dict[int, int] = {}
-    kept: dict[int, JobOrigin] = {}
+    new_origins: dict[int, JobOrigin] = {}
     alive: Counter[int] = Counter()
     for sequence, event in enumerate(batch.events, first):
         if type(event) is not JobSubmitted or event.job_id not in batch.origins:
             continue
         origin = batch.origins[event.job_id]
         number = numbers.setdefault(id(origin), sequence)
-        kept[number] = origin
+        new_origins[number] = origin
         alive[number] += 1
         refs[event.job_id] = OriginRef(number, origin.owner)
     _insert_many(
         connection,
         origins,
         [
-            (number, storable(one.owner), to_text(one.labels), origin_text(one))
-            for number, one in kept.items()
+            (number, storable(origin.owner), to_text(origin.labels), origin_text(origin))
+            for number, origin in new_origins.items()
         ],
     )
     _insert_many(
@@ -199,8 +199,8 @@ def _write_origins(connection: Connection, batch: Batch, first: int) -> dict[str
         origin_labels,
         [
             (storable(key), storable(value), number)
-            for number, one in kept.items()
-            for key, value in one.labels.items()
+            for number, origin in new_origins.items()
+            for key, value in origin.labels.items()
         ],
     )
     _insert(
@@ -212,15 +212,15 @@ def _write_origins(connection: Connection, batch: Batch, first: int) -> dict[str
                 "jobs_alive": alive[number],
                 "body": to_text(origin.recipe.secrets),
             }
-            for number, origin in kept.items()
+            for number, origin in new_origins.items()
             if origin.recipe.secrets
         ],
     )
     return refs
 
 
-class Before:
-    """Rows as they were, to write only what folding has changed. Rows are immutable: this is cheap."""
+class StoredRows:
+    """Rows before the fold, to write only the changes. Rows are immutable: copies are cheap."""
 
     def __init__(self, rows: Rows) -> None:
         self.jobs: Mapping[str, JobFacts] = dict(rows.jobs)
@@ -228,7 +228,7 @@ class Before:
         self.waits: set[Wait] = rows.waits()
 
     def write_changes(self, connection: Connection, rows: Rows) -> Sequence[JobFacts]:
-        """Write what is not as it was; says which jobs that were."""
+        """Writes the changed rows and returns the changed jobs."""
         changed = [job for job in rows.jobs.values() if job is not self.jobs.get(job.id)]
         self._write_jobs(connection, changed)
         self._write_attempts(connection, rows)
@@ -239,8 +239,10 @@ class Before:
     def _write_jobs(self, connection: Connection, changed: Sequence[JobFacts]) -> None:
         new = [job for job in changed if job.id not in self.jobs]
         _insert_many(connection, jobs, new)
-        known = [(*_job_changes(job), job.sequence) for job in changed if job.id in self.jobs]
-        _update_many(connection, jobs, _UPDATED_JOB, known)
+        known = [
+            (*_mutable_job_values(job), job.sequence) for job in changed if job.id in self.jobs
+        ]
+        _update_many(connection, jobs, _JOB_UPDATE, known)
 
     def _write_attempts(self, connection: Connection, rows: Rows) -> None:
         changed = [
@@ -248,50 +250,50 @@ class Before:
         ]
         new = [one for key, one in changed if key not in self.attempts]
         _insert_many(connection, attempts, new)
-        known = [(*_attempt_changes(one), *key) for key, one in changed if key in self.attempts]
-        _update_many(connection, attempts, _UPDATED_ATTEMPT, known)
+        known = [
+            (*_mutable_attempt_values(one), *key) for key, one in changed if key in self.attempts
+        ]
+        _update_many(connection, attempts, _ATTEMPT_UPDATE, known)
 
     def _write_waits(self, connection: Connection, now: set[Wait]) -> None:
         new = [{"dependency": one, "job_id": job_id} for one, job_id in sorted(now - self.waits)]
         _insert(connection, waits, new)
-        gone = [
-            {"of_dependency": one, "of_job": job_id} for one, job_id in sorted(self.waits - now)
-        ]
-        _execute(connection, _DROP_WAIT, gone)
+        met = [{"of_dependency": one, "of_job": job_id} for one, job_id in sorted(self.waits - now)]
+        _execute(connection, _DROP_WAIT, met)
 
     def _write_counts(self, connection: Connection, changed: Sequence[JobFacts]) -> None:
-        moved: Counter[tuple[str, JobState]] = Counter()
+        deltas: Counter[tuple[str, JobState]] = Counter()
         for job in changed:
-            moved[job.queue, job.state] += 1
+            deltas[job.queue, job.state] += 1
             if job.id in self.jobs:
-                moved[job.queue, self.jobs[job.id].state] -= 1
+                deltas[job.queue, self.jobs[job.id].state] -= 1
         rows = [
             {"queue": queue, "state": state, "jobs": count}
-            for (queue, state), count in sorted(moved.items())
+            for (queue, state), count in sorted(deltas.items())
             if count
         ]
         _execute(connection, _add_counts(connection.dialect.name), rows)
 
 
-def _forget_secrets(connection: Connection, over: Iterable[JobFacts]) -> None:
+def _delete_unused_secrets(connection: Connection, over: Iterable[JobFacts]) -> None:
     ended = Counter(job.origin for job in over if job.origin is not None)
     rows = [{"of_origin": origin, "over": count} for origin, count in sorted(ended.items())]
-    _execute(connection, _FEWER_ALIVE, rows)
+    _execute(connection, _SUBTRACT_ALIVE, rows)
     _execute(connection, _DROP_SECRETS, [{"of_origin": row["of_origin"]} for row in rows])
 
 
 def set_secrets_alive(connection: Connection, alive: Mapping[int, int]) -> None:
-    """Say anew how many jobs need each origin's secrets; those that none needs are gone."""
+    """Sets how many jobs need each origin's secrets; deletes secrets that no job needs."""
     connection.execute(update(secrets).values(jobs_alive=0))
     rows = [{"of_origin": origin, "now_alive": count} for origin, count in sorted(alive.items())]
     _execute(connection, _SET_ALIVE, rows)
     connection.execute(delete(secrets).where(secrets.c.jobs_alive <= 0))
 
 
-# -- the rest ----------------------------------------------------------------------------------------
+# -- acknowledgements, tokens, progress, audit -----------------------------------------------------
 
 
-def _write_rest(connection: Connection, batch: Batch, claimed: Claimed) -> None:
+def _write_other_tables(connection: Connection, batch: Batch, heads: LogHeads) -> None:
     _insert(
         connection,
         acknowledgements,
@@ -327,7 +329,7 @@ def _write_rest(connection: Connection, batch: Batch, claimed: Claimed) -> None:
             for one in batch.progressed
         ],
     )
-    rows = audit_rows(batch.audit, claimed.audit_number, claimed.audit_hash)
+    rows = audit_rows(batch.audit, heads.audit_number, heads.audit_hash)
     _insert(connection, audit, rows)
     if rows:
         head = {"audit_number": rows[-1]["number"], "audit_hash": rows[-1]["hash"]}
@@ -335,9 +337,9 @@ def _write_rest(connection: Connection, batch: Batch, claimed: Claimed) -> None:
 
 
 def _insert_many(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert whole rows, in the order of the columns, past SQLAlchemy's work on each value.
+    """Inserts rows, in column order, without SQLAlchemy's processing of each value.
 
-    That work is a third of the cost of a bulk submission; texts must be ``storable`` already.
+    That processing is a third of the cost of a bulk submission. Texts must be ``storable``.
     """
     if rows:
         connection.exec_driver_sql(_insert_statement(table, connection.dialect.name), rows)
@@ -353,7 +355,7 @@ def _insert_statement(table: Table, dialect: str) -> str:
 def _update_many(
     connection: Connection, table: Table, columns: Columns, rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """The same for rows that are there: values of the columns that may change, then of those that find it."""
+    """Updates rows; each has the values of the changed columns, then of the key columns."""
     if rows:
         connection.exec_driver_sql(
             _update_statement(table, columns, connection.dialect.name), list(rows)
@@ -363,8 +365,8 @@ def _update_many(
 @cache
 def _update_statement(table: Table, columns: Columns, dialect: str) -> str:
     mark = "%s" if dialect == "postgresql" else "?"
-    changed, found_by = (tuple(f"{name} = {mark}" for name in names) for names in columns)
-    return f"UPDATE {table.name} SET {', '.join(changed)} WHERE {' AND '.join(found_by)}"
+    changed, key = (tuple(f"{name} = {mark}" for name in names) for names in columns)
+    return f"UPDATE {table.name} SET {', '.join(changed)} WHERE {' AND '.join(key)}"
 
 
 def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -377,7 +379,7 @@ def _execute(connection: Connection, statement: Any, rows: Sequence[Mapping[str,
 
 
 def _upsert(dialect: str, table: Table) -> Any:
-    """The two databases agree on this sentence, but SQLAlchemy has it once for each."""
+    """The dialect's insert: SQLAlchemy has no common one with ``ON CONFLICT``."""
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
@@ -397,14 +399,14 @@ def _put_token(dialect: str) -> Any:
 
 @cache
 def _put_progress(dialect: str) -> Any:
-    """The newest counts; where an attempt began to tell stays, unless it began anew."""
+    """Upserts progress; the first report of an attempt stays unless its steps restart."""
     new = _upsert(dialect, progress)
-    goes_on = and_(
+    continues = and_(
         progress.c.attempt == new.excluded.attempt, progress.c.since_step <= new.excluded.step
     )
-    kept = {
-        name: case((goes_on, progress.c[name]), else_=new.excluded[name])
+    first_report = {
+        name: case((continues, progress.c[name]), else_=new.excluded[name])
         for name in ("since_step", "since_ms")
     }
     newest = {name: new.excluded[name] for name in ("attempt", "step", "total", "at_ms")}
-    return new.on_conflict_do_update(index_elements=["job_id"], set_=newest | kept)
+    return new.on_conflict_do_update(index_elements=["job_id"], set_=newest | first_report)

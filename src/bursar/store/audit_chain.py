@@ -1,7 +1,7 @@
-"""The audit log's chain: each row's hash covers the row and the hash before it.
+"""The hash chain of the audit log: each row's hash covers the row and the previous hash.
 
-Whoever changes, removes or inserts a row must also write every hash after it anew, and the newest one
-is kept apart in ``meta`` as well, so that a cut-off end is noticed too.
+A row cannot be changed, removed or inserted without rewriting every later hash. The newest hash is also
+in ``meta``, so that a truncated log is detected.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from bursar.store.tables.codec import storable
 START = "0" * 64
 
 
-def chained(before: str, number: int, entry: AuditEntry) -> str:
-    """The hash of an entry, as the databases hold it, that follows on another's."""
-    words = [storable(one) if isinstance(one, str) else one for one in astuple(entry)]
-    covered = json.dumps([before, number, *words], separators=(",", ":"))
+def entry_hash(previous: str, number: int, entry: AuditEntry) -> str:
+    """Hash of an entry, as it is stored, and of the previous hash."""
+    values = [storable(one) if isinstance(one, str) else one for one in astuple(entry)]
+    covered = json.dumps([previous, number, *values], separators=(",", ":"))
     return hashlib.sha256(covered.encode()).hexdigest()
 
 
-def audit_rows(entries: Iterable[AuditEntry], number: int, before: str) -> list[dict[str, Any]]:
-    """Rows for entries that follow the row of this number and hash."""
+def audit_rows(entries: Iterable[AuditEntry], number: int, previous: str) -> list[dict[str, Any]]:
+    """Rows for entries that follow the row with this number and hash."""
     rows = []
     for entry in entries:
         number += 1
-        before = chained(before, number, entry)
-        rows.append({"number": number, **_columns(entry), "hash": before})
+        previous = entry_hash(previous, number, entry)
+        rows.append({"number": number, **_columns(entry), "hash": previous})
     return rows
 
 
 def broken_links(
     rows: Iterable[tuple[int, AuditEntry, str]], head: tuple[int, str]
 ) -> Sequence[str]:
-    """What is wrong with the chain, in words; nothing when it holds."""
-    number, before = 0, START
-    for found, entry, written in rows:
-        if found != number + 1:
-            return [f"audit row {number + 1} is missing: row {found} follows row {number}"]
-        number = found
-        if chained(before, number, entry) != written:
+    """Problems of the chain; empty if it is intact."""
+    number, previous = 0, START
+    for row_number, entry, written in rows:
+        if row_number != number + 1:
+            return [f"audit row {number + 1} is missing: row {row_number} follows row {number}"]
+        number = row_number
+        if entry_hash(previous, number, entry) != written:
             return [f"audit row {number} was changed after it was written"]
-        before = written
-    if (number, before) != head:
+        previous = written
+    if (number, previous) != head:
         return [f"the audit log ends at row {number}, but {head[0]} rows were written"]
     return []
 

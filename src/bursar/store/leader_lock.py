@@ -1,8 +1,8 @@
-"""The right to write, and writing with it.
+"""The leader lock, and the transactions that only its holder may run.
 
-The commit of a transaction can break off so that nobody knows whether it was done. Each batch leaves
-an id of its own in ``meta``: whoever gets the lock and a connection again finds it there, or not. Until
-then the batch is in doubt, and the next append settles that first.
+A connection can break during a commit, and then its outcome is unknown: the batch is pending. Each
+batch writes its id to ``meta``, so the next connection can check whether the commit succeeded. The
+next append does this first.
 """
 
 from __future__ import annotations
@@ -24,48 +24,48 @@ from bursar.store.append import fence, write_batch
 from bursar.store.tables.schema import meta
 
 T = TypeVar("T")
-SETTLE_AFTER_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 
 
 class LeaderLock(Protocol):
-    """The lock of the lead. It ends with the process, whatever ends that."""
+    """The leader lock. It is released when the process ends, also by a crash."""
 
     def connection(self) -> Connection:
-        """The one connection that may write, opened again if it was dropped.
+        """The only writing connection, reopened if it was dropped.
 
-        Nobody else can be in the middle of a write when this returns: what an earlier connection of
-        ours began is committed or gone. Raises ``EngineFault`` while that cannot be had.
+        No other write is under way when this returns: transactions of our earlier connections are
+        committed or rolled back. Raises ``EngineFault`` while this cannot be guaranteed.
         """
 
     def drop(self) -> None:
-        """The connection is not to be trusted any more."""
+        """Discards the connection after an error."""
 
     def release(self) -> None:
-        """Close the connection and give up the lock."""
+        """Closes the connection and releases the lock."""
 
-    def forget_in_child(self) -> None:
-        """We are a fork of the process that holds the lock: do not keep it alive when that ends."""
-
-
-_HOLDS: weakref.WeakSet[LeaderLock] = weakref.WeakSet()
+    def drop_in_child(self) -> None:
+        """Drops the inherited copy in a forked child: it would outlive the parent's lock."""
 
 
-def forget_in_forks(hold: LeaderLock) -> None:
-    """A forked child has copies of all that is open. Programs it starts have not: all is CLOEXEC."""
-    _HOLDS.add(hold)
+_LOCKS: weakref.WeakSet[LeaderLock] = weakref.WeakSet()
 
 
-def _forget() -> None:
-    for hold in list(_HOLDS):
-        hold.forget_in_child()
+def drop_in_forks(lock: LeaderLock) -> None:
+    """Drops the lock in forked children. Executed programs inherit nothing (CLOEXEC)."""
+    _LOCKS.add(lock)
 
 
-os.register_at_fork(after_in_child=_forget)
+def _drop_in_child() -> None:
+    for lock in list(_LOCKS):
+        lock.drop_in_child()
+
+
+os.register_at_fork(after_in_child=_drop_in_child)
 
 
 @dataclass(slots=True)
 class PendingCommit:
-    """A batch that may or may not be in the log, and the answer if it is."""
+    """A batch whose commit has an unknown outcome, and its last sequence number."""
 
     batch: Batch
     batch_id: str
@@ -73,15 +73,15 @@ class PendingCommit:
 
 
 class LeaseHeld(EngineFault):
-    """The lock of the lead cannot be had again; ``epoch`` tells whether somebody else has it."""
+    """The leader lock is held; ``epoch`` shows whether by another leader."""
 
     def __init__(self, problem: str, epoch: int) -> None:
-        super().__init__(problem, retry_after_seconds=SETTLE_AFTER_SECONDS)
+        super().__init__(problem, retry_after_seconds=RETRY_SECONDS)
         self.epoch = epoch
 
 
-class _Unconfirmed(Exception):
-    """The commit was begun; whether it was done is not known."""
+class _CommitUnknown(Exception):
+    """The connection failed during the commit: its outcome is unknown."""
 
     def __init__(self, cause: SQLAlchemyError) -> None:
         super().__init__(str(cause))
@@ -89,84 +89,83 @@ class _Unconfirmed(Exception):
 
 
 class SqlLeaderLease:
-    """``ports.Lead``, with all that is written under it. Calls from several threads take turns."""
+    """``ports.LeaderLease``, and the writes under it. Thread-safe."""
 
     def __init__(
-        self, hold: LeaderLock, epoch: int, fault: Callable[[SQLAlchemyError], Exception]
+        self, lock: LeaderLock, epoch: int, fault: Callable[[SQLAlchemyError], Exception]
     ) -> None:
         self.epoch = epoch
         self.released = False
-        self._hold = hold
+        self._lock = lock
         self._fault = fault
-        self._doubt: PendingCommit | None = None
-        self._turn = threading.RLock()
+        self._pending: PendingCommit | None = None
+        self._mutex = threading.RLock()
 
     def release(self) -> None:
-        """Give it up, so that another need not wait."""
-        with self._turn:
+        with self._mutex:
             if not self.released:
                 self.released = True
-                self._hold.release()
+                self._lock.release()
 
     def append(self, batch: Batch) -> int:
-        """Write a batch once, however often its commit breaks off."""
-        with self._turn:
-            known = self._settled(batch)
-            if known is not None:
-                return known
-            doubt = PendingCommit(batch, uuid.uuid4().hex)
+        """Writes a batch exactly once, also when its commit is retried."""
+        with self._mutex:
+            last_sequence = self._resolve_pending(batch)
+            if last_sequence is not None:
+                return last_sequence
+            pending = PendingCommit(batch, uuid.uuid4().hex)
 
             def write(connection: Connection) -> int:
-                doubt.last_sequence = write_batch(connection, batch, self.epoch, doubt.batch_id)
-                return doubt.last_sequence
+                pending.last_sequence = write_batch(connection, batch, self.epoch, pending.batch_id)
+                return pending.last_sequence
 
             try:
                 return self._transact(write)
-            except _Unconfirmed as error:
-                self._doubt = doubt
-                known = self._settled(batch)
-                if known is None:
+            except _CommitUnknown as error:
+                self._pending = pending
+                last_sequence = self._resolve_pending(batch)
+                if last_sequence is None:
                     raise self._fault(error.cause) from error.cause
-                return known
+                return last_sequence
 
     def settle(self) -> None:
-        """Find out whether a batch in doubt is in the log; ``EngineFault`` while that cannot be known."""
-        with self._turn:
-            if self._doubt is not None:
-                self._find(self._doubt)
-                self._doubt = None
+        """Resolves a pending commit; ``EngineFault`` while the database cannot be read."""
+        with self._mutex:
+            if self._pending is not None:
+                self._is_committed(self._pending)
+                self._pending = None
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Do something else that may be done twice, in one transaction of the leader's."""
+        """Runs idempotent work in one transaction of the leader."""
 
         def fenced(connection: Connection) -> T:
             fence(connection, self.epoch)
             return work(connection)
 
-        with self._turn:
+        with self._mutex:
             try:
                 return self._transact(fenced)
-            except _Unconfirmed as error:
+            except _CommitUnknown as error:
                 raise self._fault(error.cause) from error.cause
 
-    def _settled(self, batch: Batch) -> int | None:
-        """The answer to a batch that turns out to be in the log; None when there is none to give."""
-        doubt = self._doubt
-        if doubt is None:
+    def _resolve_pending(self, batch: Batch) -> int | None:
+        """Last sequence number of ``batch`` if its pending commit succeeded, else None."""
+        pending = self._pending
+        if pending is None:
             return None
-        is_there = self._find(doubt)
-        self._doubt = None
-        if not is_there:
+        is_committed = self._is_committed(pending)
+        self._pending = None
+        if not is_committed:
             return None
-        if batch is not doubt.batch:
+        if batch is not pending.batch:
             raise BrokenInvariant(
-                f"a batch that was given up is in the log up to event {doubt.last_sequence}: "
-                "load the state from the log again before writing more"
+                f"an abandoned batch was committed up to event {pending.last_sequence}: "
+                "reload the state from the log before the next write"
             )
-        return doubt.last_sequence
+        return pending.last_sequence
 
-    def _find(self, doubt: PendingCommit) -> bool:
-        """Whether the batch is in the log; ``EngineFault`` while that cannot be known."""
+    def _is_committed(self, pending: PendingCommit) -> bool:
+        """Whether the batch is in the log; ``EngineFault`` while the database cannot be read."""
         try:
             connection = self._connection()
             with connection.begin():
@@ -174,19 +173,19 @@ class SqlLeaderLease:
                     select(meta.c.last_batch, meta.c.epoch)
                 ).one()
         except (SQLAlchemyError, EngineFault) as error:
-            self._hold.drop()
+            self._lock.drop()
             raise EngineFault(
-                f"the database broke off while events up to {doubt.last_sequence} were being "
-                f"committed, and cannot be asked yet whether they are there ({_first_line(error)}). "
-                "The same batch will be tried again and is written once.",
-                retry_after_seconds=SETTLE_AFTER_SECONDS,
+                f"the connection broke while events up to {pending.last_sequence} were committed, "
+                f"and the database cannot be read yet ({_first_line(error)}). "
+                "Bursar retries; the batch is written exactly once.",
+                retry_after_seconds=RETRY_SECONDS,
             ) from error
-        if last_batch != doubt.batch_id and epoch != self.epoch:
-            raise LeadershipLost(f"epoch {epoch} has begun; ours was {self.epoch}")
-        return bool(last_batch == doubt.batch_id)
+        if last_batch != pending.batch_id and epoch != self.epoch:
+            raise LeadershipLost(f"the leader is now that of epoch {epoch}; ours was {self.epoch}")
+        return bool(last_batch == pending.batch_id)
 
     def _transact(self, work: Callable[[Connection], T]) -> T:
-        """One transaction: all of it or nothing. The connection is dropped after any failure of it."""
+        """Runs work in one transaction. Drops the connection after any failure."""
         is_committing = False
         try:
             connection = self._connection()
@@ -196,27 +195,29 @@ class SqlLeaderLease:
                 transaction.commit()
             return result
         except SQLAlchemyError as error:
-            self._hold.drop()
+            self._lock.drop()
             if is_committing:
-                raise _Unconfirmed(error) from error
+                raise _CommitUnknown(error) from error
             raise self._fault(error) from error
         except OverflowError as error:
-            self._hold.drop()
+            self._lock.drop()
             raise BrokenInvariant(f"a number does not fit into the database: {error}") from error
 
     def _connection(self) -> Connection:
         if self.released:
-            raise LeadershipLost(f"the lead of epoch {self.epoch} was given up")
+            raise LeadershipLost(f"the leader lease of epoch {self.epoch} was released")
         try:
-            return self._hold.connection()
+            return self._lock.connection()
         except LeaseHeld as held:
             if held.epoch == self.epoch:
                 raise
-            raise LeadershipLost(f"epoch {held.epoch} has begun; ours was {self.epoch}") from held
+            raise LeadershipLost(
+                f"the leader is now that of epoch {held.epoch}; ours was {self.epoch}"
+            ) from held
 
 
 def epoch_now(connection: Connection) -> int:
-    """The epoch of the present or last leader."""
+    """The epoch of the current or last leader."""
     return int(connection.execute(select(meta.c.epoch)).scalar_one())
 
 

@@ -1,7 +1,7 @@
-"""Proves that the tables are what the log says, and makes them so.
+"""Replays the log to verify the projected tables, or to rebuild them.
 
-The whole log is folded in memory by the same function that every append uses, in one consistent
-moment of the database: a leader may go on writing meanwhile.
+The log is folded in memory by the function that every append uses, on one consistent snapshot of the
+database: a leader may write at the same time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sqlalchemy import Connection, delete, select
 from bursar.codec import event_of
 from bursar.model.jobs.job import OVER
 from bursar.ports import LeaderLease
-from bursar.store.append import Before, set_secrets_alive
-from bursar.store.reader import PAGE
+from bursar.store.append import StoredRows, set_secrets_alive
+from bursar.store.reader import PAGE_ROWS
 from bursar.store.sql_store import SqlStore
 from bursar.store.tables.projection import NO_ORIGIN, AttemptFacts, OriginRef, Rows, fold
 from bursar.store.tables.schema import (
@@ -37,7 +37,7 @@ Keyed = Mapping[tuple[Any, ...], tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildDifference:
-    """One row that is not what the log says; None where there is no row."""
+    """A row that differs from the replayed log; None where there is no row."""
 
     table: str
     key: tuple[Any, ...]
@@ -51,52 +51,53 @@ class RebuildDifference:
         if self.from_log is None:
             return f"{self.table} {key}: no event led to this row"
         pairs = zip(self.in_table, self.from_log, strict=True)
-        unlike = [f"{there!r} should be {said!r}" for there, said in pairs if there != said]
-        return f"{self.table} {key}: {'; '.join(unlike)}"
+        wrong = [
+            f"{stored!r} should be {replayed!r}" for stored, replayed in pairs if stored != replayed
+        ]
+        return f"{self.table} {key}: {'; '.join(wrong)}"
 
 
 def differences(store: SqlStore) -> list[RebuildDifference]:
-    """Where the tables are not what replaying the log gives; empty when all is well."""
+    """Rows that differ from the replayed log; empty if there are none."""
     with store.reading() as connection:
         rows = _replayed(connection)
-        found: list[RebuildDifference] = []
-        for table, said in _expected(rows).items():
-            found += _unlike(table, _stored(connection, table), said)
-        found += _unlike("secrets", _stored_alive(connection), _alive(connection, rows))
-        return found
+        result: list[RebuildDifference] = []
+        for table, replayed in _expected(rows).items():
+            result += _compare(table, _stored(connection, table), replayed)
+        result += _compare("secrets", _stored_alive(connection), _alive(connection, rows))
+        return result
 
 
 def rebuild(store: SqlStore, lead: LeaderLease) -> int:
-    """Write the tables anew from the log, in one transaction; says how many events were replayed."""
+    """Rewrites the tables from the log in one transaction; returns the number of events."""
 
     def rewrite(connection: Connection) -> int:
         rows = _replayed(connection)
         for table in (jobs, attempts, waits, job_counts):
             connection.execute(delete(table))
-        Before(Rows()).write_changes(connection, rows)
+        StoredRows(Rows()).write_changes(connection, rows)
         set_secrets_alive(
             connection, {key[0]: row[0] for key, row in _alive(connection, rows).items()}
         )
-        return store_length(connection)
+        return _log_length(connection)
 
     return store.write(rewrite, lead)
 
 
-def store_length(connection: Connection) -> int:
-    """How many events there are, by their newest number."""
+def _log_length(connection: Connection) -> int:
     newest = select(events.c.sequence).order_by(events.c.sequence.desc()).limit(1)
     return int(connection.scalar(newest) or 0)
 
 
-# -- what the log says -------------------------------------------------------------------------------
+# -- rows of the replayed log ----------------------------------------------------------------------
 
 
 def _replayed(connection: Connection) -> Rows:
     rows = Rows()
     owners = dict(_all(connection, origins.c.id, origins.c.owner))
     log = select(events.c.sequence, events.c.origin, events.c.body).order_by(events.c.sequence)
-    with connection.execute(log.execution_options(yield_per=PAGE)) as found:
-        for sequence, origin, body in found:
+    with connection.execute(log.execution_options(yield_per=PAGE_ROWS)) as recorded:
+        for sequence, origin, body in recorded:
             ref = NO_ORIGIN if origin is None else OriginRef(origin, owners.get(origin, ""))
             fold(rows, sequence, event_of(body), ref)
     return rows
@@ -113,42 +114,41 @@ def _expected(rows: Rows) -> dict[str, Keyed]:
 
 
 def _alive(connection: Connection, rows: Rows) -> Keyed:
-    """How many jobs of an origin still need its secrets, for those whose secrets are kept."""
+    """Number of jobs that still need the secrets of each origin that has some."""
     living = Counter(job.origin for job in rows.jobs.values() if job.state not in OVER)
-    kept = connection.scalars(select(secrets.c.origin)).all()
-    return {(origin,): (living[origin],) for origin in kept if living[origin]}
+    stored = connection.scalars(select(secrets.c.origin)).all()
+    return {(origin,): (living[origin],) for origin in stored if living[origin]}
 
 
-# -- what the tables say -----------------------------------------------------------------------------
+# -- rows in the tables ----------------------------------------------------------------------------
 
 
 def _stored(connection: Connection, table: str) -> Keyed:
     match table:
         case "jobs":
-            found = map(job_facts, _all(connection, jobs))
-            return {(job.id,): job for job in found}
+            return {(job.id,): job for job in map(job_facts, _all(connection, jobs))}
         case "attempts":
-            tried = map(AttemptFacts._make, _all(connection, attempts))
-            return {(one.job_id, one.attempt): one for one in tried}
+            facts = map(AttemptFacts._make, _all(connection, attempts))
+            return {(one.job_id, one.attempt): one for one in facts}
         case "waits":
             return {(one.dependency, one.job_id): () for one in _all(connection, waits)}
         case _:
-            counted = _all(connection, job_counts)
-            return {(one.queue, one.state): (one.jobs,) for one in counted if one.jobs}
+            counts = _all(connection, job_counts)
+            return {(one.queue, one.state): (one.jobs,) for one in counts if one.jobs}
 
 
 def _stored_alive(connection: Connection) -> Keyed:
-    found = _all(connection, secrets.c.origin, secrets.c.jobs_alive)
-    return {(origin,): (alive,) for origin, alive in found}
+    rows = _all(connection, secrets.c.origin, secrets.c.jobs_alive)
+    return {(origin,): (alive,) for origin, alive in rows}
 
 
 def _all(connection: Connection, *columns: Any) -> Iterable[Any]:
     return connection.execute(select(*columns)).all()
 
 
-def _unlike(table: str, stored: Keyed, said: Keyed) -> Iterator[RebuildDifference]:
-    for key in sorted(stored.keys() | said.keys()):
-        if stored.get(key) != said.get(key):
+def _compare(table: str, stored: Keyed, replayed: Keyed) -> Iterator[RebuildDifference]:
+    for key in sorted(stored.keys() | replayed.keys()):
+        if stored.get(key) != replayed.get(key):
             yield RebuildDifference(
-                table=table, key=key, in_table=stored.get(key), from_log=said.get(key)
+                table=table, key=key, in_table=stored.get(key), from_log=replayed.get(key)
             )

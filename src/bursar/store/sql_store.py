@@ -1,4 +1,4 @@
-"""What a store needs of a database, and the store itself: the same for SQLite and PostgreSQL."""
+"""``SqlStore``, and the ``Database`` protocol that SQLite and PostgreSQL implement."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from bursar.store.reader import SqlReader
 from bursar.store.tables.schema import VERSION, create_tables, meta
 
 T = TypeVar("T")
-CREATION_PATIENCE_SECONDS = 30.0
-"""How long to wait for another process that creates the same database."""
+CREATION_TIMEOUT_SECONDS = 30.0
+"""Wait limit for another process that creates the same database."""
 
 
 class Database(Protocol):
-    """One database: how it is read, who may write to it, and what its errors mean."""
+    """One database: its read connections, its leader lock and its errors."""
 
     shown: str
-    """Its name for people, without a password."""
+    """Its name in messages, without a password."""
     engine: Engine
-    """For reading, from any thread."""
+    """For reads, from any thread."""
 
     def version(self) -> int:
-        """Of its tables; 0 when there are none yet. ``UserError`` when it is not ours."""
+        """Version of its tables; 0 if there are none. ``UserError`` if it is not Bursar's."""
 
-    def try_hold(self) -> LeaderLock | None:
-        """The lock of the lead with the one connection that may write; never waits."""
+    def try_leader_lock(self) -> LeaderLock | None:
+        """Takes the leader lock with the only writing connection; never waits."""
 
     def fault(self, error: SQLAlchemyError) -> Exception:
-        """What an error of the database is to our callers."""
+        """Converts a database error to one of Bursar's errors."""
 
 
 class SqlStore(SqlReader):
@@ -49,61 +49,63 @@ class SqlStore(SqlReader):
         self.database = database
         self.read_only = read_only
         self._leads: list[SqlLeaderLease] = []
-        self._taking = threading.Lock()
+        self._lead_mutex = threading.Lock()
 
     def try_lead(self, address: str) -> LeaderLease | None:
-        """Take the lead if nobody has it; never waits."""
+        """Becomes leader if there is none; never waits."""
         if self.read_only:
             raise UserError(
                 f"{self.database.shown} was opened for reading only.",
-                fix="Open it without read_only to lead.",
+                fix="Open it without read_only to become leader.",
                 code="store-read-only",
             )
-        with self._taking:
-            hold = self.database.try_hold()
-            if hold is None:
+        with self._lead_mutex:
+            lock = self.database.try_leader_lock()
+            if lock is None:
                 return None
             try:
-                epoch = _begin_epoch(hold.connection(), address)
+                epoch = _begin_epoch(lock.connection(), address)
             except BaseException as error:
-                hold.release()
+                lock.release()
                 if isinstance(error, SQLAlchemyError):
                     raise self.database.fault(error) from error
                 raise
-            lead = SqlLeaderLease(hold, epoch, self.database.fault)
-            self._leads = [one for one in self._leads if not one.released] + [lead]
+            lead = SqlLeaderLease(lock, epoch, self.database.fault)
+            self._leads = [*(one for one in self._leads if not one.released), lead]
             return lead
 
     def append(self, batch: Batch, lead: LeaderLease) -> int:
-        """Write a batch in one durable transaction and give the last sequence number.
+        """Writes a batch in one durable transaction and returns the last sequence number.
 
-        After an ``EngineFault`` the same batch object may be appended again: also when the connection
-        broke while it was being committed it is written exactly once.
+        Idempotent for one batch object: after an ``EngineFault`` append it again. It is written
+        exactly once, even if the connection broke during the commit.
         """
-        return _ours(lead).append(batch)
+        return _sql_lease(lead).append(batch)
 
     def settle(self, lead: LeaderLease) -> None:
-        """After an ``EngineFault``: from here on the log says whether the batch was written."""
-        _ours(lead).settle()
+        """After an ``EngineFault``: finds out whether the batch was written."""
+        _sql_lease(lead).settle()
 
     def keep_snapshot(self, snapshot: Snapshot, lead: LeaderLease) -> None:
-        """Keep a snapshot and the one before it."""
+        """Stores a snapshot; only it and the one before it are retained."""
         self.write(lambda connection: write_snapshot(connection, snapshot), lead)
 
     def write(self, work: Callable[[Connection], T], lead: LeaderLease) -> T:
-        """Do something that may be done twice, in one transaction of the leader's."""
-        return _ours(lead).write(work)
+        """Runs idempotent work in one transaction of the leader."""
+        return _sql_lease(lead).write(work)
 
     def close(self) -> None:
-        """Give up the lead, if it is ours, and every connection."""
+        """Releases the leader lease and closes every connection."""
         for lead in self._leads:
             lead.release()
         self.engine.dispose()
 
 
-def _ours(lead: LeaderLease) -> SqlLeaderLease:
+def _sql_lease(lead: LeaderLease) -> SqlLeaderLease:
     if not isinstance(lead, SqlLeaderLease):
-        raise LeadershipLost(f"the lead of epoch {lead.epoch} was given by another kind of store")
+        raise LeadershipLost(
+            f"the leader lease of epoch {lead.epoch} belongs to another type of store"
+        )
     return lead
 
 
@@ -113,20 +115,20 @@ def _begin_epoch(connection: Connection, address: str) -> int:
         return epoch_now(connection)
 
 
-# -- versions ----------------------------------------------------------------------------------------
+# -- versions --------------------------------------------------------------------------------------
 
 
 def create_if_new(database: Database) -> None:
-    """Create the tables of a new database, alone: whoever does holds the lead meanwhile."""
-    give_up_at = time.monotonic() + CREATION_PATIENCE_SECONDS
+    """Creates the tables of a new database, under the leader lock."""
+    deadline = time.monotonic() + CREATION_TIMEOUT_SECONDS
     while not has_tables(database):
-        hold = database.try_hold()
-        if hold is not None:
-            _create(database, hold)
-        elif time.monotonic() > give_up_at:
+        lock = database.try_leader_lock()
+        if lock is not None:
+            _create(database, lock)
+        elif time.monotonic() > deadline:
             raise UserError(
                 f"{database.shown} has no tables yet, and another process holds its lock.",
-                fix="Stop that process, then start this one again.",
+                fix="Stop that process, then retry.",
                 code="store-locked",
             )
         else:
@@ -134,40 +136,40 @@ def create_if_new(database: Database) -> None:
 
 
 def require_tables(database: Database) -> None:
-    """For those who only read: the tables must be there already."""
+    """Fails if there are no tables yet: a reader cannot create them."""
     if not has_tables(database):
         raise UserError(
             f"{database.shown} has no tables yet.",
-            fix="Start 'bursar up' on it once: it creates them.",
+            fix="Run 'bursar up' on it once: it creates them.",
             code="store-is-empty",
         )
 
 
 def has_tables(database: Database) -> bool:
-    """Whether the tables are there; those of another version are refused."""
-    found = database.version()
-    if found > VERSION:
+    """Whether the tables exist; ``UserError`` if they have another version."""
+    stored_version = database.version()
+    if stored_version > VERSION:
         raise UserError(
-            f"{database.shown} has tables of version {found}; this program (Bursar {__version__}) "
-            f"knows them up to version {VERSION}.",
+            f"{database.shown} has tables of version {stored_version}; this program (Bursar {__version__}) "
+            f"supports versions up to {VERSION}.",
             fix="Run the newer Bursar that wrote it, or restore a backup from before the upgrade.",
             code="store-too-new",
         )
-    if 0 < found < VERSION:
+    if 0 < stored_version < VERSION:
         raise UserError(
-            f"{database.shown} has tables of version {found}, written by a Bursar from before the "
+            f"{database.shown} has tables of version {stored_version}, written by a Bursar from before the "
             f"first release; this program (Bursar {__version__}) reads version {VERSION}.",
             fix="Start with a new state folder, or run the Bursar that wrote it.",
             code="store-too-old",
         )
-    return found == VERSION
+    return stored_version == VERSION
 
 
-def _create(database: Database, hold: LeaderLock) -> None:
+def _create(database: Database, lock: LeaderLock) -> None:
     try:
         if not has_tables(database):
-            create_tables(hold.connection())
+            create_tables(lock.connection())
     except SQLAlchemyError as error:
         raise database.fault(error) from error
     finally:
-        hold.release()
+        lock.release()

@@ -108,7 +108,7 @@ def test_different_zone_prices_are_a_warning() -> None:
     wanted = PriceQuery(region="us-east-1", instance_type="g6.48xlarge", market=Market.SPOT)
     quote = packaged_prices().find(wanted, AUGUST_22_2026_MS)
     assert quote.warnings == (
-        "g6.48xlarge spot in us-east-1 costs $3.58 to $13.35 an hour by zone; this is the middle one.",
+        "g6.48xlarge spot in us-east-1 costs $3.58 to $13.35 an hour by zone; this is the median.",
     )
 
 
@@ -129,7 +129,7 @@ def test_the_median_zone_is_used_unless_one_is_named() -> None:
     [
         ("us-east-1", "p5.48xlarg", Market.SPOT, "Did you mean 'p5.48xlarge'"),
         ("mars-1", "p4de.24xlarge", Market.SPOT, "It is known in us-east-1."),
-        ("us-east-2", "p5e.48xlarge", Market.ON_DEMAND, "There it is known spot."),
+        ("us-east-2", "p5e.48xlarge", Market.ON_DEMAND, "Known there: spot."),
         ("us-east-1", "qqqq", Market.SPOT, "Import or fetch prices"),
     ],
 )

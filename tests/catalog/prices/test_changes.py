@@ -70,8 +70,8 @@ def test_a_commitment_follows_the_price_of_its_term() -> None:
         (row(21_000_000, as_of_ms=NOW_MS + 2 * HOUR_MS), "is dated 2 h from now"),
         (row(2_100_000_000), "$20.00 to $2,100.00 an hour, more than 100 times"),
         (row(100_000), "$20.00 to $0.10 an hour, more than 100 times"),
-        (row(-21_000_000), "is said to cost -$21.00 an hour"),
-        (row(0), "is said to cost $0.00 an hour"),
+        (row(-21_000_000), "has the price -$21.00 an hour"),
+        (row(0), "has the price $0.00 an hour"),
         (row(21_000_000, currency="CNY"), "is priced in CNY; only US dollars"),
         (row(21_000_000, source=PriceSource.ESTIMATED), "is only estimated"),
         (

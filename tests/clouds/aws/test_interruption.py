@@ -101,5 +101,5 @@ def test_what_is_no_notice_is_told(double: Double, imds: Imds, page: str) -> Non
 
 
 def test_nobody_answers() -> None:
-    with pytest.raises(EngineFault, match="does not answer"):
+    with pytest.raises(EngineFault, match="does not respond"):
         AwsNotices(["n1"], "http://127.0.0.1:9").poll()

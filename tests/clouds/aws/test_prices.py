@@ -16,7 +16,7 @@ from bursar.clouds.aws.clients import aws_prices
 from bursar.clouds.aws.prices import AwsPrices
 from bursar.model.errors import EngineFault
 from bursar.model.fleet.fleet import Market
-from bursar.model.fleet.price import PriceSource, SpotPoint
+from bursar.model.fleet.price import PriceSource
 from bursar.ports import PriceFeed, PriceRequest
 from tests.clouds.recorded import NOW_MS, StillClock
 
@@ -128,7 +128,7 @@ def test_what_is_not_listed_and_what_fails(listed: tuple[AwsPrices, Stubber]) ->
     stub.add_response("get_products", {"PriceList": []})
     assert [bad.problem for bad in feed.read(WANTED).bad] == ["is not in the price list"]
     stub.add_client_error("get_products", "AccessDeniedException", "not allowed")
-    with pytest.raises(EngineFault, match=r"not allowed.*Old prices stand"):
+    with pytest.raises(EngineFault, match=r"not allowed.*Prices are unchanged"):
         feed.read(WANTED)
 
 
@@ -176,17 +176,6 @@ def test_the_newest_change_of_a_zone_is_its_price_today_however_old() -> None:
     assert history.asked[0]["StartTime"] == NOW and history.asked[1]["NextToken"] == "more"
 
 
-def test_the_history_is_told_oldest_first() -> None:
-    feed = AwsPrices(pricing=NotListed(), ec2=lambda _: History(), clock=StillClock())
-    found = feed.spot_history(WANTED[0], days=60)
-    assert sorted(found.points) == [(P5, "us-east-1a"), (P5, "us-east-1b")]
-    assert found.points[P5, "us-east-1a"] == (
-        SpotPoint(at_ms=NOW_MS - 50 * 3_600_000, node_micro_usd_per_hour=19_000_000),
-        SpotPoint(at_ms=NOW_MS - 3 * 3_600_000, node_micro_usd_per_hour=20_500_000),
-    )
-    assert [str(bad) for bad in found.bad] == ["p5.48xlarge in us-east-1c: '??' is not a price"]
-
-
 @mock_aws
 def test_spot_prices_through_boto3_and_moto() -> None:
     """The whole way over the wire format of EC2, with the clients that are really used."""
@@ -196,5 +185,3 @@ def test_spot_prices_through_boto3_and_moto() -> None:
     assert {row.instance_type for row in rows} == {"p4d.24xlarge", P5}
     assert all(row.zone.startswith("us-east-1") and row.market is Market.SPOT for row in rows)
     assert all(row.node_micro_usd_per_hour > 0 for row in rows)
-    again = feed.spot_history(PriceRequest(region="us-east-1", instance_types=(P5,)))
-    assert again.points and all(again.points.values()) and again.bad == ()

@@ -115,5 +115,5 @@ def test_an_answer_that_is_no_document_is_told() -> None:
     def answer(asked: Asked) -> Reply:
         return Reply(body="name" if asked.path == NAME_PATH else "oops")
 
-    with metadata_double(answer) as double, pytest.raises(EngineFault, match="no notice"):
+    with metadata_double(answer) as double, pytest.raises(EngineFault, match="not a notice"):
         AzureNotices(["n1"], double.address).poll()

@@ -111,7 +111,7 @@ def test_machines_without_a_price_and_impossible_names_are_told() -> None:
     azure, answers = feed()
     wanted = [PriceRequest(region="eastus", instance_types=(MACHINE, "x' or '1' eq '1"))]
     problems = [bad.problem for bad in azure.read(wanted).bad]
-    assert problems == ["has no price; is it spelt right?", "is not a name Azure could know"]
+    assert problems == ["has no price. Check the spelling.", "is not a valid Azure name"]
     assert len(answers.asked) == 1, "a quote never gets into a question"
 
 
@@ -120,7 +120,7 @@ def test_machines_without_a_price_and_impossible_names_are_told() -> None:
     [
         (b"<html>", "is not JSON"),
         ({"Items": 3}, "has no list of items"),
-        ({"Items": [], "NextPageLink": "https://elsewhere.example/"}, "which is not Azure's"),
+        ({"Items": [], "NextPageLink": "https://elsewhere.example/"}, "is not Azure's"),
         ({"Items": [], "NextPageLink": f"{HOST}api/retail/prices?"}, "more than 100 pages"),
     ],
 )

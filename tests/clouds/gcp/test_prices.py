@@ -105,10 +105,10 @@ def test_what_cannot_be_put_together_is_told() -> None:
     told = [str(bad) for bad in gcp.read([wanted]).bad]
     assert told == [
         "a2-highgpu-8g spot in us-central1: has no SKU called 'A2 Instance Core'",
-        "g4-standard-48 on-demand in us-central1: is of a series, g4, whose SKUs we do not know",
-        "g4-standard-48 spot in us-central1: is of a series, g4, whose SKUs we do not know",
-        "z9 on-demand in us-central1: is a machine of which we do not know the parts",
-        "z9 spot in us-central1: is a machine of which we do not know the parts",
+        "g4-standard-48 on-demand in us-central1: is of the series g4, whose SKUs are unknown",
+        "g4-standard-48 spot in us-central1: is of the series g4, whose SKUs are unknown",
+        "z9 on-demand in us-central1: is a machine whose components are unknown",
+        "z9 spot in us-central1: is a machine whose components are unknown",
     ]
     assert len(answers.asked) == 2, "the catalogue is read once"
 

@@ -23,7 +23,7 @@ Break = Callable[..., None]
 def break_commit(lead: LeaderLease, monkeypatch: pytest.MonkeyPatch) -> Break:
     """The next commit fails, after or before it was done; ``reachable`` again at once, or not yet."""
     assert isinstance(lead, SqlLeaderLease)
-    hold: Any = lead._hold
+    hold: Any = lead._lock
     dialect = hold._engine.dialect
 
     def arrange(*, is_done: bool, is_reachable: bool = True) -> None:
@@ -80,7 +80,7 @@ def test_the_same_batch_may_be_given_again(
 ) -> None:
     break_commit(is_done=is_done, is_reachable=False)
     batch = facts.new_jobs(3)
-    with pytest.raises(EngineFault, match="cannot be asked yet whether they are there"):
+    with pytest.raises(EngineFault, match="the database cannot be read yet"):
         store.append(batch, lead)
     assert store.append(batch, lead) == 3
     assert store.append(facts.new_jobs(1), lead) == 4
@@ -93,7 +93,7 @@ def test_another_batch_cannot_pass_one_that_is_there(
     break_commit(is_done=True, is_reachable=False)
     with pytest.raises(EngineFault):
         store.append(facts.new_jobs(3), lead)
-    with pytest.raises(BrokenInvariant, match="load the state from the log again"):
+    with pytest.raises(BrokenInvariant, match="reload the state from the log"):
         store.append(facts.new_jobs(1), lead)
     assert store.last_sequence() == 3
 

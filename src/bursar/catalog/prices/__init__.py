@@ -1,1 +1,1 @@
-"""What machines cost in the clouds: a table of our own, how to ask it, and how it reaches pools."""
+"""Prices of cloud machines: packaged tables, lookup and price changes of pools."""

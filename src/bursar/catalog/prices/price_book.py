@@ -54,26 +54,26 @@ class Quote:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings to show with the price."""
-        row, found = self.row, []
+        row, texts = self.row, []
         if self.is_estimated:
-            found.append(
+            texts.append(
                 f"{row.what} is estimated from the on-demand price."
                 " Fetch prices, or write what you pay."
             )
         if self.is_stale:
             days = (self.asked_at_ms - row.as_of_ms) // DAY_MS
             limit = FRESH_MS[row.market] // DAY_MS
-            found.append(
+            texts.append(
                 f"{row.what} was read {days:,} days ago; {row.market} prices count as fresh for"
                 f" {limit} {'day' if limit == 1 else 'days'}. Fetch prices."
             )
         low, high = row.low_micro_usd, row.high_micro_usd
         if low is not None and high is not None and high > low + low // 4:
             spread = f"{write_usd(low)} to {write_usd(high)} an hour"
-            found.append(f"{row.what} costs {spread} by zone; this is the middle one.")
+            texts.append(f"{row.what} costs {spread} by zone; this is the median.")
         if row.note:
-            found.append(f"{row.instance_type}: {row.note}.")
-        return tuple(found)
+            texts.append(f"{row.instance_type}: {row.note}.")
+        return tuple(texts)
 
 
 class PriceBook:
@@ -111,10 +111,12 @@ class PriceBook:
     def _unknown(self, wanted: PriceQuery) -> UserError:
         term = f" for {wanted.term_years} y" if wanted.term_years else ""
         what = f"{wanted.instance_type!r} {wanted.market}{term} in {wanted.zone or wanted.region!r}"
-        there = sorted({region for region, kind, *_ in self._rows if kind == wanted.instance_type})
+        regions = sorted(
+            {region for region, kind, *_ in self._rows if kind == wanted.instance_type}
+        )
         kinds = sorted({kind for _, kind, *_ in self._rows})
         close = did_you_mean(wanted.instance_type, kinds, 3)
-        if wanted.region in there:
+        if wanted.region in regions:
             sold = sorted(
                 {
                     f"{market} {years} y" if years else str(market)
@@ -122,9 +124,9 @@ class PriceBook:
                     if (region, kind) == (wanted.region, wanted.instance_type)
                 }
             )
-            fix = f"There it is known {', '.join(sold)}."
-        elif there:
-            fix = f"It is known in {', '.join(there)}."
+            fix = f"Known there: {', '.join(sold)}."
+        elif regions:
+            fix = f"It is known in {', '.join(regions)}."
         elif close:
             fix = close
         else:
@@ -134,8 +136,8 @@ class PriceBook:
 
 def middle_row(rows: Iterable[PriceRow], zone: str = "") -> PriceRow | None:
     """The price of the zone, or the upper median if no zone is named."""
-    found = list(rows)
+    matches = list(rows)
     if zone:
-        found = [row for row in found if row.zone == zone] or [r for r in found if not r.zone]
-    found.sort(key=lambda row: (row.node_micro_usd_per_hour, row.zone))
-    return found[len(found) // 2] if found else None
+        matches = [row for row in matches if row.zone == zone] or [r for r in matches if not r.zone]
+    matches.sort(key=lambda row: (row.node_micro_usd_per_hour, row.zone))
+    return matches[len(matches) // 2] if matches else None

@@ -1,8 +1,7 @@
-"""Prices become events: what a pool costs from now on, or why a price was not believed.
+"""Compares the prices of pools with fetched prices: price changes and rejected prices.
 
-A pool names its machine by the labels that Kubernetes gives to nodes (``INSTANCE_TYPE``, ``REGION``), and
-optionally a zone and the term of its commitment. Owned pools are never touched: no cloud knows what
-one's own hardware costs.
+A pool names its machine by the node labels of Kubernetes (``INSTANCE_TYPE``, ``REGION``), and optionally a
+zone and the term of its commitment. Owned pools are skipped: no cloud has their price.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ REGION = "topology.kubernetes.io/region"
 ZONE = "topology.kubernetes.io/zone"
 TERM_YEARS = "bursar/term-years"
 FOLLOWS = "bursar/prices"
-"""Names the cloud whose prices a running control plane asks for the pool: ``aws``, ``gcp`` or ``azure``."""
+"""The cloud whose prices the control plane fetches for the pool: ``aws``, ``gcp`` or ``azure``."""
 
-OLDEST_MS = DAY_MS
-"""Older rows are not taken for what a machine costs now."""
-SPIKE = 100
-"""So many times dearer or cheaper at once is a mistake of units, not a market."""
+MAX_AGE_MS = DAY_MS
+"""Older prices are rejected."""
+MAX_RATIO = 100
+"""A larger ratio between new and old price is rejected as an error of units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedPrice:
-    """A pool keeps its price, and why."""
+    """A price that was not applied to a pool, and the reason."""
 
     pool: str
     reason: str
@@ -42,14 +41,14 @@ class RejectedPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceUpdate:
-    """What to commit, and what to tell the operator. Pools whose price is as it was are in neither."""
+    """Events to commit, and rejected prices to report. Pools without a change are in neither."""
 
     changes: tuple[PriceChanged, ...]
     refused: tuple[RejectedPrice, ...]
 
 
 def price_update(pools: Iterable[Pool], rows: Sequence[PriceRow], now_ms: int) -> PriceUpdate:
-    """Compare what pools cost with what was read now, for all pools that name an instance type."""
+    """Compares pools that name an instance type with the fetched prices."""
     by_machine: dict[tuple[str, str], list[PriceRow]] = {}
     for row in rows:
         by_machine.setdefault((row.region, row.instance_type), []).append(row)
@@ -63,20 +62,20 @@ def price_update(pools: Iterable[Pool], rows: Sequence[PriceRow], now_ms: int) -
             refused.append(RejectedPrice(pool=pool.name, reason=reason))
             continue
         machine = pool.labels[REGION], pool.labels[INSTANCE_TYPE]
-        found = _row_for(pool, by_machine.get(machine, ()))
-        reason = _why_not(pool, found, now_ms)
-        if reason or found is None:
+        price_row = _matching_row(pool, by_machine.get(machine, ()))
+        reason = _rejection(pool, price_row, now_ms)
+        if reason or price_row is None:
             refused.append(RejectedPrice(pool=pool.name, reason=reason))
-        elif found.node_micro_usd_per_hour != pool.node_micro_usd_per_hour:
-            price = found.node_micro_usd_per_hour
+        elif price_row.node_micro_usd_per_hour != pool.node_micro_usd_per_hour:
+            price = price_row.node_micro_usd_per_hour
             changes.append(
                 PriceChanged(at_ms=now_ms, pool=pool.name, node_micro_usd_per_hour=price)
             )
     return PriceUpdate(changes=tuple(changes), refused=tuple(refused))
 
 
-def _row_for(pool: Pool, rows: Iterable[PriceRow]) -> PriceRow | None:
-    """Rows in dollars are preferred, so that another currency refuses only where there is nothing else."""
+def _matching_row(pool: Pool, rows: Iterable[PriceRow]) -> PriceRow | None:
+    """The price for a pool. Rows in dollars are preferred; other currencies are rejected."""
     term = pool.labels.get(TERM_YEARS, "")
     fitting = [
         row
@@ -87,27 +86,27 @@ def _row_for(pool: Pool, rows: Iterable[PriceRow]) -> PriceRow | None:
     return middle_row(in_usd or fitting, pool.labels.get(ZONE, ""))
 
 
-def _why_not(pool: Pool, row: PriceRow | None, now_ms: int) -> str:
-    """Why a price is not believed; empty when it is."""
+def _rejection(pool: Pool, row: PriceRow | None, now_ms: int) -> str:
+    """Why a price is rejected; empty if it is accepted."""
     if row is None:
         place = f"{pool.labels[INSTANCE_TYPE]} {pool.market} in {pool.labels[REGION]}"
-        return f"no price of {place} was read. Its old price stands."
+        return f"no price of {place} was read. The old price stays."
     new, old = row.node_micro_usd_per_hour, pool.node_micro_usd_per_hour
     if row.currency != USD:
-        return f"{row.what} is priced in {row.currency}; only US dollars are taken."
+        return f"{row.what} is priced in {row.currency}; only US dollars are accepted."
     if new <= 0:
-        return f"{row.what} is said to cost {write_usd(new)} an hour. Its old price stands."
+        return f"{row.what} has the price {write_usd(new)} an hour. The old price stays."
     if row.source is PriceSource.ESTIMATED:
         return f"{row.what} is only estimated. Fetch its price, or write usd_per_node_hour."
-    if now_ms - row.as_of_ms > OLDEST_MS:
-        age, most = write_duration(now_ms - row.as_of_ms), write_duration(OLDEST_MS)
-        return f"{row.what} was read {age} ago; at most {most} is taken. Fetch prices."
+    if now_ms - row.as_of_ms > MAX_AGE_MS:
+        age, limit = write_duration(now_ms - row.as_of_ms), write_duration(MAX_AGE_MS)
+        return f"{row.what} was read {age} ago; the limit is {limit}. Fetch prices."
     if row.as_of_ms - now_ms > HOUR_MS:
         ahead = write_duration(row.as_of_ms - now_ms)
-        return f"{row.what} is dated {ahead} from now. Set the clocks."
-    if old and (new > old * SPIKE or new * SPIKE < old):
+        return f"{row.what} is dated {ahead} from now. Check the clocks."
+    if old and (new > old * MAX_RATIO or new * MAX_RATIO < old):
         return (
             f"{row.what} would go from {write_usd(old)} to {write_usd(new)} an hour, more than"
-            f" {SPIKE} times. Write usd_per_node_hour if that is right."
+            f" {MAX_RATIO} times. Write usd_per_node_hour if that is right."
         )
     return ""

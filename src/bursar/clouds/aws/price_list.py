@@ -1,6 +1,6 @@
-"""One product of AWS's price list as prices.
+"""Converts products of the AWS price list to prices.
 
-A reservation has an hourly part and a part that is paid at once; its rate is both, over the term.
+A reservation has an hourly rate and an upfront payment, which is spread over the hours of the term.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bursar.model.fleet.price import (
 )
 
 TERMS = {"1yr": 1, "3yr": 3}
-BY_THE_HOUR, AT_ONCE = "Hrs", "Quantity"
+HOURLY, UPFRONT = "Hrs", "Quantity"
 OPTIONS = ("No Upfront", "Partial Upfront", "All Upfront")
-"""The first that is offered counts: it is the one that can be compared with paying by the hour."""
+"""The first one offered is used: it compares best with hourly prices."""
 
 
 class _Rate(NamedTuple):
@@ -32,7 +32,7 @@ class _Rate(NamedTuple):
 
 
 def rows_of_product(product: Mapping[str, Any], now_ms: int) -> PriceReading:
-    """The on-demand and reserved prices of one SKU, and what of it is wrong."""
+    """On-demand and reserved prices of one SKU, and its problems."""
     rows: list[PriceRow] = []
     bad: list[BadPrice] = []
     sku = "?"
@@ -45,8 +45,8 @@ def rows_of_product(product: Mapping[str, Any], now_ms: int) -> PriceReading:
             rows.append(_row(machine, Market.ON_DEMAND, _rate(term, 0), now_ms))
         rows.extend(_reserved(machine, terms.get("Reserved", {}), now_ms))
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        what = f"lacks {problem}" if isinstance(problem, KeyError) else str(problem)
-        bad.append(BadPrice(place=f"sku {sku}", problem=what))
+        text = f"lacks {problem}" if isinstance(problem, KeyError) else str(problem)
+        bad.append(BadPrice(place=f"sku {sku}", problem=text))
     return PriceReading(rows=tuple(rows), bad=tuple(bad))
 
 
@@ -55,11 +55,11 @@ def _reserved(
 ) -> Iterator[PriceRow]:
     best: dict[int, tuple[int, Mapping[str, Any]]] = {}
     for term in terms.values():
-        told = term["termAttributes"]
-        years = TERMS.get(told["LeaseContractLength"])
-        if years is None or told["OfferingClass"] != "standard":
+        attributes = term["termAttributes"]
+        years = TERMS.get(attributes["LeaseContractLength"])
+        if years is None or attributes["OfferingClass"] != "standard":
             continue
-        rank = OPTIONS.index(told["PurchaseOption"])
+        rank = OPTIONS.index(attributes["PurchaseOption"])
         if years not in best or rank < best[years][0]:
             best[years] = rank, term
     for years, (rank, term) in sorted(best.items()):
@@ -68,15 +68,15 @@ def _reserved(
 
 
 def _rate(term: Mapping[str, Any], years: int) -> _Rate:
-    """An hour, with its part of what is paid at once."""
+    """Hourly rate, including the hour's share of the upfront payment."""
     micro_usd, currency = 0, ""
     for dimension in term["priceDimensions"].values():
         prices: Mapping[str, str] = dimension["pricePerUnit"]
         currency = USD if USD in prices else min(prices)
         amount = micro_usd_of(prices[currency])
-        if dimension["unit"] == BY_THE_HOUR:
+        if dimension["unit"] == HOURLY:
             micro_usd += amount
-        elif dimension["unit"] == AT_ONCE and years:
+        elif dimension["unit"] == UPFRONT and years:
             micro_usd += amount // (years * HOURS_PER_YEAR)
         else:
             raise ValueError(f"is priced by {dimension['unit']!r}, not by the hour")

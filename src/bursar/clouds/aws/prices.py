@@ -1,6 +1,6 @@
-"""Prices of AWS: the price list for on demand and reserved, the price history for spot.
+"""AWS prices: on demand and reserved from the price list, spot from the price history.
 
-The history has only the moments at which a price changed, so the newest one is today's however old it is.
+The history contains only price changes, so the newest change of a zone is its current price.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
@@ -21,17 +21,15 @@ from bursar.model.fleet.price import (
     PriceReading,
     PriceRow,
     PriceSource,
-    SpotPoint,
     micro_usd_of,
 )
 from bursar.ports import Clock, PriceRequest
 
 PRICE_LIST_REGION = "us-east-1"
-"""The price list of every region is served from here."""
+"""This region serves the price lists of all regions."""
 LINUX = "Linux/UNIX"
-MOST_PAGES = 1_000
-ASK_AGAIN_SECONDS = 900.0
-LONGEST_HISTORY_DAYS = 90
+MAX_PAGES = 1_000
+RETRY_SECONDS = 900.0
 FILTERS = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
@@ -43,66 +41,42 @@ Page = Mapping[str, Any]
 
 
 class PricingClient(Protocol):
-    """boto3's ``pricing``, so far as it is used."""
+    """The part of boto3's ``pricing`` client that is used."""
 
-    def get_products(self, **asked: Any) -> Page: ...
+    def get_products(self, **arguments: Any) -> Page: ...
 
 
 class Ec2Client(Protocol):
-    """boto3's ``ec2``, so far as it is used."""
+    """The part of boto3's ``ec2`` client that is used."""
 
-    def describe_spot_price_history(self, **asked: Any) -> Page: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotHistory:
-    """Changes by instance type and zone, oldest first, and what could not be read."""
-
-    points: Mapping[tuple[str, str], tuple[SpotPoint, ...]]
-    bad: tuple[BadPrice, ...] = ()
+    def describe_spot_price_history(self, **arguments: Any) -> Page: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsPrices:
-    """Price list and spot history as one feed. ``ec2`` gives the client of a region."""
+    """The AWS price feed. ``ec2`` returns the client of a region."""
 
     pricing: PricingClient
     ec2: Callable[[str], Ec2Client]
     clock: Clock
 
-    def read(self, wanted: Sequence[PriceRequest]) -> PriceReading:
-        """On demand, reserved, and spot in each zone."""
+    def read(self, requests: Sequence[PriceRequest]) -> PriceReading:
+        """On-demand, reserved and spot prices; spot prices per zone."""
         rows: list[PriceRow] = []
         bad: list[BadPrice] = []
-        for request in wanted:
+        for request in requests:
             for instance_type in request.instance_types:
-                rows.extend(self._listed(request.region, instance_type, bad))
-            rows.extend(self._spot_now(request, bad))
+                rows.extend(self._list_prices(request.region, instance_type, bad))
+            rows.extend(self._spot_prices(request, bad))
         return PriceReading(rows=tuple(rows), bad=tuple(bad))
 
-    def spot_history(self, wanted: PriceRequest, days: int = LONGEST_HISTORY_DAYS) -> SpotHistory:
-        """Every change of so many days; AWS keeps 90."""
-        now = self._now()
-        found: dict[tuple[str, str], list[SpotPoint]] = {}
-        bad: list[BadPrice] = []
-        for item in self._spot_items(wanted, now - timedelta(days=days), now):
-            key = (item["InstanceType"], item["AvailabilityZone"])
-            try:
-                micro_usd = micro_usd_of(str(item["SpotPrice"]))
-            except ValueError as problem:
-                bad.append(BadPrice(place=f"{key[0]} in {key[1]}", problem=str(problem)))
-                continue
-            point = SpotPoint(at_ms=_ms(item["Timestamp"]), node_micro_usd_per_hour=micro_usd)
-            found.setdefault(key, []).append(point)
-        points = {
-            key: tuple(sorted(found[key], key=lambda point: point.at_ms)) for key in sorted(found)
-        }
-        return SpotHistory(points=points, bad=tuple(bad))
-
-    def _listed(self, region: str, instance_type: str, bad: list[BadPrice]) -> Iterator[PriceRow]:
-        asked = {**FILTERS, "instanceType": instance_type, "regionCode": region}
+    def _list_prices(
+        self, region: str, instance_type: str, bad: list[BadPrice]
+    ) -> Iterator[PriceRow]:
+        fields = {**FILTERS, "instanceType": instance_type, "regionCode": region}
         filters = [
-            {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in asked.items()
+            {"Type": "TERM_MATCH", "Field": field, "Value": value}
+            for field, value in fields.items()
         ]
         products = 0
         for page in _pages(self.pricing.get_products, ServiceCode="AmazonEC2", Filters=filters):
@@ -121,11 +95,11 @@ class AwsPrices:
             place = f"{instance_type} in {region}"
             bad.append(BadPrice(place=place, problem="is not in the price list"))
 
-    def _spot_now(self, request: PriceRequest, bad: list[BadPrice]) -> Iterator[PriceRow]:
-        """The newest change of each zone."""
+    def _spot_prices(self, request: PriceRequest, bad: list[BadPrice]) -> Iterator[PriceRow]:
+        """The newest price of each zone."""
         now, now_ms = self._now(), self.clock.now_ms()
         newest: dict[tuple[str, str], Mapping[str, Any]] = {}
-        for item in self._spot_items(request, now, now):
+        for item in self._spot_items(request, now):
             key = (item["InstanceType"], item["AvailabilityZone"])
             if key not in newest or item["Timestamp"] > newest[key]["Timestamp"]:
                 newest[key] = item
@@ -146,15 +120,13 @@ class AwsPrices:
                 zone=zone,
             )
 
-    def _spot_items(
-        self, request: PriceRequest, since: datetime, until: datetime
-    ) -> Iterator[Mapping[str, Any]]:
+    def _spot_items(self, request: PriceRequest, now: datetime) -> Iterator[Mapping[str, Any]]:
         pages = _pages(
             self.ec2(request.region).describe_spot_price_history,
             InstanceTypes=list(request.instance_types),
             ProductDescriptions=[LINUX],
-            StartTime=since,
-            EndTime=until,
+            StartTime=now,
+            EndTime=now,
         )
         for page in pages:
             for item in page.get("SpotPriceHistory", ()):
@@ -165,27 +137,23 @@ class AwsPrices:
         return datetime.fromtimestamp(self.clock.now_ms() / 1_000, tz=UTC)
 
 
-def _pages(ask: Callable[..., Page], **asked: Any) -> Iterator[Page]:
-    """All pages of an answer; what boto3 has tried in vain is a fault of the outside world."""
+def _pages(call: Callable[..., Page], **arguments: Any) -> Iterator[Page]:
+    """All pages of a response; ``EngineFault`` if boto3's retries fail."""
     token = ""
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         try:
-            page = ask(**asked, **({"NextToken": token} if token else {}))
+            page = call(**arguments, **({"NextToken": token} if token else {}))
         except (BotoCoreError, ClientError) as error:
             raise _fault(str(error)) from error
         yield page
         token = page.get("NextToken") or ""
         if not token:
             return
-    raise _fault(f"more than {MOST_PAGES} pages")
-
-
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1_000)
+    raise _fault(f"more than {MAX_PAGES} pages")
 
 
 def _fault(problem: str) -> EngineFault:
     return EngineFault(
-        f"AWS's prices cannot be read: {problem}. Old prices stand.",
-        retry_after_seconds=ASK_AGAIN_SECONDS,
+        f"AWS prices cannot be read: {problem}. Prices are unchanged.",
+        retry_after_seconds=RETRY_SECONDS,
     )

@@ -1,4 +1,4 @@
-"""EC2 spot notices: what the instance metadata service (IMDSv2) says of this machine's future."""
+"""EC2 spot notices from the instance metadata service (IMDSv2)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 TOKEN_HEADER = "X-aws-ec2-metadata-token"
 TTL_SECONDS = 21_600
 RENEW_SECONDS = 60.0
-"""A token is renewed so long before it ends."""
+"""A token is renewed this long before it expires."""
 
 
 class AwsNotices:
-    """``nodes`` are those that this machine is. Two minutes before the end the action is there."""
+    """Polls for notices of this machine, which is ``nodes`` in the fleet."""
 
     def __init__(
         self,
@@ -34,39 +34,42 @@ class AwsNotices:
         self._server = MetadataServer(address)
         self._monotonic = monotonic
         self._token = ""
-        self._token_ends = 0.0
+        self._token_renewal = 0.0
 
     def poll(self) -> Sequence[NoticeReported]:
-        """Both are 404 until there is something to say. Hibernation is announced as it begins."""
+        """Returns the notices; both paths return 404 until there is one.
+
+        AWS announces a termination two minutes ahead, a hibernation only when it begins.
+        """
         action = self._get(ACTION_PATH)
         if action.status == 200:
-            said = self._server.parsed(action)
-            ends_at_ms = self._server.moment_ms(said.get("time"))
-            return self._each(NoticeKind.TERMINATE, ends_at_ms)
+            notice = self._server.parse_object(action)
+            ends_at_ms = self._server.parse_time_ms(notice.get("time"))
+            return self._notices(NoticeKind.TERMINATE, ends_at_ms)
         if self._get(REBALANCE_PATH).status == 200:
-            return self._each(NoticeKind.REBALANCE, None)
+            return self._notices(NoticeKind.REBALANCE, None)
         return ()
 
-    def _each(self, kind: NoticeKind, ends_at_ms: int | None) -> Sequence[NoticeReported]:
+    def _notices(self, kind: NoticeKind, ends_at_ms: int | None) -> Sequence[NoticeReported]:
         return [
             NoticeReported(node=node, source=SOURCE, kind=kind, ends_at_ms=ends_at_ms)
             for node in self._nodes
         ]
 
     def _get(self, path: str) -> MetadataResponse:
-        answer = self._server.get(path, {TOKEN_HEADER: self._fresh_token()})
-        if answer.status == 401:
+        response = self._server.get(path, {TOKEN_HEADER: self._valid_token()})
+        if response.status == 401:
             self._token = ""
-            answer = self._server.get(path, {TOKEN_HEADER: self._fresh_token()})
-        if answer.status not in (200, 404):
-            raise self._server.fault(f"answered {answer.status} to {path}")
-        return answer
+            response = self._server.get(path, {TOKEN_HEADER: self._valid_token()})
+        if response.status not in (200, 404):
+            raise self._server.fault(f"returned {response.status} for {path}")
+        return response
 
-    def _fresh_token(self) -> str:
-        if not self._token or self._monotonic() >= self._token_ends:
-            answer = self._server.send("PUT", TOKEN_PATH, {TTL_HEADER: str(TTL_SECONDS)})
-            if answer.status != 200 or not answer.text.isprintable():
-                raise self._server.fault(f"gave no token: it answered {answer.status}")
-            self._token = answer.text
-            self._token_ends = self._monotonic() + TTL_SECONDS - RENEW_SECONDS
+    def _valid_token(self) -> str:
+        if not self._token or self._monotonic() >= self._token_renewal:
+            response = self._server.send("PUT", TOKEN_PATH, {TTL_HEADER: str(TTL_SECONDS)})
+            if response.status != 200 or not response.text.isprintable():
+                raise self._server.fault(f"returned no token but status {response.status}")
+            self._token = response.text
+            self._token_renewal = self._monotonic() + TTL_SECONDS - RENEW_SECONDS
         return self._token

@@ -1,6 +1,6 @@
-"""Prices of Azure's retail price API. It needs no credentials.
+"""Azure prices from the retail price API, which needs no credentials.
 
-A reservation's price is that of the whole term, although its unit says an hour; here it is divided.
+The API gives the price of a reservation for the whole term, with one hour as unit; it is divided here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from bursar.ports import Clock, Fetch, PriceRequest
 
 HOST = "https://prices.azure.com/"
 ADDRESS = f"{HOST}api/retail/prices?api-version=2023-01-01-preview&meterRegion='primary'&$filter="
-MOST_PAGES = 100
-ASK_AGAIN_SECONDS = 900.0
+MAX_PAGES = 100
+RETRY_SECONDS = 900.0
 TERMS = {"1 Year": 1, "3 Years": 3}
 HOUR = "1 Hour"
 
@@ -40,29 +40,29 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzurePrices:
-    """The retail price API as a feed."""
+    """The Azure price feed."""
 
     fetch: Fetch
     clock: Clock
 
-    def read(self, wanted: Sequence[PriceRequest]) -> PriceReading:
-        """One question for each machine of each region."""
+    def read(self, requests: Sequence[PriceRequest]) -> PriceReading:
+        """Prices of all machines, with one query per machine and region."""
         rows: list[PriceRow] = []
         bad: list[BadPrice] = []
-        for request in wanted:
+        for request in requests:
             for instance_type in request.instance_types:
                 place = f"{instance_type} in {request.region}"
                 if not _NAME.fullmatch(instance_type) or not _NAME.fullmatch(request.region):
-                    bad.append(BadPrice(place=place, problem="is not a name Azure could know"))
+                    bad.append(BadPrice(place=place, problem="is not a valid Azure name"))
                     continue
-                found = self._of_machine(request.region, instance_type, bad)
-                rows.extend(found)
-                if not found:
-                    bad.append(BadPrice(place=place, problem="has no price; is it spelt right?"))
+                prices = self._prices_of(request.region, instance_type, bad)
+                rows.extend(prices)
+                if not prices:
+                    bad.append(BadPrice(place=place, problem="has no price. Check the spelling."))
         return PriceReading(rows=tuple(rows), bad=tuple(bad))
 
-    def _of_machine(self, region: str, instance_type: str, bad: list[BadPrice]) -> list[PriceRow]:
-        """The newest price of each kind that is in force."""
+    def _prices_of(self, region: str, instance_type: str, bad: list[BadPrice]) -> list[PriceRow]:
+        """The newest price for each market and term."""
         newest: dict[tuple[Market, int], tuple[str, PriceRow]] = {}
         now_ms = self.clock.now_ms()
         for item in self._items(region, instance_type):
@@ -81,47 +81,47 @@ class AzurePrices:
         return [newest[key][1] for key in sorted(newest)]
 
     def _items(self, region: str, instance_type: str) -> Iterator[Item]:
-        """All pages. A link to another host is not followed."""
-        where = (
+        """Items of all pages. Links to other hosts are not followed."""
+        condition = (
             "serviceName eq 'Virtual Machines'"
             f" and armRegionName eq '{region}' and armSkuName eq '{instance_type}'"
         )
-        url = ADDRESS + quote(where)
-        for _ in range(MOST_PAGES):
+        url = ADDRESS + quote(condition)
+        for _ in range(MAX_PAGES):
             page = _page(self.fetch(url))
             yield from (item for item in page.get("Items", ()) if isinstance(item, dict))
             url = str(page.get("NextPageLink") or "")
             if not url:
                 return
             if not url.startswith(HOST):
-                raise _fault(f"the next page is said to be at {url[:80]}, which is not Azure's")
-        raise _fault(f"more than {MOST_PAGES} pages for one machine")
+                raise _fault(f"the link to the next page, {url[:80]}, is not Azure's")
+        raise _fault(f"more than {MAX_PAGES} pages for one machine")
 
 
 def _page(body: bytes) -> dict[str, Any]:
     try:
         page = json.loads(body)
     except ValueError as error:
-        raise _fault(f"the answer is not JSON ({error})") from error
+        raise _fault(f"the response is not JSON ({error})") from error
     if not isinstance(page, dict) or not isinstance(page.get("Items", []), list):
-        raise _fault("the answer has no list of items")
+        raise _fault("the response has no list of items")
     return page
 
 
 def _row_of(item: Item, now_ms: int) -> PriceRow | None:
-    """A price, or None for what we do not buy; ``ValueError`` says what is wrong with it."""
+    """Converts an item; None for offers that are not used, ``ValueError`` for invalid ones."""
     product, sku = str(item.get("productName", "")), str(item.get("skuName", ""))
     if any(word in product for word in _OTHER_SYSTEMS) or any(w in sku for w in _OTHER_OFFERS):
         return None
-    kind = item.get("type")
-    if kind not in ("Consumption", "Reservation"):
+    offer_type = item.get("type")
+    if offer_type not in ("Consumption", "Reservation"):
         return None
     if item.get("unitOfMeasure") != HOUR:
         raise ValueError(f"is priced by {item.get('unitOfMeasure')!r}, not by the hour")
     years = 0
     market = Market.SPOT if " Spot" in sku else Market.ON_DEMAND
     micro_usd = micro_usd_of(str(item.get("retailPrice", "")))
-    if kind == "Reservation":
+    if offer_type == "Reservation":
         market = Market.RESERVED
         years = TERMS.get(str(item.get("reservationTerm")), 0)
         if not years:
@@ -142,6 +142,6 @@ def _row_of(item: Item, now_ms: int) -> PriceRow | None:
 
 def _fault(problem: str) -> EngineFault:
     return EngineFault(
-        f"Azure's prices cannot be read: {problem}. Old prices stand.",
-        retry_after_seconds=ASK_AGAIN_SECONDS,
+        f"Azure prices cannot be read: {problem}. Prices are unchanged.",
+        retry_after_seconds=RETRY_SECONDS,
     )

@@ -1,4 +1,4 @@
-"""Azure Scheduled Events: evictions and restarts of this machine, and the leave to begin them early."""
+"""Azure Scheduled Events: evictions and restarts, and approving them early."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ EVENTS_PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 NAME_PATH = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 HEADERS = {"Metadata": "true"}
 ENDS_THE_MACHINE = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
-"""What a job does not survive. A freeze of a few seconds is not among them."""
+"""Events that end jobs. A freeze of a few seconds does not."""
 FIRST_CALL_SECONDS = 120.0
-"""The first call switches the service on, which can take minutes."""
+"""The first call enables the service, which can take minutes."""
 
 
-def _wall_ms() -> int:
+def _wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
@@ -31,42 +31,47 @@ def _never(_node: str) -> bool:
 
 
 class AzureNotices:
-    """``nodes`` are those that this machine is. ``is_clear`` says whether nothing runs on one any more:
-    then Azure is told to go ahead, so that nobody pays for a machine that only waits for its end."""
+    """Polls for events of this machine, which is ``nodes`` in the fleet.
+
+    If ``is_clear`` returns true for all nodes, no job runs there any more: the event is approved, so
+    that the idle machine is not paid for until the scheduled time.
+    """
 
     def __init__(
         self,
         nodes: Sequence[str],
         address: str = ADDRESS,
         is_clear: Callable[[str], bool] = _never,
-        now_ms: NowMs = _wall_ms,
+        now_ms: NowMs = _wall_clock_ms,
     ) -> None:
         self._nodes = tuple(nodes)
         self._server = MetadataServer(address, HEADERS)
         self._is_clear = is_clear
         self._now_ms = now_ms
         self._name = ""
-        self._is_on = False
-        self._told: set[str] = set()
-        self._acknowledged: set[str] = set()
+        self._is_enabled = False
+        self._reported: set[str] = set()
+        self._approved: set[str] = set()
 
     def poll(self) -> Sequence[NoticeReported]:
-        """Events of a whole scale set come to each of its machines: only those that name this one count."""
+        """Returns the notices. Events of other machines of the scale set are ignored."""
         name = self._own_name()
-        wait_seconds = 0.0 if self._is_on else FIRST_CALL_SECONDS
-        answer = self._server.get(EVENTS_PATH, wait_seconds=wait_seconds)
-        if answer.status != 200:
-            raise self._server.fault(f"answered {answer.status} to scheduled events")
-        self._is_on = True
-        listed = self._server.parsed(answer).get("Events")
+        wait_seconds = 0.0 if self._is_enabled else FIRST_CALL_SECONDS
+        response = self._server.get(EVENTS_PATH, wait_seconds=wait_seconds)
+        if response.status != 200:
+            raise self._server.fault(f"returned {response.status} for scheduled events")
+        self._is_enabled = True
+        listed = self._server.parse_object(response).get("Events")
         events = (
             [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         )
         ours = [
-            one for one in events if one.get("EventType") in ENDS_THE_MACHINE and _names(one, name)
+            one
+            for one in events
+            if one.get("EventType") in ENDS_THE_MACHINE and _concerns(one, name)
         ]
         for one in ours:
-            self._let_it_begin(one)
+            self._approve_if_clear(one)
         if not ours:
             return ()
         ends_at_ms = min(self._ends_at_ms(one) for one in ours)
@@ -79,39 +84,39 @@ class AzureNotices:
 
     def _own_name(self) -> str:
         if not self._name:
-            answer = self._server.get(NAME_PATH)
-            if answer.status != 200 or not answer.text:
-                raise self._server.fault(f"answered {answer.status} when asked for its own name")
-            self._name = answer.text
+            response = self._server.get(NAME_PATH)
+            if response.status != 200 or not response.text:
+                raise self._server.fault(f"returned {response.status} for the machine name")
+            self._name = response.text
         return self._name
 
     def _ends_at_ms(self, event: Mapping[str, Any]) -> int:
-        """An event that has begun has no time any more: it is now."""
+        """Time of an event; now if it has started, because then it has no time."""
         text = str(event.get("NotBefore") or "")
         if event.get("EventStatus") == "Started" or not text:
             return self._now_ms()
         try:
             return round(parsedate_to_datetime(text).timestamp() * 1_000)
         except ValueError:
-            return self._server.moment_ms(text)
+            return self._server.parse_time_ms(text)
 
-    def _let_it_begin(self, event: Mapping[str, Any]) -> None:
-        """Not before it was told and everybody has left."""
+    def _approve_if_clear(self, event: Mapping[str, Any]) -> None:
+        """Approves an event that was reported by an earlier poll once the nodes are clear."""
         name = str(event.get("EventId", ""))
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._reported:
+            self._reported.add(name)
             return
-        if name in self._acknowledged or event.get("EventStatus") == "Started":
+        if name in self._approved or event.get("EventStatus") == "Started":
             return
         if all(self._is_clear(node) for node in self._nodes):
             body = {"StartRequests": [{"EventId": name}]}
-            answer = self._server.send("POST", EVENTS_PATH, {}, body)
-            if answer.status == 200:
-                self._acknowledged.add(name)
+            response = self._server.send("POST", EVENTS_PATH, {}, body)
+            if response.status == 200:
+                self._approved.add(name)
 
 
-def _names(event: Mapping[str, Any], name: str) -> bool:
-    """Whether an event is for this machine; names of machines do not depend on case."""
+def _concerns(event: Mapping[str, Any], name: str) -> bool:
+    """Whether an event is for this machine. Names are case-insensitive."""
     resources = event.get("Resources")
     if not isinstance(resources, list):
         return False

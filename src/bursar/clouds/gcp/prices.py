@@ -1,7 +1,7 @@
-"""Prices of Google's billing catalogue.
+"""Google Cloud prices from the billing catalogue.
 
-The catalogue prices CPUs, memory and GPUs, not machines; a machine's price is the sum of its parts. Which
-parts it has is told from outside. SKUs are found by their descriptions, for nothing else tells them apart.
+The catalogue has prices of CPUs, memory and GPUs, not of machines: a machine's price is the sum of its
+components, which the caller supplies. SKUs are matched by description, as they have no other key.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from bursar.ports import Clock, Fetch, PriceRequest
 
 COMPUTE = "6F81-5844-456A"
 ADDRESS = f"https://cloudbilling.googleapis.com/v1/services/{COMPUTE}/skus?pageSize=5000"
-MOST_PAGES = 200
-ASK_AGAIN_SECONDS = 900.0
+MAX_PAGES = 200
+RETRY_SECONDS = 900.0
 NANO = 1_000_000_000
 NANO_PER_MICRO = 1_000
 MARKETS = (Market.ON_DEMAND, Market.SPOT)
@@ -32,7 +32,7 @@ HOSTS = {
     "a2": "A2 Instance",
     "a3": "A3 Instance",
 }
-"""How the SKUs of a series' CPUs and memory are called; A4 has none, its GPUs carry the machine."""
+"""SKU names of a series' CPUs and memory. A4 has none: its GPU price includes the host."""
 WITHOUT_HOST = frozenset({"a4"})
 MEGA = "a3-megagpu"
 GPUS = {
@@ -46,11 +46,11 @@ GPUS = {
     MEGA: ("H100 80GB Mega GPU", "H100 Mega 80GB GPU", "H100 80GB Plus GPU"),
 }
 SKIPPED = ("sole tenancy", "custom", "commitment", "reserved", "premium", "dws", "vws")
-"""Other ways to buy the same parts."""
+"""Other offers of the same components."""
 
 
 class SkuPrice(NamedTuple):
-    """The price of one part of machines in one region."""
+    """Price of one unit of a component."""
 
     nano_usd: int
     currency: str
@@ -60,28 +60,28 @@ class _Sku(NamedTuple):
     description: str
     market: Market
     regions: tuple[str, ...]
-    part: SkuPrice
+    price: SkuPrice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcpPrices:
-    """The billing catalogue as a feed. ``fetch`` brings the API key in a header."""
+    """The Google Cloud price feed. ``fetch`` sends the API key in a header."""
 
     fetch: Fetch
     clock: Clock
     shapes: Mapping[str, MachineShape]
 
-    def read(self, wanted: Sequence[PriceRequest]) -> PriceReading:
-        """The whole catalogue is read once, then every machine is put together from it."""
+    def read(self, requests: Sequence[PriceRequest]) -> PriceReading:
+        """Reads the whole catalogue once and computes the prices of all machines."""
         bad: list[BadPrice] = []
         skus = list(self._skus(bad))
         now_ms = self.clock.now_ms()
         rows: list[PriceRow] = []
-        for request in wanted:
+        for request in requests:
             for instance_type in request.instance_types:
                 for market in MARKETS:
                     try:
-                        part = self._machine(skus, instance_type, request.region, market)
+                        price = self._machine_price(skus, instance_type, request.region, market)
                     except ValueError as problem:
                         place = f"{instance_type} {market} in {request.region}"
                         bad.append(BadPrice(place=place, problem=str(problem)))
@@ -92,71 +92,71 @@ class GcpPrices:
                             region=request.region,
                             instance_type=instance_type,
                             market=market,
-                            node_micro_usd_per_hour=round(part.nano_usd / NANO_PER_MICRO),
+                            node_micro_usd_per_hour=round(price.nano_usd / NANO_PER_MICRO),
                             source=PriceSource.QUOTED,
                             as_of_ms=now_ms,
-                            currency=part.currency,
-                            note="local SSD is not in it",
+                            currency=price.currency,
+                            note="local SSD is not included",
                         )
                     )
         return PriceReading(rows=tuple(rows), bad=tuple(bad))
 
-    def _machine(
+    def _machine_price(
         self, skus: Iterable[_Sku], instance_type: str, region: str, market: Market
     ) -> SkuPrice:
-        """The sum of the parts; ``ValueError`` names the one that has no price."""
+        """Sum of the components; ``ValueError`` names one without a price."""
         shape = self.shapes.get(instance_type)
         if shape is None:
-            raise ValueError("is a machine of which we do not know the parts")
-        there = [sku for sku in skus if sku.market is market and region in sku.regions]
+            raise ValueError("is a machine whose components are unknown")
+        offered = [sku for sku in skus if sku.market is market and region in sku.regions]
         nano_usd, currencies = 0, set()
-        for amount, per, names in _parts_of(shape):
-            found = [sku.part for sku in there if any(name in sku.description for name in names)]
-            if not found:
+        for amount, per, names in _components(shape):
+            prices = [sku.price for sku in offered if any(one in sku.description for one in names)]
+            if not prices:
                 raise ValueError(f"has no SKU called {' or '.join(names)!r}")
-            part = max(found)
-            nano_usd += part.nano_usd * amount // per
-            currencies.add(part.currency)
+            price = max(prices)
+            nano_usd += price.nano_usd * amount // per
+            currencies.add(price.currency)
         return SkuPrice(nano_usd, "/".join(sorted(currencies)))
 
     def _skus(self, bad: list[BadPrice]) -> Iterator[_Sku]:
         url = ADDRESS
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             page = _page(self.fetch(url))
             for sku in page.get("skus", ()):
                 try:
-                    found = _sku_of(sku)
+                    parsed = _parse_sku(sku)
                 except (ValueError, KeyError, IndexError, TypeError, AttributeError) as problem:
                     name = sku.get("skuId", "?") if isinstance(sku, dict) else "?"
-                    told = f"cannot be read ({type(problem).__name__}: {problem})"
-                    bad.append(BadPrice(place=f"sku {name}", problem=told))
+                    text = f"cannot be read ({type(problem).__name__}: {problem})"
+                    bad.append(BadPrice(place=f"sku {name}", problem=text))
                     continue
-                if found is not None:
-                    yield found
+                if parsed is not None:
+                    yield parsed
             token = str(page.get("nextPageToken") or "")
             if not token:
                 return
             url = f"{ADDRESS}&pageToken={quote(token, safe='')}"
-        raise _fault(f"more than {MOST_PAGES} pages of SKUs")
+        raise _fault(f"more than {MAX_PAGES} pages of SKUs")
 
 
-def _parts_of(shape: MachineShape) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """How much of what is in a machine, in which unit, and what the SKU may be called."""
+def _components(shape: MachineShape) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Amount, unit and possible SKU names of each component of a machine."""
     series = shape.instance_type.partition("-")[0]
     if series not in WITHOUT_HOST:
         host = HOSTS.get(series)
         if host is None:
-            raise ValueError(f"is of a series, {series}, whose SKUs we do not know")
+            raise ValueError(f"is of the series {series}, whose SKUs are unknown")
         yield shape.cpu_milli, MILLI, (f"{host} Core",)
         yield shape.memory_mib, GIB_MIB, (f"{host} Ram",)
     names = GPUS.get(MEGA if shape.instance_type.startswith(MEGA) else shape.gpu_model)
     if names is None:
-        raise ValueError(f"has GPUs, {shape.gpu_model}, whose SKUs we do not know")
+        raise ValueError(f"has {shape.gpu_model} GPUs, whose SKUs are unknown")
     yield shape.gpu_milli, MILLI, names
 
 
-def _sku_of(sku: Mapping[str, Any]) -> _Sku | None:
-    """A part of machines, or None for what is none."""
+def _parse_sku(sku: Mapping[str, Any]) -> _Sku | None:
+    """Converts a SKU; None if it is not an hourly price of a machine component."""
     category, description = sku["category"], str(sku["description"])
     if category["resourceFamily"] != "Compute":
         return None
@@ -165,20 +165,20 @@ def _sku_of(sku: Mapping[str, Any]) -> _Sku | None:
     usage = category["usageType"]
     if usage not in ("OnDemand", "Preemptible"):
         return None
-    # Some spot SKUs of new GPUs say OnDemand, and what they are only in their description.
+    # Some spot SKUs of new GPUs have the usage type OnDemand; only their description shows spot.
     is_spot = usage == "Preemptible" or "Spot Preemptible" in description
     expression = sku["pricingInfo"][0]["pricingExpression"]
     if expression["usageUnit"] not in ("h", "GiBy.h"):
         return None
-    price = expression["tieredRates"][0]["unitPrice"]
-    nano_usd = int(price.get("units", 0)) * NANO + int(price.get("nanos", 0))
+    unit_price = expression["tieredRates"][0]["unitPrice"]
+    nano_usd = int(unit_price.get("units", 0)) * NANO + int(unit_price.get("nanos", 0))
     if nano_usd < 0:
         raise ValueError(f"costs {nano_usd / NANO:g}")
     return _Sku(
         description=description,
         market=Market.SPOT if is_spot else Market.ON_DEMAND,
         regions=tuple(sku["serviceRegions"]),
-        part=SkuPrice(nano_usd, str(price.get("currencyCode", "USD"))),
+        price=SkuPrice(nano_usd, str(unit_price.get("currencyCode", "USD"))),
     )
 
 
@@ -186,14 +186,14 @@ def _page(body: bytes) -> dict[str, Any]:
     try:
         page = json.loads(body)
     except ValueError as error:
-        raise _fault(f"the answer is not JSON ({error})") from error
+        raise _fault(f"the response is not JSON ({error})") from error
     if not isinstance(page, dict) or not isinstance(page.get("skus", []), list):
-        raise _fault("the answer has no list of SKUs")
+        raise _fault("the response has no list of SKUs")
     return page
 
 
 def _fault(problem: str) -> EngineFault:
     return EngineFault(
-        f"Google's prices cannot be read: {problem}. Old prices stand.",
-        retry_after_seconds=ASK_AGAIN_SECONDS,
+        f"Google Cloud prices cannot be read: {problem}. Prices are unchanged.",
+        retry_after_seconds=RETRY_SECONDS,
     )

@@ -1,4 +1,4 @@
-"""Compute Engine preemption: one value that turns to TRUE, and a server that waits for it with us."""
+"""Compute Engine preemption notices, by long polling of one metadata value."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ ADDRESS = "http://metadata.google.internal"
 SOURCE = "gcp"
 PATH = "/computeMetadata/v1/instance/preempted"
 NOTICE_MS = 30_000
-"""Between the signal and the end."""
+"""Time between the notice and the end of the machine."""
 WAIT_SECONDS = 4
 
 
-def _wall_ms() -> int:
+def _wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
 class GcpNotices:
-    """``nodes`` are those that this machine is."""
+    """Polls for notices of this machine, which is ``nodes`` in the fleet."""
 
     def __init__(
-        self, nodes: Sequence[str], address: str = ADDRESS, now_ms: NowMs = _wall_ms
+        self, nodes: Sequence[str], address: str = ADDRESS, now_ms: NowMs = _wall_clock_ms
     ) -> None:
         self._nodes = tuple(nodes)
         self._server = MetadataServer(address, {"Metadata-Flavor": "Google"})
@@ -35,9 +35,10 @@ class GcpNotices:
         self._ends_at_ms: int | None = None
 
     def poll(self) -> Sequence[NoticeReported]:
-        """Once the value is known, wait a little for it to change instead of asking again and again.
+        """Returns the notices; waits a few seconds for a change after the first call.
 
-        When it changed is not said: the half minute counts from when it was first seen.
+        The server does not report the time of the change: the 30 s count from the first poll that
+        returns it.
         """
         path, wait_seconds = PATH, 0.0
         if self._etag:
@@ -45,13 +46,13 @@ class GcpNotices:
                 f"?wait_for_change=true&timeout_sec={WAIT_SECONDS}&last_etag={quote(self._etag)}"
             )
             wait_seconds = float(WAIT_SECONDS)
-        answer = self._server.get(path, wait_seconds=wait_seconds)
-        if answer.status != 200 or answer.headers.get("metadata-flavor") != "Google":
+        response = self._server.get(path, wait_seconds=wait_seconds)
+        if response.status != 200 or response.headers.get("metadata-flavor") != "Google":
             raise self._server.fault(
-                f"answered {answer.status} and is not Google's, or is not well"
+                f"returned {response.status} and is not Google's, or has failed"
             )
-        self._etag = answer.headers.get("etag", "")
-        if answer.text.upper() != "TRUE":
+        self._etag = response.headers.get("etag", "")
+        if response.text.upper() != "TRUE":
             self._ends_at_ms = None
             return ()
         if self._ends_at_ms is None:

@@ -1,8 +1,7 @@
-"""PostgreSQL: the lock of the lead and the writes share one connection.
+"""PostgreSQL: the leader lock is an advisory lock on the writing connection.
 
-A session's advisory lock ends with the session. Because the session that holds the lock is also the
-one that writes, whoever gets the lock knows that no write of an earlier leader is still under way,
-also when that leader was ourselves over a connection that broke.
+An advisory lock ends with its session. Because the same session writes, a process that gets the lock
+knows that no write of an earlier leader is under way, nor one of its own broken connections.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool
 
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
-from bursar.store.leader_lock import LeaseHeld, epoch_now, forget_in_forks
+from bursar.store.leader_lock import LeaseHeld, drop_in_forks, epoch_now
 from bursar.store.sql_store import SqlStore, create_if_new, require_tables
 from bursar.store.tables.schema import VERSION_TABLE, metadata
 
 CONNECT_SECONDS = 5
 READERS = 8
-MORE_READERS = 24
+EXTRA_READERS = 24
 RETRY_SECONDS = 1.0
 
-# A client whose machine is gone is noticed by the server within 5 + 3 x 2 seconds, and its lock ends.
+# The server detects a dead client within 5 + 3 x 2 seconds and releases its lock.
 KEEPALIVE = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 2, "tcp_keepalives_count": 3}
 CLIENT_OPTIONS = {
     "connect_timeout": CONNECT_SECONDS,
@@ -45,7 +44,7 @@ CLIENT_OPTIONS = {
 
 
 def open_postgres(url: str, *, read_only: bool) -> SqlStore:
-    """Connect, and create or migrate the tables unless the store is opened for reading only."""
+    """Connects, and creates the tables of a new database unless ``read_only``."""
     database = PostgresDatabase(_parsed(url))
     try:
         if read_only:
@@ -63,7 +62,7 @@ def _parsed(url: str) -> URL:
         return make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError) as error:
         raise UserError(
-            "The address of the PostgreSQL database cannot be read.",
+            "The PostgreSQL address is not valid.",
             fix="Write postgresql://user:password@host:5432/database",
             code="bad-database-url",
         ) from error
@@ -81,7 +80,7 @@ class PostgresDatabase:
                 connect_args=CLIENT_OPTIONS,
                 isolation_level="REPEATABLE READ",
                 pool_size=READERS,
-                max_overflow=MORE_READERS,
+                max_overflow=EXTRA_READERS,
                 pool_pre_ping=True,
             )
             self._writing_engine = create_engine(
@@ -97,7 +96,7 @@ class PostgresDatabase:
         event.listen(self._writing_engine, "connect", _prepare_writer)
 
     def version(self) -> int:
-        """Of its tables; 0 when there are none yet."""
+        """Version of its tables; 0 if there are none."""
         try:
             with self.engine.connect() as connection, connection.begin():
                 names = set(inspect(connection).get_table_names())
@@ -106,73 +105,72 @@ class PostgresDatabase:
                     return int(connection.execute(wanted).scalar() or 0)
         except SQLAlchemyError as error:
             raise self.fault(error) from error
-        taken = sorted(names & set(metadata.tables))
-        if taken:
+        foreign = sorted(names & set(metadata.tables))
+        if foreign:
             raise UserError(
-                f"{self.shown} has a table '{taken[0]}' that is not Bursar's.",
-                fix="Create a database of its own: createdb bursar. Nothing was changed.",
+                f"{self.shown} has a table '{foreign[0]}' that is not Bursar's.",
+                fix="Create a separate database: createdb bursar. Nothing was changed.",
                 code="not-our-store",
             )
         return 0
 
-    def try_hold(self) -> PostgresLeaderLock | None:
-        """The lock and the writer, on one connection."""
-        hold = PostgresLeaderLock(self._writing_engine, self.shown)
+    def try_leader_lock(self) -> PostgresLeaderLock | None:
+        lock = PostgresLeaderLock(self._writing_engine, self.shown)
         try:
-            return hold if hold.try_lock() else None
+            return lock if lock.try_lock() else None
         except SQLAlchemyError as error:
             raise self.fault(error) from error
 
     def fault(self, error: SQLAlchemyError) -> Exception:
-        """What an error of PostgreSQL is to our callers."""
+        """Converts a PostgreSQL error to one of Bursar's errors."""
         if isinstance(error, DataError):
             return BrokenInvariant(f"a value does not fit into the database: {error.orig}")
         if isinstance(error, PoolTimeout):
             return EngineFault(
-                f"too many reads of {self.shown} at once; this one got no connection in 30 s",
+                f"too many concurrent reads of {self.shown}: no free connection within 30 s",
                 retry_after_seconds=RETRY_SECONDS,
             )
-        if not isinstance(error, DBAPIError) or _is_our_mistake(error):
-            return BrokenInvariant(f"the store and its database do not agree: {error}")
+        if not isinstance(error, DBAPIError) or _is_programming_error(error):
+            return BrokenInvariant(f"the database rejected a statement of the store: {error}")
         return EngineFault(
-            f"{self.shown} does not answer as it should ({_said(error)}): nothing was written. "
-            "Check that PostgreSQL runs, can be reached and has space; Bursar tries again.",
+            f"{self.shown} failed ({_first_line(error)}): nothing was written. "
+            "Check that PostgreSQL runs, is reachable and has disk space; Bursar retries.",
             retry_after_seconds=RETRY_SECONDS,
         )
 
 
 class PostgresLeaderLock:
-    """``Hold`` on a server: a connection that has the advisory lock."""
+    """``LeaderLock`` on a server: a connection that holds the advisory lock."""
 
     def __init__(self, engine: Engine, shown: str) -> None:
         self._engine = engine
         self._shown = shown
         self._connection: Connection | None = None
-        forget_in_forks(self)
+        drop_in_forks(self)
 
     def try_lock(self) -> bool:
-        """Connect and take the lock, or leave without it."""
+        """Connects and tries to take the lock; closes the connection without it."""
         connection = self._engine.connect()
-        if self._locks(connection):
+        if self._try_lock_on(connection):
             self._connection = connection
             return True
         connection.close()
         return False
 
     def connection(self) -> Connection:
-        """The connection with the lock; after a break, a new one that got the lock again."""
+        """The connection with the lock; reconnects and locks again after a failure."""
         if self._connection is None and not self.try_lock():
             with self._engine.connect() as connection, connection.begin():
                 epoch = epoch_now(connection)
             raise LeaseHeld(
-                f"{self._shown}: the connection that held the lead broke, and the lead is still "
-                "held by its remains or by another process; nothing was written.",
+                f"{self._shown}: the connection with the leader lock broke, and the lock is still "
+                "held by its old session or by another process; nothing was written.",
                 epoch,
             )
         assert self._connection is not None
         return self._connection
 
-    def _locks(self, connection: Connection) -> bool:
+    def _try_lock_on(self, connection: Connection) -> bool:
         try:
             with connection.begin():
                 schema = connection.execute(text("SELECT current_schema()")).scalar_one()
@@ -184,28 +182,28 @@ class PostgresLeaderLock:
             raise
 
     def drop(self) -> None:
-        """Close the connection; the server gives up the lock when it notices."""
+        """Closes the connection; the server then releases the lock."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.invalidate()
             connection.close()
 
     def release(self) -> None:
-        """Close the connection, and the lock with it."""
+        """Closes the connection, which releases the lock."""
         self.drop()
 
-    def forget_in_child(self) -> None:
-        """Put nothing in the place of the socket, so that the driver cannot speak to the server."""
+    def drop_in_child(self) -> None:
+        """Replaces the socket by /dev/null: the child must not send to the parent's session."""
         if self._connection is not None:
             driver: Any = self._connection.connection.driver_connection
-            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            os.dup2(nothing, driver.fileno(), inheritable=False)
-            os.close(nothing)
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(null, driver.fileno(), inheritable=False)
+            os.close(null)
             self._connection = None
 
 
 def lock_key(schema: str | None) -> int:
-    """A number for the lead of the Bursar in this schema; advisory locks are one database's own."""
+    """Key of the leader lock of a schema; advisory locks are per database."""
     digest = hashlib.sha256(f"bursar lead {schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
@@ -221,14 +219,14 @@ def _prepare_writer(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-_OUR_MISTAKES = ("42", "22", "0A")
-"""Classes of SQLSTATE: wrong statement, wrong value, not supported."""
+_PROGRAMMING_ERRORS = ("42", "22", "0A")
+"""SQLSTATE classes: invalid statement, invalid value, not supported."""
 
 
-def _is_our_mistake(error: DBAPIError) -> bool:
+def _is_programming_error(error: DBAPIError) -> bool:
     state = getattr(error.orig, "sqlstate", None)
-    return isinstance(state, str) and state.startswith(_OUR_MISTAKES) and state != "42501"
+    return isinstance(state, str) and state.startswith(_PROGRAMMING_ERRORS) and state != "42501"
 
 
-def _said(error: DBAPIError) -> str:
+def _first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().split("\n", 1)[0]

@@ -1,4 +1,4 @@
-"""What goes wrong with a file, in words that say what to do."""
+"""Converts SQLite errors to Bursar's errors, with what the operator can do."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ BUSY_RETRY_SECONDS = 1.0
 DAMAGED_RETRY_SECONDS = 60.0
 MIB_BYTES = 1 << 20
 PRIMARY = 0xFF
-"""The lower byte of an extended result code is the kind of error."""
+"""Mask of the primary result code in an extended one."""
 
 
-def is_no_database(error: DBAPIError) -> bool:
+def is_not_a_database(error: DBAPIError) -> bool:
     return _code(error) == sqlite3.SQLITE_NOTADB
 
 
 def as_fault(path: Path, error: SQLAlchemyError) -> Exception:
-    """The error as one of ours. Nothing was written in any of these cases."""
+    """Converts an error. Nothing was written in any of these cases."""
     if isinstance(error, PoolTimeout):
         return EngineFault(
-            f"too many reads of {path} at once; this one got no connection in 30 s",
+            f"too many concurrent reads of {path}: no free connection within 30 s",
             retry_after_seconds=BUSY_RETRY_SECONDS,
         )
     if not isinstance(error, DBAPIError):
-        return BrokenInvariant(f"the store and its database do not agree: {error}")
+        return BrokenInvariant(f"the database rejected a statement of the store: {error}")
     known = {
         sqlite3.SQLITE_FULL: _full,
         sqlite3.SQLITE_READONLY: _not_writable,
@@ -46,17 +46,17 @@ def as_fault(path: Path, error: SQLAlchemyError) -> Exception:
     }
     describe = known.get(_code(error))
     if describe is None:
-        return BrokenInvariant(f"the store and its database do not agree: {error.orig}")
+        return BrokenInvariant(f"the database rejected a statement of the store: {error.orig}")
     return describe(path, error)
 
 
 def cannot_open(path: Path, error: OSError) -> Exception:
-    """The file or its folder cannot be had."""
+    """Error for a file or folder that cannot be opened or created."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _full(path, error)
     return UserError(
         f"{path} cannot be opened: {error.strerror or error}.",
-        fix="Check the path and who may write to its folder.",
+        fix="Check the path and the permissions of its folder.",
         code="store-not-accessible",
     )
 
@@ -67,47 +67,47 @@ def _code(error: DBAPIError) -> int:
 
 def _full(path: Path, _error: Exception) -> EngineFault:
     try:
-        free = f"{shutil.disk_usage(path.parent).free // MIB_BYTES} MiB are free there"
+        free = f"{shutil.disk_usage(path.parent).free // MIB_BYTES} MiB free"
     except OSError:
-        free = "how much is free there cannot be seen"
+        free = "free space unknown"
     return EngineFault(
         f"the disk that holds {path} is full ({free}): nothing was written. Free some space; "
-        "writing goes on by itself.",
+        "Bursar retries.",
         retry_after_seconds=FULL_RETRY_SECONDS,
     )
 
 
 def _not_writable(path: Path, error: Exception) -> EngineFault:
     return EngineFault(
-        f"{path} cannot be opened or written ({_said(error)}): nothing was written. Check that the file "
-        "system is mounted for writing and who owns the file; writing goes on by itself.",
+        f"{path} cannot be opened or written ({_message(error)}): nothing was written. Check that the file "
+        "system is mounted for writing, and the owner of the file; Bursar retries.",
         retry_after_seconds=FULL_RETRY_SECONDS,
     )
 
 
 def _busy(path: Path, error: Exception) -> EngineFault:
     return EngineFault(
-        f"another program has locked {path} ({_said(error)}): nothing was written. Close what else "
-        "has the database open for writing; Bursar tries again.",
+        f"another program has locked {path} ({_message(error)}): nothing was written. Close "
+        "other programs that write to the database; Bursar retries.",
         retry_after_seconds=BUSY_RETRY_SECONDS,
     )
 
 
 def _damaged(path: Path, error: Exception) -> EngineFault:
     return EngineFault(
-        f"{path} is damaged ({_said(error)}): nothing was written. Run 'bursar doctor' on it and "
-        "restore a backup if it says so.",
+        f"{path} is damaged ({_message(error)}): nothing was written. Run 'bursar doctor' on it, and "
+        "restore a backup if it reports damage.",
         retry_after_seconds=DAMAGED_RETRY_SECONDS,
     )
 
 
 def _unreliable(path: Path, error: Exception) -> EngineFault:
     return EngineFault(
-        f"the disk that holds {path} failed ({_said(error)}): nothing was written. Check the disk "
-        "and the space on it; Bursar tries again.",
+        f"the disk that holds {path} failed ({_message(error)}): nothing was written. Check the disk "
+        "and its free space; Bursar retries.",
         retry_after_seconds=FULL_RETRY_SECONDS,
     )
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error.orig) if isinstance(error, DBAPIError) else str(error)

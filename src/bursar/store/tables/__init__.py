@@ -1,1 +1,1 @@
-"""The tables of the store: their schema and how events become rows."""
+"""The schema of the store, and the projection of events to rows."""

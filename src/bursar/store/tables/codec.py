@@ -1,4 +1,4 @@
-"""Rows of the tables as JSON text and back."""
+"""Converts column values to JSON text and back."""
 
 from __future__ import annotations
 
@@ -11,39 +11,37 @@ from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import JobOrigin
 
 
-def storable(words: str) -> str:
-    """A text as a column of either database can hold it.
+def storable(text: str) -> str:
+    """Replaces the characters that a text column cannot hold.
 
-    PostgreSQL takes no NUL and neither database takes half a surrogate pair; one such character in
-    one job must not make a batch of other people's jobs fail, so it is replaced. What was really
-    written stands in the JSON, where it is escaped.
+    PostgreSQL rejects NUL, and both databases reject a lone surrogate. Such a character in one job
+    must not fail the whole batch. The JSON retains the original text, escaped.
     """
-    if words.isascii() and "\0" not in words:
-        return words
-    kept = words.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    return kept.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if text.isascii() and "\0" not in text:
+        return text
+    valid = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return valid.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def spec_of(submission_body: str) -> JobSpec:
-    """The spec alone, from the text of the job's submission."""
+    """Job spec of a stored ``JobSubmitted`` event."""
     return from_text(JobSubmitted, submission_body).spec
 
 
 def node_mark(node: str) -> str:
-    """What stands in a placement's text if, and only if, one of its tasks is on this node."""
+    """Text that a placement's JSON contains if and only if it uses this node."""
     return f'"node":{to_text(node)}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OriginBody:
-    """An origin without its owner, its labels and its secrets."""
+    """An origin without its owner, labels and secrets, which have columns of their own."""
 
     recipe: RunSpec
     document: str
 
 
 def origin_text(origin: JobOrigin) -> str:
-    """An origin without its labels and its secrets."""
     recipe = origin.recipe
     if recipe.secrets:
         recipe = replace(recipe, secrets={})

@@ -1,9 +1,8 @@
-"""The tables that follow from the log: one pure fold, used by every append and by every rebuild.
+"""Projects the log to tables: one pure fold, used by every append and every rebuild.
 
-Rows are immutable; folding an event puts new ones in the place of old ones. Which rows an event can
-touch is known before it is folded (``gather.py``), so a batch is folded in memory and what changed is
-written at once. The core keeps a job's whole life, this keeps what the tables show of it; both move by the
-one table of ``model/lifecycle.py``, and the tests hold the two against each other.
+Rows are immutable; folding an event replaces them. The rows that a batch can change are read first
+(``touched_rows.py``), the batch is folded in memory, and the changed rows are written. Job states follow
+the transitions of ``model/lifecycle.py``, as in the core; the tests compare the two.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class JobFacts(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether its newest attempt holds capacity."""
+        """Whether its newest attempt occupies capacity."""
         return self.state in LIVE
 
 
@@ -72,7 +71,7 @@ class AttemptFacts(NamedTuple):
 
 
 class OriginRef(NamedTuple):
-    """Under which number a job's origin is kept, and whose it is."""
+    """Key and owner of a job's origin."""
 
     id: int | None = None
     owner: str = ""
@@ -80,11 +79,11 @@ class OriginRef(NamedTuple):
 
 NO_ORIGIN = OriginRef()
 Wait = tuple[str, str]
-"""Dependency, and the job that waits for its success."""
+"""A dependency and the job that waits for its success."""
 
 
 class Rows:
-    """The rows that a stretch of the log can touch; for a rebuild, all of them."""
+    """The rows that a batch can change; for a rebuild, all rows."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobFacts] = {}
@@ -99,7 +98,6 @@ class Rows:
         attempts: Iterable[AttemptFacts],
         waits: Iterable[Wait],
     ) -> None:
-        """Take up what the tables hold."""
         for job in jobs:
             self.jobs[job.id] = job
             if job.is_live:
@@ -122,7 +120,7 @@ class Rows:
 
 
 def fold(rows: Rows, sequence: int, event: ev.LoggedEvent, origin: OriginRef = NO_ORIGIN) -> None:
-    """Bring the rows up to an event. One that speaks of a stale attempt changes nothing."""
+    """Applies one event to the rows. An event of a stale attempt changes nothing."""
     match event:
         case ev.JobSubmitted():
             _submit(rows, sequence, event, origin)
@@ -137,7 +135,7 @@ def fold(rows: Rows, sequence: int, event: ev.LoggedEvent, origin: OriginRef = N
             | ev.AttemptStopping()
             | ev.AttemptExpired()
         ):
-            _go_on(rows, event)
+            _update_attempt(rows, event)
         case ev.AttemptSucceeded():
             _end(rows, sequence, event, Exit(code=0))
         case ev.AttemptPreempted() | ev.AttemptFailed():
@@ -188,7 +186,7 @@ def _cancel(rows: Rows, event: ev.JobCancelled) -> None:
     job = rows.jobs.get(event.job_id)
     if job is None or job.state in OVER:
         return
-    state = _moved(job, type(event))
+    state = _next_state(job, type(event))
     if state is JobState.CANCELLED:
         for dependency in sorted(rows.unmet.get(job.id, ())):
             rows.drop_wait(dependency, job.id)
@@ -200,10 +198,10 @@ def _assign(rows: Rows, event: ev.AttemptAssigned) -> None:
     job = rows.jobs.get(event.job_id)
     if job is None or event.attempt != job.attempt + 1:
         raise BrokenInvariant(
-            f"{_told(job, event.job_id)} cannot be assigned attempt {event.attempt}"
+            f"{_describe(job, event.job_id)} cannot be assigned attempt {event.attempt}"
         )
     rows.jobs[job.id] = job._replace(
-        state=_moved(job, type(event)),
+        state=_next_state(job, type(event)),
         attempt=event.attempt,
         started_at_ms=None,
         exit_code=None,
@@ -219,7 +217,7 @@ def _assign(rows: Rows, event: ev.AttemptAssigned) -> None:
     )
 
 
-Progress = (
+AttemptUpdate = (
     ev.AttemptStarted
     | ev.CheckpointSaved
     | ev.AttemptResumed
@@ -228,11 +226,11 @@ Progress = (
 )
 
 
-def _go_on(rows: Rows, event: Progress) -> None:
+def _update_attempt(rows: Rows, event: AttemptUpdate) -> None:
     job = fence(rows.jobs.get(event.job_id), event.attempt)
     if job is None:
         return
-    rows.jobs[job.id] = job = job._replace(state=_moved(job, type(event)))
+    rows.jobs[job.id] = job = job._replace(state=_next_state(job, type(event)))
     key = job.id, job.attempt
     attempt = rows.attempts[key]
     if isinstance(event, ev.AttemptStarted) and attempt.started_at_ms is None:
@@ -251,7 +249,7 @@ def _go_on(rows: Rows, event: Progress) -> None:
 Ended = ev.AttemptEnded | ev.NodeLost
 
 
-def _end(rows: Rows, sequence: int, event: ev.AttemptEnded, how: Exit) -> None:
+def _end(rows: Rows, sequence: int, event: ev.AttemptEnded, exit_status: Exit) -> None:
     job = fence(rows.jobs.get(event.job_id), event.attempt)
     if job is None:
         return
@@ -259,27 +257,27 @@ def _end(rows: Rows, sequence: int, event: ev.AttemptEnded, how: Exit) -> None:
         job = job._replace(failures=job.failures + 1)
     elif isinstance(event, ev.AttemptPreempted) and event.cause is ev.PreemptionCause.ORDER:
         job = job._replace(preemptions=job.preemptions + 1)
-    _end_attempt(rows, sequence, event, (job, how))
+    _end_attempt(rows, sequence, event, (job, exit_status))
 
 
 def _lose_node(rows: Rows, sequence: int, event: ev.NodeLost) -> None:
-    mark = node_mark(event.node)
-    how = Exit(detail=f"node {event.node} was lost")
+    node_text = node_mark(event.node)
+    exit_status = Exit(detail=f"node {event.node} was lost")
     for job_id in sorted(rows.live):
         job = rows.jobs[job_id]
-        if mark in rows.attempts[job.id, job.attempt].placement:
-            _end_attempt(rows, sequence, event, (job, how))
+        if node_text in rows.attempts[job.id, job.attempt].placement:
+            _end_attempt(rows, sequence, event, (job, exit_status))
 
 
 def _end_attempt(rows: Rows, sequence: int, event: Ended, ended: tuple[JobFacts, Exit]) -> None:
-    job, how = ended
-    detail = storable(how.detail)
-    state = _moved(job, type(event))
+    job, exit_status = ended
+    detail = storable(exit_status.detail)
+    state = _next_state(job, type(event))
     rows.jobs[job.id] = job._replace(
         state=state,
         ended_at_ms=event.at_ms if state in OVER else None,
-        exit_code=how.code,
-        exit_signal=how.signal,
+        exit_code=exit_status.code,
+        exit_signal=exit_status.signal,
         exit_detail=detail,
     )
     rows.live.discard(job.id)
@@ -288,8 +286,8 @@ def _end_attempt(rows: Rows, sequence: int, event: Ended, ended: tuple[JobFacts,
         ended_at_ms=event.at_ms,
         outcome=type(event).__name__,
         ended_by=sequence,
-        exit_code=how.code,
-        exit_signal=how.signal,
+        exit_code=exit_status.code,
+        exit_signal=exit_status.signal,
         exit_detail=detail,
     )
     if state is JobState.SUCCEEDED:
@@ -303,11 +301,11 @@ def _unblock_dependents(rows: Rows, job_id: str) -> None:
             rows.jobs[dependent_id] = rows.jobs[dependent_id]._replace(state=JobState.QUEUED)
 
 
-def _moved(job: JobFacts, event: type) -> JobState:
-    """Where an event takes a job. Its failures count this one already."""
+def _next_state(job: JobFacts, event: type) -> JobState:
+    """State of a job after an event. ``job.failures`` already includes this failure."""
     retries_left = job.retries - job.failures + 1
-    return next_state(job.state, event, retries_left, _told(job, job.id))
+    return next_state(job.state, event, retries_left, _describe(job, job.id))
 
 
-def _told(job: JobFacts | None, job_id: str) -> str:
+def _describe(job: JobFacts | None, job_id: str) -> str:
     return f"<job {job_id} {job.state} attempt {job.attempt}>" if job else f"<job {job_id} unknown>"

@@ -1,8 +1,8 @@
-"""The tables, for both databases. ``migrations/`` builds the same ones step by step.
+"""The tables, for both databases.
 
-What is kept for good: ``events``, ``origins``, ``origin_labels``, ``secrets``, ``acknowledgements``,
-``tokens``, ``audit``. What is kept while it is news: ``progress``. What follows from the events and can be
-rebuilt: ``jobs``, ``attempts``, ``waits``, ``job_counts``. Enumerations are texts, moments are
+Primary data: ``events``, ``origins``, ``origin_labels``, ``secrets``, ``acknowledgements``, ``tokens``,
+``audit``. Latest values, which may be lost: ``progress``. Projections of the events, which can be
+rebuilt: ``jobs``, ``attempts``, ``waits``, ``job_counts``. Enumerations are texts, times are
 milliseconds since the epoch.
 """
 
@@ -30,21 +30,21 @@ from sqlalchemy.types import TypeEngine
 from bursar.store.tables.codec import storable
 
 VERSION = 4
-"""Of the tables and of the JSON in them; a database of another version is refused."""
+"""Version of the tables and of the JSON in them; other versions are rejected."""
 VERSION_TABLE = "bursar_schema"
 
 Number = BigInteger().with_variant(Integer(), "sqlite")
-"""64 bits on both; SQLite wants this spelling for a key that is the row's own number."""
+"""64 bits in both databases; SQLite requires INTEGER for a row id key."""
 
 
-class NameTable(TypeDecorator[str]):
-    """A text that somebody outside wrote, in a column of its own."""
+class UserText(TypeDecorator[str]):
+    """A text from outside, made ``storable``."""
 
     impl = Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
-        """Sorted by code point in both, whatever the language of the PostgreSQL server is."""
+        """Sorts by code point in both databases, regardless of PostgreSQL's locale."""
         return Text(collation="C" if dialect.name == "postgresql" else None)
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
@@ -52,7 +52,7 @@ class NameTable(TypeDecorator[str]):
 
 
 Json = Text
-"""Our own JSON. A NUL in it is escaped, so that any text fits into either database."""
+"""JSON that we write. NUL is escaped in it, so both databases accept any text."""
 
 metadata = MetaData()
 
@@ -68,14 +68,14 @@ meta = Table(
     metadata,
     _required("id", Integer, primary_key=True, autoincrement=False),
     _required("epoch", Number),
-    _required("leader_address", NameTable),
+    _required("leader_address", UserText),
     _required("last_sequence", Number),
     _required("last_batch", String(32)),
     _required("audit_number", Number),
     _required("audit_hash", String(64)),
     CheckConstraint("id = 1", name="one_row"),
 )
-"""One row. Every write changes it, and only if the epoch is still the writer's: that is the fence."""
+"""One row. Every write updates it on condition that the epoch is unchanged: the fence."""
 
 events = Table(
     "events",
@@ -83,18 +83,18 @@ events = Table(
     _required("sequence", Number, primary_key=True, autoincrement=False),
     _required("at_ms", Number),
     _required("type", String(32)),
-    Column("job_id", NameTable),
+    Column("job_id", UserText),
     Column("origin", Number),
     _required("body", Json),
 )
-"""``origin`` says under which number the origin of a submitted job is kept."""
+"""``origin`` is the key of a submitted job's origin."""
 Index("events_of_job", events.c.job_id, events.c.sequence)
 
 origins = Table(
     "origins",
     metadata,
     _required("id", Number, primary_key=True, autoincrement=False),
-    _required("owner", NameTable),
+    _required("owner", UserText),
     _required("labels", Json),
     _required("body", Json),
 )
@@ -103,8 +103,8 @@ origins = Table(
 origin_labels = Table(
     "origin_labels",
     metadata,
-    _required("key", NameTable, primary_key=True),
-    _required("value", NameTable, primary_key=True),
+    _required("key", UserText, primary_key=True),
+    _required("value", UserText, primary_key=True),
     _required("origin", Number, primary_key=True, autoincrement=False),
 )
 
@@ -115,16 +115,16 @@ secrets = Table(
     _required("jobs_alive", Number),
     _required("body", Json),
 )
-"""Gone with the last job of their origin, in the transaction in which it is over."""
+"""Deleted in the transaction that ends the last job of their origin."""
 
 jobs = Table(
     "jobs",
     metadata,
     _required("sequence", Number, primary_key=True, autoincrement=False),
-    _required("id", NameTable),
-    _required("name", NameTable),
-    _required("queue", NameTable),
-    _required("owner", NameTable),
+    _required("id", UserText),
+    _required("name", UserText),
+    _required("queue", UserText),
+    _required("owner", UserText),
     Column("origin", Number),
     _required("state", String(16)),
     _required("priority", Number),
@@ -137,9 +137,9 @@ jobs = Table(
     Column("ended_at_ms", Number),
     Column("exit_code", Number),
     Column("exit_signal", Number),
-    _required("exit_detail", NameTable),
+    _required("exit_detail", UserText),
 )
-"""The key is the sequence of the job's submission, where its spec is read."""
+"""The key is the sequence of the ``JobSubmitted`` event, which has the spec."""
 Index("jobs_by_id", jobs.c.id, unique=True)
 Index("jobs_by_time", jobs.c.submitted_at_ms, jobs.c.id)
 Index("jobs_by_queue", jobs.c.queue, jobs.c.submitted_at_ms, jobs.c.id)
@@ -150,7 +150,7 @@ Index("jobs_by_origin", jobs.c.origin)
 attempts = Table(
     "attempts",
     metadata,
-    _required("job_id", NameTable, primary_key=True),
+    _required("job_id", UserText, primary_key=True),
     _required("attempt", Number, primary_key=True, autoincrement=False),
     _required("placement", Json),
     _required("assigned_at_ms", Number),
@@ -159,14 +159,14 @@ attempts = Table(
     _required("outcome", String(32)),
     Column("exit_code", Number),
     Column("exit_signal", Number),
-    _required("exit_detail", NameTable),
+    _required("exit_detail", UserText),
     Column("saved_at_ms", Number),
     Column("ended_by", Number),
     Column("saved_step", Number),
     Column("resumed_at_ms", Number),
     Column("resumed_step", Number),
 )
-"""``ended_by`` is the sequence of the event that ended it: the loss of a node names no job."""
+"""``ended_by`` is the sequence of the ending event: ``NodeLost`` names no job."""
 Index(
     "attempts_alive",
     attempts.c.job_id,
@@ -177,16 +177,16 @@ Index(
 waits = Table(
     "waits",
     metadata,
-    _required("dependency", NameTable, primary_key=True),
-    _required("job_id", NameTable, primary_key=True),
+    _required("dependency", UserText, primary_key=True),
+    _required("job_id", UserText, primary_key=True),
 )
-"""Which blocked job still waits for the success of which other."""
+"""Unmet dependencies of blocked jobs."""
 Index("waits_of_job", waits.c.job_id)
 
 job_counts = Table(
     "job_counts",
     metadata,
-    _required("queue", NameTable, primary_key=True),
+    _required("queue", UserText, primary_key=True),
     _required("state", String(16), primary_key=True),
     _required("jobs", Number),
 )
@@ -194,7 +194,7 @@ job_counts = Table(
 progress = Table(
     "progress",
     metadata,
-    _required("job_id", NameTable, primary_key=True),
+    _required("job_id", UserText, primary_key=True),
     _required("attempt", Number),
     _required("step", Number),
     Column("total", Number),
@@ -202,22 +202,22 @@ progress = Table(
     _required("since_step", Number),
     _required("since_ms", Number),
 )
-"""How far jobs said last that they have come. In no event: it may be lost, and the next word renews it."""
+"""Latest reported progress. Not in the log: it may be lost until the next report."""
 
 acknowledgements = Table(
     "acknowledgements",
     metadata,
-    _required("tenant", NameTable, primary_key=True),
-    _required("key", NameTable, primary_key=True),
-    _required("request_sha256", NameTable),
-    _required("answer", NameTable),
+    _required("tenant", UserText, primary_key=True),
+    _required("key", UserText, primary_key=True),
+    _required("request_sha256", UserText),
+    _required("answer", UserText),
     _required("at_ms", Number),
 )
 
 tokens = Table(
     "tokens",
     metadata,
-    _required("id", NameTable, primary_key=True),
+    _required("id", UserText, primary_key=True),
     _required("body", Json),
 )
 
@@ -226,12 +226,12 @@ audit = Table(
     metadata,
     _required("number", Number, primary_key=True, autoincrement=False),
     _required("at_ms", Number),
-    _required("user", NameTable),
-    _required("token_id", NameTable),
-    _required("action", NameTable),
-    _required("subject", NameTable),
-    _required("outcome", NameTable),
-    _required("detail", NameTable),
+    _required("user", UserText),
+    _required("token_id", UserText),
+    _required("action", UserText),
+    _required("subject", UserText),
+    _required("outcome", UserText),
+    _required("detail", UserText),
     _required("hash", String(64)),
 )
 
@@ -244,7 +244,7 @@ snapshots = Table(
 
 
 def create_tables(connection: Connection) -> None:
-    """Create every table and the rows they begin with, in one transaction."""
+    """Creates all tables and their initial rows in one transaction."""
     with connection.begin():
         metadata.create_all(connection)
         first = {"id": 1, "epoch": 0, "leader_address": "", "last_sequence": 0}

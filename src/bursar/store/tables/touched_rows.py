@@ -1,4 +1,4 @@
-"""Which rows a batch of events can touch, read before the events are folded."""
+"""Reads the rows that a batch of events can change."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bursar.store.tables.codec import node_mark
 from bursar.store.tables.projection import AttemptFacts, JobFacts, Rows
 from bursar.store.tables.schema import attempts, jobs, waits
 
-AT_ONCE = 500
-"""How many ids one question names: SQLite allows 999 in the versions that allow least."""
+IDS_PER_QUERY = 500
+"""Old versions of SQLite allow 999 parameters."""
 
 ALIVE = attempts.c.outcome == ""
 
-# Made once: to build such a statement takes longer than to execute it, and every batch needs all four.
+# Built once: building a statement takes longer than executing it.
 _IDS: BindParameter[list[str]] = bindparam("ids", expanding=True)
 _DEPENDENTS = select(waits.c.job_id).where(waits.c.dependency.in_(_IDS))
 _JOBS = select(jobs).where(jobs.c.id.in_(_IDS))
@@ -27,73 +27,77 @@ _LIVE_ATTEMPTS = select(attempts).where(ALIVE, attempts.c.job_id.in_(_IDS))
 _WAITS = select(waits).where(waits.c.job_id.in_(_IDS))
 
 
-def gather(connection: Connection, events: Sequence[ev.LoggedEvent]) -> Rows:
-    """Everything that folding these events can look at. New jobs alone need nothing read."""
-    named: set[str] = set()
+def read_touched_rows(connection: Connection, events: Sequence[ev.LoggedEvent]) -> Rows:
+    """The rows that folding these events needs. New jobs without dependencies need none."""
+    job_ids: set[str] = set()
     for event in events:
         if isinstance(event, ev.JobSubmitted):
-            named.update(event.spec.depends_on)
+            job_ids.update(event.spec.depends_on)
         elif isinstance(event, ev.JobEvent):
-            named.add(event.job_id)
-    lost = sorted({event.node for event in events if isinstance(event, ev.NodeLost)})
-    named |= _holders(connection, lost)
+            job_ids.add(event.job_id)
+    lost_nodes = sorted({event.node for event in events if isinstance(event, ev.NodeLost)})
+    job_ids |= _jobs_on(connection, lost_nodes)
     rows = Rows()
-    if named:
-        named |= _dependents(connection, named)
+    if job_ids:
+        job_ids |= _dependents(connection, job_ids)
         rows.load(
-            _jobs(connection, named), _live_attempts(connection, named), _waits(connection, named)
+            _jobs(connection, job_ids),
+            _live_attempts(connection, job_ids),
+            _waits(connection, job_ids),
         )
     return rows
 
 
 def job_facts(row: Row[tuple[object, ...]]) -> JobFacts:
-    """A row of ``jobs`` as the fold knows it."""
+    """Converts a row of ``jobs``."""
     facts = JobFacts._make(row)
     return facts._replace(state=JobState(facts.state))
 
 
-def _holders(connection: Connection, nodes: Sequence[str]) -> set[str]:
-    """Jobs whose live attempt is on one of these nodes; some more do no harm."""
-    found: set[str] = set()
-    for some in in_parts(nodes):
-        marked = [attempts.c.placement.contains(node_mark(node), autoescape=True) for node in some]
-        wanted = select(attempts.c.job_id).where(ALIVE, or_(*marked))
-        found.update(connection.scalars(wanted))
-    return found
+def _jobs_on(connection: Connection, nodes: Sequence[str]) -> set[str]:
+    """Jobs whose live attempt uses one of these nodes."""
+    job_ids: set[str] = set()
+    for chunk in id_chunks(nodes):
+        on_nodes = [
+            attempts.c.placement.contains(node_mark(node), autoescape=True) for node in chunk
+        ]
+        wanted = select(attempts.c.job_id).where(ALIVE, or_(*on_nodes))
+        job_ids.update(connection.scalars(wanted))
+    return job_ids
 
 
 def _dependents(connection: Connection, ids: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    for some in in_parts(sorted(ids)):
-        found.update(connection.scalars(_DEPENDENTS, {"ids": some}))
-    return found
+    job_ids: set[str] = set()
+    for chunk in id_chunks(sorted(ids)):
+        job_ids.update(connection.scalars(_DEPENDENTS, {"ids": chunk}))
+    return job_ids
 
 
 def _jobs(connection: Connection, ids: Collection[str]) -> Iterator[JobFacts]:
-    for some in in_parts(sorted(ids)):
-        for row in connection.execute(_JOBS, {"ids": some}):
+    for chunk in id_chunks(sorted(ids)):
+        for row in connection.execute(_JOBS, {"ids": chunk}):
             yield job_facts(row)
 
 
 def _live_attempts(connection: Connection, ids: Collection[str]) -> Iterator[AttemptFacts]:
-    for some in in_parts(sorted(ids)):
-        yield from map(AttemptFacts._make, connection.execute(_LIVE_ATTEMPTS, {"ids": some}))
+    for chunk in id_chunks(sorted(ids)):
+        yield from map(AttemptFacts._make, connection.execute(_LIVE_ATTEMPTS, {"ids": chunk}))
 
 
 def _waits(connection: Connection, ids: Collection[str]) -> Iterator[tuple[str, str]]:
-    for some in in_parts(sorted(ids)):
-        found = connection.execute(_WAITS, {"ids": some})
-        yield from ((dependency, job_id) for dependency, job_id in found)
+    for chunk in id_chunks(sorted(ids)):
+        rows = connection.execute(_WAITS, {"ids": chunk})
+        yield from ((dependency, job_id) for dependency, job_id in rows)
 
 
-def in_parts(ids: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(ids)
-    while some := list(islice(rest, AT_ONCE)):
-        yield some
+def id_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+    remaining = iter(ids)
+    while chunk := list(islice(remaining, IDS_PER_QUERY)):
+        yield chunk
 
 
-def of_live_attempt() -> ColumnElement[bool]:
-    """Joins a job to the attempt it has now, if it has one."""
+def is_live_attempt_of_job() -> ColumnElement[bool]:
+    """Condition that joins a job to its live attempt."""
     return and_(
         attempts.c.job_id == jobs.c.id,
         attempts.c.attempt == jobs.c.attempt,
