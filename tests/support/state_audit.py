@@ -1,6 +1,6 @@
-"""Whether the state is what its jobs and nodes say it is: every sum and index counted anew.
+"""Audits a state: recounts every sum and index from its jobs and nodes.
 
-The cost is that of the fleet and of everything waiting, so only tests run it.
+The cost grows with the fleet and the whole backlog, so only tests run it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bursar.core.check import Fault, check, require_no_faults
-from bursar.core.check.orders import HOLDS_ROOM
+from bursar.core.check.orders import LIVE_STATES
 from bursar.core.check.quotas import TreeWalk, amounts_of, children_of, sum_up
 from bursar.core.check.recount import DeviceCount, NodeCount, RecountedNodes
 from bursar.core.nodes.node import FOREIGN
@@ -26,36 +26,36 @@ from bursar.model.units import HOUR_MS
 def check_thoroughly(
     state: FleetState, decisions: Sequence[Decision], now_ms: int
 ) -> tuple[Fault, ...]:
-    """Everything wrong with the decisions, and with the state they were made for."""
+    """Faults in the decisions and in the state they were made for."""
     return (*check(state, decisions, now_ms, recounted_jobs=None), *state_faults(state))
 
 
 def require_thoroughly_valid(state: FleetState, decisions: Sequence[Decision], now_ms: int) -> None:
-    """Stop a test's cycle if anything is wrong with its decisions or its state."""
+    """Raises if the decisions of a test's cycle, or its state, have a fault."""
     require_no_faults(check_thoroughly(state, decisions, now_ms), len(decisions))
 
 
 def state_faults(state: FleetState) -> list[Fault]:
-    """Every difference between what is kept and what is counted."""
-    live = {r.id: r for _, r in sorted(state.jobs.items()) if r.state in HOLDS_ROOM}
+    """Every difference between stored and recounted values."""
+    live = {r.id: r for _, r in sorted(state.jobs.items()) if r.state in LIVE_STATES}
     return [
         *_node_drift(state, live),
         *_pool_drift(state, live),
         *_quota_drift(state, live),
-        *_line_drift(state),
+        *_backlog_drift(state),
         *_list_drift(state, live),
     ]
 
 
 def _compare(where: str, pairs: Mapping[str, tuple[object, object]]) -> Iterator[Fault]:
-    for what, (kept, counted) in pairs.items():
-        if kept != counted:
-            text = f"{where}: {what} is kept as {_short(kept)}, counted as {_short(counted)}"
+    for name, (stored, counted) in pairs.items():
+        if stored != counted:
+            text = f"{where}: {name} is stored as {_short(stored)}, counted as {_short(counted)}"
             yield Fault("state-drift", where, text)
 
 
 def _short(value: object) -> str:
-    """Long sets are told by what is said first; sets are sorted so that the text is always the same."""
+    """Text of a value, cut to 200 characters; sets are sorted to be deterministic."""
     if isinstance(value, set | frozenset):
         value = sorted(value)
     text = str(value)
@@ -70,8 +70,8 @@ def _node_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fa
     for record in live.values():
         for task in record.placement.all_tasks if record.placement is not None else ():
             holders.setdefault(task.node, Counter())[record.id] += 1
-    ground = RecountedNodes(state)
-    kept_for = {
+    nodes = RecountedNodes(state)
+    claimed_for = {
         task.node: record.id
         for _, record in sorted(state.jobs.items())
         if record.claim is not None
@@ -85,10 +85,10 @@ def _node_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fa
                 f"node {node.id}",
                 {
                     "its holders": (dict(sorted(node.holders.items())), _positive(counted)),
-                    "whom it is kept for": (node.closed_for, kept_for.get(node.id)),
+                    "claiming job": (node.closed_for, claimed_for.get(node.id)),
                 },
             )
-            count = ground.count(node.id)
+            count = nodes.count(node.id)
             if count is not None:
                 yield from _amount_drift(count)
     for node_id in sorted(holders):
@@ -102,7 +102,7 @@ def _positive(counted: Counter[str]) -> dict[str, int]:
 def _amount_drift(count: NodeCount) -> Iterator[Fault]:
     node, spec = count.node, count.spec
     blank = emptied = 0
-    devices = [DeviceCount(kept.layout, kept.healthy) for kept in node.devices]
+    devices = [DeviceCount(stored.layout, stored.healthy) for stored in node.devices]
     for gpu, held in count.devices.items():
         devices[gpu] = held
     for gpu, device in enumerate(devices):
@@ -119,7 +119,7 @@ def _amount_drift(count: NodeCount) -> Iterator[Fault]:
             "free memory": (node.memory_free_mib, spec.memory_mib - count.memory_mib),
             "free disk": (node.disk_free_mib, spec.disk_mib - count.disk_mib),
             "idle GPUs": (bin(node.blank), bin(blank)),
-            "cut GPUs without holders": (bin(node.emptied), bin(emptied)),
+            "partitioned GPUs without holders": (bin(node.emptied), bin(emptied)),
             "free GPUs": (node.free_gpus, (blank | emptied).bit_count()),
             "tags": ({tag for tag, n in node.tags.items() if n}, set(tags)),
         },
@@ -129,7 +129,7 @@ def _amount_drift(count: NodeCount) -> Iterator[Fault]:
 
 
 def _device_drift(count: NodeCount, gpu: int, device: DeviceCount) -> Iterator[Fault]:
-    kept = count.node.devices[gpu]
+    stored = count.node.devices[gpu]
     mode = GpuMode.IDLE
     if device.whole:
         mode = GpuMode.WHOLE
@@ -139,16 +139,16 @@ def _device_drift(count: NodeCount, gpu: int, device: DeviceCount) -> Iterator[F
         mode = GpuMode.MPS
     shares = sorted(
         (holder, one.percent, one.memory_mib)
-        for holder, held in kept.shares.items()
+        for holder, held in stored.shares.items()
         for one in held
     )
     yield from _compare(
         f"GPU {gpu} of {count.node.id}",
         {
-            "mode": (kept.mode, mode),
-            "holder": ([kept.whole_holder] if kept.whole_holder else [], list(device.whole)),
+            "mode": (stored.mode, mode),
+            "holder": ([stored.whole_holder] if stored.whole_holder else [], list(device.whole)),
             "slices": (
-                sorted((str(one), holder) for one, holder in kept.held.items()),
+                sorted((str(one), holder) for one, holder in stored.held.items()),
                 sorted((str(one), holder) for one, holder in device.slices),
             ),
             "shares": (
@@ -185,14 +185,14 @@ def _pool_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fa
 
 
 def _buckets(pool: PoolState) -> list[list[int]]:
-    """Open nodes by free GPUs; where there are none, buckets are steps of CPU and are taken as kept."""
+    """Open nodes by free GPUs; pools without GPUs have buckets of CPU, which are not recounted."""
     if not pool.spec.gpus_per_node:
         return pool.buckets
-    found: list[list[int]] = [[] for _ in range(pool.spec.gpus_per_node + 1)]
+    buckets: list[list[int]] = [[] for _ in range(pool.spec.gpus_per_node + 1)]
     for rank, node in enumerate(pool.nodes):
         if node.up and not node.avoided and node.closed_for is None:
-            found[node.free_gpus].append(rank)
-    return found
+            buckets[node.free_gpus].append(rank)
+    return buckets
 
 
 # -- quota -----------------------------------------------------------------------------------------
@@ -200,15 +200,15 @@ def _buckets(pool: PoolState) -> list[list[int]]:
 
 def _quota_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fault]:
     limited = {one for tenant in state.tenants.values() for one in tenant.quotas}
-    yield from _compare("quota", {"what is limited": (set(state.limited), limited)})
+    yield from _compare("quota", {"limited resources": (set(state.limited), limited)})
     held: dict[str, list[dict[FlavorResource, int]]] = {}
     for record in live.values():
         if record.placement is not None:
             amounts = amounts_of(state, record.placement)
             held.setdefault(record.spec.queue, []).append(amounts)
-            kept = {key: amount for key, amount in sorted(record.request.items()) if amount}
+            stored = {key: amount for key, amount in sorted(record.request.items()) if amount}
             counted = dict(sorted(amounts.items()))
-            yield from _compare(f"job {record.id}", {"charged quota": (kept, counted)})
+            yield from _compare(f"job {record.id}", {"charged quota": (stored, counted)})
     used = {queue: sum_up(amounts) for queue, amounts in held.items()}
     children = children_of(state)
     for flavor_resource in sorted(limited):
@@ -219,14 +219,14 @@ def _quota_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[F
             walk.walk(root)
         what = f"use of {flavor_resource[0]} {flavor_resource[1]}"
         for name, counted_use in sorted(walk.used.items()):
-            kept_use = state.quota.usage(name, flavor_resource)
-            yield from _compare(f"tenant {name}", {what: (kept_use, counted_use)})
+            stored_use = state.quota.usage(name, flavor_resource)
+            yield from _compare(f"tenant {name}", {what: (stored_use, counted_use)})
 
 
 # -- jobs ------------------------------------------------------------------------------------------
 
 
-def _line_drift(state: FleetState) -> Iterator[Fault]:
+def _backlog_drift(state: FleetState) -> Iterator[Fault]:
     waiting: dict[int, set[str]] = {}
     for _, record in sorted(state.jobs.items()):
         if record.state is JobState.QUEUED and record.claim is None:
@@ -234,14 +234,14 @@ def _line_drift(state: FleetState) -> Iterator[Fault]:
     for (queue, priority, shape), backlog in sorted(state.backlogs.by_key.items()):
         counted = waiting.pop(id(backlog), set())
         yield from _compare(
-            f"line {queue}, {priority}, shape {shape}",
+            f"backlog {queue}, {priority}, shape {shape}",
             {
                 "number of jobs": (backlog.count, len(counted)),
                 "jobs": ({record.id for record in backlog.jobs()}, counted),
             },
         )
     for job_ids in waiting.values():
-        yield from _compare(f"line of {min(job_ids)}", {"jobs": ("unknown", job_ids)})
+        yield from _compare(f"backlog of {min(job_ids)}", {"jobs": ("unknown", job_ids)})
 
 
 def _list_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fault]:
@@ -280,20 +280,20 @@ def _list_drift(state: FleetState, live: Mapping[str, JobRecord]) -> Iterator[Fa
 
 
 def _limit_ms(record: JobRecord) -> int | None:
-    """When the attempt has run as long as it may, or its job has cost what it may; the first of the two."""
+    """Time at which the attempt reaches its run limit or its job its cost limit, the earlier of the two."""
     spec, started_ms = record.spec, record.started_at_ms
     if started_ms is None:
         return None
-    found = [] if spec.max_run_ms is None else [started_ms + spec.max_run_ms]
+    limits = [] if spec.max_run_ms is None else [started_ms + spec.max_run_ms]
     price = record.repriced_micro_usd
     if price is None:
         price = record.placement.all_micro_usd_per_hour if record.placement is not None else 0
     if spec.max_cost_micro_usd is not None and price:
-        left = spec.max_cost_micro_usd - record.charged_micro_usd
-        paid_ms = max(0, left) * HOUR_MS // price
+        remaining = spec.max_cost_micro_usd - record.charged_micro_usd
+        paid_ms = max(0, remaining) * HOUR_MS // price
         last_ms = record.assigned_at_ms + max(paid_ms - spec.grace_ms, paid_ms - paid_ms // 2)
-        found.append(max(started_ms, last_ms))
-    return min(found) if found else None
+        limits.append(max(started_ms, last_ms))
+    return min(limits) if limits else None
 
 
 def _waited_for(dependents: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A thorough check counts the state itself anew and names what has drifted."""
+"""The audit recounts the state and names values that have drifted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bursar.core.state.fleet_state import FleetState
 from bursar.model.event import GpuPartitioned
 from bursar.model.jobs.attempt import Task
 from bursar.model.jobs.job import JobState
-from tests.core.check.scene import Scene, a_pool, at, cut, share_of, slice_of
+from tests.core.check.scene import Scene, a_pool, at, layout_of, share_of, slice_of
 from tests.support import fleet_of, job, mig_job, mps_job, queue
 from tests.support.state_audit import state_faults
 
@@ -20,9 +20,9 @@ FLAVOR = "a100-40gb/owned"
 
 
 def busy() -> FleetState:
-    """Of everything a little: whole, cut and shared GPUs, limits, waiting, blocked and kept."""
+    """A state with whole, partitioned and shared GPUs, limits, and waiting, blocked and claimed jobs."""
     scene = Scene(fleet_of(a_pool()), (queue(quota={FLAVOR: 8}),))
-    layout = cut("1g.5gb@0 3g.20gb@4")
+    layout = layout_of("1g.5gb@0 3g.20gb@4")
     for gpu in (1, 2):
         scene.stage.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=gpu, layout=layout))
     scene.run(job("whole", max_hours=9, apart="t", cpu=2), at("a-0001", 0))
@@ -35,7 +35,7 @@ def busy() -> FleetState:
     scene.run(job("gone", gpus=2), at("a-0002", 2, 3))
     scene.stage.cancel("gone")
     scene.wait(job("line"), job("line"), job("kept"), job("after", depends_on=("whole",)))
-    return scene.kept("kept", at("a-0002", 0)).state
+    return scene.claimed("kept", at("a-0002", 0)).state
 
 
 def first(state: FleetState) -> NodeState:
@@ -55,97 +55,97 @@ Tamper = Callable[[FleetState], object]
 DRIFT: dict[str, tuple[Tamper, str]] = {
     "free CPU": (
         set_to(first, "cpu_free_milli", 1),
-        "node a-0001: free milli-CPU is kept as 1, counted as 30000",
+        "node a-0001: free milli-CPU is stored as 1, counted as 30000",
     ),
     "free memory": (
         set_to(first, "memory_free_mib", 1),
-        "node a-0001: free memory is kept as 1, counted as 65536",
+        "node a-0001: free memory is stored as 1, counted as 65536",
     ),
     "free disk": (
         set_to(first, "disk_free_mib", 1),
-        "node a-0001: free disk is kept as 1, counted as 10240",
+        "node a-0001: free disk is stored as 1, counted as 10240",
     ),
     "the mask of idle GPUs": (
         set_to(first, "blank", 1),
-        "node a-0001: idle GPUs is kept as 0b1, counted as 0b0",
+        "node a-0001: idle GPUs is stored as 0b1, counted as 0b0",
     ),
     "the mask of cut GPUs": (
         set_to(first, "emptied", 0),
-        "node a-0001: cut GPUs without holders is kept as 0b0, counted as 0b100",
+        "node a-0001: partitioned GPUs without holders is stored as 0b0, counted as 0b100",
     ),
     "tags": (
         lambda state: first(state).tags.clear(),
-        "node a-0001: tags is kept as [], counted as ['t']",
+        "node a-0001: tags is stored as [], counted as ['t']",
     ),
     "a device's holder": (
         lambda state: setattr(first(state).devices[0], "whole_holder", "line"),
-        "GPU 0 of a-0001: holder is kept as ['line'], counted as ['whole']",
+        "GPU 0 of a-0001: holder is stored as ['line'], counted as ['whole']",
     ),
     "a device's slices": (
         lambda state: first(state).devices[1].held.clear(),
-        "GPU 1 of a-0001: slices is kept as [], counted as [('1g.5gb@0', 'cut')]",
+        "GPU 1 of a-0001: slices is stored as [], counted as [('1g.5gb@0', 'cut')]",
     ),
     "a device's shares": (
         lambda state: first(state).devices[3].shares.clear(),
-        "GPU 3 of a-0001: shares is kept as [], counted as [('part', 25, 0)]",
+        "GPU 3 of a-0001: shares is stored as [], counted as [('part', 25, 0)]",
     ),
     "for whom a node is kept": (
         lambda state: setattr(state.node("a-0002"), "closed_for", "line"),
-        "node a-0002: whom it is kept for is kept as line, counted as kept",
+        "node a-0002: claiming job is stored as line, counted as kept",
     ),
     "expected ends": (
         lambda state: state.pools["a"].ends.pop(),
-        "pool a: expected ends is kept as ",
+        "pool a: expected ends is stored as ",
     ),
     "the index of open nodes": (
         lambda state: state.pools["a"].buckets[1].clear(),
-        "pool a: nodes by bucket is kept as [[], [], [], [], []], counted as [[], [0], [], [], []]",
+        "pool a: nodes by bucket is stored as [[], [], [], [], []], counted as [[], [0], [], [], []]",
     ),
     "use of quota": (
         lambda state: state.quota.add_usage("research", {(FLAVOR, "gpu"): 5}),
-        "tenant research: use of a100-40gb/owned gpu is kept as 3397, counted as 3392",
+        "tenant research: use of a100-40gb/owned gpu is stored as 3397, counted as 3392",
     ),
     "a job's charge": (
         lambda state: setattr(state.jobs["part"], "request", {}),
-        f"job part: charged quota is kept as {{}}, counted as {{('{FLAVOR}', 'gpu'): 250}}",
+        f"job part: charged quota is stored as {{}}, counted as {{('{FLAVOR}', 'gpu'): 250}}",
     ),
     "the number in a line": (
         lambda state: setattr(first_backlog(state), "count", 3),
-        "line research, 0, shape 4: number of jobs is kept as 3, counted as 2",
+        "backlog research, 0, shape 4: number of jobs is stored as 3, counted as 2",
     ),
     "run time limits": (
         lambda state: state.limits.clear(),
-        "the fleet: run time limits is kept as [], counted as [(32400000, 'whole')]",
+        "the fleet: run time limits is stored as [], counted as [(32400000, 'whole')]",
     ),
     "running jobs": (
         lambda state: state.running_in["research"].pop("part"),
-        "the fleet: running jobs by queue is kept as ",
+        "the fleet: running jobs by queue is stored as ",
     ),
     "blocked jobs": (
         lambda state: state.blocked.clear(),
-        "the fleet: blocked jobs is kept as [], counted as ['after']",
+        "the fleet: blocked jobs is stored as [], counted as ['after']",
     ),
     "dependents": (
         lambda state: state.dependents.clear(),
-        "the fleet: jobs waited for is kept as [], counted as [('whole', 'after')]",
+        "the fleet: jobs waited for is stored as [], counted as [('whole', 'after')]",
     ),
     "claims": (
         lambda state: state.claims.clear(),
-        "the fleet: claims is kept as [], counted as ['kept']",
+        "the fleet: claims is stored as [], counted as ['kept']",
     ),
     "jobs to stop": (
         lambda state: state.to_stop.clear(),
-        "the fleet: jobs to stop is kept as [], counted as ['gone']",
+        "the fleet: jobs to stop is stored as [], counted as ['gone']",
     ),
 }
 
 
-def test_a_true_state_passes() -> None:
+def test_a_consistent_state_passes() -> None:
     assert state_faults(busy()) == []
 
 
 @pytest.mark.parametrize("what", sorted(DRIFT))
-def test_drift_is_found(what: str) -> None:
+def test_drift_is_reported(what: str) -> None:
     state = busy()
     tamper, expected = DRIFT[what]
     tamper(state)
@@ -153,9 +153,9 @@ def test_drift_is_found(what: str) -> None:
     assert str(fault).startswith(expected)
 
 
-def test_a_holder_that_no_job_accounts_for_is_found() -> None:
+def test_a_holder_without_a_running_job_is_reported() -> None:
     state = busy()
     state.jobs["whole"].state = JobState.QUEUED
-    assert "node a-0001: its holders is kept as {'cut': 1, 'part': 1, 'whole': 1}, " in "\n".join(
+    assert "node a-0001: its holders is stored as {'cut': 1, 'part': 1, 'whole': 1}, " in "\n".join(
         str(fault) for fault in state_faults(state)
     )

@@ -1,4 +1,4 @@
-"""Small worlds with decisions made by hand, good ones and bad ones, for the tests of the checker."""
+"""Small fleets with hand-written decisions, valid and invalid, for the tests of the checker."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from tests.support.fleets import PoolPlan, PoolTerms
 from tests.support.state_audit import check_thoroughly
 
 USD = 1_000_000
-SOME_REASON = (NeverFits(problem="somebody said so"),)
+SOME_REASON = (NeverFits(problem="no GPU of this model"),)
 
 
 def a_pool(name: str = "a", **terms: Unpack[PoolTerms]) -> PoolPlan:
     """Two nodes with 4 GPUs, 32 CPUs, 64 GiB and 10 GiB of disk, at $4 an hour."""
-    plain: PoolTerms = {"gpus": 4, "model": "a100-40gb", "cpu": 32, "memory_gib": 64}
-    plain.update({"disk_gib": 10, "usd_per_node_hour": 4.0})
-    plain.update(terms)
-    return pool(name, nodes=2, **plain)
+    defaults: PoolTerms = {"gpus": 4, "model": "a100-40gb", "cpu": 32, "memory_gib": 64}
+    defaults.update({"disk_gib": 10, "usd_per_node_hour": 4.0})
+    defaults.update(terms)
+    return pool(name, nodes=2, **defaults)
 
 
-def cut(text: str) -> Layout:
-    """``1g.5gb@0 2g.10gb@2`` as instances."""
+def layout_of(text: str) -> Layout:
+    """Parses a MIG layout such as ``1g.5gb@0 2g.10gb@2``."""
     parts = [part.split("@") for part in text.split()]
     return tuple(MigInstance(profile=profile, start=int(start)) for profile, start in parts)
 
 
 def slice_of(gpu: int, text: str) -> SliceUse:
-    return SliceUse(gpu=gpu, instance=cut(text)[0])
+    return SliceUse(gpu=gpu, instance=layout_of(text)[0])
 
 
 def share_of(gpu: int, percent: int, memory_mib: int = 0) -> ShareUse:
@@ -57,14 +57,14 @@ def share_of(gpu: int, percent: int, memory_mib: int = 0) -> ShareUse:
 
 
 def at(node: str, *gpus: int, group: str = "main", count: int = 1) -> Task:
-    """So many tasks of a group on a node, with these whole GPUs."""
+    """A number of tasks of a group on a node, with these whole GPUs."""
     return Task(group=group, node=node, count=count, gpus=gpus)
 
 
 class Scene:
-    """A world in which a GPU costs $1 an hour, and the decisions somebody made for it.
+    """A fleet in which a GPU costs $1 an hour, and decisions for it.
 
-    Without words about the fleet it is pool ``a``: nodes ``a-0001`` and ``a-0002`` with 4 GPUs each.
+    The default fleet is pool ``a``: nodes ``a-0001`` and ``a-0002`` with 4 GPUs each.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class Scene:
         self.decisions: list[Decision] = []
 
     def faults(self) -> list[str]:
-        """What the checker says of the decisions and of the state, in its words."""
-        found = check_thoroughly(self.state, self.decisions, self.stage.now_ms)
-        return [str(fault) for fault in found]
+        """Texts of the faults that the checker finds in the decisions and in the state."""
+        faults = check_thoroughly(self.state, self.decisions, self.stage.now_ms)
+        return [str(fault) for fault in faults]
 
-    # -- what was before -------------------------------------------------------------------------
+    # -- earlier events --------------------------------------------------------------------------
 
     def wait(self, *specs: JobSpec) -> Scene:
         self.stage.submit(*specs)
         return self
 
     def run(self, spec: JobSpec, *tasks: Task, hours: float = 1) -> Scene:
-        """A job that runs there since so long."""
+        """Adds a job that has run there for some hours."""
         (job_id,) = self.stage.submit(spec)
         placement = self.placement(job_id, *tasks)
         now_ms = self.stage.now_ms
@@ -102,12 +102,12 @@ class Scene:
         self.stage.advance(round(hours * HOUR_MS))
         return self
 
-    def told(self, job_id: str) -> Scene:
+    def stopping(self, job_id: str) -> Scene:
         self.stage.apply(AttemptStopping(at_ms=self.stage.now_ms, job_id=job_id, attempt=1))
         return self
 
-    def kept(self, job_id: str, *tasks: Task, victims: tuple[str, ...] = ()) -> Scene:
-        """A place that is kept for a job since an earlier cycle."""
+    def claimed(self, job_id: str, *tasks: Task, victims: tuple[str, ...] = ()) -> Scene:
+        """Adds a claim from an earlier cycle."""
         placement = self.placement(job_id, *tasks)
         now_ms = self.stage.now_ms
         self.stage.apply(
@@ -115,7 +115,7 @@ class Scene:
         )
         return self
 
-    # -- what is decided -------------------------------------------------------------------------
+    # -- decisions -------------------------------------------------------------------------------
 
     def start(self, job_id: str, *tasks: Task, attempt: int = 1, pool: str = "a") -> Scene:
         placement = self.placement(job_id, *tasks, pool=pool)
@@ -148,7 +148,7 @@ class Scene:
         return self
 
     def partition(self, node: str, gpu: int, text: str) -> Scene:
-        self.decisions.append(PartitionGpu(node=node, gpu=gpu, layout=cut(text)))
+        self.decisions.append(PartitionGpu(node=node, gpu=gpu, layout=layout_of(text)))
         return self
 
     def hold(
@@ -165,22 +165,22 @@ class Scene:
         return self
 
     def as_kind_of(self, job_id: str) -> Scene:
-        """Let the last hold speak of another job's kind."""
+        """Changes the kind of the last hold to another job's kind."""
         last = self.decisions.pop()
         assert isinstance(last, Hold)
         self.decisions.append(replace(last, kind=self.state.jobs[job_id].backlog.kind))
         return self
 
-    def restate(self, **words: object) -> Scene:
-        """Change what the last decision says of its place."""
+    def change_placement(self, **changes: object) -> Scene:
+        """Changes fields of the last decision's placement."""
         last = self.decisions.pop()
         assert isinstance(last, StartJob | ClaimPlacement)
-        placement = replace(last.placement, **words)  # type: ignore[arg-type]
+        placement = replace(last.placement, **changes)  # type: ignore[arg-type]
         self.decisions.append(replace(last, placement=placement))
         return self
 
     def placement(self, job_id: str, *tasks: Task, pool: str = "a") -> Placement:
-        """Tasks as their groups ask for them, at $1 a GPU; what a task says itself stays."""
+        """A placement at $1 a GPU; a task's unset amounts are filled in from its group."""
         record = self.state.jobs.get(job_id)
         groups = {} if record is None else {one.name: one for one in record.spec.groups}
         placed = []

@@ -1,4 +1,4 @@
-"""The checker finds every fault in decisions made by hand, says it in numbers, and passes good ones."""
+"""The checker reports every fault in hand-written placements, and passes valid ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bursar.model.event import ForeignUsageSeen, GpuPartitioned, NodeDrained
 from bursar.model.fleet.fleet import Fleet, Market, Taint
 from bursar.model.jobs.attempt import Task
 from bursar.model.jobs.job import SliceLayer, Spread, Toleration, Topology
-from tests.core.check.scene import Scene, a_pool, at, cut, share_of, slice_of
+from tests.core.check.scene import Scene, a_pool, at, layout_of, share_of, slice_of
 from tests.support import (
     fleet_of,
     gang,
@@ -35,7 +35,7 @@ def shared(gpu: int, percent: int, memory_mib: int = 0, node: str = "a-0001") ->
     return Task(group="main", node=node, count=1, shares=(share_of(gpu, percent, memory_mib),))
 
 
-def two(first: Scene, *tasks: Task) -> Scene:
+def start_two(first: Scene, *tasks: Task) -> Scene:
     """Two waiting jobs, ``job`` and ``job-2``, started there."""
     return first.start("job", tasks[0]).start("job-2", tasks[1])
 
@@ -49,31 +49,31 @@ FEW_CLIENTS = fleet_of(a_pool(mps_client_limit=1))
 SMALL = "1g.5gb@0 1g.5gb@1 2g.10gb@2 3g.20gb@4"
 
 DEVICES: dict[str, tuple[Build, str]] = {
-    "a GPU is not promised to two jobs": (
-        lambda: two(Scene().wait(job(), job()), at("a-0001", 0), at("a-0001", 0)),
-        "job-2 is given all of GPU 0 of a-0001, of which job holds all",
+    "a GPU is not assigned to two jobs": (
+        lambda: start_two(Scene().wait(job(), job()), at("a-0001", 0), at("a-0001", 0)),
+        "job-2 is assigned all of GPU 0 of a-0001, of which job holds all",
     ),
-    "a GPU is not promised twice to one job": (
+    "a GPU is not assigned twice to one job": (
         lambda: Scene().wait(job(gpus=2)).start("job", at("a-0001", 1, 1)),
-        "job is given all of GPU 1 of a-0001, of which job holds all",
+        "job is assigned all of GPU 1 of a-0001, of which job holds all",
     ),
     "a GPU that a running job holds is not free": (
         lambda: Scene().run(job("old"), at("a-0001", 0)).wait(job()).start("job", at("a-0001", 0)),
-        "job is given all of GPU 0 of a-0001, of which old holds all",
+        "job is assigned all of GPU 0 of a-0001, of which old holds all",
     ),
-    "a GPU of a job that was told to stop is not free yet": (
+    "a GPU of a job that is stopping is not free yet": (
         lambda: (
             Scene()
             .run(job("old"), at("a-0001", 0))
-            .told("old")
+            .stopping("old")
             .wait(job())
             .start("job", at("a-0001", 0))
         ),
-        "job is given all of GPU 0 of a-0001, of which old holds all",
+        "job is assigned all of GPU 0 of a-0001, of which old holds all",
     ),
-    "a GPU that others use is not free": (
+    "a GPU in foreign use is not free": (
         lambda: foreign().wait(job()).start("job", at("a-0001", 0)),
-        "job is given all of GPU 0 of a-0001, of which (foreign) holds all",
+        "job is assigned all of GPU 0 of a-0001, of which (foreign) holds all",
     ),
     "a GPU must exist": (
         lambda: Scene().wait(job()).start("job", at("a-0001", 4)),
@@ -81,9 +81,9 @@ DEVICES: dict[str, tuple[Build, str]] = {
     ),
     "a GPU must be healthy": (
         lambda: unhealthy().wait(job()).start("job", at("a-0001", 0)),
-        "job is given GPU 0 of a-0001, which is not healthy",
+        "job is assigned GPU 0 of a-0001, which is not healthy",
     ),
-    "a slice is not promised twice": (
+    "a slice is not assigned twice": (
         lambda: (
             Scene()
             .wait(mig_job(profile="1g.5gb"), mig_job(profile="1g.5gb"))
@@ -91,16 +91,16 @@ DEVICES: dict[str, tuple[Build, str]] = {
             .start("slice", sliced(0, "1g.5gb@0"))
             .start("slice-2", sliced(0, "1g.5gb@0"))
         ),
-        "slice-2 is given 1g.5gb@0 of GPU 0 of a-0001, of which slice holds 1g.5gb@0",
+        "slice-2 is assigned 1g.5gb@0 of GPU 0 of a-0001, of which slice holds 1g.5gb@0",
     ),
-    "a slice is never on a GPU in whole use": (
+    "a slice is never on a GPU that is used whole": (
         lambda: (
             Scene()
             .run(job("old"), at("a-0001", 0))
             .wait(mig_job(profile="1g.5gb"))
             .start("slice", sliced(0, "1g.5gb@0"))
         ),
-        "slice is given 1g.5gb@0 of GPU 0 of a-0001, of which old holds all",
+        "slice is assigned 1g.5gb@0 of GPU 0 of a-0001, of which old holds all",
     ),
     "a slice is never on a GPU shared by MPS": (
         lambda: (
@@ -109,50 +109,50 @@ DEVICES: dict[str, tuple[Build, str]] = {
             .wait(mig_job(profile="1g.5gb"))
             .start("slice", sliced(0, "1g.5gb@0"))
         ),
-        "slice is given 1g.5gb@0 of GPU 0 of a-0001, of which old holds 25 %",
+        "slice is assigned 1g.5gb@0 of GPU 0 of a-0001, of which old holds 25 %",
     ),
-    "a share is never on a GPU in whole use": (
+    "a share is never on a GPU that is used whole": (
         lambda: (
             Scene().run(job("old"), at("a-0001", 0)).wait(mps_job()).start("share", shared(0, 25))
         ),
-        "share is given 25 % of GPU 0 of a-0001, of which old holds all",
+        "share is assigned 25 % of GPU 0 of a-0001, of which old holds all",
     ),
-    "a GPU must be cut before a slice of it starts": (
+    "a GPU must be partitioned before a job starts on a slice of it": (
         lambda: Scene().wait(mig_job(profile="1g.5gb")).start("slice", sliced(0, "1g.5gb@0")),
-        "slice is given 1g.5gb@0 of GPU 0 of a-0001, which is then cut otherwise: not cut at all",
+        "slice is assigned 1g.5gb@0 of GPU 0 of a-0001, whose layout is then: not partitioned",
     ),
-    "a cut behind the start in the list comes too late": (
+    "a partition after the start in the list is too late": (
         lambda: (
             Scene()
             .wait(mig_job(profile="1g.5gb"))
             .start("slice", sliced(0, "1g.5gb@0"))
             .partition("a-0001", 1, SMALL)
         ),
-        "slice is given 1g.5gb@0 of GPU 0 of a-0001, which is then cut otherwise: not cut at all",
+        "slice is assigned 1g.5gb@0 of GPU 0 of a-0001, whose layout is then: not partitioned",
     ),
-    "a slice must be one of the layout": (
+    "a slice must be in the layout": (
         lambda: (
             Scene()
             .wait(mig_job(profile="1g.5gb"))
             .partition("a-0001", 0, "3g.20gb@4")
             .start("slice", sliced(0, "1g.5gb@0"))
         ),
-        "slice is given 1g.5gb@0 of GPU 0 of a-0001, which is then cut otherwise: 3g.20gb@4",
+        "slice is assigned 1g.5gb@0 of GPU 0 of a-0001, whose layout is then: 3g.20gb@4",
     ),
-    "a GPU that is cut cannot be used whole": (
+    "a partitioned GPU cannot be used whole": (
         lambda: (
             Scene().wait(job()).partition("a-0001", 0, "3g.20gb@4").start("job", at("a-0001", 0))
         ),
-        "job is given all of GPU 0 of a-0001, which is still cut by MIG: 3g.20gb@4",
+        "job is assigned all of GPU 0 of a-0001, which is still partitioned by MIG: 3g.20gb@4",
     ),
-    "a GPU that is cut cannot be shared": (
+    "a partitioned GPU cannot be shared by MPS": (
         lambda: (
             Scene()
             .wait(mps_job())
             .partition("a-0001", 0, "3g.20gb@4")
             .start("share", shared(0, 25))
         ),
-        "share is given 25 % of GPU 0 of a-0001, which is still cut by MIG: 3g.20gb@4",
+        "share is assigned 25 % of GPU 0 of a-0001, which is still partitioned by MIG: 3g.20gb@4",
     ),
     "shares of a GPU are 100 % at most": (
         lambda: (
@@ -163,7 +163,7 @@ DEVICES: dict[str, tuple[Build, str]] = {
         ),
         "with share, shares of GPU 0 of a-0001 add up to 110 % of 100",
     ),
-    "shares of a GPU have its memory at most": (
+    "shares of a GPU do not exceed its memory": (
         lambda: (
             Scene()
             .run(mps_job("old", gpu_memory_gib=30), shared(0, 25, 30 * 1024))
@@ -172,7 +172,7 @@ DEVICES: dict[str, tuple[Build, str]] = {
         ),
         "with share, shares of GPU 0 of a-0001 add up to 51200 MiB of 40960",
     ),
-    "a GPU has so many MPS clients at most": (
+    "a GPU does not exceed its limit of MPS clients": (
         lambda: (
             Scene(FEW_CLIENTS)
             .run(mps_job("old"), shared(0, 25))
@@ -181,39 +181,39 @@ DEVICES: dict[str, tuple[Build, str]] = {
         ),
         "with share, shares of GPU 0 of a-0001 add up to 2 clients of 1",
     ),
-    "a GPU in use is not cut": (
+    "a GPU in use is not partitioned": (
         lambda: Scene().run(job("old"), at("a-0001", 0)).partition("a-0001", 0, "3g.20gb@4"),
-        "GPU 0 of a-0001 is to be cut while old hold it",
+        "GPU 0 of a-0001 is repartitioned while in use by old",
     ),
-    "a GPU that starts are put on is not cut again": (
+    "a GPU on which a job starts is not partitioned": (
         lambda: Scene().wait(job()).start("job", at("a-0001", 0)).partition("a-0001", 0, ""),
-        "GPU 0 of a-0001 is to be cut while job hold it",
+        "GPU 0 of a-0001 is repartitioned while in use by job",
     ),
-    "a node that is cut must exist": (
+    "the node of a partitioned GPU must exist": (
         lambda: Scene().partition("b-0001", 0, "3g.20gb@4"),
-        "GPU 0 of b-0001 is to be cut; there is no such node",
+        "GPU 0 of b-0001 is repartitioned; there is no such node",
     ),
     "a layout has known profiles": (
         lambda: Scene().partition("a-0001", 0, "9g.99gb@0"),
-        "GPU 0 of a-0001 cannot be cut so: it has no profile 9g.99gb",
+        "GPU 0 of a-0001 cannot have this MIG layout: it has no profile 9g.99gb",
     ),
-    "a layout has instances where they can start": (
+    "instances of a layout have valid starts": (
         lambda: Scene().partition("a-0001", 0, "3g.20gb@1"),
-        "GPU 0 of a-0001 cannot be cut so: 3g.20gb@1 starts where it cannot",
+        "GPU 0 of a-0001 cannot have this MIG layout: 3g.20gb@1 has an invalid start",
     ),
-    "a layout has no more of a profile than fit": (
+    "a layout does not exceed the maximum of a profile": (
         lambda: Scene().partition("a-0001", 0, " ".join(["1g.5gb@0"] * 8)),
-        "GPU 0 of a-0001 cannot be cut so: 8 of 1g.5gb, at most 7 fit",
+        "GPU 0 of a-0001 cannot have this MIG layout: 8 of 1g.5gb, at most 7 fit",
     ),
-    "a layout does not overlap": (
+    "instances of a layout do not overlap": (
         lambda: Scene().partition("a-0001", 0, "3g.20gb@0 2g.10gb@2"),
-        "GPU 0 of a-0001 cannot be cut so: 3g.20gb@0 and 2g.10gb@2 overlap at memory slice 2",
+        "GPU 0 of a-0001 cannot have this MIG layout: 3g.20gb@0 and 2g.10gb@2 overlap at memory slice 2",
     ),
     "a pool may forbid MIG": (
         lambda: Scene(NO_MIG).partition("a-0001", 0, "3g.20gb@4"),
-        "GPU 0 of a-0001 cannot be cut so: pool a does not allow MIG",
+        "GPU 0 of a-0001 cannot have this MIG layout: pool a does not allow MIG",
     ),
-    "the CPUs of a node are not promised twice": (
+    "the CPUs of a node are not assigned twice": (
         lambda: (
             Scene()
             .run(job("old", cpu=20), at("a-0001", 0))
@@ -222,11 +222,11 @@ DEVICES: dict[str, tuple[Build, str]] = {
         ),
         "with job, 40000 milli-CPU of a-0001 are in use; it has 32000",
     ),
-    "CPUs that others use are in use": (
+    "CPUs in foreign use are not free": (
         lambda: foreign().wait(job(cpu=10)).start("job", at("a-0001", 1)),
         "with job, 40000 milli-CPU of a-0001 are in use; it has 32000",
     ),
-    "the disk of a node is not promised twice": (
+    "the disk of a node is not assigned twice": (
         lambda: (
             Scene()
             .run(job("old", disk_gib=6), at("a-0001", 0))
@@ -239,7 +239,7 @@ DEVICES: dict[str, tuple[Build, str]] = {
 
 
 def foreign() -> Scene:
-    """Others use GPU 0 and 30 CPUs of the first node."""
+    """GPU 0 and 30 CPUs of the first node are in foreign use."""
     scene = Scene()
     scene.stage.apply(ForeignUsageSeen(at_ms=0, node="a-0001", gpus=(0,), cpu_milli=30_000))
     return scene
@@ -267,31 +267,36 @@ def labelled(value: str) -> Scene:
 SITES: dict[str, tuple[Build, str]] = {
     "the pool must exist": (
         lambda: Scene().wait(job()).start("job", at("a-0001", 0), pool="z"),
-        "job is put into pool z, which does not exist",
+        "job is placed in pool z, which does not exist",
     ),
     "the flavor is that of the pool": (
-        lambda: Scene().wait(job()).start("job", at("a-0001", 0)).restate(flavor="a100-40gb/spot"),
-        "job is said to be on a100-40gb/spot; its pool is a100-40gb/owned",
+        lambda: (
+            Scene()
+            .wait(job())
+            .start("job", at("a-0001", 0))
+            .change_placement(flavor="a100-40gb/spot")
+        ),
+        "job has flavor a100-40gb/spot; its pool has a100-40gb/owned",
     ),
     "every task is on a node of the pool": (
         lambda: Scene(OTHER_POOL).wait(job()).start("job", at("b-0001", 0)),
-        "job is put on b-0001, which is not in its pool a",
+        "job is placed on b-0001, which is not in its pool a",
     ),
     "a node must be up": (
         lambda: drained().wait(job()).start("job", at("a-0001", 0)),
-        "job is put on a-0001, which takes no jobs",
+        "job is placed on a-0001, which accepts no jobs",
     ),
-    "a node kept for a job takes no other": (
+    "a node claimed for a job accepts no other": (
         lambda: (
             Scene()
             .wait(job("first"), job(cpu=1))
-            .kept("first", at("a-0001", 0))
+            .claimed("first", at("a-0001", 0))
             .hold("first", jobs=("first",))
             .start("job", at("a-0001", 1))
         ),
-        "job is put on a-0001, which is kept for first",
+        "job is placed on a-0001, which is claimed for first",
     ),
-    "a node claimed earlier in the list takes no other": (
+    "a node claimed earlier in the list accepts no other job": (
         lambda: (
             Scene()
             .run(job("old"), at("a-0001", 0))
@@ -300,11 +305,11 @@ SITES: dict[str, tuple[Build, str]] = {
             .claim("first", at("a-0001", 0), victims=("old",))
             .start("job", at("a-0001", 1))
         ),
-        "job is put on a-0001, which is kept for first",
+        "job is placed on a-0001, which is claimed for first",
     ),
     "a market must be allowed": (
         lambda: Scene(SPOT).wait(job()).start("job", at("a-0001", 0)),
-        "job does not allow spot, which pool a is",
+        "job does not allow the market spot of pool a",
     ),
     "a taint must be tolerated": (
         lambda: (
@@ -316,28 +321,30 @@ SITES: dict[str, tuple[Build, str]] = {
     ),
     "labels must match": (
         lambda: labelled("a-rack-0002").start("job", at("a-0001", 0)),
-        "job wants rack=a-rack-0002; a-0001 has a-rack-0001",
+        "job requests rack=a-rack-0002; a-0001 has a-rack-0001",
     ),
     "the model must be one of those named": (
         lambda: Scene().wait(job(models=("h100-80gb",))).start("job", at("a-0001", 0)),
-        "job wants h100-80gb; pool a has a100-40gb",
+        "job requests h100-80gb; pool a has a100-40gb",
     ),
-    "GPUs must have the memory asked for": (
+    "GPUs must have the requested memory": (
         lambda: Scene().wait(job(gpu_memory_gib=80)).start("job", at("a-0001", 0)),
-        "job wants GPUs with 81920 MiB; those of pool a have 40960",
+        "job requests GPUs with 81920 MiB; those of pool a have 40960",
     ),
-    "jobs with one tag are apart": (
+    "jobs with the same tag are on different nodes": (
         lambda: (
             Scene()
             .run(job("old", apart="t"), at("a-0001", 0))
             .wait(job(apart="t"))
             .start("job", at("a-0001", 1))
         ),
-        "job keeps apart by t, but a-0001 has old with that tag",
+        "job must be apart from jobs with tag t, but a-0001 has old",
     ),
-    "jobs with one tag that start together are apart": (
-        lambda: two(Scene().wait(job(apart="t"), job(apart="t")), at("a-0001", 0), at("a-0001", 1)),
-        "job-2 keeps apart by t, but a-0001 has job with that tag",
+    "jobs with the same tag that start together are on different nodes": (
+        lambda: start_two(
+            Scene().wait(job(apart="t"), job(apart="t")), at("a-0001", 0), at("a-0001", 1)
+        ),
+        "job-2 must be apart from jobs with tag t, but a-0001 has job",
     ),
     "tasks are spread": (
         lambda: (
@@ -353,7 +360,7 @@ SITES: dict[str, tuple[Build, str]] = {
         ),
         "job has 2 tasks in node a-0001; it allows 1",
     ),
-    "a gang is together where it must be": (
+    "a gang is in one required domain": (
         lambda: (
             Scene(RACKS)
             .wait(job(tasks=2, topology=Topology(required="rack")))
@@ -361,30 +368,30 @@ SITES: dict[str, tuple[Build, str]] = {
         ),
         "job must be in one rack, but is in 2: a-block-0001/a-rack-0001, a-block-0001/a-rack-0002",
     ),
-    "each so many tasks share a domain of a layer": (
+    "a domain of a layer has a multiple of its size": (
         lambda: (
             Scene(RACKS)
             .wait(job(tasks=4, topology=Topology(layers=(SliceLayer(level="rack", size=2),))))
             .start("job", at("a-0001", 0, 1, 2, count=3), at("a-0002", 0))
         ),
-        "each 2 tasks main of job must share one rack; a-block-0001/a-rack-0001 has 3\n"
-        "each 2 tasks main of job must share one rack; a-block-0001/a-rack-0002 has 1",
+        "job needs a multiple of 2 tasks of main in each rack; a-block-0001/a-rack-0001 has 3\n"
+        "job needs a multiple of 2 tasks of main in each rack; a-block-0001/a-rack-0002 has 1",
     ),
-    "a level must be one of the cluster": (
+    "a topology level must exist in the cluster": (
         lambda: Scene().wait(job(topology=Topology(required="rack"))).start("job", at("a-0001", 0)),
-        "job speaks of the level rack; its cluster has node",
+        "job requests the level rack; its cluster has node",
     ),
     "MIG must be allowed": (
-        lambda: cut_before(NO_MIG).start("slice", sliced(0, "1g.5gb@0")),
-        "slice wants 1g.5gb; pool a does not allow MIG",
+        lambda: partitioned(NO_MIG).start("slice", sliced(0, "1g.5gb@0")),
+        "slice requests 1g.5gb; pool a does not allow MIG",
     ),
 }
 
 
-def cut_before(fleet: Fleet | None = None) -> Scene:
-    """A slice waits, and the first GPU was cut for it some time ago."""
+def partitioned(fleet: Fleet | None = None) -> Scene:
+    """A slice job waits, and the first GPU is already partitioned for it."""
     scene = Scene(fleet)
-    scene.stage.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=0, layout=cut(SMALL)))
+    scene.stage.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=0, layout=layout_of(SMALL)))
     return scene.wait(mig_job(profile="1g.5gb"))
 
 
@@ -394,59 +401,61 @@ LAUNCHER = at("a-0001", group="l")
 GANGS: dict[str, tuple[Build, str]] = {
     "no task of a group is missing": (
         lambda: Scene().wait(job(tasks=2)).start("job", at("a-0001", 0)),
-        "job has places for 1 tasks of main, needs 2",
+        "job is placed with 1 task of main, needs 2",
     ),
-    "no task of a group is doubled": (
+    "a group has no extra tasks": (
         lambda: Scene().wait(job()).start("job", at("a-0001", 0), at("a-0002", 0)),
-        "job has places for 2 tasks of main, needs 1",
+        "job is placed with 2 tasks of main, needs 1",
     ),
     "no group is missing": (
         lambda: Scene().wait(LAUNCHED).start("job", LAUNCHER),
-        "job has places for 0 tasks of w, needs 2",
+        "job is placed with 0 tasks of w, needs 2",
     ),
-    "no group is made up": (
+    "every group exists in the job": (
         lambda: Scene().wait(job()).start("job", at("a-0001", 0), at("a-0002", group="x")),
-        "job has no task group x, yet is given a place for it",
+        "job has no task group x, but its placement has tasks of it",
     ),
-    "an elastic gang has its minimum at least": (
+    "an elastic gang has at least its minimum": (
         lambda: Scene().wait(job(tasks=4, min_tasks=2)).start("job", at("a-0001", 0)),
-        "job has places for 1 tasks of main, needs 2 to 4",
+        "job is placed with 1 task of main, needs 2 to 4",
     ),
     "every task has its GPUs": (
         lambda: Scene().wait(job(gpus=2, tasks=2)).start("job", at("a-0001", 0, 1, 2, count=2)),
-        "tasks main of job on a-0001 need 4 GPUs, are given 3",
+        "tasks main of job on a-0001 need 4 GPUs, have 3",
     ),
     "every task has its profile": (
-        lambda: cut_before().start("slice", sliced(0, "2g.10gb@2")),
-        "tasks main of slice on a-0001 need ('1g.5gb',) slices, are given ('2g.10gb',)",
+        lambda: partitioned().start("slice", sliced(0, "2g.10gb@2")),
+        "tasks main of slice on a-0001 need ('1g.5gb',) slices, have ('2g.10gb',)",
     ),
     "every task has its share": (
         lambda: Scene().wait(mps_job(percent=50)).start("share", shared(0, 25)),
-        "tasks main of share on a-0001 need ((50, 0),) shares (percent, MiB), are given ((25, 0),)",
+        "tasks main of share on a-0001 need ((50, 0),) shares (percent, MiB), have ((25, 0),)",
     ),
     "every task has its CPUs": (
         lambda: Scene().wait(job(cpu=2)).start("job", replace(at("a-0001", 0), cpu_milli=1_000)),
-        "tasks main of job on a-0001 need 2000 milli-CPU, are given 1000",
+        "tasks main of job on a-0001 need 2000 milli-CPU, have 1000",
     ),
-    "the price is that of the largest part taken": (
-        lambda: Scene().wait(job()).start("job", at("a-0001", 0)).restate(micro_usd_per_hour=7),
-        "job is priced at $0.0000 an hour; what it takes costs $1.00",
+    "the price is that of the largest fraction of the node": (
+        lambda: (
+            Scene().wait(job()).start("job", at("a-0001", 0)).change_placement(micro_usd_per_hour=7)
+        ),
+        "job is priced at $0.0000 an hour; its resources cost $1.00",
     ),
 }
 
 
 @pytest.mark.parametrize("sentence", sorted({**DEVICES, **SITES, **GANGS}))
-def test_a_bad_place_is_found(sentence: str) -> None:
+def test_an_invalid_placement_is_reported(sentence: str) -> None:
     build, expected = {**DEVICES, **SITES, **GANGS}[sentence]
     assert build().faults() == expected.split("\n")
 
 
 GOOD: dict[str, Build] = {
-    "nothing is decided where nothing waits": lambda: Scene(),
-    "whole GPUs beside each other": lambda: two(
+    "no decision is needed when no job waits": lambda: Scene(),
+    "two jobs on whole GPUs of one node": lambda: start_two(
         Scene().wait(job(), job()), at("a-0001", 0), at("a-0001", 1)
     ),
-    "a cut, then slices side by side": lambda: (
+    "a partition, then two slices of one GPU": lambda: (
         Scene()
         .wait(mig_job(profile="1g.5gb", tasks=2))
         .partition("a-0001", 0, SMALL)
@@ -458,8 +467,8 @@ GOOD: dict[str, Build] = {
         .wait(mps_job(percent=40, gpu_memory_gib=20))
         .start("share", shared(0, 40, 20 * 1024))
     ),
-    "a GPU made whole again, then used whole": lambda: (
-        cut_before()
+    "an unpartitioned GPU, then used whole": lambda: (
+        partitioned()
         .hold("slice")
         .wait(job())
         .partition("a-0001", 0, "")
@@ -476,7 +485,7 @@ GOOD: dict[str, Build] = {
     "a tolerated taint, by any value": lambda: (
         Scene(TAINTED).wait(job(tolerations=(Toleration(key="lab"),))).start("job", at("a-0001", 0))
     ),
-    "a gang in its rack, told off in pairs": lambda: (
+    "a gang in one rack, with pairs on each node": lambda: (
         Scene(RACKS)
         .wait(
             job(
@@ -486,10 +495,10 @@ GOOD: dict[str, Build] = {
         )
         .start("job", at("a-0002", 0, 1, 2, 3, count=4))
     ),
-    "a node with too much foreign use takes what needs none of it": lambda: (
+    "an overcommitted resource does not block a job that needs none of it": lambda: (
         foreign().wait(job()).start("job", at("a-0001", 1))
     ),
-    "one job of a tag with two groups on a node": lambda: (
+    "a job with a tag may have two groups on a node": lambda: (
         Scene()
         .wait(gang("job", group("l"), group("w", gpus=1), apart="t"))
         .start("job", at("a-0001", group="l"), at("a-0001", 0, group="w"))
@@ -498,12 +507,12 @@ GOOD: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("sentence", sorted(GOOD))
-def test_a_good_place_passes(sentence: str) -> None:
+def test_a_valid_placement_passes(sentence: str) -> None:
     assert GOOD[sentence]().faults() == []
 
 
-def test_faults_stop_the_cycle_and_are_listed() -> None:
+def test_faults_raise_an_error_that_lists_them() -> None:
     scene = Scene().wait(job(), job()).start("job", at("a-0001", 0)).start("job-2", at("a-0001", 0))
-    expected = r"1 fault in 2 decisions:\n- job-2 is given all of GPU 0 of a-0001"
+    expected = r"1 fault in 2 decisions:\n- job-2 is assigned all of GPU 0 of a-0001"
     with pytest.raises(BrokenInvariant, match=expected):
         require_valid(scene.state, scene.decisions, scene.stage.now_ms)

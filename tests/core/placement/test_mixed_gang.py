@@ -511,7 +511,7 @@ def test_the_checker_knows_anchors() -> None:
     stray = replace(mixed.anchors, pool="nowhere")
     assert "unknown-pool" in faults(stage.state, replace(mixed, anchors=stray))
     alone = replace(mixed, anchors=None)
-    assert {"gang-not-whole", "too-few-anchors"} <= faults(stage.state, alone)
+    assert {"gang-incomplete", "too-few-anchors"} <= faults(stage.state, alone)
 
 
 def test_a_reservation_counts_the_end_of_a_running_mixed_gang() -> None:

@@ -135,7 +135,7 @@ def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stay
     order = EvacuateJob(job_id="a", attempt=1, node=doomed, grace_ms=1, lost_micro_usd=0)
     assert check(world.state, (order,), now_ms) == ()
     (left,) = check(world.state, (), now_ms)
-    assert str(left) == f"a is not told to leave {doomed}, which is taken away"
+    assert str(left) == f"a is not evacuated from {doomed}, which has a termination notice"
     long = EvacuateJob(job_id="a", attempt=1, node=doomed, grace_ms=200_000, lost_micro_usd=0)
     assert [one.rule for one in check(world.state, (long,), now_ms)] == ["grace-too-long"]
     idle = EvacuateJob(

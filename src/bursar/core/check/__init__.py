@@ -1,4 +1,4 @@
-"""An independent checker of any set of decisions; it knows nothing of how they were made."""
+"""Checks any set of decisions, independently of the scheduler's own indexes."""
 
 from bursar.core.check.checker import check, require_no_faults, require_valid
 from bursar.core.check.fault import Fault

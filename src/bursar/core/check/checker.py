@@ -1,4 +1,4 @@
-"""All rules together, and what to do when one is broken."""
+"""Runs every check, and raises if one fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bursar.model.errors import BrokenInvariant
 from bursar.model.units import counted
 
 RECOUNTED_JOBS = 1_000
-"""How many running jobs a check of quotas counts anew unless the caller wants another number."""
+"""Default for how many running jobs a quota check recounts."""
 SHOWN_FAULTS = 20
 
 
@@ -28,10 +28,10 @@ def check(
     *,
     recounted_jobs: int | None = RECOUNTED_JOBS,
 ) -> tuple[Fault, ...]:
-    """Everything wrong with a set of decisions for a state, however they were made.
+    """Returns every fault in a set of decisions for a state.
 
-    The cost is that of the decisions and of the nodes and tenants they touch. ``recounted_jobs=None``
-    counts every running job of those tenants anew.
+    The cost depends on the decisions and on the nodes and tenants they touch.
+    ``recounted_jobs=None`` recounts every running job of those tenants.
     """
     listing = DecisionsByType(decisions)
     return (
@@ -44,16 +44,16 @@ def check(
 
 
 def require_valid(state: FleetState, decisions: Sequence[Decision], now_ms: int) -> None:
-    """Stop the cycle if anything is wrong with its decisions, and say what."""
+    """Raises ``BrokenInvariant`` if the decisions of a cycle have a fault."""
     require_no_faults(check(state, decisions, now_ms), len(decisions))
 
 
-def require_no_faults(faults: Sequence[Fault], decisions: int) -> None:
-    """Raise ``BrokenInvariant`` with the first faults found in so many decisions."""
+def require_no_faults(faults: Sequence[Fault], decision_count: int) -> None:
+    """Raises ``BrokenInvariant`` with the first faults, if there are any."""
     if not faults:
         return
     lines = [f"- {fault}" for fault in faults[:SHOWN_FAULTS]]
     if len(faults) > SHOWN_FAULTS:
         lines.append(f"- and {len(faults) - SHOWN_FAULTS} more")
-    number = counted(len(faults), "fault")
-    raise BrokenInvariant(f"{number} in {decisions} decisions:\n" + "\n".join(lines))
+    summary = f"{counted(len(faults), 'fault')} in {counted(decision_count, 'decision')}"
+    raise BrokenInvariant(f"{summary}:\n" + "\n".join(lines))

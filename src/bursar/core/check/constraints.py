@@ -1,7 +1,7 @@
-"""The place suits the job: pool, market, taints, labels, model, topology, spread, apart.
+"""Placements satisfy pool, market, taints, labels, GPU model, topology, spread and anti-affinity.
 
-A domain of the topology is known by its path of labels, widest level first, so that two racks of one
-name in two zones are two racks.
+A topology domain is identified by its path of labels, widest level first: two racks with the same
+name in two zones are different domains.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NODE_LEVEL = "node"
 
 
 class TasksOnNode(NamedTuple):
-    """So many tasks of a group on a node."""
+    """Number of tasks of one group on one node."""
 
     node: NodeState
     group: str
     tasks: int
 
 
-class SiteCheck:
-    """One placement held against what its job says about where it may run."""
+class ConstraintCheck:
+    """Compares one placement with the constraints of its job."""
 
     def __init__(self, job_id: str, spec: JobSpec, pool: PoolState, levels: Sequence[str]) -> None:
         self.job_id = job_id
@@ -38,62 +38,62 @@ class SiteCheck:
         self.pool = pool
         self.levels = (*levels, NODE_LEVEL)
 
-    def faults(self, placement: Placement, beside: Sequence[TasksOnNode] = ()) -> list[Fault]:
-        """Everything that does not depend on who else is there.
+    def faults(self, placement: Placement, anchor_tasks: Sequence[TasksOnNode] = ()) -> list[Fault]:
+        """Faults that do not depend on other jobs.
 
-        Where a part of the gang stands in another pool, its seats are ``beside``: what is said of the
-        gang as a whole is said of both.
+        ``anchor_tasks`` are the gang's tasks in another pool: spread and topology cover both pools.
         """
-        found = list(self._pool_faults(placement))
+        faults = list(self._pool_faults(placement))
         for group in self.spec.groups:
             if group.gpu is not None:
-                found += self._gpu_faults(group.gpu)
+                faults += self._gpu_faults(group.gpu)
         pool = self.pool.spec.name
         for task in placement.tasks:
             if task.node not in self.pool.by_id:
-                text = f"is put on {task.node}, which is not in its pool {pool}"
-                found.append(self._fault("node-not-in-pool", text))
-        seats = self.seats(placement)
+                text = f"is placed on {task.node}, which is not in its pool {pool}"
+                faults.append(self._fault("node-not-in-pool", text))
+        tasks = self.tasks_by_node(placement)
         constraints = self.spec.constraints
         if constraints.node_labels:
-            found += self._label_faults(seats)
-        seats += beside
+            faults += self._label_faults(tasks)
+        tasks += anchor_tasks
         if constraints.spread is not None:
-            found += self._spread_faults(seats, constraints.spread.level)
+            faults += self._spread_faults(tasks, constraints.spread.level)
         if constraints.topology is not None:
-            found += self._topology_faults(seats, constraints.topology)
-        return found
+            faults += self._topology_faults(tasks, constraints.topology)
+        return faults
 
-    def seats(self, placement: Placement) -> list[TasksOnNode]:
-        """The tasks of a placement on nodes of this pool."""
+    def tasks_by_node(self, placement: Placement) -> list[TasksOnNode]:
+        """Tasks of a placement on nodes of this pool."""
         by_id = self.pool.by_id
         tasks = [task for task in placement.tasks if task.node in by_id]
         return [TasksOnNode(by_id[task.node], task.group, task.count) for task in tasks]
 
     def node_faults(self, count: NodeCount) -> list[Fault]:
-        """Whether anything, and this job at all, may start on a node."""
-        found: list[Fault] = []
+        """Faults if a node is down or claimed for another job."""
+        faults: list[Fault] = []
         node = count.node
         if not node.up:
-            found.append(self._fault("node-down", f"is put on {node.id}, which takes no jobs"))
-        if count.kept_for is not None and count.kept_for != self.job_id:
-            text = f"is put on {node.id}, which is kept for {count.kept_for}"
-            found.append(self._fault("node-kept", text))
-        return found
+            text = f"is placed on {node.id}, which accepts no jobs"
+            faults.append(self._fault("node-down", text))
+        if count.claimed_for is not None and count.claimed_for != self.job_id:
+            text = f"is placed on {node.id}, which is claimed for {count.claimed_for}"
+            faults.append(self._fault("node-claimed", text))
+        return faults
 
     def apart_faults(self, count: NodeCount) -> list[Fault]:
-        """Whether another job with the same tag is on the node."""
+        """A fault if another job with the same anti-affinity tag is on the node."""
         tag = self.spec.constraints.apart
         if tag is None:
             return []
         others = ", ".join(sorted(count.tags.get(tag, set()) - {self.job_id}))
         if not others:
             return []
-        text = f"keeps apart by {tag}, but {count.node.id} has {others} with that tag"
+        text = f"must be apart from jobs with tag {tag}, but {count.node.id} has {others}"
         return [self._fault("not-apart", text)]
 
     def _fault(self, rule: str, text: str) -> Fault:
-        """A sentence that begins with the job."""
+        """A fault whose sentence begins with the job ID."""
         return Fault(rule, self.job_id, f"{self.job_id} {text}")
 
     # -- the pool --------------------------------------------------------------------------------
@@ -103,10 +103,10 @@ class SiteCheck:
         constraints = self.spec.constraints
         flavor = f"{CPU_ONLY if pool.gpu_model is None else pool.gpu_model.name}/{pool.market}"
         if placement.flavor != flavor:
-            text = f"is said to be on {placement.flavor}; its pool is {flavor}"
+            text = f"has flavor {placement.flavor}; its pool has {flavor}"
             yield self._fault("wrong-flavor", text)
         if pool.market not in constraints.markets:
-            text = f"does not allow {pool.market}, which pool {pool.name} is"
+            text = f"does not allow the market {pool.market} of pool {pool.name}"
             yield self._fault("market-refused", text)
         for taint in pool.taints:
             if not any(
@@ -116,60 +116,65 @@ class SiteCheck:
                 text = f"does not tolerate the taint {taint.key} of pool {pool.name}"
                 yield self._fault("taint-not-tolerated", text)
 
-    def _gpu_faults(self, wanted: GpuRequest) -> Iterator[Fault]:
+    def _gpu_faults(self, request: GpuRequest) -> Iterator[Fault]:
         pool = self.pool.spec
         model = pool.gpu_model
-        if model is None or (wanted.models and model.name not in wanted.models):
+        if model is None or (request.models and model.name not in request.models):
             name = "no GPUs" if model is None else model.name
-            models = " or ".join(wanted.models) or "any GPU"
-            yield self._fault("wrong-model", f"wants {models}; pool {pool.name} has {name}")
+            models = " or ".join(request.models) or "any GPU"
+            yield self._fault("wrong-model", f"requests {models}; pool {pool.name} has {name}")
             return
-        match wanted:
+        match request:
             case WholeGpus(min_memory_mib=least) | MpsShare(memory_mib=least):
                 if model.memory_mib < least:
                     text = (
-                        f"wants GPUs with {least} MiB; "
+                        f"requests GPUs with {least} MiB; "
                         f"those of pool {pool.name} have {model.memory_mib}"
                     )
                     yield self._fault("too-little-gpu-memory", text)
             case MigSlice(profile=profile):
                 if not pool.mig_allowed:
-                    text = f"wants {profile}; pool {pool.name} does not allow MIG"
+                    text = f"requests {profile}; pool {pool.name} does not allow MIG"
                     yield self._fault("mig-not-allowed", text)
 
     # -- the nodes -------------------------------------------------------------------------------
 
-    def _label_faults(self, seats: Sequence[TasksOnNode]) -> Iterator[Fault]:
-        nodes = {seat.node.id: seat.node for seat in seats}
+    def _label_faults(self, placed_tasks: Sequence[TasksOnNode]) -> Iterator[Fault]:
+        nodes = {placed.node.id: placed.node for placed in placed_tasks}
         for node_id, node in sorted(nodes.items()):
             for key, value in self.spec.constraints.node_labels:
                 label = node.labels.get(key)
                 if label != value:
-                    found = "has none" if label is None else f"has {label}"
-                    yield self._fault("label-missing", f"wants {key}={value}; {node_id} {found}")
+                    actual = "has no such label" if label is None else f"has {label}"
+                    text = f"requests {key}={value}; {node_id} {actual}"
+                    yield self._fault("label-missing", text)
 
-    def _spread_faults(self, seats: Sequence[TasksOnNode], level: str) -> Iterator[Fault]:
-        """Any label may name the domains to spread over, in the topology or not."""
+    def _spread_faults(self, placed_tasks: Sequence[TasksOnNode], level: str) -> Iterator[Fault]:
+        """Domains to spread over may be any node label, not only topology levels."""
         spread = self.spec.constraints.spread
         assert spread is not None
         tasks: Counter[str] = Counter()
-        for seat in seats:
-            tasks[self._domain(seat.node, level)] += seat.tasks
+        for placed in placed_tasks:
+            tasks[self._domain(placed.node, level)] += placed.tasks
         for domain, number in sorted(tasks.items()):
             if number > spread.max_tasks:
                 text = f"has {number} tasks in {level} {domain}; it allows {spread.max_tasks}"
                 yield self._fault("not-spread", text)
 
-    def _topology_faults(self, seats: Sequence[TasksOnNode], topology: Topology) -> Iterator[Fault]:
+    def _topology_faults(
+        self, placed_tasks: Sequence[TasksOnNode], topology: Topology
+    ) -> Iterator[Fault]:
         named = (topology.required, *(layer.level for layer in topology.layers))
         unknown = [level for level in named if level is not None and level not in self.levels]
         for level in unknown:
-            text = f"speaks of the level {level}; its cluster has {', '.join(self.levels)}"
+            text = f"requests the level {level}; its cluster has {', '.join(self.levels)}"
             yield self._fault("unknown-topology-level", text)
         if unknown:
             return
         if topology.required is not None:
-            domains = sorted({self._domain(seat.node, topology.required) for seat in seats})
+            domains = sorted(
+                {self._domain(placed.node, topology.required) for placed in placed_tasks}
+            )
             if len(domains) > 1:
                 text = (
                     f"must be in one {topology.required}, but is in {len(domains)}: "
@@ -177,24 +182,26 @@ class SiteCheck:
                 )
                 yield self._fault("not-in-one-domain", text)
         if topology.layers:
-            yield from self._layer_faults(seats, topology)
+            yield from self._layer_faults(placed_tasks, topology)
 
-    def _layer_faults(self, seats: Sequence[TasksOnNode], topology: Topology) -> Iterator[Fault]:
-        """Tasks of a group can be told off by ``size`` if each domain has a multiple of it.
+    def _layer_faults(
+        self, placed_tasks: Sequence[TasksOnNode], topology: Topology
+    ) -> Iterator[Fault]:
+        """Each domain of a layer must have a multiple of ``size`` tasks of a group.
 
-        Layers are about tasks that exchange results: a group without GPUs (a launcher) has none.
+        Groups without GPUs (launchers) are exempt: layers are for tasks that exchange results.
         """
         with_gpus = {group.name for group in self.spec.groups if group.gpu is not None}
         for layer in topology.layers:
             tasks: Counter[tuple[str, str]] = Counter()
-            for seat in seats:
-                if seat.group in with_gpus:
-                    tasks[seat.group, self._domain(seat.node, layer.level)] += seat.tasks
+            for placed in placed_tasks:
+                if placed.group in with_gpus:
+                    tasks[placed.group, self._domain(placed.node, layer.level)] += placed.tasks
             for (group, domain), number in sorted(tasks.items()):
                 if number % layer.size:
                     text = (
-                        f"each {layer.size} tasks {group} of {self.job_id} must share one "
-                        f"{layer.level}; {domain} has {number}"
+                        f"{self.job_id} needs a multiple of {layer.size} tasks of {group} "
+                        f"in each {layer.level}; {domain} has {number}"
                     )
                     yield Fault("slice-layer-broken", self.job_id, text)
 

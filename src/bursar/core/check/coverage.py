@@ -18,7 +18,7 @@ WAITING = frozenset({JobState.QUEUED, JobState.BLOCKED})
 
 
 def answer_faults(state: FleetState, listing: DecisionsByType) -> list[Fault]:
-    """Compare the answers with who waits, kind by kind and not job by job."""
+    """Compares the answers with the waiting jobs, by job kind rather than job by job."""
     check = _Answers(state, listing)
     return [*check.holds(), *check.single_jobs(), *check.kinds()]
 
@@ -38,10 +38,10 @@ class _Answers:
                 self.answers.setdefault(job_id, []).append("Hold")
 
     def holds(self) -> Iterator[Fault]:
-        """Each hold by itself."""
+        """Faults in single holds."""
         for hold in self.listing.holds:
             if not hold.reasons:
-                text = f"{hold.head} and its like are held without a reason"
+                text = f"{hold.head} and other jobs of its kind are held without a reason"
                 yield Fault("hold-without-reason", hold.head, text)
             for job_id in hold.jobs or (hold.head,):
                 yield from self._held(job_id, hold.kind)
@@ -53,17 +53,17 @@ class _Answers:
     def _held(self, job_id: str, kind: JobKind) -> Iterator[Fault]:
         record = self.state.jobs.get(job_id)
         if record is None or record.state not in WAITING:
-            what = "is over or never was" if record is None else f"is {record.state}"
-            text = f"{job_id} is held, but does not wait: it {what}"
+            status = "has ended or never existed" if record is None else f"is {record.state}"
+            text = f"{job_id} is held, but is not waiting: it {status}"
             yield Fault("held-but-not-waiting", job_id, text)
-        elif not _is_of(record, kind):
+        elif not _has_kind(record, kind):
             text = f"{job_id} is not of the kind it is held with ({kind.queue}, {kind.priority})"
             yield Fault("held-with-wrong-kind", job_id, text)
 
     def single_jobs(self) -> Iterator[Fault]:
-        """Jobs with an answer of their own: not two; and those that need one have one."""
+        """Faults of jobs with two answers, or without the individual answer that they need."""
         for job_id, answers in sorted(self.answers.items()):
-            # The hold beside a claim tells its owner who has to leave first.
+            # The hold next to a claim names the victims that must end first.
             if len(answers) > 1 and sorted(answers) != ["ClaimPlacement", "Hold"]:
                 yield _answered_twice(job_id, answers)
         for job_id in sorted(self.state.blocked):
@@ -72,11 +72,11 @@ class _Answers:
                 yield Fault("not-answered", job_id, text)
         for job_id in sorted(self.state.claims):
             if job_id not in self.answers and job_id not in self.released:
-                text = f"{job_id} ({JobState.QUEUED}), with a place kept for it, has no answer"
+                text = f"{job_id} ({JobState.QUEUED}), with a claim, has no answer"
                 yield Fault("not-answered", job_id, text)
 
     def kinds(self) -> Iterator[Fault]:
-        """What is left of each backlog must be held, once, and in the right number."""
+        """The rest of each backlog must be held once, with the right number of jobs."""
         changes = self._changes()
         held: dict[int, list[Hold]] = {}
         for hold in self.listing.holds:
@@ -84,18 +84,18 @@ class _Answers:
             if hold.jobs or record is None or record.state not in WAITING:
                 continue
             held.setdefault(id(record.backlog), []).append(hold)
-            if not self._is_left(record):
+            if not self._needs_kind_hold(record):
                 yield _not_the_head(hold.head)
-        found: list[Fault] = []
+        faults: list[Fault] = []
         for backlog in self.state.backlogs.by_key.values():
-            left = backlog.count + changes[id(backlog)]
+            unanswered = backlog.count + changes[id(backlog)]
             holds = held.get(id(backlog), [])
-            if left or holds:
-                found += _backlog_faults(backlog, left, holds)
-        yield from sorted(found, key=str)
+            if unanswered or holds:
+                faults += _backlog_faults(backlog, unanswered, holds)
+        yield from sorted(faults, key=str)
 
     def _changes(self) -> Counter[int]:
-        """How many more, or fewer, of each backlog have no answer of their own."""
+        """Change in the number of jobs without an individual answer, by backlog."""
         changes: Counter[int] = Counter()
         for job_id in self.answers:
             record = self.state.jobs.get(job_id)
@@ -107,18 +107,18 @@ class _Answers:
                 changes[id(record.backlog)] += 1
         return changes
 
-    def _is_left(self, record: JobRecord) -> bool:
-        """Whether only its kind's hold can cover this job."""
+    def _needs_kind_hold(self, record: JobRecord) -> bool:
+        """Whether only the hold of its kind can cover this job."""
         is_queued = record.claim is None or record.id in self.released
         return record.state is JobState.QUEUED and is_queued and record.id not in self.answers
 
 
-def _backlog_faults(backlog: Backlog, left: int, holds: list[Hold]) -> Iterator[Fault]:
+def _backlog_faults(backlog: Backlog, unanswered: int, holds: list[Hold]) -> Iterator[Fault]:
     if len(holds) > 1:
         yield _answered_twice(holds[0].head, ["Hold"] * len(holds))
     stated = holds[0].waiting if holds else 0
-    if stated != left:
-        yield _wrong_count(backlog.kind, stated, left)
+    if stated != unanswered:
+        yield _wrong_count(backlog.kind, stated, unanswered)
 
 
 def _answered_twice(job_id: str, answers: list[str]) -> Fault:
@@ -133,14 +133,14 @@ def _not_the_head(job_id: str) -> Fault:
 
 def _wrong_count(kind: JobKind, held: int, waiting: int) -> Fault:
     text = (
-        f"{waiting} jobs of one kind wait in {kind.queue} at priority {kind.priority}; "
-        f"{held} are held"
+        f"jobs of one kind in {kind.queue} at priority {kind.priority}: "
+        f"{waiting} waiting, {held} held"
     )
     return Fault("wrong-hold-count", kind.queue, text)
 
 
-def _is_of(record: JobRecord, kind: JobKind) -> bool:
-    """Whether a job is of a kind, by its own words and not by the backlog it stands in."""
+def _has_kind(record: JobRecord, kind: JobKind) -> bool:
+    """Whether a job's spec matches a kind, whatever backlog the job is in."""
     spec, shape = record.spec, kind.shape
     return (
         kind.queue == spec.queue

@@ -1,4 +1,4 @@
-"""The decisions of one cycle, sorted by what they are."""
+"""The decisions of one cycle, grouped by type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bursar.model.jobs.attempt import Placement
 
 
 class DecisionsByType:
-    """Who is started, told to leave, given or refused a kept place, held; each in list order."""
+    """Decisions of each type, in list order."""
 
     __slots__ = ("claims", "evacuations", "holds", "preemptions", "released", "starts", "stops")
 
@@ -33,22 +33,22 @@ class DecisionsByType:
         self.released: list[str] = []
         self.holds: list[Hold] = []
         for decision in decisions:
-            self._sort_in(decision)
+            self._append(decision)
 
     @property
-    def told(self) -> set[str]:
-        """Everyone who is told to stop, for whatever reason."""
+    def stopped_jobs(self) -> set[str]:
+        """Jobs that are preempted, evacuated or stopped."""
         preempted = {order.job_id for order in self.preemptions}
         evacuated = {order.job_id for order in self.evacuations}
         return preempted | evacuated | {order.job_id for order in self.stops}
 
     @property
-    def promised(self) -> list[tuple[str, Placement]]:
-        """Every new promise of a place: to start in it now, or to keep it."""
+    def new_placements(self) -> list[tuple[str, Placement]]:
+        """Placements of starts and claims, with their jobs."""
         starts = [(order.job_id, order.placement) for order in self.starts]
         return starts + [(order.job_id, order.placement) for order in self.claims]
 
-    def _sort_in(self, decision: Decision) -> None:
+    def _append(self, decision: Decision) -> None:
         match decision:
             case StartJob():
                 self.starts.append(decision)

@@ -1,4 +1,4 @@
-"""One thing that a check found wrong."""
+"""One fault found by a check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A broken rule, the job, node or tenant it was broken for, and a sentence with the numbers."""
+    """A broken rule, the job, node or tenant that broke it, and a sentence with the numbers."""
 
     rule: str
     subject: str

@@ -1,4 +1,4 @@
-"""Whether a GPU may be cut that way, worked out slot by slot on the memory axis."""
+"""MIG layouts are valid, checked memory slice by memory slice."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from bursar.model.fleet.gpu import Layout, MigGeometry, MigInstance
 
 
 def slots(geometry: MigGeometry | None, instance: MigInstance) -> range:
-    """The memory slices an instance covers; an unknown profile covers its first."""
+    """Memory slices that an instance covers; an unknown profile covers only its first."""
     profile = None if geometry is None else geometry.find(instance.profile)
     width = 1 if profile is None else profile.memory_slices
     return range(instance.start, instance.start + width)
 
 
 def overlap(geometry: MigGeometry | None, one: MigInstance, other: MigInstance) -> bool:
-    """Whether two instances cover a memory slice both."""
-    mine, theirs = slots(geometry, one), slots(geometry, other)
-    return mine.start < theirs.stop and theirs.start < mine.stop
+    """Whether two instances share a memory slice."""
+    first, second = slots(geometry, one), slots(geometry, other)
+    return first.start < second.stop and second.start < first.stop
 
 
 def problem_of_layout(geometry: MigGeometry | None, layout: Layout) -> str:
-    """What is wrong with these instances on one board; nothing when they can stand together."""
+    """Why these instances cannot share one GPU; empty if they can."""
     if not layout:
         return ""
     if geometry is None:
@@ -34,7 +34,7 @@ def problem_of_layout(geometry: MigGeometry | None, layout: Layout) -> str:
         if profile is None:
             return f"it has no profile {instance.profile}"
         if instance.start not in profile.starts:
-            return f"{instance} starts where it cannot"
+            return f"{instance} has an invalid start"
         if slots(geometry, instance).stop > geometry.memory_slices:
             return f"{instance} ends past the last of {geometry.memory_slices} memory slices"
     for name, number in sorted(Counter(one.profile for one in layout).items()):
@@ -50,28 +50,30 @@ def problem_of_layout(geometry: MigGeometry | None, layout: Layout) -> str:
 
 
 def no_such_gpu(count: NodeCount, gpu: int) -> Fault:
-    """A GPU number beyond those of the node."""
+    """Fault for a GPU number that the node does not have."""
     node = count.node.id
     text = f"node {node} has {count.size} GPUs; there is no GPU {gpu}"
     return Fault("unknown-gpu", node, text)
 
 
-def cut(count: NodeCount, order: PartitionGpu) -> list[Fault]:
-    """Cut a GPU as ordered, and say what is wrong with that."""
+def partition(count: NodeCount, order: PartitionGpu) -> list[Fault]:
+    """Partitions a recounted GPU as ordered, and returns the faults."""
     device = count.device(order.gpu)
     if device is None:
         return [no_such_gpu(count, order.gpu)]
-    found: list[Fault] = []
+    faults: list[Fault] = []
     holders = sorted({holder for holder, _ in device.held()})
     if holders:
-        text = f"GPU {order.gpu} of {order.node} is to be cut while {', '.join(holders)} hold it"
-        found.append(Fault("partitioned-in-use", order.node, text))
+        text = (
+            f"GPU {order.gpu} of {order.node} is repartitioned while in use by {', '.join(holders)}"
+        )
+        faults.append(Fault("partitioned-in-use", order.node, text))
     model = count.spec.gpu_model
     problem = problem_of_layout(None if model is None else model.mig, order.layout)
     if order.layout and not count.spec.mig_allowed:
         problem = f"pool {count.spec.name} does not allow MIG"
     if problem:
-        text = f"GPU {order.gpu} of {order.node} cannot be cut so: {problem}"
-        found.append(Fault("impossible-layout", order.node, text))
+        text = f"GPU {order.gpu} of {order.node} cannot have this MIG layout: {problem}"
+        faults.append(Fault("impossible-layout", order.node, text))
     device.layout = order.layout
-    return found
+    return faults

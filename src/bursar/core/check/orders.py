@@ -1,10 +1,10 @@
-"""Orders are for jobs they can be for, fence the right attempt, and respect the limits."""
+"""Orders fit the job's state, name its current attempt, and respect the preemption limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bursar.core.check.budgets import is_to_stop, strictest_action
+from bursar.core.check.budgets import must_stop, strictest_action
 from bursar.core.check.decisions_by_type import DecisionsByType
 from bursar.core.check.fault import Fault
 from bursar.core.state.fleet_state import FleetState
@@ -15,7 +15,7 @@ from bursar.model.fleet.fleet import Market
 from bursar.model.jobs.job import JobState
 from bursar.model.units import HOUR_MS, write_duration
 
-HOLDS_ROOM = frozenset(
+LIVE_STATES = frozenset(
     {
         JobState.STARTING,
         JobState.RUNNING,
@@ -27,7 +27,7 @@ HOLDS_ROOM = frozenset(
 
 
 def order_faults(state: FleetState, listing: DecisionsByType, now_ms: int) -> list[Fault]:
-    """What is wrong with orders, wherever they put their jobs."""
+    """Faults in orders that do not depend on the placement."""
     check = _Orders(state, listing, now_ms)
     return [
         *check.starts(),
@@ -44,7 +44,7 @@ class _Orders:
         self.state = state
         self.listing = listing
         self.now_ms = now_ms
-        self.told: set[str] = set()
+        self.stopped: set[str] = set()
 
     def starts(self) -> Iterator[Fault]:
         for order in self.listing.starts:
@@ -55,23 +55,21 @@ class _Orders:
 
     def claims(self) -> Iterator[Fault]:
         released = set(self.listing.released)
-        told = self.listing.told
+        stopped = self.listing.stopped_jobs
         for order in self.listing.claims:
             record = self.state.jobs.get(order.job_id)
             yield from self._must_wait(record, order.job_id, "ClaimPlacement")
             if record is not None and record.claim is not None and record.id not in released:
-                text = f"a second place is kept for {record.id} while it still has the first"
+                text = f"{record.id} gets a second claim while it still has the first"
                 yield Fault("claimed-already", record.id, text)
-            yield from self._victims(order, told)
+            yield from self._victims(order, stopped)
 
-    def _victims(self, order: ClaimPlacement, told: set[str]) -> Iterator[Fault]:
+    def _victims(self, order: ClaimPlacement, stopped: set[str]) -> Iterator[Fault]:
         for victim in order.victims:
             record = self.state.jobs.get(victim)
-            leaves = victim in told or (record is not None and record.stop_requested)
-            if record is None or record.state not in HOLDS_ROOM or not leaves:
-                text = (
-                    f"a place is kept for {order.job_id} until {victim} leaves, who is not told to"
-                )
+            stops = victim in stopped or (record is not None and record.stop_requested)
+            if record is None or record.state not in LIVE_STATES or not stops:
+                text = f"the claim of {order.job_id} waits for {victim}, which is not stopped"
                 yield Fault("victim-not-stopped", order.job_id, text)
 
     def releases(self) -> Iterator[Fault]:
@@ -79,33 +77,33 @@ class _Orders:
         for job_id in self.listing.released:
             record = self.state.jobs.get(job_id)
             if record is None or record.claim is None or job_id in seen:
-                text = f"the place kept for {job_id} is released, but none is kept for it"
+                text = f"the claim of {job_id} is released, but it has none"
                 yield Fault("no-claim-to-release", job_id, text)
             seen.add(job_id)
 
     def stops(self) -> Iterator[Fault]:
         for order in self.listing.stops:
-            record, faults = self._told(order, "StopJob")
+            record, faults = self._check_stop(order, "StopJob")
             yield from faults
-            if record is not None and not self._is_over(record, order.reason):
+            if record is not None and not self._may_stop(record, order.reason):
                 limit_ms = _limit_of(record)
-                limit = "it has no limit" if limit_ms is None else f"its limit is {limit_ms}"
-                text = (
-                    f"{record.id} is stopped as {order.reason}, but is {record.state} and {limit}"
+                limit = (
+                    "has no time limit" if limit_ms is None else f"its limit is at {limit_ms} ms"
                 )
+                text = f"{record.id} is stopped ({order.reason}), but is {record.state} and {limit}"
                 yield Fault("no-reason-to-stop", record.id, text)
 
-    def _is_over(self, record: JobRecord, reason: StopReason) -> bool:
+    def _may_stop(self, record: JobRecord, reason: StopReason) -> bool:
         if reason is StopReason.CANCELLED:
             return record.state is JobState.CANCELLING
         if reason is StopReason.BUDGET:
-            return is_to_stop(record, strictest_action(self.state, record.spec.queue))
+            return must_stop(record, strictest_action(self.state, record.spec.queue))
         if record.state is not JobState.RUNNING:
             return False
         if reason is StopReason.MOVE:
             return _may_be_moved(record, self.now_ms)
         if reason is StopReason.COST_LIMIT:
-            return _has_spent_its_ceiling(record, self.now_ms)
+            return _has_reached_cost_limit(record, self.now_ms)
         limit_ms = _limit_of(record)
         return limit_ms is not None and limit_ms <= self.now_ms
 
@@ -115,10 +113,10 @@ class _Orders:
             if (order.on_behalf_of, order.job_id) not in victims:
                 text = (
                     f"{order.job_id} is preempted for {order.on_behalf_of}, "
-                    f"for which no place is kept with it as a victim"
+                    f"which has no claim with it as a victim"
                 )
                 yield Fault("preempted-for-nothing", order.job_id, text)
-            record, faults = self._told(order, "PreemptJob")
+            record, faults = self._check_stop(order, "PreemptJob")
             yield from faults
             if record is None:
                 continue
@@ -133,47 +131,48 @@ class _Orders:
         if ran_ms < limits.minimum_run_ms:
             text = (
                 f"{record.id} is preempted after {write_duration(ran_ms)}; "
-                f"it may run {write_duration(limits.minimum_run_ms)} first"
+                f"the minimum run time is {write_duration(limits.minimum_run_ms)}"
             )
             yield Fault("preempted-too-soon", record.id, text)
         if record.preemptions >= limits.preemptions_per_job:
             text = (
-                f"{record.id} is preempted once more after {record.preemptions} times; "
+                f"{record.id} is preempted again after {record.preemptions} preemptions; "
                 f"the policy allows {limits.preemptions_per_job}"
             )
             yield Fault("preempted-too-often", record.id, text)
 
     def evacuations(self) -> Iterator[Fault]:
-        """Who is on a node that is taken away must be told, nobody else, and in time."""
-        doomed: dict[str, dict[str, int | None]] = {}
+        """Only jobs on a node that terminates are evacuated, all of them, and in time."""
+        ends_by_job: dict[str, dict[str, int | None]] = {}
         for node, notice in sorted(self.state.notices.items()):
             if notice.kind is NoticeKind.TERMINATE:
                 for holder in sorted(self.state.node(node).holders):
-                    doomed.setdefault(holder, {})[node] = notice.ends_at_ms
+                    ends_by_job.setdefault(holder, {})[node] = notice.ends_at_ms
         for order in self.listing.evacuations:
-            record, faults = self._told(order, "EvacuateJob")
+            record, faults = self._check_stop(order, "EvacuateJob")
             yield from faults
-            ends = doomed.get(order.job_id, {})
+            ends = ends_by_job.get(order.job_id, {})
             if record is not None and order.node not in ends:
                 text = (
-                    f"{record.id} is made to leave {order.node}, "
-                    f"which is not taken away from under it"
+                    f"{record.id} is evacuated from {order.node}, "
+                    f"which has no termination notice or does not run it"
                 )
                 yield Fault("evacuated-without-notice", record.id, text)
             for node, ends_at_ms in ends.items():
-                left_ms = max(0, (ends_at_ms or 0) - self.now_ms)
-                if ends_at_ms is not None and order.grace_ms > left_ms:
+                remaining_ms = max(0, (ends_at_ms or 0) - self.now_ms)
+                if ends_at_ms is not None and order.grace_ms > remaining_ms:
                     text = (
                         f"{order.job_id} has {write_duration(order.grace_ms)} to leave {node}, "
-                        f"which is gone in {write_duration(left_ms)}"
+                        f"which terminates in {write_duration(remaining_ms)}"
                     )
                     yield Fault("grace-too-long", order.job_id, text)
-        for job_id in sorted(doomed.keys() - self.listing.told):
+        for job_id in sorted(ends_by_job.keys() - self.listing.stopped_jobs):
             record = self.state.jobs.get(job_id)
             if record is None or record.stop_requested:
                 continue
             if record.state in (JobState.STARTING, JobState.RUNNING):
-                text = f"{job_id} is not told to leave {min(doomed[job_id])}, which is taken away"
+                node = min(ends_by_job[job_id])
+                text = f"{job_id} is not evacuated from {node}, which has a termination notice"
                 yield Fault("not-evacuated", job_id, text)
 
     # -- steps -----------------------------------------------------------------------------------
@@ -182,34 +181,34 @@ class _Orders:
         if record is None:
             yield _unknown_job(job_id, order)
         elif record.state is not JobState.QUEUED:
-            text = f"{order} for {job_id}, which does not wait: it is {record.state}"
+            text = f"{order} for {job_id}, which is not waiting: it is {record.state}"
             yield Fault("not-waiting", job_id, text)
 
-    def _told(
+    def _check_stop(
         self, order: PreemptJob | StopJob | EvacuateJob, name: str
     ) -> tuple[JobRecord | None, list[Fault]]:
-        """The live job that an order ends, if it has one, and what is wrong with ending it."""
+        """Returns the live job that an order stops, if any, and the faults in stopping it."""
         record = self.state.jobs.get(order.job_id)
         if record is None:
             return None, [_unknown_job(order.job_id, name)]
-        if record.state not in HOLDS_ROOM:
-            text = f"{name} for {record.id}, which holds no room: it is {record.state}"
+        if record.state not in LIVE_STATES:
+            text = f"{name} for {record.id}, which holds no resources: it is {record.state}"
             return None, [Fault("not-live", record.id, text)]
-        found: list[Fault] = []
+        faults: list[Fault] = []
         if order.attempt != record.attempt:
-            found.append(_wrong_attempt(name, record, order.attempt, record.attempt))
-        leaving = record.stop_requested or record.id in self.told
+            faults.append(_wrong_attempt(name, record, order.attempt, record.attempt))
+        is_stopping = record.stop_requested or record.id in self.stopped
         if isinstance(order, PreemptJob | EvacuateJob):
-            leaving = leaving or record.state not in (JobState.STARTING, JobState.RUNNING)
-        if leaving:
-            text = f"{name} for {record.id}, which is told to stop already"
-            found.append(Fault("stopped-twice", record.id, text))
-        self.told.add(record.id)
-        return record, found
+            is_stopping = is_stopping or record.state not in (JobState.STARTING, JobState.RUNNING)
+        if is_stopping:
+            text = f"{name} for {record.id}, which is already stopping"
+            faults.append(Fault("stopped-twice", record.id, text))
+        self.stopped.add(record.id)
+        return record, faults
 
 
 def _unknown_job(job_id: str, order: str) -> Fault:
-    return Fault("unknown-job", job_id, f"{order} for {job_id}, which is over or never was")
+    return Fault("unknown-job", job_id, f"{order} for {job_id}, which has ended or never existed")
 
 
 def _wrong_attempt(order: str, record: JobRecord, stated: int, expected: int) -> Fault:
@@ -217,8 +216,8 @@ def _wrong_attempt(order: str, record: JobRecord, stated: int, expected: int) ->
     return Fault("wrong-attempt", record.id, text)
 
 
-def _has_spent_its_ceiling(record: JobRecord, now_ms: int) -> bool:
-    """Whether what the job was charged, its end and a millisecond more are all that it allows."""
+def _has_reached_cost_limit(record: JobRecord, now_ms: int) -> bool:
+    """Whether the cost so far, plus grace and one millisecond, reaches the job's cost limit."""
     ceiling, placement = record.spec.max_cost_micro_usd, record.placement
     if ceiling is None or placement is None:
         return False
@@ -230,14 +229,14 @@ def _has_spent_its_ceiling(record: JobRecord, now_ms: int) -> bool:
 
 
 def _may_be_moved(record: JobRecord, now_ms: int) -> bool:
-    """Whether a deadline that is still to come may send the job from spot elsewhere, or back."""
+    """Whether a future deadline allows a move of the job between spot and other markets."""
     markets, deadline_ms = record.spec.constraints.markets, record.deadline_ms
     has_choice = Market.SPOT in markets and len(markets) > 1
     return record.spec.preemptible and has_choice and (deadline_ms or 0) > now_ms
 
 
 def _limit_of(record: JobRecord) -> int | None:
-    """When the attempt must end, from when it started and what its job allows."""
+    """Time at which the attempt reaches its run limit, if it has one."""
     if record.started_at_ms is None or record.spec.max_run_ms is None:
         return None
     return record.started_at_ms + record.spec.max_run_ms

@@ -1,15 +1,14 @@
-"""No tenant ends up with more than its tree of quotas allows.
+"""No tenant exceeds what its quota tree allows.
 
-The rule, stated as what must be true of sums rather than as what may still be added. For a tenant:
+The rule is an invariant on sums. For a tenant:
 
-- its *quota* is its nominal amount and what its children lend it: theirs, less what they keep;
-- it *keeps* what is above its lending limit (nothing, if it has none);
-- its *use* is what runs in it, and what its children use above what they keep;
-- at a root, use may not exceed quota; below it, use may not exceed quota and borrowing limit.
+- its *quota* is its nominal amount plus what its children lend it: their quota less what they retain;
+- it *retains* what is above its lending limit (nothing, if it has none);
+- its *usage* is that of its own jobs, plus what its children use above what they retain;
+- at a root, usage must not exceed quota; below it, usage must not exceed quota plus borrowing limit.
 
-Adding up from the leaves gives every use from scratch. A promise breaks the rule only where it makes a
-tenant's use grow: what ran before a quota was lowered is nobody's new fault. Kept places count as if
-their victims had already made way.
+Sums from the leaves up give every usage from scratch. Only decisions that increase a tenant's usage are
+faults: usage from before a quota was lowered is not. Claims count as if their victims had ended.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from bursar.core.check.decisions_by_type import DecisionsByType
 from bursar.core.check.fault import Fault
 from bursar.core.check.gangs import gpu_milli_of
-from bursar.core.check.orders import HOLDS_ROOM
+from bursar.core.check.orders import LIVE_STATES
 from bursar.core.quota.quota_tree import UNLIMITED
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.jobs.attempt import Placement
@@ -33,105 +32,110 @@ Amounts = Mapping[FlavorResource, int]
 def quota_faults(
     state: FleetState, listing: DecisionsByType, recounted_jobs: int | None
 ) -> list[Fault]:
-    """Compare what tenants would use with what they may, in the trees where something starts.
+    """Compares usage after the decisions with quota, in the trees where jobs start.
 
-    At most ``recounted_jobs`` running jobs are counted from their placements, those of queues that
-    gain first; what other queues hold is then read from the state. ``None`` counts them all.
+    At most ``recounted_jobs`` running jobs are recounted from their placements, those of queues with
+    starts first; the usage of other queues is read from the state. ``None`` recounts them all.
     """
-    promises = _Promises(state, listing)
+    changes = _UsageChanges(state, listing)
     roots: dict[str, set[FlavorResource]] = {}
-    for queue, amounts in promises.coming:
+    for queue, amounts in changes.added:
         if amounts and queue in state.tenants:
             roots.setdefault(_root_of(state, queue), set()).update(amounts)
     if not roots:
         return []
     children = children_of(state)
-    held = _HeldNow(state, promises, recounted_jobs)
-    found: list[Fault] = []
-    for root, wanted in sorted(roots.items()):
-        for flavor_resource in sorted(wanted):
-            tree = TreeWalk(state, children, held.of, flavor_resource)
+    usage = _QueueUsage(state, changes, recounted_jobs)
+    faults: list[Fault] = []
+    for root, flavor_resources in sorted(roots.items()):
+        for flavor_resource in sorted(flavor_resources):
+            tree = TreeWalk(state, children, usage.before_and_after, flavor_resource)
             tree.walk(root)
-            found += tree.faults
-    return found
+            faults += tree.faults
+    return faults
 
 
-class _Promises:
-    """Whose quota is taken by what: kept places, starts, and those who make way for them."""
+class _UsageChanges:
+    """Usage that starts and claims add, and jobs whose usage ends."""
 
     def __init__(self, state: FleetState, listing: DecisionsByType) -> None:
-        settled = {order.job_id for order in listing.starts} | set(listing.released)
-        kept = [r for _, r in sorted(state.claims.items()) if r.id not in settled and r.claim]
-        told = listing.told
+        without_claim = {order.job_id for order in listing.starts} | set(listing.released)
+        claimants = [
+            r for _, r in sorted(state.claims.items()) if r.id not in without_claim and r.claim
+        ]
+        stopped = listing.stopped_jobs
         self.leaving_before = {
             victim
-            for record in kept
+            for record in claimants
             if record.claim is not None
             for victim in record.claim.victims
-            if _leaves(state, victim, ())
+            if _is_leaving(state, victim, ())
         }
-        self.leaving = self.leaving_before | {
+        self.leaving_after = self.leaving_before | {
             victim
             for order in listing.claims
             for victim in order.victims
-            if _leaves(state, victim, told)
+            if _is_leaving(state, victim, stopped)
         }
-        self.kept = [
+        self.claimed_before = [
             (record.spec.queue, amounts_of(state, record.claim.placement))
-            for record in kept
+            for record in claimants
             if record.claim is not None
         ]
-        self.coming = [
+        self.added = [
             (state.jobs[job_id].spec.queue, amounts_of(state, placement))
-            for job_id, placement in listing.promised
+            for job_id, placement in listing.new_placements
             if job_id in state.jobs
         ]
 
 
-def _leaves(state: FleetState, job_id: str, told: Iterable[str]) -> bool:
+def _is_leaving(state: FleetState, job_id: str, stopped: Iterable[str]) -> bool:
     record = state.jobs.get(job_id)
-    if record is None or record.state not in HOLDS_ROOM:
+    if record is None or record.state not in LIVE_STATES:
         return False
-    return record.stop_requested or job_id in told
+    return record.stop_requested or job_id in stopped
 
 
-class _HeldNow:
-    """What each queue holds of what somebody limits, before and after the decisions."""
+class _QueueUsage:
+    """Usage of each queue of limited resources, before and after the decisions."""
 
-    def __init__(self, state: FleetState, promises: _Promises, recounted_jobs: int | None) -> None:
+    def __init__(
+        self, state: FleetState, changes: _UsageChanges, recounted_jobs: int | None
+    ) -> None:
         self._state = state
-        self._left = recounted_jobs
+        self._jobs_to_recount = recounted_jobs
         self._running: dict[str, dict[FlavorResource, int] | None] = {}
-        self._before = self._changes(promises.kept, promises.leaving_before)
-        self._after = self._changes([*promises.kept, *promises.coming], promises.leaving)
-        for queue in sorted({queue for queue, _ in promises.coming}):
+        claimed, added = changes.claimed_before, changes.added
+        self._before = self._sum_changes(claimed, changes.leaving_before)
+        self._after = self._sum_changes([*claimed, *added], changes.leaving_after)
+        for queue in sorted({queue for queue, _ in added}):
             self._recount(queue)
 
-    def _changes(
-        self, coming: Iterable[tuple[str, Amounts]], leaving: Iterable[str]
+    def _sum_changes(
+        self, added: Iterable[tuple[str, Amounts]], leaving: Iterable[str]
     ) -> dict[tuple[str, FlavorResource], int]:
-        found: dict[tuple[str, FlavorResource], int] = {}
-        for queue, amounts in coming:
+        sums: dict[tuple[str, FlavorResource], int] = {}
+        for queue, amounts in added:
             for flavor_resource, amount in amounts.items():
                 key = (queue, flavor_resource)
-                found[key] = found.get(key, 0) + amount
+                sums[key] = sums.get(key, 0) + amount
         for job_id in leaving:
             record = self._state.jobs[job_id]
             if record.placement is not None:
                 for flavor_resource, amount in amounts_of(self._state, record.placement).items():
                     key = (record.spec.queue, flavor_resource)
-                    found[key] = found.get(key, 0) - amount
-        return found
+                    sums[key] = sums.get(key, 0) - amount
+        return sums
 
     def _recount(self, queue: str) -> dict[FlavorResource, int] | None:
-        """The sums of a queue's running jobs, or nothing when too many were counted already."""
+        """Usage of a queue's running jobs, or None if the recount limit is reached."""
         if queue not in self._running:
             records = self._state.running_in.get(queue, {})
-            if self._left is not None and len(records) > self._left:
+            if self._jobs_to_recount is not None and len(records) > self._jobs_to_recount:
                 self._running[queue] = None
             else:
-                if self._left is not None:
-                    self._left -= len(records)
+                if self._jobs_to_recount is not None:
+                    self._jobs_to_recount -= len(records)
                 self._running[queue] = sum_up(
                     amounts_of(self._state, record.placement)
                     for record in records.values()
@@ -139,8 +143,8 @@ class _HeldNow:
                 )
         return self._running[queue]
 
-    def of(self, queue: str, flavor_resource: FlavorResource) -> tuple[int, int]:
-        """What a queue uses before, and after."""
+    def before_and_after(self, queue: str, flavor_resource: FlavorResource) -> tuple[int, int]:
+        """Usage of a queue before and after the decisions."""
         counted = self._recount(queue)
         if counted is None:
             running = self._state.quota.usage(queue, flavor_resource)
@@ -151,30 +155,33 @@ class _HeldNow:
 
 
 class TreeWalk:
-    """One walk over one tree for one flavor-resource; ``held`` says what queues use, before and after."""
+    """Walks one tenant tree for one flavor-resource.
+
+    ``usage_of`` returns the usage of a queue before and after the decisions.
+    """
 
     def __init__(
         self,
         state: FleetState,
         children: Mapping[str | None, list[str]],
-        held: Callable[[str, FlavorResource], tuple[int, int]],
+        usage_of: Callable[[str, FlavorResource], tuple[int, int]],
         flavor_resource: FlavorResource,
     ) -> None:
         self.state = state
         self.children = children
-        self.held = held
+        self.usage_of = usage_of
         self.flavor_resource = flavor_resource
         self.faults: list[Fault] = []
         self.used: dict[str, int] = {}
 
     def walk(self, name: str) -> tuple[int, int, int]:
-        """What a tenant lends its parent, and what it uses above what it keeps, before and after."""
+        """Returns what a tenant lends its parent, and its usage above what it retains, before and after."""
         tenant = self.state.tenants[name]
         own = tenant.quotas.get(self.flavor_resource, NOTHING)
         quota = own.nominal
         before = after = 0
         if tenant.is_queue:
-            before, after = self.held(name, self.flavor_resource)
+            before, after = self.usage_of(name, self.flavor_resource)
         for child in self.children.get(name, ()):
             lent, child_before, child_after = self.walk(child)
             quota += lent
@@ -184,13 +191,13 @@ class TreeWalk:
         self.used[name] = after
         limit = self._borrowing_limit(name)
         if limit is not None and after > before and after > quota + limit and quota < UNLIMITED:
-            self._blame(name, (before, after), quota)
-        keeps = kept_quota(own, quota)
+            self._add_fault(name, (before, after), quota)
+        retained = retained_quota(own, quota)
         lent = quota if own.lending_limit is None else min(quota, own.lending_limit)
-        return lent, max(0, before - keeps), max(0, after - keeps)
+        return lent, max(0, before - retained), max(0, after - retained)
 
     def _borrowing_limit(self, name: str) -> int | None:
-        """What a tenant may hold beyond its quota: nothing at a root, or where a budget forbids it."""
+        """Amount a tenant may use beyond its quota; 0 at a root or if a budget forbids it."""
         tenant = self.state.tenants[name]
         level = self.state.budgets.levels.get(name)
         step = (
@@ -200,7 +207,7 @@ class TreeWalk:
             return 0
         return tenant.quotas.get(self.flavor_resource, NOTHING).borrowing_limit
 
-    def _blame(self, name: str, used: tuple[int, int], quota: int) -> None:
+    def _add_fault(self, name: str, used: tuple[int, int], quota: int) -> None:
         before, after = used
         flavor, resource = self.flavor_resource
         is_root = self.state.tenants[name].parent is None
@@ -214,21 +221,21 @@ class TreeWalk:
         self.faults.append(Fault("quota-exceeded", name, text))
 
 
-def kept_quota(own: Quota, quota: int) -> int:
-    """The part of a tenant's quota that its parent never sees."""
+def retained_quota(own: Quota, quota: int) -> int:
+    """Share of a tenant's quota that it never lends to its parent."""
     if own.lending_limit is None or own.lending_limit >= quota:
         return 0
     return UNLIMITED if quota >= UNLIMITED else quota - own.lending_limit
 
 
 def amounts_of(state: FleetState, placement: Placement) -> dict[FlavorResource, int]:
-    """What a placement takes of each flavor-resource that some tenant limits."""
+    """Usage of a placement, by flavor-resource that some tenant limits."""
     if placement.anchors is None:
-        return _amounts_of_part(state, placement)
-    return sum_up(_amounts_of_part(state, part) for part in placement.parts)
+        return _amounts_in_pool(state, placement)
+    return sum_up(_amounts_in_pool(state, part) for part in placement.parts)
 
 
-def _amounts_of_part(state: FleetState, placement: Placement) -> dict[FlavorResource, int]:
+def _amounts_in_pool(state: FleetState, placement: Placement) -> dict[FlavorResource, int]:
     pool = state.pools.get(placement.pool)
     if pool is None:
         return {}
@@ -247,24 +254,24 @@ def _amounts_of_part(state: FleetState, placement: Placement) -> dict[FlavorReso
 
 
 def sum_up(amounts: Iterable[Amounts]) -> dict[FlavorResource, int]:
-    """All of these together."""
-    found: dict[FlavorResource, int] = {}
-    for one in amounts:
-        for flavor_resource, amount in one.items():
-            found[flavor_resource] = found.get(flavor_resource, 0) + amount
-    return found
+    """Adds up amounts by flavor-resource."""
+    sums: dict[FlavorResource, int] = {}
+    for addend in amounts:
+        for flavor_resource, amount in addend.items():
+            sums[flavor_resource] = sums.get(flavor_resource, 0) + amount
+    return sums
 
 
 def children_of(state: FleetState) -> dict[str | None, list[str]]:
-    """The tenants directly below each tenant, sorted."""
-    found: dict[str | None, list[str]] = {}
+    """Direct children of each tenant, sorted by name."""
+    children: dict[str | None, list[str]] = {}
     for name in sorted(state.tenants):
-        found.setdefault(state.tenants[name].parent, []).append(name)
-    return found
+        children.setdefault(state.tenants[name].parent, []).append(name)
+    return children
 
 
 def _root_of(state: FleetState, name: str) -> str:
-    above = state.tenants[name].parent
-    while above is not None:
-        name, above = above, state.tenants[above].parent
+    parent = state.tenants[name].parent
+    while parent is not None:
+        name, parent = parent, state.tenants[parent].parent
     return name

@@ -1,7 +1,7 @@
-"""What is held on the nodes that decisions touch, counted anew from the placements of their holders.
+"""Recounts what is allocated on nodes from the placements of their holders.
 
-Nothing here reads a free amount that the scheduler keeps: a node's holders lead to their jobs, a job
-to its placement, and the placement says what is held. Only nodes that are asked for are counted.
+The scheduler's own free amounts are not read: the count goes from a node's holders to their jobs, and
+from a job to its placement. Only nodes that the decisions touch are counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bursar.model.jobs.job import JobSpec
 
 
 class DeviceCount:
-    """One GPU: how it is cut, and everyone on it."""
+    """One GPU: its MIG layout and its holders."""
 
     __slots__ = ("healthy", "layout", "shares", "slices", "whole")
 
@@ -29,34 +29,34 @@ class DeviceCount:
         self.shares: tuple[tuple[ShareUse, str], ...] = ()
 
     def held_whole_or_shared(self) -> Iterator[tuple[str, str]]:
-        """Holders whose use rules out any slice, with what they hold, in words."""
+        """Holders whose use excludes any MIG slice, and what they hold, as text."""
         for holder in self.whole:
             yield holder, "all"
         for share, holder in self.shares:
             yield holder, f"{share.percent} %"
 
-    def held_whole_or_cut(self) -> Iterator[tuple[str, str]]:
-        """Holders whose use rules out any share, with what they hold, in words."""
+    def held_whole_or_sliced(self) -> Iterator[tuple[str, str]]:
+        """Holders whose use excludes any MPS share, and what they hold, as text."""
         for holder in self.whole:
             yield holder, "all"
         for instance, holder in self.slices:
             yield holder, str(instance)
 
     def held(self) -> Iterator[tuple[str, str]]:
-        """Everyone on the GPU, with what they hold, in words."""
+        """All holders of the GPU, and what they hold, as text."""
         yield from self.held_whole_or_shared()
         for instance, holder in self.slices:
             yield holder, str(instance)
 
 
 class NodeCount:
-    """One node: what its holders take of it together, and for whom it is kept."""
+    """One node: the sum of its allocations, and the job it is claimed for."""
 
     __slots__ = (
+        "claimed_for",
         "cpu_milli",
         "devices",
         "disk_mib",
-        "kept_for",
         "memory_mib",
         "node",
         "size",
@@ -73,18 +73,18 @@ class NodeCount:
         self.memory_mib = 0
         self.disk_mib = 0
         self.tags: dict[str, set[str]] = {}
-        self.kept_for = node.closed_for
+        self.claimed_for = node.closed_for
 
     def device(self, gpu: int) -> DeviceCount | None:
-        """A GPU of the node, written down when it is first asked for; None if there is no such GPU."""
-        found = self.devices.get(gpu)
-        if found is None and 0 <= gpu < self.size:
-            kept = self.node.devices[gpu]
-            found = self.devices[gpu] = DeviceCount(kept.layout, kept.healthy)
-        return found
+        """A GPU of the node, created on first use; None if the node has no such GPU."""
+        device = self.devices.get(gpu)
+        if device is None and 0 <= gpu < self.size:
+            actual = self.node.devices[gpu]
+            device = self.devices[gpu] = DeviceCount(actual.layout, actual.healthy)
+        return device
 
     def add(self, task: Task, holder: str) -> None:
-        """Count what is held already; a device that does not exist holds nothing."""
+        """Counts an existing allocation; GPUs that do not exist are ignored."""
         for gpu in task.gpus:
             device = self.device(gpu)
             if device is not None:
@@ -105,31 +105,31 @@ class NodeCount:
         self.disk_mib += task.disk_mib
 
     def tag(self, spec: JobSpec, holder: str) -> None:
-        """Remember who wants to be apart from others of its tag."""
+        """Records the anti-affinity tag of a job on this node."""
         if spec.constraints.apart is not None:
             self.tags.setdefault(spec.constraints.apart, set()).add(holder)
 
 
 class RecountedNodes:
-    """The counted nodes, as they are after the orders replayed so far."""
+    """Recounted nodes, after the orders replayed so far."""
 
     def __init__(self, state: FleetState) -> None:
         self._state = state
         self._counts: dict[str, NodeCount] = {}
-        self._placed: dict[str, dict[str, list[Task]]] = {}
-        self._given: dict[str, list[tuple[Task, str]]] = {}
+        self._tasks_by_holder: dict[str, dict[str, list[Task]]] = {}
+        self._started: dict[str, list[tuple[Task, str]]] = {}
 
     def count(self, node_id: str) -> NodeCount | None:
-        """A node as it is now; nothing for a node that does not exist."""
-        found = self._counts.get(node_id)
-        if found is None:
-            found = self._recount(node_id, ())
-            if found is not None:
-                self._counts[node_id] = found
-        return found
+        """The current count of a node; None if the node does not exist."""
+        count = self._counts.get(node_id)
+        if count is None:
+            count = self._recount(node_id, ())
+            if count is not None:
+                self._counts[node_id] = count
+        return count
 
     def count_without(self, node_id: str, leaving: Collection[str]) -> NodeCount | None:
-        """A node as it will be when some of its holders have left and what was given has started."""
+        """The count of a node after some holders have left and the replayed starts are on it."""
         now = self.count(node_id)
         later = self._recount(node_id, leaving)
         if now is None or later is None:
@@ -138,14 +138,14 @@ class RecountedNodes:
             after = later.device(gpu)
             if after is not None:
                 after.layout = before.layout
-        for task, job_id in self._given.get(node_id, ()):
+        for task, job_id in self._started.get(node_id, ()):
             later.add(task, job_id)
             later.tag(self._state.jobs[job_id].spec, job_id)
         return later
 
-    def note_given(self, task: Task, job_id: str) -> None:
-        """A start that was replayed on its node."""
-        self._given.setdefault(task.node, []).append((task, job_id))
+    def add_started(self, task: Task, job_id: str) -> None:
+        """Records a start that was replayed on its node."""
+        self._started.setdefault(task.node, []).append((task, job_id))
 
     def _recount(self, node_id: str, leaving: Collection[str]) -> NodeCount | None:
         pool = self._state.pool_of_node.get(node_id)
@@ -163,11 +163,11 @@ class RecountedNodes:
         return count
 
     def _tasks_of(self, holder: str) -> dict[str, list[Task]]:
-        """The tasks of a running job by node; worked out once, as gangs are wide."""
-        found = self._placed.get(holder)
-        if found is None:
-            found = self._placed[holder] = {}
+        """Tasks of a running job by node; cached, as gangs can span many nodes."""
+        tasks = self._tasks_by_holder.get(holder)
+        if tasks is None:
+            tasks = self._tasks_by_holder[holder] = {}
             placement = self._state.jobs[holder].placement
             for task in placement.all_tasks if placement is not None else ():
-                found.setdefault(task.node, []).append(task)
-        return found
+                tasks.setdefault(task.node, []).append(task)
+        return tasks

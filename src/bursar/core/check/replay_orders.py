@@ -1,14 +1,14 @@
-"""Replay the orders on the counted ground, in their order, and collect what cannot be."""
+"""Replays the orders on recounted nodes, in list order, and collects faults."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bursar.core.check.allocations import AllocationReplay
-from bursar.core.check.constraints import SiteCheck, TasksOnNode
+from bursar.core.check.constraints import ConstraintCheck, TasksOnNode
 from bursar.core.check.fault import Fault
 from bursar.core.check.gangs import gang_faults, price_faults
-from bursar.core.check.mig_layouts import cut
+from bursar.core.check.mig_layouts import partition
 from bursar.core.check.mixed_gangs import anchor_faults, unknown_pool
 from bursar.core.check.recount import RecountedNodes
 from bursar.core.state.fleet_state import FleetState
@@ -18,11 +18,11 @@ from bursar.model.jobs.attempt import Placement
 
 
 def placement_faults(state: FleetState, decisions: Sequence[Decision]) -> list[Fault]:
-    """What is wrong with where jobs are put, and with how GPUs are cut for them.
+    """Faults in placements and MIG layouts.
 
-    A cut counts for the starts behind it in the list. Room of those who were told to leave is not
-    free yet, so starts may not use it; a kept place is looked at last, with its victims gone and
-    everything else that was started in.
+    A new MIG layout applies to the starts after it in the list. Resources of jobs that are stopping
+    are not free yet, so starts must not use them. Claims are checked last, with their victims gone
+    and all starts in place.
     """
     replay = _Replay(state)
     for decision in decisions:
@@ -32,93 +32,96 @@ def placement_faults(state: FleetState, decisions: Sequence[Decision]) -> list[F
             case StartJob():
                 replay.start(decision)
             case ClaimPlacement():
-                replay.keep(decision)
+                replay.claim(decision)
             case ReleaseClaim():
-                replay.reopen(state.jobs.get(decision.job_id))
+                replay.release(state.jobs.get(decision.job_id))
             case _:
                 pass
     for decision in decisions:
         if isinstance(decision, ClaimPlacement):
-            replay.fill(decision)
+            replay.allocate_claim(decision)
     return replay.faults
 
 
 class _Replay:
     def __init__(self, state: FleetState) -> None:
         self.state = state
-        self.ground = RecountedNodes(state)
+        self.nodes = RecountedNodes(state)
         self.faults: list[Fault] = []
 
     def partition(self, order: PartitionGpu) -> None:
-        count = self.ground.count(order.node)
+        count = self.nodes.count(order.node)
         if count is None:
-            text = f"GPU {order.gpu} of {order.node} is to be cut; there is no such node"
+            text = f"GPU {order.gpu} of {order.node} is repartitioned; there is no such node"
             self.faults.append(Fault("unknown-node", order.node, text))
         else:
-            self.faults += cut(count, order)
+            self.faults += partition(count, order)
 
     def start(self, order: StartJob) -> None:
         record = self.state.jobs.get(order.job_id)
-        site = self._site(record, order.placement)
-        if record is None or site is None:
+        constraints = self._check_placement(record, order.placement)
+        if record is None or constraints is None:
             return
         for node_id in sorted({task.node for task in order.placement.all_tasks}):
-            count = self.ground.count(node_id)
+            count = self.nodes.count(node_id)
             if count is not None:
-                self.faults += site.node_faults(count)
-                self.faults += site.apart_faults(count)
+                self.faults += constraints.node_faults(count)
+                self.faults += constraints.apart_faults(count)
                 count.tag(record.spec, record.id)
-        giver = AllocationReplay(record.id, settled=True)
+        allocations = AllocationReplay(record.id, starts_now=True)
         for task in order.placement.all_tasks:
-            count = self.ground.count(task.node)
+            count = self.nodes.count(task.node)
             if count is not None:
-                giver.give(count, task)
-                self.ground.note_given(task, record.id)
-        self.faults += giver.faults
-        self.reopen(record)
+                allocations.allocate(count, task)
+                self.nodes.add_started(task, record.id)
+        self.faults += allocations.faults
+        self.release(record)
 
-    def keep(self, order: ClaimPlacement) -> None:
-        """From here on in the list the nodes of a claim are closed to others."""
-        site = self._site(self.state.jobs.get(order.job_id), order.placement)
-        if site is None:
+    def claim(self, order: ClaimPlacement) -> None:
+        """Closes the nodes of a claim to jobs later in the list."""
+        record = self.state.jobs.get(order.job_id)
+        constraints = self._check_placement(record, order.placement)
+        if constraints is None:
             return
         for node_id in sorted({task.node for task in order.placement.all_tasks}):
-            count = self.ground.count(node_id)
+            count = self.nodes.count(node_id)
             if count is not None:
-                self.faults += site.node_faults(count)
-                count.kept_for = order.job_id
+                self.faults += constraints.node_faults(count)
+                count.claimed_for = order.job_id
 
-    def fill(self, order: ClaimPlacement) -> None:
-        """Put a claimant into its place as if its victims had left."""
+    def allocate_claim(self, order: ClaimPlacement) -> None:
+        """Allocates a claim as if its victims had left."""
         record = self.state.jobs.get(order.job_id)
         pool = self.state.pools.get(order.placement.pool)
         if record is None or pool is None:
             return
         levels = self.state.clusters[pool.spec.cluster].topology_levels
-        site = SiteCheck(record.id, record.spec, pool, levels)
-        giver = AllocationReplay(record.id, settled=False)
+        constraints = ConstraintCheck(record.id, record.spec, pool, levels)
+        allocations = AllocationReplay(record.id, starts_now=False)
         victims = frozenset(order.victims)
         for node_id in sorted({task.node for task in order.placement.all_tasks}):
-            count = self.ground.count_without(node_id, victims)
+            count = self.nodes.count_without(node_id, victims)
             if count is None:
                 continue
-            self.faults += site.apart_faults(count)
+            self.faults += constraints.apart_faults(count)
             for task in order.placement.all_tasks:
                 if task.node == node_id:
-                    giver.give(count, task)
-        self.faults += giver.faults
+                    allocations.allocate(count, task)
+        self.faults += allocations.faults
 
-    def reopen(self, record: JobRecord | None) -> None:
-        """The place kept for a job is open again: it has started, or may not have it any more."""
+    def release(self, record: JobRecord | None) -> None:
+        """Opens the nodes of a job's claim: the job has started, or the claim was released."""
         if record is None or record.claim is None:
             return
         for task in record.claim.placement.all_tasks:
-            count = self.ground.count(task.node)
-            if count is not None and count.kept_for == record.id:
-                count.kept_for = None
+            count = self.nodes.count(task.node)
+            if count is not None and count.claimed_for == record.id:
+                count.claimed_for = None
 
-    def _site(self, record: JobRecord | None, placement: Placement) -> SiteCheck | None:
-        """Everything about a placement that does not depend on who else is there."""
+    def _check_placement(
+        self, record: JobRecord | None, placement: Placement
+    ) -> ConstraintCheck | None:
+        """Checks everything about a placement that does not depend on other jobs."""
         if record is None:
             return None
         pool = self.state.pools.get(placement.pool)
@@ -126,23 +129,23 @@ class _Replay:
             self.faults.append(unknown_pool(record.id, placement.pool))
             return None
         levels = self.state.clusters[pool.spec.cluster].topology_levels
-        site = SiteCheck(record.id, record.spec, pool, levels)
+        constraints = ConstraintCheck(record.id, record.spec, pool, levels)
         self.faults += gang_faults(record.id, record.spec, placement)
-        beside: list[TasksOnNode] = []
+        anchor_tasks: list[TasksOnNode] = []
         if placement.anchors is not None or record.spec.constraints.anchors_percent:
             self.faults += anchor_faults(self.state, record, placement)
-            beside = self._beside(record, placement.anchors)
-        self.faults += site.faults(placement, beside)
+            anchor_tasks = self._check_anchors(record, placement.anchors)
+        self.faults += constraints.faults(placement, anchor_tasks)
         self.faults += price_faults(record.id, pool.spec, placement)
-        return site
+        return constraints
 
-    def _beside(self, record: JobRecord, anchors: Placement | None) -> list[TasksOnNode]:
-        """The seats of the anchors, and what is wrong with them by themselves."""
+    def _check_anchors(self, record: JobRecord, anchors: Placement | None) -> list[TasksOnNode]:
+        """Checks the anchors alone, and returns their tasks by node."""
         pool = self.state.pools.get(anchors.pool) if anchors is not None else None
         if anchors is None or pool is None:
             return []
         levels = self.state.clusters[pool.spec.cluster].topology_levels
-        site = SiteCheck(record.id, record.spec, pool, levels)
-        self.faults += site.faults(anchors)
+        constraints = ConstraintCheck(record.id, record.spec, pool, levels)
+        self.faults += constraints.faults(anchors)
         self.faults += price_faults(record.id, pool.spec, anchors)
-        return site.seats(anchors)
+        return constraints.tasks_by_node(anchors)
