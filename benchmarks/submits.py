@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from bursar.api.server import ServeOptions, address_of, open_socket, serve
+from bursar.api.http.request import ApiSettings
+from bursar.api.server import address_of, open_socket, serve
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config.fleet.fleet_file import parse_fleet
 from bursar.control.access.token_cache import admin_token_spec, new_token
@@ -157,8 +158,7 @@ def _measure(load: Load) -> tuple[float, list[float]]:
 
 def _serve(folder: str, told: Connection) -> None:
     state = Path(folder)
-    options = ServeOptions(state_folder=state)
-    listening = open_socket(options)
+    listening = open_socket()
     store = open_store(state / "bursar.db")
     plane = ControlPlane(
         store,
@@ -174,7 +174,7 @@ def _serve(folder: str, told: Connection) -> None:
     plane.send(PutTokens(tokens=[token])).result(30)
     told.send((listening.getsockname()[1], text))
     try:
-        serve(plane, options, listening)
+        serve(plane, ApiSettings(state_folder=state), listening)
     finally:
         plane.close()
         store.close()

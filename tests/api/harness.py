@@ -17,7 +17,7 @@ import uvicorn
 
 from bursar.api.app import App
 from bursar.api.http.request import ApiSettings
-from bursar.api.server import ServeOptions, address_of, configured, open_socket, run_server
+from bursar.api.server import address_of, configured, open_socket, run_server
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config.fleet.fleet_file import parse_fleet
 from bursar.control.access.permissions import AccessTree, Grant, grant_scopes
@@ -166,7 +166,7 @@ def serve_in_background(
     plane: ControlPlane, folder: Path, **settings: object
 ) -> Iterator[RunningServer]:
     """Runs a server on a background thread."""
-    listener = open_socket(ServeOptions(state_folder=folder))
+    listener = open_socket()
     app = App(
         plane,
         ApiSettings(state_folder=folder, price_book=packaged_prices(), **settings),

@@ -15,7 +15,6 @@ import pytest
 
 from bursar.api.server import (
     SERVER_FILE,
-    ServeOptions,
     address_of,
     open_socket,
     remove_server_file,
@@ -29,14 +28,15 @@ from tests.tidy.source import ROOT
 PROGRAM = """
     import sys
     from pathlib import Path
-    from bursar.api.server import ServeOptions, serve
+    from bursar.api.http.request import ApiSettings
+    from bursar.api.server import open_socket, serve
     from bursar.control.control_plane import OPERATOR
     from tests.api.harness import LogWritingEngine, make_tokens, open_plane
 
     folder = Path(sys.argv[1])
     with open_plane(folder, LogWritingEngine(folder / "output"), "here") as plane:
         (folder / "token").write_text(make_tokens(plane)["ann"])
-        serve(plane, ServeOptions(state_folder=folder))
+        serve(plane, ApiSettings(state_folder=folder), open_socket())
     print("stopped", flush=True)
 """
 
@@ -88,20 +88,20 @@ def is_starting(client: HttpClient) -> bool:
         return True
 
 
-def test_a_public_address_is_not_bound_by_default(tmp_path: Path) -> None:
+def test_a_public_address_is_not_bound_by_default() -> None:
     with pytest.raises(UserError) as refused:
-        open_socket(ServeOptions(state_folder=tmp_path, host="0.0.0.0"))
+        open_socket("0.0.0.0")
     assert refused.value.code == "remote-bind"
 
 
-def test_an_address_in_use_is_reported(tmp_path: Path) -> None:
-    first = open_socket(ServeOptions(state_folder=tmp_path))
+def test_an_address_in_use_is_reported() -> None:
+    first = open_socket()
     first.listen()
     try:
         port = first.getsockname()[1]
         assert address_of(first) == f"http://127.0.0.1:{port}"
         with pytest.raises(UserError) as refused:
-            open_socket(ServeOptions(state_folder=tmp_path, port=port))
+            open_socket(port=port)
         assert refused.value.code == "address-taken"
     finally:
         first.close()

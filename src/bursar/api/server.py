@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -20,9 +19,8 @@ import uvicorn
 import uvloop
 
 from bursar.api.app import App
-from bursar.api.http.authentication import check_bind, is_loopback
+from bursar.api.http.authentication import check_bind
 from bursar.api.http.request import ApiSettings
-from bursar.catalog.prices.price_book import PriceBook
 from bursar.control.control_plane import ControlPlane
 from bursar.control.monotonic_clock import MonotonicClock
 from bursar.model.errors import UserError
@@ -34,39 +32,23 @@ MAX_CONNECTIONS: Final = 4_096
 SOCKET_BACKLOG: Final = 2_048
 
 
-def _ignore(_address: str) -> None:
-    """The default listener."""
+def open_socket(
+    host: str = "127.0.0.1", port: int = 0, allow_remote: bool = False
+) -> socket.socket:
+    """Binds the address; port 0 chooses a free port.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """Where to listen, and where to store files."""
-
-    state_folder: Path
-    host: str = "127.0.0.1"
-    port: int = 0
-    """0 chooses a free port."""
-    allow_remote: bool = False
-    allowed_hosts: tuple[str, ...] = ()
-    max_bundle_bytes: int = 512 * 2**20
-    price_book: PriceBook = field(default_factory=PriceBook)
-    """On-demand prices for savings."""
-    ready: Callable[[str], None] = field(default=_ignore)
-    """Called with the address as soon as the server listens on it."""
-
-
-def open_socket(options: ServeOptions) -> socket.socket:
-    """Binds the address. An address in use, or of another machine, is the user's error."""
-    check_bind(options.host, options.allow_remote)
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    An address in use, or of another machine, is the user's error.
+    """
+    check_bind(host, allow_remote)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        bound.bind((options.host.strip("[]"), options.port))
+        bound.bind((host.strip("[]"), port))
     except OSError as error:
         bound.close()
         raise UserError(
-            f"cannot listen on {options.host}:{options.port}: {error.strerror or error}.",
+            f"cannot listen on {host}:{port}: {error.strerror or error}.",
             fix="Stop the process that listens there, or choose another port with --port.",
             code="address-taken",
         ) from error
@@ -80,26 +62,20 @@ def address_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(plane: ControlPlane, options: ServeOptions, bound: socket.socket | None = None) -> None:
+def serve(
+    plane: ControlPlane,
+    settings: ApiSettings,
+    listening: socket.socket,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
     """Serves until SIGTERM or Ctrl-C, then completes pending requests within a few seconds.
 
-    ``bound`` is a socket from ``open_socket``, for callers that must know the address before.
+    Closes the socket at the end. ``ready`` is called as soon as the server accepts requests.
     """
-    listening = bound if bound is not None else open_socket(options)
-    names = options.allowed_hosts
-    if not is_loopback(options.host):
-        names = (*names, options.host)
-    settings = ApiSettings(
-        state_folder=options.state_folder,
-        allowed_hosts=names,
-        max_bundle_bytes=options.max_bundle_bytes,
-        price_book=options.price_book,
-    )
     app = App(plane, settings, MonotonicClock())
-    address = address_of(listening)
-    server_file = options.state_folder / SERVER_FILE
+    server_file = settings.state_folder / SERVER_FILE
     if plane.is_leader or not server_file.exists():
-        write_server_file(server_file, address)
+        write_server_file(server_file, address_of(listening))
     try:
         with (
             _ignoring_signals_again(),
@@ -107,7 +83,7 @@ def serve(plane: ControlPlane, options: ServeOptions, bound: socket.socket | Non
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             server = uvicorn.Server(configured(app))
-            runner.run(run_server(server, app, listening, lambda: options.ready(address)))
+            runner.run(run_server(server, app, listening, ready))
     finally:
         listening.close()
         remove_server_file(server_file)

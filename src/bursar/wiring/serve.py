@@ -52,7 +52,9 @@ def default_state() -> Path:
 
 def run_up(options: UpOptions, log: Callable[[str], None]) -> int:
     """Serve until a signal; returns the exit code. Jobs keep running."""
-    from bursar.api.server import ServeOptions, address_of, open_socket, serve
+    from bursar.api.http.authentication import is_loopback
+    from bursar.api.http.request import ApiSettings
+    from bursar.api.server import address_of, open_socket, serve
     from bursar.store import sqlite_warning
     from bursar.wiring.job_log import narrate
     from bursar.wiring.notifications import channels_of, notifying
@@ -61,15 +63,13 @@ def run_up(options: UpOptions, log: Callable[[str], None]) -> int:
 
     channels = channels_of(options.notify)
     state = prepared_state(options.state)
-    serving = ServeOptions(
+    own_name = () if is_loopback(options.host) else (options.host,)
+    settings = ApiSettings(
         state_folder=state,
-        host=options.host,
-        port=options.port,
-        allow_remote=options.allow_remote,
-        allowed_hosts=options.allowed_hosts,
+        allowed_hosts=options.allowed_hosts + own_name,
         price_book=packaged_prices(),
     )
-    listening = open_socket(serving)
+    listening = open_socket(options.host, options.port, options.allow_remote)
     store = open_database(options)
     try:
         if options.database is None and (warning := sqlite_warning()):
@@ -87,7 +87,7 @@ def run_up(options: UpOptions, log: Callable[[str], None]) -> int:
                 submitting(plane, options.submit, log),
                 ends_on_signals(),
             ):
-                serve(plane, serving, listening)
+                serve(plane, settings, listening)
         finally:
             plane.close()
             log("stopped; jobs keep running, and the next 'bursar up' recovers them")
@@ -165,7 +165,7 @@ def build_plane(
             known_models=frozenset(model.name for model in GPU_MODELS),
             initial_fleet=initial,
             notify=log,
-            save_fault=lambda text: keep_fault(options.state, text),
+            save_fault=lambda text: save_fault(options.state, text),
             on_lead=lambda: write_server_file(options.state.resolve() / SERVER_FILE, address),
             interruption_sources=sources_for(options.spot_notices, initial.fleet, is_clear),
             on_failure=lambda: os.kill(os.getpid(), signal.SIGTERM),
@@ -222,7 +222,7 @@ def first_token(plane: ControlPlane, state: Path, log: Callable[[str], None]) ->
     log(f"the first token is in {path}; it has all permissions")
 
 
-def keep_fault(state: Path, text: str) -> str:
+def save_fault(state: Path, text: str) -> str:
     """Save the details of an internal error; returns the path. One file a minute at most."""
     path = state / f"fault-{time.strftime('%Y%m%d-%H%M')}.txt"
     path.unlink(missing_ok=True)

@@ -49,11 +49,11 @@ def study_spot(options: SpotOptions, watcher: SpotWatcher) -> SpotOutcome:
     )
 
 
-def tell_spot(outcome: SpotOutcome) -> str:
+def spot_text(outcome: SpotOutcome) -> str:
     """The study as text."""
-    from bursar.simulate.spot_study.text import tell_spot as tell
+    from bursar.simulate.spot_study.text import spot_text as text_of
 
-    return tell(outcome)
+    return text_of(outcome)
 
 
 def spot_json(outcome: SpotOutcome) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from bursar.simulate.spot_study.study import SpotOutcome
 BASELINE = "on-demand"
 
 
-def tell_spot(outcome: SpotOutcome) -> str:
+def spot_text(outcome: SpotOutcome) -> str:
     """A table for each pool, and what is missing."""
     return "\n".join([rules_table(outcome.cells), *remarks(outcome)])
 

@@ -100,7 +100,7 @@ class TasksBar(ProgressBar):
 
 def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:
     """Run the study and print its results."""
-    from bursar.wiring.spot import SpotOptions, spot_json, study_spot, tell_spot
+    from bursar.wiring.spot import SpotOptions, spot_json, spot_text, study_spot
 
     options = SpotOptions(
         histories=tuple(parsed.history),
@@ -120,5 +120,5 @@ def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:
     if parsed.output == JSON:
         print_json(spot_json(outcome))
     else:
-        sys.stdout.write(tell_spot(outcome))
+        sys.stdout.write(spot_text(outcome))
     return OK if outcome.complete else INTERRUPTED
