@@ -293,7 +293,7 @@ MISTAKES = {
     ),
     "a nested tenant with another parent": (
         SMALL + "  top: {children: {q: {parent: research}}}\n",
-        "fleet.yaml:13:32: 'parent' of the tenant 'q' is given though 'q' is nested below 'top'.",
+        "fleet.yaml:13:32: 'parent' of the tenant 'q' is given although 'q' is nested below 'top'.",
         "two-parents",
     ),
     "a tree that contains itself": (

@@ -86,8 +86,13 @@ FILE = KeyTable(
         "clusters": FileKey("the clusters, by name", CLUSTERS),
         "pools": FileKey("the pools, by name", POOLS),
         "tenants": FileKey("the tenants, by name, nested or flat", TENANTS),
-        PRIORITY_CLASSES: FileKey("ranks by name; a higher number goes first", by_name(INTEGER)),
-        "policies": FileKey("choices by name: order, placement, backfill, preemption", POLICIES),
+        PRIORITY_CLASSES: FileKey(
+            "priorities by class name; higher numbers run first", by_name(INTEGER)
+        ),
+        "policies": FileKey(
+            "scheduling policies: order, placement, backfill, preemption, spot, governance",
+            POLICIES,
+        ),
     },
 )
 
@@ -97,7 +102,7 @@ def fleet_schema() -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": "Bursar fleet",
-        "description": "What there is to run on, who shares it, and by which rules.",
+        "description": "The machines, the tenants that share them, and the rules.",
         **described(FILE),
         "$defs": {"tenant": described(TENANT)},
     }
@@ -310,7 +315,7 @@ def _as_error(problems: list[Problem], builder: _Builder, file: str) -> UserErro
     if len(lines) > SHOWN:
         lines[SHOWN:] = [f"\n- and {len(lines) - SHOWN} more."]
     return UserError(
-        f"{len(problems)} things are wrong:{''.join(lines)}\n",
+        f"{len(problems)} problems:{''.join(lines)}\n",
         fix="Fix these and try again.",
         code=problems[0].code,
     )

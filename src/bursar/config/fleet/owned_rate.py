@@ -35,7 +35,7 @@ _THOUSANDTHS = amount(MILLI, "thousandth")
 def _capex(value: Any) -> int:
     micro_usd: int = USD.read(value)
     if not micro_usd:
-        fix = "Write what a node cost with its part of network and storage."
+        fix = "Write the price of a node, with its share of network and storage."
         raise InvalidValue(
             "is 0, and hardware at $0 makes every comparison wrong", fix, "out-of-range"
         )
@@ -45,7 +45,7 @@ def _capex(value: Any) -> int:
 def _life_months(value: Any) -> int:
     months: int = _MONTHS.read(value)
     if not 0 < months <= MOST_YEARS * MONTHS:
-        fix = f"Write the years it is written off over, at most {MOST_YEARS}."
+        fix = f"Write the years over which it is depreciated, at most {MOST_YEARS}."
         raise InvalidValue(f"is {months} months", fix, "out-of-range")
     return months
 
@@ -53,7 +53,7 @@ def _life_months(value: Any) -> int:
 def _residual_permille(value: Any) -> int:
     permille: int = _PERMILLE.read(value)
     if permille >= MILLI:
-        fix = "Write the percent of its price that it is sold for at the end, less than 100."
+        fix = "Write its resale value in percent of its price, less than 100."
         raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
     return permille
 
@@ -61,7 +61,7 @@ def _residual_permille(value: Any) -> int:
 def _pue_milli(value: Any) -> int:
     pue_milli: int = _THOUSANDTHS.read(value)
     if pue_milli < MILLI:
-        fix = "Write the power of the building over that of the machines, 1 or more."
+        fix = "Write the power of the building divided by that of the machines, 1 or more."
         raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
     return pue_milli
 
@@ -70,38 +70,42 @@ OWNED = KeyTable(
     name="owned",
     keys={
         "capex_usd": FileKey(
-            "what one node cost, with its part of network and storage",
+            "the price of one node, with its share of network and storage",
             ValueFormat(_capex, USD.schema),
             "capex_micro_usd",
         ),
         "life_years": FileKey(
-            "how long it is used", ValueFormat(_life_months, USD.schema), "life_months"
+            "years over which it is depreciated",
+            ValueFormat(_life_months, USD.schema),
+            "life_months",
         ),
         "residual_percent": FileKey(
-            "what part of that price it is sold for at the end",
+            "resale value after life_years, in percent of capex_usd; default: 0",
             ValueFormat(_residual_permille, USD.schema),
             "residual_permille",
         ),
         "support_usd_per_year": FileKey(
-            "what support of one node costs; left out: 10 % of its price",
+            "support of one node; default: 10 % of capex_usd",
             USD,
             "support_micro_usd_per_year",
         ),
-        "power_kw": FileKey("what one node draws on average", _WATTS, "power_watts"),
+        "power_kw": FileKey("average power of one node", _WATTS, "power_watts"),
         "pue": FileKey(
-            "power of the building over that of the machines; left out: 1.5",
+            "power of the building divided by that of the machines; default: 1.5",
             ValueFormat(_pue_milli, USD.schema),
             "pue_milli",
         ),
-        "usd_per_kwh": FileKey("what electricity costs; left out: 0.098", USD, "micro_usd_per_kwh"),
+        "usd_per_kwh": FileKey("price of electricity; default: 0.098", USD, "micro_usd_per_kwh"),
         "space_kw": FileKey(
-            "what one node may draw at most, for which space is paid; left out: power_kw",
+            "maximum power of one node, by which space is billed; default: power_kw",
             _WATTS,
             "space_watts",
         ),
-        "space_usd_per_kw_month": FileKey("what space costs", USD, "space_micro_usd_per_kw_month"),
+        "space_usd_per_kw_month": FileKey(
+            "price of space for each kW and month; default: 0", USD, "space_micro_usd_per_kw_month"
+        ),
         "staff_usd_per_year": FileKey(
-            "one node's part of those who look after it", USD, "staff_micro_usd_per_year"
+            "one node's share of staff costs; default: 0", USD, "staff_micro_usd_per_year"
         ),
     },
     required=("capex_usd", "life_years", "power_kw"),

@@ -85,20 +85,22 @@ NODE_COUNT = ValueFormat(_read_count, COUNT.schema)
 NODE = KeyTable(
     name="a node",
     keys={
-        "id": FileKey("its name, unlike any other", LABEL, "id"),
-        "labels": FileKey("labels of this node alone", LABELS, "labels"),
+        "id": FileKey("the node's name, unique in the fleet", LABEL, "id"),
+        "labels": FileKey("labels of this node", LABELS, "labels"),
     },
     required=("id",),
 )
 NODE_PATTERN = KeyTable(
     name="a pattern of nodes",
     keys={
-        "count": FileKey("how many nodes", NODE_COUNT, "count"),
+        "count": FileKey("number of nodes", NODE_COUNT, "count"),
         "prefix": FileKey(
-            "their names are this and a number from 1; left out: the pool's name", LABEL, "prefix"
+            "prefix of the numbered node names; default: the pool's name and a dash",
+            LABEL,
+            "prefix",
         ),
         "per_domain": FileKey(
-            "for each level, how many nodes in a row share a domain",
+            "for each topology level, the number of consecutive nodes in one domain",
             by_name(ValueFormat(whole(1, MOST_NODES), COUNT.schema)),
             "per_domain",
         ),
@@ -109,7 +111,7 @@ NODE_PATTERN = KeyTable(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePattern:
-    """Numbered nodes; ``prefix`` None stands for the pool's name and a dash."""
+    """Numbered nodes; ``prefix`` None means the pool's name and a dash."""
 
     count: int
     prefix: str | None = None
@@ -193,19 +195,19 @@ CLUSTER = KeyTable(
             "engine",
         ),
         "topology": FileKey(
-            "levels of nearness, widest first; each node has a label for each",
+            "topology levels, widest first; each node has a label for each level",
             list_of(LABEL),
             "topology_levels",
         ),
         "nodes": FileKey(
-            "how many nodes: makes one owned pool with the cluster's name, the short form",
+            "number of nodes: creates one owned pool with the cluster's name",
             NODE_COUNT,
         ),
-        "gpus": FileKey("GPUs of each node of that pool, as in 't4 x 4'; left out: none", GPUS),
+        "gpus": FileKey("GPUs of each node of that pool, such as 't4 x 4'; default: none", GPUS),
         "cpus": FileKey("CPUs of each node of that pool", CPUS),
         "memory_gib": FileKey("GiB of memory of each node of that pool", GIB),
         "disk_gib": FileKey("GiB of local disk of each node of that pool", GIB),
-        "usd_per_node_hour": FileKey("what an hour of a node of that pool costs", USD),
+        "usd_per_node_hour": FileKey("dollars for an hour of a node of that pool", USD),
     },
 )
 
@@ -251,7 +253,7 @@ TAINT = KeyTable(
     name="a taint",
     keys={
         "key": FileKey("the taint's name", LABEL, "key"),
-        "value": FileKey("its value; left out: empty", LABEL, "value"),
+        "value": FileKey("the taint's value; default: empty", LABEL, "value"),
     },
     required=("key",),
 )
@@ -259,35 +261,39 @@ POOL = KeyTable(
     name="a pool",
     keys={
         "cluster": FileKey(
-            "the cluster it is in; may be left out when there is only one", LABEL, "cluster"
+            "the cluster it belongs to; default: the only cluster", LABEL, "cluster"
         ),
         "market": FileKey("owned, reserved, on-demand or spot", choice_of(Market), "market"),
         "gpu_model": FileKey(
-            "the GPU model, by any name it is known by; left out: no GPUs", GPU_MODEL, "gpu_model"
+            "the GPU model, by any of its common names; default: no GPUs", GPU_MODEL, "gpu_model"
         ),
         "gpus_per_node": FileKey("GPUs on each node", COUNT, "gpus_per_node"),
-        "gpus": FileKey("both in one, as in 't4 x 4'", GPUS),
+        "gpus": FileKey("gpu_model and gpus_per_node in one key, such as 't4 x 4'", GPUS),
         "cpus": FileKey("CPUs on each node", CPUS, "cpu_milli"),
         "memory_gib": FileKey("GiB of memory on each node", GIB, "memory_mib"),
         "disk_gib": FileKey("GiB of local disk on each node", GIB, "disk_mib"),
         "usd_per_node_hour": FileKey(
-            "what an hour of a node costs, amortised when owned", USD, "node_micro_usd_per_hour"
+            "dollars for an hour of a node; for owned nodes the amortised cost",
+            USD,
+            "node_micro_usd_per_hour",
         ),
-        "owned": FileKey("instead: what an owned node cost to buy and costs to run", OWNED_RATE),
+        "owned": FileKey(
+            "what an owned node costs to buy and run; replaces usd_per_node_hour", OWNED_RATE
+        ),
         "interruptions_per_million_hours": FileKey(
-            "how often a spot node is taken away",
+            "interruptions of a spot node in a million hours",
             ValueFormat(lambda value: in_units(value, 1, "interruption"), NUMBER_SCHEMA),
             "interruptions_per_million_hours",
         ),
         "labels": FileKey("labels of every node of the pool", LABELS, "labels"),
         "taints": FileKey(
-            "keep jobs off that do not tolerate them", list_of(mapping(TAINT, Taint)), "taints"
+            "only jobs that tolerate these taints run here",
+            list_of(mapping(TAINT, Taint)),
+            "taints",
         ),
-        "mig": FileKey("whether its GPUs may be cut by MIG", BOOLEAN, "mig_allowed"),
-        "mps_clients": FileKey(
-            "how many shares one GPU may have at most", COUNT, "mps_client_limit"
-        ),
-        "nodes": FileKey("how many, or a pattern, or a list", NODES),
+        "mig": FileKey("whether its GPUs may be partitioned by MIG", BOOLEAN, "mig_allowed"),
+        "mps_clients": FileKey("the most MPS shares of one GPU", COUNT, "mps_client_limit"),
+        "nodes": FileKey("the nodes: a number, a pattern or a list", NODES),
     },
     required=("market", "cpus", "memory_gib", "nodes"),
 )
@@ -300,7 +306,7 @@ def _read_pool(value: Any) -> dict[str, Any]:
     if "gpus" in values:
         if "gpu_model" in values or "gpus_per_node" in values:
             fix = "Keep 'gpus' alone, or 'gpu_model' and 'gpus_per_node'."
-            problem = "is given together with the same in two keys"
+            problem = "repeats 'gpu_model' or 'gpus_per_node'"
             raise InvalidValue(problem, fix, "two-choices").inside("gpus")
         pool["gpu_model"], pool["gpus_per_node"] = values["gpus"]
     if "owned" in values:

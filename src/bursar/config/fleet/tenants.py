@@ -76,14 +76,14 @@ def _allowance_table(unit: ValueFormat) -> KeyTable:
     return KeyTable(
         name="an allowance",
         keys={
-            "nominal": FileKey("its own", unit, "nominal"),
+            "nominal": FileKey("its guaranteed quota", unit, "nominal"),
             "borrow": FileKey(
-                "how much more it may hold while others leave it idle; left out: no limit",
+                "the most it may borrow from other tenants' idle quota; default: no limit",
                 limit,
                 "borrowing_limit",
             ),
             "lend": FileKey(
-                "how much of its own others may hold while it is idle; left out: all",
+                "the most of its idle quota that other tenants may borrow; default: all",
                 limit,
                 "lending_limit",
             ),
@@ -108,7 +108,7 @@ QUOTA = KeyTable(
     name="a quota",
     keys={
         "gpus": FileKey(
-            "GPUs, parts allowed", _allowance(amount(MILLI, "thousandth of a GPU")), GPU
+            "GPUs; fractions are allowed", _allowance(amount(MILLI, "thousandth of a GPU")), GPU
         ),
         "cpus": FileKey("CPUs", _allowance(amount(MILLI, "thousandth of a CPU")), CPU),
         "memory_gib": FileKey("GiB of memory", _allowance(amount(GIB_MIB, "MiB")), MEMORY),
@@ -173,10 +173,12 @@ QUOTAS = ValueFormat(_read_quotas, _by_flavor.schema, _write_quotas)
 BUDGET_STEP = KeyTable(
     name="a step",
     keys={
-        "at_percent": FileKey("from so many percent of the amount on", COUNT, "at_percent"),
+        "at_percent": FileKey(
+            "percentage of the budget at which the step takes effect", COUNT, "at_percent"
+        ),
         "action": FileKey(
             "notify, block-borrowing, block-new, stop-preemptible or stop-all; "
-            "includes those before",
+            "includes the actions before it",
             choice_of(BudgetAction),
             "action",
         ),
@@ -189,12 +191,12 @@ BUDGET = KeyTable(
         "usd": FileKey("dollars for each period", USD, "amount_micro_usd"),
         "period": FileKey("day, week, month, quarter or year", choice_of(BudgetPeriod), "period"),
         "enforcement": FileKey(
-            "soft: warn. hard: let in only what the rest of the budget can pay for",
+            "soft: warn. hard: admit only jobs that the remaining budget can pay for",
             choice_of(Enforcement),
             "enforcement",
         ),
         "steps": FileKey(
-            "what happens at which percentage; left out: what is usual for the enforcement",
+            "actions by percentage of the budget; the default depends on enforcement",
             list_of(mapping(BUDGET_STEP, BudgetStep)),
             "steps",
         ),
@@ -209,7 +211,11 @@ _BUDGET = _scalar_or(
 
 BORROWING = KeyTable(
     name="borrow_while_reclaiming",
-    keys={"max_priority": FileKey("only victims up to this priority", INTEGER, "max_priority")},
+    keys={
+        "max_priority": FileKey(
+            "only jobs up to this priority may be preempted", INTEGER, "max_priority"
+        )
+    },
 )
 _BORROWING = _scalar_or(
     BOOLEAN,
@@ -220,13 +226,18 @@ PREEMPTION = KeyTable(
     name="preemption",
     keys={
         "within_queue": FileKey(
-            "never, lower-priority, lower-or-newer-equal-priority or later-in-order",
+            "jobs of its own queue: never, lower-priority, "
+            "lower-or-newer-equal-priority or later-in-order",
             choice_of(WithinQueue),
             "within_queue",
         ),
-        "reclaim": FileKey("never, lower-priority or any", choice_of(Reclaim), "reclaim"),
+        "reclaim": FileKey(
+            "jobs of queues that borrowed: never, lower-priority or any",
+            choice_of(Reclaim),
+            "reclaim",
+        ),
         "borrow_while_reclaiming": FileKey(
-            "true, or up to which priority",
+            "true, or the highest priority that may be preempted",
             ValueFormat(
                 _BORROWING.read, _BORROWING.schema, lambda one: _BORROWING.write(one) or True
             ),
@@ -252,26 +263,32 @@ TENANT = KeyTable(
     name="a tenant",
     keys={
         "parent": FileKey(
-            "the tenant above, in a flat file; nested tenants have it by their place",
+            "the parent tenant; only for tenants that are not nested",
             LABEL,
             "parent",
         ),
-        "children": FileKey("the tenants below, by name", TENANTS),
+        "children": FileKey("the child tenants, by name", TENANTS),
         "queue": FileKey(
-            "whether jobs wait here; left out: yes for tenants without children",
+            "whether jobs may be submitted here; default: true without children",
             BOOLEAN,
             "is_queue",
         ),
         "weight": FileKey(
-            "its claim to a share, against its siblings",
+            "its share relative to its siblings; default: 1",
             ValueFormat(DECIMAL.read, NUMBER_SCHEMA),
             "weight",
         ),
-        "quotas": FileKey("what it may hold of each flavor", QUOTAS, "quotas"),
-        "budget": FileKey("dollars that it means to spend in each period", _BUDGET, "budget"),
-        "queueing": FileKey("best-effort or strict", choice_of(Queueing), "queueing"),
+        "quotas": FileKey("its quotas by flavor", QUOTAS, "quotas"),
+        "budget": FileKey(
+            "dollars for each period, spending of its children included", _BUDGET, "budget"
+        ),
+        "queueing": FileKey(
+            "best-effort: other jobs may pass a blocked job; strict: they may not",
+            choice_of(Queueing),
+            "queueing",
+        ),
         "preemption": FileKey(
-            "whom its waiting jobs may preempt",
+            "which jobs its waiting jobs may preempt",
             mapping(PREEMPTION, PreemptionPolicy, Tenant(name="default").preemption),
             "preemption",
         ),
@@ -289,7 +306,7 @@ def flatten(
     for name, values in tenants.items():
         here = (*path, name)
         if "parent" in values and parent is not None:
-            problem = f"is given though {name!r} is nested below {parent!r}"
+            problem = f"is given although {name!r} is nested below {parent!r}"
             fix = "Remove it, or move the tenant to the top of the section."
             raise InvalidValue(problem, fix, "two-parents").inside(*here, "parent")
         queue = {"parent": parent, "is_queue": "children" not in values}

@@ -75,7 +75,7 @@ def _list_of(schema: Schema) -> Schema:
 
 
 def as_schema(table: KeyTable) -> dict[str, Any]:
-    """The JSON Schema of one mapping; a key with null counts as left out."""
+    """The JSON Schema of one mapping; a null value counts as a missing key."""
     properties = {
         name: {"description": key.meaning, "anyOf": [key.format.schema, {"type": "null"}]}
         for name, key in table.keys.items()
@@ -88,7 +88,7 @@ def job_schema() -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": "Bursar job",
-        "description": "A job: what to run, what each task needs, and where it may wait and run.",
+        "description": "A job: what to run, what each task needs, and where it may run.",
         **as_schema(JOB),
         "required": ["run"],
     }
@@ -100,7 +100,9 @@ LAYER = KeyTable(
     name="a layer",
     keys={
         "level": FileKey("the topology level", TEXT),
-        "size": FileKey("how many tasks share one domain of it", _whole(1, MOST_NODES)),
+        "size": FileKey(
+            "number of tasks that share one domain of that level", _whole(1, MOST_NODES)
+        ),
     },
     required=("level", "size"),
 )
@@ -113,10 +115,10 @@ def _layer(value: Any) -> SliceLayer:
 TOPOLOGY = KeyTable(
     name="topology",
     keys={
-        "required": FileKey("the level of which one domain must hold all tasks", TEXT),
-        "preferred": FileKey("the level of which one domain should hold all tasks", TEXT),
+        "required": FileKey("all tasks must run in one domain of this level", TEXT),
+        "preferred": FileKey("all tasks should run in one domain of this level", TEXT),
         "layers": FileKey(
-            "groups of tasks that must be together, from wide to narrow",
+            "groups of tasks that must share a domain, widest level first",
             ValueFormat(
                 lambda value: tuple(members(value, _layer, 16)), _list_of(as_schema(LAYER))
             ),
@@ -128,7 +130,7 @@ SPREAD = KeyTable(
     keys={
         "level": FileKey("the topology level; node is the narrowest", TEXT),
         "max_tasks": FileKey(
-            "how many tasks may share one domain of it; left out: 1", _whole(1, MOST_NODES)
+            "the most tasks in one domain of that level; default: 1", _whole(1, MOST_NODES)
         ),
     },
 )
@@ -151,23 +153,23 @@ def _spread(value: Any) -> Spread:
 _COUNT = _whole(1, 1024).schema
 _MODEL_COUNT: Schema = {"type": "object", "additionalProperties": _COUNT, "minProperties": 1}
 _ACCELERATORS = FileKey(
-    "GPUs of each task: a model and how many; a list is by preference, a mapping is any of",
+    "GPUs of each task: model and count; a list is in order of preference, a mapping is not",
     ValueFormat(
         res.accelerators,
         either(TEXT.schema, _COUNT, _MODEL_COUNT, _list_of(either(TEXT.schema, _MODEL_COUNT))),
     ),
 )
 _USE_SPOT = FileKey(
-    "true: on spot nodes alone; false: never; allowed: where it is expected to cost least",
+    "true: only spot nodes; false: no spot nodes; allowed: wherever the expected cost is lowest",
     ValueFormat(res.spot_markets, either(BOOLEAN.schema, {"const": res.ALLOWED})),
 )
 _MARKETS = FileKey(
-    "markets by name, the most welcome first; instead of use_spot",
+    "allowed markets in order of preference; replaces use_spot",
     ValueFormat(res.markets, _list_of({"enum": [str(one.value) for one in Market]})),
 )
-_ONLY_OUTSIDE = "It holds for all alternatives: write it once, outside the list."
+_ONLY_OUTSIDE = "It applies to all alternatives: write it once, outside the list."
 _GPU = FileKey(
-    "a part of one GPU for each task: 'mig 1g.10gb', 'mps 25%' or 'mps 25% 8 GiB'",
+    "a share of one GPU for each task: 'mig 1g.10gb', 'mps 25%' or 'mps 25% 8 GiB'",
     ValueFormat(res.gpu_share, {"type": "string", "pattern": "^[Mm][IiPp][GgSs][ :]"}),
 )
 ALTERNATIVE = KeyTable(
@@ -181,7 +183,7 @@ ALTERNATIVE = KeyTable(
     | {"anchors_percent": _ONLY_OUTSIDE}
     | dict.fromkeys(
         ("infra", "cloud", "region", "zone", "instance_type"),
-        "Bursar chooses among the pools of its fleet: leave it out, or write node_labels outside.",
+        "Bursar chooses among the pools of its fleet: remove it, or write node_labels outside.",
     ),
 )
 
@@ -190,28 +192,30 @@ def _alternatives(value: Any) -> list[dict[str, Any]]:
     return members(value, lambda one: read_mapping(one, ALTERNATIVE), res.MOST_ALTERNATIVES)
 
 
-_POOLS = "Bursar chooses among the pools of its fleet: leave it out, or write 'node_labels'."
+_POOLS = "Bursar chooses among the pools of its fleet: remove it, or write 'node_labels'."
 RESOURCES = KeyTable(
     name="resources",
     keys={
         "accelerators": _ACCELERATORS,
         "gpu": _GPU,
-        "gpu_memory": FileKey("GiB that each GPU must have at least", MEMORY),
+        "gpu_memory": FileKey("minimum memory of each GPU in GiB", MEMORY),
         "cpus": FileKey("CPUs of each task: 4, 0.5 or 4+", ValueFormat(res.cpu_milli, AMOUNT)),
-        "memory": FileKey("memory of each task in GiB: 32 or 32+; or with a unit, 512 MiB", MEMORY),
+        "memory": FileKey(
+            "memory of each task in GiB, such as 32 or 32+, or with a unit: 512 MiB", MEMORY
+        ),
         "disk_size": FileKey("local disk of each task in GiB", MEMORY),
         "use_spot": _USE_SPOT,
         "markets": _MARKETS,
         "anchors_percent": FileKey(
-            "so many percent of a job's tasks that may run on spot never do; rounded up",
+            "percentage of the tasks that never run on spot, rounded up; needs use_spot: allowed",
             _whole(1, 100),
         ),
         "any_of": FileKey(
-            "alternatives, the cheapest is taken",
+            "alternatives; the cheapest is used",
             ValueFormat(_alternatives, _list_of(as_schema(ALTERNATIVE))),
         ),
         "ordered": FileKey(
-            "alternatives, the first that fits is taken",
+            "alternatives; the first that fits is used",
             ValueFormat(_alternatives, _list_of(as_schema(ALTERNATIVE))),
         ),
         "node_labels": FileKey(
@@ -222,7 +226,7 @@ RESOURCES = KeyTable(
             ),
         ),
         "tolerations": FileKey(
-            "taints that the job does not mind: a key, or key=value",
+            "taints that the job tolerates: a key, or key=value",
             ValueFormat(res.tolerations, either(TEXT.schema, _list_of(TEXT.schema))),
         ),
     },
@@ -242,14 +246,15 @@ RESOURCES = KeyTable(
         **dict.fromkeys(
             ("image_id", "docker_image"), "Jobs run on the node as it is: install in 'setup'."
         ),
-        "ports": "Ports are not opened: leave it out.",
-        "labels": "Write 'labels' at the top for the job's own, 'node_labels' here for where it runs.",
+        "ports": "Bursar opens no ports: remove it.",
+        "labels": "Write 'labels' at the top to label the job, 'node_labels' here to choose nodes.",
         **dict.fromkeys(
-            ("autostop", "disk_tier", "network_tier"), "Pools are of the fleet: leave it out."
+            ("autostop", "disk_tier", "network_tier"),
+            "The fleet file describes the pools: remove it.",
         ),
-        "job_recovery": "Write 'retries' at the top; a preempted job always comes again.",
+        "job_recovery": "Write 'retries' at the top; a preempted job is always requeued.",
         "max_hourly_cost": "Write 'max_cost' at the top: dollars for the whole job.",
-        "accelerator_args": "Leave it out.",
+        "accelerator_args": "It is not supported: remove it.",
     },
 )
 
@@ -258,10 +263,10 @@ RESOURCES = KeyTable(
 CHECKPOINT = KeyTable(
     name="checkpoint",
     keys={
-        "interval": FileKey("how often the job saves its work", TIME),
-        "restart": FileKey("how long it takes to load it again", TIME),
+        "interval": FileKey("time between two checkpoints", TIME),
+        "restart": FileKey("how long loading a checkpoint takes", TIME),
         "signal": FileKey(
-            "the signal that asks the tasks to save and end; left out: SIGTERM",
+            "the signal that asks the tasks to save and exit; default: SIGTERM",
             ValueFormat(stop_signal, {"type": "string"}),
         ),
     },
@@ -277,7 +282,7 @@ def _checkpoint(value: Any) -> tuple[CheckpointPolicy, str | None]:
     values = read_mapping(value, CHECKPOINT)
     interval = values.get("interval")
     if interval == 0:
-        fix = "Write more than 0, or leave it out."
+        fix = "Write more than 0, or remove it."
         raise InvalidValue("is 0", fix, "out-of-range").inside("interval")
     checkpoint = CheckpointPolicy(interval_ms=interval, restart_ms=values.get("restart", 0))
     return checkpoint, values.get("signal")
@@ -343,40 +348,40 @@ _IN_RESOURCES = {key: f"resources.{key}" for key in RESOURCES.keys if key not in
 JOB = KeyTable(
     name="the job",
     keys={
-        "name": FileKey("what the job is called; left out: job", NAME),
-        "queue": FileKey("the queue in which it waits", TEXT),
-        "priority": FileKey("a priority class of the fleet; left out: normal", TEXT),
+        "name": FileKey("the job's name; default: job", NAME),
+        "queue": FileKey("the queue to submit to; default: your only queue", TEXT),
+        "priority": FileKey("a priority class of the fleet; default: normal", TEXT),
         "resources": FileKey(
             "what each task needs, and where it may run",
             ValueFormat(lambda value: read_mapping(value, RESOURCES), as_schema(RESOURCES)),
         ),
         "gpu": _GPU,
         "num_nodes": FileKey(
-            "how many tasks, all started together; left out: 1", _whole(1, MOST_NODES)
+            "number of tasks, all started together; default: 1", _whole(1, MOST_NODES)
         ),
         "min_nodes": FileKey(
-            "the fewest tasks with which it may start: makes it elastic", _whole(1, MOST_NODES)
+            "minimum number of tasks to start with; makes the job elastic", _whole(1, MOST_NODES)
         ),
         "topology": FileKey(
-            "which tasks must or should be near each other",
+            "which tasks must or should run close together",
             ValueFormat(_topology, as_schema(TOPOLOGY)),
         ),
         "spread": FileKey(
-            "how far tasks must be apart: a level, or level and max_tasks",
+            "keeps tasks apart: a topology level, or level and max_tasks",
             ValueFormat(_spread, either(TEXT.schema, as_schema(SPREAD))),
         ),
-        "apart": FileKey("jobs with the same word here never share a node", TEXT),
+        "apart": FileKey("jobs with the same value never share a node", TEXT),
         "workdir": FileKey(
-            "a folder that is sent along and becomes the working directory",
+            "a local folder that is uploaded and becomes the working directory",
             ValueFormat(workdir, PATH),
         ),
         "file_mounts": FileKey(
-            "files or folders that are sent along, by where they go in the working directory",
+            "local files or folders to upload, by their path in the working directory",
             ValueFormat(file_mounts, {"type": "object", "additionalProperties": PATH}),
         ),
         "envs": FileKey("environment variables", ValueFormat(envs, VARIABLES)),
         "secrets": FileKey(
-            "environment variables that are never shown and forgotten after the job",
+            "environment variables that are never shown or logged, and are deleted after the job",
             ValueFormat(secrets, VARIABLES),
         ),
         "setup": FileKey("commands that run once on each node before run", SCRIPT),
@@ -386,38 +391,39 @@ JOB = KeyTable(
                 _run, either({"type": "string", "minLength": 1}, _list_of({"type": "string"}))
             ),
         ),
-        "max_hours": FileKey("the job is ended after so many hours; also 90 min", HOURS),
-        "expected_hours": FileKey("how long it is expected to run; also 90 min", HOURS),
+        "max_hours": FileKey("the job is stopped after this many hours; also 90 min", HOURS),
+        "expected_hours": FileKey("expected run time in hours; also 90 min", HOURS),
         "max_cost": FileKey(
-            "dollars that all its tries may cost together; then it is stopped",
+            "dollars that all its attempts may cost together; the job is then stopped",
             ValueFormat(_max_cost, {"type": ["number", "string"], "minimum": 0}),
         ),
         "deadline": FileKey(
-            "when it should be done: 2026-12-24T18:00:00Z, or a time from now, 6 h",
+            "when it should be finished: 2026-12-24T18:00:00Z, or after submission: 6 h",
             ValueFormat(deadline, {"type": "string", "minLength": 1}),
         ),
         "preemptible": FileKey(
-            "whether it may be stopped for others and run again; left out: true", BOOLEAN
+            "whether it may be stopped for other jobs and requeued; default: true", BOOLEAN
         ),
         "checkpoint": FileKey(
-            "how the job saves its work", ValueFormat(_checkpoint, as_schema(CHECKPOINT))
+            "how often the job saves its work, and how it is asked to",
+            ValueFormat(_checkpoint, as_schema(CHECKPOINT)),
         ),
         "grace": FileKey(
-            "time between the request to stop and the end: seconds, or 2 min; left out: 30",
+            "time between stop signal and kill: seconds, or 2 min; default: 30",
             ValueFormat(grace_seconds, either(_whole(0, 3600).schema, TIME.schema)),
         ),
         "retries": FileKey(
-            "how often it is tried again after a failure; left out: 0", _whole(0, MOST_RETRIES)
+            "number of retries after a failure; default: 0", _whole(0, MOST_RETRIES)
         ),
         "depends_on": FileKey(
             "ids of jobs that must succeed first",
             ValueFormat(_depends_on, either(TEXT.schema, _list_of(TEXT.schema))),
         ),
         "array": FileKey(
-            "how many copies, numbered from 0", ValueFormat(_array, _whole(1, MOST_ARRAY).schema)
+            "number of copies, numbered from 0", ValueFormat(_array, _whole(1, MOST_ARRAY).schema)
         ),
         "labels": FileKey(
-            "words of your own to find it by",
+            "your own labels, to find the job by",
             ValueFormat(
                 _labels,
                 {
@@ -448,13 +454,15 @@ JOB = KeyTable(
         **dict.fromkeys(("checkpoints", "checkpointing"), "checkpoint"),
     },
     refused={
-        "service": "Bursar runs jobs, not services: leave it out.",
-        "config": "Settings are of the fleet: leave it out.",
+        "service": "Bursar runs jobs, not services: remove it.",
+        "config": "Settings are in the fleet file: remove it.",
         "volumes": "Name files in 'file_mounts', or use a path that the nodes share in 'run'.",
         **dict.fromkeys(("inputs", "outputs"), "Name files in 'file_mounts'."),
-        **dict.fromkeys(("event_callback", "experimental", "pool"), "Leave it out."),
-        "group": "One job has one group of tasks here: submit the others as jobs of their own.",
-        "groups": "One job has one group of tasks here: submit the others as jobs of their own.",
+        **dict.fromkeys(
+            ("event_callback", "experimental", "pool"), "It is not supported: remove it."
+        ),
+        "group": "A job has one group of identical tasks: submit one job for each group.",
+        "groups": "A job has one group of identical tasks: submit one job for each group.",
     },
 )
 TABLES = (JOB, RESOURCES, ALTERNATIVE, CHECKPOINT, TOPOLOGY, LAYER, SPREAD)
