@@ -136,7 +136,7 @@ def test_an_sbatch_script_is_a_job(ada: Person, tmp_path: Path) -> None:
     )
     ran = ada.run("submit", "--from-slurm", script, "--follow")
     assert (ran.code, ran.out.splitlines()[1]) == (0, "from slurmy"), ran.err
-    assert "x.sbatch:4: --mail-type=END is not carried over" in ran.err
+    assert "x.sbatch:4: --mail-type=END is not converted" in ran.err
 
 
 def test_a_waiting_job_is_explained(ada: Person, blocker: str) -> None:

@@ -1,4 +1,4 @@
-"""Twenty batch scripts as people write them: what becomes of each, and whether it runs."""
+"""Import of twenty realistic batch scripts: the job file of each, its notes, and its output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bursar.config.job.job_file import JobDefaults, JobDocument, parse_job
-from bursar.config.sbatch.sbatch_import import CARRIED, NOT_CARRIED, SIZES, import_sbatch
+from bursar.config.sbatch.sbatch_import import CONVERTED, NOT_CONVERTED, SIZES, import_sbatch
 from bursar.config.yaml.yaml_text import read_yaml
 from bursar.model.errors import UserError
 from tests.tidy.source import ROOT
@@ -19,7 +19,7 @@ FOLDER = ROOT / "tests" / "config" / "sbatch"
 SCRIPTS = sorted(FOLDER.glob("*.sbatch"))
 REFUSED = "20-heterogeneous"
 
-# What each script becomes, besides its commands.
+# The job file of each script, without its commands.
 KEYS: dict[str, dict[str, Any]] = {
     "01-hello": {"name": "hello", "max_hours": "5 min"},
     "02-one-gpu": {
@@ -93,8 +93,8 @@ KEYS: dict[str, dict[str, Any]] = {
     },
     "19-container": {"name": "job", "resources": {"accelerators": 4}},
 }
-# A part of a note that somebody who knows the script must read.
-TOLD: dict[str, list[str]] = {
+# Excerpts of the notes of each script.
+NOTES: dict[str, list[str]] = {
     "01-hello": [":3: --output"],
     "02-one-gpu": [":3: --partition=gpu", ":4: --account=nlp", "--mail-type", "'module'"],
     "03-torchrun-two-nodes": [":9: --exclusive", "each of the 2 tasks"],
@@ -104,7 +104,7 @@ TOLD: dict[str, list[str]] = {
     "11-constraint-model": [":4: --qos=high"],
     "13-dependency": [":2: --dependency=afterok", "'depends_on'", ":4: --begin"],
     "14-export": ["would send your own environment", "LD_PRELOAD", "--env HF_HOME"],
-    "15-late-and-commented": [":7: stands after the first command"],
+    "15-late-and-commented": [":7: is after the first command"],
     "16-elastic-and-disk": ["--switches"],
     "17-odd-name": ["'my-job-rm--rf'", "--nodelist", "--uid"],
     "19-container": ["--container-image", "SLURM_CLUSTER_NAME, which is not set"],
@@ -119,7 +119,7 @@ def imported(name: str) -> tuple[JobDocument, dict[str, Any], str]:
     return document, plain, "\n".join(made.notes)
 
 
-def test_there_are_twenty_and_nine_in_ten_are_imported() -> None:
+def test_at_least_eighteen_of_twenty_scripts_are_imported() -> None:
     assert len(SCRIPTS) == 20
     done = 0
     for file in SCRIPTS:
@@ -137,16 +137,16 @@ def test_options_become_keys(name: str) -> None:
     assert {key: value for key, value in plain.items() if key != "run"} == KEYS[name]
 
 
-@pytest.mark.parametrize("name", sorted(TOLD))
-def test_what_is_not_carried_over_is_told(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(NOTES))
+def test_notes_name_what_is_not_converted(name: str) -> None:
     _, _, notes = imported(name)
-    for part in TOLD[name]:
+    for part in NOTES[name]:
         assert part in notes, notes
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.stem)
-def test_no_option_is_dropped_in_silence(file: Path) -> None:
-    """Each is a key of the job, a size, or stands in a note."""
+def test_no_option_is_dropped_silently(file: Path) -> None:
+    """Each option becomes a key of the job, a size, or a note."""
     if file.stem == REFUSED:
         return
     from bursar.config.sbatch.options import read_script
@@ -154,7 +154,7 @@ def test_no_option_is_dropped_in_silence(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     notes = "\n".join(import_sbatch(text, file.name).notes)
     for option in read_script(text, file.name).options:
-        known = option.name in SIZES or option.name in CARRIED
+        known = option.name in SIZES or option.name in CONVERTED
         assert known or f"--{option.name}" in notes, option
 
 
@@ -164,9 +164,9 @@ def test_a_heterogeneous_job_is_refused_with_its_line() -> None:
     assert caught.value.code == "hetjob"
 
 
-def test_no_option_is_both_carried_and_not() -> None:
-    assert not set(CARRIED) & set(NOT_CARRIED)
-    assert not SIZES & (set(CARRIED) | set(NOT_CARRIED))
+def test_no_option_is_both_converted_and_not() -> None:
+    assert not set(CONVERTED) & set(NOT_CONVERTED)
+    assert not SIZES & (set(CONVERTED) | set(NOT_CONVERTED))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_no_option_is_both_carried_and_not() -> None:
         ("1-00:00:30", "1 d 30 s"),
     ],
 )
-def test_times_of_slurm(written: str, hours: str) -> None:
+def test_durations_of_slurm_become_max_hours(written: str, hours: str) -> None:
     made = import_sbatch(f"#!/bin/bash\n#SBATCH -t {written}\ntrue\n", "x")
     assert read_yaml(made.document_yaml, "").value["max_hours"] == hours
 
@@ -196,21 +196,21 @@ def test_times_of_slurm(written: str, hours: str) -> None:
         ("a\0b", "not-sbatch"),
     ],
 )
-def test_what_is_no_batch_script_is_refused(text: str, code: str) -> None:
+def test_an_invalid_batch_script_is_refused(text: str, code: str) -> None:
     with pytest.raises(UserError) as caught:
         import_sbatch(text, "x.sbatch")
     assert caught.value.code == code
 
 
-def test_an_unknown_option_is_told_with_what_was_meant() -> None:
+def test_an_unknown_option_is_noted_with_a_suggestion() -> None:
     made = import_sbatch("#!/bin/bash\n#SBATCH --cpu-per-task=4\ntrue\n", "x")
     assert "Did you mean 'cpus-per-task'" in made.notes[0]
 
 
-def test_an_option_may_be_cut_short_as_far_as_it_is_clear() -> None:
+def test_an_unambiguous_prefix_of_an_option_is_accepted() -> None:
     made = import_sbatch("#!/bin/bash\n#SBATCH --cpus-per-t=4 --out=a --n=3\ntrue\n", "x")
     assert read_yaml(made.document_yaml, "").value["resources"] == {"cpus": 4}
-    assert "--n=3 is not an option of sbatch we know" in made.notes[0]
+    assert "--n=3 is not a known option of sbatch" in made.notes[0]
     assert "--output=a is not needed" in made.notes[1]
 
 
@@ -223,7 +223,7 @@ def test_srun_without_a_command_ends() -> None:
     assert done.stdout == "done\n"
 
 
-def test_another_shell_finds_srun_too_and_another_language_is_told_that_it_does_not() -> None:
+def test_other_shells_get_srun_and_other_languages_get_a_note() -> None:
     text = "srun -n 2 echo $SLURM_PROCID\n"
     made = import_sbatch(f"#!/usr/bin/zsh\n{text}", "x")
     commands = read_yaml(made.document_yaml, "").value["run"]
@@ -247,7 +247,7 @@ TASK = {
     "MASTER_ADDR": "127.0.0.1",
     "PATH": os.environ["PATH"],
 }
-SAYS = {
+OUTPUT = {
     "01-hello": "hello from job 781073644 in ",
     "03-torchrun-two-nodes": "head 127.0.0.1\ntorchrun --nnodes 2 --nproc_per_node 8 --rdzv_id ",
     "05-array": "member 2 of 100",
@@ -261,7 +261,7 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(SAYS))
+@pytest.mark.parametrize("name", sorted(OUTPUT))
 def test_an_imported_script_finds_what_slurm_would_have_set(name: str, tmp_path: Path) -> None:
     document, _, _ = imported(name)
     (tmp_path / "params.txt").write_text("".join(f"line {n}\n" for n in range(1, 9)))
@@ -275,4 +275,4 @@ def test_an_imported_script_finds_what_slurm_would_have_set(name: str, tmp_path:
         timeout=60,
     )
     assert done.stderr == ""
-    assert done.stdout.startswith(SAYS[name]), done.stdout
+    assert done.stdout.startswith(OUTPUT[name]), done.stdout

@@ -1,8 +1,8 @@
-"""What an sbatch script asks for, worked out for each of the tasks that we would start.
+"""Computes the resources of each task from the options of an sbatch script.
 
-Slurm speaks of nodes, tasks on them, and amounts for each node, task, CPU or GPU. A job of ours has tasks
-that are alike. With ``srun`` each Slurm task becomes one; without it each node does, because nothing in
-such a script starts more than one process on a node.
+Slurm has nodes, tasks on them, and amounts per node, task, CPU or GPU. A job of ours has identical tasks.
+With ``srun`` each Slurm task becomes one; without it each node does, because such a script starts only one
+process on a node.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from bursar.catalog.gpu_models import find_gpu_model
 from bursar.config.sbatch.options import SbatchOption
 from bursar.model.errors import UserError
 from bursar.model.units import GIB_MIB
+from bursar.slurm_text import BadSlurmText, parse_memory_mib
 
 Note = Callable[[SbatchOption, str], None]
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?\Z", re.IGNORECASE)
-_MIB = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """``tasks`` of ours, on ``nodes`` nodes of Slurm's; the rest is for each task."""
+    """Number of Slurm's nodes and of our tasks; the other fields are per task."""
 
     nodes: int
     tasks: int
@@ -36,7 +35,7 @@ class Size:
 
 
 class Amounts:
-    """Options as numbers; what is no number is told and left out."""
+    """Options as numbers. An option that is not a number is noted and ignored."""
 
     def __init__(self, options: Mapping[str, SbatchOption], note: Note) -> None:
         self._options = options
@@ -52,17 +51,21 @@ class Amounts:
         return int(option.value)
 
     def mib(self, name: str) -> float:
-        """Memory; Slurm counts in MiB unless a letter says otherwise."""
+        """Memory, or 0 if it is not specified."""
         option = self._options.get(name)
-        found = _MEMORY.match(option.value) if option else None
-        if option is not None and found is None:
+        if option is None:
+            return 0
+        try:
+            memory_mib = parse_memory_mib(option.value)
+        except BadSlurmText:
             self.note(option, "is not an amount of memory; write 'memory' by hand")
-        if option is not None and found is not None and float(found[1]) == 0:
+            return 0
+        if memory_mib == 0:
             self.note(option, "means all memory of a node; write 'memory' if the job needs much")
-        return float(found[1]) * _MIB[found[2].lower()] if found else 0
+        return memory_mib
 
     def nodes(self) -> tuple[int, int | None]:
-        """How many nodes, and the least it makes do with."""
+        """The number of nodes, and the minimum if that is lower."""
         option = self._options.get("nodes")
         span = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", option.value) if option else None
         if option is not None and span is None:
@@ -73,17 +76,17 @@ class Amounts:
         return max(1, high), low if low < high else None
 
     def gpus(self, name: str) -> tuple[int, str | None]:
-        """``4``, ``a100:4`` or, for ``gres``, ``gpu:a100:4``: how many and of which model."""
+        """``4``, ``a100:4`` or, for ``gres``, ``gpu:a100:4``: number and model."""
         option = self._options.get(name)
         if option is None:
             return 0, None
         total, model = 0, None
-        for part in option.value.split(","):
-            words = re.sub(r"\(.*?\)", "", part).replace("=", ":").split(":")
+        for item in option.value.split(","):
+            words = re.sub(r"\(.*?\)", "", item).replace("=", ":").split(":")
             if name == "gres":
                 words[0] = words[0].removeprefix("gres/")
                 if words[0] != "gpu":
-                    self.note(option, f"has {part!r}, which is no GPU and is not carried over")
+                    self.note(option, f"has {item!r}, which is not a GPU and is ignored")
                     continue
                 words = words[1:]
             count = words.pop() if words and words[-1].isdigit() else "1"
@@ -96,23 +99,23 @@ class Amounts:
         try:
             return find_gpu_model(name).name
         except UserError as error:
-            self.note(option, f"names {name!r}, which is no GPU model we know: {error.fix}")
+            self.note(option, f"names {name!r}, which is not a known GPU model: {error.fix}")
             return None
 
 
 def size_of(amounts: Amounts, *, uses_srun: bool) -> Size:
-    """Settle nodes and tasks, then divide what is asked for a node among its tasks."""
-    nodes, least_nodes = amounts.nodes()
-    each = amounts.whole("ntasks-per-node") or 0
-    total = amounts.whole("ntasks") or (each * nodes if each else nodes)
-    per_node = each or -(-total // nodes)
+    """Determine nodes and tasks, then divide the resources of a node among its tasks."""
+    nodes, min_nodes = amounts.nodes()
+    tasks_per_node = amounts.whole("ntasks-per-node") or 0
+    total = amounts.whole("ntasks") or (tasks_per_node * nodes if tasks_per_node else nodes)
+    per_node = tasks_per_node or -(-total // nodes)
     gpus_node, model = _gpus_per_node(amounts, nodes, per_node)
     cpus_task = amounts.whole("cpus-per-task") or 0
-    one_each = uses_srun and per_node > 1 and gpus_node % per_node == 0
-    tasks = total if one_each else nodes
-    parts = per_node if one_each else 1
+    is_split = uses_srun and per_node > 1 and gpus_node % per_node == 0
+    tasks = total if is_split else nodes
+    parts = per_node if is_split else 1
     gpus = gpus_node // parts
-    cpus = cpus_task * (1 if one_each else per_node)
+    cpus = cpus_task * (1 if is_split else per_node)
     if not cpus_task:
         cpus = (amounts.whole("cpus-per-gpu") or 0) * gpus or (
             per_node // parts if per_node > 1 else 0
@@ -122,7 +125,7 @@ def size_of(amounts: Amounts, *, uses_srun: bool) -> Size:
     return Size(
         nodes=nodes,
         tasks=tasks,
-        min_tasks=None if least_nodes is None else least_nodes * tasks // nodes,
+        min_tasks=None if min_nodes is None else min_nodes * tasks // nodes,
         gpus=gpus,
         gpu_model=model,
         cpus=cpus,
@@ -144,16 +147,16 @@ def _gpus_per_node(amounts: Amounts, nodes: int, per_node: int) -> tuple[int, st
 
 
 def as_resources(size: Size) -> dict[str, Any]:
-    """``resources`` of a job file."""
-    found: dict[str, Any] = {}
+    """The ``resources`` of a job file."""
+    resources: dict[str, Any] = {}
     if size.gpus:
-        found["accelerators"] = f"{size.gpu_model}:{size.gpus}" if size.gpu_model else size.gpus
+        resources["accelerators"] = f"{size.gpu_model}:{size.gpus}" if size.gpu_model else size.gpus
     if size.cpus:
-        found["cpus"] = size.cpus
+        resources["cpus"] = size.cpus
     if size.memory_gib:
         whole = int(size.memory_gib)
-        found["memory"] = whole if whole == size.memory_gib else _in_mib(size.memory_gib)
-    return found
+        resources["memory"] = whole if whole == size.memory_gib else _in_mib(size.memory_gib)
+    return resources
 
 
 def _in_mib(gib: float) -> str:
