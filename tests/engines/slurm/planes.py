@@ -1,4 +1,4 @@
-"""A whole control plane over a Slurm lab, in this process."""
+"""A control plane that drives a Slurm lab, in this process."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ tenants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driven:
-    """A control plane and what it drives."""
+    """A control plane with its Slurm engine."""
 
     plane: ControlPlane
     engine: SlurmEngine
     state: Path
 
     def submit(self, count: int, recipe: RunSpec) -> list[str]:
-        """So many alike, of one GPU and one CPU each."""
+        """Submit identical jobs with one GPU and one CPU each."""
         group = TaskGroup(gpu=WholeGpus(count=1), cpu_milli=1_000)
         spec = JobSpec(name="short", queue="research", groups=(group,))
-        made = [Submission(spec=spec, recipe=recipe) for _ in range(count)]
+        jobs = [Submission(spec=spec, recipe=recipe) for _ in range(count)]
         return list(
-            self.plane.send(SubmitJobs(caller=OPERATOR, submissions=made)).result(120).job_ids
+            self.plane.send(SubmitJobs(caller=OPERATOR, submissions=jobs)).result(120).job_ids
         )
 
     def counts(self) -> dict[JobState, int]:
@@ -65,7 +65,7 @@ def settings_for(lab: Lab, state: Path) -> SlurmSettings:
 
 @contextmanager
 def driven(lab: Lab, state: Path, nodes: tuple[str, ...]) -> Iterator[Driven]:
-    """Up until the end of the block; what runs then goes on."""
+    """Run a control plane within the block. Its jobs continue afterwards."""
     state.mkdir(exist_ok=True)
     store = open_store(state / "bursar.db")
     engine = SlurmEngine(settings_for(lab, state))

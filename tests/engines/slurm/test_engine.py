@@ -1,4 +1,4 @@
-"""What the Slurm engine does beside what every engine does, on a real cluster."""
+"""Behaviour of the Slurm engine beyond that of every engine, on a real cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shown(listener: Listener, task: int = 0) -> str:
 
 
 def slurm_ids(harness: SlurmHarness) -> list[str]:
-    """Of this installation's jobs that wait or run."""
+    """Ids of this installation's pending and running jobs."""
     own = (harness.state / "slurm" / "installation").read_text(encoding="ascii").strip()
     lines = harness.lab.run("squeue", "-h", "-o", "%i|%k").splitlines()
     return [line.partition("|")[0] for line in lines if f"bursar:{own}:" in line]
@@ -53,7 +53,7 @@ def slurm_ids(harness: SlurmHarness) -> list[str]:
 # -- devices ---------------------------------------------------------------------------------------
 
 
-def test_named_devices_are_given_exactly(harness: SlurmHarness) -> None:
+def test_devices_with_their_own_types_are_allocated_exactly(harness: SlurmHarness) -> None:
     listener = harness.open()
     first = Task(group="main", node="exact-1", count=1, gpus=(3,))
     listener.engine.start(order("j-2", SLEEP, tasks=[first]))
@@ -76,7 +76,7 @@ def test_each_task_of_a_gang_sees_its_own_devices(harness: SlurmHarness) -> None
     assert [len(one) for one in seen] == [2, 2] and not set(seen[0]) & set(seen[1])
 
 
-def test_groups_that_need_different_things_are_one_job(harness: SlurmHarness) -> None:
+def test_groups_with_different_requests_are_one_job(harness: SlurmHarness) -> None:
     listener = harness.open()
     tasks = [
         Task(group="driver", node="a", count=1, cpu_milli=2_000, memory_mib=300),
@@ -85,16 +85,16 @@ def test_groups_that_need_different_things_are_one_job(harness: SlurmHarness) ->
     ]
     script = f'{SHOW}; echo "$BURSAR_GROUP $RANK $WORLD_SIZE $MASTER_ADDR"'
     listener.engine.start(order("j-1", script, tasks=tasks))
-    told = [shown(listener, task).splitlines() for task in range(3)]
-    assert [len(lines[0].split(",")) for lines in told[1:]] == [3, 3]
-    assert [lines[1] for lines in told] == [
+    outputs = [shown(listener, task).splitlines() for task in range(3)]
+    assert [len(lines[0].split(",")) for lines in outputs[1:]] == [3, 3]
+    assert [lines[1] for lines in outputs] == [
         "driver 0 3 127.0.0.1",
         "worker 1 3 127.0.0.1",
         "worker 2 3 127.0.0.1",
     ]
 
 
-def test_slices_and_shares_are_asked_for_by_their_types(harness: SlurmHarness) -> None:
+def test_slices_and_shares_are_requested_by_their_types(harness: SlurmHarness) -> None:
     listener = harness.open()
     use = SliceUse(gpu=0, instance=MigInstance(profile="1g.10gb", start=0))
     share = ShareUse(gpu=0, percent=50, memory_mib=0)
@@ -108,10 +108,10 @@ def test_slices_and_shares_are_asked_for_by_their_types(harness: SlurmHarness) -
     assert shown(listener, 1).splitlines()[1].split() == ["2", "50"]
 
 
-# -- behind our back -------------------------------------------------------------------------------
+# -- actions outside Bursar ------------------------------------------------------------------------
 
 
-def test_a_job_that_somebody_cancels_says_so(harness: SlurmHarness) -> None:
+def test_a_job_cancelled_in_slurm_is_reported_as_such(harness: SlurmHarness) -> None:
     listener = harness.open()
     listener.engine.start(order("j-1", SLEEP))
     listener.started(ref("j-1"))
@@ -120,12 +120,14 @@ def test_a_job_that_somebody_cancels_says_so(harness: SlurmHarness) -> None:
     assert ended.code is None and "cancelled in Slurm, not by Bursar" in ended.detail
 
 
-def test_a_job_that_is_cancelled_before_it_began_says_so(harness: SlurmHarness) -> None:
+def test_a_job_cancelled_in_slurm_before_it_began_is_reported_as_such(
+    harness: SlurmHarness,
+) -> None:
     listener = harness.open()
-    whole = Task(group="main", node="shard-1", count=1, gpus=(0, 1))
-    listener.engine.start(order("j-2", SLEEP, tasks=[whole]))
+    whole_node = Task(group="main", node="shard-1", count=1, gpus=(0, 1))
+    listener.engine.start(order("j-2", SLEEP, tasks=[whole_node]))
     listener.started(ref("j-2"))
-    listener.engine.start(order("j-1", "true", tasks=[whole]))
+    listener.engine.start(order("j-1", "true", tasks=[whole_node]))
     waiting = slurm_ids(harness)[-1]
     harness.lab.run("scancel", str(max(map(int, slurm_ids(harness)), default=int(waiting))))
     ended = listener.ended(ref("j-1"))
@@ -133,27 +135,29 @@ def test_a_job_that_is_cancelled_before_it_began_says_so(harness: SlurmHarness) 
     assert listener.count(TasksStarted, ref("j-1")) == 0
 
 
-def test_what_others_run_is_seen_and_gone_again(harness: SlurmHarness) -> None:
+def test_usage_by_other_users_is_reported_and_withdrawn(harness: SlurmHarness) -> None:
     listener = harness.open_with(
         replace(harness.settings(), nodes=("exact-1",), node_poll_seconds=0.3)
     )
-    words = ("--parsable", "-o", "/dev/null", "-w", "exact-1", "-c", "2", "--gres=gpu:t4-1:1")
-    foreign = harness.lab.run("sbatch", *words, "--wrap", "sleep 60", user="alice").strip()
+    arguments = ("--parsable", "-o", "/dev/null", "-w", "exact-1", "-c", "2", "--gres=gpu:t4-1:1")
+    foreign = harness.lab.run("sbatch", *arguments, "--wrap", "sleep 60", user="alice").strip()
 
-    def seen() -> list[tuple[int, ...]]:
+    def reported_gpus() -> list[tuple[int, ...]]:
         listener.listen(0.2)
         return [report.gpus for report in listener.received if isinstance(report, ForeignReported)]
 
-    until("the job of another is seen", lambda: (1,) in seen())
+    until("the job of another user is reported", lambda: (1,) in reported_gpus())
     harness.lab.run("scancel", foreign)
-    until("it is gone", lambda: seen()[-1] == ())
+    until("it is gone", lambda: reported_gpus()[-1] == ())
 
 
-# -- ways in ---------------------------------------------------------------------------------------
+# -- submission ------------------------------------------------------------------------------------
 
 
-def test_without_slurmrestd_jobs_go_in_by_sbatch(harness: SlurmHarness, tmp_path: Path) -> None:
-    absent = replace(harness.settings(), rest_socket=tmp_path / "nobody")
+def test_without_slurmrestd_jobs_are_submitted_by_sbatch(
+    harness: SlurmHarness, tmp_path: Path
+) -> None:
+    absent = replace(harness.settings(), rest_socket=tmp_path / "absent")
     listener = harness.open_with(absent)
     tasks = [
         Task(group="main", node="a", count=1),
@@ -165,8 +169,8 @@ def test_without_slurmrestd_jobs_go_in_by_sbatch(harness: SlurmHarness, tmp_path
 
 
 @pytest.mark.parametrize("way", ["slurmrestd", "sbatch"])
-def test_slurm_starts_nothing_again_by_itself(harness: SlurmHarness, way: str) -> None:
-    """Another try is another attempt, and that is decided elsewhere."""
+def test_slurm_never_requeues_a_job(harness: SlurmHarness, way: str) -> None:
+    """A retry is another attempt, which the core decides."""
     settings = harness.settings()
     listener = harness.open_with(
         replace(settings, rest_socket=None) if way == "sbatch" else settings
@@ -177,32 +181,34 @@ def test_slurm_starts_nothing_again_by_itself(harness: SlurmHarness, way: str) -
     assert "Requeue=0" in harness.lab.run("scontrol", "-o", "show", "job", ident).split()
 
 
-def test_an_answer_that_is_lost_starts_nothing_twice(
+def test_a_lost_response_starts_no_job_twice(
     harness: SlurmHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job is in Slurm, and nobody was told: its comment is found before it is sent again."""
+    """The job is in Slurm, and the engine does not know: it looks up the comment before it resubmits."""
     trail = tmp_path / "trail"
-    sent = Submitter.submit
-    lost = []
+    submit = Submitter.submit
+    lost_ids = []
 
-    def losing(self: Submitter, *words: object) -> str:
-        ident = sent(self, *words)  # type: ignore[arg-type]
-        if not lost:
-            lost.append(ident)
-            raise UnknownOutcome("the answer is lost", retry_after_seconds=0.1)
-        return ident
+    def submit_and_lose(self: Submitter, *arguments: object) -> str:
+        job_id = submit(self, *arguments)  # type: ignore[arg-type]
+        if not lost_ids:
+            lost_ids.append(job_id)
+            raise UnknownOutcome("the response is lost", retry_after_seconds=0.1)
+        return job_id
 
-    monkeypatch.setattr(Submitter, "submit", losing)
+    monkeypatch.setattr(Submitter, "submit", submit_and_lose)
     listener = harness.open()
     wanted = order("j-1", RunSpec(run=f'echo ran >> "{trail}"; sleep 3'))
     listener.engine.start(wanted)
     assert listener.ended(ref("j-1")).code == 0
     assert trail.read_text(encoding="utf-8") == "ran\n"
-    assert len(lost) == 1
+    assert len(lost_ids) == 1
 
 
-def test_orders_are_kept_while_slurm_does_not_answer(harness: SlurmHarness, tmp_path: Path) -> None:
-    """Slurm's commands fail, then do not: the order that was taken meanwhile runs."""
+def test_orders_are_stored_while_slurm_does_not_respond(
+    harness: SlurmHarness, tmp_path: Path
+) -> None:
+    """An order that was accepted while Slurm's commands failed runs when they work again."""
     harness.open().engine.close()
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -220,7 +226,7 @@ def test_orders_are_kept_while_slurm_does_not_answer(harness: SlurmHarness, tmp_
     assert listener.ended(ref("j-1")).code == 4
 
 
-def test_what_slurm_will_not_have_ends_with_its_words(harness: SlurmHarness) -> None:
+def test_a_refused_job_ends_with_the_message_of_slurm(harness: SlurmHarness) -> None:
     listener = harness.open_with(
         replace(harness.settings(), account="no-such-account", partition="nowhere")
     )
@@ -228,10 +234,10 @@ def test_what_slurm_will_not_have_ends_with_its_words(harness: SlurmHarness) -> 
     assert "invalid partition" in listener.ended(ref("j-1")).detail.lower()
 
 
-def test_a_folder_that_fails_for_a_while_stops_nobody_who_sends(
+def test_a_temporary_write_error_stops_no_submission_thread(
     harness: SlurmHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As often as there are threads that send; what comes after it is sent all the same."""
+    """It fails once for each thread; a later order is submitted nevertheless."""
     listener = harness.open()
     write, failures = (
         SlurmAttemptFolder.write_end,
@@ -243,7 +249,7 @@ def test_a_folder_that_fails_for_a_while_stops_nobody_who_sends(
             raise failures.pop()
         write(folder, record)
 
-    def refuse(_submitter: Submitter, *_words: object) -> str:
+    def refuse(_submitter: Submitter, *_arguments: object) -> str:
         raise SlurmRefused("Slurm: sbatch: no such partition", retry_after_seconds=0.1)
 
     with monkeypatch.context() as bad:
@@ -259,7 +265,7 @@ def test_a_folder_that_fails_for_a_while_stops_nobody_who_sends(
 # -- accounts --------------------------------------------------------------------------------------
 
 
-def test_jobs_are_booked_to_the_account_of_their_queue(harness: SlurmHarness) -> None:
+def test_jobs_use_the_account_of_their_queue(harness: SlurmHarness) -> None:
     me = pwd.getpwuid(os.geteuid()).pw_name
     harness.lab.run("sacctmgr", "-i", "add", "account", "booked")
     harness.lab.run("sacctmgr", "-i", "add", "user", me, "account=booked")

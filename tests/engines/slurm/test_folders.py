@@ -91,10 +91,10 @@ def test_a_folder_without_a_claim_has_no_record(folder: SlurmAttemptFolder) -> N
 def test_beginning_and_end_are_read_from_the_claim(folder: SlurmAttemptFolder) -> None:
     folder.write("claim", "77\n")
     assert folder.claimed_by == "77" and folder.record().began_at_ms is None
-    folder.write("claim", "77\nbegan 12.345678\nended 13.5 4 TERM it said so\n")
+    folder.write("claim", "77\nbegan 12.345678\nended 13.5 4 TERM out of memory\n")
     assert folder.record().began_at_ms == 12_345
     assert folder.record().end == EndRecord(
-        at_ms=13_500, code=4, stop_signal="TERM", detail="it said so"
+        at_ms=13_500, code=4, stop_signal="TERM", detail="out of memory"
     )
 
 

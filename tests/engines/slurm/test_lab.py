@@ -1,4 +1,4 @@
-"""What a lab does that needs no Slurm: it keeps its logs short, and is polite to who asks twice."""
+"""Behaviour of a lab that needs no Slurm: log truncation, and repeated commands."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ import pytest
 from tests.conformance.engine_harness import until
 from tests.support.slurm_lab import daemons
 from tests.support.slurm_lab.__main__ import main
-from tests.support.slurm_lab.lab import LOG_KEEPER
+from tests.support.slurm_lab.lab import LOG_TRUNCATION
 
 
-def test_long_logs_are_emptied_under_their_writers(tmp_path: Path) -> None:
+def test_long_logs_are_truncated_while_they_are_open(tmp_path: Path) -> None:
     log, short = tmp_path / "slurmd.n 1.log", tmp_path / "slurmctld.log"
     short.write_text("short\n", encoding="utf-8")
     with log.open("a", encoding="utf-8") as writer:
         writer.write("x" * 5_000 + "last\n")
         writer.flush()
-        words = ["bash", "-c", LOG_KEEPER, "logs", str(tmp_path), "0.05", "2", "100"]
-        keeper = subprocess.Popen(words)
+        argv = ["bash", "-c", LOG_TRUNCATION, "logs", str(tmp_path), "0.05", "2", "100"]
+        truncation = subprocess.Popen(argv)
         try:
-            until("it is emptied", lambda: log.stat().st_size == 0)
+            until("the log is truncated", lambda: log.stat().st_size == 0)
             writer.write("more\n")
         finally:
-            keeper.kill()
-            keeper.wait()
+            truncation.kill()
+            truncation.wait()
     assert log.read_text(encoding="utf-8") == "more\n"
-    kept = (tmp_path / "slurmd.n 1.log.old").read_text(encoding="utf-8")
-    assert (len(kept), kept.endswith("last\n")) == (100, True)
+    retained = (tmp_path / "slurmd.n 1.log.old").read_text(encoding="utf-8")
+    assert (len(retained), retained.endswith("last\n")) == (100, True)
     assert short.read_text(encoding="utf-8") == "short\n"
 
 
-SCRIPT = "trap 'echo told >>$0' HUP TERM CHLD; sleep 300 & echo ready >>$0; wait"
+SCRIPT = "trap 'echo signalled >>$0' HUP TERM CHLD; sleep 300 & echo ready >>$0; wait"
 STEP = """import subprocess, sys
 sys.exit(subprocess.Popen(["bash", "-c", sys.argv[1], sys.argv[2]], process_group=0).wait())"""
 
 
-def test_a_machine_that_loses_its_power_has_no_last_words(
+def test_processes_of_a_machine_without_power_receive_no_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard = tmp_path / "heard"
-    step = subprocess.Popen([sys.executable, "-c", STEP, SCRIPT, heard], start_new_session=True)
-    until("its script waits", lambda: heard.exists() and heard.read_text() == "ready\n")
+    output = tmp_path / "output"
+    step = subprocess.Popen([sys.executable, "-c", STEP, SCRIPT, output], start_new_session=True)
+    until("its script waits", lambda: output.exists() and output.read_text() == "ready\n")
     kill = os.kill
 
-    def kill_and_be_interrupted(pid: int, number: int) -> None:
+    def kill_slowly(pid: int, number: int) -> None:
         kill(pid, number)
         time.sleep(0.1)
 
-    monkeypatch.setattr(daemons.os, "kill", kill_and_be_interrupted)
+    monkeypatch.setattr(daemons.os, "kill", kill_slowly)
     tree = [step.pid, *daemons.descendants([step.pid])]
     assert len(tree) == 3
-    daemons.kill_at_one_moment(lambda: tree)
+    daemons.kill_simultaneously(lambda: tree)
     assert step.wait(10) == -signal.SIGKILL
     until("all are gone", lambda: not any(map(daemons.start_time, tree)))
-    assert heard.read_text(encoding="utf-8") == "ready\n"
+    assert output.read_text(encoding="utf-8") == "ready\n"
 
 
-def test_what_was_never_started_has_no_status_and_stops_well(
+def test_a_lab_that_was_never_started_has_no_status_and_can_be_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "lab"
@@ -74,7 +74,7 @@ def test_what_was_never_started_has_no_status_and_stops_well(
         assert "nothing to stop" in capsys.readouterr().out
 
 
-def test_a_folder_that_is_no_lab_is_not_removed(
+def test_a_folder_without_a_lab_is_not_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "thesis.tex").touch()
@@ -83,8 +83,11 @@ def test_a_folder_that_is_no_lab_is_not_removed(
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_half_a_lab_is_not_started_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lab_with_dead_processes_is_not_started_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "munged.process").write_text('{"pid": 1, "start": 0}', encoding="utf-8")
     assert main(["start", "--folder", str(tmp_path)]) == 1
-    assert "1 of its 1 processes are dead (munged)" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "1 of 1 processes of the lab in" in error and "are dead (munged)" in error

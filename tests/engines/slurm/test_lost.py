@@ -1,4 +1,4 @@
-"""Nodes that lose their power, and a lab that leaves nothing behind."""
+"""Nodes that lose power, a replaced control plane, and the removal of a lab."""
 
 from __future__ import annotations
 
@@ -25,46 +25,48 @@ pytestmark = [pytest.mark.real, needs_slurm]
 PLAN = LabPlan(nodes=t4_nodes(2), database=False, users=(), slurmd_timeout_seconds=5)
 
 
-def with_path_below(folder: Path) -> list[str]:
-    """Processes that were started with this folder in their words or have a file open in it."""
-    found = []
+def processes_using(folder: Path) -> list[str]:
+    """Processes that have this folder in their arguments, or a file open in it."""
+    processes = []
     for entry in os.listdir("/proc"):
         if entry.isdecimal() and int(entry) != os.getpid():
             try:
-                words = Path(f"/proc/{entry}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                arguments = (
+                    Path(f"/proc/{entry}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                )
                 files = [
                     os.readlink(f"/proc/{entry}/fd/{fd}") for fd in os.listdir(f"/proc/{entry}/fd")
                 ]
             except OSError:
                 continue
-            if str(folder) in words or any(file.startswith(f"{folder}/") for file in files):
-                found.append(f"{entry}: {words}")
-    return found
+            if str(folder) in arguments or any(file.startswith(f"{folder}/") for file in files):
+                processes.append(f"{entry}: {arguments}")
+    return processes
 
 
-def until_over(bursar: Driven, lab: Lab, patience: float) -> None:
-    """When it takes too long, say what Bursar and Slurm say of it."""
+def until_over(bursar: Driven, lab: Lab, timeout_seconds: float) -> None:
+    """Wait for all jobs; on timeout, fail with the state of Bursar and Slurm."""
     try:
-        until("all jobs are over", lambda: set(bursar.counts()) <= OVER, patience)
-    except AssertionError as late:
-        said = [str(late), str(bursar.counts()), str(bursar.plane.health()), str(lab.status())]
-        for question in ("node", "job"):
+        until("all jobs are over", lambda: set(bursar.counts()) <= OVER, timeout_seconds)
+    except AssertionError as error:
+        details = [str(error), str(bursar.counts()), str(bursar.plane.health()), str(lab.status())]
+        for kind in ("node", "job"):
             with contextlib.suppress(EngineFault):
-                said.append(lab.run("scontrol", "-o", "show", question, timeout_seconds=10))
-        said.append((lab.folder / "log" / "slurmctld.log").read_text(encoding="utf-8")[-3_000:])
-        raise AssertionError("\n".join(said)) from late
+                details.append(lab.run("scontrol", "-o", "show", kind, timeout_seconds=10))
+        details.append((lab.folder / "log" / "slurmctld.log").read_text(encoding="utf-8")[-3_000:])
+        raise AssertionError("\n".join(details)) from error
 
 
-def test_a_lab_that_is_stopped_leaves_nothing() -> None:
+def test_a_stopped_lab_leaves_no_process_and_no_file() -> None:
     lab = Lab(Path(tempfile.mkdtemp(prefix="bursar-slurm-")), LabPlan(nodes=t4_nodes(2)))
     lab.start()
     stubborn = "trap '' TERM; while :; do sleep 0.1; done"
     lab.run("sbatch", "-o", "/dev/null", "--wrap", stubborn)
     until("the job runs", lambda: "RUNNING" in lab.run("squeue", "-h", "-o", "%T"))
     pids = [pid for pid in lab.status().values() if pid]
-    assert len(pids) == len(lab.status()) and with_path_below(lab.folder)
+    assert len(pids) == len(lab.status()) and processes_using(lab.folder)
     lab.stop()
-    assert with_path_below(lab.folder) == []
+    assert processes_using(lab.folder) == []
     assert not lab.folder.exists()
 
 
@@ -98,7 +100,7 @@ def test_jobs_of_a_node_that_loses_power_start_elsewhere(tmp_path: Path) -> None
         assert set((tmp_path / "both").read_text(encoding="utf-8").split()) == {"t4-1", "t4-2"}
 
 
-def test_a_control_plane_that_is_replaced_finds_its_jobs(tmp_path: Path) -> None:
+def test_a_new_control_plane_takes_over_the_jobs_of_the_last(tmp_path: Path) -> None:
     go = tmp_path / "go"
     script = f'echo ran >> "{tmp_path}/trail"; while [ ! -e "{go}" ]; do sleep 0.1; done'
     with own_lab(PLAN) as lab:
@@ -111,9 +113,9 @@ def test_a_control_plane_that_is_replaced_finds_its_jobs(tmp_path: Path) -> None
         lab.start_controller()
         with driven(lab, tmp_path / "state", ("t4-1", "t4-2")) as bursar:
 
-            def all_over() -> bool:
+            def all_succeeded() -> bool:
                 resume_drained(lab)
                 return bursar.counts() == {JobState.SUCCEEDED: 12}
 
-            until("all are over", all_over, 90)
+            until("all jobs succeed", all_succeeded, 90)
     assert (tmp_path / "trail").read_text(encoding="utf-8") == "ran\n" * 12

@@ -1,4 +1,4 @@
-"""A mixed gang is one Slurm job, so both of its parts must be in one partition."""
+"""A mixed gang is one Slurm job, so the nodes of both pools must share a partition."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def partition(name: str, *nodes: str) -> SlurmPartition:
 
 
 MIXED = order("j-1", "true", tasks=tasks_on("a", "b"), anchors=tasks_on("c"))
-APART = ClusterFacts(nodes={}, partitions=(partition("spot", "a", "b"), partition("steady", "c")))
+APART = ClusterFacts(nodes={}, partitions=(partition("spot", "a", "b"), partition("owned", "c")))
 TOGETHER = ClusterFacts(nodes={}, partitions=(*APART.partitions, partition("all", "a", "b", "c")))
 
 
-def test_its_nodes_are_asked_for_together_anchors_first() -> None:
-    assert [part.nodes for part in components_of(MIXED, {})] == [("c", "a", "b")]
+def test_a_mixed_gang_is_one_component_with_anchors_first() -> None:
+    assert [component.nodes for component in components_of(MIXED, {})] == [("c", "a", "b")]
 
 
-def test_it_is_refused_kindly_where_no_partition_has_all_its_nodes() -> None:
+def test_a_mixed_gang_without_a_common_partition_is_refused() -> None:
     assert no_common_partition(MIXED, TOGETHER, "") == ""
-    told = no_common_partition(MIXED, APART, "")
-    assert "no Slurm partition has both the nodes of pool pool and those of its anchors" in told
-    assert "put them into one partition" in told
+    problem = no_common_partition(MIXED, APART, "")
+    assert "no Slurm partition has both the nodes of pool pool and those of its anchors" in problem
+    assert "put them into one partition" in problem
     assert "partition spot does not have both" in no_common_partition(MIXED, TOGETHER, "spot")
     alone = order("j-1", "true", tasks=tasks_on("a", "c"))
     assert no_common_partition(alone, APART, "") == ""
 
 
-def test_pools_that_name_other_partitions_are_never_mixed() -> None:
-    def mixed(of_spot: str, of_steady: str) -> int:
+def test_pools_without_a_common_partition_are_never_mixed() -> None:
+    def mixed_fits(spot_partitions: str, owned_partitions: str) -> int:
         fleet = fleet_of(
-            pool("s", labels={"slurm.partition": of_spot}, market=Market.SPOT),
-            pool("o", labels={"slurm.partition": of_steady}),
+            pool("s", labels={"slurm.partition": spot_partitions}, market=Market.SPOT),
+            pool("o", labels={"slurm.partition": owned_partitions}),
         )
         state = state_of(fleet)
         spec = job(tasks=2, anchors_percent=50, markets=(Market.SPOT, Market.OWNED))
@@ -56,6 +56,6 @@ def test_pools_that_name_other_partitions_are_never_mixed() -> None:
         assert not anchor_pairs(plan, [fit for fit in plan.fits if fit.is_spot])
         return sum(fit.anchors is not None for fit in plan.fits)
 
-    assert mixed("all spot", "all steady") == 1
-    assert mixed("spot", "steady") == 0
-    assert mixed("", "steady") == 1
+    assert mixed_fits("all spot", "all owned") == 1
+    assert mixed_fits("spot", "owned") == 0
+    assert mixed_fits("", "owned") == 1

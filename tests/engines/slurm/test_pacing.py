@@ -103,7 +103,7 @@ def test_a_lab_has_the_settings_of_its_plan(quick: bool, wanted: list[str]) -> N
     place = LabLocation(
         folder=Path("/lab"),
         host="here",
-        user="somebody",
+        user="slurm",
         controller_port=1,
         database_port=2,
         accounting_port=3,

@@ -1,4 +1,4 @@
-"""The scripts that nodes run, run here by bash without Slurm; and what is judged from what they leave."""
+"""The scripts of attempts, run by bash without Slurm; requests; and the resolution of missing attempts."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from tests.conformance.engine_harness import until
 from tests.conformance.engine_orders import order, ref, tasks_on
 
 
-def laid_out(folders: AttemptFolders, wanted: StartOrder) -> tuple[SlurmAttemptFolder, str]:
+def prepare(folders: AttemptFolders, wanted: StartOrder) -> tuple[SlurmAttemptFolder, str]:
     """The attempt's folder with its files, and its batch script."""
     folder = folders.of(wanted.ref)
-    around = ScriptContext(
+    context = ScriptContext(
         folder=folder.path,
         key=folder.key,
         messages=folders.messages.path,
@@ -54,7 +54,7 @@ def laid_out(folders: AttemptFolders, wanted: StartOrder) -> tuple[SlurmAttemptF
         addresses={},
     )
     nodes = tuple(dict.fromkeys(task.node for task in wanted.placement.tasks))
-    scripts = make_scripts(wanted, around, (nodes,))
+    scripts = make_scripts(wanted, context, (nodes,))
     folder.create(len(nodes))
     for name, text in scripts.files.items():
         folder.write(name, text)
@@ -80,8 +80,8 @@ def run(script: str, job: str = "77") -> int:
 # -- one task --------------------------------------------------------------------------------------
 
 
-def test_a_script_that_is_started_twice_runs_once(folders: AttemptFolders) -> None:
-    folder, script = laid_out(folders, order("j-1", 'echo "$RANK of $WORLD_SIZE"; exit 3'))
+def test_a_script_started_twice_runs_once(folders: AttemptFolders) -> None:
+    folder, script = prepare(folders, order("j-1", 'echo "$RANK of $WORLD_SIZE"; exit 3'))
     assert (run(script), run(script, "78")) == (3, 0)
     assert Path(folder.file("task-0.out")).read_text(encoding="utf-8") == "0 of 1\n"
     assert folder.claimed_by == "77" and folder.record().began_at_ms is not None
@@ -90,37 +90,41 @@ def test_a_script_that_is_started_twice_runs_once(folders: AttemptFolders) -> No
     assert folders.take_messages() == [ref("j-1")] and folders.take_messages() == []
 
 
-def test_a_script_that_was_stopped_before_it_began_runs_nothing(folders: AttemptFolders) -> None:
-    folder, script = laid_out(folders, order("j-1", "echo ran"))
+def test_a_script_stopped_before_it_began_runs_nothing(folders: AttemptFolders) -> None:
+    folder, script = prepare(folders, order("j-1", "echo ran"))
     assert folder.claim() and not folder.claim()
     assert run(script) == 0
     assert folder.is_blocked and not folder.has("task-0.out")
-    other, script = laid_out(folders, order("j-2", "echo ran"))
+    other, script = prepare(folders, order("j-2", "echo ran"))
     other.write_record("stop", {})
     assert run(script) == 1
     end = other.record().end
     assert end is not None and "before its tasks were started" in end.detail
 
 
-@pytest.mark.parametrize("left", ["", "scratch-0/file", "scratch-0/deep/file", "scratch/0/file"])
-def test_scratch_folders_go_with_whatever_is_in_them(folders: AttemptFolders, left: str) -> None:
-    folder, _ = laid_out(folders, order("j-1", "true"))
-    if left:
-        os.makedirs(os.path.dirname(folder.file(left)), exist_ok=True)
-        folder.write(left, "something")
+@pytest.mark.parametrize(
+    "remaining", ["", "scratch-0/file", "scratch-0/deep/file", "scratch/0/file"]
+)
+def test_scratch_folders_are_removed_with_their_contents(
+    folders: AttemptFolders, remaining: str
+) -> None:
+    folder, _ = prepare(folders, order("j-1", "true"))
+    if remaining:
+        os.makedirs(os.path.dirname(folder.file(remaining)), exist_ok=True)
+        folder.write(remaining, "something")
     folder.remove_from_index()
     assert not {"scratch", "scratch-0"} & set(os.listdir(folder.path)) and folder.has("work-0")
 
 
-def test_a_script_that_cannot_write_says_so(folders: AttemptFolders) -> None:
-    folder, script = laid_out(folders, order("j-1", "echo ran"))
+def test_a_script_that_cannot_write_exits_with_its_own_code(folders: AttemptFolders) -> None:
+    folder, script = prepare(folders, order("j-1", "echo ran"))
     os.rename(folder.path, f"{folder.path}.gone")
     assert run(script) == 75
 
 
-def test_a_signal_reaches_the_program_and_is_told(folders: AttemptFolders) -> None:
+def test_a_signal_reaches_the_program_and_is_recorded(folders: AttemptFolders) -> None:
     recipe = RunSpec(run="trap 'exit 5' USR1; echo ready; while :; do sleep 0.05; done")
-    folder, script = laid_out(folders, order("j-1", recipe))
+    folder, script = prepare(folders, order("j-1", recipe))
     process = start(script)
     out = Path(folder.file("task-0.out"))
     until("the trap is set", lambda: out.exists() and "ready" in out.read_text())
@@ -148,13 +152,13 @@ time.sleep(60)
         ("cd . && {python} {program} {file}; true", (None, signal.SIGTERM)),
     ],
 )
-def test_a_program_may_use_its_grace_though_its_shell_is_gone(
+def test_a_program_can_use_its_grace_period_after_its_shell_is_gone(
     line: str, codes: tuple[int | None, int | None], folders: AttemptFolders, tmp_path: Path
 ) -> None:
     program, file = tmp_path / "program.py", tmp_path / "file"
     program.write_text(SAVES, encoding="utf-8")
     text = line.format(python=sys.executable, program=program, file=file)
-    folder, script = laid_out(folders, order("j-1", text))
+    folder, script = prepare(folders, order("j-1", text))
     process = start(script)
     out = Path(folder.file("task-0.out"))
     until("it is ready", lambda: out.exists() and "ready" in out.read_text())
@@ -185,44 +189,46 @@ def test_a_program_may_use_its_grace_though_its_shell_is_gone(
         ("", 0),
     ],
 )
-def test_only_what_every_shell_reads_alike_is_started_without_one(script: str, words: int) -> None:
+def test_only_a_command_without_shell_syntax_is_started_without_a_shell(
+    script: str, words: int
+) -> None:
     assert len(plain_command(script, "/bin/bash")) == words
     assert plain_command(script, "/usr/bin/fish") == ()
 
 
-def test_a_command_with_the_name_of_a_function_is_not_taken_for_it(folders: AttemptFolders) -> None:
-    folder, script = laid_out(folders, order("j-1", "finish 0 well"))
+def test_a_command_with_the_name_of_a_function_does_not_call_it(folders: AttemptFolders) -> None:
+    folder, script = prepare(folders, order("j-1", "finish 0 well"))
     assert run(script) == 127
     end = folder.record().end
     assert end is not None and (end.code, end.detail) == (127, "")
 
 
-def test_what_bash_needs_to_start_is_not_passed_on(folders: AttemptFolders) -> None:
-    folder, script = laid_out(folders, order("j-1", "printenv"))
-    around = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "77", "HOME": "/", "SHELL": "/bin/bash"}
-    subprocess.run(["bash", "-c", script], env=around, check=True, timeout=30)
+def test_variables_that_bash_needs_are_not_passed_to_the_program(folders: AttemptFolders) -> None:
+    folder, script = prepare(folders, order("j-1", "printenv"))
+    context = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "77", "HOME": "/", "SHELL": "/bin/bash"}
+    subprocess.run(["bash", "-c", script], env=context, check=True, timeout=30)
     shown = Path(folder.file("task-0.out")).read_text(encoding="utf-8").splitlines()
     assert f"HOME={folder.file('work-0')}" in shown
     assert [line for line in shown if line.startswith("SHELL=")] == []
 
 
-def test_secrets_are_gone_before_the_program_runs(folders: AttemptFolders) -> None:
+def test_secrets_are_removed_before_the_program_runs(folders: AttemptFolders) -> None:
     recipe = RunSpec(
         run='test ! -e "$BURSAR_SAVED_FILE/../secrets" && echo "$TOKEN$PLAIN"',
         secrets={"TOKEN": 'it\'s "$HOME" `id`\n'},
         envs={"PLAIN": "a 'b' $c"},
     )
-    folder, script = laid_out(folders, order("j-1", recipe))
+    folder, script = prepare(folders, order("j-1", recipe))
     assert run(script) == 0
     assert not folder.has("secrets") and "`id`" not in script
     text = Path(folder.file("task-0.out")).read_text(encoding="utf-8")
     assert text == "it's \"$HOME\" `id`\na 'b' $c\n"
 
 
-def test_gang_scripts_are_right_bash(folders: AttemptFolders) -> None:
+def test_gang_scripts_are_valid_bash(folders: AttemptFolders) -> None:
     tasks = [replace(tasks_on("a")[0], count=2, gpus=(3, 1)), *tasks_on("b")]
     wanted = order("j-1", RunSpec(run="true", setup="true"), tasks=tasks)
-    folder, script = laid_out(folders, wanted)
+    folder, script = prepare(folders, wanted)
     node = Path(folder.file("node.sh")).read_text(encoding="utf-8")
     for text in (script, node):
         checked = subprocess.run(
@@ -232,7 +238,7 @@ def test_gang_scripts_are_right_bash(folders: AttemptFolders) -> None:
     assert "own_devices 1\n" in node and "own_devices 0\n" in node
 
 
-# -- what is asked for -----------------------------------------------------------------------------
+# -- requests --------------------------------------------------------------------------------------
 
 
 def node(gres: str) -> SlurmNode:
@@ -257,12 +263,12 @@ def node(gres: str) -> SlurmNode:
         ("gpu:t4-0:1,gpu:t4-1:1,gpu:t4-2:1", "gpu:t4-0:1,gpu:t4-2:1"),
     ],
 )
-def test_gpus_are_asked_for_as_exactly_as_slurm_allows(gres: str, wanted: str) -> None:
+def test_gpus_are_requested_as_exactly_as_slurm_allows(gres: str, wanted: str) -> None:
     task = Task(group="main", node="n", count=1, gpus=(2, 0))
     assert gres_of([task], node(gres)) == wanted
 
 
-def test_shares_are_rounded_up_to_shards_and_need_some() -> None:
+def test_shares_are_rounded_up_to_shards_and_need_shards() -> None:
     task = Task(
         group="main", node="n", count=1, shares=(ShareUse(gpu=0, percent=30, memory_mib=0),)
     )
@@ -271,7 +277,7 @@ def test_shares_are_rounded_up_to_shards_and_need_some() -> None:
         gres_of([task], node("gpu:t4:2"))
 
 
-def test_nodes_alike_are_one_part_and_the_first_leads() -> None:
+def test_nodes_with_the_same_request_are_one_component_and_the_first_leads() -> None:
     tasks = [
         Task(group="x", node="b", count=1, cpu_milli=1_500),
         Task(group="y", node="a", count=1, gpus=(0,)),
@@ -284,7 +290,7 @@ def test_nodes_alike_are_one_part_and_the_first_leads() -> None:
     ]
 
 
-def test_both_ways_in_ask_for_the_same() -> None:
+def test_rest_and_sbatch_make_the_same_request() -> None:
     part = HetComponent(nodes=("a", "b"), cpus=3, memory_mib=500, gres="gpu:t4:1")
     request = JobRequest(
         name="n", comment="c", components=(part,), minutes=9, partition="p", qos="q"
@@ -298,7 +304,7 @@ def test_both_ways_in_ask_for_the_same() -> None:
     assert "--qos=q" in words and "account" not in rest
 
 
-# -- what is judged --------------------------------------------------------------------------------
+# -- missing attempts ------------------------------------------------------------------------------
 
 GONE = MissingContext(missing_seconds=100.0, timeout_seconds=15.0, ids_were_reused=False)
 JUST_NOW = replace(GONE, missing_seconds=0.5)
@@ -312,15 +318,15 @@ def attempt(folders: AttemptFolders, *, ran: bool) -> TrackedAttempt:
     return TrackedAttempt(ref=ref("j-1"), folder=folder, ids=["77"], submissions=1)
 
 
-def test_what_never_ran_and_was_forgotten_is_sent_again(folders: AttemptFolders) -> None:
-    found = resolve_missing(attempt(folders, ran=False), None, JUST_NOW)
-    assert found.submit_again and found.ended is None
+def test_a_forgotten_attempt_that_never_ran_is_submitted_again(folders: AttemptFolders) -> None:
+    resolution = resolve_missing(attempt(folders, ran=False), None, JUST_NOW)
+    assert resolution.submit_again and resolution.ended is None
     often = attempt(folders, ran=False)
     often.submissions = MOST_SUBMISSIONS
     assert resolve_missing(often, None, GONE).ended is not None
 
 
-def test_what_ran_and_was_forgotten_is_given_time_and_then_lost(folders: AttemptFolders) -> None:
+def test_a_forgotten_attempt_that_ran_is_lost_after_a_timeout(folders: AttemptFolders) -> None:
     one = attempt(folders, ran=True)
     assert resolve_missing(one, None, JUST_NOW) == resolve_missing(
         one, SlurmJobState(state="RUNNING", code=0, signal=0), JUST_NOW
@@ -330,7 +336,7 @@ def test_what_ran_and_was_forgotten_is_given_time_and_then_lost(folders: Attempt
     assert not resolve_missing(one, None, GONE).submit_again
 
 
-def test_success_is_only_what_the_script_says(folders: AttemptFolders) -> None:
+def test_only_the_script_can_report_success(folders: AttemptFolders) -> None:
     done = SlurmJobState(state="COMPLETED", code=0, signal=0)
     one = attempt(folders, ran=True)
     early = replace(GONE, missing_seconds=LATE_SECONDS / 2)
@@ -339,25 +345,27 @@ def test_success_is_only_what_the_script_says(folders: AttemptFolders) -> None:
     assert late is not None and late.code is None and "lost" in late.detail
 
 
-def test_a_lost_node_is_told_and_what_had_not_begun_is_sent_again(folders: AttemptFolders) -> None:
-    fate = SlurmJobState(state="NODE_FAIL", code=0, signal=0, nodes=("t4-1",))
-    assert resolve_missing(attempt(folders, ran=False), fate, GONE).submit_again
-    found = resolve_missing(attempt(folders, ran=True), fate, GONE)
-    assert found.node_lost and found.ended is not None
-
-
-def test_a_cancelled_job_is_sent_again_only_when_slurm_confuses_jobs(
+def test_a_lost_node_is_reported_and_attempts_that_had_not_begun_are_submitted_again(
     folders: AttemptFolders,
 ) -> None:
-    fate = SlurmJobState(state="CANCELLED", code=0, signal=0)
+    state = SlurmJobState(state="NODE_FAIL", code=0, signal=0, nodes=("t4-1",))
+    assert resolve_missing(attempt(folders, ran=False), state, GONE).submit_again
+    resolution = resolve_missing(attempt(folders, ran=True), state, GONE)
+    assert resolution.node_lost and resolution.ended is not None
+
+
+def test_a_cancelled_job_is_submitted_again_only_when_slurm_confuses_jobs(
+    folders: AttemptFolders,
+) -> None:
+    state = SlurmJobState(state="CANCELLED", code=0, signal=0)
     one = attempt(folders, ran=False)
-    ended = resolve_missing(one, fate, GONE).ended
+    ended = resolve_missing(one, state, GONE).ended
     assert ended is not None and "not by Bursar" in ended.detail
-    assert resolve_missing(one, fate, replace(GONE, ids_were_reused=True)).submit_again
-    assert resolve_missing(one, replace(fate, nodes=("t4-1",)), GONE).submit_again
+    assert resolve_missing(one, state, replace(GONE, ids_were_reused=True)).submit_again
+    assert resolve_missing(one, replace(state, nodes=("t4-1",)), GONE).submit_again
 
 
-def test_the_end_that_was_ordered_says_so(folders: AttemptFolders) -> None:
+def test_an_ordered_end_is_reported_as_ordered(folders: AttemptFolders) -> None:
     one = attempt(folders, ran=True)
     one.stop = StopState(grace_seconds=30, kill_at=0.0, signal_sent=True)
     record = EndRecord(at_ms=1, code=143, stop_signal="TERM", detail="")
@@ -372,7 +380,7 @@ def test_the_end_that_was_ordered_says_so(folders: AttemptFolders) -> None:
     )
 
 
-def test_a_cancellation_that_the_script_did_not_hear_is_told_by_slurm(
+def test_a_cancellation_that_the_script_did_not_record_is_taken_from_slurm(
     folders: AttemptFolders,
 ) -> None:
     record = EndRecord(at_ms=1, code=143, stop_signal="", detail="")

@@ -1,4 +1,4 @@
-"""2,000 short jobs while Slurm's daemons are killed under them: none lost, none run twice, none unpaid."""
+"""2,000 short jobs while Slurm's daemons are killed: none is lost, run twice or unbilled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.real, needs_slurm]
 
 JOBS = 2_000
 TIMEOUT_SECONDS = 90
-"""How long nothing may end."""
+"""The longest time without the end of a job."""
 DOWN_SECONDS = 2.0
 SCRIPT = 'echo "$BURSAR_JOB_ID" >>"$EFFECTS"'
 PLAN = LabPlan(nodes=t4_nodes(6), database=False, users=(), slurmd_timeout_seconds=60)
@@ -34,8 +34,8 @@ def kill_and_restart(lab: Lab, name: str, start: Callable[[], None]) -> None:
     start()
 
 
-def blows(lab: Lab) -> list[tuple[int, Callable[[], None]]]:
-    """After how many ends what is killed."""
+def outages(lab: Lab) -> list[tuple[int, Callable[[], None]]]:
+    """Outages, each with the number of ended jobs after which it happens."""
     return [
         (200, lambda: kill_and_restart(lab, "slurmctld", lab.start_controller)),
         (500, lambda: kill_and_restart(lab, "slurmd.t4-2", lambda: lab.start_node("t4-2"))),
@@ -47,53 +47,53 @@ def blows(lab: Lab) -> list[tuple[int, Callable[[], None]]]:
 
 
 def resume_drained(lab: Lab) -> None:
-    """What an operator does: a slurmctld that forgot jobs gives their ids away again, and Slurm then closes
-    nodes on which it finds two jobs of one id."""
+    """Resume drained nodes, as an operator does. A slurmctld that lost jobs reuses their ids, and Slurm
+    drains nodes on which it finds two jobs with the same id."""
     lines = set(lab.run("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines())
     for name, state, reason in sorted(line.split("|", 2) for line in lines):
         if state == "drained" and "Duplicate jobid" in reason:
             lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
 
 
-def weather(bursar: Driven, lab: Lab) -> None:
-    """Strike as the jobs go on, until all are over."""
-    waiting = blows(lab)
-    over, moved_at = 0, time.monotonic()
+def run_with_outages(bursar: Driven, lab: Lab) -> None:
+    """Cause outages until all jobs have ended."""
+    pending = outages(lab)
+    over, progress_at = 0, time.monotonic()
     while over < JOBS:
         counts = bursar.counts()
         before, over = over, counts.get(JobState.SUCCEEDED, 0) + counts.get(JobState.FAILED, 0)
         if over > before:
-            moved_at = time.monotonic()
-        assert time.monotonic() < moved_at + TIMEOUT_SECONDS, f"nothing moves any more: {counts}"
-        if waiting and over >= waiting[0][0]:
-            waiting.pop(0)[1]()
+            progress_at = time.monotonic()
+        assert time.monotonic() < progress_at + TIMEOUT_SECONDS, f"no more progress: {counts}"
+        if pending and over >= pending[0][0]:
+            pending.pop(0)[1]()
         resume_drained(lab)
         time.sleep(0.5)
-    assert waiting == []
+    assert pending == []
 
 
-def not_well(bursar: Driven, effects: Path) -> list[str]:
-    """Jobs that did not succeed, and all that is known of them."""
-    wanted = JobFilter(states=frozenset(JobState) - {JobState.SUCCEEDED}, limit=20)
+def unsuccessful_jobs(bursar: Driven, effects: Path) -> list[str]:
+    """Jobs that did not succeed, with their details."""
+    unsuccessful = JobFilter(states=frozenset(JobState) - {JobState.SUCCEEDED}, limit=20)
     ran = effects.read_text(encoding="utf-8").split()
-    told = []
-    for row in bursar.plane.reader.jobs(wanted):
+    details = []
+    for row in bursar.plane.reader.jobs(unsuccessful):
         folder = bursar.state / "slurm" / "attempts" / row.id / str(row.attempt)
         log = folder / "batch.log"
-        said = log.read_text(encoding="utf-8") if log.exists() else "no batch.log"
-        told.append(f"{row.state} {row.exit_detail!r}, ran {ran.count(row.id)} times: {said}")
-    return told
+        output = log.read_text(encoding="utf-8") if log.exists() else "no batch.log"
+        details.append(f"{row.state} {row.exit_detail!r}, ran {ran.count(row.id)} times: {output}")
+    return details
 
 
-def test_no_job_is_lost_and_none_is_doubled(tmp_path: Path) -> None:
+def test_no_job_is_lost_or_run_twice(tmp_path: Path) -> None:
     effects = tmp_path / "effects"
     nodes = tuple(node.name for node in PLAN.nodes)
     with own_lab(PLAN) as lab:
         with driven(lab, tmp_path / "state", nodes) as bursar:
             recipe = RunSpec(run=SCRIPT, envs={"EFFECTS": str(effects)})
             submitted = bursar.submit(JOBS, recipe)
-            weather(bursar, lab)
-            assert not_well(bursar, effects) == []
+            run_with_outages(bursar, lab)
+            assert unsuccessful_jobs(bursar, effects) == []
             assert bursar.counts() == {JobState.SUCCEEDED: JOBS}
         ran = Counter(effects.read_text(encoding="utf-8").split())
         assert sorted(job for job, times in ran.items() if times > 1) == []

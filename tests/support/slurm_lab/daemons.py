@@ -1,4 +1,4 @@
-"""Processes of a lab: started in sessions of their own, remembered by id and start time, ended by id."""
+"""Starts and ends the processes of a lab; identifies them by id and start time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSE_SECONDS = 0.02
 
 
 class Daemons:
-    """The processes of one folder. Any later process finds them again through their files in ``run``."""
+    """The processes of one lab, recorded in files in ``run``, so that another process can end them."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
@@ -24,7 +24,7 @@ class Daemons:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, argv: Sequence[str], more: Mapping[str, str] | None = None) -> int:
-        """Start a program in the foreground of a new session."""
+        """Start a program in a new session."""
         with open(self._folder / "log" / f"{name}.out", "ab") as output:
             child = subprocess.Popen(
                 argv,
@@ -41,7 +41,7 @@ class Daemons:
         return child.pid
 
     def pid(self, name: str) -> int | None:
-        """The process id, when this very process still runs."""
+        """The process id; None if the process is dead or its id was reused."""
         child = self._children.get(name)
         if child is not None and child.poll() is not None:
             return None
@@ -53,11 +53,11 @@ class Daemons:
         return pid if record["start"] and start_time(pid) == record["start"] else None
 
     def names(self) -> list[str]:
-        """Everything that was started and not ended by us, dead or alive."""
+        """Processes that were started and not ended by ``end``, dead or alive."""
         return sorted(file.stem for file in (self._folder / "run").glob("*.process"))
 
     def end(self, name: str, number: int = signal.SIGTERM, timeout_seconds: float = 5.0) -> None:
-        """End one process and wait; what does not end in time is killed."""
+        """End one process and wait; after the timeout it is killed."""
         pid = self.pid(name)
         if pid is not None:
             _signal(pid, number)
@@ -70,7 +70,7 @@ class Daemons:
         self._file(name).unlink(missing_ok=True)
 
     def end_all(self, names: Sequence[str]) -> None:
-        """End several: all are told first."""
+        """End several processes: signals all of them, then waits for each."""
         for name in names:
             pid = self.pid(name)
             if pid is not None:
@@ -83,7 +83,7 @@ class Daemons:
 
 
 def start_time(pid: int) -> int:
-    """When a process began, in clock ticks since boot; 0 when it is gone or a zombie."""
+    """Start time of a process in clock ticks since boot; 0 if it is gone or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -93,7 +93,7 @@ def start_time(pid: int) -> int:
 
 
 def holding_open(name: str, pattern: str) -> list[int]:
-    """Processes of that name with a file open whose path matches."""
+    """Processes with this name that have a matching file open."""
     return [
         int(entry)
         for entry in sorted(os.listdir("/proc"))
@@ -119,7 +119,7 @@ def _has_open(pid: str, pattern: str) -> bool:
 
 
 def descendants(roots: Sequence[int]) -> list[int]:
-    """The children of these, their children and so on."""
+    """All descendants of these processes."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
@@ -129,17 +129,17 @@ def descendants(roots: Sequence[int]) -> list[int]:
                 continue
             parent = int(text[text.rindex(b")") + 2 :].split()[1])
             children.setdefault(parent, []).append(int(entry))
-    found: list[int] = []
-    waiting = list(roots)
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
-    return found
+    below: list[int] = []
+    pending = list(roots)
+    while pending:
+        direct = children.get(pending.pop(), [])
+        below += direct
+        pending += direct
+    return below
 
 
 def waited_for(condition: Callable[[], bool], timeout_seconds: float) -> bool:
-    """Look often; whether it came true in time."""
+    """Poll a condition; returns whether it became true before the timeout."""
     until = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() > until:
@@ -148,22 +148,22 @@ def waited_for(condition: Callable[[], bool], timeout_seconds: float) -> bool:
     return True
 
 
-def kill_at_one_moment(find: Callable[[], Sequence[int]]) -> None:
-    """Kill processes as if their machine lost its power: ``find`` gives them, parents before their children.
+def kill_simultaneously(find: Callable[[], Sequence[int]]) -> None:
+    """Kill processes as if their machine lost power. ``find`` returns them, parents before children.
 
-    All are held still before the first is killed: one that outlived its child by a moment would report that
-    the child was killed, which no machine without power can do. And children are killed first: a group that
-    is held still and loses its last parent in the session is sent on its way again, with a SIGHUP.
+    All are stopped before the first is killed: a parent that outlives its child would report that the child
+    was killed, which a machine without power cannot do. Children are killed first: the kernel sends SIGHUP
+    and SIGCONT to a stopped group that loses its last parent in the session.
     """
-    held: list[int] = []
-    while found := [pid for pid in find() if pid not in held]:
-        signal_each(found, signal.SIGSTOP)
-        held += found
-    signal_each(held[::-1], signal.SIGKILL)
+    stopped: list[int] = []
+    while running := [pid for pid in find() if pid not in stopped]:
+        signal_each(running, signal.SIGSTOP)
+        stopped += running
+    signal_each(stopped[::-1], signal.SIGKILL)
 
 
 def signal_each(pids: Sequence[int], number: int) -> None:
-    """In this order; who is gone already is passed over."""
+    """Signal processes in this order; skips those that are gone."""
     for pid in pids:
         _signal(pid, number)
 

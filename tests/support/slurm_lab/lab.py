@@ -1,4 +1,4 @@
-"""One Slurm in one folder: started, looked at, broken on purpose, and removed without a trace."""
+"""A Slurm cluster in one folder: starts, queries, breaks and removes it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROGRAMS = (
     "sbatch",
     "sacct",
 )
-LOG_KEEPER = """exec 9<> <(:)
+LOG_TRUNCATION = """exec 9<> <(:)
 while :; do
   read -r -t "$2" -u 9 _
   while IFS= read -r -d '' file; do
@@ -45,29 +45,29 @@ while :; do
 done
 """
 LOG_LIMITS = ("20", "8000", "1000000")
-"""How many seconds between looks, from how many KiB a log is emptied, and how many bytes of it are kept.
-Everybody appends, so a log can be emptied under its writer."""
+"""Seconds between checks, the size in KiB at which a log is truncated, and the bytes that are retained. All
+writers append, so a log can be truncated while it is open."""
 NEVER_OPENED_MAJOR = 195
-"""The device number of NVIDIA GPUs. Without a driver nobody answers, and nobody asks."""
+"""The device number of NVIDIA GPUs. There is no driver behind it, and the devices are never opened."""
 
 
 def missing_programs() -> list[str]:
-    """What must be installed before a lab can start."""
+    """Programs that a lab needs and that are not installed."""
     return [name for name in PROGRAMS if shutil.which(name, path=PLAIN_PATH) is None]
 
 
 class Lab:
-    """``start`` returns when every node is idle; ``stop`` when nothing is left."""
+    """``start`` returns when every node is idle; ``stop`` when all processes and files are gone."""
 
     def __init__(self, folder: Path, plan: LabPlan | None = None) -> None:
         self.folder = folder.resolve()
         self.plan = plan or LabPlan()
-        self._complaint = ""
+        self._last_failure = ""
         self._daemons = Daemons(self.folder, self.environment())
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether this folder is, or was to become, a lab."""
+        """Whether the folder contains a lab, perhaps an incomplete one."""
         return any((self.folder / name).exists() for name in ("etc/lab.json", "run"))
 
     # -- for clients -------------------------------------------------------------------------------
@@ -81,25 +81,25 @@ class Lab:
         return self.folder / "run" / "rest" / "rest.sock"
 
     def environment(self) -> dict[str, str]:
-        """What a client needs to talk to this Slurm and no other."""
-        found = {"PATH": PLAIN_PATH, "SLURM_CONF": str(self.conf), "LANG": "C.UTF-8"}
+        """The variables with which Slurm's commands use this cluster."""
+        variables = {"PATH": PLAIN_PATH, "SLURM_CONF": str(self.conf), "LANG": "C.UTF-8"}
         if self.has_users:
-            found["NSS_WRAPPER_PASSWD"] = str(self.folder / "etc" / "passwd")
-            found["NSS_WRAPPER_GROUP"] = str(self.folder / "etc" / "group")
-            found["LD_PRELOAD"] = "libnss_wrapper.so"
-        return found
+            variables["NSS_WRAPPER_PASSWD"] = str(self.folder / "etc" / "passwd")
+            variables["NSS_WRAPPER_GROUP"] = str(self.folder / "etc" / "group")
+            variables["LD_PRELOAD"] = "libnss_wrapper.so"
+        return variables
 
     @property
     def has_users(self) -> bool:
-        """Made-up users need root, to become them."""
+        """Fake users need root, which can switch to them."""
         return bool(self.plan.users) and os.geteuid() == 0
 
     def run(self, *argv: str, user: str | None = None, timeout_seconds: float = 60) -> str:
-        """Run a Slurm command, as one of the lab's users if one is named, and give what it wrote."""
-        words = [*self._become(user), *argv] if user else list(argv)
+        """Run a Slurm command, optionally as one of the lab's users; returns its output."""
+        command = [*self._switch_user(user), *argv] if user else list(argv)
         try:
             done = subprocess.run(
-                words,
+                command,
                 env={**self.environment(), "HOME": str(self.folder / "work")},
                 cwd=self.folder / "work",
                 stdin=subprocess.DEVNULL,
@@ -108,39 +108,39 @@ class Lab:
                 check=True,
                 timeout=timeout_seconds,
             )
-        except subprocess.CalledProcessError as problem:
-            said = (problem.stderr or problem.stdout).strip()
-            raise EngineFault(f"{' '.join(argv)}: {said}", retry_after_seconds=1) from None
+        except subprocess.CalledProcessError as error:
+            message = (error.stderr or error.stdout).strip()
+            raise EngineFault(f"{' '.join(argv)}: {message}", retry_after_seconds=1) from None
         except subprocess.TimeoutExpired:
-            text = f"{' '.join(argv)}: no answer within {timeout_seconds:g} s"
+            text = f"{' '.join(argv)}: no response within {timeout_seconds:g} s"
             raise EngineFault(text, retry_after_seconds=1) from None
         return done.stdout
 
-    def _become(self, user: str) -> list[str]:
+    def _switch_user(self, user: str) -> list[str]:
         number = conf.FIRST_UID + self.plan.users.index(user)
         return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
 
-    # -- up ----------------------------------------------------------------------------------------
+    # -- start ----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """From nothing to idle nodes."""
+        """Write the configuration, start all daemons, and wait until every node is idle."""
         absent = missing_programs()
         if absent:
             raise UserError(
-                f"the Slurm lab needs programs that are not here: {', '.join(absent)}.",
+                f"the Slurm lab needs programs that are not installed: {', '.join(absent)}.",
                 fix=f"On Debian and Ubuntu: apt install {' '.join(PACKAGES)}, or 'make slurm-lab'.",
                 code="no-slurm",
             )
         if self._daemons.names():
             raise UserError(
-                f"a Slurm lab is in {self.folder} already.",
+                f"{self.folder} already has a Slurm lab.",
                 fix="Stop it first ('make slurm-lab DO=stop'), or name another folder.",
                 code="lab-exists",
             )
         try:
-            self._unpack_lines()
+            self._write_files()
             logs = str(self.folder / "log")
-            self._daemons.start("logs", ["bash", "-c", LOG_KEEPER, "logs", logs, *LOG_LIMITS])
+            self._daemons.start("logs", ["bash", "-c", LOG_TRUNCATION, "logs", logs, *LOG_LIMITS])
             self._start_munge()
             if self.plan.database:
                 self._start_database()
@@ -155,7 +155,7 @@ class Lab:
             self.stop(keep_logs=True)
             raise
 
-    def _unpack_lines(self) -> None:
+    def _write_files(self) -> None:
         for name in FOLDERS:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
@@ -174,9 +174,9 @@ class Lab:
         self._place = place
         etc = self.folder / "etc"
         for name in ("passwd", "group"):
-            known = Path("/etc", name).read_text(encoding="utf-8")
-            ours = conf.user_lines(self.plan.users, self.folder / "work")[name == "group"]
-            (etc / name).write_text(known + ours, encoding="utf-8")
+            system_users = Path("/etc", name).read_text(encoding="utf-8")
+            lab_users = conf.user_lines(self.plan.users, self.folder / "work")[name == "group"]
+            (etc / name).write_text(system_users + lab_users, encoding="utf-8")
         self._make_devices()
         _write(etc / "munge.key", secrets.token_bytes(128), 0o600)
         self.conf.write_text(conf.slurm_conf(self.plan, place), encoding="utf-8")
@@ -185,11 +185,11 @@ class Lab:
         (etc / "gres.conf").write_text(gres, encoding="utf-8")
         _write(etc / "slurmdbd.conf", conf.slurmdbd_conf(place).encode(), 0o600)
         (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
-        described = {"plan": asdict(self.plan), "rest": str(self.rest_socket)}
-        (etc / "lab.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+        description = {"plan": asdict(self.plan), "rest": str(self.rest_socket)}
+        (etc / "lab.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
 
     def _make_devices(self) -> None:
-        """Slurm wants character devices and never opens them. Who may not make any links to one."""
+        """Create character devices, or links to one without permission. Slurm never opens them."""
         most = max((len(node.gpus) for node in self.plan.nodes), default=0)
         for number in range(most):
             path = self.folder / "dev" / f"nvidia{number}"
@@ -201,7 +201,7 @@ class Lab:
     def _start_munge(self) -> None:
         run, log = self.folder / "run", self.folder / "log"
         run.chmod(0o755)
-        # munged refuses a log that others than its owner may write to.
+        # munged refuses a log that other users may write to.
         _write(log / "munged.log", b"", 0o600)
         self._daemons.start(
             "munged",
@@ -238,39 +238,37 @@ class Lab:
         )
         client = ("--no-defaults", f"--user={self._place.user}", f"--socket={folder / 'sock'}")
         self._require(
-            "the database did not answer",
-            lambda: self._answers("mariadb-admin", *client, "ping"),
+            "the database did not respond",
+            lambda: self._responds("mariadb-admin", *client, "ping"),
             20,
         )
-        who = "'slurm'@'127.0.0.1'"
+        account = "'slurm'@'127.0.0.1'"
         self.run(
             *("mariadb", *client, "-e"),
-            f"create user {who} identified by '{self._place.password}';"
-            f"create database slurm_acct_db; grant all on slurm_acct_db.* to {who};",
+            f"create user {account} identified by '{self._place.password}';"
+            f"create database slurm_acct_db; grant all on slurm_acct_db.* to {account};",
         )
         self.start_accounting()
         self.run("sacctmgr", "-i", "add", "cluster", self.plan.cluster)
 
-    def _answers(self, *argv: str) -> bool:
+    def _responds(self, *argv: str) -> bool:
         try:
             self.run(*argv, timeout_seconds=3)
         except EngineFault as fault:
-            self._complaint = str(fault)
+            self._last_failure = str(fault)
             return False
-        self._complaint = ""
+        self._last_failure = ""
         return True
 
     def _require(self, what: str, condition: Callable[[], bool], timeout_seconds: float) -> None:
-        """Wait for it, or raise with what was heard last."""
+        """Wait for a condition; on timeout raise an error with the last failure."""
         if not daemons.waited_for(condition, timeout_seconds):
-            heard = f" ({self._fatal() or self._complaint})"
-            text = (
-                f"Slurm lab: {what} within {timeout_seconds:g} s{heard}; see {self.folder / 'log'}"
-            )
+            cause = self._fatal() or self._last_failure
+            text = f"Slurm lab: {what} within {timeout_seconds:g} s ({cause}); see {self.folder / 'log'}"
             raise EngineFault(text, retry_after_seconds=5)
 
     def _fatal(self) -> str:
-        """What a daemon wrote when it gave up."""
+        """The first fatal error in the output of the daemons."""
         for file in sorted((self.folder / "log").glob("*.out")):
             for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
                 if "fatal" in line:
@@ -282,15 +280,15 @@ class Lab:
         self._require("some nodes did not become idle", lambda: self.idle_nodes() >= wanted, 90)
 
     def idle_nodes(self) -> int:
-        """How many nodes are idle now."""
+        """The number of idle nodes."""
         try:
             return len(set(self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split()))
         except EngineFault:
             return 0
 
     def _load_associations(self) -> None:
-        for words in self.plan.sacctmgr:
-            self.run("sacctmgr", "-i", "-Q", *words)
+        for arguments in self.plan.sacctmgr:
+            self.run("sacctmgr", "-i", "-Q", *arguments)
         if self.plan.associations:
             file = self.folder / "etc" / "associations.cfg"
             file.write_text(self.plan.associations, encoding="utf-8")
@@ -301,101 +299,98 @@ class Lab:
     def start_accounting(self) -> None:
         self._daemons.start("slurmdbd", ["slurmdbd", "-D"])
         self._require(
-            "slurmdbd did not answer",
-            lambda: self._answers("sacctmgr", "-n", "list", "cluster"),
+            "slurmdbd did not respond",
+            lambda: self._responds("sacctmgr", "-n", "list", "cluster"),
             20,
         )
 
     def start_controller(self) -> None:
         self._daemons.start("slurmctld", ["slurmctld", "-D"])
-        self._require("slurmctld did not answer", self.controller_answers, 20)
+        self._require("slurmctld did not respond", self.controller_responds, 20)
 
-    def controller_answers(self) -> bool:
-        return self._answers("scontrol", "ping") and "UP" in self.run("scontrol", "ping")
+    def controller_responds(self) -> bool:
+        return self._responds("scontrol", "ping") and "UP" in self.run("scontrol", "ping")
 
     def start_node(self, name: str) -> None:
         (self.folder / "spool" / name).mkdir(exist_ok=True)
         self._daemons.start(f"slurmd.{name}", ["slurmd", "-D", "-N", name])
 
     def start_rest(self) -> None:
-        """It wants to run as nobody in particular; here it runs as who started the lab."""
+        """Start slurmrestd as the user of the lab; its check for a dedicated user is disabled."""
         self.rest_socket.parent.mkdir(exist_ok=True, mode=0o700)
         self.rest_socket.unlink(missing_ok=True)
-        parts = "openapi/v0.0.38,openapi/dbv0.0.38" if self.plan.database else "openapi/v0.0.38"
+        plugins = "openapi/v0.0.38,openapi/dbv0.0.38" if self.plan.database else "openapi/v0.0.38"
         self._daemons.start(
             "slurmrestd",
             [
                 *("slurmrestd", "-a", "rest_auth/local", "-t", "4"),
-                *("-s", parts, f"unix:{self.rest_socket}"),
+                *("-s", plugins, f"unix:{self.rest_socket}"),
             ],
             {"SLURMRESTD_SECURITY": "disable_user_check"},
         )
         self._require("slurmrestd did not open its socket", self.rest_socket.exists, 10)
 
     def kill(self, name: str) -> None:
-        """``slurmctld``, ``slurmrestd``, ``slurmdbd`` or ``slurmd.NODE``: at once, as a crash would."""
+        """Kill ``slurmctld``, ``slurmrestd``, ``slurmdbd`` or ``slurmd.NODE`` with SIGKILL, as in a crash."""
         self._daemons.end(name, signal.SIGKILL)
 
     def pid(self, name: str) -> int | None:
         return self._daemons.pid(name)
 
     def cut_power(self, node: str) -> None:
-        """Kill a node's slurmd with everything that runs on it, at one moment."""
+        """Kill a node's slurmd and all processes of its jobs simultaneously."""
         self.kill(f"slurmd.{node}")
-        daemons.kill_at_one_moment(lambda: self._left_running(node))
+        daemons.kill_simultaneously(lambda: self._job_processes(node))
 
-    def _left_running(self, node: str = "*") -> list[int]:
-        """Step daemons that outlived their slurmd, known by the log they write to; and what they run.
-
-        Parents come before their children.
-        """
+    def _job_processes(self, node: str = "*") -> list[int]:
+        """Step daemons, identified by the log they have open, and their descendants; parents first."""
         logs = f"{self.folder}/log/slurmd.{node}.log"
         stepds = daemons.holding_open("slurmstepd", logs)
         return list(dict.fromkeys([*stepds, *daemons.descendants(stepds)]))
 
-    # -- down --------------------------------------------------------------------------------------
+    # -- stop --------------------------------------------------------------------------------------
 
     def stop(self, *, keep_logs: bool = False) -> None:
-        """End what was started here, by id, and remove the folder. What is no lab is left alone."""
+        """End all processes of the lab, by id, and remove its folder. Refuses a folder without a lab."""
         if self.folder.exists() and os.listdir(self.folder) and not self.is_laid_out:
             raise UserError(
-                f"{self.folder} holds no Slurm lab, and is not touched.",
+                f"{self.folder} holds no Slurm lab, and is not removed.",
                 fix="Name the folder that the lab was started with.",
                 code="no-lab",
             )
         names = self._daemons.names()
         if "slurmctld" in names and self.pid("slurmctld"):
-            self._cancel_everything()
+            self._cancel_all_jobs()
         nodes = [name for name in names if name.startswith("slurmd.")]
         first = ["slurmrestd", *nodes]
         self._daemons.end_all([name for name in first if name in names])
-        daemons.signal_each(self._left_running(), signal.SIGKILL)
+        daemons.signal_each(self._job_processes(), signal.SIGKILL)
         for name in ("slurmctld", "slurmdbd", "mariadbd", "munged", "logs"):
             if name in names:
                 self._daemons.end(name, timeout_seconds=10.0)
         if not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _cancel_everything(self) -> None:
+    def _cancel_all_jobs(self) -> None:
         with contextlib.suppress(EngineFault):
             ids = self.run("squeue", "-h", "-o", "%i", timeout_seconds=10).split()
             if ids:
                 self.run("scancel", "--full", "--signal=KILL", *ids, timeout_seconds=10)
 
     def status(self) -> Mapping[str, int | None]:
-        """Each daemon that was started, with its process id, or None when it is dead."""
+        """The process id of each daemon that was started; None if it is dead."""
         return {name: self.pid(name) for name in self._daemons.names()}
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now. Held together, so that none comes twice."""
-    held = [socket.socket() for _ in range(count)]
+    """Free ports. All are bound at the same time, so that they are distinct."""
+    sockets = [socket.socket() for _ in range(count)]
     try:
-        for one in held:
+        for one in sockets:
             one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in held]
+        return [int(one.getsockname()[1]) for one in sockets]
     finally:
-        for one in held:
+        for one in sockets:
             one.close()
 
 

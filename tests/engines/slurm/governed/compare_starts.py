@@ -1,4 +1,4 @@
-"""Two orders of starts beside each other, in numbers, and a page that explains where they differ."""
+"""Compares the starts of two runs in numbers, and writes a page that explains the differences."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tests.engines.slurm.governed.same_work import GPUS_EACH, NODES, USERS, Ran
 
 GPUS = NODES * GPUS_EACH
 CLOCK_MS = 2_000
-"""Slurm's clock has whole seconds, and it looks for gaps every two."""
+"""Slurm's times are whole seconds, and it backfills every two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One way of ours beside Slurm."""
+    """One run of the simulator compared with Slurm."""
 
     name: str
     order_agreement: float
-    """Of all pairs that neither started at once, those in the same order less those in the other: 1 to -1."""
+    """Kendall's tau over the pairs of jobs that did not start at once: 1 to -1."""
     mean_wait_ms: float
     median_difference_ms: float
     worst_difference_ms: int
@@ -26,9 +26,9 @@ class Comparison:
     makespan_ms: int
     waits_by_queue_ms: dict[str, float]
     far_gangs: int
-    """Of those beyond the clock, how many ask for several nodes."""
+    """How many of those beyond the clock request several nodes."""
     drift_ms: tuple[float, float, float]
-    """How much later than Slurm's ours start, on average, in the first, middle and last third."""
+    """Mean delay of our starts after Slurm's, in the first, middle and last third."""
 
 
 def order_agreement(one: list[Ran], other: list[Ran]) -> float:
@@ -45,7 +45,7 @@ def order_agreement(one: list[Ran], other: list[Ran]) -> float:
 
 
 def turn_over_ms(slurm: list[Ran]) -> int:
-    """How long a GPU stood empty between two jobs while others waited, on average."""
+    """Mean time that a GPU was idle between two jobs while others waited."""
     last_start_ms = max(ran.start_ms for ran in slurm)
     held = sum(
         ran.work.gpus
@@ -94,8 +94,8 @@ def waits_by_queue_ms(runs: list[Ran]) -> dict[str, float]:
 # -- the page ----------------------------------------------------------------------------------------
 
 
-def page(slurm: list[Ran], found: list[Comparison], turn_ms: int) -> str:
-    """For people: the table, then the reasons."""
+def page(slurm: list[Ran], comparisons: list[Comparison], turn_ms: int) -> str:
+    """The report: the table, then the reasons."""
     queues = sorted(USERS)
     heads = ["run", "order agrees", "mean wait", "median difference", "worst"]
     heads += [f"within {CLOCK_MS // 1_000} s", "makespan", *(f"wait {queue}" for queue in queues)]
@@ -103,14 +103,14 @@ def page(slurm: list[Ran], found: list[Comparison], turn_ms: int) -> str:
     first = ["Slurm 22.05", "", _s(mean(ran.start_ms for ran in slurm)), "", "", ""]
     first.append(_s(max(ran.start_ms + ran.run_ms for ran in slurm)))
     first += [_s(waits[queue]) for queue in queues]
-    rows = [heads, ["---"] * len(heads), first, *(_cells(one, len(slurm)) for one in found)]
+    rows = [heads, ["---"] * len(heads), first, *(_cells(one, len(slurm)) for one in comparisons)]
     about = (
         f"{NODES} nodes of {GPUS_EACH} GPUs, four queues under two departments with past usage, "
         "every job waiting when the partition opens. Fair tree, backfill, limits of one minute."
     )
     title = f"# The same {len(slurm)} jobs through Slurm and through the simulator"
     table = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([title, "", about, "", *table, "", *_reasons(slurm, found, turn_ms), ""])
+    return "\n".join([title, "", about, "", *table, "", *_reasons(slurm, comparisons, turn_ms), ""])
 
 
 def _cells(one: Comparison, jobs: int) -> list[str]:
@@ -126,8 +126,8 @@ def _cells(one: Comparison, jobs: int) -> list[str]:
     ]
 
 
-def _reasons(slurm: list[Ran], found: list[Comparison], turn_ms: int) -> list[str]:
-    by_name = {one.name: one for one in found}
+def _reasons(slurm: list[Ran], comparisons: list[Comparison], turn_ms: int) -> list[str]:
+    by_name = {one.name: one for one in comparisons}
     ours, matched = by_name["ours"], by_name["ours, with Slurm's turn-over"]
     flat, unprotected = by_name["ours, without fair tree"], by_name["ours, without reservations"]
     far = len(slurm) - matched.within_clock
@@ -139,7 +139,7 @@ def _reasons(slurm: list[Ran], found: list[Comparison], turn_ms: int) -> list[st
         "a daemon notices the end, and the next job is sought in passes of the main scheduler and, every "
         "2 s, of backfill. Ours starts the next at the same instant. Given Slurm's turn-over, our mean "
         f"wait is {_s(matched.mean_wait_ms)} instead of {_s(ours.mean_wait_ms)}.",
-        "- **Clock.** Slurm tells times in whole seconds: jobs that start within one second are tied, and "
+        "- **Clock.** Slurm reports times in whole seconds: jobs that start within one second are tied, and "
         f"differences of up to {CLOCK_MS // 1_000} s say nothing.",
         f"- **What is left.** With that turn-over {far} of {len(slurm)} jobs start further apart, "
         f"{matched.far_gangs} of them among the {gangs} that need two nodes at once. The turn-over is an "
@@ -147,7 +147,7 @@ def _reasons(slurm: list[Ran], found: list[Comparison], turn_ms: int) -> list[st
         f"{', '.join(_s(one) for one in matched.drift_ms)} later in the first, middle and last third.",
         "- **Usage.** Slurm adds usage up once in PriorityCalcPeriod (a minute at least), ours at every "
         "start. Here past usage is larger than what the run adds, so the order of queues does not hang on "
-        "it; docs/slurm.md says what happens where it does.",
+        "it; docs/slurm.md describes what happens where it does.",
         f"- **What carries the agreement.** Without fair tree it is {flat.order_agreement:.3f}, without "
         f"reservations for blocked jobs {unprotected.order_agreement:.3f}, with both "
         f"{ours.order_agreement:.3f}.",

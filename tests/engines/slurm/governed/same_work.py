@@ -1,4 +1,4 @@
-"""The same work through a real Slurm and through the simulator.
+"""Runs the same jobs on a real Slurm and in the simulator.
 
 Four queues of two departments have had different amounts before, so that the fair tree has something to
 say. Then 300 jobs wait before a closed partition; when it opens, both decide in which order they start.
@@ -52,16 +52,16 @@ policies:
 USERS = {"vision": "alice", "language": "bob", "robots": "carol", "serving": "dave"}
 WARM = "warm"
 WARM_FACTOR = 1_000
-"""A second of a job of the QOS ``warm`` counts as so many: past usage without having to wait for it."""
+"""Usage factor of the QOS ``warm``: creates past usage without the wait."""
 EARLIER = {"vision": (3, 5), "language": (3, 4), "robots": (1, 3), "serving": (1, 1)}
-"""Nodes and seconds that each queue had before."""
+"""Past usage of each queue: nodes and seconds."""
 OPENS_MS = 10_000 * SECOND_MS
 SHAPES = ((1, 1),) * 4 + ((2, 1),) * 3 + ((4, 1),) * 2 + ((4, 2),)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One job: GPUs on each of so many nodes, for so long."""
+    """One job: GPUs per node, nodes, and run time."""
 
     number: int
     queue: str
@@ -72,7 +72,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """When it started after the partition opened, and how long it ran."""
+    """Start time after the partition opened, and run time."""
 
     work: Work
     start_ms: int
@@ -80,7 +80,7 @@ class Ran:
 
 
 def the_work() -> list[Work]:
-    """The same on every machine."""
+    """The jobs, identical on every machine."""
     draw = random.Random(SEED)
     return [
         Work(number, draw.choice(sorted(USERS)), *draw.choice(SHAPES), draw.randint(1, 6))
@@ -113,7 +113,7 @@ def the_plan(setup: SlurmSetup) -> LabPlan:
 
 
 def through_slurm(lab: Lab, setup: SlurmSetup, work: list[Work]) -> list[Ran]:
-    """Accounts, past usage, a closed partition full of jobs; then it opens."""
+    """Create accounts and past usage, fill a closed partition with jobs, then open it."""
     commands = Commands(environment=lab.environment())
     apply(commands, setup, difference(setup, read_current_setup(commands)))
     lab.run("sacctmgr", "-i", "-Q", "add", "qos", WARM, f"UsageFactor={WARM_FACTOR}")
@@ -128,16 +128,16 @@ def through_slurm(lab: Lab, setup: SlurmSetup, work: list[Work]) -> list[Ran]:
     lab.run("scontrol", "update", "partition=t4", "state=up")
     _wait_for_the_end(lab)
     text = lab.run("sacct", "-P", "-n", "-X", "-a", "-o", "JobID,Start,End,State")
-    found = []
+    runs = []
     for line in text.splitlines():
         number, start, end, state = line.split("|")
         if number in numbers:
             assert state == "COMPLETED", line
             start_ms, end_ms = parse_time_ms(start), parse_time_ms(end)
             assert start_ms is not None and end_ms is not None
-            found.append(Ran(numbers[number], start_ms, end_ms - start_ms))
-    first_ms = min(one.start_ms for one in found)
-    return [replace(one, start_ms=one.start_ms - first_ms) for one in found]
+            runs.append(Ran(numbers[number], start_ms, end_ms - start_ms))
+    first_ms = min(one.start_ms for one in runs)
+    return [replace(one, start_ms=one.start_ms - first_ms) for one in runs]
 
 
 def _submit(lab: Lab, work: Work, *more: str) -> str:
@@ -156,7 +156,7 @@ def _wait_for_the_end(lab: Lab, timeout_seconds: float = 240) -> None:
 
 
 def _count_usage_now(lab: Lab) -> None:
-    """Slurm adds usage up once a minute, and when it starts; a restart takes two seconds."""
+    """Restart slurmctld: Slurm sums usage once a minute and at its start, which takes two seconds."""
     lab.run("scontrol", "shutdown", "slurmctld")
     until = time.monotonic() + 20
     while lab.pid("slurmctld") is not None:
@@ -168,13 +168,13 @@ def _count_usage_now(lab: Lab) -> None:
         time.sleep(0.5)
 
 
-# -- our own -----------------------------------------------------------------------------------------
+# -- the simulator -----------------------------------------------------------------------------------
 
 
 def through_the_simulator(
     file: FleetFile, policies: Policies, before: list[Ran], turn_over_ms: int
 ) -> list[Ran]:
-    """The same jobs, each as long as Slurm ran it, ``turn_over_ms`` from one job on a GPU to the next."""
+    """Simulate the jobs with Slurm's run times and ``turn_over_ms`` between two jobs on a GPU."""
     events = [
         JobSubmitted(
             at_ms=0,

@@ -1,4 +1,4 @@
-"""``bursar slurm import`` and ``bursar slurm usage``: files that run at once, bills that add up."""
+"""``bursar slurm import`` and ``bursar slurm usage``: usable files, and exact bills."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ tenants: {acme: {children: {vision: {}, product: {}}}}
 
 
 def use(monkeypatch: pytest.MonkeyPatch, *rows: str) -> FakeSlurm:
-    said = answers()
-    said._answers = {**said._answers, "sacct": sacct(*rows)}
-    monkeypatch.setattr(governed, "local_commands", lambda **_: said)
-    return said
+    commands = answers()
+    commands._answers = {**commands._answers, "sacct": sacct(*rows)}
+    monkeypatch.setattr(governed, "local_commands", lambda **_: commands)
+    return commands
 
 
-def test_an_import_gives_files_that_run_at_once(
+def test_an_import_writes_files_that_can_be_simulated_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = use(monkeypatch, *ROWS)
+    commands = use(monkeypatch, *ROWS)
     summary = import_cluster.import_slurm(str(tmp_path / "site"), None, None, {})
     site = tmp_path / "site"
     assert sorted(one.name for one in site.iterdir()) == sorted(
@@ -70,12 +70,12 @@ def test_an_import_gives_files_that_run_at_once(
     assert run.summary.outcomes.succeeded == 5
     both = simulation.prepare_whatif(str(site / LOG_FILE), ["nodes.t4=4"]).carry_out()
     assert [one.jobs_over for one in both] == [4, 4]
-    asked = {words[0] for words in said.asked}
-    assert asked == {"scontrol", "sacctmgr", "sacct"}
-    assert not any("update" in words or "-i" in words for words in said.asked)
+    programs = {argv[0] for argv in commands.asked}
+    assert programs == {"scontrol", "sacctmgr", "sacct"}
+    assert not any("update" in argv or "-i" in argv for argv in commands.asked)
 
 
-def test_an_import_without_history_says_so_and_leaves_the_fleet(
+def test_an_import_without_history_is_noted_and_writes_the_fleet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch)
@@ -107,5 +107,5 @@ def test_the_bill_has_every_account_and_adds_up_to_the_nodes(
     assert (
         sum(one.micro_usd for one in report.rows) + report.idle_micro_usd == report.fleet_micro_usd
     )
-    told = "\n".join(report.lines())
-    assert "physics (foreign)" in told and "bad row: sacct:6" in told
+    text = "\n".join(report.lines())
+    assert "physics (foreign)" in text and "bad row: sacct:6" in text

@@ -1,4 +1,4 @@
-"""Slurm and the simulator, given the same work and the matching policy, start it in the same order."""
+"""Slurm and the simulator start the same work in the same order under matching policies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_slurm_and_the_simulator_start_the_same_work_in_the_same_order() -> None
     policies = file.policies
     flat = replace(policies, order=replace(policies.order, share=SharePolicy.NONE))
     greedy = replace(policies, backfill=replace(policies.backfill, reservations=0))
-    found = [
+    comparisons = [
         compare(name, slurm, through_the_simulator(file, chosen, slurm, turn_over))
         for name, chosen, turn_over in (
             ("ours", policies, 0),
@@ -48,9 +48,9 @@ def test_slurm_and_the_simulator_start_the_same_work_in_the_same_order() -> None
         )
     ]
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(page(slurm, found, turn_ms), encoding="utf-8")
+    REPORT.write_text(page(slurm, comparisons, turn_ms), encoding="utf-8")
 
-    ours, matched, flat_one, _ = found
+    ours, matched, flat_one, _ = comparisons
     assert len(slurm) == len(work)
     assert ours.order_agreement > 0.9, REPORT.read_text(encoding="utf-8")
     assert flat_one.order_agreement < 0.6, "without fair tree the order should be another"

@@ -1,4 +1,4 @@
-"""What sacct remembers becomes a log: every run once, on devices that nobody else had, priced exactly."""
+"""The history of sacct becomes a log: every run once, on exclusive devices, billed exactly."""
 
 from __future__ import annotations
 
@@ -93,19 +93,19 @@ def history(*rows: str) -> SlurmHistory:
     return history_of(sacct(*rows), file.fleet, file.tenants, file.policies)
 
 
-def kinds(found: SlurmHistory, job: str) -> list[str]:
-    return [type(one).__name__ for one in found.events if getattr(one, "job_id", "") == job]
+def kinds(imported: SlurmHistory, job: str) -> list[str]:
+    return [type(one).__name__ for one in imported.events if getattr(one, "job_id", "") == job]
 
 
-def test_a_job_that_ended_well() -> None:
-    found = history(row("7", "00 01 11", "COMPLETED"))
-    assert kinds(found, "7") == [
+def test_a_job_that_succeeded() -> None:
+    imported = history(row("7", "00 01 11", "COMPLETED"))
+    assert kinds(imported, "7") == [
         "JobSubmitted",
         "AttemptAssigned",
         "AttemptStarted",
         "AttemptSucceeded",
     ]
-    submitted = found.events[0]
+    submitted = imported.events[0]
     assert isinstance(submitted, JobSubmitted)
     assert (submitted.spec.queue, submitted.spec.priority_class, submitted.priority) == (
         "vision",
@@ -115,27 +115,27 @@ def test_a_job_that_ended_well() -> None:
     assert submitted.spec.groups[0].gpu.models == ("t4-16gb",)
     assert submitted.spec.constraints.node_labels == (("in-train", "yes"),)
     assert submitted.spec.max_run_ms == HOUR_MS
-    assert found.owners == {"7": "ann"}
-    assert found.bad == ()
+    assert imported.owners == {"7": "ann"}
+    assert imported.bad == ()
 
 
 def test_a_requeued_job_has_an_attempt_for_each_run() -> None:
-    found = history(
+    imported = history(
         row("7", "00 01 03", "PREEMPTED"),
         row("7", "03 05 09", "NODE_FAIL", nodes="n2"),
         row("7", "09 10 20", "COMPLETED"),
     )
-    ended = [one for one in found.events if isinstance(one, AttemptPreempted | AttemptSucceeded)]
+    ended = [one for one in imported.events if isinstance(one, AttemptPreempted | AttemptSucceeded)]
     assert [(type(one).__name__, one.attempt) for one in ended] == [
         ("AttemptPreempted", 1),
         ("AttemptPreempted", 2),
         ("AttemptSucceeded", 3),
     ]
-    assert kinds(found, "7").count("JobSubmitted") == 1
+    assert kinds(imported, "7").count("JobSubmitted") == 1
 
 
-def test_how_jobs_end_otherwise() -> None:
-    found = history(
+def test_other_ends_of_jobs() -> None:
+    imported = history(
         row("1", "00 01 03", "FAILED", ExitCode="3:0"),
         row("2", "00 03 04", "TIMEOUT", ExitCode="0:15"),
         row("3", "00 04 05", "CANCELLED by 20001"),
@@ -143,16 +143,16 @@ def test_how_jobs_end_otherwise() -> None:
         row("5", "00 06 Unknown", "RUNNING"),
         row("6", "00 Unknown Unknown", "PENDING", nodes="None assigned"),
     )
-    failed = {one.job_id: one.exit for one in found.events if isinstance(one, AttemptFailed)}
+    failed = {one.job_id: one.exit for one in imported.events if isinstance(one, AttemptFailed)}
     assert failed["1"].code == 3 and failed["2"].signal == 15 and failed["2"].detail == "TIMEOUT"
-    assert {one.job_id for one in found.events if isinstance(one, JobCancelled)} == {"3", "4"}
-    assert kinds(found, "4") == ["JobSubmitted", "JobCancelled"]
-    assert kinds(found, "5")[-1] == "AttemptStarted"
-    assert kinds(found, "6") == ["JobSubmitted"]
+    assert {one.job_id for one in imported.events if isinstance(one, JobCancelled)} == {"3", "4"}
+    assert kinds(imported, "4") == ["JobSubmitted", "JobCancelled"]
+    assert kinds(imported, "5")[-1] == "AttemptStarted"
+    assert kinds(imported, "6") == ["JobSubmitted"]
 
 
-def test_no_device_is_given_twice_at_a_time() -> None:
-    found = history(
+def test_no_device_is_assigned_to_two_jobs_at_a_time() -> None:
+    imported = history(
         row("1", "00 01 05", "COMPLETED", gpus="2"),
         row("2", "00 01 09", "COMPLETED", gpus="2"),
         row("3", "00 05 07", "COMPLETED", gpus="2"),
@@ -160,7 +160,7 @@ def test_no_device_is_given_twice_at_a_time() -> None:
     )
     gpus = {
         one.job_id: [task.gpus for task in one.placement.tasks]
-        for one in found.events
+        for one in imported.events
         if isinstance(one, AttemptAssigned)
     }
     assert gpus == {
@@ -171,8 +171,8 @@ def test_no_device_is_given_twice_at_a_time() -> None:
     }
 
 
-def test_the_log_is_one_that_our_own_state_accepts() -> None:
-    found = history(
+def test_the_log_can_be_applied_to_a_fleet_state() -> None:
+    imported = history(
         row("1", "00 01 05", "COMPLETED", gpus="4"),
         row("2", "00 05 05", "FAILED", gpus="4", ExitCode="1:0"),
         row("3", "00 06 08", "PREEMPTED", gpus="4"),
@@ -183,57 +183,57 @@ def test_the_log_is_one_that_our_own_state_accepts() -> None:
     )
     file = fleet()
     state = FleetState(file.fleet, file.tenants, file.policies)
-    for event in found.events:
+    for event in imported.events:
         state.apply(event)
     assert not state.jobs
 
 
-def test_rows_that_make_no_sense_are_reported_and_left_out() -> None:
+def test_invalid_rows_are_reported_and_skipped() -> None:
     good = row("1", "00 01 05", "COMPLETED")
-    found = history(
+    imported = history(
         good,
         row("2", "00 05 01", "COMPLETED"),
         row("3", "00 06 07", "COMPLETED", nodes="gone1"),
         row("4", "00 06 07", "COMPLETED", gpus="9"),
-        row("5", "00 06 07", "COMPLETED", Account="nobody"),
+        row("5", "00 06 07", "COMPLETED", Account="removed"),
         row("6", "00 06 07", "COMPLETED", AllocTRES="lots"),
         "7|7|ann",
     )
-    assert [str(one) for one in found.bad] == [
+    assert [str(one) for one in imported.bad] == [
         "sacct:3: job 2: it ended 240 s before it started",
         "sacct:4: job 3: it ran on nodes that no longer exist: gone1",
         "sacct:5: job 4: more GPUs were in use on n1 than it has",
-        "sacct:6: job 5: its account 'nobody' no longer exists",
+        "sacct:6: job 5: its account 'removed' no longer exists",
         "sacct:7: job 6: 'lots' is not name=amount",
         "sacct:8: job 7: has 3 of 18 columns",
     ]
-    assert found.owners == {"1": "ann"}
-    assert Counter(type(one) for one in found.events)[AttemptSucceeded] == 1
+    assert imported.owners == {"1": "ann"}
+    assert Counter(type(one) for one in imported.events)[AttemptSucceeded] == 1
 
 
-def test_a_name_may_contain_what_stands_between_columns() -> None:
+def test_a_name_may_contain_the_column_separator() -> None:
     runs, bad = read_runs(sacct(row("1", "00 01 05", "COMPLETED", JobName="a|b|c")))
     assert (runs[0].name, bad) == ("a|b|c", [])
 
 
-def test_jobs_of_an_account_with_accounts_below_it_have_a_queue_of_their_own() -> None:
-    found = history(row("1", "00 01 05", "COMPLETED", Account="speech"))
-    submitted = found.events[0]
+def test_jobs_of_an_account_with_child_accounts_have_their_own_queue() -> None:
+    imported = history(row("1", "00 01 05", "COMPLETED", Account="speech"))
+    submitted = imported.events[0]
     assert isinstance(submitted, JobSubmitted) and submitted.spec.queue == "speech-jobs"
 
 
 def test_the_bill_is_the_nodes_price() -> None:
-    """One hour of a whole node of $3.60, half of the other, and nobody on the third."""
-    found = history(
+    """One hour of a whole node of $3.60, half of the second node, and an idle third."""
+    imported = history(
         row("1", "00 00 30", "COMPLETED", gpus="4"),
         row("2", "00 30 59", "FAILED", gpus="2", nodes="n2", ExitCode="1:0"),
     )
     file, ledger = fleet(), Ledger()
-    at_ms = found.events[0].at_ms
+    at_ms = imported.events[0].at_ms
     ledger.apply(
         FleetDeclared(at_ms=at_ms, fleet=file.fleet, tenants=file.tenants, policies=file.policies)
     )
-    for event in found.events:
+    for event in imported.events:
         ledger.apply(event)
     ledger.meter.close(at_ms + HOUR_MS)
     balances = ledger.books.balances()
@@ -243,7 +243,7 @@ def test_the_bill_is_the_nodes_price() -> None:
     assert ledger.books.trial_balance() == 0
 
 
-def test_only_the_last_run_of_a_job_is_for_the_trace() -> None:
+def test_the_trace_has_only_the_last_run_of_a_job() -> None:
     rows = [row("7", "00 01 03", "PREEMPTED"), row("8", "00 01 03", "COMPLETED")]
     again = row("7", "03 05 09", "COMPLETED")
     kept = StringIO(last_runs(sacct(*rows, again))).read().splitlines()

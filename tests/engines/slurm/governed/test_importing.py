@@ -1,4 +1,4 @@
-"""An existing Slurm as a fleet: pools, tenants, quotas and policies, and what cannot be carried over."""
+"""Imports a Slurm cluster as a fleet: pools, tenants, quotas, policies, and notes."""
 
 from __future__ import annotations
 
@@ -91,23 +91,23 @@ KNOWN = ModelsAndPrices(
 )
 
 
-def imported(said: FakeSlurm | None = None, **more: object) -> ImportedFleet:
-    commands = said or slurm()
+def imported(fake: FakeSlurm | None = None, **more: object) -> ImportedFleet:
+    commands = fake or slurm()
     return import_fleet(read_current_setup(commands), inventory(commands), KNOWN, **more)  # type: ignore[arg-type]
 
 
 def test_nodes_of_one_shape_and_the_same_partitions_are_a_pool() -> None:
-    found = imported().fleet
+    fleet = imported().fleet
     shown = {
-        pool.name: ([node.id for node in found.nodes if node.pool == pool.name], pool.market.value)
-        for pool in found.pools
+        pool.name: ([node.id for node in fleet.nodes if node.pool == pool.name], pool.market.value)
+        for pool in fleet.pools
     }
     assert shown == {
         "t4": (["n1", "n2"], "owned"),
         "t4-2": (["n3"], "owned"),
         "cpu": (["c1"], "on-demand"),
     }
-    t4 = found.pools[0]
+    t4 = fleet.pools[0]
     assert t4.labels == {"in-serve": "yes", "in-train": "yes", "slurm.partition": "serve train"}
     assert (t4.gpus_per_node, t4.node_micro_usd_per_hour) == (4, 2_100_000)
 
@@ -142,28 +142,28 @@ def test_settings_become_policies() -> None:
     )
 
 
-def test_what_was_imported_is_a_fleet_file() -> None:
-    found = imported()
-    file = FleetFile(fleet=found.fleet, tenants=found.tenants, policies=found.policies)
+def test_an_imported_fleet_is_a_valid_fleet_file() -> None:
+    cluster = imported()
+    file = FleetFile(fleet=cluster.fleet, tenants=cluster.tenants, policies=cluster.policies)
     again = parse_fleet({"fleet.yaml": write_fleet(file)})
-    assert again.fleet == found.fleet
-    assert {one.name: one for one in again.tenants} == {one.name: one for one in found.tenants}
-    assert again.policies == found.policies
+    assert again.fleet == cluster.fleet
+    assert {one.name: one for one in again.tenants} == {one.name: one for one in cluster.tenants}
+    assert again.policies == cluster.policies
 
 
-def test_an_account_that_is_gone_but_had_jobs_is_kept() -> None:
-    found = imported(used_accounts={"physics", "vision"})
-    assert any(one.name == "physics" and one.is_queue for one in found.tenants)
-    assert any("physics" in note for note in found.notes)
+def test_a_removed_account_with_jobs_becomes_a_tenant() -> None:
+    cluster = imported(used_accounts={"physics", "vision"})
+    assert any(one.name == "physics" and one.is_queue for one in cluster.tenants)
+    assert any("physics" in note for note in cluster.notes)
 
 
 def test_jobs_of_the_root_account_have_a_queue() -> None:
-    found = {one.name: one for one in imported(used_accounts={"root"}).tenants}
-    assert found["root"].parent == "lab" and found["root"].is_queue
+    tenants = {one.name: one for one in imported(used_accounts={"root"}).tenants}
+    assert tenants["root"].parent == "lab" and tenants["root"].is_queue
     assert "root" not in {one.name for one in imported().tenants}
 
 
-def test_a_type_that_is_no_model_is_asked_for() -> None:
+def test_a_gpu_type_that_is_not_a_model_must_be_mapped() -> None:
     with pytest.raises(UserError) as unknown:
         imported(slurm(kind="fast"))
     assert "--gpu fast=MODEL" in unknown.value.fix
@@ -180,5 +180,5 @@ def test_without_limits_there_are_no_quotas() -> None:
     present: CurrentSetup = read_current_setup(commands)
     plain = {name: replace(one, most={}) for name, one in present.accounts.items()}
     free = replace(present, accounts=plain, qos={})
-    found = import_fleet(free, inventory(commands), KNOWN)
-    assert not any(one.quotas for one in found.tenants)
+    cluster = import_fleet(free, inventory(commands), KNOWN)
+    assert not any(one.quotas for one in cluster.tenants)

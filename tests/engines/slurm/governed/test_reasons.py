@@ -1,4 +1,4 @@
-"""Every reason code of Slurm 22.05 is understood, and the sentences hold together."""
+"""Every reason code of Slurm 22.05 has an explanation and advice."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pytest
 from bursar.engines.slurm.governed.reasons import StartCondition, meaning_of
 
 CODES = (Path(__file__).parent / "reason_codes.txt").read_text(encoding="utf-8").split()
-"""As slurmctld 22.05.8 has them, in its own order behind the first ones."""
+"""The codes of slurmctld 22.05.8, in its own order after the first ones."""
 
 NAMES = {"qos": "gold", "account": "vision", "partition": "gpu", "job": "12"}
 
 
-def test_all_of_them_are_here() -> None:
+def test_the_list_of_codes_is_complete() -> None:
     assert len(CODES) == len(set(CODES)) == 197
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_code_has_words_and_something_to_do(code: str) -> None:
+def test_a_code_has_an_explanation_and_advice(code: str) -> None:
     meaning = meaning_of(code)
     assert "unknown reason" not in meaning.why
     why, do = meaning.why.format(**NAMES), meaning.do.format(**NAMES)
     assert "{" not in why + do and why and do.endswith(".")
 
 
-def test_limits_are_taken_apart() -> None:
+def test_limits_are_parsed() -> None:
     limits = {code: meaning.limit for code in CODES if (meaning := meaning_of(code)).limit}
     assert len(limits) == 144
     fields = {
@@ -63,14 +63,14 @@ def test_limits_are_taken_apart() -> None:
         ("PartitionDown", StartCondition.OPERATOR),
     ],
 )
-def test_who_has_to_act(code: str, outlook: StartCondition) -> None:
+def test_a_code_has_its_start_condition(code: str, outlook: StartCondition) -> None:
     assert meaning_of(code).outlook is outlook
 
 
-def test_details_behind_a_code_are_no_other_code() -> None:
-    told = meaning_of("ReqNodeNotAvail, UnavailableNodes:node[1-4]")
-    assert told.code == "ReqNodeNotAvail"
+def test_details_after_a_code_are_ignored() -> None:
+    meaning = meaning_of("ReqNodeNotAvail, UnavailableNodes:node[1-4]")
+    assert meaning.code == "ReqNodeNotAvail"
 
 
-def test_a_code_of_a_later_slurm_is_told_as_it_is() -> None:
+def test_a_code_of_a_later_slurm_is_shown_unchanged() -> None:
     assert "'NewInSlurm99'" in meaning_of("NewInSlurm99").why

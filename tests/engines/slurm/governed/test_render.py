@@ -1,4 +1,4 @@
-"""The tenant tree in Slurm's words: exactly these accounts, QOS, limits, partitions and settings."""
+"""Renders the tenant tree as accounts, QOS, limits, partitions and settings of Slurm."""
 
 from __future__ import annotations
 
@@ -115,21 +115,21 @@ def test_settings_follow_the_policies() -> None:
     assert "AccountingStorageTRES=gres/gpu,gres/gpu:a100,gres/gpu:t4" in lines
 
 
-def test_what_slurm_has_no_words_for_is_told() -> None:
-    told = "\n".join(rendered().notes)
-    assert "guests: queueing strict" in told
-    assert "priority classes (low -100, normal, high +100, critical +1000)" in told
-    assert "partition training: its pools differ in price" in told
+def test_settings_that_slurm_cannot_express_are_noted() -> None:
+    notes = "\n".join(rendered().notes)
+    assert "guests: queueing strict" in notes
+    assert "priority classes (low -100, normal, high +100, critical +1000)" in notes
+    assert "partition training: its pools differ in price" in notes
 
 
-def test_what_may_not_be_lent_is_told() -> None:
-    told = "\n".join(rendered(FLEET.replace("nominal: 8, borrow: 4", "nominal: 8, lend: 2")).notes)
-    assert "Vision: lend of a100-40gb/owned; in Slurm all idle capacity is lent" in told
+def test_a_lending_limit_is_noted() -> None:
+    notes = "\n".join(rendered(FLEET.replace("nominal: 8, borrow: 4", "nominal: 8, lend: 2")).notes)
+    assert "Vision: lend of a100-40gb/owned; in Slurm all idle capacity is lent" in notes
 
 
-def test_classes_that_are_all_alike_are_not_spoken_of() -> None:
-    alike = f"{FLEET}priority_classes: {{normal: 0}}\n"
-    assert "priority classes" not in "\n".join(rendered(alike).notes)
+def test_a_single_priority_class_is_not_noted() -> None:
+    one_class = f"{FLEET}priority_classes: {{normal: 0}}\n"
+    assert "priority classes" not in "\n".join(rendered(one_class).notes)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_classes_that_are_all_alike_are_not_spoken_of() -> None:
         ("engine: slurm", "engine: local", "no-slurm"),
     ],
 )
-def test_what_cannot_be_is_refused(before: str, after: str, code: str) -> None:
+def test_an_impossible_setup_is_refused(before: str, after: str, code: str) -> None:
     file = parse_fleet({"fleet.yaml": FLEET.replace(before, after)})
     options = RenderOptions(cluster="site")
     with pytest.raises(UserError) as refused:
@@ -153,7 +153,7 @@ def test_what_cannot_be_is_refused(before: str, after: str, code: str) -> None:
     assert refused.value.code == code
 
 
-def test_a_user_of_no_queue_is_refused() -> None:
+def test_a_user_without_a_queue_is_refused() -> None:
     with pytest.raises(UserError, match="'acme' is not a queue"):
         rendered(members=(AccountMember(user="ann", account="acme"),))
 
@@ -163,7 +163,7 @@ def test_a_user_of_no_queue_is_refused() -> None:
 
 @pytest.mark.parametrize("half_life_days", [1, 7, 30])
 def test_no_period_costs_more_than_a_hard_budget_however_it_is_spent(half_life_days: int) -> None:
-    """Spend as fast as the limit allows, hour by hour, and look at every period."""
+    """Spend as fast as the limit allows, hour by hour, and check every period."""
     budget = Budget(amount_micro_usd=100 * USD_MICRO, period=BudgetPeriod.WEEK)
     most = budget_billing_minutes(budget, half_life_days * DAY_MS) / 60_000
     kept = 0.5 ** (1 / (24 * half_life_days))
@@ -185,7 +185,7 @@ def test_without_a_half_life_the_whole_budget_is_the_limit() -> None:
 
 
 def present_of(setup: SlurmSetup) -> CurrentSetup:
-    """A cluster that has just that."""
+    """A cluster with exactly this setup."""
     sorted_qos = [replace(one, preempts=tuple(sorted(one.preempts))) for one in setup.qos]
     accounts = [replace(one, qos=tuple(sorted(one.qos))) for one in setup.accounts]
     return CurrentSetup(
@@ -199,48 +199,50 @@ def present_of(setup: SlurmSetup) -> CurrentSetup:
     )
 
 
-def words(found: SlurmSetup, present: CurrentSetup) -> list[str]:
-    return [" ".join(one.argv[3:]) for one in difference(found, present).changes]
+def change_commands(desired: SlurmSetup, present: CurrentSetup) -> list[str]:
+    return [" ".join(one.argv[3:]) for one in difference(desired, present).changes]
 
 
-def test_what_is_there_is_left_alone() -> None:
+def test_an_identical_setup_is_not_changed() -> None:
     setup = rendered(members=(AccountMember(user="ann", account="serving"),))
     assert difference(setup, present_of(setup)).is_empty
 
 
-def test_only_what_differs_is_changed() -> None:
+def test_only_differences_are_changed() -> None:
     present = present_of(rendered())
-    assert words(rendered(FLEET.replace("weight: 1.5", "weight: 2")), present) == [
+    assert change_commands(rendered(FLEET.replace("weight: 1.5", "weight: 2")), present) == [
         "modify account where name=vision Cluster=site set Fairshare=200"
     ]
-    assert words(rendered(members=(AccountMember(user="ann", account="serving"),)), present) == [
-        "add user ann Account=serving Cluster=site"
-    ]
+    assert change_commands(
+        rendered(members=(AccountMember(user="ann", account="serving"),)), present
+    ) == ["add user ann Account=serving Cluster=site"]
     more = rendered(FLEET.replace("t4/owned: 8,", "t4/owned: 12,"))
-    assert words(more, present) == ["modify qos vision set GrpTRES=gres/gpu=20,gres/gpu:t4=12"]
+    assert change_commands(more, present) == [
+        "modify qos vision set GrpTRES=gres/gpu=20,gres/gpu:t4=12"
+    ]
 
 
-def test_a_limit_that_is_no_longer_wanted_is_taken_away() -> None:
+def test_a_limit_that_is_no_longer_desired_is_removed() -> None:
     present = present_of(rendered())
     unlimited = FLEET.replace("a100/owned: {gpus: {nominal: 8, borrow: 4}}", "a100/owned: 8")
-    assert words(rendered(unlimited), present) == [
+    assert change_commands(rendered(unlimited), present) == [
         "modify qos vision-borrow set GrpTRES=gres/gpu=-1,gres/gpu:a100=-1",
         "modify account where name=vision Cluster=site set GrpTRES=gres/gpu=-1,gres/gpu:a100=-1",
     ]
 
 
-def test_a_qos_exists_before_another_may_preempt_it_and_parents_before_children() -> None:
-    said = [" ".join(one.argv[3:6]) for one in commands_for(rendered(), "site")]
-    assert said.index("add qos vision-borrow") < said.index("modify qos vision")
-    assert said.index("add account acme") < said.index("add account vision")
+def test_a_qos_is_created_before_another_may_preempt_it_and_parents_before_children() -> None:
+    commands = [" ".join(one.argv[3:6]) for one in commands_for(rendered(), "site")]
+    assert commands.index("add qos vision-borrow") < commands.index("modify qos vision")
+    assert commands.index("add account acme") < commands.index("add account vision")
 
 
-def test_accounts_that_the_fleet_does_not_know_are_told_and_kept() -> None:
+def test_accounts_that_are_not_in_the_fleet_are_listed_and_not_changed() -> None:
     present = present_of(rendered())
     stranger = {**present.accounts, "physics": SlurmAccount(name="physics")}
-    found = difference(rendered(), replace(present, accounts=stranger))
-    assert found.unknown_accounts == ("physics",)
-    assert found.changes == ()
+    result = difference(rendered(), replace(present, accounts=stranger))
+    assert result.unknown_accounts == ("physics",)
+    assert result.changes == ()
 
 
 def test_slurm_conf_is_compared_by_meaning() -> None:

@@ -1,4 +1,4 @@
-"""Where a job of ours goes: its queue's own quota first, then what it may borrow; and the sbatch words."""
+"""Routes of jobs: the queue's own quota first, then borrowing; and the sbatch command."""
 
 from __future__ import annotations
 
@@ -42,37 +42,37 @@ def routed(text: str = JOB, used: dict[str, dict[str, int]] | None = None) -> Sl
     return route(parse_job(text, "job.yaml").spec, SETUP, NAMES, used or {})
 
 
-def test_own_quota_comes_first() -> None:
-    found = routed()
-    assert (found.account, found.qos, found.gres_type) == ("vision", "vision", "t4")
-    assert found.partitions == ("training", "inference")
-    assert found.why == "within the queue's own quota"
+def test_own_quota_is_used_first() -> None:
+    route = routed()
+    assert (route.account, route.qos, route.gres_type) == ("vision", "vision", "t4")
+    assert route.partitions == ("training", "inference")
+    assert route.why == "within the queue's own quota"
 
 
-def test_a_priority_class_that_does_not_count_is_told() -> None:
-    found = routed(f"{JOB}priority: high\n")
-    assert found.why.endswith("its priority class high has no effect in Slurm")
+def test_an_ignored_priority_class_is_noted() -> None:
+    route = routed(f"{JOB}priority: high\n")
+    assert route.why.endswith("its priority class high has no effect in Slurm")
 
 
-def test_what_is_above_it_is_borrowed() -> None:
-    found = routed(used={"vision": {"gres/gpu": 8, "gres/gpu:t4": 8}})
-    assert found.qos == "vision-borrow"
-    assert "gres/gpu:t4: 8 of 8 in use, 4 requested" in found.why
+def test_a_job_beyond_the_own_quota_borrows() -> None:
+    route = routed(used={"vision": {"gres/gpu": 8, "gres/gpu:t4": 8}})
+    assert route.qos == "vision-borrow"
+    assert "gres/gpu:t4: 8 of 8 in use, 4 requested" in route.why
 
 
 def test_a_queue_that_may_not_borrow_waits_for_its_own_quota() -> None:
-    found = routed(JOB.replace("Vision", "serving"), {"serving": {"gres/gpu:t4": 8, "gres/gpu": 8}})
-    assert found.qos == "serving"
-    assert "may not borrow" in found.why
+    route = routed(JOB.replace("Vision", "serving"), {"serving": {"gres/gpu:t4": 8, "gres/gpu": 8}})
+    assert route.qos == "serving"
+    assert "may not borrow" in route.why
 
 
 def test_a_queue_without_its_own_quota_borrows() -> None:
     assert routed(JOB.replace("Vision", "guests")).qos == "guests-borrow"
 
 
-def test_only_partitions_whose_nodes_fit() -> None:
-    found = routed(JOB.replace("T4:4", "A100:8"))
-    assert (found.partitions, found.gres_type) == (("training",), "a100")
+def test_only_partitions_with_fitting_nodes_are_chosen() -> None:
+    route = routed(JOB.replace("T4:4", "A100:8"))
+    assert (route.partitions, route.gres_type) == (("training",), "a100")
 
 
 def test_a_job_that_takes_any_gpu_names_no_type() -> None:
@@ -83,13 +83,13 @@ def test_a_job_that_takes_any_gpu_names_no_type() -> None:
     ("before", "after", "code"),
     [("T4:4", "T4:8", "never-fits"), ("Vision", "acme", "no-such-queue")],
 )
-def test_what_cannot_run_is_refused(before: str, after: str, code: str) -> None:
+def test_a_job_that_cannot_run_is_refused(before: str, after: str, code: str) -> None:
     with pytest.raises(UserError) as refused:
         routed(JOB.replace(before, after))
     assert refused.value.code == code
 
 
-def test_sbatch_is_told_all_of_it() -> None:
+def test_the_sbatch_command_has_all_options_of_the_route() -> None:
     job = parse_job(JOB, "job.yaml")
     assert batch_options(job.spec, job.recipe, routed()) == (
         "--job-name=train",
@@ -116,34 +116,38 @@ def test_a_gang_runs_on_every_node() -> None:
     )
 
 
-def test_files_cannot_come_along() -> None:
+def test_a_job_with_files_is_refused() -> None:
     job = parse_job(JOB, "job.yaml")
     with pytest.raises(UserError, match="has a workdir or mounts"):
         batch_script(job.spec, replace(job.recipe, workdir="0" * 64))
 
 
-def test_secrets_are_not_left_with_slurm() -> None:
+def test_a_job_with_secrets_is_refused() -> None:
     job = parse_job(JOB, "job.yaml")
     with pytest.raises(UserError, match="TOKEN"):
         batch_script(job.spec, replace(job.recipe, secrets={"TOKEN": "x"}))
 
 
-# -- what is used ------------------------------------------------------------------------------------
+# -- usage and promotion -----------------------------------------------------------------------------
 
 
-def test_what_waits_counts_as_used() -> None:
-    said = FakeSlurm({"squeue": "vision|1|gres:gpu:t4:4\nvision|2|gres:gpu:t4:2\nother|1|N/A\n"})
-    assert used_by_qos(said) == {"vision": {"gres/gpu": 8, "gres/gpu:t4": 8}, "other": {}}
+def test_pending_jobs_count_as_usage() -> None:
+    commands = FakeSlurm(
+        {"squeue": "vision|1|gres:gpu:t4:4\nvision|2|gres:gpu:t4:2\nother|1|N/A\n"}
+    )
+    assert used_by_qos(commands) == {"vision": {"gres/gpu": 8, "gres/gpu:t4": 8}, "other": {}}
     assert requested_gpus("gres/gpu:3", 2) == {"gres/gpu": 6}
 
 
-def test_waiting_jobs_move_to_their_own_quota_while_it_has_room() -> None:
+def test_pending_jobs_move_to_their_own_quota_while_it_is_free() -> None:
     queue = "vision|1|gres:gpu:t4:4\nvision-borrow|1|gres:gpu:t4:4\nvision-borrow|1|gres:gpu:t4:4\n"
     waiting = (
         "21|vision-borrow|1|gres:gpu:t4:4\n22|vision-borrow|1|gres:gpu:t4:4\n23|vision|1|N/A\n"
     )
-    said = FakeSlurm({"squeue -a -r -h -t PD -o": waiting, "squeue": queue, "scontrol update": ""})
-    found = promotions(said, SETUP)
-    assert found == (Promotion(job_id="21", qos="vision"),)
-    promote(said, found)
-    assert said.asked[-1] == ("scontrol", "update", "jobid=21", "qos=vision")
+    commands = FakeSlurm(
+        {"squeue -a -r -h -t PD -o": waiting, "squeue": queue, "scontrol update": ""}
+    )
+    moves = promotions(commands, SETUP)
+    assert moves == (Promotion(job_id="21", qos="vision"),)
+    promote(commands, moves)
+    assert commands.asked[-1] == ("scontrol", "update", "jobid=21", "qos=vision")

@@ -1,4 +1,4 @@
-"""``bursar why`` for a job of Slurm, from what a real Slurm 22.05 printed."""
+"""``bursar why`` for a Slurm job, with stored output of a real Slurm 22.05."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def lines(**job: str) -> list[str]:
     return list(explain(slurm(**job), job.get("id", "9"), NOW_MS).lines())
 
 
-def test_a_job_without_room_hears_who_has_it_and_when_it_is_planned() -> None:
+def test_a_job_without_free_resources_names_the_holders_and_the_planned_start() -> None:
     assert lines() == [
         "9 of alice (16 GPUs on 2 nodes for 2 min) is pending in account research, QOS training, partition "
         "training; 1 of 3 pending jobs are ahead of it.",
@@ -83,62 +83,62 @@ def test_a_job_without_room_hears_who_has_it_and_when_it_is_planned() -> None:
     ]
 
 
-def test_of_equal_priority_the_earlier_goes_first() -> None:
+def test_among_equal_priorities_the_earlier_job_is_ahead() -> None:
     assert "1 of 3 pending jobs are ahead of it" in lines(priority="700")[0]
 
 
-def test_a_limit_is_told_with_its_numbers_of_this_user_and_no_other() -> None:
-    told = lines(reason="QOSMaxGRESPerUser", start="Unknown")
+def test_a_user_limit_is_shown_with_the_usage_of_this_user() -> None:
+    text = lines(reason="QOSMaxGRESPerUser", start="Unknown")
     assert (
         "Limit: QOS training: MaxTRESPU gres/gpu is 16, of which 12 are in use; it requests 16."
-        in told
+        in text
     )
-    assert "When: Slurm has not planned its start yet." in told
-    assert not any(line.startswith("Held") for line in told)
+    assert "When: Slurm has not planned its start yet." in text
+    assert not any(line.startswith("Held") for line in text)
 
 
-def test_a_limit_of_all_jobs_together() -> None:
-    told = lines(reason="QOSGrpGRES")
+def test_a_group_limit_is_shown_with_the_usage_of_all_jobs() -> None:
+    text = lines(reason="QOSGrpGRES")
     assert (
         "Limit: QOS training: GrpTRES gres/gpu is 24, of which 20 are in use; it requests 16."
-        in told
+        in text
     )
 
 
-def test_a_limit_on_jobs_has_no_resource() -> None:
-    told = lines(reason="QOSMaxJobsPerUserLimit")
-    assert "Limit: QOS training: MaxJobsPU is 4, of which 4 are in use." in told
+def test_a_limit_on_the_number_of_jobs_names_no_resource() -> None:
+    text = lines(reason="QOSMaxJobsPerUserLimit")
+    assert "Limit: QOS training: MaxJobsPU is 4, of which 4 are in use." in text
 
 
-def test_a_limit_is_sought_up_the_accounts() -> None:
-    told = lines(reason="AssocGrpBillingMinutes", start="Unknown")
-    assert "Limit: account research: GrpTRESMins billing is 1000, of which 1000 are in use." in told
-    assert "When: not before that is done." in told
+def test_a_limit_is_searched_in_the_parent_accounts() -> None:
+    text = lines(reason="AssocGrpBillingMinutes", start="Unknown")
+    assert "Limit: account research: GrpTRESMins billing is 1000, of which 1000 are in use." in text
+    assert "When: not before that is done." in text
 
 
-def test_a_held_job_is_told_how_to_release_it() -> None:
+def test_the_explanation_of_a_held_job_has_the_release_command() -> None:
     assert lines(reason="JobHeldUser", start="Unknown")[-1] == (
         "To do: Release it: 'scontrol release 9'."
     )
 
 
-def test_a_running_job_is_told_to_run() -> None:
-    told = lines(state="RUNNING", reason="None", nodes="node[1-2]")
-    assert told == [
+def test_a_running_job_is_described_as_running() -> None:
+    text = lines(state="RUNNING", reason="None", nodes="node[1-2]")
+    assert text == [
         "9 of alice (16 GPUs on 2 nodes for 2 min) of research is running on node[1-2], "
         "for 6 min more at most."
     ]
 
 
 @pytest.mark.parametrize("job_id", ["j-abc", "9; rm", "", "9 8"])
-def test_what_is_no_number_is_not_asked_for(job_id: str) -> None:
+def test_an_invalid_job_id_is_rejected_without_a_query(job_id: str) -> None:
     commands = slurm()
     with pytest.raises(UserError, match="not the id of a Slurm job"):
         explain(commands, job_id, NOW_MS)
     assert commands.asked == []
 
 
-def test_a_job_that_slurm_forgot() -> None:
+def test_an_unknown_job_is_refused() -> None:
     with pytest.raises(UserError) as gone:
         explain(FakeSlurm({}), "9", NOW_MS)
     assert gone.value.code == "no-such-job"
@@ -156,5 +156,5 @@ def test_a_job_that_slurm_forgot() -> None:
         ("gres:shard:3", 0),
     ],
 )
-def test_gpus_on_each_node(gres: str, gpus: int) -> None:
+def test_gpus_per_node_are_parsed(gres: str, gpus: int) -> None:
     assert gpus_per_node(gres) == gpus

@@ -1,4 +1,4 @@
-"""How orders leave, and how reports come in company. Slurm's programs and its socket are played."""
+"""Submission of orders and batching of reports, with fake programs and a fake slurmrestd."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ echo 41
 """
 
 
-def test_an_account_that_slurm_refuses_is_done_without(tmp_path: Path) -> None:
+def test_a_job_with_a_refused_account_is_submitted_without_it(tmp_path: Path) -> None:
     programs, log = tmp_path / "bin", tmp_path / "log"
     programs.mkdir()
-    said = {"sacctmgr": "echo root; echo research", "sbatch": "", "squeue": ":", "scontrol": ":"}
-    for name, line in said.items():
+    bodies = {"sacctmgr": "echo root; echo research", "sbatch": "", "squeue": ":", "scontrol": ":"}
+    for name, line in bodies.items():
         text = FAKE_SBATCH.format(log=log) if name == "sbatch" else f"#!/bin/sh\n{line}\n"
         (programs / name).write_text(text, encoding="utf-8")
         (programs / name).chmod(0o755)
@@ -51,7 +51,7 @@ def test_an_account_that_slurm_refuses_is_done_without(tmp_path: Path) -> None:
     engine.open([])
     for count, name in ((2, "j-1"), (3, "j-2")):
         engine.start(order(name, "true"))
-        until("it is sent", partial(has_lines, log, count))
+        until("it is submitted", partial(has_lines, log, count))
     engine.close()
     assert ["--account=research" in line for line in lines_of(log)] == [True, False, False]
 
@@ -74,30 +74,30 @@ REQUEST = JobRequest(
 )
 
 
-class PlayedRest:
-    """Answers each request with the next of ``answers``; nothing means that it hangs up."""
+class FakeRest:
+    """Returns the next of ``responses`` to each request; an empty one closes the connection."""
 
-    def __init__(self, path: Path, answers: list[bytes]) -> None:
-        self.path, self.answers, self.requests = path, answers, []  # type: ignore[var-annotated]
-        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._door.bind(str(path))
-        self._door.listen()
+    def __init__(self, path: Path, responses: list[bytes]) -> None:
+        self.path, self.responses, self.requests = path, responses, []  # type: ignore[var-annotated]
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        self._listener.listen()
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
-        while self.answers:
-            line, _ = self._door.accept()
-            with line:
-                while self.answers and (request := line.recv(65_536)):
+        while self.responses:
+            connection, _ = self._listener.accept()
+            with connection:
+                while self.responses and (request := connection.recv(65_536)):
                     self.requests.append(request)
-                    answer = self.answers.pop(0)
-                    if not answer:
+                    response = self.responses.pop(0)
+                    if not response:
                         break
-                    line.sendall(answer)
-        self._door.close()
+                    connection.sendall(response)
+        self._listener.close()
 
 
-def said(body: object, head: str = "") -> bytes:
+def http_response(body: object, head: str = "") -> bytes:
     text = json.dumps(body).encode()
     return f"HTTP/1.1 200 OK\r\n{head}Content-Length: {len(text)}\r\n\r\n".encode() + text
 
@@ -107,49 +107,59 @@ def no_sbatch(tmp_path: Path) -> Commands:
     return Commands(environment={"PATH": str(tmp_path / "nothing")})
 
 
-def test_a_line_is_kept_and_used_again(tmp_path: Path, no_sbatch: Commands) -> None:
-    rest = PlayedRest(tmp_path / "s", [said({"job_id": 7}), said({"job_id": 8})])
+def test_a_connection_is_reused(tmp_path: Path, no_sbatch: Commands) -> None:
+    rest = FakeRest(tmp_path / "s", [http_response({"job_id": 7}), http_response({"job_id": 8})])
     submitter = Submitter(no_sbatch, rest.path)
     assert [submitter.submit(REQUEST, "true") for _ in range(2)] == ["7", "8"]
     assert b"POST /slurm/v0.0.38/job/submit" in rest.requests[1]
     submitter.close()
 
 
-def test_an_answer_that_does_not_come_is_a_doubt(tmp_path: Path, no_sbatch: Commands) -> None:
-    rest = PlayedRest(tmp_path / "s", [b""])
+def test_a_missing_response_is_an_unknown_outcome(tmp_path: Path, no_sbatch: Commands) -> None:
+    rest = FakeRest(tmp_path / "s", [b""])
     with pytest.raises(UnknownOutcome):
         Submitter(no_sbatch, rest.path).submit(REQUEST, "true")
 
 
-def test_nobody_at_the_socket_is_no_doubt(tmp_path: Path) -> None:
+def test_a_socket_without_a_listener_is_not_reachable(tmp_path: Path) -> None:
     with pytest.raises(NotReachable):
-        RestConnections(str(tmp_path / "nobody")).post("/x", b"{}")
+        RestConnections(str(tmp_path / "absent")).post("/x", b"{}")
 
 
 @pytest.mark.parametrize(
-    ("pieces", "body", "is_kept"),
+    ("pieces", "body", "is_reusable"),
     [
-        ([said(1)], b"1", True),
-        ([said([1, 2])[:20], said([1, 2])[20:50], said([1, 2])[50:]], b"[1, 2]", True),
-        ([said(1, "Connection: Close\r\n")], b"1", False),
+        ([http_response(1)], b"1", True),
+        (
+            [http_response([1, 2])[:20], http_response([1, 2])[20:50], http_response([1, 2])[50:]],
+            b"[1, 2]",
+            True,
+        ),
+        ([http_response(1, "Connection: Close\r\n")], b"1", False),
         ([b"HTTP/1.0 500 No\r\n\r\nab", b"c"], b"abc", False),
     ],
 )
-def test_answers_are_read_however_they_come(
-    pieces: list[bytes], body: bytes, is_kept: bool
+def test_a_response_is_read_in_any_number_of_pieces(
+    pieces: list[bytes], body: bytes, is_reusable: bool
 ) -> None:
     here, there = socket.socketpair()
     with here, there:
         for piece in pieces:
             there.sendall(piece)
         there.shutdown(socket.SHUT_WR)
-        assert read_response(here) == (body, is_kept)
+        assert read_response(here) == (body, is_reusable)
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"nonsense\r\n\r\n", said([1, 2])[:-1], said(1, "Transfer-Encoding: chunked\r\n")]
+    "text",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        http_response([1, 2])[:-1],
+        http_response(1, "Transfer-Encoding: chunked\r\n"),
+    ],
 )
-def test_what_is_no_whole_answer_is_refused(text: bytes) -> None:
+def test_an_incomplete_or_unreadable_response_is_rejected(text: bytes) -> None:
     here, there = socket.socketpair()
     with here, there:
         there.sendall(text)
@@ -158,25 +168,25 @@ def test_what_is_no_whole_answer_is_refused(text: bytes) -> None:
             read_response(here)
 
 
-# -- in company ------------------------------------------------------------------------------------
+# -- report batches --------------------------------------------------------------------------------
 
 BEGAN = TasksStarted(job_id="j-1", attempt=1, at_ms=1)
 ENDED = TasksEnded(job_id="j-1", attempt=1, at_ms=2, exit=Exit(code=0))
 
 
-def test_an_end_is_told_at_once_with_what_waits() -> None:
-    telling = ReportBatch()
-    telling.add(BEGAN)
-    assert telling.take(flush=False) == []
-    telling.add(ENDED)
-    assert telling.take(flush=False) == [BEGAN, ENDED]
-    assert telling.take(flush=True) == []
-    telling.add(BEGAN)
-    assert telling.take(flush=True) == [BEGAN]
+def test_an_end_is_reported_at_once_with_the_batched_starts() -> None:
+    batch = ReportBatch()
+    batch.add(BEGAN)
+    assert batch.take(flush=False) == []
+    batch.add(ENDED)
+    assert batch.take(flush=False) == [BEGAN, ENDED]
+    assert batch.take(flush=True) == []
+    batch.add(BEGAN)
+    assert batch.take(flush=True) == [BEGAN]
 
 
-def test_a_beginning_waits_for_company_but_not_for_long() -> None:
-    telling = ReportBatch()
-    telling.add(BEGAN)
+def test_a_start_is_batched_for_a_limited_time() -> None:
+    batch = ReportBatch()
+    batch.add(BEGAN)
     time.sleep(START_BATCH_SECONDS)
-    assert telling.take(flush=False) == [BEGAN]
+    assert batch.take(flush=False) == [BEGAN]

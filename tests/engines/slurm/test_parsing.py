@@ -33,11 +33,11 @@ SwitchName=core Level=1 LinkSpeed=1 Nodes=mig-1,t4-1 Switches=rack-1
 
 
 class FakeSlurm:
-    """Answers instead of Slurm."""
+    """Returns stored output of scontrol."""
 
     def run(self, *argv: str, text: str | None = None) -> str:
-        told = {"node": NODES, "partition": PARTITIONS, "topology": TOPOLOGY}
-        return told[argv[-1]]
+        outputs = {"node": NODES, "partition": PARTITIONS, "topology": TOPOLOGY}
+        return outputs[argv[-1]]
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ class FakeSlurm:
         ("r[1-2]n[09-10]", ("r1n09", "r1n10", "r2n09", "r2n10")),
     ],
 )
-def test_a_list_of_hosts_is_every_host(written: str, names: tuple[str, ...]) -> None:
+def test_a_list_of_hosts_is_expanded(written: str, names: tuple[str, ...]) -> None:
     assert expand_hosts(written) == names
 
 
 @pytest.mark.parametrize(
-    ("written", "found"),
+    ("written", "expected"),
     [
         ("(null)", ()),
         ("gpu:4", (Gres(name="gpu", kind="", count=4),)),
@@ -65,11 +65,11 @@ def test_a_list_of_hosts_is_every_host(written: str, names: tuple[str, ...]) -> 
         ("gres:gpu:a100:1", (Gres(name="gpu", kind="a100", count=1),)),
     ],
 )
-def test_devices_are_counted_by_type(written: str, found: tuple[Gres, ...]) -> None:
-    assert parse_gres(written) == found
+def test_devices_are_counted_by_type(written: str, expected: tuple[Gres, ...]) -> None:
+    assert parse_gres(written) == expected
 
 
-def test_devices_have_names_only_where_each_has_one() -> None:
+def test_devices_are_distinct_only_where_each_has_its_own_type() -> None:
     assert device_types(parse_gres("gpu:t4-1:1,gpu:t4-0:1")) == ("t4-0", "t4-1")
     assert device_types(parse_gres("gpu:t4:2")) is None
     assert device_types(parse_gres("gpu:t4-0:1,gpu:t4-2:1")) is None
@@ -80,35 +80,34 @@ def test_devices_have_names_only_where_each_has_one() -> None:
     ("written", "count"),
     [("7-00:00:00", 10_080), ("01:30:00", 90), ("30:30", 31), ("15", 15), ("UNLIMITED", None)],
 )
-def test_times_are_minutes(written: str, count: int | None) -> None:
+def test_time_limits_are_parsed_as_minutes(written: str, count: int | None) -> None:
     assert minutes(written) == count
 
 
-def test_an_inventory_has_nodes_with_what_they_have_and_how_they_are() -> None:
-    found = inventory(FakeSlurm())
-    node = found.by_name["t4-1"]
+def test_an_inventory_has_nodes_with_resources_and_states() -> None:
+    cluster = inventory(FakeSlurm())
+    node = cluster.by_name["t4-1"]
     assert (node.cpus, node.memory_mib, node.disk_mib) == (32, 64_000, 5_000)
     assert (node.gpu_kind, node.gpu_count, node.device_types) == ("t4", 4, None)
-    assert node.switches == ("core", "rack-1") and found.topology_depth == 2
+    assert node.switches == ("core", "rack-1") and cluster.topology_depth == 2
     assert node.is_up and not node.is_open and node.reason.startswith("bad fan")
     assert node.gres_used == (Gres(name="gpu", kind="t4", count=1, indices=(2,)),)
-    mig = found.by_name["mig-1"]
+    mig = cluster.by_name["mig-1"]
     assert {one.mig_profile: one.count for one in mig.slices} == {"3g.40gb": 2, "1g.10gb": 4}
     assert mig.gpu_count == 0 and not mig.is_up
-    cloud = found.by_name["cloud-1"]
+    cloud = cluster.by_name["cloud-1"]
     assert cloud.device_types == ("t4-0", "t4-1") and cloud.gpu_kind == "t4" and not cloud.is_up
-    quiet = found.by_name["quiet-1"]
+    quiet = cluster.by_name["quiet-1"]
     assert quiet.is_up and not quiet.is_open and quiet.shards == 8
 
 
 def test_an_inventory_has_partitions() -> None:
-    found = inventory(FakeSlurm())
-    first, second = found.partitions
+    first, second = inventory(FakeSlurm()).partitions
     assert (first.name, first.is_default, first.max_minutes) == ("training", True, 10_080)
     assert second.nodes == ("t4-1", "t4-2", "t4-3") and not second.is_up
 
 
-def test_parts_of_one_job_are_one_job() -> None:
+def test_components_of_a_heterogeneous_job_have_the_id_of_the_job() -> None:
     class Queue:
         def run(self, *argv: str, text: str | None = None) -> str:
             return "12+0|RUNNING|None|a|x@1\n12+1|PENDING|None||x@1\n"
@@ -122,19 +121,19 @@ def test_an_external_end_has_a_cause() -> None:
     assert not SlurmJobState(state="COMPLETING", code=0, signal=0).is_over
 
 
-def test_others_hold_what_slurm_says_for_each_node() -> None:
+def test_usage_of_other_jobs_is_parsed_for_each_node() -> None:
     line = "JobId=2 Nodes=a,b CPU_IDs=0-1,4 Mem=300 GRES=gpu:t4:2(IDX:1-2) Nodes=c CPU_IDs=0 Mem=1 GRES="
-    found = parse_holdings(line)
-    assert found["b"] == ForeignHolding(cpus=3, memory_mib=300, gpus=2, indices=(1, 2))
-    assert found["c"] == ForeignHolding(cpus=1, memory_mib=1)
+    holdings = parse_holdings(line)
+    assert holdings["b"] == ForeignHolding(cpus=3, memory_mib=300, gpus=2, indices=(1, 2))
+    assert holdings["c"] == ForeignHolding(cpus=1, memory_mib=1)
 
 
-def test_devices_of_others_are_numbered_around_ours_and_told_once() -> None:
+def test_devices_of_other_users_are_numbered_around_ours_and_reported_once() -> None:
     nodes = {"t4-1": inventory(FakeSlurm()).by_name["t4-1"]}
     held = {"t4-1": {3}}
-    told: dict[str, ForeignReported] = {}
+    reported: dict[str, ForeignReported] = {}
     theirs = {"t4-1": [ForeignHolding(cpus=2, memory_mib=10, gpus=2, indices=(0, 3))]}
-    seen = ForeignReported(node="t4-1", gpus=(1, 2), cpu_milli=2_000, memory_mib=10)
-    assert changes(nodes, theirs, held, told) == [seen]
-    assert changes(nodes, theirs, {}, told) == []
-    assert changes(nodes, {}, {}, told) == [ForeignReported(node="t4-1")]
+    report = ForeignReported(node="t4-1", gpus=(1, 2), cpu_milli=2_000, memory_mib=10)
+    assert changes(nodes, theirs, held, reported) == [report]
+    assert changes(nodes, theirs, {}, reported) == []
+    assert changes(nodes, {}, {}, reported) == [ForeignReported(node="t4-1")]
