@@ -1,4 +1,4 @@
-"""One GPU, one name, whoever wrote it."""
+"""Every spelling of a GPU model finds one canonical name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPELLINGS = {
     "a Kubernetes product label of a slower H100": ("NVIDIA-H100-PCIe", "h100-pcie-80gb"),
     "a Kubernetes product label of the NVL board": ("NVIDIA-H100-NVL", "h100-nvl-94gb"),
     "a label that names the CPU's memory": ("NVIDIA-GH200-480GB", "gh200-96gb"),
-    "a label of a board cut into equal parts": ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "a100-40gb"),
+    "a label of a board with MIG": ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "a100-40gb"),
     "a label of a board shared in time": ("Tesla-T4-SHARED", "t4-16gb"),
     "a Google accelerator type": ("nvidia-tesla-t4", "t4-16gb"),
     "a Google accelerator type with memory": ("nvidia-h200-141gb", "h200-141gb"),
@@ -32,12 +32,12 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize(("written", "name"), SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_a_model_is_found_by_any_of_its_names(written: str, name: str) -> None:
+def test_any_spelling_finds_the_model(written: str, name: str) -> None:
     assert find_gpu_model(written).name == name
     assert find_gpu_model(f"  {written.swapcase()} ").name == name
 
 
-def test_a_typing_error_is_answered_with_what_was_meant() -> None:
+def test_a_misspelt_model_has_suggestions() -> None:
     with pytest.raises(UserError, match="'a100-800gb' is not a known GPU model") as caught:
         find_gpu_model("a100-800gb")
     assert caught.value.code == "unknown-gpu-model"
@@ -45,20 +45,20 @@ def test_a_typing_error_is_answered_with_what_was_meant() -> None:
     assert "'a100-80gb'" in caught.value.fix
 
 
-def test_a_name_like_no_other_is_answered_with_the_whole_list() -> None:
+def test_an_unknown_model_lists_all_models() -> None:
     with pytest.raises(UserError) as caught:
         find_gpu_model("???")
     assert all(model.name in caught.value.fix for model in GPU_MODELS)
 
 
-def test_canonical_names_are_plain_and_say_the_memory() -> None:
+def test_canonical_names_contain_the_memory() -> None:
     for model in GPU_MODELS:
-        sold_gb = int(model.name.rsplit("-", 1)[1].removesuffix("gb"))
+        nominal_gb = int(model.name.rsplit("-", 1)[1].removesuffix("gb"))
         assert plain_spelling(model.name) == model.name
-        assert sold_gb * 0.9 <= model.memory_mib / 1024 <= sold_gb * 1.03, model.name
+        assert nominal_gb * 0.9 <= model.memory_mib / 1024 <= nominal_gb * 1.03, model.name
 
 
-def test_models_are_listed_once_and_in_order() -> None:
+def test_models_are_unique_and_sorted() -> None:
     names = [model.name for model in GPU_MODELS]
     assert names == sorted(set(names))
 
@@ -73,11 +73,11 @@ SPEEDS = {
 
 
 @pytest.mark.parametrize(("name", "milli"), SPEEDS.values(), ids=SPEEDS.keys())
-def test_speed_is_measured_against_an_a100(name: str, milli: int) -> None:
+def test_speed_is_relative_to_an_a100(name: str, milli: int) -> None:
     model = find_gpu_model(name)
     assert model.relative_speed_milli == milli
     assert not model.speed_estimated
 
 
-def test_a_weight_without_a_published_figure_says_so() -> None:
+def test_a_speed_without_a_vendor_figure_is_marked() -> None:
     assert find_gpu_model("rtx-pro-6000-96gb").speed_estimated

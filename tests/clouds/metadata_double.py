@@ -1,4 +1,4 @@
-"""A metadata server on loopback that answers from a table and remembers what it was asked."""
+"""A fake metadata server on loopback that records its requests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request."""
-
     method: str
     path: str
     headers: Mapping[str, str]
@@ -21,8 +19,6 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer."""
-
     status: int = 200
     body: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +26,7 @@ class Reply:
 
 @dataclass
 class Double:
-    """``answer`` is asked for every reply; a test changes what it says."""
+    """The server; ``answer`` returns the reply to each request."""
 
     answer: Callable[[Asked], Reply]
     asked: list[Asked] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A network that answers from a table, and keeps what it was asked."""
+"""A fake network that returns stored pages and records the requested URLs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StillClock:
 
 @dataclass
 class Answers:
-    """Addresses by a piece of them; what is not in the table cannot be reached."""
+    """Pages by a part of their URL; other URLs are unreachable."""
 
     pages: Mapping[str, Any]
     asked: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""``python -m tests.store.crash_child WHERE [fork]``: writes until it is killed.
+"""``python -m tests.store.crash_child ADDRESS [fork]``: writes until it is killed.
 
-Each batch is a few jobs and what becomes of them. The number of the last event is printed once the
-batch is acknowledged, so that whoever reads it knows what must be there.
+Each batch has a few jobs and their events. The last sequence number is printed after the batch is
+committed, so that the parent knows which events must be in the log.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ EVENTS_IN_BATCH = 8
 
 
 def numbered_batch(number: int) -> Batch:
-    """Batch after batch is the same in every run."""
-    first, second, third = (f"j-{number}-{part}" for part in "abc")
-    hush = facts.origin(secrets={"TOKEN": "s3cret"}, labels={"batch": str(number)})
+    """The batch with this number; it is the same in every run."""
+    first, second, third = (f"j-{number}-{letter}" for letter in "abc")
+    origin = facts.origin(secrets={"TOKEN": "s3cret"}, labels={"batch": str(number)})
     events = (
         facts.submitted(first),
         facts.submitted(second, depends_on=(first,)),
@@ -31,15 +31,15 @@ def numbered_batch(number: int) -> Batch:
         facts.succeeded(first),
         facts.failed(third),
     )
-    origins = dict.fromkeys((first, second, third), hush)
+    origins = dict.fromkeys((first, second, third), origin)
     return Batch(events=events, origins=origins, audit=(facts.audit_entry(str(number)),))
 
 
-def main(where: str, *words: str) -> None:
-    store = open_store(where)
+def main(address: str, *options: str) -> None:
+    store = open_store(address)
     lead = store.try_lead(f"pid {os.getpid()}")
     assert lead is not None
-    if "fork" in words and os.fork() == 0:
+    if "fork" in options and os.fork() == 0:
         os.close(sys.stdout.fileno())
         time.sleep(60)
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Events and batches for the tests of stores, in few words."""
+"""Builders of events and batches for the tests of stores."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def spec(name: str = "train", queue: str = "research", **more: object) -> JobSpe
 
 
 def submitted(job_id: str, at_ms: int = 1_000, **of_spec: object) -> ev.JobSubmitted:
-    made = spec(**{"name": job_id, **of_spec})  # type: ignore[arg-type]
-    return ev.JobSubmitted(at_ms=at_ms, job_id=job_id, spec=made, priority=10)
+    job_spec = spec(**{"name": job_id, **of_spec})  # type: ignore[arg-type]
+    return ev.JobSubmitted(at_ms=at_ms, job_id=job_id, spec=job_spec, priority=10)
 
 
 def placement(*nodes: str) -> Placement:
@@ -51,8 +51,8 @@ def succeeded(job_id: str, attempt: int = 1, at_ms: int = 4_000) -> ev.AttemptSu
 
 
 def failed(job_id: str, attempt: int = 1, at_ms: int = 4_000) -> ev.AttemptFailed:
-    how = Exit(code=3, detail="out of memory")
-    return ev.AttemptFailed(at_ms=at_ms, job_id=job_id, attempt=attempt, exit=how)
+    status = Exit(code=3, detail="out of memory")
+    return ev.AttemptFailed(at_ms=at_ms, job_id=job_id, attempt=attempt, exit=status)
 
 
 def preempted(job_id: str, attempt: int = 1, at_ms: int = 4_000) -> ev.AttemptPreempted:
@@ -76,9 +76,9 @@ def batch(*events: ev.LoggedEvent, origins: Mapping[str, JobOrigin] | None = Non
     return Batch(events=events, origins=origins or {})
 
 
-def new_jobs(how_many: int) -> Batch:
-    """A batch of jobs that nobody else has."""
-    return batch(*(submitted(f"j-{next(_ids):06d}") for _ in range(how_many)))
+def new_jobs(count_of_jobs: int) -> Batch:
+    """A batch of new jobs with unique ids."""
+    return batch(*(submitted(f"j-{next(_ids):06d}") for _ in range(count_of_jobs)))
 
 
 def audit_entry(action: str = "submit", detail: str = "") -> AuditEntry:

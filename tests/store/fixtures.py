@@ -1,4 +1,4 @@
-"""Where the tests of stores get their databases from."""
+"""Databases for the tests of stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.store.private_postgres import ABSENT, PrivatePostgres, find_binaries,
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PrivatePostgres]:
-    """One server for the run; tests that stop it start it again."""
+    """One server for the test run; tests that stop it must restart it."""
     binaries = find_binaries()
     if binaries is None:
         pytest.skip(ABSENT)

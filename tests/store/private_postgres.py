@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own for a test run: a fresh cluster, a Unix socket, an unprivileged user."""
+"""A private PostgreSQL server for a test run: new cluster, Unix socket, unprivileged user."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ SETTINGS = "-c listen_addresses='' -c unix_socket_directories='{folder}' -c max_
 
 
 def find_binaries() -> Path | None:
-    """The newest folder with initdb: Debian keeps them off the PATH."""
+    """The newest folder with initdb, which Debian does not put on the PATH."""
     on_path = shutil.which("initdb")
-    places = [Path(on_path).parent] if on_path else []
-    places += sorted(
-        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name)
+    folders = [Path(on_path).parent] if on_path else []
+    folders += sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda candidate: int(candidate.parent.name)
     )
-    return next((place for place in reversed(places) if (place / "initdb").exists()), None)
+    return next(
+        (candidate for candidate in reversed(folders) if (candidate / "initdb").exists()), None
+    )
 
 
 class PrivatePostgres:
-    """One server; it may be stopped as rudely as one likes."""
+    """One server, which tests may stop and start."""
 
     def __init__(self, binaries: Path, folder: Path) -> None:
         self.binaries = binaries
@@ -39,10 +41,10 @@ class PrivatePostgres:
         if self._account is not None:
             os.chown(folder, self._account.pw_uid, self._account.pw_gid)
 
-    def _run(self, program: str, *words: str) -> None:
+    def _run(self, program: str, *arguments: str) -> None:
         account = self._account
         subprocess.run(
-            [str(self.binaries / program), *words],
+            [str(self.binaries / program), *arguments],
             check=True,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -54,7 +56,7 @@ class PrivatePostgres:
         )
 
     def create(self) -> None:
-        """An empty cluster whose only user needs no password: the socket is in our own folder."""
+        """Creates a cluster without passwords: only this user can reach the socket."""
         self._run(
             "initdb", "-D", str(self._files), "-U", "bursar", "-A", "trust", "-E", "UTF8", "-N"
         )
@@ -68,7 +70,7 @@ class PrivatePostgres:
         self._run("pg_ctl", "-D", str(self._files), "-w", "-m", mode, "stop")
 
     def new_database(self) -> str:
-        """The address of a fresh, empty schema: to us it is a database, and it costs no files."""
+        """Address of a new schema, which is cheaper than a new database."""
         import psycopg
 
         address = f"postgresql://bursar@/postgres?host={self.folder}"
@@ -84,7 +86,7 @@ class PrivatePostgres:
 
 @contextmanager
 def private_postgres(binaries: Path) -> Iterator[PrivatePostgres]:
-    """Runs for as long as the block does. The folder's name is short: a socket's path must be."""
+    """Runs a server for the block. The folder name is short, as socket paths are limited."""
     folder = Path(tempfile.mkdtemp(prefix="bursar-pg-"))
     server = PrivatePostgres(binaries, folder)
     try:
@@ -99,7 +101,7 @@ def private_postgres(binaries: Path) -> Iterator[PrivatePostgres]:
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
-    """PostgreSQL refuses to run as root; None when we are not."""
+    """Account for the server if we are root, as PostgreSQL does not run as root."""
     if os.geteuid() != 0:
         return None
     names = {account.pw_name: account for account in pwd.getpwall()}

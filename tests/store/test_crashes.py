@@ -1,4 +1,4 @@
-"""Killed at any moment, nothing acknowledged is lost and nothing is half there."""
+"""After a kill no acknowledged batch is lost and no batch is partly written."""
 
 from __future__ import annotations
 
@@ -27,48 +27,50 @@ TAKEOVER_SECONDS = 15.0
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return str(request.getfixturevalue("fresh_postgres"))
     return str(tmp_path / "bursar.db")
 
 
 @contextmanager
-def child(where: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own group that writes; everything in the group is killed at the end."""
-    argv = [sys.executable, "-m", "tests.store.crash_child", where, *words]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True) as found:
+def child(address: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A writing process in a process group of its own, which is killed at the end."""
+    argv = [sys.executable, "-m", "tests.store.crash_child", address, *options]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
-            yield found
+            yield process
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(found.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def kill_after(process: subprocess.Popen[str], acknowledged: int, pause_seconds: float) -> int:
-    """Let so many batches be acknowledged, then a little time pass; the last number seen."""
+    """Kills the process after so many batches and a pause; returns its last number."""
     assert process.stdout is not None
-    seen = [process.stdout.readline() for _ in range(acknowledged)]
+    printed = [process.stdout.readline() for _ in range(acknowledged)]
     time.sleep(pause_seconds)
     process.kill()
-    seen += process.stdout.read().splitlines()
+    printed += process.stdout.read().splitlines()
     process.wait()
-    return int(seen[-1])
+    return int(printed[-1])
 
 
-def preempt_for(store: SqlStore) -> LeaderLease:
-    """The lead, within the time in which another process must have it."""
-    give_up_at = time.monotonic() + TAKEOVER_SECONDS
-    while time.monotonic() < give_up_at:
-        lead = store.try_lead("heir")
+def take_over(store: SqlStore) -> LeaderLease:
+    """Becomes leader within the time limit for a takeover."""
+    deadline = time.monotonic() + TAKEOVER_SECONDS
+    while time.monotonic() < deadline:
+        lead = store.try_lead("successor")
         if lead is not None:
             return lead
         time.sleep(0.05)
-    raise AssertionError(f"no lead within {TAKEOVER_SECONDS} s of the leader's death")
+    raise AssertionError(f"no lease within {TAKEOVER_SECONDS} s of the leader's death")
 
 
-def assert_a_prefix(store: SqlStore) -> int:
-    """Whole batches from the first on, and tables that follow from them; the last number."""
+def check_whole_batches(store: SqlStore) -> int:
+    """Checks that the log has whole batches and matches the tables; returns its last number."""
     last = store.last_sequence()
     assert last % EVENTS_IN_BATCH == 0
     batches = [numbered_batch(number) for number in range(1, last // EVENTS_IN_BATCH + 1)]
@@ -83,60 +85,60 @@ def assert_a_prefix(store: SqlStore) -> int:
 
 
 @pytest.mark.parametrize("seed", first_always(2, range(6)))
-def test_killed_while_it_writes(where: str, seed: int) -> None:
+def test_killed_during_writes(address: str, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(2):
-        with child(where) as process:
+        with child(address) as process:
             last_seen = kill_after(process, chance.randint(1, 12), chance.random() * 0.02)
-        store = open_store(where)
-        lead = preempt_for(store)
-        assert assert_a_prefix(store) >= last_seen
+        store = open_store(address)
+        lead = take_over(store)
+        assert check_whole_batches(store) >= last_seen
         number = store.last_sequence() // EVENTS_IN_BATCH + 1
         store.append(numbered_batch(number), lead)
         store.close()
-    reader = open_store(where, read_only=True)
-    assert_a_prefix(reader)
+    reader = open_store(address, read_only=True)
+    check_whole_batches(reader)
     reader.close()
 
 
-def test_a_reader_sees_all_after_a_crash(where: str) -> None:
-    with child(where) as process:
+def test_a_reader_reads_all_batches_after_a_crash(address: str) -> None:
+    with child(address) as process:
         last_seen = kill_after(process, 5, 0)
-    reader = open_store(where, read_only=True)
-    assert assert_a_prefix(reader) >= last_seen
+    reader = open_store(address, read_only=True)
+    assert check_whole_batches(reader) >= last_seen
     reader.close()
 
 
-def test_a_fork_of_the_dead_leader_does_not_keep_the_lead(where: str) -> None:
-    with child(where, "fork") as process:
+def test_a_fork_of_the_dead_leader_does_not_hold_the_lock(address: str) -> None:
+    with child(address, "fork") as process:
         kill_after(process, 3, 0)
-        store = open_store(where)
-        lead = preempt_for(store)
+        store = open_store(address)
+        lead = take_over(store)
         assert lead.epoch == 2
-        assert_a_prefix(store)
+        check_whole_batches(store)
         store.close()
 
 
-def test_a_stopped_leader_keeps_the_lead_and_goes_on(where: str) -> None:
-    """No lease runs out: whoever is asleep still has it, and nobody else writes meanwhile."""
-    with child(where) as process:
+def test_a_stopped_leader_stays_leader(address: str) -> None:
+    """The lease does not expire: a stopped process holds it, and no other can write."""
+    with child(address) as process:
         assert process.stdout is not None
         process.stdout.readline()
         os.kill(process.pid, signal.SIGSTOP)
-        store = open_store(where)
-        assert store.try_lead("heir") is None
+        store = open_store(address)
+        assert store.try_lead("successor") is None
         os.kill(process.pid, signal.SIGCONT)
         kill_after(process, 3, 0)
-        preempt_for(store)
-        assert_a_prefix(store)
+        take_over(store)
+        check_whole_batches(store)
         store.close()
 
 
-# -- a torn end of SQLite's log of changes -----------------------------------------------------------
+# -- a damaged end of SQLite's WAL -------------------------------------------------------------------
 
 
-def spoil_tail(wal: Path, chance: random.Random) -> None:
-    """What a power cut may leave: the end is missing, or is not what was written."""
+def damage_tail(wal: Path, chance: random.Random) -> None:
+    """Simulates a power cut: the end of the WAL is missing or overwritten."""
     size = wal.stat().st_size
     at = chance.randrange(WAL_HEADER_BYTES, size)
     with wal.open("r+b") as file:
@@ -148,18 +150,18 @@ def spoil_tail(wal: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", first_always(3, range(12)))
-def test_a_torn_end_costs_whole_batches_only(tmp_path: Path, seed: int) -> None:
+def test_a_damaged_wal_loses_whole_batches_only(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     path = tmp_path / "bursar.db"
     open_store(path).close()
     with child(str(path)) as process:
         kill_after(process, chance.randint(2, 10), 0)
-    spoil_tail(tmp_path / "bursar.db-wal", chance)
+    damage_tail(tmp_path / "bursar.db-wal", chance)
     (tmp_path / "bursar.db-shm").unlink(missing_ok=True)
     reader = open_store(path, read_only=True)
-    last = assert_a_prefix(reader)
+    last = check_whole_batches(reader)
     reader.close()
     store = open_store(path)
-    store.append(numbered_batch(last // EVENTS_IN_BATCH + 1), preempt_for(store))
-    assert assert_a_prefix(store) == last + EVENTS_IN_BATCH
+    store.append(numbered_batch(last // EVENTS_IN_BATCH + 1), take_over(store))
+    assert check_whole_batches(store) == last + EVENTS_IN_BATCH
     store.close()

@@ -1,4 +1,4 @@
-"""Tables are created by themselves; what is not ours or of another version is refused."""
+"""Tables are created automatically; foreign databases and other versions are rejected."""
 
 from __future__ import annotations
 
@@ -17,56 +17,54 @@ from tests.store import facts
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return str(request.getfixturevalue("fresh_postgres"))
     return str(tmp_path / "deep" / "bursar.db")
 
 
-def spoil(where: str, statement: str) -> None:
-    store = open_store(where)
-    lead = store.try_lead("spoiler")
+def execute(address: str, statement: str) -> None:
+    store = open_store(address)
+    lead = store.try_lead("test")
     assert lead is not None
     store.write(lambda connection: connection.exec_driver_sql(statement), lead)
     store.close()
 
 
-def test_a_new_database_has_the_tables_of_the_schema(where: str) -> None:
-    store = open_store(where)
+def test_a_new_database_has_the_tables_of_the_schema(address: str) -> None:
+    store = open_store(address)
     with store.reading() as connection:
-        found = inspect(connection)
-        assert set(found.get_table_names()) == set(schema.metadata.tables)
+        inspector = inspect(connection)
+        assert set(inspector.get_table_names()) == set(schema.metadata.tables)
         for name, table in schema.metadata.tables.items():
-            assert {one["name"] for one in found.get_columns(name)} == set(table.c.keys())
-            assert {one["name"] for one in found.get_indexes(name)} == {
+            assert {one["name"] for one in inspector.get_columns(name)} == set(table.c.keys())
+            assert {one["name"] for one in inspector.get_indexes(name)} == {
                 one.name for one in table.indexes
             }
     store.close()
 
 
-def test_a_database_from_the_future_is_refused(where: str) -> None:
-    spoil(where, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9'")
+def test_a_newer_version_is_rejected(address: str) -> None:
+    execute(address, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9'")
     for read_only in (False, True):
         with pytest.raises(UserError, match=rf"version 9; .* up to {schema.VERSION}\.") as refusal:
-            open_store(where, read_only)
+            open_store(address, read_only)
         assert refusal.value.code == "store-too-new"
         assert "newer Bursar" in refusal.value.fix
 
 
-def test_a_database_from_before_the_first_release_is_refused(where: str) -> None:
-    spoil(where, f"UPDATE {schema.VERSION_TABLE} SET version_num = '3'")
+def test_a_version_before_the_first_release_is_rejected(address: str) -> None:
+    execute(address, f"UPDATE {schema.VERSION_TABLE} SET version_num = '3'")
     for read_only in (False, True):
         with pytest.raises(
             UserError, match=rf"version 3, .* first release; .* reads version {schema.VERSION}\."
         ) as refusal:
-            open_store(where, read_only)
+            open_store(address, read_only)
         assert refusal.value.code == "store-too-old"
         assert "new state folder" in refusal.value.fix
 
 
-def test_a_creation_that_was_killed_is_begun_again(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_creation_is_repeated(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = schema.metadata.create_all
 
     def killed(connection: Connection) -> None:
@@ -75,19 +73,21 @@ def test_a_creation_that_was_killed_is_begun_again(
 
     monkeypatch.setattr(schema.metadata, "create_all", killed)
     with pytest.raises(KeyboardInterrupt):
-        open_store(where)
+        open_store(address)
     monkeypatch.undo()
     with pytest.raises(UserError, match="no tables yet") as refusal:
-        open_store(where, read_only=True)
+        open_store(address, read_only=True)
     assert refusal.value.code == "store-is-empty"
-    store = open_store(where)
+    store = open_store(address)
     assert store.last_sequence() == 0
     store.close()
 
 
-def test_many_may_open_a_new_database_at_once(where: str) -> None:
+def test_a_new_database_can_be_opened_concurrently(address: str) -> None:
     stores: list[sql_store.SqlStore] = []
-    threads = [threading.Thread(target=lambda: stores.append(open_store(where))) for _ in range(6)]
+    threads = [
+        threading.Thread(target=lambda: stores.append(open_store(address))) for _ in range(6)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -97,25 +97,25 @@ def test_many_may_open_a_new_database_at_once(where: str) -> None:
         store.close()
 
 
-def test_a_creation_that_fails_leaves_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_creation_is_rolled_back(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(connection: Connection) -> None:
         connection.exec_driver_sql("CREATE TABLE half (a INTEGER)")
         connection.exec_driver_sql("INSERT INTO nowhere VALUES (1)")
 
     monkeypatch.setattr(schema.metadata, "create_all", fails)
     with pytest.raises(Exception, match="nowhere"):
-        open_store(where)
+        open_store(address)
     monkeypatch.undo()
-    store = open_store(where)
+    store = open_store(address)
     with store.reading() as connection, pytest.raises(Exception, match="half"):
         connection.exec_driver_sql("SELECT * FROM half")
     store.close()
 
 
-# -- files that are something else -------------------------------------------------------------------
+# -- other files -------------------------------------------------------------------------------------
 
 
-def test_a_text_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_text_file_is_rejected_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("these are my notes, and there are enough of them to fill a page\n" * 100)
     with pytest.raises(UserError, match="is not an SQLite database") as refusal:
@@ -125,7 +125,7 @@ def test_a_text_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "notes.txt.lead").exists()
 
 
-def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_another_programs_database_is_rejected_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE jobs (a)")
@@ -145,13 +145,13 @@ def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_is_not_there_is_not_created_for_a_reader(tmp_path: Path) -> None:
+def test_a_reader_does_not_create_a_database(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no database at"):
         open_store(tmp_path / "none.db", read_only=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_path_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_an_impossible_path_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be opened"):
         open_store(tmp_path / "file" / "bursar.db")
@@ -170,17 +170,17 @@ def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     store.close()
 
 
-def test_odd_characters_in_a_path_are_no_trouble(tmp_path: Path) -> None:
+def test_a_path_may_have_special_characters(tmp_path: Path) -> None:
     path = tmp_path / "a b?c#d%25é.db"
     store = open_store(path)
-    found = SqliteDatabase(path)
-    assert found.version() == schema.VERSION
-    found.engine.dispose()
+    database = SqliteDatabase(path)
+    assert database.version() == schema.VERSION
+    database.engine.dispose()
     store.close()
 
 
 @pytest.mark.real
-def test_another_programs_tables_are_refused(fresh_postgres: str) -> None:
+def test_another_programs_tables_are_rejected(fresh_postgres: str) -> None:
     import psycopg
 
     with psycopg.connect(fresh_postgres) as connection:
@@ -189,13 +189,13 @@ def test_another_programs_tables_are_refused(fresh_postgres: str) -> None:
         open_store(fresh_postgres)
 
 
-def test_an_address_that_makes_no_sense_is_refused_without_its_password() -> None:
+def test_the_error_for_an_invalid_address_hides_the_password() -> None:
     with pytest.raises(UserError) as refusal:
         open_store("postgresql://ann:s3cret@host:port/x")
     assert "s3cret" not in str(refusal.value)
 
 
-def test_a_server_that_is_not_there_is_a_fault_without_its_password(tmp_path: Path) -> None:
+def test_the_fault_for_an_unreachable_server_hides_the_password(tmp_path: Path) -> None:
     with pytest.raises(EngineFault) as fault:
         open_store(f"postgresql://ann:s3cret@/x?host={tmp_path}")
     assert "s3cret" not in str(fault.value)

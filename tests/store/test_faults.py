@@ -1,4 +1,4 @@
-"""The outside world fails: nothing is half-written, the text says what to do, and it heals."""
+"""SQLite faults: writes are atomic, errors name the remedy, and retries succeed."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from tests.store import facts
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
-    found = open_store(tmp_path / "bursar.db")
-    yield found
-    found.close()
+    opened = open_store(tmp_path / "bursar.db")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
 def lead(store: SqlStore) -> SqlLeaderLease:
-    found = store.try_lead("here")
-    assert isinstance(found, SqlLeaderLease)
-    store.append(facts.new_jobs(10), found)
-    return found
+    lease = store.try_lead("here")
+    assert isinstance(lease, SqlLeaderLease)
+    store.append(facts.new_jobs(10), lease)
+    return lease
 
 
 def set_writer(lead: SqlLeaderLease, pragma: str) -> None:
-    def tell(connection: Connection) -> None:
+    def execute(connection: Connection) -> None:
         connection.exec_driver_sql(f"PRAGMA {pragma}")
 
-    lead.write(tell)
+    lead.write(execute)
 
 
 def fault_of(store: SqlStore, lead: SqlLeaderLease, batch: Batch) -> EngineFault:
@@ -55,7 +55,7 @@ def fault_of(store: SqlStore, lead: SqlLeaderLease, batch: Batch) -> EngineFault
     return caught.value
 
 
-def assert_heals(store: SqlStore, lead: SqlLeaderLease, batch: Batch) -> None:
+def assert_retry_succeeds(store: SqlStore, lead: SqlLeaderLease, batch: Batch) -> None:
     last = store.last_sequence()
     assert store.append(batch, lead) == last + len(batch.events)
     assert differences(store) == []
@@ -63,24 +63,24 @@ def assert_heals(store: SqlStore, lead: SqlLeaderLease, batch: Batch) -> None:
 
 
 def test_a_full_disk(store: SqlStore, lead: SqlLeaderLease) -> None:
-    """The new connection after the fault has no limit: as if somebody had made room."""
+    """The limit ends with the connection, as if space had been freed."""
     with store.reading() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
     set_writer(lead, f"max_page_count = {pages + 2}")
     batch = facts.new_jobs(200)
     fault = fault_of(store, lead, batch)
     assert "is full" in str(fault) and "MiB free)" in str(fault)
-    assert_heals(store, lead, batch)
+    assert_retry_succeeds(store, lead, batch)
 
 
-def test_a_database_that_cannot_be_written(store: SqlStore, lead: SqlLeaderLease) -> None:
+def test_a_read_only_database(store: SqlStore, lead: SqlLeaderLease) -> None:
     set_writer(lead, "query_only = ON")
     batch = facts.new_jobs(3)
     assert "cannot be opened or written" in str(fault_of(store, lead, batch))
-    assert_heals(store, lead, batch)
+    assert_retry_succeeds(store, lead, batch)
 
 
-def test_a_database_that_another_program_has_locked(
+def test_a_database_locked_by_another_program(
     store: SqlStore, lead: SqlLeaderLease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_writer(lead, "busy_timeout = 20")
@@ -90,7 +90,7 @@ def test_a_database_that_another_program_has_locked(
     assert "another program has locked" in str(fault_of(store, lead, batch))
     other.execute("ROLLBACK")
     other.close()
-    assert_heals(store, lead, batch)
+    assert_retry_succeeds(store, lead, batch)
 
 
 LIMITED = """
@@ -116,23 +116,23 @@ print(store.append(batch, lead))
 """
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
-    """A limit of the kernel, met while SQLite writes: it fails like a disk does."""
+def test_a_file_size_limit(tmp_path: Path) -> None:
+    """A kernel limit that SQLite reaches during a write, like a full disk."""
     path = tmp_path / "bursar.db"
     argv = [sys.executable, "-c", LIMITED, str(path)]
-    said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
-    acknowledged, stored, text, healed = int(said[0]), int(said[1]), said[2], int(said[3])
+    lines = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    acknowledged, stored, text, retried = int(lines[0]), int(lines[1]), lines[2], int(lines[3])
     assert acknowledged == stored > 0
     assert "nothing was written" in text
-    assert healed == stored + 20
+    assert retried == stored + 20
     store = open_store(path)
-    assert store.last_sequence() == healed
+    assert store.last_sequence() == retried
     assert differences(store) == []
     assert integrity(store) == []
     store.close()
 
 
-def test_damage_is_told_apart_from_a_full_disk(tmp_path: Path) -> None:
+def test_damage_is_distinguished_from_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "bursar.db"
     store = open_store(path)
     lead = store.try_lead("here")
@@ -146,10 +146,8 @@ def test_damage_is_told_apart_from_a_full_disk(tmp_path: Path) -> None:
         open_store(path)
 
 
-def test_a_lock_file_that_somebody_deleted(
-    store: SqlStore, lead: SqlLeaderLease, tmp_path: Path
-) -> None:
-    """Two hold a lock then; the epoch says which of them leads."""
+def test_a_deleted_lock_file(store: SqlStore, lead: SqlLeaderLease, tmp_path: Path) -> None:
+    """Two processes hold a lock then; the epoch decides which is leader."""
     (tmp_path / "bursar.db.lead").unlink()
     other = open_store(tmp_path / "bursar.db")
     second = other.try_lead("there")
@@ -172,20 +170,20 @@ def test_exactly_one_connection_writes_and_checkpoints(
         with pytest.raises(Exception, match="readonly"):
             connection.exec_driver_sql("DELETE FROM events")
 
-    def look(connection: Connection) -> tuple[int, int]:
+    def read_settings(connection: Connection) -> tuple[int, int]:
         full = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
         return full, connection.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar_one()
 
-    assert lead.write(look) == (2, sqlite.CHECKPOINT_PAGES)
+    assert lead.write(read_settings) == (2, sqlite.CHECKPOINT_PAGES)
 
 
-def test_secrets_do_not_stay_in_the_file(tmp_path: Path) -> None:
+def test_secrets_are_removed_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "bursar.db"
     store = open_store(path)
     lead = store.try_lead("here")
     assert lead is not None
-    hush = facts.origin(secrets={"TOKEN": "s3cret-of-ann"})
-    store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": hush}), lead)
+    origin = facts.origin(secrets={"TOKEN": "s3cret-of-ann"})
+    store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": origin}), lead)
     store.append(facts.batch(facts.cancelled("j-1")), lead)
     lead.release()
     assert b"s3cret-of-ann" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -193,7 +191,7 @@ def test_secrets_do_not_stay_in_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "is_warned"),
+    ("version", "has_warning"),
     [
         ((3, 6, 23), False),
         ((3, 7, 0), True),
@@ -203,8 +201,6 @@ def test_secrets_do_not_stay_in_the_file(tmp_path: Path) -> None:
         ((3, 54, 1), False),
     ],
 )
-def test_versions_with_the_fault_are_warned_about(
-    version: tuple[int, ...], is_warned: bool
-) -> None:
-    assert (warning(version) is not None) == is_warned
+def test_versions_with_the_bug_have_a_warning(version: tuple[int, ...], has_warning: bool) -> None:
+    assert (warning(version) is not None) == has_warning
     assert sqlite_warning() == warning(sqlite3.sqlite_version_info)

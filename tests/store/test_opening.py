@@ -1,4 +1,4 @@
-"""Opening a store costs what is used of it, and every store is one to the type check too."""
+"""Opening a store imports only what it needs, and returns a ``ports.Store``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ store.close()
 """
 
 
-def test_nothing_is_imported_before_it_is_used(tmp_path: Path) -> None:
+def test_drivers_are_imported_only_when_needed(tmp_path: Path) -> None:
     path = tmp_path / "bursar.db"
     open_store(path).close()
     argv = [sys.executable, "-c", LOADED, str(path)]
-    said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    assert said.splitlines() == ["[]", "[]"]
+    output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    assert output.splitlines() == ["[]", "[]"]
 
 
-def test_it_is_a_store(tmp_path: Path) -> None:
+def test_it_implements_the_port(tmp_path: Path) -> None:
     store: Store = open_store(tmp_path / "bursar.db")
     lead: LeaderLease | None = store.try_lead("here")
     assert lead is not None and lead.epoch == 1

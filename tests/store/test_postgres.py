@@ -1,4 +1,4 @@
-"""PostgreSQL goes away and comes back while we write."""
+"""PostgreSQL restarts and drops connections during writes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.store.private_postgres import PrivatePostgres
 pytestmark = pytest.mark.real
 
 
-def test_restarted_while_batches_are_committed(postgres_server: PrivatePostgres) -> None:
-    """Each batch is tried until it is acknowledged, and is there once."""
+def test_batches_survive_server_restarts(postgres_server: PrivatePostgres) -> None:
+    """Each batch is retried until it is committed, and is in the log once."""
     store = open_store(postgres_server.new_database())
     lead = store.try_lead("here")
     assert lead is not None
@@ -54,7 +54,7 @@ def test_restarted_while_batches_are_committed(postgres_server: PrivatePostgres)
 
 
 def end_sessions(address: str) -> None:
-    """As an administrator might: every connection to the database is ended."""
+    """Ends every connection to the database, as an administrator might."""
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -62,7 +62,7 @@ def end_sessions(address: str) -> None:
         )
 
 
-def test_readers_heal_after_their_connections_are_cut(fresh_postgres: str) -> None:
+def test_readers_reconnect(fresh_postgres: str) -> None:
     store = open_store(fresh_postgres)
     assert store.last_sequence() == 0
     end_sessions(fresh_postgres)
@@ -70,7 +70,7 @@ def test_readers_heal_after_their_connections_are_cut(fresh_postgres: str) -> No
     store.close()
 
 
-def test_the_lead_goes_on_if_nobody_took_it(fresh_postgres: str) -> None:
+def test_the_leader_continues_if_no_other_took_over(fresh_postgres: str) -> None:
     store = open_store(fresh_postgres)
     lead = store.try_lead("here")
     assert lead is not None
@@ -84,35 +84,35 @@ def test_the_lead_goes_on_if_nobody_took_it(fresh_postgres: str) -> None:
     store.close()
 
 
-def test_the_lead_is_lost_to_whoever_took_it(fresh_postgres: str) -> None:
+def test_leadership_is_lost_if_another_took_over(fresh_postgres: str) -> None:
     store, other = open_store(fresh_postgres), open_store(fresh_postgres)
     lead = store.try_lead("here")
     assert lead is not None
     end_sessions(fresh_postgres)
-    taken = other.try_lead("there")
-    assert taken is not None and taken.epoch == 2
+    new_lead = other.try_lead("there")
+    assert new_lead is not None and new_lead.epoch == 2
     with pytest.raises(EngineFault):
         store.append(facts.new_jobs(1), lead)
     with pytest.raises(LeadershipLost):
         store.append(facts.new_jobs(1), lead)
-    assert other.append(Batch(events=facts.new_jobs(1).events), taken) == 1
+    assert other.append(Batch(events=facts.new_jobs(1).events), new_lead) == 1
     store.close()
     other.close()
 
 
-def test_what_remains_of_a_broken_connection_is_waited_for(fresh_postgres: str) -> None:
-    """The server has not noticed yet: whether its last commit is done cannot be known before."""
+def test_a_leader_waits_for_the_end_of_its_old_session(fresh_postgres: str) -> None:
+    """Until the server ends the session, the outcome of its last commit is unknown."""
     store, other = open_store(fresh_postgres), open_store(fresh_postgres)
     lead, batch = store.try_lead("here"), facts.new_jobs(1)
     assert lead is not None
     lead._lock.drop()  # type: ignore[attr-defined]
-    remains = other.database.try_leader_lock()
-    assert remains is not None
+    old_session = other.database.try_leader_lock()
+    assert old_session is not None
     with pytest.raises(EngineFault, match="still held by its old session or by another"):
         store.append(batch, lead)
-    remains.release()
-    give_up_at = time.monotonic() + 5
-    while time.monotonic() < give_up_at:
+    old_session.release()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
         try:
             assert store.append(batch, lead) == 1
             break

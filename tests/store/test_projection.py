@@ -1,4 +1,4 @@
-"""The tables and the core see the same life of a job."""
+"""The projected tables and the core agree on the state of every job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REACHED_BY[JobState.EXPIRING] = (
 )
 REACHED_BY[JobState.CANCELLING] = (*REACHED_BY[JobState.RUNNING], facts.cancelled("j"))
 
-HAPPENS: tuple[ev.LoggedEvent, ...] = (
+EVENTS: tuple[ev.LoggedEvent, ...] = (
     facts.cancelled("j"),
     facts.started("j"),
     facts.saved("j"),
@@ -58,9 +58,9 @@ def folded(*events: ev.LoggedEvent) -> Rows:
 
 
 @pytest.mark.parametrize("state", sorted(lifecycle.LIVE))
-@pytest.mark.parametrize("event", HAPPENS, ids=lambda event: type(event).__name__)
-def test_a_live_job_moves_as_the_lifecycle_says(state: JobState, event: ev.LoggedEvent) -> None:
-    def core_says(retries_left: int) -> JobState | None:
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_live_job_follows_the_lifecycle(state: JobState, event: ev.LoggedEvent) -> None:
+    def lifecycle_state(retries_left: int) -> JobState | None:
         try:
             return lifecycle.next_state(state, type(event), retries_left, "j")
         except BrokenInvariant:
@@ -68,7 +68,7 @@ def test_a_live_job_moves_as_the_lifecycle_says(state: JobState, event: ev.Logge
 
     rows = folded(*REACHED_BY[state])
     assert rows.jobs["j"].state is state
-    expected = core_says(retries_left=1)
+    expected = lifecycle_state(retries_left=1)
     if expected is None:
         with pytest.raises(BrokenInvariant, match=r"<job j .* cannot happen while"):
             fold(rows, 9, event)
@@ -78,23 +78,23 @@ def test_a_live_job_moves_as_the_lifecycle_says(state: JobState, event: ev.Logge
         assert ("j" in rows.live) == (expected in lifecycle.LIVE)
 
 
-def test_the_sets_of_states_are_the_cores() -> None:
+def test_the_sets_of_states_equal_those_of_the_core() -> None:
     assert projection.LIVE == lifecycle.LIVE
     assert not OVER & {state for state, _ in lifecycle.NEXT}
 
 
 @given(ANY_SCRIPT)
-def test_the_tables_show_what_the_core_knows(script: Script) -> None:
-    """After every event of a random play, replayed from the text that the log keeps of it."""
+def test_the_tables_equal_the_state_of_the_core(script: Script) -> None:
+    """Checked after every event of a random run, replayed from its JSON text."""
     log = Play(script.world).run(script).stage.log
     state, rows = fresh_state(script.world), Rows()
     for sequence, event in enumerate(log, 1):
         state.apply(event)
         fold(rows, sequence, event_of(event_text(event)))
-        assert_alike(state, rows)
+        assert_equal_state(state, rows)
 
 
-def assert_alike(state: FleetState, rows: Rows) -> None:
+def assert_equal_state(state: FleetState, rows: Rows) -> None:
     assert {id_: one.state for id_, one in rows.jobs.items() if one.state in OVER} == (
         state.finished
     )
@@ -117,32 +117,38 @@ def assert_alike(state: FleetState, rows: Rows) -> None:
 # -- texts -------------------------------------------------------------------------------------------
 
 
-def test_a_submission_has_the_text_of_any_event() -> None:
+def test_a_submission_is_encoded_like_other_events() -> None:
     for event in (facts.submitted("j-1"), facts.submitted('"', depends_on=("a",), retries=2)):
         plain = {"type": "JobSubmitted", **to_plain(event)}
         assert event_text(event) == json.dumps(plain, separators=(",", ":"))
         assert event_of(event_text(event)) == event
 
 
-def test_specs_that_look_alike_to_a_hash_are_kept_apart() -> None:
+def test_similar_specs_are_decoded_separately() -> None:
     one, other = facts.submitted("j", retries=1), facts.submitted("j", retries=2)
     assert event_of(event_text(one)) == one
     assert event_of(event_text(other)) == other
 
 
-def test_how_an_attempt_ended_is_kept() -> None:
-    how = Exit(code=None, signal=9, detail="killed")
-    event = ev.AttemptFailed(at_ms=1, job_id="j", attempt=1, exit=how)
+def test_the_exit_of_an_attempt_is_stored() -> None:
+    exit_status = Exit(code=None, signal=9, detail="killed")
+    event = ev.AttemptFailed(at_ms=1, job_id="j", attempt=1, exit=exit_status)
     row = folded(*REACHED_BY[JobState.RUNNING], event).attempts["j", 1]
     assert (row.exit_signal, row.exit_detail, row.outcome) == (9, "killed", "AttemptFailed")
 
 
-def test_every_kind_of_event_is_known_to_the_fold() -> None:
-    """The type check says so too; this fails where nobody runs it."""
-    handled = {type(event) for event in (*HAPPENS, *REACHED_BY[JobState.STARTING])}
-    quiet = {"PlacementClaimed", "ClaimReleased", "FleetDeclared", "NodeAdded", "NodeDrained"}
-    quiet |= {"NodeRestored", "ForeignUsageSeen", "GpuPartitioned", "TenantChanged", "PriceChanged"}
-    quiet |= {"BudgetLevelChanged", "SpotNotice", "BillReceived"}
+def test_the_fold_handles_every_event_type() -> None:
+    """The type checker verifies this too; this test works without it."""
+    handled = {type(event) for event in (*EVENTS, *REACHED_BY[JobState.STARTING])}
+    ignored = {"PlacementClaimed", "ClaimReleased", "FleetDeclared", "NodeAdded", "NodeDrained"}
+    ignored |= {
+        "NodeRestored",
+        "ForeignUsageSeen",
+        "GpuPartitioned",
+        "TenantChanged",
+        "PriceChanged",
+    }
+    ignored |= {"BudgetLevelChanged", "SpotNotice", "BillReceived"}
     assert {kind.__name__ for kind in get_args(ev.LoggedEvent)} == (
-        {kind.__name__ for kind in handled} | quiet
+        {kind.__name__ for kind in handled} | ignored
     )

@@ -113,10 +113,10 @@ def find_gpu_model(name: str) -> GpuModel:
 
     ``A100`` means the 40 GB and ``V100`` the 16 GB model, as in the catalogues of clouds.
     """
-    wanted = plain_spelling(name)
-    model = _BY_ALIAS.get(wanted)
+    normalised = plain_spelling(name)
+    model = _BY_ALIAS.get(normalised)
     if model is None:
-        raise _unknown_model(name, wanted)
+        raise _unknown_model(name, normalised)
     return model
 
 
@@ -126,11 +126,11 @@ def plain_spelling(name: str) -> str:
     return _SHARING_SUFFIX.sub("", _VENDOR.sub("", spelling))
 
 
-def _unknown_model(name: str, wanted: str) -> UserError:
-    close = close_names(wanted, sorted(_BY_ALIAS), 3)
-    meant = sorted({_BY_ALIAS[spelling].name for spelling in close})
-    if meant:
-        fix = f"Did you mean {' or '.join(map(repr, meant))}?"
+def _unknown_model(name: str, normalised: str) -> UserError:
+    aliases = close_names(normalised, sorted(_BY_ALIAS), 3)
+    suggestions = sorted({_BY_ALIAS[spelling].name for spelling in aliases})
+    if suggestions:
+        fix = f"Did you mean {' or '.join(map(repr, suggestions))}?"
     else:
         fix = f"Write one of {', '.join(model.name for model in GPU_MODELS)}."
     return UserError(

@@ -46,7 +46,7 @@ class HttpFetch:
                 with self.open_url(request, timeout=self.timeout_seconds) as response:
                     return _checked_size(response.read(MAX_BYTES + 1), host)
             except urllib.error.HTTPError as error:
-                problem = f"{host} answered {error.code} {error.reason}"
+                problem = f"{host} returned {error.code} {error.reason}"
                 if error.code not in RETRIED_STATUSES:
                     raise _fault(problem, attempt) from error
                 pause_seconds = _retry_after(error, pause_seconds)

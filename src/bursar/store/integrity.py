@@ -26,8 +26,8 @@ def _file_problems(connection: Connection) -> list[str]:
 
 
 def _gaps(connection: Connection) -> list[str]:
-    wanted = select(func.count(), func.min(events.c.sequence), func.max(events.c.sequence))
-    count, first, last = connection.execute(wanted.select_from(events)).one()
+    query = select(func.count(), func.min(events.c.sequence), func.max(events.c.sequence))
+    count, first, last = connection.execute(query.select_from(events)).one()
     expected = connection.execute(select(meta.c.last_sequence)).scalar_one()
     problems = []
     if count and (first != 1 or last != count):

@@ -116,11 +116,11 @@ class SqlReader:
             last = min(last, after + limit)
         while after < last:
             until = min(after + PAGE_ROWS, last)
-            wanted = select(events.c.sequence, events.c.body).where(
+            query = select(events.c.sequence, events.c.body).where(
                 events.c.sequence > after, events.c.sequence <= until
             )
             with self.reading() as connection:
-                page = connection.execute(wanted.order_by(events.c.sequence)).all()
+                page = connection.execute(query.order_by(events.c.sequence)).all()
             yield from (Recorded(sequence=number, event=event_of(body)) for number, body in page)
             after = until
 
@@ -129,18 +129,18 @@ class SqlReader:
         lost = select(attempts.c.ended_by).where(
             attempts.c.job_id == job_id, attempts.c.outcome == "NodeLost"
         )
-        wanted = select(events.c.sequence, events.c.body).where(
+        query = select(events.c.sequence, events.c.body).where(
             or_(events.c.job_id == job_id, events.c.sequence.in_(lost))
         )
         with self.reading() as connection:
-            rows = connection.execute(wanted.order_by(events.c.sequence)).all()
+            rows = connection.execute(query.order_by(events.c.sequence)).all()
         return [Recorded(sequence=number, event=event_of(body)) for number, body in rows]
 
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot."""
-        wanted = select(snapshots).order_by(snapshots.c.sequence.desc()).limit(1)
+        query = select(snapshots).order_by(snapshots.c.sequence.desc()).limit(1)
         with self.reading() as connection:
-            row = connection.execute(wanted).first()
+            row = connection.execute(query).first()
         return Snapshot(sequence=row.sequence, body=row.body) if row else None
 
     # -- jobs --------------------------------------------------------------------------------------
@@ -167,26 +167,26 @@ class SqlReader:
             jobs.c.sequence >= first.c.sequence,
             jobs.c.sequence < first.c.sequence + MAX_ARRAY_JOBS,
         )
-        wanted = select(jobs.c.id, jobs.c.state).join(first, shared).order_by(jobs.c.sequence)
+        query = select(jobs.c.id, jobs.c.state).join(first, shared).order_by(jobs.c.sequence)
         with self.reading() as connection:
-            rows = connection.execute(wanted).all()
+            rows = connection.execute(query).all()
         return [(row.id, JobState(row.state)) for row in rows]
 
     def count_jobs(self, queues: frozenset[str] | None) -> Mapping[JobState, int]:
         """Number of jobs in each state; states without jobs are omitted."""
-        wanted = select(job_counts.c.state, func.sum(job_counts.c.jobs))
+        query = select(job_counts.c.state, func.sum(job_counts.c.jobs))
         if queues is not None:
-            wanted = wanted.where(job_counts.c.queue.in_(sorted(queues)))
+            query = query.where(job_counts.c.queue.in_(sorted(queues)))
         with self.reading() as connection:
-            rows = connection.execute(wanted.group_by(job_counts.c.state)).all()
+            rows = connection.execute(query.group_by(job_counts.c.state)).all()
         counts = {state: int(count) for state, count in rows}
         return {state: counts[state] for state in JobState if counts.get(state)}
 
     def attempts(self, job_id: str) -> Sequence[AttemptRow]:
         """All attempts of a job, in order."""
-        wanted = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
+        query = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
         with self.reading() as connection:
-            rows = connection.execute(wanted).all()
+            rows = connection.execute(query).all()
         return [_attempt_row(AttemptFacts._make(row)) for row in rows]
 
     def origin(self, job_id: str) -> JobOrigin | None:
@@ -215,7 +215,7 @@ class SqlReader:
 
         Jobs with equal values share one object: a month has hundreds of thousands of jobs.
         """
-        wanted = select(jobs.c.id, jobs.c.name, jobs.c.owner, origins.c.labels).outerjoin(
+        query = select(jobs.c.id, jobs.c.name, jobs.c.owner, origins.c.labels).outerjoin(
             origins, origins.c.id == jobs.c.origin
         )
         by_job: dict[str, JobLabel] = {}
@@ -223,7 +223,7 @@ class SqlReader:
         with self.reading() as connection:
             for ids in id_chunks(sorted(job_ids)):
                 for job_id, name, owner, text in connection.execute(
-                    wanted.where(jobs.c.id.in_(ids))
+                    query.where(jobs.c.id.in_(ids))
                 ):
                     label = shared.get((owner, name, text))
                     if label is None:
@@ -235,11 +235,11 @@ class SqlReader:
 
     def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None:
         """The stored response to an idempotency key."""
-        wanted = select(acknowledgements).where(
+        query = select(acknowledgements).where(
             acknowledgements.c.tenant == tenant, acknowledgements.c.key == key
         )
         with self.reading() as connection:
-            row = connection.execute(wanted).first()
+            row = connection.execute(query).first()
         return Acknowledgement(**row._mapping) if row else None
 
     def tokens(self) -> Sequence[Token]:
@@ -250,19 +250,19 @@ class SqlReader:
 
     def audit(self, limit: int, before: int | None = None) -> Sequence[tuple[int, AuditEntry]]:
         """Audit entries with their numbers, newest first."""
-        wanted = select(audit).order_by(audit.c.number.desc()).limit(limit)
+        query = select(audit).order_by(audit.c.number.desc()).limit(limit)
         if before is not None:
-            wanted = wanted.where(audit.c.number < before)
+            query = query.where(audit.c.number < before)
         with self.reading() as connection:
-            rows = connection.execute(wanted).all()
+            rows = connection.execute(query).all()
         return [(row.number, _audit_entry(row)) for row in rows]
 
     def verify_audit(self) -> Sequence[str]:
         """Problems of the audit log's hash chain; empty if it is intact."""
         with self.reading() as connection:
             head = connection.execute(select(meta.c.audit_number, meta.c.audit_hash)).one()
-            wanted = select(audit).order_by(audit.c.number).execution_options(yield_per=PAGE_ROWS)
-            with connection.execute(wanted) as rows:
+            query = select(audit).order_by(audit.c.number).execution_options(yield_per=PAGE_ROWS)
+            with connection.execute(query) as rows:
                 links = ((row.number, _audit_entry(row), row.hash) for row in rows)
                 return broken_links(links, (head.audit_number, head.audit_hash))
 

@@ -1,4 +1,4 @@
-"""AWS: the price list as botocore lets it through, and the spot history of moto."""
+"""AWS prices: the price list with a botocore stub, spot prices with moto."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def product(on_demand: dict[str, Any], **terms: dict[str, Any]) -> str:
 
 
 class NoSpot:
-    def describe_spot_price_history(self, **asked: Any) -> dict[str, Any]:
+    def describe_spot_price_history(self, **arguments: Any) -> dict[str, Any]:
         return {"SpotPriceHistory": []}
 
 
@@ -71,7 +71,7 @@ def listed() -> Iterator[tuple[AwsPrices, Stubber]]:
 
 
 def test_the_price_list_is_read_page_by_page(listed: tuple[AwsPrices, Stubber]) -> None:
-    """A reservation costs its hours and its part of what is paid at once; paying nothing at once counts."""
+    """The rate of a reservation includes the upfront payment; offers without one are preferred."""
     feed, stub = listed
     first = product(
         dimension("Hrs", "55.0400000000"),
@@ -106,7 +106,9 @@ def test_the_price_list_is_read_page_by_page(listed: tuple[AwsPrices, Stubber]) 
         (product(dimension("Quantity", "3")), "sku SKU1: is priced by 'Quantity', not by the hour"),
     ],
 )
-def test_bad_products_are_told(listed: tuple[AwsPrices, Stubber], item: str, problem: str) -> None:
+def test_invalid_products_are_reported(
+    listed: tuple[AwsPrices, Stubber], item: str, problem: str
+) -> None:
     feed, stub = listed
     good = product(dimension("Hrs", "55.04"))
     stub.add_response("get_products", {"PriceList": [item, good]})
@@ -115,7 +117,7 @@ def test_bad_products_are_told(listed: tuple[AwsPrices, Stubber], item: str, pro
     assert len(reading.bad) == 1 and str(reading.bad[0]).startswith(problem)
 
 
-def test_other_currencies_are_kept_as_such(listed: tuple[AwsPrices, Stubber]) -> None:
+def test_other_currencies_are_returned(listed: tuple[AwsPrices, Stubber]) -> None:
     feed, stub = listed
     stub.add_response("get_products", {"PriceList": [product(dimension("Hrs", "400", "CNY"))]})
     assert [(r.currency, r.node_micro_usd_per_hour) for r in feed.read(WANTED).rows] == [
@@ -123,7 +125,7 @@ def test_other_currencies_are_kept_as_such(listed: tuple[AwsPrices, Stubber]) ->
     ]
 
 
-def test_what_is_not_listed_and_what_fails(listed: tuple[AwsPrices, Stubber]) -> None:
+def test_missing_products_and_api_errors_are_reported(listed: tuple[AwsPrices, Stubber]) -> None:
     feed, stub = listed
     stub.add_response("get_products", {"PriceList": []})
     assert [bad.problem for bad in feed.read(WANTED).bad] == ["is not in the price list"]
@@ -136,14 +138,14 @@ def test_what_is_not_listed_and_what_fails(listed: tuple[AwsPrices, Stubber]) ->
 
 
 class History:
-    """The documented shape, in two pages: prices are text, and only changes are told."""
+    """The documented format, in two pages: prices are text, and only changes are listed."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
 
-    def describe_spot_price_history(self, **asked: Any) -> dict[str, Any]:
-        self.asked.append(asked)
-        if "NextToken" not in asked:
+    def describe_spot_price_history(self, **arguments: Any) -> dict[str, Any]:
+        self.requests.append(arguments)
+        if "NextToken" not in arguments:
             items = [self._item("us-east-1a", "20.5", 3), self._item("us-east-1a", "19.0", 50)]
             return {"SpotPriceHistory": items, "NextToken": "more"}
         items = [self._item("us-east-1b", "21.0384", 900), self._item("us-east-1c", "??", 1)]
@@ -160,11 +162,11 @@ class History:
 
 
 class NotListed:
-    def get_products(self, **asked: Any) -> dict[str, Any]:
+    def get_products(self, **arguments: Any) -> dict[str, Any]:
         return {"PriceList": []}
 
 
-def test_the_newest_change_of_a_zone_is_its_price_today_however_old() -> None:
+def test_the_newest_change_of_a_zone_is_its_current_price() -> None:
     history = History()
     feed = AwsPrices(pricing=NotListed(), ec2=lambda _: history, clock=StillClock())
     reading = feed.read(WANTED)
@@ -173,12 +175,12 @@ def test_the_newest_change_of_a_zone_is_its_price_today_however_old() -> None:
         ("us-east-1b", 21_038_400, NOW_MS),
     ]
     assert "p5.48xlarge in us-east-1c: '??' is not a price" in [str(bad) for bad in reading.bad]
-    assert history.asked[0]["StartTime"] == NOW and history.asked[1]["NextToken"] == "more"
+    assert history.requests[0]["StartTime"] == NOW and history.requests[1]["NextToken"] == "more"
 
 
 @mock_aws
 def test_spot_prices_through_boto3_and_moto() -> None:
-    """The whole way over the wire format of EC2, with the clients that are really used."""
+    """Uses the production clients and the wire format of EC2."""
     real = aws_prices(StillClock())
     feed = AwsPrices(pricing=NotListed(), ec2=real.ec2, clock=StillClock())
     rows = feed.read([PriceRequest(region="us-east-1", instance_types=("p4d.24xlarge", P5))]).rows

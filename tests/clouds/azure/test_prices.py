@@ -1,4 +1,4 @@
-"""Azure's retail price API, as it answers."""
+"""Azure prices, from responses in the format of the retail price API."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def feed(*items: dict[str, Any], more: str = "") -> tuple[AzurePrices, Answers]:
     return AzurePrices(fetch=answers, clock=StillClock()), answers
 
 
-def test_every_way_to_buy_a_machine_is_read_from_all_pages() -> None:
-    """A reservation's price is that of the term, whatever its unit says."""
+def test_all_markets_are_read_from_all_pages() -> None:
+    """The price of a reservation is for the whole term, although its unit is an hour."""
     azure, answers = feed(
         item(),
         item(type="Reservation", reservationTerm="1 Year", retailPrice=21_234.0),
@@ -76,7 +76,7 @@ def test_every_way_to_buy_a_machine_is_read_from_all_pages() -> None:
     assert f"armSkuName eq '{MACHINE}'" in unquote(answers.asked[0]) and len(answers.asked) == 2
 
 
-def test_the_newest_price_counts() -> None:
+def test_the_newest_price_is_used() -> None:
     azure, _ = feed(
         item(retailPrice=4.0, effectiveStartDate="2026-06-01T00:00:00Z"),
         item(retailPrice=3.0, effectiveStartDate="2025-06-01T00:00:00Z"),
@@ -95,24 +95,24 @@ def test_the_newest_price_counts() -> None:
         ),
     ],
 )
-def test_bad_items_are_told_with_their_meter(changed: dict[str, Any], problem: str) -> None:
+def test_invalid_items_are_reported_with_their_meter(changed: dict[str, Any], problem: str) -> None:
     azure, _ = feed(item(), item(**changed))
     reading = azure.read(WANTED)
     assert len(reading.rows) == 1
     assert [str(bad) for bad in reading.bad] == [problem]
 
 
-def test_other_currencies_are_kept_as_such() -> None:
+def test_other_currencies_are_returned() -> None:
     azure, _ = feed(item(currencyCode="EUR"))
     assert [row.currency for row in azure.read(WANTED).rows] == ["EUR"]
 
 
-def test_machines_without_a_price_and_impossible_names_are_told() -> None:
+def test_missing_prices_and_invalid_names_are_reported() -> None:
     azure, answers = feed()
     wanted = [PriceRequest(region="eastus", instance_types=(MACHINE, "x' or '1' eq '1"))]
     problems = [bad.problem for bad in azure.read(wanted).bad]
     assert problems == ["has no price. Check the spelling.", "is not a valid Azure name"]
-    assert len(answers.asked) == 1, "a quote never gets into a question"
+    assert len(answers.asked) == 1, "a name with a quote is never sent"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_machines_without_a_price_and_impossible_names_are_told() -> None:
         ({"Items": [], "NextPageLink": f"{HOST}api/retail/prices?"}, "more than 100 pages"),
     ],
 )
-def test_answers_that_are_none_are_faults(page: Any, problem: str) -> None:
+def test_invalid_responses_are_faults(page: Any, problem: str) -> None:
     azure = AzurePrices(fetch=Answers({HOST: page}), clock=StillClock())
     with pytest.raises(EngineFault, match=problem) as caught:
         azure.read(WANTED)

@@ -1,4 +1,4 @@
-"""Google's billing catalogue, as it answers: parts, of which machines are put together."""
+"""Google Cloud prices, computed from SKUs in the format of the billing catalogue."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MACHINES = ("g2-standard-4", "a2-highgpu-8g", "a3-megagpu-8g", "a4-highgpu-8g")
 
 
 def shapes() -> dict[str, MachineShape]:
-    found = [packaged_prices().shape(name) for name in (*MACHINES, "g4-standard-48")]
-    return {shape.instance_type: shape for shape in found if shape is not None}
+    known = [packaged_prices().shape(name) for name in (*MACHINES, "g4-standard-48")]
+    return {shape.instance_type: shape for shape in known if shape is not None}
 
 
 def sku(
@@ -82,28 +82,30 @@ def prices(*machines: str) -> dict[tuple[str, Market], int]:
     return {(row.instance_type, row.market): row.node_micro_usd_per_hour for row in reading.rows}
 
 
-def test_a_machine_is_the_sum_of_its_parts() -> None:
-    found = prices("g2-standard-4", "a2-highgpu-8g")
-    assert found["g2-standard-4", Market.ON_DEMAND] == 706_770, "published: $0.7068"
-    assert found["g2-standard-4", Market.SPOT] == 40_000 + 16_000 + 300_000
-    assert found["a2-highgpu-8g", Market.ON_DEMAND] == 29_387_080, "published: $29.3871"
+def test_a_machine_costs_the_sum_of_its_components() -> None:
+    by_machine = prices("g2-standard-4", "a2-highgpu-8g")
+    assert by_machine["g2-standard-4", Market.ON_DEMAND] == 706_770, "published: $0.7068"
+    assert by_machine["g2-standard-4", Market.SPOT] == 40_000 + 16_000 + 300_000
+    assert by_machine["a2-highgpu-8g", Market.ON_DEMAND] == 29_387_080, "published: $29.3871"
 
 
-def test_gpus_that_carry_the_machine_and_those_with_two_names() -> None:
-    """Some spot SKUs of new GPUs say that they are on demand; their description knows better."""
-    found = prices("a4-highgpu-8g", "a3-megagpu-8g")
-    assert found["a4-highgpu-8g", Market.ON_DEMAND] == 90_216_000
-    assert found["a4-highgpu-8g", Market.SPOT] == 39_633_600
-    assert found["a3-megagpu-8g", Market.ON_DEMAND] == 208 * 20_000 + 1_872 * 2_000 + 80_000_000
+def test_gpus_that_include_the_host_and_gpus_with_several_names() -> None:
+    """Some spot SKUs of new GPUs have the type on demand; the description shows spot."""
+    by_machine = prices("a4-highgpu-8g", "a3-megagpu-8g")
+    assert by_machine["a4-highgpu-8g", Market.ON_DEMAND] == 90_216_000
+    assert by_machine["a4-highgpu-8g", Market.SPOT] == 39_633_600
+    assert (
+        by_machine["a3-megagpu-8g", Market.ON_DEMAND] == 208 * 20_000 + 1_872 * 2_000 + 80_000_000
+    )
 
 
-def test_what_cannot_be_put_together_is_told() -> None:
+def test_machines_without_known_components_are_reported() -> None:
     gcp, answers = feed()
     wanted = PriceRequest(
         region="us-central1", instance_types=("a2-highgpu-8g", "g4-standard-48", "z9")
     )
-    told = [str(bad) for bad in gcp.read([wanted]).bad]
-    assert told == [
+    problems = [str(bad) for bad in gcp.read([wanted]).bad]
+    assert problems == [
         "a2-highgpu-8g spot in us-central1: has no SKU called 'A2 Instance Core'",
         "g4-standard-48 on-demand in us-central1: is of the series g4, whose SKUs are unknown",
         "g4-standard-48 spot in us-central1: is of the series g4, whose SKUs are unknown",
@@ -121,7 +123,7 @@ def test_what_cannot_be_put_together_is_told() -> None:
         {**sku("G2 Instance Core", -1), "skuId": "AB-12"},
     ],
 )
-def test_bad_skus_are_told_and_the_rest_is_used(broken: dict[str, Any]) -> None:
+def test_invalid_skus_are_reported_and_the_others_used(broken: dict[str, Any]) -> None:
     gcp, _ = feed(first=[*FIRST, broken])
     reading = gcp.read([PriceRequest(region="us-central1", instance_types=("g2-standard-4",))])
     assert len(reading.rows) == 2
@@ -129,13 +131,13 @@ def test_bad_skus_are_told_and_the_rest_is_used(broken: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("page", "problem"), [(b"no", "not JSON"), ({"skus": 1}, "no list")])
-def test_answers_that_are_none_are_faults(page: Any, problem: str) -> None:
+def test_invalid_responses_are_faults(page: Any, problem: str) -> None:
     gcp = GcpPrices(fetch=Answers({"skus": page}), clock=StillClock(), shapes={})
     with pytest.raises(EngineFault, match=problem):
         gcp.read([])
 
 
-def test_pages_without_end_are_a_fault() -> None:
+def test_too_many_pages_are_a_fault() -> None:
     endless = Answers({"skus?": {"skus": [], "nextPageToken": "again"}})
     gcp = GcpPrices(fetch=endless, clock=StillClock(), shapes={})
     with pytest.raises(EngineFault, match="more than 200 pages"):

@@ -1,4 +1,4 @@
-"""The suite runs once for each kind of store."""
+"""Runs the suite once for each store backend."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Open = Callable[..., SqlStore]
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Opens the same database, empty at first, as often as a test likes; all are closed for it."""
-    where = str(tmp_path / "bursar.db")
+    """Opens one new database repeatedly; closes every store after the test."""
+    address = str(tmp_path / "bursar.db")
     if request.param == "postgres":
-        where = request.getfixturevalue("fresh_postgres")
+        address = request.getfixturevalue("fresh_postgres")
     opened: list[SqlStore] = []
 
     def open_one(read_only: bool = False) -> SqlStore:
-        opened.append(open_store(where, read_only))
+        opened.append(open_store(address, read_only))
         return opened[-1]
 
     yield open_one

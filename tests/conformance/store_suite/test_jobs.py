@@ -1,4 +1,4 @@
-"""The tables show what the events say."""
+"""The projected tables agree with the events."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def state_of(store: SqlStore, job_id: str) -> JobState:
     return row.state
 
 
-def test_a_life_from_submission_to_success(store: SqlStore, lead: LeaderLease) -> None:
-    kept = facts.origin(owner="ann", labels={"team": "vision"})
-    store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": kept}), lead)
+def test_a_job_from_submission_to_success(store: SqlStore, lead: LeaderLease) -> None:
+    origin = facts.origin(owner="ann", labels={"team": "vision"})
+    store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": origin}), lead)
     row = store.job("j-1")
     assert row is not None
     assert (row.state, row.owner, row.priority) == (JobState.QUEUED, "ann", 10)
@@ -60,16 +60,14 @@ def test_the_members_of_an_array_are_found_by_its_id(store: SqlStore, lead: Lead
     origins = {**dict.fromkeys(members, shared), **dict.fromkeys(alone, other)}
     store.append(facts.batch(*map(facts.submitted, origins), origins=origins), lead)
     store.append(facts.batch(facts.assigned("j-a[3]"), facts.succeeded("j-a[3]")), lead)
-    found = dict(store.members("j-a"))
-    assert list(found) == members
-    assert found["j-a[3]"] is JobState.SUCCEEDED and found["j-a[11]"] is JobState.QUEUED
+    states = dict(store.members("j-a"))
+    assert list(states) == members
+    assert states["j-a[3]"] is JobState.SUCCEEDED and states["j-a[11]"] is JobState.QUEUED
     assert [job_id for job_id, _ in store.members("j-a2")] == ["j-a2[0]"]
     assert store.members("j-b") == store.members("j-") == store.members("j-a[0]") == []
 
 
-def test_a_failure_is_tried_again_while_retries_are_left(
-    store: SqlStore, lead: LeaderLease
-) -> None:
+def test_a_failed_job_is_retried_while_retries_remain(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.batch(facts.submitted("j-1", retries=1), facts.assigned("j-1")), lead)
     store.append(facts.batch(facts.failed("j-1")), lead)
     row = store.job("j-1")
@@ -92,7 +90,7 @@ def test_a_report_about_an_older_attempt_changes_nothing(
     assert before[0] is not None and before[0].preemptions == 1
 
 
-def test_a_lost_node_ends_what_ran_on_it(store: SqlStore, lead: LeaderLease) -> None:
+def test_a_lost_node_ends_its_attempts(store: SqlStore, lead: LeaderLease) -> None:
     jobs = ["j-1", "j-2", "j-3"]
     store.append(facts.batch(*(facts.submitted(job_id) for job_id in jobs)), lead)
     store.append(
@@ -112,14 +110,14 @@ def test_a_lost_node_ends_what_ran_on_it(store: SqlStore, lead: LeaderLease) -> 
     assert lost not in [one.event for one in store.events_of("j-2")]
 
 
-def test_a_lost_node_ends_what_the_same_batch_put_there(store: SqlStore, lead: LeaderLease) -> None:
+def test_a_lost_node_ends_attempts_of_the_same_batch(store: SqlStore, lead: LeaderLease) -> None:
     lost = ev.NodeLost(at_ms=9_000, node="n1")
     store.append(facts.batch(facts.submitted("j-1"), facts.assigned("j-1"), lost), lead)
     assert state_of(store, "j-1") is JobState.QUEUED
     assert differences(store) == []
 
 
-def test_a_job_waits_for_those_it_depends_on(store: SqlStore, lead: LeaderLease) -> None:
+def test_a_job_waits_for_its_dependencies(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.batch(facts.submitted("j-1"), facts.submitted("j-2")), lead)
     last = facts.submitted("j-3", depends_on=("j-1", "j-2"))
     gone = facts.submitted("j-4", depends_on=("j-1",))
@@ -140,7 +138,7 @@ def test_a_job_waits_for_those_it_depends_on(store: SqlStore, lead: LeaderLease)
     assert differences(store) == []
 
 
-def test_cancelling_what_runs_waits_for_its_end(store: SqlStore, lead: LeaderLease) -> None:
+def test_cancelling_a_running_job_waits_for_its_end(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.batch(facts.submitted("j-1"), facts.assigned("j-1")), lead)
     store.append(facts.batch(facts.cancelled("j-1")), lead)
     assert state_of(store, "j-1") is JobState.CANCELLING
@@ -170,7 +168,7 @@ def listed(store: SqlStore, lead: LeaderLease) -> SqlStore:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("wanted", "expected"),
     [
         (JobFilter(), ["j-3", "j-2", "J-4", "j-1"]),
         (JobFilter(queues=frozenset({"red"})), ["j-2", "j-1"]),
@@ -188,9 +186,9 @@ def listed(store: SqlStore, lead: LeaderLease) -> SqlStore:
     ],
 )
 def test_jobs_are_listed_newest_first(
-    listed: SqlStore, wanted: JobFilter, found: list[str]
+    listed: SqlStore, wanted: JobFilter, expected: list[str]
 ) -> None:
-    assert [row.id for row in listed.jobs(wanted)] == found
+    assert [row.id for row in listed.jobs(wanted)] == expected
 
 
 def test_jobs_are_counted(listed: SqlStore) -> None:
@@ -202,54 +200,54 @@ def test_jobs_are_counted(listed: SqlStore) -> None:
 # -- origins and secrets -----------------------------------------------------------------------------
 
 
-def secrets_kept(store: SqlStore) -> int:
+def count_secrets(store: SqlStore) -> int:
     with store.reading() as connection:
         return int(connection.exec_driver_sql("SELECT count(*) FROM secrets").scalar_one())
 
 
-def test_secrets_are_forgotten_when_the_job_is_over(store: SqlStore, lead: LeaderLease) -> None:
-    kept = facts.origin(secrets={"TOKEN": "s3cret"})
-    store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": kept}), lead)
-    assert store.origin("j-1") == kept
+def test_secrets_are_deleted_when_the_job_has_ended(store: SqlStore, lead: LeaderLease) -> None:
+    origin = facts.origin(secrets={"TOKEN": "s3cret"})
+    store.append(facts.batch(facts.submitted("j-1"), origins={"j-1": origin}), lead)
+    assert store.origin("j-1") == origin
     store.append(facts.batch(facts.cancelled("j-1")), lead)
     assert store.origin("j-1") == facts.origin()
-    assert secrets_kept(store) == 0
+    assert count_secrets(store) == 0
 
 
-def test_many_jobs_are_known_by_owner_name_and_labels(store: SqlStore, lead: LeaderLease) -> None:
-    """More than one question may name at once."""
+def test_labels_of_many_jobs_are_read_in_chunks(store: SqlStore, lead: LeaderLease) -> None:
+    """More jobs than the parameters of one query."""
     mine, other = facts.origin(owner="ann", labels={"team": "vision"}), facts.origin(owner="bob")
     names = [f"j-{number}" for number in range(1_200)]
     origins = {name: mine if number % 2 else other for number, name in enumerate(names)}
     store.append(facts.batch(*map(facts.submitted, names), origins=origins), lead)
-    found = store.tags([*names, "j-none"])
-    assert sorted(found) == sorted(names)
-    assert found["j-1"] == JobLabel(
+    labels = store.tags([*names, "j-none"])
+    assert sorted(labels) == sorted(names)
+    assert labels["j-1"] == JobLabel(
         owner="ann", name=facts.spec("j-1").name, labels={"team": "vision"}
     )
-    assert found["j-2"].owner == "bob" and store.tags([]) == {}
+    assert labels["j-2"].owner == "bob" and store.tags([]) == {}
 
 
-def test_members_of_an_array_share_an_origin_to_the_last(
+def test_the_secrets_of_an_array_stay_until_its_last_job_has_ended(
     store: SqlStore, lead: LeaderLease
 ) -> None:
-    kept = facts.origin(secrets={"TOKEN": "s3cret"})
+    origin = facts.origin(secrets={"TOKEN": "s3cret"})
     members = [f"j-1[{number}]" for number in range(3)]
-    origins = dict.fromkeys(members, kept)
+    origins = dict.fromkeys(members, origin)
     store.append(facts.batch(*map(facts.submitted, members), origins=origins), lead)
     store.append(facts.batch(facts.cancelled(members[0]), facts.cancelled(members[2])), lead)
     assert store.origin(members[0]) == facts.origin()
-    assert store.origin(members[1]) == kept
+    assert store.origin(members[1]) == origin
     assert differences(store) == []
     store.append(facts.batch(facts.cancelled(members[1])), lead)
-    assert secrets_kept(store) == 0
+    assert count_secrets(store) == 0
     with store.reading() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM origins").scalar_one() == 1
 
 
 # -- rebuilding --------------------------------------------------------------------------------------
 
-SPOILED = {
+DAMAGE = {
     "jobs": "UPDATE jobs SET state = 'failed', exit_code = 7 WHERE id = 'j-3'",
     "attempts": "DELETE FROM attempts",
     "waits": "INSERT INTO waits (dependency, job_id) VALUES ('j-1', 'j-2')",
@@ -258,24 +256,24 @@ SPOILED = {
 }
 
 
-@pytest.mark.parametrize("table", sorted(SPOILED))
-def test_tables_that_differ_are_found_and_rebuilt(
+@pytest.mark.parametrize("table", sorted(DAMAGE))
+def test_damaged_tables_are_detected_and_rebuilt(
     listed: SqlStore, lead: LeaderLease, table: str
 ) -> None:
-    hush = facts.origin(secrets={"TOKEN": "s3cret"})
-    some = [facts.submitted("j-5"), facts.submitted("j-6"), facts.cancelled("j-6")]
-    listed.append(facts.batch(*some, origins={"j-5": hush, "j-6": hush}), lead)
+    origin = facts.origin(secrets={"TOKEN": "s3cret"})
+    new_events = [facts.submitted("j-5"), facts.submitted("j-6"), facts.cancelled("j-6")]
+    listed.append(facts.batch(*new_events, origins={"j-5": origin, "j-6": origin}), lead)
     assert differences(listed) == []
-    listed.write(lambda connection: connection.exec_driver_sql(SPOILED[table]), lead)
-    found = differences(listed)
-    assert {one.table for one in found} == {table}
-    assert all(str(one).startswith(table) for one in found)
+    listed.write(lambda connection: connection.exec_driver_sql(DAMAGE[table]), lead)
+    changed = differences(listed)
+    assert {one.table for one in changed} == {table}
+    assert all(str(one).startswith(table) for one in changed)
     assert rebuild(listed, lead) == listed.last_sequence() == 8
     assert differences(listed) == []
-    assert listed.origin("j-5") == hush
+    assert listed.origin("j-5") == origin
 
 
-def test_a_difference_says_what_should_be_there(listed: SqlStore, lead: LeaderLease) -> None:
-    listed.write(lambda connection: connection.exec_driver_sql(SPOILED["jobs"]), lead)
+def test_a_difference_shows_the_expected_value(listed: SqlStore, lead: LeaderLease) -> None:
+    listed.write(lambda connection: connection.exec_driver_sql(DAMAGE["jobs"]), lead)
     text = "; ".join(str(one) for one in differences(listed))
     assert "jobs j-3: <JobState.FAILED: 'failed'> should be <JobState.STARTING" in text

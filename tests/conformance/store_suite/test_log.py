@@ -1,4 +1,4 @@
-"""The log is gapless, in order, and written all or nothing."""
+"""The log has no gaps, is ordered, and batches are atomic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conformance.store_suite.conftest import Open
 from tests.store import facts
 
 
-def test_an_empty_log_has_nothing(store: SqlStore) -> None:
+def test_a_new_store_is_empty(store: SqlStore) -> None:
     assert store.last_sequence() == 0
     assert list(store.events()) == []
     assert store.snapshot() is None
@@ -26,7 +26,7 @@ def test_an_empty_log_has_nothing(store: SqlStore) -> None:
     assert integrity(store) == []
 
 
-def test_what_was_appended_is_read_back_in_order(store: SqlStore, lead: LeaderLease) -> None:
+def test_events_are_read_in_the_order_of_appending(store: SqlStore, lead: LeaderLease) -> None:
     first = [facts.submitted("j-1"), ev.NodeAdded(at_ms=1, node=Node(id="n1", pool="a100"))]
     second = [facts.assigned("j-1"), facts.started("j-1"), facts.succeeded("j-1")]
     assert store.append(facts.batch(*first), lead) == 2
@@ -39,22 +39,20 @@ def test_what_was_appended_is_read_back_in_order(store: SqlStore, lead: LeaderLe
     assert store.last_sequence() == 5
 
 
-def test_a_declared_fleet_is_kept(store: SqlStore, lead: LeaderLease) -> None:
+def test_a_declared_fleet_is_stored(store: SqlStore, lead: LeaderLease) -> None:
     fleet = Fleet(clusters=(), pools=(), nodes=())
     declared = ev.FleetDeclared(at_ms=1, fleet=fleet, tenants=(), policies=Policies())
     store.append(facts.batch(declared), lead)
     assert [one.event for one in store.events()] == [declared]
 
 
-def test_a_long_log_is_read_over_pages(store: SqlStore, lead: LeaderLease) -> None:
+def test_a_long_log_is_read_in_pages(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.new_jobs(2_500), lead)
     assert [one.sequence for one in store.events()] == list(range(1, 2_501))
     assert integrity(store) == []
 
 
-def test_a_batch_that_contradicts_the_log_leaves_nothing(
-    store: SqlStore, lead: LeaderLease
-) -> None:
+def test_nothing_of_a_contradictory_batch_is_written(store: SqlStore, lead: LeaderLease) -> None:
     store.append(facts.batch(facts.submitted("j-1")), lead)
     for bad in (
         facts.batch(facts.submitted("j-2"), facts.submitted("j-1")),
@@ -73,15 +71,15 @@ def test_an_empty_batch_changes_nothing(store: SqlStore, lead: LeaderLease) -> N
     assert store.append(Batch(), lead) == 0
 
 
-def test_a_second_store_sees_what_is_committed(open_again: Open, lead: LeaderLease) -> None:
+def test_another_store_reads_committed_events(open_again: Open, lead: LeaderLease) -> None:
     store, other = open_again(), open_again(read_only=True)
     store.append(facts.batch(facts.submitted("j-1")), lead)
     assert other.last_sequence() == 1
-    found = other.job("j-1")
-    assert found is not None and found.name == "j-1"
+    row = other.job("j-1")
+    assert row is not None and row.name == "j-1"
 
 
-def test_everything_is_there_after_closing(open_again: Open) -> None:
+def test_events_persist_after_closing(open_again: Open) -> None:
     store = open_again()
     lead = store.try_lead("a")
     assert lead is not None
@@ -90,7 +88,7 @@ def test_everything_is_there_after_closing(open_again: Open) -> None:
     assert [one.event for one in open_again().events()] == [facts.submitted("j-1")]
 
 
-def test_the_two_newest_snapshots_are_kept(store: SqlStore, lead: LeaderLease) -> None:
+def test_the_two_newest_snapshots_are_retained(store: SqlStore, lead: LeaderLease) -> None:
     for sequence in (3, 5, 9):
         store.keep_snapshot(Snapshot(sequence=sequence, body=f"at {sequence}"), lead)
     assert store.snapshot() == Snapshot(sequence=9, body="at 9")
@@ -101,16 +99,16 @@ def test_the_two_newest_snapshots_are_kept(store: SqlStore, lead: LeaderLease) -
     assert count == 2
 
 
-def test_odd_texts_come_back_as_they_were(store: SqlStore, lead: LeaderLease) -> None:
-    """One user's odd character must not keep a batch of other people's jobs from being written."""
+def test_unusual_characters_are_read_back_unchanged(store: SqlStore, lead: LeaderLease) -> None:
+    """An invalid character in one job must not fail the jobs of other users."""
     odd = 'quote " priority ,"priority":9} backslash \\ nul \0 half \ud800 snowman ☃ ,"spec":{"name":"x"'
     job = facts.submitted("j-1", name=odd)
-    kept = facts.origin(owner=odd, labels={odd: odd}, secrets={odd: odd})
-    store.append(facts.batch(job, origins={"j-1": kept}), lead)
+    origin = facts.origin(owner=odd, labels={odd: odd}, secrets={odd: odd})
+    store.append(facts.batch(job, origins={"j-1": origin}), lead)
     assert next(store.events()).event == job
     row = store.job("j-1")
     assert row is not None and row.name == odd and row.labels == {odd: odd}
     assert row.spec == job.spec
-    found = store.origin("j-1")
-    assert found is not None and found.recipe.secrets == {odd: odd}
+    stored = store.origin("j-1")
+    assert stored is not None and stored.recipe.secrets == {odd: odd}
     assert differences(store) == []

@@ -37,7 +37,7 @@ class Quote:
     """A price, and whether it is current."""
 
     row: PriceRow
-    asked_at_ms: int
+    at_ms: int
 
     @property
     def node_micro_usd_per_hour(self) -> int:
@@ -49,7 +49,7 @@ class Quote:
 
     @property
     def is_stale(self) -> bool:
-        return self.asked_at_ms - self.row.as_of_ms > FRESH_MS[self.row.market]
+        return self.at_ms - self.row.as_of_ms > FRESH_MS[self.row.market]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Quote:
                 " Fetch prices, or write what you pay."
             )
         if self.is_stale:
-            days = (self.asked_at_ms - row.as_of_ms) // DAY_MS
+            days = (self.at_ms - row.as_of_ms) // DAY_MS
             limit = FRESH_MS[row.market] // DAY_MS
             texts.append(
                 f"{row.what} was read {days:,} days ago; {row.market} prices count as fresh for"
@@ -99,29 +99,27 @@ class PriceBook:
         """The machines of one cloud."""
         return [shape for shape in self._shapes.values() if shape.cloud == cloud]
 
-    def find(self, wanted: PriceQuery, now_ms: int) -> Quote:
+    def find(self, query: PriceQuery, now_ms: int) -> Quote:
         """The price of a machine. Raises ``UserError`` with the alternatives."""
-        key = (wanted.region, wanted.instance_type, wanted.market, wanted.term_years)
+        key = (query.region, query.instance_type, query.market, query.term_years)
         zones = self._rows.get(key)
-        row = middle_row(zones.values(), wanted.zone) if zones else None
+        row = middle_row(zones.values(), query.zone) if zones else None
         if row is None:
-            raise self._unknown(wanted)
-        return Quote(row=row, asked_at_ms=now_ms)
+            raise self._unknown(query)
+        return Quote(row=row, at_ms=now_ms)
 
-    def _unknown(self, wanted: PriceQuery) -> UserError:
-        term = f" for {wanted.term_years} y" if wanted.term_years else ""
-        what = f"{wanted.instance_type!r} {wanted.market}{term} in {wanted.zone or wanted.region!r}"
-        regions = sorted(
-            {region for region, kind, *_ in self._rows if kind == wanted.instance_type}
-        )
+    def _unknown(self, query: PriceQuery) -> UserError:
+        term = f" for {query.term_years} y" if query.term_years else ""
+        what = f"{query.instance_type!r} {query.market}{term} in {query.zone or query.region!r}"
+        regions = sorted({region for region, kind, *_ in self._rows if kind == query.instance_type})
         kinds = sorted({kind for _, kind, *_ in self._rows})
-        close = did_you_mean(wanted.instance_type, kinds, 3)
-        if wanted.region in regions:
+        close = did_you_mean(query.instance_type, kinds, 3)
+        if query.region in regions:
             sold = sorted(
                 {
                     f"{market} {years} y" if years else str(market)
                     for region, kind, market, years in self._rows
-                    if (region, kind) == (wanted.region, wanted.instance_type)
+                    if (region, kind) == (query.region, query.instance_type)
                 }
             )
             fix = f"Known there: {', '.join(sold)}."

@@ -101,8 +101,8 @@ class PostgresDatabase:
             with self.engine.connect() as connection, connection.begin():
                 names = set(inspect(connection).get_table_names())
                 if VERSION_TABLE in names:
-                    wanted = text(f"SELECT version_num FROM {VERSION_TABLE}")
-                    return int(connection.execute(wanted).scalar() or 0)
+                    query = text(f"SELECT version_num FROM {VERSION_TABLE}")
+                    return int(connection.execute(query).scalar() or 0)
         except SQLAlchemyError as error:
             raise self.fault(error) from error
         foreign = sorted(names & set(metadata.tables))
@@ -174,8 +174,8 @@ class PostgresLeaderLock:
         try:
             with connection.begin():
                 schema = connection.execute(text("SELECT current_schema()")).scalar_one()
-                wanted = text("SELECT pg_try_advisory_lock(:key)").bindparams(key=lock_key(schema))
-                return bool(connection.execute(wanted).scalar_one())
+                query = text("SELECT pg_try_advisory_lock(:key)").bindparams(key=lock_key(schema))
+                return bool(connection.execute(query).scalar_one())
         except BaseException:
             connection.invalidate()
             connection.close()

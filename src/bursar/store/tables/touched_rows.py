@@ -61,8 +61,8 @@ def _jobs_on(connection: Connection, nodes: Sequence[str]) -> set[str]:
         on_nodes = [
             attempts.c.placement.contains(node_mark(node), autoescape=True) for node in chunk
         ]
-        wanted = select(attempts.c.job_id).where(ALIVE, or_(*on_nodes))
-        job_ids.update(connection.scalars(wanted))
+        query = select(attempts.c.job_id).where(ALIVE, or_(*on_nodes))
+        job_ids.update(connection.scalars(query))
     return job_ids
 
 

@@ -1,4 +1,4 @@
-"""What can be cut from each board, and what cannot stand together."""
+"""MIG profiles of each board, and valid and invalid layouts."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def board(name: str) -> MigGeometry:
     return geometry
 
 
-def cut(text: str) -> Layout:
-    """``1g.5gb@0 2g.10gb@2`` as instances."""
+def parse_layout(text: str) -> Layout:
+    """Parses ``1g.5gb@0 2g.10gb@2``."""
     parts = [part.split("@") for part in text.split()]
     return tuple(MigInstance(profile=profile, start=int(start)) for profile, start in parts)
 
@@ -55,15 +55,15 @@ def test_a_board_has_the_vendors_profiles(name: str, profiles: str) -> None:
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_an_instance_has_no_more_memory_than_its_part_of_the_board(name: str) -> None:
+def test_an_instance_has_at_most_its_share_of_the_memory(name: str) -> None:
     geometry = board(name)
     memory_mib = find_gpu_model(name).memory_mib
     for profile in geometry.profiles:
-        part_mib = memory_mib * profile.memory_slices / geometry.memory_slices
-        assert part_mib * 0.85 <= profile.memory_mib <= part_mib, profile.name
+        share_mib = memory_mib * profile.memory_slices / geometry.memory_slices
+        assert share_mib * 0.85 <= profile.memory_mib <= share_mib, profile.name
 
 
-def test_the_slower_h100_is_cut_like_the_faster() -> None:
+def test_both_h100_models_have_the_same_geometry() -> None:
     assert mig_geometry("h100-pcie-80gb") == mig_geometry("h100-80gb")
 
 
@@ -89,13 +89,13 @@ COUNTS = {
 
 
 @pytest.mark.parametrize(("name", "profiles", "count"), COUNTS.values(), ids=COUNTS.keys())
-def test_there_are_as_many_maximal_layouts_as_published(
+def test_the_number_of_maximal_layouts_is_the_published_one(
     name: str, profiles: str, count: int
 ) -> None:
     assert len(layouts(board(name).only(*profiles.split()))) == count
 
 
-def test_without_order_the_nineteen_layouts_of_an_a100_are_fourteen() -> None:
+def test_an_a100_has_14_layouts_if_order_does_not_count() -> None:
     plain = board("a100-40gb").only("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")
     assert len({tuple(sorted(one.profile for one in layout)) for layout in layouts(plain)}) == 14
 
@@ -108,16 +108,16 @@ def test_every_layout_is_valid_maximal_and_within_the_board(name: str) -> None:
         for profile in geometry.profiles
         for start in profile.starts
     ]
-    found = layouts(geometry)
-    assert len(set(found)) == len(found)
-    for layout in found:
+    maximal = layouts(geometry)
+    assert len(set(maximal)) == len(maximal)
+    for layout in maximal:
         assert layout_fault(geometry, layout) is None
         assert not any(layout_fault(geometry, (*layout, one)) is None for one in everything)
         compute = sum(geometry[one.profile].compute_slices for one in layout)
         assert compute <= geometry.compute_slices
 
 
-def test_a_full_gpu_counts_for_little_more_than_one() -> None:
+def test_the_slices_of_a_gpu_count_for_at_most_1106_milli() -> None:
     for geometry in GEOMETRIES:
         for layout in layouts(geometry):
             assert sum(slice_milli(geometry, one.profile) for one in layout) <= 1106
@@ -126,20 +126,22 @@ def test_a_full_gpu_counts_for_little_more_than_one() -> None:
 FAULTS = {
     "two instances may not overlap": (
         "3g.20gb@0 2g.10gb@2",
-        OverlappingInstances(first=cut("3g.20gb@0")[0], second=cut("2g.10gb@2")[0]),
+        OverlappingInstances(
+            first=parse_layout("3g.20gb@0")[0], second=parse_layout("2g.10gb@2")[0]
+        ),
         "3g.20gb@0 and 2g.10gb@2 overlap on the memory axis",
     ),
     "the same instance twice overlaps itself": (
         "1g.5gb@1 1g.5gb@1",
-        OverlappingInstances(first=cut("1g.5gb@1")[0], second=cut("1g.5gb@1")[0]),
+        OverlappingInstances(first=parse_layout("1g.5gb@1")[0], second=parse_layout("1g.5gb@1")[0]),
         "1g.5gb@1 and 1g.5gb@1 overlap on the memory axis",
     ),
-    "a 2g has no place at the top": (
+    "a 2g cannot start at the last slices": (
         "2g.10gb@6",
-        WrongStart(instance=cut("2g.10gb@6")[0], legal_starts=(0, 2, 4)),
+        WrongStart(instance=parse_layout("2g.10gb@6")[0], legal_starts=(0, 2, 4)),
         "2g.10gb cannot start at memory slice 6; it can at 0, 2, 4",
     ),
-    "media engines can be given once": (
+    "only one instance can have the media engines": (
         "1g.5gb+me@0 1g.5gb+me@1",
         TooManyInstances(profile="1g.5gb+me", wanted=2, max_instances=1),
         "2 of 1g.5gb+me on one GPU; at most 1 fit",
@@ -154,28 +156,28 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("layout", "fault", "text"), FAULTS.values(), ids=FAULTS.keys())
-def test_a_faulty_layout_is_named(layout: str, fault: object, text: str) -> None:
-    found = layout_fault(board("a100-40gb"), cut(layout))
-    assert found == fault
-    assert str(found) == text
+def test_an_invalid_layout_has_a_reason(layout: str, fault: object, text: str) -> None:
+    actual = layout_fault(board("a100-40gb"), parse_layout(layout))
+    assert actual == fault
+    assert str(actual) == text
 
 
 VALID = {
     "4g and 3g": "4g.20gb@0 3g.20gb@4",
     "two 3g": "3g.20gb@0 3g.20gb@4",
     "a mix in any order": "3g.20gb@4 1g.5gb@0 2g.10gb@2 1g.5gb@1",
-    "a part of a layout": "1g.5gb@6",
+    "an incomplete layout": "1g.5gb@6",
     "nothing": "",
 }
 
 
 @pytest.mark.parametrize("layout", VALID.values(), ids=VALID.keys())
-def test_a_sound_layout_has_no_fault(layout: str) -> None:
-    assert layout_fault(board("a100-40gb"), cut(layout)) is None
+def test_a_valid_layout_has_no_fault(layout: str) -> None:
+    assert layout_fault(board("a100-40gb"), parse_layout(layout)) is None
 
 
 @given(data=st.data())
-def test_any_set_of_instances_is_valid_exactly_when_a_maximal_layout_holds_it(
+def test_instances_are_valid_if_and_only_if_a_maximal_layout_contains_them(
     data: st.DataObject,
 ) -> None:
     geometry = data.draw(st.sampled_from(GEOMETRIES))
@@ -184,12 +186,12 @@ def test_any_set_of_instances_is_valid_exactly_when_a_maximal_layout_holds_it(
         for profile in geometry.profiles
         for start in profile.starts
     ]
-    some = tuple(data.draw(st.lists(st.sampled_from(everything), max_size=5)))
-    held = any(not Counter(some) - Counter(layout) for layout in layouts(geometry))
-    assert (layout_fault(geometry, some) is None) == held
+    instances = tuple(data.draw(st.lists(st.sampled_from(everything), max_size=5)))
+    is_contained = any(not Counter(instances) - Counter(layout) for layout in layouts(geometry))
+    assert (layout_fault(geometry, instances) is None) == is_contained
 
 
-def test_equal_geometries_are_one_and_others_are_not() -> None:
+def test_geometries_compare_by_value() -> None:
     a100 = board("a100-40gb")
     again = a100.only(*a100.profile_names)
     assert again == a100 and hash(again) == hash(a100)

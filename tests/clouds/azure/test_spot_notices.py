@@ -1,4 +1,4 @@
-"""Azure Scheduled Events against a metadata server with the documented document."""
+"""Azure Scheduled Events, with a metadata server in the documented format."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ def double(azure: Azure) -> Iterator[Double]:
         yield double
 
 
-def test_nothing_is_scheduled(double: Double) -> None:
+def test_no_event(double: Double) -> None:
     source = AzureNotices(["n1"], double.address)
     assert source.poll() == () and source.poll() == ()
     assert double.paths().count(f"GET {NAME_PATH}") == 1
 
 
 @pytest.mark.parametrize("kind", ["Preempt", "Terminate", "Reboot", "Redeploy"])
-def test_what_ends_the_machine(double: Double, azure: Azure, kind: str) -> None:
+def test_events_that_end_the_machine_are_reported(double: Double, azure: Azure, kind: str) -> None:
     azure.events = [event(EventType=kind)]
     assert AzureNotices(["n1"], double.address).poll() == [
         NoticeReported(node="n1", source="azure", kind=NoticeKind.TERMINATE, ends_at_ms=ENDS_AT_MS)
     ]
 
 
-def test_what_does_not_end_it_or_is_anothers(double: Double, azure: Azure) -> None:
+def test_other_events_and_other_machines_are_ignored(double: Double, azure: Azure) -> None:
     azure.events = [
         event(EventType="Freeze"),
         event(Resources=["BackEnd_IN_0"]),
@@ -83,13 +83,13 @@ def test_what_does_not_end_it_or_is_anothers(double: Double, azure: Azure) -> No
     assert AzureNotices(["n1"], double.address).poll() == ()
 
 
-def test_what_has_begun_is_now(double: Double, azure: Azure) -> None:
+def test_a_started_event_ends_the_machine_now(double: Double, azure: Azure) -> None:
     azure.events = [event(EventStatus="Started", NotBefore="")]
     (report,) = AzureNotices(["n1"], double.address, now_ms=lambda: 77).poll()
     assert report.ends_at_ms == 77
 
 
-def test_it_may_begin_once_it_was_told_and_everybody_has_left(double: Double, azure: Azure) -> None:
+def test_an_event_is_approved_once_all_nodes_are_clear(double: Double, azure: Azure) -> None:
     clear: set[str] = set()
     source = AzureNotices(["n1", "n2"], double.address, is_clear=lambda node: node in clear)
     azure.events = [event()]
@@ -97,21 +97,21 @@ def test_it_may_begin_once_it_was_told_and_everybody_has_left(double: Double, az
     source.poll()
     clear.add("n1")
     source.poll()
-    assert azure.started == [], "somebody is still there"
+    assert azure.started == [], "a job still runs on n2"
     clear.add("n2")
     source.poll()
     source.poll()
     assert azure.started == [event()["EventId"]], "once"
 
 
-def test_it_does_not_begin_in_the_moment_it_is_told(double: Double, azure: Azure) -> None:
+def test_an_event_is_not_approved_by_the_poll_that_reports_it(double: Double, azure: Azure) -> None:
     source = AzureNotices(["n1"], double.address, is_clear=lambda _node: True)
     azure.events = [event()]
     assert source.poll()
     assert azure.started == []
 
 
-def test_an_answer_that_is_no_document_is_told() -> None:
+def test_an_invalid_response_is_a_fault() -> None:
     def answer(asked: Asked) -> Reply:
         return Reply(body="name" if asked.path == NAME_PATH else "oops")
 

@@ -1,4 +1,4 @@
-"""One leader at a time, and a stale one writes nothing."""
+"""There is one leader at a time, and a stale leader cannot write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conformance.store_suite.conftest import Open
 from tests.store import facts
 
 
-def test_the_lead_is_had_once(store: SqlStore, open_again: Open) -> None:
+def test_only_one_store_can_lead(store: SqlStore, open_again: Open) -> None:
     assert store.leader() is None
     lead = store.try_lead("http://one")
     assert lead is not None and lead.epoch == 1
@@ -25,17 +25,17 @@ def test_the_lead_is_had_once(store: SqlStore, open_again: Open) -> None:
     assert other.leader() == (1, "http://one")
     lead.release()
     lead.release()
-    taken = other.try_lead("http://two")
-    assert taken is not None and taken.epoch == 2
+    new_lead = other.try_lead("http://two")
+    assert new_lead is not None and new_lead.epoch == 2
     assert store.leader() == (2, "http://two")
 
 
-def test_closing_gives_the_lead_up(store: SqlStore, lead: LeaderLease, open_again: Open) -> None:
+def test_closing_releases_the_lease(store: SqlStore, lead: LeaderLease, open_again: Open) -> None:
     store.close()
     assert open_again().try_lead("http://two") is not None
 
 
-def test_a_lead_that_was_given_up_writes_nothing(
+def test_a_released_lease_cannot_write(
     store: SqlStore, lead: LeaderLease, open_again: Open
 ) -> None:
     lead.release()
@@ -49,7 +49,7 @@ def test_a_lead_that_was_given_up_writes_nothing(
 
 
 def test_a_stale_epoch_writes_nothing(store: SqlStore, lead: LeaderLease) -> None:
-    """As if another had taken the lead while this process was not looking."""
+    """As if another had new_lead the lead while this process was not looking."""
     store.write(lambda connection: connection.execute(meta.update().values(epoch=7)), lead)
     with pytest.raises(LeadershipLost):
         store.append(facts.new_jobs(3), lead)
@@ -59,16 +59,16 @@ def test_a_stale_epoch_writes_nothing(store: SqlStore, lead: LeaderLease) -> Non
     assert store.snapshot() is None
 
 
-def test_a_reader_does_not_lead(store: SqlStore, open_again: Open) -> None:
+def test_a_read_only_store_cannot_lead(store: SqlStore, open_again: Open) -> None:
     with pytest.raises(UserError, match="reading only"):
         open_again(read_only=True).try_lead("http://two")
 
 
-def test_programs_we_start_do_not_keep_the_lead(
+def test_child_programs_do_not_hold_the_lock(
     store: SqlStore, lead: LeaderLease, open_again: Open
 ) -> None:
-    words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, close_fds=False) as child:
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, close_fds=False) as child:
         lead.release()
         assert open_again().try_lead("http://two") is not None
         assert child.stdin is not None

@@ -1,4 +1,4 @@
-"""Compute Engine preemption against a metadata server that waits for changes."""
+"""Compute Engine preemption notices, with a metadata server that supports long polling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.clouds.metadata_double import Asked, Double, Reply, metadata_double
 
 
 class Google:
-    """``wait_for_change`` with the present etag answers when the value changes, or time is up."""
+    """``wait_for_change`` with the current etag waits for a change or the timeout."""
 
     def __init__(self) -> None:
         self.value = "FALSE"
@@ -28,9 +28,9 @@ class Google:
             return Reply(status=403)
         parts = urlsplit(asked.path)
         assert parts.path == PATH
-        wanted = parse_qs(parts.query)
-        if wanted.get("wait_for_change") == ["true"] and wanted["last_etag"] == [self.etag]:
-            self.waits.append(float(wanted["timeout_sec"][0]))
+        query = parse_qs(parts.query)
+        if query.get("wait_for_change") == ["true"] and query["last_etag"] == [self.etag]:
+            self.waits.append(float(query["timeout_sec"][0]))
             self.changed.wait(0.2)
         return Reply(body=self.value, headers={"ETag": self.etag, "Metadata-Flavor": "Google"})
 
@@ -54,20 +54,20 @@ def double(google: Google) -> Iterator[Double]:
         yield double
 
 
-def test_the_value_is_read_and_then_waited_for(double: Double, google: Google) -> None:
+def test_the_first_poll_reads_and_later_polls_wait(double: Double, google: Google) -> None:
     source = GcpNotices(["n1"], double.address, now_ms=lambda: 1_000)
     assert source.poll() == () and not google.waits
     assert source.poll() == () and google.waits == [4.0]
     timer = threading.Timer(0.05, google.preempt)
     timer.start()
-    found = source.poll()
+    notices = source.poll()
     timer.join()
-    assert found == [
+    assert notices == [
         NoticeReported(node="n1", source="gcp", kind=NoticeKind.TERMINATE, ends_at_ms=31_000)
     ]
 
 
-def test_the_half_minute_counts_from_when_it_was_first_seen(double: Double, google: Google) -> None:
+def test_the_30_seconds_count_from_the_first_report(double: Double, google: Google) -> None:
     google.preempt()
     now = [5_000]
     source = GcpNotices(["n1"], double.address, now_ms=lambda: now[0])
@@ -77,7 +77,7 @@ def test_the_half_minute_counts_from_when_it_was_first_seen(double: Double, goog
     assert first == again and first.ends_at_ms == 35_000
 
 
-def test_another_server_in_its_place_is_not_believed() -> None:
+def test_a_server_that_is_not_googles_is_a_fault() -> None:
     answers = metadata_double(lambda _asked: Reply(body="TRUE"))
     with answers as double, pytest.raises(EngineFault, match="not Google's"):
         GcpNotices(["n1"], double.address).poll()

@@ -1,4 +1,4 @@
-"""GET with patience and limits, against a network of our own."""
+"""GET with timeouts, retries and limits, against a fake network."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ URL = "https://prices.example/list"
 
 
 def error(code: int, **headers: str) -> urllib.error.HTTPError:
-    told = Message()
+    message = Message()
     for name, value in headers.items():
-        told[name.replace("_", "-")] = value
-    return urllib.error.HTTPError(URL, code, "no", told, io.BytesIO())
+        message[name.replace("_", "-")] = value
+    return urllib.error.HTTPError(URL, code, "no", message, io.BytesIO())
 
 
 class Network:
-    """Gives one of these for each try: bytes, or an error to raise."""
+    """Returns or raises one outcome for each attempt."""
 
     def __init__(self, *outcomes: bytes | Exception) -> None:
         self.outcomes = list(outcomes)
@@ -40,24 +40,24 @@ class Network:
             raise outcome
         return io.BytesIO(outcome)
 
-    def fetch(self, **terms: Any) -> HttpFetch:
-        return HttpFetch(open_url=self.open, sleep=self.pauses.append, **terms)
+    def fetch(self, **options: Any) -> HttpFetch:
+        return HttpFetch(open_url=self.open, sleep=self.pauses.append, **options)
 
 
-def test_a_body_comes_with_headers_and_a_time_limit() -> None:
+def test_a_request_has_headers_and_a_timeout() -> None:
     network = Network(b"body")
     assert network.fetch(headers={"X-Goog-Api-Key": "secret"}, timeout_seconds=3)(URL) == b"body"
     assert network.requests[0].get_header("X-goog-api-key") == "secret"
     assert network.timeouts == [3] and network.pauses == []
 
 
-def test_what_may_pass_is_tried_again_with_growing_pauses() -> None:
+def test_transient_errors_are_retried_with_backoff() -> None:
     network = Network(error(503), TimeoutError("slow"), error(429, Retry_After="7"), b"body")
     assert network.fetch()(URL) == b"body"
     assert network.pauses == [1, 2, 7]
 
 
-def test_no_pause_is_longer_than_half_a_minute() -> None:
+def test_a_pause_is_at_most_30_seconds() -> None:
     network = Network(error(429, Retry_After="86400"), b"body")
     assert network.fetch()(URL) == b"body"
     assert network.pauses == [30]
@@ -66,14 +66,14 @@ def test_no_pause_is_longer_than_half_a_minute() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "problem"),
     [
-        ([error(404)], "prices.example answered 404 no (1 attempt)"),
-        ([error(403)], "prices.example answered 403 no (1 attempt)"),
-        ([error(503)] * 4, "prices.example answered 503 no (4 attempts)"),
+        ([error(404)], "prices.example returned 404 no (1 attempt)"),
+        ([error(403)], "prices.example returned 403 no (1 attempt)"),
+        ([error(503)] * 4, "prices.example returned 503 no (4 attempts)"),
         ([ConnectionResetError("reset")] * 4, "prices.example cannot be reached: reset"),
         ([urllib.error.URLError("no route")] * 4, "cannot be reached"),
     ],
 )
-def test_what_does_not_pass_is_a_fault(outcomes: list[Exception], problem: str) -> None:
+def test_permanent_errors_are_faults(outcomes: list[Exception], problem: str) -> None:
     network = Network(*outcomes)
     with pytest.raises(EngineFault) as caught:
         network.fetch(headers={"X-Goog-Api-Key": "secret"})(URL)
@@ -83,14 +83,14 @@ def test_what_does_not_pass_is_a_fault(outcomes: list[Exception], problem: str) 
 
 
 @pytest.mark.parametrize("url", ["http://prices.example/", "file:/etc/passwd", "nothing"])
-def test_only_https_is_asked(url: str) -> None:
+def test_only_https_is_allowed(url: str) -> None:
     network = Network()
     with pytest.raises(EngineFault, match="over https only"):
         network.fetch()(url)
     assert network.requests == []
 
 
-def test_a_body_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_over_the_limit_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(https, "MAX_BYTES", 10)
     with pytest.raises(EngineFault, match="sent more than"):
         Network(b"x" * 11).fetch()(URL)

@@ -76,7 +76,7 @@ def test_the_table_is_complete_and_valid() -> None:
 
 
 def test_every_estimated_or_old_price_has_a_warning() -> None:
-    guessed = old = 0
+    estimated = old = 0
     for one in packaged_prices().rows():
         wanted = PriceQuery(
             region=one.region,
@@ -85,13 +85,13 @@ def test_every_estimated_or_old_price_has_a_warning() -> None:
             term_years=one.term_years,
         )
         quote = packaged_prices().find(wanted, NOW_MS)
-        guessed += quote.is_estimated
+        estimated += quote.is_estimated
         old += quote.is_stale
         assert (
             any("estimated" in one_warning for one_warning in quote.warnings) is quote.is_estimated
         )
         assert any("days ago" in one_warning for one_warning in quote.warnings) is quote.is_stale
-    assert guessed > 200 and old > 100
+    assert estimated > 200 and old > 100
 
 
 def test_spot_prices_are_stale_after_a_day() -> None:

@@ -1,4 +1,4 @@
-"""The database breaks off while it commits: the batch is written once, whatever it did last."""
+"""The connection breaks during a commit: the batch is still written exactly once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Break = Callable[..., None]
 
 @pytest.fixture
 def break_commit(lead: LeaderLease, monkeypatch: pytest.MonkeyPatch) -> Break:
-    """The next commit fails, after or before it was done; ``reachable`` again at once, or not yet."""
+    """Makes the next commit fail, before or after it is done; optionally also the reconnect."""
     assert isinstance(lead, SqlLeaderLease)
-    hold: Any = lead._lock
-    dialect = hold._engine.dialect
+    lock: Any = lead._lock
+    dialect = lock._engine.dialect
 
     def arrange(*, is_done: bool, is_reachable: bool = True) -> None:
         def commit(connection: Any) -> None:
@@ -32,14 +32,14 @@ def break_commit(lead: LeaderLease, monkeypatch: pytest.MonkeyPatch) -> Break:
             if is_done:
                 connection.commit()
             if not is_reachable:
-                monkeypatch.setattr(hold, "connection", unreachable)
+                monkeypatch.setattr(lock, "connection", unreachable)
             raise _broken(dialect.name)
 
         monkeypatch.setattr(dialect, "do_commit", commit)
 
     def unreachable() -> None:
         monkeypatch.undo()
-        raise EngineFault("still gone", retry_after_seconds=1)
+        raise EngineFault("still unreachable", retry_after_seconds=1)
 
     return arrange
 
@@ -54,7 +54,7 @@ def _broken(dialect: str) -> Exception:
     return psycopg.OperationalError("server closed the connection unexpectedly")
 
 
-def test_a_commit_that_was_done_is_found(
+def test_a_completed_commit_is_recognised(
     store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=True)
@@ -63,7 +63,7 @@ def test_a_commit_that_was_done_is_found(
     assert differences(store) == []
 
 
-def test_a_commit_that_was_not_done_is_a_fault(
+def test_a_failed_commit_is_a_fault(
     store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=False)
@@ -75,7 +75,7 @@ def test_a_commit_that_was_not_done_is_a_fault(
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_the_same_batch_may_be_given_again(
+def test_the_same_batch_can_be_retried(
     store: SqlStore, lead: LeaderLease, break_commit: Break, is_done: bool
 ) -> None:
     break_commit(is_done=is_done, is_reachable=False)
@@ -87,7 +87,7 @@ def test_the_same_batch_may_be_given_again(
     assert differences(store) == []
 
 
-def test_another_batch_cannot_pass_one_that_is_there(
+def test_another_batch_is_rejected_if_the_pending_one_was_committed(
     store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=True, is_reachable=False)
@@ -98,7 +98,7 @@ def test_another_batch_cannot_pass_one_that_is_there(
     assert store.last_sequence() == 3
 
 
-def test_another_batch_may_follow_one_that_is_not_there(
+def test_another_batch_is_accepted_if_the_pending_one_was_not_committed(
     store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=False, is_reachable=False)
@@ -107,7 +107,7 @@ def test_another_batch_may_follow_one_that_is_not_there(
     assert store.append(facts.new_jobs(1), lead) == 1
 
 
-def test_a_new_leader_meanwhile_ends_the_doubt(
+def test_a_new_leader_ends_a_pending_commit(
     store: SqlStore, lead: LeaderLease, break_commit: Break
 ) -> None:
     break_commit(is_done=False, is_reachable=False)

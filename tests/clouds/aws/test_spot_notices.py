@@ -1,4 +1,4 @@
-"""EC2 spot notices against a metadata server that insists on IMDSv2."""
+"""EC2 spot notices, with a metadata server that requires IMDSv2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REBALANCE = {"noticeTime": "2016-11-16T08:10:00Z"}
 
 
 class Imds:
-    """Answers 401 without the newest token, and 404 to what it has nothing to say of."""
+    """Returns 401 without the newest token, and 404 for unknown pages."""
 
     def __init__(self) -> None:
         self.pages: dict[str, str] = {}
@@ -48,7 +48,7 @@ def double(imds: Imds) -> Iterator[Double]:
         yield double
 
 
-def test_nothing_is_announced(double: Double) -> None:
+def test_no_notice(double: Double) -> None:
     assert AwsNotices(["n1"], double.address).poll() == ()
     assert double.paths() == [
         "PUT /latest/api/token",
@@ -58,7 +58,7 @@ def test_nothing_is_announced(double: Double) -> None:
 
 
 @pytest.mark.parametrize("action", ["terminate", "stop", "hibernate"])
-def test_the_end_of_the_machine(double: Double, imds: Imds, action: str) -> None:
+def test_a_termination_is_reported(double: Double, imds: Imds, action: str) -> None:
     imds.pages[ACTION_PATH] = json.dumps({**ACTION, "action": action})
     imds.pages[REBALANCE_PATH] = json.dumps(REBALANCE)
     assert AwsNotices(["n1", "n2"], double.address).poll() == [
@@ -67,16 +67,14 @@ def test_the_end_of_the_machine(double: Double, imds: Imds, action: str) -> None
     ]
 
 
-def test_a_recommendation_has_no_end(double: Double, imds: Imds) -> None:
+def test_a_rebalance_recommendation_has_no_end_time(double: Double, imds: Imds) -> None:
     imds.pages[REBALANCE_PATH] = json.dumps(REBALANCE)
     assert AwsNotices(["n1"], double.address).poll() == [
         NoticeReported(node="n1", source="aws", kind=NoticeKind.REBALANCE)
     ]
 
 
-def test_a_token_is_kept_until_it_ends_and_taken_anew_when_refused(
-    double: Double, imds: Imds
-) -> None:
+def test_a_token_is_renewed_when_it_expires_or_is_rejected(double: Double, imds: Imds) -> None:
     now = [0.0]
     source = AwsNotices(["n1"], double.address, monotonic=lambda: now[0])
     source.poll()
@@ -87,19 +85,19 @@ def test_a_token_is_kept_until_it_ends_and_taken_anew_when_refused(
     assert imds.tokens == 2
     imds.tokens += 1
     assert source.poll() == ()
-    assert imds.tokens == 4, "it was refused once, and asked for another"
+    assert imds.tokens == 4, "the token was rejected once and renewed"
 
 
 @pytest.mark.parametrize(
     "page",
     ["<html>", "[]", '{"action": "terminate"}', '{"time": "soon"}', '{"time": "2016-11-16"}'],
 )
-def test_what_is_no_notice_is_told(double: Double, imds: Imds, page: str) -> None:
+def test_an_invalid_notice_is_a_fault(double: Double, imds: Imds, page: str) -> None:
     imds.pages[ACTION_PATH] = page
     with pytest.raises(EngineFault, match="metadata server"):
         AwsNotices(["n1"], double.address).poll()
 
 
-def test_nobody_answers() -> None:
+def test_an_unreachable_server_is_a_fault() -> None:
     with pytest.raises(EngineFault, match="does not respond"):
         AwsNotices(["n1"], "http://127.0.0.1:9").poll()
