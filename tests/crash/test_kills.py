@@ -94,6 +94,6 @@ def test_a_snapshot_and_the_whole_log_lead_to_one_state(folder: Path) -> None:
         long.state, long.declared, now_ms
     )
     assert list(ledger_differences(short.books, long.books, now_ms)) == []
-    assert long.books.books_at(now_ms).by_kind()[AccountKind.USAGE] > 0
+    assert long.books.ledger.at(now_ms).by_kind()[AccountKind.USAGE] > 0
     assert not long.books.spending.holds, "all jobs are over: nothing is held of the budget"
     assert not state_faults(long.state)

@@ -49,7 +49,7 @@ def test_when_all_is_over_nothing_is_held_and_every_view_agrees(
     life = lived(tree, plan)
     life.end_everything()
     assert not life.state.jobs
-    spending, books = life.books.spending, life.books.books_at(life.now_ms)
+    spending, books = life.books.spending, life.books.ledger.at(life.now_ms)
     assert not spending.holds and not any(spending.held.values())
     assert not any(spending.unheld.values())
     jobs, queues, days_sums = by_job(books), by_queue(books), by_day(books, QUEUE_KINDS)

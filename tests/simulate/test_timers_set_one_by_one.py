@@ -10,10 +10,10 @@ from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
 from bursar.core.state.timers import (
     NEVER_MS,
+    QUIET,
     attempts_matter,
     next_check_ms,
     next_outlasting_ms,
-    triggers_cycle,
 )
 from bursar.model.decision import Hold, ReleaseClaim
 from bursar.model.event import AttemptAssigned, AttemptStarted, Event, JobSubmitted
@@ -128,7 +128,8 @@ def check_cycles_of(scenario: Scenario) -> None:
             naive.apply(event)
         is_due = naive.due(step.now_ms)
         timers += is_due
-        needs_cycle = is_due or released or triggers_cycle(step.events)
+        may_change_decisions = any(type(event) not in QUIET for event in step.events)
+        needs_cycle = is_due or released or may_change_decisions
         assert (step.cycle_ns is not None) == needs_cycle
         for event in step.committed:
             naive.apply(event)

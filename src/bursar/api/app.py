@@ -34,7 +34,7 @@ from bursar.api.openapi import OPENAPI_PATH, openapi
 from bursar.api.routes import ROUTES, job_document_schema
 from bursar.api.streams.event_hub import EventHub
 from bursar.api.wire.jobs import REQUEST_ID_HEADER
-from bursar.control.access.permissions import denied, has_permission
+from bursar.control.access.permissions import denied, permissions_of
 from bursar.control.access.token_cache import TokenCache
 from bursar.control.control_plane import ControlPlane
 from bursar.control.requests.submission import NotLeader
@@ -231,7 +231,7 @@ class App:
         if needs is Open.TO_ALL:
             return
         request.identity = await self._identify(request.headers, scope)
-        if isinstance(needs, Permission) and not has_permission(request.identity, needs):
+        if isinstance(needs, Permission) and needs not in permissions_of(request.identity):
             raise denied(
                 f"this needs the permission {needs}, which your token does not have.",
                 "Ask a lead or an admin of your tenant for a token that has it.",

@@ -49,7 +49,7 @@ def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
         schedule_waiting(draft)
         return draft.decisions()
     finally:
-        draft.undo()
+        draft.journal.roll_back()
 
 
 def is_idle(state: FleetState, now_ms: int) -> bool:

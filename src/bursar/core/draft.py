@@ -69,7 +69,7 @@ class EvictableJobs(Protocol):
 
 
 class Draft:
-    """The state with this cycle's decisions applied; ``undo`` reverts all of them.
+    """The state with this cycle's decisions applied; rolling back its journal reverts them.
 
     ``stopped`` are the jobs ordered to stop because they are cancelled or at a limit; ``victims`` are those
     stopped for another job, a notice, a budget or a move. ``answered`` counts, by backlog, the jobs with a
@@ -108,10 +108,6 @@ class Draft:
         self.stopped: set[str] = set()
         self._demand: dict[str, int] | None = None
         self.evictable: dict[str, EvictableJobs] = {}
-
-    def undo(self) -> None:
-        """Restore the state."""
-        self.journal.roll_back()
 
     def decisions(self) -> tuple[Decision, ...]:
         """Orders in the order they were made, then holds by queue, priority and head."""

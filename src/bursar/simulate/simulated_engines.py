@@ -129,7 +129,7 @@ class SimulatedEngines:
         self._no_faults = AttemptFaults(start_ms=delays.start_ms)
         self._jobs: dict[str, _JobProgress] = {}
         self._jobs_by_node: dict[str, set[str]] | None = None
-        self._appliers: dict[type, Callable[..., None]] = {
+        self.appliers: dict[type, Callable[..., None]] = {
             JobSubmitted: self._submitted,
             JobCancelled: self._cancelled,
             AttemptStarted: self._started,
@@ -163,10 +163,6 @@ class SimulatedEngines:
                 assert_never(order)
 
     # -- events ----------------------------------------------------------------------------------
-
-    def applier_of(self, event_type: type[Event]) -> Callable[..., None] | None:
-        """The function that applies events of a type, if the engines react to them."""
-        return self._appliers.get(event_type)
 
     def _submitted(self, event: JobSubmitted) -> None:
         job_id, spec = event.job_id, event.spec

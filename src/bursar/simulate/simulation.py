@@ -133,8 +133,8 @@ class Simulation:
         by_type = {}
         for event_type in get_args(Event):
             functions = (
-                self.state.applier_of(event_type),
-                self._engines.applier_of(event_type),
+                self.state.appliers[event_type],
+                self._engines.appliers.get(event_type),
                 timers.get(event_type),
                 self._forget_if_over if event_type is AttemptFailed else None,
                 budgets,

@@ -114,15 +114,10 @@ def fence(connection: Connection, epoch: int, change: Update = _LOCK_META, **val
         raise LeadershipLost(f"another process has become leader since epoch {epoch}")
 
 
-def _claim(connection: Connection, batch: Batch, epoch: int, batch_id: str) -> LogHeads:
-    """Reserves the next sequence numbers of the log."""
-    fence(connection, epoch, _CLAIM, more=len(batch.events), this_batch=batch_id)
-    return LogHeads(*connection.execute(_SELECT_HEADS).one())
-
-
 def write_batch(connection: Connection, batch: Batch, epoch: int, batch_id: str) -> int:
     """Writes a batch and returns the last sequence number."""
-    heads = _claim(connection, batch, epoch, batch_id)
+    fence(connection, epoch, _CLAIM, more=len(batch.events), this_batch=batch_id)
+    heads = LogHeads(*connection.execute(_SELECT_HEADS).one())
     try:
         if batch.events:
             _write_log(connection, batch, heads.last_sequence - len(batch.events) + 1)
@@ -203,9 +198,9 @@ def _write_origins(connection: Connection, batch: Batch, first: int) -> dict[str
             for key, value in origin.labels.items()
         ],
     )
-    _insert(
+    _execute(
         connection,
-        secrets,
+        insert(secrets),
         [
             {
                 "origin": number,
@@ -257,7 +252,7 @@ class StoredRows:
 
     def _write_waits(self, connection: Connection, now: set[Wait]) -> None:
         new = [{"dependency": one, "job_id": job_id} for one, job_id in sorted(now - self.waits)]
-        _insert(connection, waits, new)
+        _execute(connection, insert(waits), new)
         met = [{"of_dependency": one, "of_job": job_id} for one, job_id in sorted(self.waits - now)]
         _execute(connection, _DROP_WAIT, met)
 
@@ -294,9 +289,9 @@ def set_secrets_alive(connection: Connection, alive: Mapping[int, int]) -> None:
 
 
 def _write_other_tables(connection: Connection, batch: Batch, heads: LogHeads) -> None:
-    _insert(
+    _execute(
         connection,
-        acknowledgements,
+        insert(acknowledgements),
         [
             {
                 "tenant": one.tenant,
@@ -330,7 +325,7 @@ def _write_other_tables(connection: Connection, batch: Batch, heads: LogHeads) -
         ],
     )
     rows = audit_rows(batch.audit, heads.audit_number, heads.audit_hash)
-    _insert(connection, audit, rows)
+    _execute(connection, insert(audit), rows)
     if rows:
         head = {"audit_number": rows[-1]["number"], "audit_hash": rows[-1]["hash"]}
         connection.execute(update(meta).values(head))
@@ -367,10 +362,6 @@ def _update_statement(table: Table, columns: Columns, dialect: str) -> str:
     mark = "%s" if dialect == "postgresql" else "?"
     changed, key = (tuple(f"{name} = {mark}" for name in names) for names in columns)
     return f"UPDATE {table.name} SET {', '.join(changed)} WHERE {' AND '.join(key)}"
-
-
-def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    _execute(connection, insert(table), rows)
 
 
 def _execute(connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -51,7 +51,7 @@ def prove(state: str | None, database: str | None) -> Proof:
         return Proof(
             events=store.last_sequence(),
             book_faults=tuple(ledger_differences(live.books, replayed, live.last_event_ms)),
-            micro_usd=replayed.books_at(live.last_event_ms).fleet_micro_usd(),
+            micro_usd=replayed.ledger.at(live.last_event_ms).fleet_micro_usd(),
             differences=tuple(map(str, differences(store))),
             audit_breaks=tuple(store.verify_audit()),
         )

@@ -78,7 +78,7 @@ def test_a_snapshot_without_books_makes_the_log_be_read_once(tmp_path: Path) -> 
         lead.release()
         live = LiveState()
         live.catch_up(store)
-        assert by_job(live.books.books_at(live.last_event_ms))[job] > 0
+        assert by_job(live.books.ledger.at(live.last_event_ms))[job] > 0
     finally:
         store.close()
 

@@ -41,10 +41,6 @@ def permissions_of(caller: Identity) -> frozenset[Permission]:
     return role_permissions(caller.role, caller.tenant) & caller.scopes
 
 
-def has_permission(caller: Identity, permission: Permission) -> bool:
-    return permission in permissions_of(caller)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessTree:
     """The tenant tree for access checks: parents, and which tenants are queues."""
@@ -120,7 +116,7 @@ def grant_scopes(caller: Identity, grant: Grant, tree: AccessTree) -> tuple[Perm
 
     A tenant that the granter cannot see gets the same error as one that does not exist.
     """
-    if not has_permission(caller, Permission.WRITE_TOKENS):
+    if Permission.WRITE_TOKENS not in permissions_of(caller):
         raise denied("your token may not create tokens.", "Ask a lead or an admin of your tenant.")
     if grant.tenant not in _grantable_tenants(caller, tree):
         raise no_such_tenant(grant.tenant)

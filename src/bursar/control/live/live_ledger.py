@@ -8,7 +8,6 @@ from typing import Any
 
 from bursar.accounting.budgets.budget_monitor import BudgetMonitor
 from bursar.accounting.budgets.spending import SpendingTotals
-from bursar.accounting.ledger.books import Books
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.accounting.ledger.meter_snapshot import MeterSnapshot
 from bursar.gc_tuning import rare_gc
@@ -47,10 +46,6 @@ class LiveLedger:
             self._begin_month(event.at_ms)
         self.ledger.apply(event)
         self.budgets.apply(event)
-
-    def books_at(self, now_ms: int) -> Books:
-        """The books up to now; changes nothing."""
-        return self.ledger.at(now_ms)
 
     def _begin_month(self, at_ms: int) -> None:
         """At the first event of a month, fold everything before the previous month."""
@@ -91,7 +86,7 @@ class LiveLedger:
 
 def ledger_differences(restored: LiveLedger, replayed: LiveLedger, now_ms: int) -> Iterator[str]:
     """Differences between a restored ledger and a replayed one, and imbalances of either."""
-    restored_books, replayed_books = restored.books_at(now_ms), replayed.books_at(now_ms)
+    restored_books, replayed_books = restored.ledger.at(now_ms), replayed.ledger.at(now_ms)
     for name, books in (("restored", restored_books), ("replayed", replayed_books)):
         if books.trial_balance():
             yield f"the {name} books do not balance: off by {books.trial_balance():,} micro-dollars"

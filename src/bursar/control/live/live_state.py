@@ -10,7 +10,7 @@ from bursar.codec import from_text, to_text
 from bursar.control.live.live_ledger import LedgerSnapshot, LiveLedger
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.snapshot import from_snapshot, redeclare, to_snapshot
-from bursar.core.state.timers import Timers, triggers_cycle
+from bursar.core.state.timers import QUIET, Timers
 from bursar.model.errors import BrokenInvariant
 from bursar.model.event import BillReceived, FleetDeclared, LoggedEvent
 from bursar.model.fleet.fleet import EngineKind
@@ -110,7 +110,7 @@ class LiveState:
             state.apply(event)
             if (set_timers := self._timer_appliers.get(type(event))) is not None:
                 set_timers(event)
-            needs_cycle = needs_cycle or triggers_cycle([event])
+            needs_cycle = needs_cycle or type(event) not in QUIET
         return needs_cycle
 
     def _declare(self, event: FleetDeclared) -> None:

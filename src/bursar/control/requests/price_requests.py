@@ -52,7 +52,7 @@ class RecordBill:
         bill = self.bill
         _check_period(bill, transaction.now_ms)
         flavor = bill.flavor or self._flavor_now(transaction)
-        books = transaction.live.books.books_at(transaction.now_ms)
+        books = transaction.live.books.ledger.at(transaction.now_ms)
         metered = books.capacity_micro_usd(bill.pool, flavor, bill.from_ms, bill.to_ms)
         if not metered:
             raise UserError(

@@ -26,7 +26,10 @@ ANY_NUMBER = 2**53
 
 def feasibility_problems(request: AdmissionRequest) -> Iterator[Problem]:
     """The first of the three problems that applies, if any."""
-    plan = _plan_of(request)
+    # A plan of its own: admission must not change the state.
+    state = request.state
+    plan = ShapePlan(-1, shape_of(request.spec), state.policies.backfill.unknown_run_time_ms)
+    plan.match(tuple(state.pools.values()), state.limited)
     if not plan.fits:
         yield _no_pool(request, plan)
         return
@@ -36,14 +39,6 @@ def feasibility_problems(request: AdmissionRequest) -> Iterator[Problem]:
         yield _gang_too_large(plan, too_small)
         return
     yield from _over_quota(request, large_enough)
-
-
-def _plan_of(request: AdmissionRequest) -> ShapePlan:
-    """A plan outside the state: admission must not change it."""
-    state = request.state
-    plan = ShapePlan(-1, shape_of(request.spec), state.policies.backfill.unknown_run_time_ms)
-    plan.match(tuple(state.pools.values()), state.limited)
-    return plan
 
 
 # -- one task of each group ------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class Lookahead:
             self._collect_running(pools if not self.small else list(self.state.pools.values()))
             return self._run_until_start(ready_ms)
         finally:
-            self.draft.undo()
+            self.draft.journal.roll_back()
 
     def _collect_running(self, pools: list[PoolState]) -> None:
         now_ms = self.draft.now_ms

@@ -63,7 +63,7 @@ def _list_exactly(state: FleetState, now_ms: int) -> tuple[list[JobRecord], bool
             turns.assume_start()
         return jobs, True
     finally:
-        draft.undo()
+        draft.journal.roll_back()
 
 
 def _list_by_rank(state: FleetState, now_ms: int, before: set[str]) -> list[JobRecord]:

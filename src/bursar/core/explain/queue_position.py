@@ -59,7 +59,7 @@ def jobs_ahead(state: FleetState, target: JobRecord, now_ms: int) -> JobsAhead:
             if rivals:
                 ahead.levels.append(rivals)
     finally:
-        draft.undo()
+        draft.journal.roll_back()
     return ahead
 
 
@@ -132,7 +132,7 @@ def _simulate_turns(
         if backlog is target.backlog
         or (id(backlog) in draft.answered and competes(backlog, flavors))
     ]
-    draft.undo()
+    draft.journal.roll_back()
     if not before.is_exact:
         _estimate_rest(before, backlogs, target, own_turns)
     ahead.jobs += before.jobs

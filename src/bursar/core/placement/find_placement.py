@@ -25,7 +25,6 @@ from bursar.core.placement.search import (
     first_allowed,
     fits_cpu_memory_disk,
     fractional_task,
-    occupy,
     occupy_whole,
 )
 from bursar.core.placement.tie_break import shuffled_ranks
@@ -47,7 +46,8 @@ def find_placement(fit: PoolFit, counts: Counts, search: Search) -> Allocation |
         if fit.anchors is not None:
             return _place_mixed(fit, counts, search)
         return GangPlacer(fit, search).place(counts)
-    if fit.plan.is_plain and _fullest_is_best(fit.pool, search):
+    fullest_is_best = search.policy is _REMAINING_CAPACITY and not search.mix.crowds(fit.pool.spec)
+    if fit.plan.is_plain and fullest_is_best:
         return _find_fullest(fit, search)
     choice = find_across((fit,), search)
     return None if choice is None else choice[1]
@@ -119,10 +119,6 @@ def _shape_for(plan: ShapePlan, scorer: Scorer) -> TaskShape:
     if plan.ranked_as is None or plan.ranked_as[0] is not scorer:
         plan.ranked_as = (scorer, scorer.key(plan.groups[0]))
     return plan.ranked_as[1]
-
-
-def _fullest_is_best(pool: PoolState, search: Search) -> bool:
-    return search.policy is _REMAINING_CAPACITY and not search.mix.crowds(pool.spec)
 
 
 def _find_fullest(fit: PoolFit, search: Search) -> Allocation | None:
@@ -240,7 +236,8 @@ def _take(fit: PoolFit, node: NodeState, gpu: int | None, search: Search) -> All
         if node.devices[gpu].layout:
             search.partition(pool, node, gpu, ())
         use = ShareUse(gpu=gpu, percent=group.gpu.percent, memory_mib=group.gpu.memory_mib)
-        task = occupy(pool, fractional_task(group, node, use), search)
+        task = fractional_task(group, node, use)
+        search.journal.occupy(pool, task, search.holder)
     elif node.emptied:
         task = occupy_whole(pool, node, group, 1, search)
     else:

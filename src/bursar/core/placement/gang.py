@@ -16,7 +16,6 @@ from bursar.core.placement.search import (
     count_fitting_tasks,
     fits_cpu_memory_disk,
     fractional_task,
-    occupy,
     occupy_whole,
 )
 from bursar.core.topology import (
@@ -290,7 +289,8 @@ class GangPlacer:
             if use is not None:
                 self._count_spread(node, 1)
                 task = fractional_task(group, node, use)
-                self.tasks.append(occupy(self.pool, task, self.search))
+                self.search.journal.occupy(self.pool, task, self.search.holder)
+                self.tasks.append(task)
                 return True
         self.search.tasks_that_fit = len(self.tasks)
         return False

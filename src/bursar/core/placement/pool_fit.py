@@ -254,7 +254,8 @@ class ShapePlan:
         self.capacity_key: Hashable = plan_id
         self.is_single = _is_single(shape)
         self.is_plain = self.is_single and not isinstance(shape.groups[0].gpu, MpsShare)
-        self.plain_gpus = _whole_gpus(shape.groups[0]) if self.is_plain else 0
+        gpu = shape.groups[0].gpu
+        self.plain_gpus = gpu.count if self.is_plain and isinstance(gpu, WholeGpus) else 0
         self.has_slices = any(isinstance(group.gpu, MigSlice) for group in shape.groups)
         self.allocations: AllocationCache = {}
         self.similar_by_pool: dict[str, int] | None = None
@@ -288,7 +289,10 @@ class ShapePlan:
         self.tiers = self._tiers()
         if self.shape.own or self.similar_by_pool is not None:
             self._set_needs_pool_choice()
-        self.gpu_milli = _all_gpu_milli(self.fits[0], self.counts) if fits else 0
+        self.gpu_milli = 0
+        if fits:
+            each = fits[0].gpu_milli_per_task
+            self.gpu_milli = sum(milli * n for milli, n in zip(each, self.counts, strict=True))
         self.problem = "" if fits else "; ".join(problems) or "the fleet has no pools"
 
     def _anchored(
@@ -354,10 +358,6 @@ def shape_of(spec: JobSpec, *, with_run_time: bool = True) -> JobShape:
     )
 
 
-def _all_gpu_milli(fit: PoolFit, counts: Counts) -> int:
-    return sum(milli * n for milli, n in zip(fit.gpu_milli_per_task, counts, strict=True))
-
-
 def _is_single(shape: JobShape) -> bool:
     """Whether a shape is one task without node constraints and without a MIG slice."""
     constraints = shape.constraints
@@ -366,10 +366,6 @@ def _is_single(shape: JobShape) -> bool:
     if constraints.apart or constraints.spread or constraints.topology or constraints.node_labels:
         return False
     return not isinstance(shape.groups[0].gpu, MigSlice)
-
-
-def _whole_gpus(group: TaskGroup) -> int:
-    return group.gpu.count if isinstance(group.gpu, WholeGpus) else 0
 
 
 def _model_rank(groups: Iterable[TaskGroup], spec: Pool) -> int:

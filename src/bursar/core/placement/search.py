@@ -138,11 +138,7 @@ def occupy_whole(
         for gpu in gpus:
             if node.devices[gpu].layout:
                 search.partition(pool, node, gpu, ())
-    return occupy(pool, task_on(group, node, count, gpus), search)
-
-
-def occupy(pool: PoolState, task: Task, search: Search) -> Task:
-    """Occupy a node with a task through the journal."""
+    task = task_on(group, node, count, gpus)
     search.journal.occupy(pool, task, search.holder)
     return task
 

@@ -67,7 +67,7 @@ class FleetState:
         self.notices: dict[str, ev.SpotNotice] = {}
         self.spot = SpotPoolHistories(self.pools, policies.spot.half_life_ms)
         self.budgets = BudgetRules(self.tenants, self._renew_quota)
-        self._apply: dict[type, Callable[..., None]] = self._appliers()
+        self.appliers: dict[type, Callable[..., None]] = self._appliers_by_type()
         self.parents: dict[str, str | None] = {t.name: t.parent for t in self.tenants.values()}
         self.preemption_policies = {t.name: t.preemption for t in self.tenants.values()}
         self.usage = TenantUsage(self.parents, policies.order.half_life_ms)
@@ -97,7 +97,7 @@ class FleetState:
         self.charges.limit(self.limited)
         self.backlogs.match_plans(self.limited)
 
-    def _appliers(self) -> dict[type, Callable[..., None]]:
+    def _appliers_by_type(self) -> dict[type, Callable[..., None]]:
         """The method that applies each event type; a type missing here cannot be applied."""
         return {
             ev.JobSubmitted: self.submitted,
@@ -139,11 +139,7 @@ class FleetState:
 
     def apply(self, event: ev.Event) -> None:
         """Apply one event."""
-        self._apply[type(event)](event)
-
-    def applier_of(self, kind: type[ev.Event]) -> Callable[..., None]:
-        """The method that applies an event type, for a shell that applies very many."""
-        return self._apply[kind]
+        self.appliers[type(event)](event)
 
     def submitted(self, event: ev.JobSubmitted) -> None:
         if event.job_id in self.jobs or event.job_id in self.finished:

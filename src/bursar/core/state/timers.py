@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -26,7 +26,6 @@ from bursar.model.event import (
     AttemptResumed,
     AttemptStarted,
     CheckpointSaved,
-    Event,
     JobSubmitted,
 )
 from bursar.model.jobs.job import JobState
@@ -57,11 +56,6 @@ class WaitingJobTimer(NamedTuple):
     at_ms: int
     job_id: str
     repeats: bool
-
-
-def triggers_cycle(events: Iterable[Event]) -> bool:
-    """Whether any event could change a decision."""
-    return not QUIET.issuperset(map(type, events))
 
 
 class Timers:

@@ -92,10 +92,6 @@ class Pump:
         os.set_blocking(self.source, False)
         self._writer = writer
 
-    def close_sink(self) -> None:
-        """Close our copy once the task has its own, so that the end of the stream is seen."""
-        os.close(self.sink)
-
     def move(self, at_most: int = 16 * CHUNK) -> bool:
         """Copy what is available; False at the end of the stream."""
         while at_most > 0:

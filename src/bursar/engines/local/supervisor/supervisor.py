@@ -110,7 +110,8 @@ class Supervisor:
             signal.signal(number, signal.SIG_IGN)
         self._orphans.find_lost(self._state)
         while not self._retiring and not self._is_idle():
-            for fd, _ in self._poll.poll(self._wait_seconds() * 1_000):
+            wait_seconds = min(self._orphans.wait_seconds, self._linger_seconds, 60.0)
+            for fd, _ in self._poll.poll(wait_seconds * 1_000):
                 if fd == self._listener.fileno():
                     self._accept()
                 elif fd == self._signal_read:
@@ -122,9 +123,6 @@ class Supervisor:
 
     def _retire(self, _number: int, _frame: object) -> None:
         self._retiring = True
-
-    def _wait_seconds(self) -> float:
-        return min(self._orphans.wait_seconds, self._linger_seconds, 60.0)
 
     def _is_idle(self) -> bool:
         if self._client is not None or self._attempts or self._orphans.is_watching:

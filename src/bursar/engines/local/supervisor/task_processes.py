@@ -108,7 +108,8 @@ class TaskProcesses:
             os.close(opener)
             self._exec(command, (pumps[0].sink, pumps[1].sink), gate, (error_write, parent))
         for pump in pumps:
-            pump.close_sink()
+            # The task has its own copy; the end of the stream is seen only without ours.
+            os.close(pump.sink)
             self._pumps[pump.source] = pump
             self._poll.register(pump.source, select.POLLIN)
         self._running[pid] = command
