@@ -1,1 +1,1 @@
-"""The live shell, with a real store and an engine whose processes tests move."""
+"""The live shell, with a real store and an engine that tests control."""

@@ -1,4 +1,4 @@
-"""A control plane on a real SQLite file, with an engine whose attempts end when a test says so."""
+"""A control plane on a real SQLite file, with an engine whose attempts end when a test ends them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def gpu_job(gpus: int = 1, queue: str = "retraining", **more: object) -> Submiss
 
 @dataclass
 class Stand:
-    """One folder, one engine, and planes that come and go."""
+    """One folder, one engine, and control planes that a test starts and closes."""
 
     folder: Path
     engine: MemoryEngine = field(default_factory=MemoryEngine)

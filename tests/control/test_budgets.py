@@ -1,4 +1,4 @@
-"""Budgets on the live control plane: nobody overdraws a hard one, and a spent one is obeyed."""
+"""Budgets on the live control plane: hard ones are not exceeded, and thresholds take effect."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def fleet(budget: str, nodes: int = 2) -> FleetFile:
 
 
 @dataclass
-class SetClock:
-    """The time of a test is what the test says."""
+class FixedClock:
+    """A clock that shows the time a test sets."""
 
     at_ms: int = 1_800_000_000_000 // DAY_MS * DAY_MS + 8 * HOUR_MS
 
@@ -56,7 +56,7 @@ def one_job(hours: float = 1, **more: object) -> Submission:
 
 
 def asked_at_once(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Submitted]]:
-    """From many threads, as requests come."""
+    """Submits from many threads, as requests arrive."""
     with ThreadPoolExecutor(16) as threads:
         futures = list(
             threads.map(
@@ -66,8 +66,8 @@ def asked_at_once(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Su
     return futures
 
 
-def test_a_thousand_at_once_do_not_exceed_what_is_left(tmp_path: Path) -> None:
-    """$100, of which 99 % is held by one job: only what fits into the last dollar is let in."""
+def test_a_thousand_concurrent_submissions_do_not_exceed_the_budget(tmp_path: Path) -> None:
+    """$100, of which 99 % is held by one job: only what fits into the last dollar is admitted."""
     stand = Stand(tmp_path, fleet=fleet(HARD % 100))
     with stand.plane() as plane:
         first = gpu_job(1, max_cost_micro_usd=98_982_000)
@@ -91,7 +91,7 @@ def events(plane: ControlPlane) -> list[JobSubmitted]:
     return [one.event for one in plane.reader.events() if isinstance(one.event, JobSubmitted)]
 
 
-def test_a_bulk_request_is_let_in_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_bulk_request_is_admitted_completely_or_not_at_all(tmp_path: Path) -> None:
     stand = Stand(tmp_path, fleet=fleet(HARD % 2))
     with stand.plane() as plane:
         each = one_job(1)
@@ -112,7 +112,7 @@ def test_an_array_holds_for_each_of_its_members(tmp_path: Path) -> None:
         assert all(one.hold_micro_usd for one in events(plane))
 
 
-def test_what_is_left_of_a_hold_is_free_again_when_the_job_is_over(tmp_path: Path) -> None:
+def test_the_unused_hold_of_a_job_is_released_at_its_end(tmp_path: Path) -> None:
     stand = Stand(tmp_path, fleet=fleet(HARD % 1))
     with stand.plane() as plane:
         (job,) = submit(plane, one_job(2))
@@ -126,7 +126,7 @@ def test_what_is_left_of_a_hold_is_free_again_when_the_job_is_over(tmp_path: Pat
         submit(plane, one_job(2))
 
 
-def test_a_job_without_any_limit_is_told_to_have_one(tmp_path: Path) -> None:
+def test_a_job_without_a_cost_limit_is_refused(tmp_path: Path) -> None:
     stand = Stand(tmp_path, fleet=fleet(HARD % 100))
     with stand.plane() as plane, pytest.raises(UserError) as refused:
         submit(plane, gpu_job())
@@ -134,8 +134,8 @@ def test_a_job_without_any_limit_is_told_to_have_one(tmp_path: Path) -> None:
     assert "max_hours or max_cost" in refused.value.fix
 
 
-def test_the_refusal_says_all_numbers_and_when_the_period_ends(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, fleet=fleet(HARD % 1), clock=SetClock())
+def test_the_refusal_contains_all_amounts_and_the_end_of_the_period(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, fleet=fleet(HARD % 1), clock=FixedClock())
     with stand.plane() as plane:
         submit(plane, one_job(1))
         with pytest.raises(UserError) as refused:
@@ -145,7 +145,7 @@ def test_the_refusal_says_all_numbers_and_when_the_period_ends(tmp_path: Path) -
         assert part in said, said
 
 
-def test_a_soft_budget_asks_for_no_limit_and_refuses_nothing(tmp_path: Path) -> None:
+def test_a_soft_budget_needs_no_limit_and_refuses_nothing(tmp_path: Path) -> None:
     stand = Stand(tmp_path, fleet=fleet("{usd: 0.01, period: day}"))
     with stand.plane() as plane:
         assert len(submit(plane, gpu_job(), one_job(500))) == 2
@@ -162,9 +162,9 @@ STEPS = (
 )
 
 
-def test_steps_are_reached_in_time_and_obeyed_until_the_next_period(tmp_path: Path) -> None:
+def test_thresholds_are_reached_in_time_and_apply_until_the_next_period(tmp_path: Path) -> None:
     """Four GPUs of two nodes cost $1.60 an hour each; $10 a day."""
-    clock = SetClock()
+    clock = FixedClock()
     stand = Stand(tmp_path, fleet=fleet(STEPS), clock=clock)
     with stand.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4, queue="experiments"))
@@ -194,7 +194,7 @@ def test_steps_are_reached_in_time_and_obeyed_until_the_next_period(tmp_path: Pa
 
 
 def test_levels_survive_a_restart_and_a_new_declaration(tmp_path: Path) -> None:
-    clock = SetClock()
+    clock = FixedClock()
     stand = Stand(tmp_path, fleet=fleet(STEPS), clock=clock)
     with stand.plane() as plane:
         (first,) = submit(plane, gpu_job(4))

@@ -18,7 +18,7 @@ from bursar.model.jobs.job import JobState
 from tests.control.stand import Stand, gpu_job, row_of, small_fleet, submit, until, until_state
 
 
-def test_a_job_runs_and_its_end_is_kept(tmp_path: Path) -> None:
+def test_a_job_runs_and_its_end_is_stored(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
@@ -29,7 +29,7 @@ def test_a_job_runs_and_its_end_is_kept(tmp_path: Path) -> None:
     assert row.started_at_ms is not None and row.ended_at_ms is not None
 
 
-def test_a_failed_job_keeps_its_exit_and_is_tried_again(tmp_path: Path) -> None:
+def test_the_exit_of_a_failed_job_is_stored_and_it_is_retried(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job(retries=1))
@@ -44,7 +44,7 @@ def test_a_failed_job_keeps_its_exit_and_is_tried_again(tmp_path: Path) -> None:
     assert [one.exit_code for one in attempts] == [3, None]
 
 
-def test_what_runs_is_found_again_and_not_started_twice(tmp_path: Path) -> None:
+def test_a_running_job_is_recovered_and_not_started_twice(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
@@ -59,7 +59,7 @@ def test_what_runs_is_found_again_and_not_started_twice(tmp_path: Path) -> None:
     assert len(stand.engine.started) == 2
 
 
-def test_an_order_that_never_reached_the_engine_is_given_again(tmp_path: Path) -> None:
+def test_an_order_that_never_reached_the_engine_is_sent_again(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
@@ -86,7 +86,7 @@ def test_a_stale_report_changes_nothing_and_is_counted(tmp_path: Path) -> None:
         assert row_of(plane, job).state is JobState.RUNNING
 
 
-def test_cancelling_stops_what_runs_and_forgets_what_waits(tmp_path: Path) -> None:
+def test_cancelling_stops_running_jobs_and_removes_waiting_ones(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         running, waiting = submit(plane, gpu_job(4), gpu_job(4))
@@ -99,7 +99,7 @@ def test_cancelling_stops_what_runs_and_forgets_what_waits(tmp_path: Path) -> No
     assert [ref.job_id for ref in stand.engine.stopped] == [running]
 
 
-def test_a_job_is_cancelled_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+def test_repeated_cancel_requests_cancel_a_job_once(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     stand.engine.ignores_stops = True
     with stand.plane() as plane:
@@ -113,7 +113,7 @@ def test_a_job_is_cancelled_once_however_often_it_is_asked_for(tmp_path: Path) -
         assert sum(isinstance(one, JobCancelled) for one in events) == 1
 
 
-def test_the_same_key_gets_the_same_answer(tmp_path: Path) -> None:
+def test_the_same_idempotency_key_gets_the_same_response(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     key = IdempotencyKey(tenant="acme", key="nightly", request_sha256="1")
     with stand.plane() as plane:
@@ -127,7 +127,7 @@ def test_the_same_key_gets_the_same_answer(tmp_path: Path) -> None:
     assert again.replayed and not first.replayed
 
 
-def test_a_refused_job_leaves_no_trace_beside_accepted_ones(tmp_path: Path) -> None:
+def test_a_refused_job_writes_nothing_while_others_are_accepted(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         with pytest.raises(UserError, match="nobody"):
@@ -138,7 +138,7 @@ def test_a_refused_job_leaves_no_trace_beside_accepted_ones(tmp_path: Path) -> N
     assert kinds.count(JobSubmitted) == 1
 
 
-def test_a_smaller_fleet_sends_its_jobs_back_to_the_queue(tmp_path: Path) -> None:
+def test_jobs_of_removed_nodes_return_to_the_queue(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
@@ -155,7 +155,7 @@ def test_a_smaller_fleet_sends_its_jobs_back_to_the_queue(tmp_path: Path) -> Non
         assert row_of(plane, other).attempt == 2
 
 
-def test_a_queue_with_jobs_cannot_be_taken_away(tmp_path: Path) -> None:
+def test_a_queue_with_jobs_cannot_be_removed(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     without = small_fleet()
     tenants = tuple(t for t in without.tenants if t.name != "retraining")
@@ -183,7 +183,7 @@ def test_a_second_plane_follows_and_takes_over(tmp_path: Path) -> None:
     assert stand.told == ["this process is now the leader"]
 
 
-def test_an_engine_that_refuses_is_asked_again(tmp_path: Path) -> None:
+def test_an_order_that_an_engine_refuses_is_retried(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     stand.engine.fails_to_start = 2
     with stand.plane() as plane:
@@ -191,7 +191,7 @@ def test_an_engine_that_refuses_is_asked_again(tmp_path: Path) -> None:
         until_state(plane, job, JobState.RUNNING)
 
 
-def test_an_engine_that_goes_on_refusing_fails_the_job(tmp_path: Path) -> None:
+def test_an_engine_that_keeps_refusing_fails_the_job(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     stand.engine.fails_to_start = 5
     with stand.plane() as plane:

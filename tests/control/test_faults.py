@@ -1,4 +1,4 @@
-"""The store fails, answers get lost, clocks are set: nothing is lost and nothing is done twice."""
+"""After store faults, lost responses and clock changes nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from tests.control.stand import (
 from tests.support.memory_engine import MemoryEngine
 
 
-class TroubledStore:
-    """A real store that refuses, or forgets to answer, when told to."""
+class FaultyStore:
+    """A real store whose commits fail, or lose their response, when a test wants it."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -62,8 +62,8 @@ class TroubledStore:
 @contextmanager
 def troubled_plane(
     folder: Path, engine: MemoryEngine
-) -> Iterator[tuple[ControlPlane, TroubledStore]]:
-    store = TroubledStore(open_store(folder / "bursar.db"))
+) -> Iterator[tuple[ControlPlane, FaultyStore]]:
+    store = FaultyStore(open_store(folder / "bursar.db"))
     options = PlaneOptions(
         address="here",
         known_models=frozenset(model.name for model in GPU_MODELS),
@@ -79,7 +79,7 @@ def troubled_plane(
         store.close()
 
 
-def test_a_full_disk_refuses_and_heals(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_requests_until_there_is_space(tmp_path: Path) -> None:
     engine = MemoryEngine()
     with troubled_plane(tmp_path, engine) as (plane, store):
         (before,) = submit(plane, gpu_job())
@@ -95,7 +95,7 @@ def test_a_full_disk_refuses_and_heals(tmp_path: Path) -> None:
         until_state(plane, before, JobState.SUCCEEDED)
 
 
-def test_a_commit_whose_answer_was_lost_counts_once(tmp_path: Path) -> None:
+def test_a_commit_whose_response_was_lost_counts_once(tmp_path: Path) -> None:
     engine = MemoryEngine()
     key = IdempotencyKey(tenant="acme", key="k", request_sha256="1")
     with troubled_plane(tmp_path, engine) as (plane, store):
@@ -109,7 +109,7 @@ def test_a_commit_whose_answer_was_lost_counts_once(tmp_path: Path) -> None:
     assert len(engine.started) == 1
 
 
-def test_an_order_whose_commit_was_not_seen_is_carried_out_once(tmp_path: Path) -> None:
+def test_an_order_whose_commit_was_not_confirmed_is_carried_out_once(tmp_path: Path) -> None:
     engine = MemoryEngine()
     with troubled_plane(tmp_path, engine) as (plane, store):
         (blocker,) = submit(plane, gpu_job(4))
@@ -126,7 +126,7 @@ def test_an_order_whose_commit_was_not_seen_is_carried_out_once(tmp_path: Path) 
     assert len(engine.started) == 3
 
 
-def test_a_leader_who_lost_the_lead_steps_down_and_says_so(tmp_path: Path) -> None:
+def test_a_leader_that_lost_the_lease_steps_down_and_reports_it(tmp_path: Path) -> None:
     engine = MemoryEngine()
     with troubled_plane(tmp_path, engine) as (plane, store):
         (job,) = submit(plane, gpu_job())
@@ -142,7 +142,7 @@ def test_a_leader_who_lost_the_lead_steps_down_and_says_so(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("step_ms", [HOUR_MS, -HOUR_MS], ids=["forward", "back"])
-def test_a_clock_that_is_set_does_not_end_a_job(tmp_path: Path, step_ms: int) -> None:
+def test_a_step_of_the_wall_clock_does_not_end_a_job(tmp_path: Path, step_ms: int) -> None:
     """The wall clock steps by an hour under a running job of at most ten minutes."""
     wall = {"offset": 0}
     real = MonotonicClock()
@@ -161,13 +161,13 @@ def test_a_clock_that_is_set_does_not_end_a_job(tmp_path: Path, step_ms: int) ->
     assert stand.engine.stopped == []
 
 
-def test_time_goes_on_from_the_log_after_the_clock_was_set_back() -> None:
+def test_time_continues_from_the_log_after_the_clock_was_set_back() -> None:
     clock = MonotonicClock(not_before_ms=5_000, wall_ms=lambda: 1_000, monotonic_ms=lambda: 70)
     assert clock.now_ms() == 5_000
 
 
-def test_a_limit_is_kept_over_a_restart(tmp_path: Path) -> None:
-    """The second plane starts from a snapshot and hears of nothing: time alone must make it look."""
+def test_a_run_time_limit_survives_a_restart(tmp_path: Path) -> None:
+    """The second control plane starts from a snapshot and gets no report: only its timer can act."""
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job(max_run_ms=2_000))
@@ -178,7 +178,7 @@ def test_a_limit_is_kept_over_a_restart(tmp_path: Path) -> None:
     assert row.exit_detail == "reached its maximum run time (max_hours) of 2 s"
 
 
-def test_a_job_over_its_time_is_stopped_and_failed(tmp_path: Path) -> None:
+def test_a_job_over_its_run_time_limit_is_stopped_and_fails(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job(max_run_ms=300))
@@ -194,8 +194,8 @@ STALE = OSError(116, "Stale file handle")
 OUR_FAULT = KeyError("NodeName")
 
 
-class TroubledEngine(MemoryEngine):
-    """Neither takes orders nor tells anything the first times it is asked."""
+class FaultyEngine(MemoryEngine):
+    """Refuses its first orders and its first report calls."""
 
     def __init__(self, trouble: Exception) -> None:
         super().__init__(ends_at_once=True)
@@ -217,10 +217,8 @@ class TroubledEngine(MemoryEngine):
 
 
 @pytest.mark.parametrize("trouble", [STALE, OUR_FAULT], ids=["its disk", "a fault of ours"])
-def test_an_engine_in_trouble_for_a_while_costs_nothing_but_time(
-    tmp_path: Path, trouble: Exception
-) -> None:
-    stand = Stand(tmp_path, engine=TroubledEngine(trouble))
+def test_temporary_engine_faults_only_delay_jobs(tmp_path: Path, trouble: Exception) -> None:
+    stand = Stand(tmp_path, engine=FaultyEngine(trouble))
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.SUCCEEDED)
@@ -236,10 +234,10 @@ def test_an_engine_in_trouble_for_a_while_costs_nothing_but_time(
     ],
     ids=["its disk", "a fault of ours"],
 )
-def test_health_says_that_reports_cannot_be_read_for_as_long_as_that_is_so(
+def test_health_reports_an_engine_fault_while_it_lasts(
     tmp_path: Path, trouble: Exception, told: str
 ) -> None:
-    engine = TroubledEngine(trouble)
+    engine = FaultyEngine(trouble)
     engine.stays_bad = True
     stand = Stand(tmp_path, engine=engine)
     with stand.plane() as plane:
@@ -254,7 +252,7 @@ def test_health_says_that_reports_cannot_be_read_for_as_long_as_that_is_so(
 # -- together --------------------------------------------------------------------------------------
 
 
-def test_what_is_reported_while_it_is_too_early_to_decide_is_written_together(
+def test_reports_between_two_cycles_are_committed_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand = Stand(tmp_path)

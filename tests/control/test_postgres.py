@@ -36,7 +36,7 @@ def test_a_job_runs_and_another_process_takes_over(tmp_path: Path, fresh_postgre
             until_state(second, job, JobState.SUCCEEDED)
 
 
-def test_restarts_under_load_lose_and_double_nothing(
+def test_restarts_under_load_lose_and_repeat_nothing(
     tmp_path: Path, postgres_server: PrivatePostgres
 ) -> None:
     stand = Stand(
@@ -63,7 +63,7 @@ def test_restarts_under_load_lose_and_double_nothing(
 
 
 def submit_all(plane: ControlPlane, acknowledged: list[str]) -> None:
-    """As a patient client does: the same key again until there is an answer."""
+    """Retries with the same idempotency key until there is a response, as a client does."""
     for number in range(JOBS):
         key = IdempotencyKey(tenant="acme", key=str(number), request_sha256="x")
         while True:

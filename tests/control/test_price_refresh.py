@@ -1,4 +1,4 @@
-"""Pools that follow a cloud: recorded answers of Azure, the spot market of moto, a real control plane."""
+"""Pools that follow cloud prices: recorded responses of Azure, moto's spot market, a real control plane."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def stand(tmp_path: Path) -> Stand:
     return Stand(folder=tmp_path, fleet=parse_fleet({"fleet.yaml": FLEET}))
 
 
-def test_only_pools_that_say_so_follow(stand: Stand) -> None:
+def test_only_pools_that_declare_it_follow_cloud_prices(stand: Stand) -> None:
     told: list[str] = []
     with stand.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
@@ -111,7 +111,7 @@ def test_only_pools_that_say_so_follow(stand: Stand) -> None:
         assert sum("boto3 is not installed" in line for line in told) == 1
 
 
-def test_a_cloud_that_cannot_be_asked_changes_nothing_and_is_asked_again(stand: Stand) -> None:
+def test_an_unreachable_cloud_changes_nothing_and_is_retried(stand: Stand) -> None:
     told: list[str] = []
     with stand.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
@@ -122,7 +122,7 @@ def test_a_cloud_that_cannot_be_asked_changes_nothing_and_is_asked_again(stand: 
         assert any("there is no price feed for 'aws'" in line for line in told)
 
 
-def test_a_price_that_is_not_believed_is_told(stand: Stand) -> None:
+def test_an_implausible_price_is_reported(stand: Stand) -> None:
     told: list[str] = []
     with stand.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
@@ -156,7 +156,7 @@ def test_a_spot_pool_follows_the_market_of_moto(
         assert len(past.result(PATIENCE_SECONDS)) == 2
 
 
-def test_the_thread_begins_and_ends_with_its_block(stand: Stand) -> None:
+def test_the_thread_starts_and_ends_with_its_block(stand: Stand) -> None:
     told: list[str] = []
     stand.fleet = parse_fleet(
         {"fleet.yaml": FLEET.replace(": azure", ": here").replace(": aws", ": here")}
@@ -171,7 +171,7 @@ def test_the_thread_begins_and_ends_with_its_block(stand: Stand) -> None:
     ]
 
 
-def test_a_feed_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_price_feed_reports_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BURSAR_GCP_API_KEY", raising=False)
     feeds = clouds(MonotonicClock())
     with pytest.raises(UserError, match="BURSAR_GCP_API_KEY"):

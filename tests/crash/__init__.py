@@ -1,1 +1,1 @@
-"""The control plane killed at every boundary: nothing is lost, doubled or given twice."""
+"""The control plane is killed at every boundary: nothing is lost or done twice."""

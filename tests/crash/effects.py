@@ -1,4 +1,4 @@
-"""What jobs really did, as they wrote it down themselves, and whether that may be."""
+"""What jobs really did, by the files they wrote, and checks of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
+class ScriptRun:
     """One run of a job's script: where, on which GPUs, from when to when."""
 
     job_id: str
@@ -20,8 +20,8 @@ class Stay:
     to_ns: int | None
 
 
-def read_stays(path: Path) -> list[Stay]:
-    """Every script that began, with its end where it has one."""
+def read_stays(path: Path) -> list[ScriptRun]:
+    """Every script that began, with its end if there is one."""
     begun: dict[tuple[str, str], list[tuple[str, tuple[str, ...], int]]] = {}
     ended: dict[tuple[str, str], int] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -32,7 +32,7 @@ def read_stays(path: Path) -> list[Stay]:
         else:
             ended[job_id, attempt] = int(at_ns)
     return [
-        Stay(
+        ScriptRun(
             job_id=job_id,
             attempt=int(attempt),
             node=node,
@@ -45,7 +45,7 @@ def read_stays(path: Path) -> list[Stay]:
     ]
 
 
-def run_more_than_once(stays: Iterable[Stay]) -> list[str]:
+def run_more_than_once(stays: Iterable[ScriptRun]) -> list[str]:
     """Jobs whose script began more than once."""
     seen: dict[str, int] = {}
     for stay in stays:
@@ -53,9 +53,9 @@ def run_more_than_once(stays: Iterable[Stay]) -> list[str]:
     return sorted(job for job, number in seen.items() if number > 1)
 
 
-def shared_devices(stays: Iterable[Stay]) -> Iterator[str]:
-    """GPUs that two scripts had at the same instant."""
-    on: dict[tuple[str, str], list[Stay]] = {}
+def shared_devices(stays: Iterable[ScriptRun]) -> Iterator[str]:
+    """GPUs that two scripts used at the same time."""
+    on: dict[tuple[str, str], list[ScriptRun]] = {}
     for stay in stays:
         for gpu in stay.gpus:
             on.setdefault((stay.node, gpu), []).append(stay)

@@ -1,4 +1,4 @@
-"""A control plane that is killed again and again, and a look at what its jobs really did.
+"""A control plane that is killed repeatedly, and what its jobs really did.
 
 Run as a program: ``python -m tests.crash.lives FOLDER SEED LIVES``. It imports everything once and forks
 a process for each life, so that a hundred lives take seconds each rather than start-ups each. Every life
@@ -63,7 +63,7 @@ say end
 """
 
 
-class Doom:
+class CrashPoint:
     """Counts boundaries and ends the process at one of them."""
 
     def __init__(self, at: int | None) -> None:
@@ -77,10 +77,10 @@ class Doom:
             time.sleep(60)
 
 
-class DoomedStore:
+class CrashingStore:
     """A real store whose every commit is a boundary on both sides."""
 
-    def __init__(self, inner: Any, doom: Doom) -> None:
+    def __init__(self, inner: Any, doom: CrashPoint) -> None:
         self._inner = inner
         self._doom = doom
 
@@ -94,10 +94,10 @@ class DoomedStore:
         return last
 
 
-class DoomedEngine(LocalEngine):
+class CrashingEngine(LocalEngine):
     """The real engine; its orders and its settling are boundaries too."""
 
-    doom: Doom
+    doom: CrashPoint
 
     def start(self, order: StartOrder) -> None:
         self.doom.pass_by()
@@ -112,7 +112,7 @@ class DoomedEngine(LocalEngine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One process's share."""
+    """The work of one process until it is killed."""
 
     folder: Path
     number: int
@@ -120,10 +120,10 @@ class Life:
     boundary: int | None
 
     def live(self) -> None:
-        doom = Doom(self.boundary)
-        engine = DoomedEngine(LocalSettings(state=self.folder / "state", nodes=("t4-1", "t4-2")))
+        doom = CrashPoint(self.boundary)
+        engine = CrashingEngine(LocalSettings(state=self.folder / "state", nodes=("t4-1", "t4-2")))
         engine.doom = doom
-        store = DoomedStore(open_store(self.folder / "bursar.db"), doom)
+        store = CrashingStore(open_store(self.folder / "bursar.db"), doom)
         options = PlaneOptions(
             address=f"life {self.number}",
             known_models=frozenset(model.name for model in GPU_MODELS),
@@ -165,7 +165,7 @@ class Life:
 
 
 def _append(path: Path, line: str) -> None:
-    """Durably, as an acknowledgement is something that somebody relies on."""
+    """Written durably, because callers rely on an acknowledgement."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(descriptor, f"{line}\n".encode())
     os.fsync(descriptor)
@@ -188,7 +188,7 @@ def _until(what: Callable[[], bool], seconds: float) -> None:
 def run_lives(
     folder: Path, seed: int, lives: int, kind: type[Life] | None = None
 ) -> dict[str, int]:
-    """All lives one after the other; how each ended."""
+    """Runs all processes one after the other; returns their exit codes."""
     chance = random.Random(seed)
     ended = {"killed": 0, "lived": 0}
     for number in range(lives + 1):

@@ -1,4 +1,4 @@
-"""A control plane that is killed again and again while the nodes under its jobs are taken away.
+"""A control plane that is killed repeatedly while nodes of its jobs are interrupted.
 
 Run as a program: ``python -m tests.crash.taken_away FOLDER SEED LIVES``. As in ``lives.py``, and besides each
 life takes nodes away at moments that the seed chooses, half of them after a notice. Jobs that are stopped
@@ -31,13 +31,13 @@ for part in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep "$NAP"; done
 say end
 """
 NODE = "t4-0001"
-"""The other one stays: a job that no node could run is not accepted."""
+"""The other node stays: a job that no node could run is refused."""
 NOTICES_MS = (0, 0, 400, 900)
 LONGEST_ABSENCE_MS = 600
 
 
 class Life(lives.Life):
-    """One process's share, with nodes that go and come back."""
+    """The work of one process, with nodes that are lost and return."""
 
     def _submit(self, plane: ControlPlane) -> None:
         chance = random.Random(f"{self.seed} {self.number} nodes")

@@ -28,7 +28,7 @@ LIVES = 26
 
 @pytest.fixture(scope="module", params=first_always(1, SEEDS), ids=lambda seed: f"seed {seed}")
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is left after all lives of a seed."""
+    """The state folder after all processes of a seed."""
     folder = tmp_path_factory.mktemp("lives")
     command = [sys.executable, "-m", "tests.crash.lives", str(folder), str(request.param)]
     run = subprocess.run(
@@ -56,18 +56,18 @@ def test_no_acknowledged_job_is_lost(folder: Path) -> None:
     assert set(states.values()) == {JobState.SUCCEEDED}, states
 
 
-def test_no_job_ran_twice_and_none_of_them_half(folder: Path) -> None:
+def test_no_job_ran_twice_or_only_in_part(folder: Path) -> None:
     stays = read_stays(folder / "effects")
     assert run_more_than_once(stays) == []
     assert [stay.job_id for stay in stays if stay.to_ns is None] == []
     assert acknowledged(folder) <= {stay.job_id for stay in stays}
 
 
-def test_no_device_was_given_twice(folder: Path) -> None:
+def test_no_gpu_was_assigned_twice(folder: Path) -> None:
     assert list(shared_devices(read_stays(folder / "effects"))) == []
 
 
-def test_the_tables_are_what_the_log_says(folder: Path) -> None:
+def test_the_tables_match_the_log(folder: Path) -> None:
     store = open_store(folder / "bursar.db", read_only=True)
     try:
         assert list(differences(store)) == []
@@ -77,7 +77,7 @@ def test_the_tables_are_what_the_log_says(folder: Path) -> None:
     assert sequences == list(range(1, len(sequences) + 1))
 
 
-def test_a_snapshot_and_the_whole_log_lead_to_one_state(folder: Path) -> None:
+def test_a_snapshot_and_the_whole_log_give_the_same_state(folder: Path) -> None:
     store = open_store(folder / "bursar.db", read_only=True)
     try:
         short, long = LiveState(), LiveState()

@@ -1,4 +1,4 @@
-"""The control plane is killed while nodes are taken away: every job ends well, none beside itself."""
+"""The control plane is killed while nodes are interrupted: every job succeeds, and its attempts never overlap."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_acknowledged_job_succeeds_and_no_interruption_is_a_failure(folder
     assert counted[SpotNotice] and counted[NodeLost], "nothing was taken away: it proves nothing"
 
 
-def test_no_attempt_runs_beside_another_of_its_job_and_no_device_is_given_twice(
+def test_no_two_attempts_of_a_job_overlap_and_no_gpu_is_assigned_twice(
     folder: Path,
 ) -> None:
     stays = read_stays(folder / "effects")
@@ -65,7 +65,7 @@ def test_no_attempt_runs_beside_another_of_its_job_and_no_device_is_given_twice(
     assert list(shared_devices([stay for stay in stays if stay.to_ns is not None])) == []
 
 
-def test_no_node_is_forgotten_and_the_tables_are_what_the_log_says(folder: Path) -> None:
+def test_no_node_is_lost_and_the_tables_match_the_log(folder: Path) -> None:
     store = open_store(folder / "bursar.db", read_only=True)
     try:
         assert list(differences(store)) == []

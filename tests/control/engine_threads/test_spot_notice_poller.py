@@ -1,4 +1,4 @@
-"""Notices in the live shell: heard from providers, acted on in time, and survived."""
+"""Interruption notices in the live shell: polled from providers, acted on in time, survived."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HALF_A_MINUTE = InterruptionRequest(notice_ms=30_000, absence_ms=1_000)
 
 @dataclass
 class Provider:
-    """A source that says what a test wants."""
+    """A source that reports the notices a test sets."""
 
     says: list[NoticeReported] = field(default_factory=list)
     fault: str = ""
@@ -46,8 +46,8 @@ class Provider:
         return list(self.says)
 
 
-class PatientEngine(MemoryEngine):
-    """Remembers how much grace it was told to give, and what was taken away."""
+class RecordingEngine(MemoryEngine):
+    """Records the grace periods of its stop orders and the interrupted nodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,8 +71,8 @@ def notice(node: str, seconds: int = 30) -> NoticeReported:
     return NoticeReported(node=node, source="aws", kind=NoticeKind.TERMINATE, ends_at_ms=ends_at_ms)
 
 
-def test_a_job_leaves_a_node_that_is_taken_away_and_runs_elsewhere(tmp_path: Path) -> None:
-    engine = PatientEngine()
+def test_a_job_leaves_an_interrupted_node_and_runs_elsewhere(tmp_path: Path) -> None:
+    engine = RecordingEngine()
     stand = Stand(tmp_path, engine=engine)
     with stand.plane() as plane:
         (job,) = submit(plane, job_with_grace(600))
@@ -91,8 +91,8 @@ def test_a_job_leaves_a_node_that_is_taken_away_and_runs_elsewhere(tmp_path: Pat
     assert 20 <= grace <= 28, "within the notice, not as long as its recipe allows"
 
 
-def test_a_recipe_that_wants_less_gets_less(tmp_path: Path) -> None:
-    engine = PatientEngine()
+def test_a_shorter_grace_period_of_the_job_is_used(tmp_path: Path) -> None:
+    engine = RecordingEngine()
     with Stand(tmp_path, engine=engine).plane() as plane:
         (job,) = submit(plane, job_with_grace(7))
         row = until_state(plane, job, JobState.RUNNING)
@@ -102,7 +102,7 @@ def test_a_recipe_that_wants_less_gets_less(tmp_path: Path) -> None:
     assert engine.graces == [7]
 
 
-def test_a_job_is_recovered_when_it_says_from_where_it_goes_on(tmp_path: Path) -> None:
+def test_a_job_is_recovered_when_it_reports_its_resumed_step(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job(4))
@@ -123,7 +123,7 @@ def test_a_job_is_recovered_when_it_says_from_where_it_goes_on(tmp_path: Path) -
         assert plane.reader.attempts(job)[1].resumed_step == 40
 
 
-def test_a_node_that_was_lost_comes_back(tmp_path: Path) -> None:
+def test_a_lost_node_returns(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
@@ -138,7 +138,7 @@ def test_a_node_that_was_lost_comes_back(tmp_path: Path) -> None:
         assert row.placement is not None and row.placement.tasks[0].node == node
 
 
-def test_a_node_that_goes_and_comes_back_in_one_report_is_there(tmp_path: Path) -> None:
+def test_a_node_lost_and_added_in_one_report_is_available(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
@@ -153,7 +153,7 @@ def test_a_node_that_goes_and_comes_back_in_one_report_is_there(tmp_path: Path) 
         assert row.placement is not None and row.placement.tasks[0].node == node
 
 
-def test_providers_are_asked_again_and_again_also_after_a_fault(
+def test_providers_are_polled_again_after_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spot_notice_poller, "POLL_SECONDS", 0.05)
@@ -173,8 +173,8 @@ def test_providers_are_asked_again_and_again_also_after_a_fault(
     assert sum(isinstance(one, SpotNotice) for one in log) == 1, "and told once"
 
 
-def test_a_notice_outlives_the_control_plane(tmp_path: Path) -> None:
-    engine = PatientEngine()
+def test_a_notice_survives_a_restart_of_the_control_plane(tmp_path: Path) -> None:
+    engine = RecordingEngine()
     engine.ignores_stops = True
     stand = Stand(tmp_path, engine=engine)
     with stand.plane() as plane:
@@ -190,8 +190,8 @@ def test_a_notice_outlives_the_control_plane(tmp_path: Path) -> None:
     assert all(grace <= 18 for grace in engine.graces)
 
 
-def test_an_operator_takes_a_node_away(tmp_path: Path) -> None:
-    engine = PatientEngine()
+def test_an_operator_interrupts_a_node(tmp_path: Path) -> None:
+    engine = RecordingEngine()
     with Stand(tmp_path, engine=engine).plane() as plane:
         (job,) = submit(plane, gpu_job(4))
         row = until_state(plane, job, JobState.RUNNING)
@@ -203,7 +203,7 @@ def test_an_operator_takes_a_node_away(tmp_path: Path) -> None:
         assert plane.reader.audit(1)[0][1].action == "JobInterrupted"
 
 
-def test_what_cannot_be_interrupted_is_told_why(tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_interrupted_gets_a_reason(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job(4))

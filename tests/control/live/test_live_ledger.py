@@ -1,4 +1,4 @@
-"""The ledger beside the live state: questions to it, and what a restart makes of it."""
+"""The ledger of the live state: queries and restarts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.support.book_views import by_job
 
 
 def cost_of(plane: ControlPlane, job: str) -> int:
-    """What is posted for a job by now."""
+    """The amount posted for a job so far."""
     return plane.query_ledger(lambda ledger, _state, _now_ms: by_job(ledger.books)[job]).result(5)
 
 
-def test_what_a_job_has_cost_can_be_asked_while_it_runs_and_when_it_is_over(tmp_path: Path) -> None:
+def test_the_cost_of_a_job_can_be_queried_while_it_runs_and_after_its_end(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
@@ -41,7 +41,7 @@ def test_what_a_job_has_cost_can_be_asked_while_it_runs_and_when_it_is_over(tmp_
         assert cost_of(plane, job) > 0 and balance.result(5) == 0
 
 
-def test_books_go_on_after_a_restart_and_the_proof_says_so(tmp_path: Path) -> None:
+def test_the_ledger_continues_after_a_restart_and_passes_its_check(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         first, second = submit(plane, gpu_job(), gpu_job())
@@ -58,7 +58,7 @@ def test_books_go_on_after_a_restart_and_the_proof_says_so(tmp_path: Path) -> No
     assert proof.book_faults == () and proof.micro_usd > 0
 
 
-def test_a_snapshot_without_books_makes_the_log_be_read_once(tmp_path: Path) -> None:
+def test_a_snapshot_without_a_ledger_replays_the_log_once(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     with stand.plane() as plane:
         (job,) = submit(plane, gpu_job())
@@ -83,7 +83,7 @@ def test_a_snapshot_without_books_makes_the_log_be_read_once(tmp_path: Path) -> 
         store.close()
 
 
-def test_every_story_can_be_carried_as_text_anywhere() -> None:
+def test_every_ledger_survives_a_snapshot_at_any_event() -> None:
     for sentence, (scene, until, _) in SCENARIOS.items():
         whole = books_of(scene)
         for cut in range(0, len(scene.log) + 1, 3):
@@ -103,7 +103,7 @@ def books_of(scene: Scene) -> LiveLedger:
     return found
 
 
-def test_books_that_differ_are_told() -> None:
+def test_differing_ledgers_are_reported() -> None:
     scene, until, _ = next(iter(SCENARIOS.values()))
     less = LiveLedger()
     for event in scene.log[:-1]:
@@ -111,6 +111,6 @@ def test_books_that_differ_are_told() -> None:
     assert list(ledger_differences(less, books_of(scene), ms(until) + DAY_MS)) != []
 
 
-def test_the_meter_knows_every_event_of_the_log() -> None:
+def test_the_meter_handles_every_event_type_of_the_log() -> None:
     known = set(Meter(lambda _entry: None)._apply)
     assert {kind.__name__ for kind in get_args(LoggedEvent)} == {one.__name__ for one in known}

@@ -1,4 +1,4 @@
-"""A live fleet looks at jobs with deadlines on spot when their time comes, though nothing happened."""
+"""Timers reconsider deadline jobs on spot pools without any event."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def timed(deadline_ms: int) -> JobSubmitted:
     return JobSubmitted(at_ms=MINUTE_MS, job_id="timed", spec=spec, priority=0)
 
 
-def test_it_is_woken_at_each_tick_until_the_deadline() -> None:
+def test_a_timer_is_due_at_each_tick_until_the_deadline() -> None:
     live = declared()
     assert live.next_timer_ms() is None
     live.apply([timed(9 * HOUR_MS)])
@@ -48,14 +48,14 @@ def test_it_is_woken_at_each_tick_until_the_deadline() -> None:
     assert live.next_timer_ms() is None
 
 
-def test_other_jobs_are_not_looked_at() -> None:
+def test_jobs_without_a_deadline_set_no_timer() -> None:
     live = declared()
     spec = job("plain", gpus=8, hours=2, markets=(Market.SPOT, Market.ON_DEMAND))
     live.apply([JobSubmitted(at_ms=MINUTE_MS, job_id="plain", spec=spec, priority=0)])
     assert live.next_timer_ms() is None
 
 
-def test_the_switch_comes_by_time_alone() -> None:
+def test_a_deadline_job_is_moved_by_time_alone() -> None:
     live = declared()
     live.apply([timed(9 * HOUR_MS)])
     began_ms = None

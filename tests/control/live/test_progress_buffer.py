@@ -1,4 +1,4 @@
-"""What jobs say on the way: how far they are is kept without events, and every save counts."""
+"""Progress of jobs is stored without events, and every checkpoint counts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def one_job(plane: ControlPlane) -> str:
     return job_id
 
 
-def test_the_newest_progress_is_kept_without_an_event_and_outlives_a_restart(stand: Stand) -> None:
+def test_the_newest_progress_is_stored_without_an_event_and_survives_a_restart(
+    stand: Stand,
+) -> None:
     with stand.plane() as plane:
         job_id = one_job(plane)
         assert progress_of(plane, job_id) is None
@@ -66,7 +68,7 @@ def test_the_newest_progress_is_kept_without_an_event_and_outlives_a_restart(sta
         assert (progress.since_step, progress.total, progress.permille) == (120, 1_000, 300)
 
 
-def test_what_was_said_last_is_written_with_the_end(stand: Stand) -> None:
+def test_the_last_progress_is_written_with_the_end(stand: Stand) -> None:
     with stand.plane() as plane:
         job_id = one_job(plane)
         stand.engine.report(said(job_id, 990))
@@ -75,7 +77,7 @@ def test_what_was_said_last_is_written_with_the_end(stand: Stand) -> None:
         assert step_of(plane, job_id) == 990
 
 
-def test_an_attempt_that_is_over_says_nothing_more(stand: Stand) -> None:
+def test_progress_of_an_ended_attempt_is_ignored(stand: Stand) -> None:
     with stand.plane() as plane:
         job_id = one_job(plane)
         stand.engine.report(said(job_id, 7, attempt=0), said(job_id, 5), said("j-unknown", 9))
@@ -83,7 +85,7 @@ def test_an_attempt_that_is_over_says_nothing_more(stand: Stand) -> None:
         until(lambda: plane.health().stale_reports == 2, "the others are counted")
 
 
-def test_many_words_are_one_row_and_wait_for_others_to_be_written_with() -> None:
+def test_many_progress_reports_are_one_row_and_wait_for_the_next_commit() -> None:
     book = ProgressBuffer()
     book.add({}, 0.0)
     assert not book.is_due(MAX_WAIT_SECONDS + 1)
@@ -102,7 +104,7 @@ def test_many_words_are_one_row_and_wait_for_others_to_be_written_with() -> None
 
 
 def heard(stand: Stand, plane: ControlPlane, *reports: EngineReport) -> list[ev.LoggedEvent]:
-    """What reports of one breath become: engines hand them over together, so they are one group."""
+    """The events of reports that an engine sends in one batch."""
     until(lambda: plane.declaration() is not None, "there is a fleet")
     before = plane.reader.last_sequence()
     stand.engine.report(*reports)
@@ -114,7 +116,7 @@ def saved(job_id: str, step: int) -> CheckpointReported:
     return CheckpointReported(job_id=job_id, attempt=1, at_ms=now_ms(), step=step, save_ms=10)
 
 
-def test_every_save_of_one_breath_is_kept_and_a_repeated_one_once(stand: Stand) -> None:
+def test_every_checkpoint_of_one_batch_is_stored_and_a_repeated_one_once(stand: Stand) -> None:
     with stand.plane() as plane:
         job_id = one_job(plane)
         first, second = saved(job_id, 10), saved(job_id, 20)
@@ -124,7 +126,7 @@ def test_every_save_of_one_breath_is_kept_and_a_repeated_one_once(stand: Stand) 
         assert row_of(plane, job_id).saved_step == 20
 
 
-def test_a_second_notice_of_one_breath_that_says_more_is_heard(stand: Stand) -> None:
+def test_a_second_notice_in_one_batch_with_new_facts_is_recorded(stand: Stand) -> None:
     with stand.plane() as plane:
         node = "t4-0001"
         may = NoticeReported(node=node, source="aws", kind=ev.NoticeKind.REBALANCE)
@@ -139,7 +141,7 @@ def test_a_second_notice_of_one_breath_that_says_more_is_heard(stand: Stand) -> 
         )
 
 
-def test_what_others_run_is_as_they_said_last(stand: Stand) -> None:
+def test_foreign_usage_is_the_last_one_reported(stand: Stand) -> None:
     with stand.plane() as plane:
         node = "t4-0001"
         heard(stand, plane, *(ForeignReported(node=node, gpus=one) for one in ((0,), (0, 1), (0,))))

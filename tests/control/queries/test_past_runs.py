@@ -1,4 +1,4 @@
-"""Run times are learned from the tables: jobs tried once, tried again, cancelled, or still running."""
+"""Run times are learned from the tables: from jobs that ran once, were retried or cancelled, or still run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ran(job_id: str, hours: int, attempt: int = 1, from_hour: int = 0) -> list[e
     ]
 
 
-def test_what_a_queue_has_run_is_what_is_expected(tmp_path: Path) -> None:
+def test_the_expected_run_time_follows_from_past_jobs_of_the_queue(tmp_path: Path) -> None:
     store = open_store(tmp_path / "bursar.db")
     lead = store.try_lead("here")
     assert lead is not None
@@ -47,7 +47,7 @@ def test_what_a_queue_has_run_is_what_is_expected(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_job_that_was_tried_twice_counts_what_it_did_and_not_what_it_lost(tmp_path: Path) -> None:
+def test_a_retried_job_counts_its_useful_time_and_not_its_lost_time(tmp_path: Path) -> None:
     store = open_store(tmp_path / "bursar.db")
     lead = store.try_lead("here")
     assert lead is not None

@@ -1,4 +1,4 @@
-"""One Bursar drives one Slurm, and says so before anything is declared."""
+"""A fleet with two Slurm clusters is refused before it is declared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ tenants: {acme: {children: {research: {}}}}
 """
 
 
-def test_two_are_refused_with_their_names() -> None:
+def test_two_slurm_clusters_are_refused_by_name() -> None:
     with pytest.raises(
         UserError, match=r"2 clusters .* \(north, south\); one Bursar drives 1"
     ) as told:
@@ -24,6 +24,6 @@ def test_two_are_refused_with_their_names() -> None:
     assert told.value.code == "no-engine" and "SLURM_CONF" in told.value.fix
 
 
-def test_one_beside_others_is_well() -> None:
+def test_one_slurm_cluster_next_to_local_ones_is_accepted() -> None:
     one = FLEET.replace("south: {engine: slurm}, ", "")
     require_single_slurm_cluster(parse_fleet({"fleet.yaml": one}).fleet)

@@ -1,4 +1,4 @@
-"""What engines and jobs report, and the one event that each report becomes, or none."""
+"""Each report of an engine or a job becomes one event or none."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def cause_of(event: ev.Event | None) -> PreemptionCause:
     return event.cause
 
 
-def test_the_code_is_the_one_that_jobs_use() -> None:
+def test_the_requeue_exit_code_is_the_one_that_jobs_use() -> None:
     assert PREEMPTED_EXIT == sdk.PREEMPTED_EXIT
 
 
-def test_a_save_keeps_what_the_job_said_of_it() -> None:
+def test_a_checkpoint_event_has_what_the_job_reported() -> None:
     said = CheckpointReported(
         job_id="a", attempt=1, at_ms=2_000, step=40, save_ms=700, size_bytes=9
     )
@@ -66,7 +66,7 @@ def test_a_save_keeps_what_the_job_said_of_it() -> None:
     )
 
 
-def test_a_resumed_step_is_kept_and_progress_is_no_event() -> None:
+def test_a_resumed_step_is_an_event_and_progress_is_not() -> None:
     state = running().state
     resumed = Resumed(job_id="a", attempt=1, at_ms=2_000, step=40, load_ms=12)
     assert event_for(resumed, state, 3_000) == ev.AttemptResumed(
@@ -77,8 +77,8 @@ def test_a_resumed_step_is_kept_and_progress_is_no_event() -> None:
     assert event_for(old, state, 3_000) is None
 
 
-def test_what_a_job_told_before_a_restart_counts_once() -> None:
-    """Engines read it again from the beginning: a resume, and the newest save after it."""
+def test_reports_from_before_a_restart_count_once() -> None:
+    """After a restart engines report again: the resume, and the newest checkpoint after it."""
     stage = running()
     told = (
         Resumed(job_id="a", attempt=1, at_ms=2_000, step=40),
@@ -97,7 +97,7 @@ def test_what_a_job_told_before_a_restart_counts_once() -> None:
     assert event_for(later, stage.state, 13_000) is not None, "the same step, saved anew"
 
 
-def test_a_resume_quicker_than_declared_is_believed() -> None:
+def test_a_resume_faster_than_declared_is_accepted() -> None:
     stage = SchedulerHarness(state_of(FLEET), now_ms=1_000)
     stage.submit(
         job("a", gpus=4, checkpoint=CheckpointPolicy(interval_ms=1_000, restart_ms=60_000))
@@ -108,7 +108,7 @@ def test_a_resume_quicker_than_declared_is_believed() -> None:
     assert event_for(resumed, stage.state, 4_000) is not None
 
 
-def test_a_notice_is_told_once_and_again_only_when_it_says_more() -> None:
+def test_a_notice_is_an_event_once_and_again_only_with_new_facts() -> None:
     stage = running()
     first = notice(stage)
     event = event_for(first, stage.state, 3_000)
@@ -122,7 +122,7 @@ def test_a_notice_is_told_once_and_again_only_when_it_says_more() -> None:
 
 
 @pytest.mark.parametrize("exit", [ASKS_AGAIN, Exit(signal=9), Exit(signal=15)])
-def test_what_ends_on_a_node_that_is_taken_away_is_no_failure(exit: Exit) -> None:
+def test_an_end_on_an_interrupted_node_is_no_failure(exit: Exit) -> None:
     stage = running()
     event = event_for(notice(stage), stage.state, 2_000)
     assert event is not None
@@ -133,13 +133,13 @@ def test_what_ends_on_a_node_that_is_taken_away_is_no_failure(exit: Exit) -> Non
     assert cause_of(heard(stage, Exit(code=1))) is PreemptionCause.NOTICE
 
 
-def test_who_was_told_to_stop_by_us_was_preempted_by_us() -> None:
+def test_an_attempt_that_we_stopped_was_preempted() -> None:
     stage = running()
     stage.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1, on_behalf_of="b"))
     assert cause_of(heard(stage, ASKS_AGAIN)) is PreemptionCause.ORDER
 
 
-def test_a_job_that_asks_again_for_no_reason_is_believed_so_often_and_no_more() -> None:
+def test_a_job_may_request_a_requeue_without_a_notice_only_so_often() -> None:
     stage = running()
     record = stage.job("a")
     assert cause_of(heard(stage, ASKS_AGAIN)) is PreemptionCause.UNPROMPTED
@@ -152,7 +152,7 @@ def test_a_job_that_asks_again_for_no_reason_is_believed_so_often_and_no_more() 
     assert cause_of(heard(stage, ASKS_AGAIN, {"a": 41})) is PreemptionCause.UNPROMPTED
 
 
-def test_a_stop_that_is_not_ours_is_a_notice_for_that_job_alone() -> None:
+def test_a_stop_by_the_cluster_is_a_notice_for_that_job_alone() -> None:
     stage = running()
     said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="slurm", ends_at_ms=32_000)
     event = event_for(said, stage.state, 3_000)
@@ -164,7 +164,7 @@ def test_a_stop_that_is_not_ours_is_a_notice_for_that_job_alone() -> None:
     assert cause_of(heard(stage, Exit(signal=9))) is PreemptionCause.NOTICE
 
 
-def test_a_stop_that_is_told_together_with_the_end_counts_too() -> None:
+def test_a_stop_reported_together_with_the_end_counts_too() -> None:
     stage = running()
     end = TasksEnded(job_id="a", attempt=1, at_ms=2_000, exit=Exit(signal=9))
     assert isinstance(event_for(end, stage.state, 3_000), ev.AttemptFailed)
@@ -172,14 +172,14 @@ def test_a_stop_that_is_told_together_with_the_end_counts_too() -> None:
     assert cause_of(event_for(end, stage.state, 3_000, beside)) is PreemptionCause.NOTICE
 
 
-def test_a_stop_that_is_ours_is_known_already() -> None:
+def test_a_stop_that_we_ordered_is_no_event() -> None:
     stage = running()
     stage.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1))
     said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="signal")
     assert event_for(said, stage.state, 3_000) is None
 
 
-def test_a_node_comes_back_as_it_was_declared() -> None:
+def test_a_node_returns_as_it_was_declared() -> None:
     stage = running()
     beside = ReportContext(fleet=FLEET)
     node = FLEET.nodes[1]
@@ -193,7 +193,7 @@ def test_a_node_comes_back_as_it_was_declared() -> None:
     assert event_for(NodeBackReported(node="x", at_ms=0), stage.state, 4_000, beside) is None
 
 
-def test_what_was_said_of_a_node_in_the_same_breath_counts() -> None:
+def test_reports_about_a_node_in_the_same_batch_count() -> None:
     state, node = running().state, FLEET.nodes[1]
     beside = ReportContext(fleet=FLEET)
     gone, back = NodeLostReported(node=node.id, at_ms=0), NodeBackReported(node=node.id, at_ms=0)
@@ -207,7 +207,7 @@ def test_what_was_said_of_a_node_in_the_same_breath_counts() -> None:
     assert told == [lost, None, added, None, lost, added]
 
 
-def test_what_others_use_may_go_up_and_down_in_one_breath() -> None:
+def test_foreign_usage_may_rise_and_fall_in_one_batch() -> None:
     state, beside = running().state, ReportContext(fleet=FLEET)
     told = []
     for cpu_milli in (0, 4_000, 4_000, 0):
@@ -220,7 +220,7 @@ def test_what_others_use_may_go_up_and_down_in_one_breath() -> None:
     assert told == [None, 4_000, None, 0]
 
 
-def test_a_node_that_is_not_taken_away_after_all_takes_jobs_again() -> None:
+def test_a_node_whose_interruption_is_withdrawn_takes_jobs_again() -> None:
     stage = running()
     report = notice(stage, NoticeKind.REBALANCE)
     event = event_for(report, stage.state, 2_000)
