@@ -1,4 +1,4 @@
-"""The control plane is killed while nodes are interrupted: every job succeeds, and its attempts never overlap."""
+"""The control plane is killed while nodes are interrupted: jobs succeed and attempts never overlap."""
 
 from __future__ import annotations
 
