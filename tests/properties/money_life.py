@@ -1,6 +1,6 @@
-"""A fleet under hard budgets from minute to minute: jobs are let in, run, and are stopped at their ceilings.
+"""Simulates a fleet under hard budgets: jobs are admitted, run, and stop at their cost limits.
 
-Engines are as slow as they may be: a start takes its whole allowance, a stop the whole grace.
+Engines are as slow as allowed: a start takes the whole start allowance, a stop the whole grace period.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.support import fleet_of, job, mig_job, mps_job, pool, queue, submissi
 from tests.support.state_audit import require_thoroughly_valid
 
 BEGAN_MS = 20_000 * DAY_MS + 21 * HOUR_MS
-"""Not long before a midnight: days end within a play."""
+"""Three hours before midnight, so that days end within a history."""
 POOLS = (pool("dear", gpus=4, usd_per_node_hour=31.37), pool("spot", market=Market.SPOT, gpus=8))
 OWNED = "a100-80gb/owned"
 GRACE_SECONDS = 30
@@ -46,7 +46,7 @@ EARLY_STEPS = tuple(
     BudgetStep(at_percent=percent, action=action)
     for percent, action in zip((5, 10, 20, 40, 60), BudgetAction, strict=True)
 )
-"""All five, and so low that plays come to them."""
+"""All five actions, at thresholds low enough to be reached."""
 Report = (
     ev.AttemptStarted
     | ev.CheckpointSaved
@@ -58,7 +58,7 @@ Report = (
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One thing that happens. ``number`` chooses whom it happens to, or how much."""
+    """One action. ``number`` selects the object, or an amount."""
 
     verb: str
     number: int = 0
@@ -66,9 +66,9 @@ class Act:
 
 
 @st.composite
-def asked_for(draw: st.DrawFn) -> JobSpec:
-    """What somebody submits: whole GPUs, slices or shares, with a limit of time, money or both."""
-    sort = draw(st.sampled_from(["whole", "gang", "slice", "share"]))
+def job_specs(draw: st.DrawFn) -> JobSpec:
+    """A job with whole GPUs, a slice or a share, and a limit of time, cost or both."""
+    request = draw(st.sampled_from(["whole", "gang", "slice", "share"]))
     spec = {
         "whole": lambda: job(
             "whole", gpus=draw(st.integers(1, 4)), memory_gib=draw(st.integers(1, 900))
@@ -78,7 +78,7 @@ def asked_for(draw: st.DrawFn) -> JobSpec:
         ),
         "slice": lambda: mig_job("slice", "3g.40gb"),
         "share": lambda: mps_job("share", draw(st.integers(1, 100))),
-    }[sort]()
+    }[request]()
     minutes = draw(st.none() | st.integers(1, 300))
     cents = draw(st.none() | st.integers(100, 3_000))
     return replace(
@@ -95,7 +95,7 @@ def asked_for(draw: st.DrawFn) -> JobSpec:
 def acts() -> st.SearchStrategy[list[Act]]:
     verbs = st.sampled_from(["finish", "fail", "cancel", "save", "lose node", "price"])
     return st.lists(
-        st.builds(Act, st.just("submit"), st.just(0), asked_for())
+        st.builds(Act, st.just("submit"), st.just(0), job_specs())
         | st.builds(Act, st.just("wait"), st.integers(1, 100))
         | st.builds(Act, verbs, st.integers(0, 9)),
         min_size=6,
@@ -104,7 +104,7 @@ def acts() -> st.SearchStrategy[list[Act]]:
 
 
 def tenants(lab_usd: int, vision_usd: int | None, period: BudgetPeriod) -> tuple[Tenant, ...]:
-    """A lab with two queues and a hard budget; one of its queues may have a smaller one of its own."""
+    """A lab with two queues and a hard budget; one queue may have its own smaller budget."""
     hard = Budget(amount_micro_usd=lab_usd * USD_MICRO, period=period, enforcement=Enforcement.HARD)
     vision = queue("vision", "lab", {OWNED: 2})
     if vision_usd is not None:
@@ -114,12 +114,12 @@ def tenants(lab_usd: int, vision_usd: int | None, period: BudgetPeriod) -> tuple
 
 @dataclass
 class Life:
-    """State, books and log go on together, as they do in a control plane."""
+    """Updates state, ledger and log together, like a control plane."""
 
     tenants: tuple[Tenant, ...]
     now_ms: int = BEGAN_MS
     log: list[ev.LoggedEvent] = field(default_factory=list)
-    refused: int = 0
+    rejected: int = 0
 
     def __post_init__(self) -> None:
         limits = PreemptionLimits(minimum_run_ms=0)
@@ -147,13 +147,13 @@ class Life:
         self.books.apply(event)
         self.log.append(event)
 
-    # -- what happens ----------------------------------------------------------------------------
+    # -- actions ---------------------------------------------------------------------------------
 
     def act(self, act: Act) -> None:
         match act.verb:
             case "submit":
                 assert act.spec is not None
-                self.ask(act.spec)
+                self.submit(act.spec)
             case "wait":
                 self.wait(act.number * 7 * MINUTE_MS // 3)
             case "lose node":
@@ -164,36 +164,36 @@ class Life:
             case "price":
                 self.change_price(act.number)
             case _:
-                self._happen_to_a_job(act)
+                self._act_on_job(act)
         self.settle()
 
     def change_price(self, number: int) -> None:
-        """A pool becomes up to three tenths dearer than it was at first, or cheaper."""
+        """Sets a pool's price to between 85 % and 130 % of its initial price."""
         first = fleet_of(*POOLS).pools[number % 2]
         price = first.node_micro_usd_per_hour * (85 + 5 * number) // 100
         self.apply(
             ev.PriceChanged(at_ms=self.now_ms, pool=first.name, node_micro_usd_per_hour=price)
         )
 
-    def ask(self, spec: JobSpec) -> None:
-        """Somebody submits; three at once, to one group."""
-        door = BudgetAdmission(self.books.budgets, self.state, self.now_ms)
-        let_in: list[ev.JobSubmitted] = []
+    def submit(self, spec: JobSpec) -> None:
+        """Submits three equal jobs in one batch."""
+        admission = BudgetAdmission(self.books.budgets, self.state, self.now_ms)
+        admitted: list[ev.JobSubmitted] = []
         for number in range(3):
-            made: tuple[ev.JobSubmitted, ...] = (
+            submitted: tuple[ev.JobSubmitted, ...] = (
                 submission(self.state, spec, f"j{len(self.log)}-{number}", self.now_ms),
             )
             try:
-                made = door.with_holds(made, GRACE_SECONDS)
-                door.hold(made)
+                submitted = admission.with_holds(submitted, GRACE_SECONDS)
+                admission.hold(submitted)
             except UserError:
-                self.refused += 1
+                self.rejected += 1
                 continue
-            let_in += made
-        for event in let_in:
+            admitted += submitted
+        for event in admitted:
             self.apply(event)
 
-    def _happen_to_a_job(self, act: Act) -> None:
+    def _act_on_job(self, act: Act) -> None:
         live = self.state.live()
         jobs = live if act.verb in ("finish", "fail", "save") else list(self.state.jobs.values())
         if not jobs:
@@ -211,11 +211,11 @@ class Life:
                 self.report(ev.AttemptFailed if failed else ev.AttemptPreempted, record)
 
     def report(self, kind: type[Report], record: JobRecord) -> None:
-        """What an engine says of an attempt."""
+        """An engine reports on an attempt."""
         self.apply(kind(at_ms=self.now_ms, job_id=record.id, attempt=record.attempt))
 
     def settle(self) -> None:
-        """What a writer does in a turn: look at budgets, decide, check, carry out."""
+        """One run of the writer: check budgets, decide, validate, apply."""
         for change in self.books.budgets.check(self.state.budgets.levels, self.now_ms):
             self.apply(change)
         for _ in range(3):
@@ -234,14 +234,14 @@ class Life:
                 self.ends.setdefault(key, self.now_ms + grace_ms)
 
     def wait(self, duration_ms: int) -> None:
-        """Time passes, and everything that is due happens when it is due."""
+        """Advances the time; everything due happens at its time."""
         until_ms = self.now_ms + duration_ms
         while self.now_ms < until_ms:
-            self.now_ms = min(until_ms, *self._moments())
+            self.now_ms = min(until_ms, *self._due_times())
             self._engines_report()
             self.settle()
 
-    def _moments(self) -> list[int]:
+    def _due_times(self) -> list[int]:
         due = [at_ms for at_ms, _ in self.state.limits[:1]]
         due += [*self.ends.values(), *self.starts.values(), self.books.budgets.next_check_ms]
         return [max(self.now_ms + 1, one) for one in due]
@@ -260,7 +260,7 @@ class Life:
         self.starts = {key: at_ms for key, at_ms in self.starts.items() if key in live}
 
     def end_everything(self) -> None:
-        """Nobody wants anything any more."""
+        """Cancels all jobs and waits for them to end."""
         for job_id in sorted(self.state.jobs):
             if job_id in self.state.jobs:
                 self.apply(ev.JobCancelled(at_ms=self.now_ms, job_id=job_id))

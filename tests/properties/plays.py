@@ -1,7 +1,7 @@
-"""A play: what happens to a world, step by step, as values that shrink and print well.
+"""Plays: random sequences of steps in a random world, as values that shrink and print well.
 
-A step names its object by a number ("the 3rd job that lives"), taken modulo what there is, so any list
-of steps makes sense in any world and a step without an object is no step.
+A step selects its object by a number ("the 3rd live job"), modulo the number of objects. So any list of
+steps is valid in any world; a step without an object does nothing.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from tests.properties.worlds import (
 from tests.support import SchedulerHarness
 
 Thing = TypeVar("Thing")
-PASSES_MS = (0, 1, MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 7 * HOUR_MS)
-OF_JOBS = (
+ADVANCES_MS = (0, 1, MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 7 * HOUR_MS)
+JOB_VERBS = (
     *("start", "start all", "finish", "fail", "save", "cancel", "stopped", "taken", "stale"),
     *("resume", "warned"),
 )
-OF_NODES = ("lose", "drain", "restore", "add", "foreign", "no foreign", "notice", "rebalance")
-OF_TERMS = ("quota", "weight", "move", "price")
+NODE_VERBS = ("lose", "drain", "restore", "add", "foreign", "no foreign", "notice", "rebalance")
+TERMS_VERBS = ("quota", "weight", "move", "price")
 CALM = ("submit", "cycle", "submit", "cycle", "advance", "stopped", "finish", "start all")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happens; ``spec`` is for a submission."""
+    """One step; ``spec`` is the job of a submission."""
 
     verb: str
     number: int = 0
@@ -73,7 +73,7 @@ ANY_WORLD = st.one_of(worlds(), contested_worlds(PREEMPTION_LIMITS), mixed_world
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A world and everything that happens in it."""
+    """A world and the steps to run in it."""
 
     world: World
     steps: tuple[Step, ...]
@@ -85,11 +85,11 @@ class Script:
 @st.composite
 def scripts(
     draw: st.DrawFn,
-    of_worlds: st.SearchStrategy[World] = ANY_WORLD,
-    verbs: Sequence[str] = (*CALM, *CALM, *OF_JOBS, *OF_NODES, *OF_TERMS),
+    world_strategy: st.SearchStrategy[World] = ANY_WORLD,
+    verbs: Sequence[str] = (*CALM, *CALM, *JOB_VERBS, *NODE_VERBS, *TERMS_VERBS),
 ) -> Script:
-    """Some jobs at first, then anything."""
-    world = draw(of_worlds)
+    """Some submissions, then random steps."""
+    world = draw(world_strategy)
     first = draw(st.lists(specs(world), min_size=6, max_size=12))
     then = draw(st.lists(steps(world, verbs), min_size=12, max_size=30))
     opening: list[Step] = []
@@ -107,13 +107,13 @@ TROUBLE = (
 ANY_SCRIPT = st.one_of(
     scripts(), scripts(contested_worlds(PREEMPTION_LIMITS), (*CALM, *TROUBLE, *TROUBLE))
 )
-"""Half of them about places that are kept for someone and then taken away."""
+"""Half of them test reservations whose capacity is then lost."""
 
 Watcher = Callable[["Play", tuple[Decision, ...]], None]
 
 
 class Play:
-    """Carries out steps; ``watch`` sees the decisions of each cycle before they are committed."""
+    """Runs steps; ``watch`` gets the decisions of each cycle before they are applied."""
 
     def __init__(self, world: World, watch: Watcher | None = None) -> None:
         self.world = world
@@ -133,26 +133,25 @@ class Play:
 
     def run(self, script: Script) -> Play:
         for step in script.steps:
-            self.take(step)
+            self.run_step(step)
         return self
 
-    def take(self, step: Step) -> None:
-        """Carry out one step."""
+    def run_step(self, step: Step) -> None:
         if step.verb == "submit" and step.spec is not None:
             self.submit(step.spec, step.number)
         elif step.verb == "cycle":
             self.cycle()
         elif step.verb == "advance":
-            self.stage.advance(PASSES_MS[step.number % len(PASSES_MS)])
-        elif step.verb in OF_JOBS:
-            self._to_a_job(step)
-        elif step.verb in OF_NODES:
-            self._to_a_node(step)
+            self.stage.advance(ADVANCES_MS[step.number % len(ADVANCES_MS)])
+        elif step.verb in JOB_VERBS:
+            self._step_job(step)
+        elif step.verb in NODE_VERBS:
+            self._step_node(step)
         else:
-            self._to_terms(step)
+            self._step_terms(step)
 
     def cycle(self) -> tuple[Decision, ...]:
-        """Decide, show the decisions to the watcher, commit them."""
+        """Decides, passes the decisions to the watcher, and applies them."""
         decisions = decide(self.state, self.now_ms)
         if self.watch is not None:
             self.watch(self, decisions)
@@ -162,7 +161,7 @@ class Play:
         return decisions
 
     def submit(self, spec: JobSpec, number: int = 0) -> None:
-        """Submit through admission; a job it refuses never was. Odd numbers depend on a job."""
+        """Submits through admission; rejected jobs are ignored. Every fourth number depends on a job."""
         job_id = f"j{next(self._new_jobs):02d}"
         if number % 4 == 3 and self.submitted:
             spec = replace(spec, depends_on=(_nth(self.submitted, number // 4),))
@@ -173,7 +172,7 @@ class Play:
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    def _to_a_job(self, step: Step) -> None:
+    def _step_job(self, step: Step) -> None:
         if step.verb == "start all":
             self.stage.start_all()
             return
@@ -181,12 +180,12 @@ class Play:
             if self.state.jobs:
                 self.stage.cancel(_nth(sorted(self.state.jobs), step.number))
             return
-        found = self._jobs_for(step.verb)
-        if found:
-            self._report(step.verb, _nth(found, step.number))
+        job_ids = self._jobs_for(step.verb)
+        if job_ids:
+            self._report(step.verb, _nth(job_ids, step.number))
 
     def _jobs_for(self, verb: str) -> list[str]:
-        """The jobs of which an engine could report this."""
+        """The jobs for which an engine could report this."""
         live = self.state.live()
         match verb:
             case "start":
@@ -225,7 +224,7 @@ class Play:
 
     # -- nodes -----------------------------------------------------------------------------------
 
-    def _to_a_node(self, step: Step) -> None:
+    def _step_node(self, step: Step) -> None:
         if step.verb == "add":
             self._add_node(step.number)
             return
@@ -268,15 +267,17 @@ class Play:
         )
 
     def _add_node(self, number: int) -> None:
-        like = _nth(self.world.fleet.nodes, number)
+        template = _nth(self.world.fleet.nodes, number)
         node = Node(
-            id=f"{like.pool}-new{next(self._new_nodes)}", pool=like.pool, labels=like.labels
+            id=f"{template.pool}-new{next(self._new_nodes)}",
+            pool=template.pool,
+            labels=template.labels,
         )
         self.stage.apply(ev.NodeAdded(at_ms=self.now_ms, node=node))
 
     # -- terms -----------------------------------------------------------------------------------
 
-    def _to_terms(self, step: Step) -> None:
+    def _step_terms(self, step: Step) -> None:
         if step.verb == "price":
             name = _nth(sorted(self.state.pools), step.number)
             price = step.number * 1_000_000
@@ -300,8 +301,8 @@ class Play:
         elif step.verb == "weight":
             changed = replace(tenant, weight=float(step.number % 3))
         else:
-            above = (*sorted(self.state.tenants), None)
-            changed = replace(tenant, parent=_nth(above, step.number * 7))
+            parents = (*sorted(self.state.tenants), None)
+            changed = replace(tenant, parent=_nth(parents, step.number * 7))
         with suppress(UserError):
             tree = {**self.state.tenants, changed.name: changed}
             check_fleet(self.world.fleet, tree.values(), self.state.policies)

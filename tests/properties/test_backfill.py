@@ -140,7 +140,7 @@ class Diary:
 
 
 @given(days())
-def test_a_planned_start_is_kept_when_jobs_end_in_time(day: Day) -> None:
+def test_a_planned_start_is_met_if_jobs_end_in_time(day: Day) -> None:
     diary = Diary(day).live()
     late = {
         job_id: (planned_ms, diary.started[job_id])

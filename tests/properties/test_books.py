@@ -78,7 +78,7 @@ def test_debits_equal_credits_and_all_views_agree(script: Script) -> None:
 
 
 @given(ANY_SCRIPT)
-def test_what_nodes_cost_is_spent_exactly_and_holders_pay_their_part(script: Script) -> None:
+def test_postings_sum_to_the_node_cost_and_jobs_pay_their_share(script: Script) -> None:
     log, until_ms = log_of(script)
     declared = log[0]
     assert isinstance(declared, ev.FleetDeclared)
@@ -129,7 +129,7 @@ def test_every_millisecond_of_every_attempt_is_counted_once(script: Script) -> N
 
 
 @given(ANY_SCRIPT)
-def test_postings_of_a_holder_follow_each_other_without_gap_or_overlap(script: Script) -> None:
+def test_postings_of_a_job_have_no_gap_or_overlap(script: Script) -> None:
     log, until_ms = log_of(script)
     spans: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
     for entry in entries_of(log, until_ms):
@@ -141,7 +141,7 @@ def test_postings_of_a_holder_follow_each_other_without_gap_or_overlap(script: S
 
 
 @given(ANY_SCRIPT, st.integers(0, 10_000))
-def test_two_halves_give_the_books_of_the_whole(script: Script, cut: int) -> None:
+def test_a_ledger_restored_in_the_middle_ends_with_the_same_books(script: Script, cut: int) -> None:
     log, until_ms = log_of(script)
     whole = replay(log, until_ms)
     assert rows(replay(log, until_ms)) == rows(whole)
@@ -158,7 +158,7 @@ def test_two_halves_give_the_books_of_the_whole(script: Script, cut: int) -> Non
 
 
 @given(ANY_SCRIPT, st.integers(0, 10_000))
-def test_looking_at_the_books_changes_nothing(script: Script, when: int) -> None:
+def test_reading_the_books_changes_nothing(script: Script, when: int) -> None:
     log, until_ms = log_of(script)
     ledger = Ledger()
     for number, event in enumerate(log):
@@ -172,9 +172,7 @@ def test_looking_at_the_books_changes_nothing(script: Script, when: int) -> None
 
 
 @given(ANY_SCRIPT, st.integers(0, 10_000), st.sampled_from((0, 500, 3_000)))
-def test_another_price_leaves_what_was_used_before_as_it_was(
-    script: Script, cut: int, milli: int
-) -> None:
+def test_a_price_change_does_not_change_earlier_usage(script: Script, cut: int, milli: int) -> None:
     log, until_ms = log_of(script)
     index = 1 + cut % len(log)
     at_ms = max(event.at_ms for event in log[:index])

@@ -43,7 +43,7 @@ def test_what_is_committed_never_exceeds_a_hard_budget(
 
 
 @given(TREES, acts())
-def test_when_all_is_over_nothing_is_held_and_every_view_agrees(
+def test_after_all_jobs_end_nothing_is_held_and_every_view_agrees(
     tree: tuple[Tenant, ...], plan: list[Act]
 ) -> None:
     life = lived(tree, plan)
@@ -90,7 +90,9 @@ def test_replaying_the_log_gives_the_same_levels_and_holds(
 
 
 @given(TREES, acts(), st.integers(0, 200))
-def test_budgets_go_on_from_anywhere(tree: tuple[Tenant, ...], plan: list[Act], cut: int) -> None:
+def test_budgets_restored_at_any_event_continue_identically(
+    tree: tuple[Tenant, ...], plan: list[Act], cut: int
+) -> None:
     life = lived(tree, plan)
     first = LiveLedger()
     for event in life.log[:cut]:
@@ -104,7 +106,7 @@ def test_budgets_go_on_from_anywhere(tree: tuple[Tenant, ...], plan: list[Act], 
 
 
 @given(ANY_SCRIPT)
-def test_the_ledger_and_the_state_agree_on_who_is_over(script: Script) -> None:
+def test_the_ledger_and_the_state_agree_on_open_jobs(script: Script) -> None:
     play, world = Play(script.world).run(script), script.world
     declared = FleetDeclared(
         at_ms=0, fleet=world.fleet, tenants=tuple(world.tenants), policies=world.policies

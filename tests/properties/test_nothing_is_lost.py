@@ -107,7 +107,7 @@ def must_be_empty(state: FleetState) -> None:
 
 
 @given(ANY_SCRIPT)
-def test_every_job_that_could_run_alone_runs_and_leaves_nothing_behind(script: Script) -> None:
+def test_every_job_that_could_run_alone_runs_and_frees_all_resources(script: Script) -> None:
     play = Play(script.world).run(script)
     clear_the_way(play.stage)
     run_dry(play.stage)

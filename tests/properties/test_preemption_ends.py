@@ -93,7 +93,7 @@ def must_be_bounded(count: Count, budget: int) -> None:
 
 @settings(max_examples=FEW)
 @given(fights(LIMITED))
-def test_preemptions_are_within_the_budgets_and_then_there_is_quiet(fight: Fight) -> None:
+def test_preemptions_stay_within_the_budgets_and_then_end(fight: Fight) -> None:
     must_be_bounded(Count(fight).run(), fight.world.policies.preemption.preemptions_per_job)
 
 
@@ -122,7 +122,7 @@ def going_round(budget: int) -> Fight:
 
 
 @pytest.mark.parametrize("budget", [1, 3, 10])
-def test_only_the_budget_ends_what_in_queue_and_fair_preemption_do_together(budget: int) -> None:
+def test_only_the_budget_ends_combined_in_queue_and_fair_preemption(budget: int) -> None:
     count = Count(going_round(budget)).run()
     must_be_bounded(count, budget)
     assert sum(count.preemptions) > budget

@@ -33,9 +33,7 @@ def naming_of(script: Script) -> Naming:
 
 
 @given(ANY_SCRIPT, AXES)
-def test_along_all_axes_the_rows_come_to_what_the_fleet_cost(
-    script: Script, axes: list[GroupBy]
-) -> None:
+def test_rows_of_every_dimension_sum_to_the_fleet_cost(script: Script, axes: list[GroupBy]) -> None:
     log, until_ms = log_of(script)
     books = replay(log, until_ms)
     found = report(books, axes, naming_of(script))
@@ -48,7 +46,7 @@ def test_along_all_axes_the_rows_come_to_what_the_fleet_cost(
 
 
 @given(ANY_SCRIPT)
-def test_parts_of_time_and_parts_of_the_tree_add_up(script: Script) -> None:
+def test_reports_of_periods_and_subtrees_add_up(script: Script) -> None:
     log, until_ms = log_of(script)
     books = replay(log, until_ms)
     naming, by_team = naming_of(script), read_axes("team")
@@ -65,7 +63,7 @@ def test_parts_of_time_and_parts_of_the_tree_add_up(script: Script) -> None:
 
 
 @given(ANY_SCRIPT)
-def test_exports_have_all_the_money(script: Script) -> None:
+def test_exports_contain_all_costs(script: Script) -> None:
     log, until_ms = log_of(script)
     books = replay(log, until_ms)
     lines = list(line_items(books, naming_of(script)))
@@ -77,7 +75,7 @@ def test_exports_have_all_the_money(script: Script) -> None:
 
 
 @given(ANY_SCRIPT, st.integers(0, 10**12), st.data())
-def test_after_a_bill_the_books_say_what_was_billed(
+def test_after_a_bill_the_ledger_total_is_the_billed_amount(
     script: Script, billed: int, data: st.DataObject
 ) -> None:
     """Whenever the log is replayed, and without touching what was posted before."""

@@ -37,7 +37,7 @@ def rebuilt(play: Play, log: Sequence[Event]) -> FleetState:
 
 
 @given(ANY_SCRIPT)
-def test_a_state_that_has_decided_before_decides_like_a_new_one(script: Script) -> None:
+def test_a_used_state_decides_like_a_new_one(script: Script) -> None:
     """Cached allocations, charges, backlogs and plans equal freshly computed ones."""
 
     def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
@@ -47,7 +47,7 @@ def test_a_state_that_has_decided_before_decides_like_a_new_one(script: Script) 
 
 
 @given(ANY_SCRIPT)
-def test_the_last_job_of_a_cycle_gets_what_it_would_get_among_others(script: Script) -> None:
+def test_the_last_job_of_a_cycle_gets_the_same_result_without_the_shortcut(script: Script) -> None:
     def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cycle, "Draft", NeverLastDraft)

@@ -20,7 +20,7 @@ def must_be_sound(play: Play, decisions: tuple[Decision, ...]) -> None:
 
 
 @given(ANY_SCRIPT)
-def test_no_cycle_of_any_play_breaks_a_promise(script: Script) -> None:
+def test_no_cycle_of_any_play_violates_an_invariant(script: Script) -> None:
     Play(script.world, must_be_sound).run(script)
 
 
@@ -39,7 +39,7 @@ def test_deciding_changes_nothing_and_deciding_again_decides_the_same(script: Sc
         before = dump(play.state)
         decide(play.state, play.now_ms)
         assert not first_difference(before, dump(play.state))
-        play.take(step)
+        play.run_step(step)
 
 
 @given(ANY_SCRIPT)
@@ -92,5 +92,5 @@ def index_is_true(kept: SlicePool | None, state: FleetState) -> None:
 def test_every_gpu_is_in_one_legal_mode_at_all_times(script: Script) -> None:
     play = Play(script.world)
     for step in script.steps:
-        play.take(step)
+        play.run_step(step)
         devices_are_sound(play.state)

@@ -1,7 +1,7 @@
 """Small random worlds: fleets, tenant trees, policies and jobs of every shape.
 
-Everything drawn is a plain value, so that a failing example shrinks and prints well. What makes no
-sense together is left to admission to refuse: it is the door in production too.
+All generated values are plain, so that failing examples shrink and print well. Invalid combinations are
+left to admission to reject, as in production.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ GRACE = CheckpointPolicy(interval_ms=10 * MINUTE_MS, restart_ms=2 * MINUTE_MS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything a state is built from; its jobs have up to ``extras`` things said beside.
+    """Everything a state is built from; its jobs have up to ``extras`` optional settings.
 
-    Where it has ``anchors``, most jobs are gangs that want so many percent of their tasks off spot.
+    With ``anchors``, most jobs are gangs that require that percentage of their tasks on non-spot nodes.
     """
 
     fleet: Fleet
@@ -82,7 +82,7 @@ class World:
 
 
 def brief(value: object) -> str:
-    """A value as code, without what has its default: what a failing test prints is read by people."""
+    """A value as code without default fields, for readable output of failing tests."""
     if isinstance(value, GpuModel):
         return f"gpu_model({value.name!r})"
     if isinstance(value, Enum):
@@ -93,8 +93,10 @@ def brief(value: object) -> str:
         return f"{{{', '.join(f'{brief(k)}: {brief(v)}' for k, v in value.items())}}}"
     if not is_dataclass(value) or isinstance(value, type):
         return repr(value)
-    said = [(one.name, getattr(value, one.name), _default(one)) for one in fields(value)]
-    return f"{type(value).__name__}({', '.join(f'{n}={brief(v)}' for n, v, d in said if v != d)})"
+    members = [(one.name, getattr(value, one.name), _default(one)) for one in fields(value)]
+    return (
+        f"{type(value).__name__}({', '.join(f'{n}={brief(v)}' for n, v, d in members if v != d)})"
+    )
 
 
 def _default(one: Field[Any]) -> object:
@@ -106,10 +108,10 @@ def _default(one: Field[Any]) -> object:
 
 @st.composite
 def pool_plans(draw: st.DrawFn, name: str, nodes: int) -> PoolPlan:
-    """One pool; now and then without GPUs, tainted, on spot, or with little CPU."""
+    """One pool; sometimes without GPUs, tainted, on spot, or with few CPUs."""
     model = draw(st.sampled_from((*MODELS, *MODELS, "")))
     market = draw(st.sampled_from((Market.OWNED, Market.OWNED, Market.ON_DEMAND, Market.SPOT)))
-    odd = draw(st.sampled_from(("", "", "", "taint", "no mig", "few clients", "label", "disk")))
+    variant = draw(st.sampled_from(("", "", "", "taint", "no mig", "few clients", "label", "disk")))
     return pool(
         name,
         nodes,
@@ -119,18 +121,18 @@ def pool_plans(draw: st.DrawFn, name: str, nodes: int) -> PoolPlan:
         usd_per_node_hour=draw(st.sampled_from((4.0, 16.0, 30.0))),
         cpu=draw(st.sampled_from((4, 16, 96))),
         memory_gib=256,
-        disk_gib=100 if odd == "disk" else 0,
+        disk_gib=100 if variant == "disk" else 0,
         interruptions_per_million_hours=50_000 if market is Market.SPOT else 0,
-        taints=(TAINT,) if odd == "taint" else (),
-        labels={"net": "ib"} if odd == "label" else {},
-        mig_allowed=odd != "no mig",
-        mps_client_limit=2 if odd == "few clients" else 48,
+        taints=(TAINT,) if variant == "taint" else (),
+        labels={"net": "ib"} if variant == "label" else {},
+        mig_allowed=variant != "no mig",
+        mps_client_limit=2 if variant == "few clients" else 48,
     )
 
 
 @st.composite
 def fleets(draw: st.DrawFn) -> Fleet:
-    """One to three pools, six nodes at most; the first pool has GPUs more often than not."""
+    """One to three pools with at most six nodes; most pools have GPUs."""
     sizes = draw(st.sampled_from(((1,), (2,), (4,), (6,), (1, 2), (3, 2), (2, 2, 1), (1, 1, 1))))
     plans = [draw(pool_plans(f"p{number}", nodes)) for number, nodes in enumerate(sizes)]
     return fleet_of(*plans, topology=draw(st.sampled_from(TOPOLOGIES)))
@@ -152,7 +154,7 @@ LIMITS = st.sampled_from((None, None, None, 0, 2))
 
 @st.composite
 def quota_tables(draw: st.DrawFn, flavors: Sequence[str]) -> dict[FlavorResource, Quota]:
-    """Quotas in some flavors; mostly of GPUs, sometimes of CPUs."""
+    """Quotas for some flavors: mostly GPUs, sometimes CPUs."""
     table: dict[FlavorResource, Quota] = {}
     for flavor in draw(st.sets(st.sampled_from(flavors), max_size=2)):
         resource = draw(st.sampled_from((GPU, GPU, GPU, CPU)))
@@ -176,15 +178,15 @@ def preemption_policies(draw: st.DrawFn) -> PreemptionPolicy:
 @st.composite
 def tenant_trees(draw: st.DrawFn, flavors: Sequence[str]) -> tuple[Tenant, ...]:
     """A forest of depth one to four with at least one queue."""
-    found: list[Tenant] = []
+    tenants: list[Tenant] = []
     depth: dict[str, int] = {}
     limited = draw(st.booleans())
     for number in range(draw(st.integers(1, 6))):
-        above = [one.name for one in found if not one.is_queue and depth[one.name] < 4]
+        above = [one.name for one in tenants if not one.is_queue and depth[one.name] < 4]
         parent = draw(st.sampled_from((*above, None))) if above else None
         name = f"t{number}"
         depth[name] = 1 if parent is None else depth[parent] + 1
-        found.append(
+        tenants.append(
             Tenant(
                 name=name,
                 parent=parent,
@@ -195,11 +197,11 @@ def tenant_trees(draw: st.DrawFn, flavors: Sequence[str]) -> tuple[Tenant, ...]:
                 preemption=draw(preemption_policies()),
             )
         )
-    parents = {tenant.parent for tenant in found}
-    last = found[-1]
+    parents = {tenant.parent for tenant in tenants}
+    last = tenants[-1]
     return tuple(
         replace(one, is_queue=True) if one is last and one.name not in parents else one
-        for one in found
+        for one in tenants
     )
 
 
@@ -242,7 +244,7 @@ POLICIES = st.builds(
 
 @st.composite
 def worlds(draw: st.DrawFn, policies: st.SearchStrategy[Policies] = POLICIES) -> World:
-    """A fleet, those who share it, and how."""
+    """A fleet, its tenants and its policies."""
     fleet = draw(fleets())
     flavors = sorted({one.flavor for one in fleet.pools})
     return World(fleet=fleet, tenants=draw(tenant_trees(flavors)), policies=draw(policies))
@@ -257,7 +259,7 @@ EAGER = PreemptionPolicy(
 
 @st.composite
 def contested_worlds(draw: st.DrawFn, limits: st.SearchStrategy[PreemptionLimits]) -> World:
-    """One pool, too small for its tenants, all of whom may take what they can."""
+    """One pool that is too small for its tenants, all of which may preempt."""
     plan = pool("p0", draw(st.integers(1, 3)), gpus=draw(st.sampled_from((2, 4, 8))), cpu=16)
     flavor = plan.as_pool().flavor
     policy = st.sampled_from((EAGER, EAGER, replace(EAGER, borrow_while_reclaiming=None)))
@@ -289,7 +291,7 @@ def contested_worlds(draw: st.DrawFn, limits: st.SearchStrategy[PreemptionLimits
 
 @st.composite
 def mixed_worlds(draw: st.DrawFn) -> World:
-    """Spot and steady pools of one model, in one cluster and one topology, and little of each."""
+    """Small spot and non-spot pools of one GPU model, in one cluster and one topology."""
     gpus = draw(st.sampled_from((1, 2, 4)))
     markets = draw(
         st.sampled_from(
@@ -338,7 +340,7 @@ def mixed_worlds(draw: st.DrawFn) -> World:
 
 @st.composite
 def gpu_requests(draw: st.DrawFn, target: Pool) -> GpuRequest | None:
-    """What some pool could give: whole GPUs more often than parts of one, and those than none."""
+    """A request that the pool could satisfy: mostly whole GPUs, less often fractions or none."""
     model = target.gpu_model
     if model is None:
         return None
@@ -409,7 +411,7 @@ NOT_WITH = {"slo": {"deadline"}, "spread": {"topology"}}
 
 @st.composite
 def extra_terms(draw: st.DrawFn, extra: str, levels: Sequence[str]) -> dict[str, Any]:
-    """One more thing said about a job."""
+    """One optional setting of a job."""
     match extra:
         case "topology":
             return {"topology": draw(topologies(levels))}
@@ -453,28 +455,28 @@ def topologies(draw: st.DrawFn, levels: Sequence[str]) -> Topology:
 
 @st.composite
 def specs(draw: st.DrawFn, world: World) -> JobSpec:
-    """Any job that some pool of a world might run."""
+    """A job that some pool of the world might run."""
     target = draw(st.sampled_from(world.fleet.pools))
     names = ("main", "side") if draw(st.sampled_from((False, False, False, True))) else ("main",)
-    said: dict[str, Any] = {"markets": tuple(dict.fromkeys((target.market, *Market)))}
+    settings: dict[str, Any] = {"markets": tuple(dict.fromkeys((target.market, *Market)))}
     if target.taints:
         value = draw(st.sampled_from(("", TAINT.value)))
-        said["tolerations"] = (Toleration(key=TAINT.key, value=value),)
+        settings["tolerations"] = (Toleration(key=TAINT.key, value=value),)
     if target.labels and draw(st.booleans()):
-        said["node_labels"] = tuple(sorted(target.labels.items()))
+        settings["node_labels"] = tuple(sorted(target.labels.items()))
     chosen = draw(st.sets(st.sampled_from(EXTRAS), max_size=world.extras))
     for extra in sorted(one for one in chosen if not chosen & NOT_WITH.get(one, set())):
-        said |= draw(extra_terms(extra, world.levels))
+        settings |= draw(extra_terms(extra, world.levels))
     if world.anchors:
-        said["anchors_percent"] = draw(st.sampled_from(world.anchors))
-    counts = (2, 3, 4) if said.get("anchors_percent") else (1, 1, 1, 2, 3, 4)
+        settings["anchors_percent"] = draw(st.sampled_from(world.anchors))
+    counts = (2, 3, 4) if settings.get("anchors_percent") else (1, 1, 1, 2, 3, 4)
     return gang(
         "job",
         *(draw(task_groups(target, name, counts)) for name in names),
         queue=draw(st.sampled_from(world.queues)),
         priority_class=draw(st.sampled_from(PRIORITIES)),
         hours=draw(st.sampled_from((None, 0.25, 1.0))),
-        **said,
+        **settings,
     )
 
 
