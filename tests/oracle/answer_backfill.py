@@ -51,7 +51,7 @@ def answer_backfill(case: Case, fixtures: dict[str, Any]) -> str | None:
 
 
 def _jobs(given: Case) -> list[dict[str, Any]]:
-    """The jobs of a case, written out or as a count of identical ones with ids from 1."""
+    """The jobs of a case: listed, or a count of identical jobs with ids from 1."""
     jobs = list(given.get("jobs") or [])
     repeated = given.get("jobs_repeat")
     if repeated:
@@ -120,7 +120,7 @@ def _at_minutes(want: dict[Any, int], starts: Starts, jobs: list[Any]) -> str | 
 
 
 def _in_order(want: Any, starts: Starts, jobs: list[Any]) -> str | None:
-    """A list (or lists) of jobs whose starts never go back; anything else states the rule itself.
+    """A list (or lists) of jobs whose starts never decrease; any other value is the rule itself.
 
     The rule: a job is never planned after one of lower priority that needs at least as many nodes.
     """

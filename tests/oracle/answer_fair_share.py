@@ -60,10 +60,10 @@ def _classic_figures(holder: ShareHolder, usage: float, share: ClassicShare) -> 
 
 
 def _associations(case: Case) -> tuple[ShareTree, dict[str, float], dict[str, tuple[str, str]]]:
-    """The tree of a case, what each node of it used, and the (account, user) each user is.
+    """The tree of a case, the usage of each node, and the (account, user) of each user.
 
-    Ids may repeat among users, so a node is known by its position; parents are accounts. Usage is
-    what users used: Slurm adds it up to the root itself, whatever an account carried before.
+    Ids may repeat among users, so a node is identified by its position; parents are accounts. Only the
+    usage of users counts: Slurm itself sums it up to the root and ignores earlier usage of accounts.
     """
     rows = case["input"]["associations"]
     keys = [f"{position:05d}" for position in range(len(rows))]
@@ -130,7 +130,7 @@ def answer_queue_head(case: Case, fixtures: Fixtures) -> str | None:
 
 
 def answer_cycles(case: Case, fixtures: Fixtures) -> str | None:
-    """One head per cycle against the queue's own quota; a head that does not fit is set aside."""
+    """One head per cycle is checked against the queue's quota; one that does not fit is skipped."""
     given = case["input"]
     quota = dict(given["queue"]["nominal"])
     workload_keys = keys(_WAITING, **dict.fromkeys(quota))
@@ -157,7 +157,7 @@ def answer_cycles(case: Case, fixtures: Fixtures) -> str | None:
 
 
 def _charge(shares: AdmissionShares, head: WaitingJob, wanted: dict[str, int], fits: bool) -> None:
-    """What a cycle does to history: the head is nominated, then admitted or refused."""
+    """How a cycle updates the history: the head is nominated, then admitted or rejected."""
     shares.nominate(head.local_queue, head.job, _whole_units(wanted))
     if fits:
         shares.admit(head.local_queue, head.job, {}, 0)
@@ -201,7 +201,7 @@ def _waiting(row: dict[str, Any]) -> WaitingJob:
 
 
 def answer_decay(case: Case, fixtures: Fixtures) -> str | None:
-    """Consumption sampled at an even interval, read off after one or more stretches of time."""
+    """Consumption sampled at a fixed interval, compared after one or more periods."""
     given, expect = case["input"], case["expect"]
     half_life_s = given.get("half_life_s")
     interval_s = _either(given, "sampling_interval_s", "elapsed_s", "interval_s")
@@ -231,10 +231,10 @@ def answer_decay(case: Case, fixtures: Fixtures) -> str | None:
 def _readings(
     key: str, value: Any, given: Case, samples_per: dict[str, float]
 ) -> list[tuple[int, Any]]:
-    """What one key of ``expect`` says is consumed when, as (samples taken, amounts).
+    """The consumption that one key of ``expect`` states, as (samples taken, amounts).
 
-    A key that speaks of half-lives, samples or elapsed seconds holds amounts by that measure, or in
-    a list the amounts after 1, 2, ... of them. A plain amount is expected at the end of the input.
+    A key that contains half-lives, samples or elapsed seconds has amounts by that measure, or a list
+    of the amounts after 1, 2, ... of them. A plain amount is expected at the end of the input.
     """
     if key == "tolerance":
         return []
@@ -254,7 +254,7 @@ def _readings(
 def _reading(
     number: int, want: Any, measure: float, samples_per: dict[str, float]
 ) -> tuple[int, Any]:
-    """One entry of a list: amounts that say when themselves, or that come after so many."""
+    """One entry of a list: amounts with their own time, or by position in the list."""
     if isinstance(want, dict):
         for key in want:
             own = next((samples_per[word] for word in samples_per if word in key), None)

@@ -53,7 +53,7 @@ REASONS = {
 
 _JOB_KEYS = keys("priority priority_boost created")
 _WORKLOAD_KEYS = keys(
-    # Where a workload came from matters only where its queue shares by owner; none says so here.
+    # A workload's origin matters only if its queue shares by owner; no case here does.
     "name uid queue namespace local_queue reserved_at evicted",
     podsets=keys("name count min_count requests_per_pod"),
     assignment=keys("podset count", usage={"*": keys("flavor amount")}),
@@ -81,7 +81,7 @@ class _Job:
 
 
 def policy_of(queue: Fields) -> PreemptionPolicy:
-    """A queue's policy; what is absent was defaulted to "Never", which "unset" is not."""
+    """A queue's policy. An absent value means "Never"; "unset" does not."""
     given = queue.get("preemption") or {}
     borrow = given.get("borrow_within_cohort")
     permission = None
@@ -100,7 +100,7 @@ def effective_priority(workload: Fields) -> int:
 
 
 def queued_at_ms(workload: Fields) -> int:
-    """When it joined the queue; whoever does not say is older than everyone who does."""
+    """When it joined the queue; a workload without a time is older than all others."""
     created = workload.get("created")
     return -(2**62) if created is None else round(created * 1000)
 
@@ -128,7 +128,7 @@ def _candidate(workload: Fields, candidate_id: str) -> Candidate:
 
 
 def _preemptor(given: Fields) -> Preemptor:
-    """The request in the flavors proposed; contested is what those would have to be freed for."""
+    """The request in the proposed flavors, and the flavor resources to preempt for."""
     incoming = given["incoming"]
     per_task = {group["name"]: group.get("requests_per_pod") or {} for group in incoming["podsets"]}
     requests: dict[FlavorResource, int] = {}
@@ -159,7 +159,7 @@ def _identified(given: Fields, *, by_name: bool) -> Iterator[tuple[str, Fields]]
 
 
 def answer_victims(case: Case, fixtures: dict[str, Any]) -> str | None:
-    """The victims with their reasons, as a set; and the tree must be as it was."""
+    """The set of victims with their reasons; the tree must be unchanged."""
     given = case["input"]
     note_unread(given, _SEARCH_KEYS)
     note_unread(case["expect"], {"preempted": keys("workload reason")}, "expect")

@@ -1,9 +1,9 @@
 """Kueue's published cases on the quota tree, shares, borrowing and partial admission.
 
-A cohort may have a queue's name and a cohort that nobody declared exists without quota: both are
-put right here, because names are unique in our tree and every parent is declared.
+In Kueue a cohort may have the name of a queue, and an undeclared cohort exists without quota. Both are
+converted here, because names are unique in our tree and every parent is declared.
 
-Here is also what all answers share: :func:`unread`, which finds the part of a case that nobody reads.
+All answers share :func:`unread`, which finds keys of a case that no answer reads.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Known = Mapping[str, Any] | None
 
 
 def keys(names: str, **nested: Known) -> dict[str, Any]:
-    """Keys with plain values by name, and those with keys of their own."""
+    """Keys with plain values, and keys with nested keys."""
     return {**dict.fromkeys(names.split()), **nested}
 
 
 def note_unread(given: Any, known: Known, at: str = "input") -> None:
-    """Remember a part of the case that no answer looks at: the first place to look if we differ."""
+    """Records a key of the case that no answer reads: the first thing to check on a difference."""
     found = unread(given, known, at)
     if found is not None:
         UNREAD.append(found)
 
 
 def unread(given: Any, known: Known, at: str = "input") -> str | None:
-    """The first key that no answer looks at."""
+    """The first key that no answer reads."""
     if known is None or not given:
         return None
     if isinstance(given, list):
@@ -80,7 +80,7 @@ def cohort_name(name: str) -> str:
 
 
 def quota_tree(given: Fields) -> QuotaTree:
-    """The queues and cohorts of a case, with every cohort that is only named."""
+    """The queues and cohorts of a case, including undeclared cohorts."""
     queues = given["queues"]
     cohorts = {cohort["name"]: cohort for cohort in given.get("cohorts") or ()}
     named = {queue.get("cohort") for queue in queues}
@@ -142,7 +142,7 @@ def _first(differences: Iterable[str | None]) -> str | None:
 
 
 def answer_available_quota(case: Case, fixtures: dict[str, Any]) -> str | None:
-    """What is available, and what would be if nothing ran."""
+    """Available quota, and what would be available if nothing ran."""
     tree = _tree_in_use(case["input"])
 
     def differences() -> Iterator[str | None]:
@@ -157,9 +157,9 @@ def answer_available_quota(case: Case, fixtures: dict[str, Any]) -> str | None:
 
 
 def answer_dominant_resource_share(case: Case, fixtures: dict[str, Any]) -> str | None:
-    """Rounded share and dominant resource of every node, each as if the extra were its own.
+    """Rounded share and dominant resource of every node, each with the extra request as its own.
 
-    In Kueue nobody can ask for a flavor that is not declared; in our tree one can, and borrows it.
+    Kueue does not allow requests for undeclared flavors; our tree does, and counts them as borrowed.
     """
     given = case["input"]
     tree = _tree_in_use(given)
@@ -184,7 +184,7 @@ def answer_dominant_resource_share(case: Case, fixtures: dict[str, Any]) -> str 
 
 
 def answer_borrowing_on(case: Case, fixtures: dict[str, Any]) -> str | None:
-    """Whether the first queue borrows, and whether on what is requested."""
+    """Whether the first queue borrows, and whether it borrows a requested resource."""
     given = case["input"]
     share = dominant_share(_tree_in_use(given), queue_name(given["queues"][0]["name"]))
     requested = amounts(given.get("requested"))
@@ -197,7 +197,7 @@ def answer_borrowing_on(case: Case, fixtures: dict[str, Any]) -> str | None:
 
 
 def answer_partial_admission_search(case: Case, fixtures: dict[str, Any]) -> str | None:
-    """The largest total that a limit on the total lets in."""
+    """The largest total that a limit on the total admits."""
     given = case["input"]
     note_unread(given, keys("count_limit", podsets=keys("name count min_count")))
     groups = [_range(group) for group in given["podsets"]]
@@ -207,7 +207,7 @@ def answer_partial_admission_search(case: Case, fixtures: dict[str, Any]) -> str
 
 
 def _range(group: Fields) -> TaskGroupRange:
-    """A group that names no minimum needs all its tasks."""
+    """A group without a minimum needs all its tasks."""
     least = group.get("min_count")
     return TaskGroupRange(
         count=group["count"], min_count=group["count"] if least is None else least

@@ -1,4 +1,4 @@
-"""Answers the published topology cases: Kubernetes objects in, our placement, the same words out.
+"""Answers the published topology cases: Kubernetes objects in, our placement out in Kueue's terms.
 
 Labels, taints, affinity, pods and feature gates stay here; the core only ever sees counts per leaf.
 """
@@ -82,7 +82,7 @@ Podset = dict[str, Any]
 
 @dataclass
 class World:
-    """The nodes a case offers, as leaves with what is free on them."""
+    """The nodes of a case, as leaves with their free resources."""
 
     case: Mapping[str, Any]
     tree: TopologyTree
@@ -103,7 +103,7 @@ class World:
         return named[-1] if self.by_hostname else ",".join(named)
 
     def assume(self, podset: Podset, assignment: KueueAssignment) -> None:
-        """Let later podsets see what this one took."""
+        """Subtracts what this podset uses from what later ones can use."""
         for part in assignment:
             for name, amount in per_task(podset).items():
                 self.assumed[part.leaf][name] += amount * part.tasks
@@ -162,7 +162,7 @@ def build_world(given: Mapping[str, Any], nodes: list[dict[str, Any]]) -> World:
 
 
 def grouped(podsets: list[Podset]) -> list[list[Podset]]:
-    """Podsets that name the same group are placed together."""
+    """Podsets with the same group are placed together."""
     groups: dict[str, list[Podset]] = {}
     for index, podset in enumerate(podsets):
         groups.setdefault(podset.get("group") or f"#{index}", []).append(podset)
@@ -170,7 +170,7 @@ def grouped(podsets: list[Podset]) -> list[list[Podset]]:
 
 
 def answer_group(world: World, group: list[Podset]) -> dict[str, KueueAssignment] | TopologyMiss:
-    """Place one group: again after a lost node, or resized from before, or afresh."""
+    """Places one group: replaced after a lost node, resized, or new."""
     existing = world.case.get("existing_workload")
     if existing and existing.get("unhealthy_nodes"):
         return answer_lost_node(world, group, existing)
@@ -183,7 +183,7 @@ def answer_group(world: World, group: list[Podset]) -> dict[str, KueueAssignment
 
 
 def leader_and_workers(group: list[Podset]) -> tuple[Podset | None, Podset]:
-    """The smaller podset of a pair is the leader; of equals, the second."""
+    """The smaller podset of a pair is the leader; if equal, the second."""
     if len(group) == 1:
         return None, group[0]
     first, second = group[:2]
@@ -206,7 +206,7 @@ def answer_fresh(
 def place_as_both(
     tree: TopologyTree, request: KueueTopologyRequest, counts: Mapping[str, LeafCounts]
 ) -> KueueAssignment | TopologyMiss:
-    """As Kueue; where the request needs nothing that only Kueue has, also as Bursar does."""
+    """Places like Kueue, and also like Bursar if the request needs no feature that only Kueue has."""
     theirs = place(tree, request, counts)
     only_kueue = request.leaders or request.balanced or not request.least_free
     if only_kueue or any(count.affinity for count in counts.values()):
@@ -241,7 +241,7 @@ def assume_both(
 def answer_lost_node(
     world: World, group: list[Podset], existing: Mapping[str, Any]
 ) -> dict[str, KueueAssignment] | TopologyMiss:
-    """The first unhealthy node's tasks again, podset by podset."""
+    """Replaces the tasks of the first unhealthy node, podset by podset."""
     answer: dict[str, KueueAssignment] = {}
     for podset in group:
         current = existing.get("current_assignment", {}).get(podset["name"])
@@ -274,7 +274,7 @@ def answer_lost_node(
 def answer_resize(
     world: World, leader: Podset | None, workers: Podset
 ) -> dict[str, KueueAssignment] | TopologyMiss | None:
-    """Keep what ran before and place or drop only the difference; None to place afresh."""
+    """Keeps the previous placement and places or drops the difference; None to place anew."""
     before = assignment_of(world, workers["previous"])
     led_before: KueueAssignment = ()
     if leader and leader.get("previous"):
@@ -304,7 +304,7 @@ def answer_resize(
 
 
 def request_for(world: World, podset: Podset, *, leaders: int = 0) -> KueueTopologyRequest | str:
-    """The podset's topology request; a text when it makes none at all."""
+    """The podset's topology request; a text if it has none."""
     topology = podset.get("topology") or {}
     layers = slice_layers(world, topology)
     anywhere = topology.get("unconstrained") or podset.get("implied") or layers
@@ -322,7 +322,7 @@ def request_for(world: World, podset: Podset, *, leaders: int = 0) -> KueueTopol
 
 
 def slice_layers(world: World, topology: Mapping[str, Any]) -> tuple[SliceLayer, ...]:
-    """Layers from either spelling; a slice level without a size gets size 0, which is refused."""
+    """Layers from either spelling; a slice level without a size gets size 0, which is rejected."""
     constraints = topology.get("slice_constraints") or []
     layers = tuple(SliceLayer(level=each["level"], size=each["size"]) for each in constraints)
     if not layers and topology.get("slice_required"):
@@ -336,7 +336,7 @@ def unspecified(text: str) -> TopologyMiss:
 
 
 def count_leaves(world: World, podset: Podset, leader: Podset | None) -> dict[str, LeafCounts]:
-    """How many pods of the podset each usable leaf holds, without and with the leader there."""
+    """How many pods of the podset fit on each usable leaf, without and with the leader."""
     counts: dict[str, LeafCounts] = {}
     requests = per_task(podset)
     for leaf, free in world.free.items():
@@ -360,21 +360,21 @@ def count_leaves(world: World, podset: Podset, leader: Podset | None) -> dict[st
 
 
 def hosts(world: World, leaf: str, leader: Podset) -> bool:
-    """A leader goes where its workers may go; its own selectors count only with the gate on."""
+    """A leader may use its workers' nodes; its own selectors count only with the gate on."""
     if not world.by_hostname or not world.gate("TASLeaderPodSetFeasibility"):
         return True
     return admits(world, world.nodes[leaf][0], leader)
 
 
 def per_task(podset: Mapping[str, Any]) -> Resources:
-    """A pod also takes one of the node's pod places."""
+    """A pod also uses one of the node's pod slots."""
     requests: Resources = Counter(podset.get("requests_per_pod", {}))
     requests["pods"] += 1
     return requests
 
 
 def count_in(requests: Resources, free: Resources) -> int:
-    """How often a request fits; what is not asked for does not matter."""
+    """How often a request fits; resources not requested do not matter."""
     return min(max(0, free[name] // amount) for name, amount in requests.items() if amount)
 
 
@@ -443,7 +443,7 @@ def matches_expression(node: Mapping[str, Any], expression: Mapping[str, Any]) -
 
 
 def is_whole(*texts: str | None) -> bool:
-    """Only whole numbers can be more or less than one another; anything else matches nothing."""
+    """Only integers can be compared; any other value does not match."""
     return all(text is not None and text.removeprefix("-").isdigit() for text in texts)
 
 
@@ -455,7 +455,7 @@ def assignment_of(world: World, published: Mapping[str, Any]) -> KueueAssignment
 
 
 def described(world: World, assignment: KueueAssignment | None) -> dict[str, Any] | None:
-    """Our assignment in the words of the case; None when there is none."""
+    """Our assignment in the format of the case; None if there is none."""
     if assignment is None:
         return None
     levels = [HOSTNAME] if world.by_hostname else list(world.tree.levels)
