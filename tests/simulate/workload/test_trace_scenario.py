@@ -107,7 +107,7 @@ def test_parts_that_are_rounded_are_counted() -> None:
     ("job", "problem"),
     [
         (replace(ROW, gpus=64), "groups do not fit on any pool at once"),
-        (replace(ROW, gpu_models=("z9",)), "'z9' is not a GPU model we know"),
+        (replace(ROW, gpu_models=("z9",)), "'z9' is not a known GPU model"),
         (replace(ROW, gpu_models=("h100",)), "groups cannot run on any pool"),
         (replace(ROW, gpu_models=("anonymous-g2",)), "groups cannot run on any pool"),
         (replace(ROW, memory_mib=2**40), "groups cannot run on any pool"),

@@ -91,7 +91,8 @@ def _preset_with_settings(source: WorkloadSource) -> SyntheticWorkload:
     if "load" not in values:
         return workload
     if not source.gpus:
-        raise _bad(source, "load is a fraction of a fleet's GPUs, and there are none", "--fleet")
+        problem = "load is a fraction of a fleet's GPUs, and there is no fleet"
+        raise _bad(source, problem, "--fleet FILE")
     return workload.at_load(source.gpus, values["load"])
 
 
