@@ -188,7 +188,7 @@ def _until(what: Callable[[], bool], seconds: float) -> None:
 def run_lives(
     folder: Path, seed: int, lives: int, kind: type[Life] | None = None
 ) -> dict[str, int]:
-    """Runs all processes one after the other; returns their exit codes."""
+    """Runs all processes in turn; counts how many were killed and how many finished."""
     chance = random.Random(seed)
     ended = {"killed": 0, "lived": 0}
     for number in range(lives + 1):

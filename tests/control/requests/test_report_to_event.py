@@ -53,7 +53,7 @@ def cause_of(event: ev.Event | None) -> PreemptionCause:
     return event.cause
 
 
-def test_the_requeue_exit_code_is_the_one_that_jobs_use() -> None:
+def test_the_preempted_exit_code_is_the_one_that_jobs_use() -> None:
     assert PREEMPTED_EXIT == sdk.PREEMPTED_EXIT
 
 
