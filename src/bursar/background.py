@@ -29,15 +29,15 @@ class BackgroundThread:
         return self._closing.is_set()
 
     def pause(self, seconds: float) -> bool:
-        """Wait, for steps that retry by themselves; true when the thread must end."""
+        """Waits, for steps that retry by themselves; returns true if the thread must end."""
         return self._closing.wait(seconds)
 
     def stop(self) -> None:
-        """Ask for the end without waiting for it: a step that blocks must be woken next."""
+        """Requests the end without waiting; the caller must wake a step that blocks."""
         self._closing.set()
 
     def close(self, timeout_seconds: float = 10.0) -> None:
-        """Wait until the step under way has returned."""
+        """Stops the thread and waits until the current step has returned."""
         self.stop()
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
@@ -49,7 +49,7 @@ class BackgroundThread:
                 self._step()
                 self.fault = ""
             except Exception as error:
-                # Any error, also a bug of ours: nothing else would repeat this step.
+                # Catch every error, even a bug: otherwise the thread would end for good.
                 fault = fault_of(error)
                 self.fault = str(fault)
                 retry_seconds = min(fault.retry_after_seconds, LONGEST_PAUSE_SECONDS)
@@ -59,8 +59,8 @@ class BackgroundThread:
 
 
 def fault_of(error: Exception) -> EngineFault:
-    """Any error as one that passes: a full disk or a bug of ours is retried too."""
+    """Converts any error to one that is retried, even a full disk or a bug."""
     if isinstance(error, EngineFault):
         return error
-    what = "the engine's files" if isinstance(error, OSError) else type(error).__name__
-    return EngineFault(f"{what}: {error}", retry_after_seconds=1.0)
+    source = "the engine's files" if isinstance(error, OSError) else type(error).__name__
+    return EngineFault(f"{source}: {error}", retry_after_seconds=1.0)

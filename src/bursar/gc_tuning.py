@@ -1,9 +1,8 @@
-"""Runs Python's cycle collector rarely while many values are made that form no cycles.
+"""Runs Python's garbage collector rarely while many objects without cycles are created.
 
-By default it looks for cycles after every 700 new values. Billing a month makes a million small values,
-and reports some hundreds of thousands that stay: looking at them again and again was a tenth of the time
-of billing and a third of that of reports. Of a simulated run it was a quarter, of reading a trace a
-third. It is never switched off: other threads, and whoever follows a run, may leave cycles behind.
+By default it searches for cycles after every 700 new objects. Collections took a tenth of the time of
+billing a month (a million objects), a third of reports, a quarter of a simulated run and a third of reading
+a trace. It is never switched off, because other threads and listeners may create cycles.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from contextlib import contextmanager
 from threading import Lock
 
 YOUNG = 100_000
-"""New values between two collections: as many as in a server (``api/server.py``)."""
+"""New objects between two collections, as in the server (``api/server.py``)."""
 
 YOUNG_IN_A_RUN = 500_000
 
 
-class _Blocks:
-    """Blocks that are open in any thread: the first changes the threshold, the last restores it."""
+class _OpenBlocks:
+    """Counts open blocks of all threads: the first changes the threshold, the last restores it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -41,22 +40,22 @@ class _Blocks:
                 gc.set_threshold(*self._before)
 
 
-_BLOCKS = _Blocks()
+_OPEN_BLOCKS = _OpenBlocks()
 
 
 @contextmanager
 def rare_gc(young: int = YOUNG) -> Iterator[None]:
-    """Collects rarely until the end of the block, and of all others like it."""
-    _BLOCKS.begin(young)
+    """Collects rarely until this block and all overlapping ones have ended."""
+    _OPEN_BLOCKS.begin(young)
     try:
         yield
     finally:
-        _BLOCKS.end()
+        _OPEN_BLOCKS.end()
 
 
 @contextmanager
 def rare_gc_in_a_run() -> Iterator[None]:
-    """Collects even more rarely, and until the end of the block nothing that was there before it."""
+    """Collects even more rarely, and skips objects created before the block."""
     with rare_gc(YOUNG_IN_A_RUN):
         gc.freeze()
         try:

@@ -1,6 +1,6 @@
-"""What the shells need of the outside world. Engines, stores and clocks are behind these Protocols.
+"""Protocols for the outside world: engines, stores, clocks, notifiers and price feeds.
 
-``EngineFault`` is how any of them says that the outside world failed.
+Their implementations raise ``EngineFault`` when the outside world fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bursar.model.units import DAY_MS
 
 
 class Clock(Protocol):
-    """Where the live shell takes the time from."""
+    """Source of the current time."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch. May step back when the machine's clock is set."""
@@ -36,7 +36,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRef:
-    """One attempt of one job: what every order and every report speaks of."""
+    """Identifies one attempt of one job in orders and reports."""
 
     job_id: str
     attempt: int
@@ -44,7 +44,7 @@ class AttemptRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrder:
-    """Everything an engine needs to run an attempt. Carrying it out twice is the same as once."""
+    """Everything an engine needs to run an attempt. Idempotent."""
 
     ref: AttemptRef
     placement: Placement
@@ -55,65 +55,65 @@ class StartOrder:
 class Engine(Protocol):
     """Runs attempts on the nodes of one cluster, and reports. It decides nothing.
 
-    ``start`` and ``stop`` return when the order is safely taken, not when it is done; what comes of it
-    is reported. Both may be repeated at any time, also after a crash of either side: an attempt is
-    never run twice, and stopping what is not there reports that it has ended.
+    ``start`` and ``stop`` return when the order is accepted durably, not when it is done; the result is
+    reported later. Both are idempotent, also after a crash of either side: an attempt is never run
+    twice, and stopping an attempt that does not exist reports that it has ended.
     """
 
     def open(self, live: Sequence[AttemptRef]) -> None:
-        """Find again what ran before. What ended meanwhile, or was never there, is reported.
+        """Reconnects to running attempts, and reports those that have ended since.
 
-        Of ``live`` attempts that the engine knows nothing about it says nothing: the control plane
-        starts those that were never started again, and gives up the rest after ``unknown``.
+        ``live`` attempts that the engine does not know are not reported: the control plane starts those
+        that were never started again, and gives up the rest after ``unknown``.
         """
 
     def unknown(self, live: Sequence[AttemptRef]) -> tuple[AttemptRef, ...]:
-        """Which of these the engine has no trace of."""
+        """Returns the attempts that the engine does not know."""
 
     def start(self, order: StartOrder) -> None:
-        """Take an attempt, or raise ``EngineFault`` to be asked again."""
+        """Accepts an attempt, or raises ``EngineFault`` to have it retried."""
 
     def stop(self, ref: AttemptRef, grace_seconds: int) -> None:
-        """Ask the processes to end, and end them when the grace is over."""
+        """Requests the processes to end, and kills them after the grace time."""
 
     def partition(self, node: str, gpu: int, layout: Layout) -> None:
-        """Cut a GPU without holders."""
+        """Partitions a GPU that no job uses."""
 
     def reports(self, timeout_seconds: float) -> Sequence[EngineReport]:
-        """What happened since the last call; waits so long for the first. Called from one thread.
+        """Reports since the last call; waits up to the timeout for the first. Called from one thread.
 
-        Reports may be repeated after a crash. They are forgotten by the engine only after
-        ``settled`` says that they are committed.
+        Reports may be repeated after a crash. The engine discards them only after ``settled`` confirms
+        that they are committed.
         """
 
     def settled(self, refs: Iterable[AttemptRef]) -> None:
-        """The ends of these attempts are committed: what was kept to report them may go."""
+        """Confirms that the ends of these attempts are committed and need not be reported again."""
 
     def logs(self, ref: AttemptRef) -> Sequence[LogFile]:
-        """The output of an attempt, one file for each task and stream; empty when there is none."""
+        """Log files of an attempt, one for each task and stream."""
 
     def close(self) -> None:
-        """Let go. What runs goes on running."""
+        """Disconnects. Running attempts continue."""
 
 
 @runtime_checkable
 class Interruptible(Protocol):
-    """An engine that can take nodes away as a provider of spot capacity does, to see what happens."""
+    """An engine that can simulate spot interruptions."""
 
     def interrupt(self, node: str, notice_ms: int, absence_ms: int) -> None:
-        """Announce it, if there is to be a notice, lose the node at its end, and have it back later."""
+        """Sends a notice (if any), loses the node when it expires, and returns the node later."""
 
 
 class InterruptionSource(Protocol):
-    """Where a provider says that machines will be taken away."""
+    """Source of a provider's interruption notices."""
 
     def poll(self) -> Sequence[NoticeReported]:
-        """What it says now, also what it said before; ``EngineFault`` when it cannot be asked."""
+        """Current notices, old ones included; ``EngineFault`` if the provider is unreachable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """One stream of one task. Rotated files are parts of one stream: ``paths`` are oldest first."""
+    """One log stream of one task. ``paths`` are its rotated files, oldest first."""
 
     task: int
     node: str
@@ -121,14 +121,14 @@ class LogFile:
     paths: tuple[str, ...]
 
 
-# -- telling people ----------------------------------------------------------------------------------
+# -- notifications -----------------------------------------------------------------------------------
 
 
 class Notifier(Protocol):
-    """Says a message to people somewhere."""
+    """Sends messages to users over one channel."""
 
     def send(self, message: Notification) -> None:
-        """Say it, or raise ``EngineFault``; one that waits 0 s says that trying again is of no use."""
+        """Sends a message, or raises ``EngineFault``; a retry time of 0 s means do not retry."""
 
 
 # -- the store ---------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Notifier(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """An event with its place in the log. Sequence numbers begin at 1 and have no gaps."""
+    """An event with its sequence number in the log. Numbers begin at 1 and have no gaps."""
 
     sequence: int
     event: LoggedEvent
@@ -144,18 +144,18 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOrigin:
-    """Who submitted a job, and its documents. ``labels`` are the user's own."""
+    """Owner, run spec and document of a submitted job. ``labels`` are the user's own."""
 
     owner: str
     recipe: RunSpec
     labels: Mapping[str, str] = field(default_factory=dict)
     document: str = ""
-    """The job as it was written, without its secrets, to be shown and submitted again."""
+    """The job file as submitted, without its secrets, to be shown and submitted again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """The answer that an idempotency key got: the same key with the same request gets it again."""
+    """Stored answer of an idempotency key: a repeated request with the key gets it again."""
 
     tenant: str
     key: str
@@ -166,7 +166,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """Somebody did, or tried, something that matters."""
+    """An audited action of a user, allowed or denied."""
 
     at_ms: int
     user: str
@@ -179,26 +179,26 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one transaction writes: all of it, or nothing."""
+    """Everything that one transaction writes, atomically."""
 
     events: tuple[LoggedEvent, ...] = ()
     origins: Mapping[str, JobOrigin] = field(default_factory=dict)
     """By job id, for the ``JobSubmitted`` among the events. Members of an array share one object."""
     acknowledgements: tuple[Acknowledgement, ...] = ()
     tokens: tuple[Token, ...] = ()
-    """Written as they are now: new ones, and known ones that changed."""
+    """New and changed tokens."""
     audit: tuple[AuditEntry, ...] = ()
     progressed: tuple[Progressed, ...] = ()
-    """How far jobs have come, of each the newest. No events: nothing is decided or billed by them."""
+    """Newest progress of each job. Not events: no decision or bill depends on them."""
 
 
-MOST_LEFT_MS = 10 * 365 * DAY_MS
-"""What would take longer is not told: the first steps were slow, or the numbers are no steps."""
+MAX_REMAINING_MS = 10 * 365 * DAY_MS
+"""Longer estimates are not shown: the first steps were slow, or the numbers are not steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """How far a job said last that it has come, and where the same attempt first said so."""
+    """Last reported progress of a job, and the first report of the same attempt."""
 
     attempt: int
     step: int
@@ -209,24 +209,24 @@ class JobProgress:
 
     @property
     def permille(self) -> int | None:
-        """What part of the work is done; None while nobody says how much there is."""
+        """Fraction of the work that is done, in thousandths; None if the total is unknown."""
         if not self.total:
             return None
         return min(1_000, self.step * 1_000 // self.total)
 
     @property
     def expected_end_ms(self) -> int | None:
-        """When it is done if it goes on as it has since this attempt first told."""
+        """Expected end at the speed since the first report of this attempt."""
         steps = self.step - self.since_step
         if self.total is None or steps <= 0:
             return None
-        left_ms = max(0, self.total - self.step) * (self.at_ms - self.since_ms) // steps
-        return self.at_ms + left_ms if left_ms < MOST_LEFT_MS else None
+        remaining_ms = max(0, self.total - self.step) * (self.at_ms - self.since_ms) // steps
+        return self.at_ms + remaining_ms if remaining_ms < MAX_REMAINING_MS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """A job as the tables show it. All but its progress follows from the events and its origin."""
+    """A row of the job table, derived from events and origin, except for its progress."""
 
     id: str
     name: str
@@ -244,23 +244,23 @@ class JobRow:
     exit_signal: int | None
     exit_detail: str
     placement: Placement | None
-    """Where the live attempt runs; None when there is none."""
+    """Placement of the live attempt, if there is one."""
     spec: JobSpec
     labels: Mapping[str, str]
     saved_at_ms: int | None = None
-    """Of the live attempt, as are the next three: what it saved, and from what it went on."""
+    """Last checkpoint of the live attempt; the next three belong to that attempt too."""
     saved_step: int | None = None
     resumed_at_ms: int | None = None
     resumed_step: int | None = None
     progress: JobProgress | None = None
-    """Of the newest attempt that told any."""
+    """Progress of the newest attempt that reported any."""
 
     @property
     def is_recovered(self) -> bool | None:
-        """Whether a job that was started again is really back; None while there is nothing to recover.
+        """Whether a restarted job has recovered; None if it was not restarted or is not running.
 
-        That its processes run says little: it is back when it has told from where it goes on, or has
-        saved something since its restart.
+        Running processes are not enough: it has recovered when it has reported the step it resumed
+        from, or has saved a checkpoint since its restart.
         """
         if self.attempt < 2 or self.placement is None:
             return None
@@ -269,7 +269,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow:
-    """One try of a job. ``outcome`` is the name of the event that ended it, empty while it lives."""
+    """One attempt of a job. ``outcome`` is the name of the event that ended it, empty until then."""
 
     job_id: str
     attempt: int
@@ -289,7 +289,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """A filter of jobs. Empty sets mean all. ``queues`` limits it to what the caller may see."""
+    """A filter of jobs. Empty sets mean all. ``queues`` are those the caller may see."""
 
     queues: frozenset[str] | None = None
     states: frozenset[JobState] = frozenset()
@@ -297,101 +297,101 @@ class JobFilter:
     name: str | None = None
     label: tuple[str, str] | None = None
     after: tuple[int, str] | None = None
-    """Continue a listing (newest first) after this submission time and id."""
+    """Cursor: submission time and ID of the last job of the previous page (newest first)."""
     limit: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a start needs instead of the whole log up to ``sequence``: see ``core/redeclare.py``."""
+    """The state at ``sequence``, loaded at start instead of the log up to there."""
 
     sequence: int
     body: str
 
 
 class LeadershipLost(Exception):
-    """Another process has taken the lead since: nothing may be written any more.
+    """Another process has become the leader; this one must not write any more.
 
-    What was being written when the lead was lost may be in the log: read it again.
+    A write in progress when leadership was lost may be in the log: read it again.
     """
 
 
 class LeaderLease(Protocol):
-    """The right to write. It ends with the process that holds it, whatever ends it."""
+    """The right to write. It ends with the process that holds it."""
 
     epoch: int
-    """Grows with every change of leader; every transaction checks that it is still the leader's."""
+    """Fencing token: grows with every change of leader, and every transaction checks it."""
 
     def release(self) -> None:
-        """Give it up, so that another need not wait."""
+        """Releases the lease at once, so that another process can take it."""
 
 
 class StoreReader(Protocol):
-    """Reads, from any thread of any process. Each call sees one consistent moment."""
+    """Reads, from any thread of any process. Each call sees one consistent snapshot."""
 
     def last_sequence(self) -> int:
-        """The newest event's number; 0 in an empty log."""
+        """Sequence number of the newest event; 0 in an empty log."""
 
     def events(self, after: int = 0, limit: int | None = None) -> Iterator[Recorded]:
-        """The log in order, from behind ``after``."""
+        """Events after a sequence number, in order."""
 
     def events_of(self, job_id: str) -> Sequence[Recorded]:
-        """One job's events, in order."""
+        """Events of one job, in order."""
 
     def snapshot(self) -> Snapshot | None:
-        """The newest one."""
+        """The newest snapshot."""
 
     def job(self, job_id: str) -> JobRow | None: ...
 
     def jobs(self, wanted: JobFilter) -> Sequence[JobRow]:
-        """Newest first."""
+        """Jobs that match a filter, newest first."""
 
     def members(self, array_id: str) -> Sequence[tuple[str, JobState]]:
-        """The jobs of an array and where each is, in order; none when there is no such array."""
+        """Jobs of an array and their states, in order; empty if there is no such array."""
 
     def count_jobs(self, queues: frozenset[str] | None) -> Mapping[JobState, int]: ...
 
     def attempts(self, job_id: str) -> Sequence[AttemptRow]: ...
 
     def origin(self, job_id: str) -> JobOrigin | None:
-        """With its secrets while the job lives, without them afterwards."""
+        """Origin of a job, with its secrets until the job has ended."""
 
     def origins(self, job_ids: Collection[str]) -> Mapping[str, JobOrigin]:
-        """The same of several jobs; those that are not known are left out."""
+        """Origins of several jobs; unknown jobs are left out."""
 
     def tags(self, job_ids: Collection[str]) -> Mapping[str, JobLabel]:
-        """Whose these jobs are and what they are called; those that are not known are left out."""
+        """Owners and names of jobs; unknown jobs are left out."""
 
     def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None: ...
 
     def tokens(self) -> Sequence[Token]: ...
 
     def audit(self, limit: int, before: int | None = None) -> Sequence[tuple[int, AuditEntry]]:
-        """Newest first, each with its number."""
+        """Audit entries with their numbers, newest first."""
 
     def leader(self) -> tuple[int, str] | None:
-        """The epoch and the address that the present or last leader gave."""
+        """Epoch and address of the current or last leader."""
 
 
 class Store(StoreReader, Protocol):
-    """One durable log with its tables. Only the leader writes, from one thread."""
+    """A durable event log with its tables. Only the leader writes, from one thread."""
 
     def try_lead(self, address: str) -> LeaderLease | None:
-        """Take the lead if nobody has it; never waits."""
+        """Takes the leader lease if it is free; never waits."""
 
     def append(self, batch: Batch, lead: LeaderLease) -> int:
-        """Write a batch in one durable transaction and give the last sequence number.
+        """Writes a batch in one durable transaction and returns the last sequence number.
 
-        Raises ``LeadershipLost`` when the lead is another's, and ``EngineFault`` when the database cannot be
-        written now (full disk, lost connection). Then the same batch object may be given again, and is
-        written once; a caller that gives it up calls ``settle`` and reads the log before the next write.
+        Raises ``LeadershipLost`` if another process leads, and ``EngineFault`` if the database cannot be
+        written now (full disk, lost connection). A retry with the same batch object writes it only once;
+        a caller that does not retry calls ``settle`` and reads the log before the next write.
         """
 
     def settle(self, lead: LeaderLease) -> None:
-        """Find out whether a batch in doubt was written; ``EngineFault`` while nobody can know."""
+        """Resolves whether a batch in doubt was written; ``EngineFault`` while that is unknown."""
 
     def keep_snapshot(self, snapshot: Snapshot, lead: LeaderLease) -> None:
-        """Replace the older one."""
+        """Replaces the stored snapshot."""
 
     def close(self) -> None: ...
 
@@ -401,24 +401,24 @@ class Store(StoreReader, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRequest:
-    """Machines of one region, spelt as their cloud spells them."""
+    """Instance types of one region, in the cloud's own names."""
 
     region: str
     instance_types: tuple[str, ...]
 
 
 class PriceFeed(Protocol):
-    """What one cloud asks for machines now. Asked seldom: prices land as events, and events stay."""
+    """Current prices of one cloud. Polled rarely: every price becomes a stored event."""
 
     def read(self, wanted: Sequence[PriceRequest]) -> PriceReading:
-        """Every price of these machines that the cloud gives; the rest is told as bad.
+        """Prices that the cloud returns for these instance types; the others are reported as bad.
 
-        Raises ``EngineFault`` when the cloud cannot be asked: then nothing is known, and old prices stand.
+        Raises ``EngineFault`` if the cloud is unreachable: the old prices then stay in force.
         """
 
 
 class Fetch(Protocol):
-    """GET of an address. Time limits, retries and credentials are its business, not its caller's."""
+    """HTTP GET of a URL, with its own timeouts, retries and credentials."""
 
     def __call__(self, url: str) -> bytes:
-        """The body, or ``EngineFault``."""
+        """Returns the response body, or raises ``EngineFault``."""

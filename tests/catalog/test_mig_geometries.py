@@ -139,7 +139,7 @@ FAULTS = {
     "a 2g cannot start at the last slices": (
         "2g.10gb@6",
         WrongStart(instance=parse_layout("2g.10gb@6")[0], legal_starts=(0, 2, 4)),
-        "2g.10gb cannot start at memory slice 6; it can at 0, 2, 4",
+        "2g.10gb cannot start at memory slice 6; valid starts: 0, 2, 4",
     ),
     "only one instance can have the media engines": (
         "1g.5gb+me@0 1g.5gb+me@1",
@@ -149,7 +149,7 @@ FAULTS = {
     "a profile of another board is unknown": (
         "3g.40gb@0",
         UnknownProfile(profile="3g.40gb", known_profiles=tuple(BOARDS["a100-40gb"].split())),
-        "this board has no 3g.40gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, "
+        "this GPU has no 3g.40gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, "
         "7g.40gb",
     ),
 }

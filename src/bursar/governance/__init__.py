@@ -1,1 +1,1 @@
-"""Pure. The house rules: what a job may not do, what stands idle, and what could be asked for better."""
+"""Pure. Governance rules on jobs, idle nodes and oversized time limits."""

@@ -1,7 +1,7 @@
-"""What the rules say to a job at the door.
+"""Applies the governance rules to a submitted job.
 
-An enforced rule takes pools away from the job: it runs on the others, and is refused only when none is
-left. In ``dry-run`` the same pools are named, and nothing is taken.
+An enforced rule closes pools to the job; the job is rejected only if no pool remains. In ``dry-run`` the
+same pools are reported, but stay open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bursar.model.units import write_usd
 
 
 class GovernanceRuling(NamedTuple):
-    """A finding, and the pools it is about."""
+    """A finding, and the pools it concerns."""
 
     finding: Finding
     pools: frozenset[str]
@@ -28,7 +28,7 @@ class GovernanceRuling(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applicant:
-    """A job at the door: what it asks for, its labels, and where it could run."""
+    """A submitted job: its spec, its labels, and the pools that could run it."""
 
     spec: JobSpec
     labels: Mapping[str, str]
@@ -36,7 +36,7 @@ class Applicant:
 
 
 def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[Finding, ...]]:
-    """Where the job may run under the enforced rules, and what all rules have to say; or a refusal."""
+    """Returns the constraints under the enforced rules, and all findings; or rejects the job."""
     rulings = list(rulings_on(rules, applicant))
     closed: set[str] = set()
     for finding, pools in rulings:
@@ -53,7 +53,7 @@ def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[F
 
 
 def _is_closed(option: EligiblePool, closed: set[str]) -> bool:
-    """Whether the pool is, or every pool that its anchors could stand in."""
+    """Whether the pool is closed, or every pool for its anchors."""
     no_anchors = bool(option.anchors) and closed.issuperset(option.anchors)
     return option.pool in closed or no_anchors
 
@@ -63,7 +63,7 @@ def _fix(finding: Finding) -> str:
 
 
 def rulings_on(rules: Governance, applicant: Applicant) -> Iterator[GovernanceRuling]:
-    """What each rule says, in the order in which rules are written down in the model."""
+    """Rulings of all rules, in the order of the model."""
     if rules.spot_mandatory is not None:
         yield from _spot_mandatory(rules.spot_mandatory, applicant)
     if rules.rate_ceiling is not None:
@@ -77,10 +77,12 @@ def _subject(applicant: Applicant) -> str:
 
 def _spot_mandatory(rule: SpotMandatory, applicant: Applicant) -> Iterator[GovernanceRuling]:
     spec = applicant.spec
-    bought = [one for one in applicant.options if one.market is Market.ON_DEMAND]
-    if not bought or spec.priority_class in rule.exempt_priorities:
+    on_demand = [one for one in applicant.options if one.market is Market.ON_DEMAND]
+    if not on_demand or spec.priority_class in rule.exempt_priorities:
         return
-    saves = "" if Market.SPOT in spec.constraints.markets else "use_spot: true and checkpoint, or "
+    use_spot = (
+        "" if Market.SPOT in spec.constraints.markets else "use_spot: true and checkpoint, or "
+    )
     exempt = " or ".join(rule.exempt_priorities) or "none"
     yield GovernanceRuling(
         Finding(
@@ -89,21 +91,23 @@ def _spot_mandatory(rule: SpotMandatory, applicant: Applicant) -> Iterator[Gover
             owner=rule.owner,
             subject=_subject(applicant),
             text=(
-                f"could run on-demand on {_names(bought)}, which is for the priority classes "
+                f"could run on-demand on {_names(on_demand)}, which is for the priority classes "
                 f"{exempt}; its own is {spec.priority_class}"
             ),
-            fix=f"Write {saves}a priority class that is exempt.",
-            micro_usd_per_hour=min(one.micro_usd_per_hour for one in bought),
+            fix=f"Write {use_spot}a priority class that is exempt.",
+            micro_usd_per_hour=min(one.micro_usd_per_hour for one in on_demand),
         ),
-        frozenset(one.pool for one in bought),
+        frozenset(one.pool for one in on_demand),
     )
 
 
 def _rate_ceiling(rule: RateCeiling, applicant: Applicant) -> Iterator[GovernanceRuling]:
-    dear = [one for one in applicant.options if one.micro_usd_per_hour > rule.micro_usd_per_hour]
-    if not dear or applicant.spec.priority_class in rule.exempt_priorities:
+    too_expensive = [
+        one for one in applicant.options if one.micro_usd_per_hour > rule.micro_usd_per_hour
+    ]
+    if not too_expensive or applicant.spec.priority_class in rule.exempt_priorities:
         return
-    least = min(dear, key=lambda one: (one.micro_usd_per_hour, one.pool))
+    cheapest = min(too_expensive, key=lambda one: (one.micro_usd_per_hour, one.pool))
     yield GovernanceRuling(
         Finding(
             rule="rate-ceiling",
@@ -111,13 +115,14 @@ def _rate_ceiling(rule: RateCeiling, applicant: Applicant) -> Iterator[Governanc
             owner=rule.owner,
             subject=_subject(applicant),
             text=(
-                f"would cost {write_usd(least.micro_usd_per_hour)} an hour or more on {_names(dear)}; "
+                f"would cost {write_usd(cheapest.micro_usd_per_hour)} an hour or more "
+                f"on {_names(too_expensive)}; "
                 f"no job may cost more than {write_usd(rule.micro_usd_per_hour)} an hour"
             ),
             fix="Ask for fewer or smaller GPUs, or for a cheaper model.",
-            micro_usd_per_hour=least.micro_usd_per_hour - rule.micro_usd_per_hour,
+            micro_usd_per_hour=cheapest.micro_usd_per_hour - rule.micro_usd_per_hour,
         ),
-        frozenset(one.pool for one in dear),
+        frozenset(one.pool for one in too_expensive),
     )
 
 

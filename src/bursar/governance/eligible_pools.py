@@ -1,4 +1,4 @@
-"""Where a job could run on this fleet as it stands, and at what price: what the rules look at."""
+"""Pools that could run a job, with their prices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bursar.model.jobs.job import JobSpec
 
 
 class EligiblePool(NamedTuple):
-    """A pool that could run the whole job, or its tasks on spot with anchors in one of ``anchors``."""
+    """A pool that could run the job, or its spot tasks with anchors in one of ``anchors``."""
 
     pool: str
     market: Market
@@ -21,7 +21,7 @@ class EligiblePool(NamedTuple):
 
 
 def options_of(spec: JobSpec, state: FleetState) -> tuple[EligiblePool, ...]:
-    """Every pool whose shape fits, by name. A plan of our own: looking leaves no trace in the state."""
+    """Every pool whose shape fits, by name. Uses its own plan, so the state is not changed."""
     plan = ShapePlan(-1, shape_of(spec), state.policies.backfill.unknown_run_time_ms)
     plan.match(tuple(state.pools.values()), state.limited)
     by_pool: dict[str, list[PoolFit]] = {}
@@ -31,7 +31,7 @@ def options_of(spec: JobSpec, state: FleetState) -> tuple[EligiblePool, ...]:
 
 
 def _option(fits: list[PoolFit]) -> EligiblePool:
-    """At the lowest price that it has with any steady pool beside it."""
+    """An eligible pool at its lowest price with any pool for its anchors."""
     pool = fits[0].pool.spec
     return EligiblePool(
         pool=pool.name,

@@ -1,4 +1,4 @@
-"""What a rule has to say about a job or a node."""
+"""The result of a governance rule for a job or a node."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from bursar.model.tenants.governance import RuleMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``text`` goes on from the subject's name; ``fix`` is a sentence of its own.
+    """A problem that a rule reports. ``text`` continues a sentence that begins with the subject.
 
-    A finding of a rule in ``dry-run`` changes nothing; so does a hint, which has no mode at all.
+    A finding of a rule in ``dry-run`` has no effect on the job.
     """
 
     rule: str
@@ -21,11 +21,11 @@ class Finding:
     text: str
     fix: str
     micro_usd_per_hour: int = 0
-    """What it costs an hour that the rule is not kept, where that can be said."""
+    """Hourly cost of breaking the rule, if known."""
 
     @property
     def code(self) -> str:
-        """As refusals name it."""
+        """Error code of a rejection by this rule."""
         return f"policy-{self.rule}"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the rules find in the fleet as it is: nodes that stand empty, limits far above what runs take."""
+"""Findings about the fleet: idle nodes, and time limits far above actual run times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAID_BY_THE_HOUR = frozenset({Market.ON_DEMAND, Market.SPOT})
 
 
 class EmptyNode(NamedTuple):
-    """A node that nobody holds."""
+    """A node without jobs."""
 
     node: str
     pool: str
@@ -25,24 +25,24 @@ class EmptyNode(NamedTuple):
 
 
 class RunTimes(NamedTuple):
-    """What the jobs of one owner and name have taken, of those that ended well."""
+    """Run times of the successful jobs with one owner and name."""
 
     name: str
     queue: str
     ended: int
     longest_ms: int
     asked_ms: int
-    """The limit that the newest of them had."""
+    """Time limit of the newest of them."""
 
 
 def idle_nodes(rule: IdleNodes, nodes: Iterable[EmptyNode], now_ms: int) -> Iterator[Finding]:
-    """Nodes paid by the hour that have stood empty for too long, the dearest first."""
-    late = [
+    """Nodes paid by the hour that have been idle for too long, most expensive first."""
+    idle = [
         node
         for node in nodes
         if node.market in PAID_BY_THE_HOUR and now_ms - node.since_ms >= rule.after_ms
     ]
-    for node in sorted(late, key=lambda one: (-one.micro_usd_per_hour, one.node)):
+    for node in sorted(idle, key=lambda one: (-one.micro_usd_per_hour, one.node)):
         idle_ms = now_ms - node.since_ms
         spent = node.micro_usd_per_hour * idle_ms // HOUR_MS
         yield Finding(
@@ -61,12 +61,12 @@ def idle_nodes(rule: IdleNodes, nodes: Iterable[EmptyNode], now_ms: int) -> Iter
         )
 
 
-def right_size(rule: RightSize, past: Iterable[RunTimes]) -> Iterator[Finding]:
-    """Limits far above what runs take: a planner must believe them, so such jobs start later."""
-    for runs in past:
+def right_size(rule: RightSize, history: Iterable[RunTimes]) -> Iterator[Finding]:
+    """Time limits far above actual run times; they delay jobs, because backfill plans with them."""
+    for runs in history:
         if runs.ended < rule.runs or runs.longest_ms * rule.times >= runs.asked_ms:
             continue
-        enough_ms = -(-2 * runs.longest_ms // MINUTE_MS) * MINUTE_MS
+        suggested_ms = -(-2 * runs.longest_ms // MINUTE_MS) * MINUTE_MS
         yield Finding(
             rule="right-size",
             mode=RuleMode.DRY_RUN,
@@ -77,7 +77,7 @@ def right_size(rule: RightSize, past: Iterable[RunTimes]) -> Iterator[Finding]:
                 f"{runs.ended:,} runs took {write_duration(runs.longest_ms)}"
             ),
             fix=(
-                f"Write max_hours: {enough_ms / HOUR_MS:.2g} or so: a short job is let past long ones "
+                f"Write max_hours: {suggested_ms / HOUR_MS:.2g} or so: a short job is let past long ones "
                 "while room is kept for those."
             ),
         )

@@ -33,7 +33,7 @@ def declared(nodes: int = 2, **quotas: float) -> Declared:
     )
 
 
-def told(old: Declared | None, new: Declared, state: FleetState | None = None) -> list[str]:
+def change_texts(old: Declared | None, new: Declared, state: FleetState | None = None) -> list[str]:
     return [str(change) for change in fleet_changes(old, new, state)]
 
 
@@ -51,11 +51,11 @@ def running(old: Declared, *jobs: tuple[str, int]) -> SchedulerHarness:
 
 
 def test_nothing_is_different_between_a_fleet_and_itself() -> None:
-    assert told(declared(), declared()) == []
+    assert change_texts(declared(), declared()) == []
 
 
 def test_the_first_declaration_adds_everything() -> None:
-    assert told(None, declared()) == [
+    assert change_texts(None, declared()) == [
         "added cluster main: simulated",
         "added pool a100: 2 owned nodes with 8 x a100-80gb at $16.00/h each",
         "added tenant acme: at the top",
@@ -82,7 +82,7 @@ def test_every_kind_of_change_is_told_in_units_of_people() -> None:
         ),
         policies=Policies(priority_classes={"normal": 0, "low": -5, "urgent": 9}),
     )
-    assert told(old, new) == [
+    assert change_texts(old, new) == [
         "changed cluster main engine: simulated -> local",
         "changed pool a100 memory_mib: 1024 GiB -> 2048 GiB",
         "changed pool a100 node_micro_usd_per_hour: $16.00 -> $14.40",
@@ -101,12 +101,12 @@ def test_policies_are_told_field_by_field() -> None:
     old = declared()
     order = replace(old.policies.order, half_life_ms=None)
     new = replace(old, policies=replace(old.policies, order=order))
-    assert told(old, new) == ["changed policies order.half_life_ms: 7 d -> none"]
+    assert change_texts(old, new) == ["changed policies order.half_life_ms: 7 d -> none"]
 
 
 def test_nodes_come_and_go_by_name() -> None:
-    assert told(declared(2), declared(1)) == ["removed pool a100 nodes: 1, a100-0002"]
-    assert told(declared(1), declared(2)) == ["added pool a100 nodes: 1, a100-0002"]
+    assert change_texts(declared(2), declared(1)) == ["removed pool a100 nodes: 1, a100-0002"]
+    assert change_texts(declared(1), declared(2)) == ["added pool a100 nodes: 1, a100-0002"]
 
 
 # -- what it does to jobs ----------------------------------------------------------------------------
@@ -115,9 +115,9 @@ def test_nodes_come_and_go_by_name() -> None:
 def test_jobs_on_nodes_that_go_are_counted() -> None:
     old = declared(2)
     stage = running(old, ("red", 8), ("blue", 8))
-    assert told(old, declared(1), stage.state) == [
+    assert change_texts(old, declared(1), stage.state) == [
         "removed pool a100 nodes: 1, a100-0002 "
-        "(1 job on 1 of these nodes would be stopped and wait again)"
+        "(1 job on 1 of these nodes would be stopped and queued again)"
     ]
 
 
@@ -169,18 +169,18 @@ def test_a_job_that_could_not_run_before_is_not_blamed_on_the_change() -> None:
     old = declared(1)
     stage = running(old)
     stage.submit(mig_job("odd", profile="9g.99gb", queue="red"))
-    assert told(old, declared(1, red=4), stage.state) == [
+    assert change_texts(old, declared(1, red=4), stage.state) == [
         "changed tenant red quota of a100-80gb/owned gpu: 8 GPUs -> 4 GPUs"
     ]
 
 
-def test_a_quota_below_use_is_told_in_numbers() -> None:
+def test_a_quota_below_use_is_reported_with_amounts() -> None:
     old = declared(2)
     stage = running(old, ("red", 8))
-    assert told(old, declared(2, red=2), stage.state) == [
+    assert change_texts(old, declared(2, red=2), stage.state) == [
         "changed tenant red quota of a100-80gb/owned gpu: 8 GPUs -> 2 GPUs "
-        "(holds 8 GPUs now, 6 GPUs more than that; "
-        "that counts as borrowed and may be taken back)"
+        "(uses 8 GPUs now, 6 GPUs more than that; "
+        "the excess counts as borrowed and may be reclaimed)"
     ]
 
 
@@ -190,7 +190,7 @@ def test_a_quota_with_its_limit_below_use_holds_the_queue() -> None:
     tight = queue("red", "acme", {"a100-80gb/owned": quota(2, borrow=1)})
     new = replace(old, tenants=(old.tenants[0], tight, old.tenants[2]))
     (change,) = fleet_changes(old, new, stage.state)
-    assert change.effect.endswith("nothing more of it starts until it holds less")
+    assert change.effect.endswith("none of its jobs starts until it uses less")
 
 
 # -- what is refused ---------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_a_queue_with_jobs_cannot_go() -> None:
     new = replace(old, tenants=(old.tenants[0], old.tenants[2]))
     changes = fleet_changes(old, new, stage.state)
     assert [change.is_refused for change in changes] == [True]
-    with pytest.raises(UserError, match="tenant red: 2 of its jobs are not over") as caught:
+    with pytest.raises(UserError, match="tenant red: it has 2 unfinished jobs") as caught:
         refuse_bad_changes(changes)
     assert caught.value.code == "queue-in-use"
     assert "bursar cancel --queue red" in caught.value.fix

@@ -123,7 +123,7 @@ BAD_LINES = {
     "no mapping": ("[]\n", "Expected `object`, got `array`"),
     "an unknown type": (
         '{"type":"NodeLosd","at_ms":1,"node":"n"}\n',
-        "'NodeLosd' is no type of event (Did you mean 'NodeLost'?)",
+        "'NodeLosd' is not an event type (Did you mean 'NodeLost'?)",
     ),
     "a type that is no text": ('{"type":[1]}\n', "Expected `str`"),
     "a bill": (
@@ -150,7 +150,7 @@ BAD_LINES = {
     ),
     "not a number": (
         '{"type":"NodeLost","at_ms":NaN,"node":"n"}\n',
-        "NaN is not a number of JSON",
+        "NaN is not a valid JSON number",
     ),
 }
 

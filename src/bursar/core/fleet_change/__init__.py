@@ -1,1 +1,1 @@
-"""What a change of the fleet file means: the difference between two fleets and whom it affects."""
+"""Differences between two fleet declarations, and their effects on jobs."""

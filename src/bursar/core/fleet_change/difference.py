@@ -1,7 +1,7 @@
-"""What a new declaration of the fleet would change, and what that would do to the jobs there are.
+"""Differences between two fleet declarations, each with its effect on jobs.
 
-Nothing is changed here. The control plane applies a declaration as a whole, or, when a change is refused,
-not at all.
+Nothing is changed here. The control plane applies a declaration atomically: not at all if a change is
+rejected.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from enum import StrEnum
 
 from bursar.core.admission.problem import SHOWN, listed
 from bursar.core.fleet_change.effects import Effects, FleetDeclaration, effects_of
-from bursar.core.fleet_change.text import differing, say_pool, say_quota, say_value
+from bursar.core.fleet_change.text import differing, write_pool, write_quota, write_value
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import UserError
 from bursar.model.event import FleetDeclared
 from bursar.model.fleet.fleet import Cluster, Fleet, Pool
 from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
+from bursar.model.units import counted
 
 
 class ChangeKind(StrEnum):
@@ -29,7 +30,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """One difference. ``effect`` says in numbers what it does; ``fix`` is there when it is refused."""
+    """One difference. ``effect`` describes what it does to jobs; ``fix`` is set if it is rejected."""
 
     kind: ChangeKind
     subject: str
@@ -44,35 +45,35 @@ class FleetChange:
         return bool(self.fix)
 
     def __str__(self) -> str:
-        what = f"{self.subject} {self.field}".rstrip()
+        name = f"{self.subject} {self.field}".rstrip()
         values = {
             ChangeKind.ADDED: self.after,
             ChangeKind.REMOVED: self.before,
             ChangeKind.CHANGED: f"{self.before} -> {self.after}",
         }[self.kind]
-        text = f"{self.kind} {what}" + (f": {values}" if values else "")
+        text = f"{self.kind} {name}" + (f": {values}" if values else "")
         return f"{text} ({self.effect})" if self.effect else text
 
 
 def fleet_changes(
     old: FleetDeclaration | None, new: FleetDeclaration, state: FleetState | None
 ) -> tuple[FleetChange, ...]:
-    """Every difference, in the order of a fleet file; what it does to jobs is told with it."""
-    before: FleetDeclaration = _NOTHING if old is None else old
+    """Every difference, with its effect on jobs, in the order of a fleet file."""
+    before: FleetDeclaration = _EMPTY if old is None else old
     effects = Effects() if state is None else effects_of(before, new, state)
-    found = [
+    changes = [
         *_clusters(before.fleet, new.fleet),
         *_pools(before.fleet, new.fleet, effects),
         *_tenants(before.tenants, new.tenants, effects),
         *_policies(before.policies, new.policies),
     ]
     if effects.never_again:
-        found.append(_never_again(effects))
-    return tuple(found)
+        changes.append(_never_again(effects))
+    return tuple(changes)
 
 
 def refuse_bad_changes(changes: Iterable[FleetChange]) -> None:
-    """Raise one ``UserError`` for all changes that cannot be made while jobs are as they are."""
+    """Raises one ``UserError`` for all changes that current jobs do not allow."""
     refused = [change for change in changes if change.is_refused]
     if not refused:
         return
@@ -89,12 +90,12 @@ def refuse_bad_changes(changes: Iterable[FleetChange]) -> None:
     )
 
 
-_NOTHING = FleetDeclared(
+_EMPTY = FleetDeclared(
     at_ms=0, fleet=Fleet(clusters=(), pools=(), nodes=()), tenants=(), policies=Policies()
 )
 
 
-# -- what there is to run on -----------------------------------------------------------------------
+# -- clusters and pools ----------------------------------------------------------------------------
 
 
 def _clusters(old: Fleet, new: Fleet) -> Iterator[FleetChange]:
@@ -116,61 +117,65 @@ def _pools(old: Fleet, new: Fleet, effects: Effects) -> Iterator[FleetChange]:
     old_nodes, new_nodes = _nodes_by_pool(old), _nodes_by_pool(new)
     for name in _names(before, after):
         subject = f"pool {name}"
-        were, are = old_nodes.get(name, {}), new_nodes.get(name, {})
+        before_nodes, after_nodes = old_nodes.get(name, {}), new_nodes.get(name, {})
         if name not in before:
-            text = say_pool(after[name], len(are))
+            text = write_pool(after[name], len(after_nodes))
             yield FleetChange(kind=ChangeKind.ADDED, subject=subject, after=text)
         elif name not in after:
-            text, effect = say_pool(before[name], len(were)), effects.of_nodes(were)
+            text, effect = (
+                write_pool(before[name], len(before_nodes)),
+                effects.of_nodes(before_nodes),
+            )
             yield FleetChange(kind=ChangeKind.REMOVED, subject=subject, before=text, effect=effect)
         else:
-            yield from _pool_fields(before[name], after[name], effects.of_nodes(were.keys() & are))
-            yield from _node_changes(subject, were, are, effects)
+            effect = effects.of_nodes(before_nodes.keys() & after_nodes)
+            yield from _pool_fields(before[name], after[name], effect)
+            yield from _node_changes(subject, before_nodes, after_nodes, effects)
 
 
 def _pool_fields(old: Pool, new: Pool, effect: str) -> Iterator[FleetChange]:
-    """Jobs on nodes that stay but are no longer what they were are told of once."""
+    """Changed fields of a pool; the effect on jobs is attached to the first only."""
     for change in _fields(f"pool {old.name}", old, new):
         yield replace(change, effect=effect)
         effect = ""
 
 
 def _node_changes(
-    subject: str, were: Mapping[str, object], are: Mapping[str, object], effects: Effects
+    subject: str, before: Mapping[str, object], after: Mapping[str, object], effects: Effects
 ) -> Iterator[FleetChange]:
-    gone, come = sorted(were.keys() - are.keys()), sorted(are.keys() - were.keys())
-    if gone:
-        text = _say_nodes(gone)
-        effect = effects.of_nodes(gone)
+    removed, added = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
+    if removed:
+        text = _write_nodes(removed)
+        effect = effects.of_nodes(removed)
         yield FleetChange(
             kind=ChangeKind.REMOVED, subject=subject, field="nodes", before=text, effect=effect
         )
-    if come:
-        text = _say_nodes(come)
+    if added:
+        text = _write_nodes(added)
         yield FleetChange(kind=ChangeKind.ADDED, subject=subject, field="nodes", after=text)
-    for name in sorted(were.keys() & are.keys()):
-        if were[name] != are[name]:
+    for name in sorted(before.keys() & after.keys()):
+        if before[name] != after[name]:
             yield FleetChange(
                 kind=ChangeKind.CHANGED,
                 subject=f"node {name}",
                 field="labels",
-                before=say_value("labels", were[name]),
-                after=say_value("labels", are[name]),
+                before=write_value("labels", before[name]),
+                after=write_value("labels", after[name]),
             )
 
 
-def _say_nodes(names: list[str]) -> str:
+def _write_nodes(names: list[str]) -> str:
     return f"{len(names):,}, {listed(names, 4)}"
 
 
 def _nodes_by_pool(fleet: Fleet) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
+    labels: dict[str, dict[str, object]] = {}
     for node in fleet.nodes:
-        found.setdefault(node.pool, {})[node.id] = node.labels
-    return found
+        labels.setdefault(node.pool, {})[node.id] = node.labels
+    return labels
 
 
-# -- who shares it ---------------------------------------------------------------------------------
+# -- tenants ---------------------------------------------------------------------------------------
 
 
 def _tenants(
@@ -181,26 +186,26 @@ def _tenants(
     for name in _names(before, after):
         subject = f"tenant {name}"
         if name not in before:
-            below = after[name].parent
-            text = f"below {below}" if below else "at the top"
+            parent = after[name].parent
+            text = f"below {parent}" if parent else "at the top"
             yield FleetChange(kind=ChangeKind.ADDED, subject=subject, after=text)
             yield from _quotas(Tenant(name=name), after[name], effects)
         elif name not in after:
             yield _in_use(FleetChange(kind=ChangeKind.REMOVED, subject=subject), name, effects)
         else:
             for change in _fields(subject, before[name], after[name], leave_out=("quotas",)):
-                stops_being = change.field == "is_queue" and not after[name].is_queue
-                yield _in_use(change, name, effects) if stops_being else change
+                is_queue_removed = change.field == "is_queue" and not after[name].is_queue
+                yield _in_use(change, name, effects) if is_queue_removed else change
             yield from _quotas(before[name], after[name], effects)
 
 
 def _in_use(change: FleetChange, queue: str, effects: Effects) -> FleetChange:
-    """Jobs must be over before their queue goes."""
+    """Rejects the removal of a queue with unfinished jobs."""
     jobs = effects.unfinished_jobs.get(queue, 0)
     if not jobs:
         return change
     fix = f"Cancel them ('bursar cancel --queue {queue}') or let them end, or keep the queue."
-    return replace(change, effect=f"{jobs:,} of its jobs are not over", fix=fix)
+    return replace(change, effect=f"it has {counted(jobs, 'unfinished job')}", fix=fix)
 
 
 def _quotas(old: Tenant, new: Tenant, effects: Effects) -> Iterator[FleetChange]:
@@ -215,13 +220,13 @@ def _quotas(old: Tenant, new: Tenant, effects: Effects) -> Iterator[FleetChange]
             kind=kind,
             subject=f"tenant {new.name}",
             field=f"quota of {key[0]} {key[1]}",
-            before=None if was is None else say_quota(was, key[1]),
-            after=None if now is None else say_quota(now, key[1]),
+            before=None if was is None else write_quota(was, key[1]),
+            after=None if now is None else write_quota(now, key[1]),
             effect=effects.over_quota.get((new.name, key), ""),
         )
 
 
-# -- by which rules --------------------------------------------------------------------------------
+# -- policies --------------------------------------------------------------------------------------
 
 
 def _policies(old: Policies, new: Policies) -> Iterator[FleetChange]:
@@ -242,18 +247,18 @@ def _policies(old: Policies, new: Policies) -> Iterator[FleetChange]:
         )
 
 
-# -- small steps -----------------------------------------------------------------------------------
+# -- shared steps ----------------------------------------------------------------------------------
 
 
 def _never_again(effects: Effects) -> FleetChange:
     jobs = [job for kind in effects.never_again for job in kind.jobs]
-    why = "; ".join(kind.reason for kind in effects.never_again[:3])
+    reasons = "; ".join(kind.reason for kind in effects.never_again[:3])
     return FleetChange(
         kind=ChangeKind.CHANGED,
         subject="waiting jobs",
         before=f"{effects.could_run:,} could run",
         after=f"{effects.could_run - len(jobs):,} could run",
-        effect=f"{len(jobs):,} could never run any more: {listed(sorted(jobs), 4)}. {why}",
+        effect=f"{len(jobs):,} could never run any more: {listed(sorted(jobs), 4)}. {reasons}",
     )
 
 
@@ -271,6 +276,6 @@ def _fields(
             kind=ChangeKind.CHANGED,
             subject=subject,
             field=name,
-            before=say_value(name, was),
-            after=say_value(name, now),
+            before=write_value(name, was),
+            after=write_value(name, now),
         )

@@ -23,7 +23,7 @@ from bursar.model.units import counted
 
 
 class FleetDeclaration(Protocol):
-    """A fleet, who shares it and by which rules: a fleet file, or the event that declared one."""
+    """A fleet, its tenants and policies: a fleet file, or the event that declared one."""
 
     @property
     def fleet(self) -> Fleet: ...
@@ -35,7 +35,7 @@ class FleetDeclaration(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostKind:
-    """Jobs alike that could run and could not any more, and why."""
+    """Jobs of one kind that could run before but not any more, and the reason."""
 
     jobs: tuple[str, ...]
     reason: str
@@ -43,7 +43,7 @@ class LostKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """``jobs_on`` has the jobs that lose their place, by node; ``over_quota`` has sentences."""
+    """Effects on jobs. ``jobs_on`` has the jobs that are stopped, by node; ``over_quota`` has sentences."""
 
     jobs_on: Mapping[str, frozenset[str]] = field(default_factory=dict)
     unfinished_jobs: Mapping[str, int] = field(default_factory=dict)
@@ -52,19 +52,19 @@ class Effects:
     could_run: int = 0
 
     def of_nodes(self, nodes: Iterable[str]) -> str:
-        """What happens to the jobs on these nodes, in a sentence; empty when there are none."""
+        """A sentence on the jobs stopped on these nodes; empty if there are none."""
         busy = [node for node in nodes if node in self.jobs_on]
         jobs = {job for node in busy for job in self.jobs_on[node]}
         if not jobs:
             return ""
         stopped = counted(len(jobs), "job")
-        return f"{stopped} on {len(busy):,} of these nodes would be stopped and wait again"
+        return f"{stopped} on {len(busy):,} of these nodes would be stopped and queued again"
 
 
 def effects_of(old: FleetDeclaration, new: FleetDeclaration, state: FleetState) -> Effects:
-    """Everything that would happen to jobs if ``new`` took the place of ``old`` now."""
+    """Effects on jobs if ``new`` replaced ``old`` now."""
     after = FleetState(new.fleet, new.tenants, new.policies)
-    jobs_on = _jobs_losing_their_place(old, new, state)
+    jobs_on = _stopped_jobs(old, new, state)
     stopped = {job for jobs in jobs_on.values() for job in jobs}
     unfinished: dict[str, int] = {}
     for record in state.jobs.values():
@@ -79,19 +79,19 @@ def effects_of(old: FleetDeclaration, new: FleetDeclaration, state: FleetState) 
     )
 
 
-# -- places ----------------------------------------------------------------------------------------
+# -- stopped jobs ----------------------------------------------------------------------------------
 
 
-def _jobs_losing_their_place(
+def _stopped_jobs(
     old: FleetDeclaration, new: FleetDeclaration, state: FleetState
 ) -> dict[str, frozenset[str]]:
-    gone = changed_nodes(old.fleet, new.fleet)
-    found: dict[str, set[str]] = {}
+    changed = changed_nodes(old.fleet, new.fleet)
+    jobs_by_node: dict[str, set[str]] = {}
     for record in state.live():
         for task in record.placement.all_tasks if record.placement else ():
-            if task.node in gone:
-                found.setdefault(task.node, set()).add(record.id)
-    return {node: frozenset(jobs) for node, jobs in sorted(found.items())}
+            if task.node in changed:
+                jobs_by_node.setdefault(task.node, set()).add(record.id)
+    return {node: frozenset(jobs) for node, jobs in sorted(jobs_by_node.items())}
 
 
 # -- kinds that could never run any more -----------------------------------------------------------
@@ -100,68 +100,68 @@ def _jobs_losing_their_place(
 def _kinds_lost(
     state: FleetState, after: FleetState, stopped: set[str]
 ) -> tuple[int, list[LostKind]]:
-    """Judged once for each kind: by the same rules by which a new job would be refused at the door."""
+    """Number of jobs that could run, and kinds that lost that, by the rules of admission."""
     could_run = 0
     lost: list[LostKind] = []
     for records in _by_kind(state, stopped):
         first = records[0]
         if first.spec.queue not in after.tenants or not after.tenants[first.spec.queue].is_queue:
             continue
-        if _why_never(first, state):
+        if _reason_never_fits(first, state):
             continue
         could_run += len(records)
-        reason = _why_never(first, after)
+        reason = _reason_never_fits(first, after)
         if reason:
             lost.append(LostKind(jobs=tuple(record.id for record in records), reason=reason))
     return could_run, lost
 
 
 def _by_kind(state: FleetState, stopped: set[str]) -> list[list[JobRecord]]:
-    """Jobs that wait, or would wait again, with those of one kind together."""
-    found: dict[object, list[JobRecord]] = {}
+    """Waiting and stopped jobs, grouped by kind."""
+    kinds: dict[object, list[JobRecord]] = {}
     for _, record in sorted(state.jobs.items()):
         if record.state not in LIVE or record.id in stopped:
-            found.setdefault(record.backlog.key, []).append(record)
-    return list(found.values())
+            kinds.setdefault(record.backlog.key, []).append(record)
+    return list(kinds.values())
 
 
-def _why_never(record: JobRecord, state: FleetState) -> str:
-    arrival = AdmissionRequest(
+def _reason_never_fits(record: JobRecord, state: FleetState) -> str:
+    request = AdmissionRequest(
         spec=record.spec, job_id=record.id, at_ms=0, state=state, known_models=frozenset()
     )
     for rule in (mig_profiles_exist, *PLACEMENT_RULES, feasibility_problems):
-        for problem in rule(arrival):
+        for problem in rule(request):
             return str(problem).rstrip(".")
     return ""
 
 
-# -- quotas below use ------------------------------------------------------------------------------
+# -- quotas below usage ----------------------------------------------------------------------------
 
 
 def _over_quota(
     state: FleetState, after: FleetState
 ) -> Iterator[tuple[tuple[str, FlavorResource], str]]:
-    """Tenants that hold more than their new quota. What is above it counts as borrowed from then on."""
-    held = _held(state, after)
+    """Tenants that use more than their new quota. The excess counts as borrowed from then on."""
+    usage = _usage(state, after)
     for tenant in after.tenants.values():
         for key in tenant.quotas:
-            mine = held.get((tenant.name, key), 0)
+            used = usage.get((tenant.name, key), 0)
             quota = after.quota.subtree_quota(tenant.name, key)
-            if mine <= quota:
+            if used <= quota:
                 continue
             limit = tenant.quotas[key].borrowing_limit
-            over = write_amount(key[1], mine - quota)
-            text = f"holds {write_amount(key[1], mine)} now, {over} more than that; "
-            if limit is not None and mine > quota + limit:
-                text += "nothing more of it starts until it holds less"
+            over = write_amount(key[1], used - quota)
+            text = f"uses {write_amount(key[1], used)} now, {over} more than that; "
+            if limit is not None and used > quota + limit:
+                text += "none of its jobs starts until it uses less"
             else:
-                text += "that counts as borrowed and may be taken back"
+                text += "the excess counts as borrowed and may be reclaimed"
             yield (tenant.name, key), text
 
 
-def _held(state: FleetState, after: FleetState) -> dict[tuple[str, FlavorResource], int]:
-    """What every tenant holds with all below it, of what will be limited."""
-    found: dict[tuple[str, FlavorResource], int] = {}
+def _usage(state: FleetState, after: FleetState) -> dict[tuple[str, FlavorResource], int]:
+    """Usage of every tenant and its subtree, of the resources limited afterwards."""
+    usage: dict[tuple[str, FlavorResource], int] = {}
     for record in state.live():
         if record.placement is None or record.spec.queue not in after.tenants:
             continue
@@ -170,5 +170,5 @@ def _held(state: FleetState, after: FleetState) -> dict[tuple[str, FlavorResourc
             request |= quota_request(part, state.pools[part.pool].spec.gpu_model, after.limited)
         for name in (record.spec.queue, *after.quota.ancestors(record.spec.queue)):
             for key, amount in request.items():
-                found[name, key] = found.get((name, key), 0) + amount
-    return found
+                usage[name, key] = usage.get((name, key), 0) + amount
+    return usage

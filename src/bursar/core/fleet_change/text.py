@@ -1,4 +1,4 @@
-"""The values of a fleet's declaration in words, for showing what is different between two."""
+"""Formats values of a fleet declaration as text."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from bursar.model.tenants.tenant import Budget, Quota
 from bursar.model.units import GIB_MIB, MILLI, write_duration, write_usd
 
 Difference = tuple[str, Any, Any]
-"""The name of a field, what it was and what it is."""
+"""Name of a field, its old value and its new value."""
 
-_WHOLE = (GpuModel, Budget)
-"""Values that are one thing to a reader, though they have parts."""
+_ATOMIC = (GpuModel, Budget)
+"""Classes whose values are compared and shown as one, not field by field."""
 
 
 def differing(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
-    """The fields in which two values of one class differ, those of parts with a dotted name."""
-    for one in fields(old):
-        was, now = getattr(old, one.name), getattr(new, one.name)
-        if was == now:
+    """Fields in which two values of one class differ; nested fields have dotted names."""
+    for each in fields(old):
+        before, after = getattr(old, each.name), getattr(new, each.name)
+        if before == after:
             continue
-        name = f"{path}{one.name}"
-        same_kind = type(was) is type(now) and is_dataclass(was) and not isinstance(was, _WHOLE)
-        if same_kind:
-            yield from differing(was, now, f"{name}.")
+        name = f"{path}{each.name}"
+        is_same_class = type(before) is type(after) and is_dataclass(before)
+        if is_same_class and not isinstance(before, _ATOMIC):
+            yield from differing(before, after, f"{name}.")
         else:
-            yield name, was, now
+            yield name, before, after
 
 
-def say_value(name: str, value: Any) -> str:
-    """A value in the unit that its field's name ends with."""
+def write_value(name: str, value: Any) -> str:
+    """Formats a value in the unit that its field's name ends with."""
     if value is None:
         return "none"
     if isinstance(value, tuple):
-        return ", ".join(say_value(name, one) for one in value) or "none"
+        return ", ".join(write_value(name, one) for one in value) or "none"
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={one}" for key, one in sorted(value.items())) or "none"
     if isinstance(value, Budget):
-        return f"{write_usd(value.amount_micro_usd)} a {value.period}, {_say_steps(value)}"
+        return f"{write_usd(value.amount_micro_usd)} a {value.period}, {_write_steps(value)}"
     if isinstance(value, Taint):
         return f"{value.key}={value.value}" if value.value else value.key
     if isinstance(value, GpuModel):
@@ -52,8 +52,8 @@ def say_value(name: str, value: Any) -> str:
     return _with_unit(name, value)
 
 
-def _say_steps(budget: Budget) -> str:
-    """``hard``, or with steps of its own ``hard (80 % notify, 100 % block-new)``."""
+def _write_steps(budget: Budget) -> str:
+    """Formats as ``hard``, or with its own steps as ``hard (80 % notify, 100 % block-new)``."""
     steps = ", ".join(f"{one.at_percent} % {one.action}" for one in budget.steps)
     return f"{budget.enforcement} ({steps})" if steps else str(budget.enforcement)
 
@@ -70,15 +70,15 @@ def _with_unit(name: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def say_pool(pool: Pool, nodes: int) -> str:
-    """A pool in a line."""
+def write_pool(pool: Pool, nodes: int) -> str:
+    """Formats a pool in one line."""
     gpus = f" with {pool.gpus_per_node} x {pool.gpu_model.name}" if pool.gpu_model else ""
     price = write_usd(pool.node_micro_usd_per_hour)
     return f"{nodes:,} {pool.market} nodes{gpus} at {price}/h each"
 
 
-def say_quota(quota: Quota, resource: str) -> str:
-    """``16, may borrow 8, lends 4``."""
+def write_quota(quota: Quota, resource: str) -> str:
+    """Formats a quota as ``16, may borrow 8, lends 4``."""
     parts = [write_amount(resource, quota.nominal)]
     if quota.borrowing_limit is not None:
         parts.append(f"may borrow {write_amount(resource, quota.borrowing_limit)}")

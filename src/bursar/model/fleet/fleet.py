@@ -1,4 +1,4 @@
-"""What there is to run on: fleet > cluster > pool > node. GPUs and slices are in ``gpu.py``."""
+"""The fleet: clusters, pools and nodes. GPUs and MIG instances are in ``gpu.py``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Market(StrEnum):
 
 
 CPU_ONLY = "cpu"
-"""The model part of the flavor of nodes without GPUs."""
+"""Model name in the flavor of nodes without GPUs."""
 
 
 PARTITION_LABEL = "slurm.partition"
-"""The label of a pool that names the Slurm partitions with its nodes, separated by spaces."""
+"""Label of a pool with the Slurm partitions of its nodes, separated by spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Taint:
 class Pool:
     """Nodes of one shape and one purchase option.
 
-    ``node_micro_usd_per_hour`` is never optional: owned hardware has an amortised rate, because GPUs
-    at $0 make every comparison with the cloud dishonest.
+    ``node_micro_usd_per_hour`` is required: owned hardware has an amortised rate, because GPUs at $0
+    would make every comparison with the cloud wrong.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Pool:
 
     @property
     def flavor(self) -> str:
-        """A GPU model with a purchase option: what quotas are held in."""
+        """GPU model and purchase option, the unit of quotas."""
         return f"{self.gpu_model.name if self.gpu_model else CPU_ONLY}/{self.market}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One machine. Its own labels (its place in the topology among them) add to its pool's."""
+    """One machine. Its own labels (topology labels included) add to its pool's."""
 
     id: str
     pool: str
@@ -73,7 +73,7 @@ class Node:
 
 
 class EngineKind(StrEnum):
-    """What runs the jobs of a cluster."""
+    """Engine that runs the jobs of a cluster."""
 
     LOCAL = "local"
     SLURM = "slurm"
@@ -83,7 +83,7 @@ class EngineKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One engine in one place. ``topology_levels`` are label keys, widest first (zone, block, rack)."""
+    """One engine and its nodes. ``topology_levels`` are label keys, widest first (zone, block, rack)."""
 
     name: str
     topology_levels: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Everything there is to run on."""
+    """All clusters, pools and nodes."""
 
     clusters: tuple[Cluster, ...]
     pools: tuple[Pool, ...]

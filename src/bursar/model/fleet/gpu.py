@@ -1,8 +1,8 @@
-"""One GPU as the scheduler sees it: its model, how it can be cut, and what a cut is.
+"""GPU models, and the MIG profiles, geometries and instances of a GPU.
 
-A GPU is a device with a geometry, never a bare count: whole GPUs, MIG instances and MPS shares are
-three ways to ask for the same device. Placement of MIG instances is on the *memory* axis, because
-that is the axis on which the hardware fixes where an instance may start.
+A GPU is a device with a geometry, not a bare count: whole GPUs, MIG instances and MPS shares are
+three ways to request the same device. MIG instances are placed on the *memory* axis, because the
+hardware fixes their starts on that axis.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from functools import cache, cached_property
 from bursar.model.units import MILLI
 
 DEFAULT_MPS_CLIENT_LIMIT = 48
-"""What CUDA up to 13.0 allows on one device; 13.1 raised it to 60."""
+"""Limit of CUDA up to 13.0 for one device; 13.1 raised it to 60."""
 
 
 class GpuMode(Enum):
-    """How one GPU is being used. Exactly one at a time: the isolation classes never mix."""
+    """How one GPU is used. The modes never mix on one GPU."""
 
     IDLE = "idle"
     WHOLE = "whole"
@@ -29,7 +29,7 @@ class GpuMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigProfile:
-    """One size in which a GPU can be cut, and the places where the hardware allows it."""
+    """One size of MIG instance, and the starts that the hardware allows."""
 
     name: str
     compute_slices: int
@@ -40,21 +40,21 @@ class MigProfile:
 
     @property
     def high_starts_first(self) -> bool:
-        """Small odd profiles fill from the top, so that slices 0..3 stay whole for a 4g."""
+        """Small odd profiles fill from the top, so that slices 0..3 stay free for a 4g."""
         return self.compute_slices in (1, 3)
 
     @property
     def has_media_engines(self) -> bool:
-        """A ``+me`` variant takes a unit there is one of, so it is cut only when asked for."""
+        """A ``+me`` variant uses the GPU's only media unit, so it is created only on request."""
         return "+" in self.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class MigGeometry:
-    """How one board can be cut.
+    """MIG profiles of one GPU model.
 
-    ``starts_measured`` is false where the legal starts were inferred from instance counts rather
-    than read from a board; an engine should then trust what the driver reports over this.
+    ``starts_measured`` is false if the valid starts were inferred from instance counts rather than read
+    from a device; an engine should then prefer what the driver reports.
     """
 
     compute_slices: int
@@ -67,9 +67,9 @@ class MigGeometry:
 
     @cached_property
     def _hash(self) -> int:
-        """Layout lookups are cached by geometry on the hot path, so it is worked out once.
+        """Computed once, because layout lookups on the hot path are cached by geometry.
 
-        It covers numbers only: unlike text, they hash alike in every process.
+        It covers numbers only: unlike strings, they have the same hash in every process.
         """
         numbers = tuple((p.compute_slices, p.memory_mib, p.starts) for p in self.profiles)
         return hash((self.compute_slices, self.memory_slices, numbers))
@@ -79,20 +79,20 @@ class MigGeometry:
         return {profile.name: profile for profile in self.profiles}
 
     def find(self, name: str) -> MigProfile | None:
-        """The profile of that name, or None when this board has no such cut."""
+        """The profile of that name, or None if there is none."""
         return self._by_name.get(name)
 
     def __getitem__(self, name: str) -> MigProfile:
-        """The profile of that name, for those who know that it exists."""
+        """The profile of that name, which must exist."""
         return self._by_name[name]
 
     @property
     def profile_names(self) -> tuple[str, ...]:
-        """In catalogue order, smallest first."""
+        """Names in catalogue order, smallest first."""
         return tuple(profile.name for profile in self.profiles)
 
     def only(self, *names: str) -> MigGeometry:
-        """The same board, cut into these profiles alone."""
+        """The same geometry, restricted to these profiles."""
         return MigGeometry(
             compute_slices=self.compute_slices,
             memory_slices=self.memory_slices,
@@ -106,8 +106,8 @@ class GpuModel:
     """One model of GPU.
 
     ``relative_speed_milli`` weighs a GPU-hour of this model against one of an A100 (= 1000), so
-    that usage on different models can be added up. ``speed_estimated`` marks weights that rest on
-    no published figure. ``mig`` is None where the board cannot be cut.
+    that usage on different models can be added up. ``speed_estimated`` marks weights without a
+    published figure. ``mig`` is None if the model has no MIG.
     """
 
     name: str
@@ -119,7 +119,7 @@ class GpuModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigInstance:
-    """One cut at one place: a profile, and its first memory slice."""
+    """One MIG instance: a profile, and its first memory slice."""
 
     profile: str
     start: int
@@ -129,18 +129,18 @@ class MigInstance:
 
 
 Layout = tuple[MigInstance, ...]
-"""The instances cut on one GPU, in order of their start. Empty: not partitioned."""
+"""MIG instances of one GPU, in order of their start. Empty: not partitioned."""
 
 
 @cache
 def slice_milli(geometry: MigGeometry, profile: str) -> int:
-    """The part of a GPU that one instance takes from the others, in thousandths.
+    """Fraction of a GPU that one instance counts as, in thousandths.
 
-    The larger of its part of compute and its part of memory: a profile with double memory must not
-    look cheap. On a full GPU these can add up to more than 1000 (4g + 3g: 1071; 1106 at most).
+    The larger of its fractions of compute and memory: a profile with double memory must not look
+    cheap. On a full GPU these can add up to more than 1000 (4g + 3g: 1071; 1106 at most).
     """
-    cut = geometry[profile]
+    size = geometry[profile]
     return max(
-        MILLI * cut.compute_slices // geometry.compute_slices,
-        MILLI * cut.memory_slices // geometry.memory_slices,
+        MILLI * size.compute_slices // geometry.compute_slices,
+        MILLI * size.memory_slices // geometry.memory_slices,
     )

@@ -1,8 +1,8 @@
-"""Which sets of MIG instances can stand on one board together, and what is wrong with the others.
+"""Valid MIG layouts of a GPU, and the faults of invalid ones.
 
-Everything here is a pure function of the geometry, so every answer is cached. Two instances may not
-overlap on the memory axis; because starts are fixed, that also keeps compute within the board (a
-test enumerates it for every board we know).
+Everything here is a pure function of the geometry, so every result is cached. Instances must not
+overlap on the memory axis; because starts are fixed, that also keeps compute within the limit of the
+GPU (a test enumerates it for every known model).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class UnknownProfile:
     known_profiles: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"this board has no {self.profile}; it has {', '.join(self.known_profiles)}"
+        return f"this GPU has no {self.profile}; it has {', '.join(self.known_profiles)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class WrongStart:
         legal = ", ".join(str(start) for start in self.legal_starts)
         return (
             f"{self.instance.profile} cannot start at memory slice {self.instance.start}; "
-            f"it can at {legal}"
+            f"valid starts: {legal}"
         )
 
 
@@ -61,7 +61,7 @@ LayoutFault = UnknownProfile | WrongStart | TooManyInstances | OverlappingInstan
 
 @cache
 def layout_fault(geometry: MigGeometry, instances: Layout) -> LayoutFault | None:
-    """The first thing wrong with these instances standing together, or None when they can."""
+    """First fault of a layout, or None if it is valid."""
     spans: list[tuple[int, int, MigInstance]] = []
     for instance in instances:
         profile = geometry.find(instance.profile)
@@ -70,10 +70,10 @@ def layout_fault(geometry: MigGeometry, instances: Layout) -> LayoutFault | None
         if instance.start not in profile.starts:
             return WrongStart(instance=instance, legal_starts=profile.starts)
         spans.append((instance.start, instance.start + profile.memory_slices, instance))
-    return _crowded(geometry, instances) or _overlap(spans)
+    return _too_many(geometry, instances) or _overlap(spans)
 
 
-def _crowded(geometry: MigGeometry, instances: Layout) -> TooManyInstances | None:
+def _too_many(geometry: MigGeometry, instances: Layout) -> TooManyInstances | None:
     counts = Counter(instance.profile for instance in instances)
     for profile in geometry.profiles:
         if counts[profile.name] > profile.max_instances:
@@ -97,25 +97,25 @@ def _overlap(spans: list[tuple[int, int, MigInstance]]) -> OverlappingInstances 
 def layouts(geometry: MigGeometry) -> tuple[Layout, ...]:
     """Every maximal layout: one to which no further instance can be added.
 
-    Only maximal ones are worth ordering: a smaller one is a maximal one with some of it unused.
+    Smaller layouts are not needed: each is a maximal one with some instances unused.
     """
-    found = [layout for layout in _extensions(geometry, (), 0) if _is_maximal(geometry, layout)]
-    return tuple(sorted(found, key=lambda layout: [(i.start, i.profile) for i in layout]))
+    maximal = [layout for layout in _extensions(geometry, (), 0) if _is_maximal(geometry, layout)]
+    return tuple(sorted(maximal, key=lambda layout: [(i.start, i.profile) for i in layout]))
 
 
 def _extensions(geometry: MigGeometry, placed: Layout, position: int) -> list[Layout]:
-    """Every way to go on from ``placed`` when memory slices below ``position`` are decided."""
+    """Every layout that extends ``placed`` from memory slice ``position`` on."""
     if position == geometry.memory_slices:
         return [placed]
-    ways = _extensions(geometry, placed, position + 1)
+    extended = _extensions(geometry, placed, position + 1)
     for profile in geometry.profiles:
         end = position + profile.memory_slices
         if position not in profile.starts or end > geometry.memory_slices:
             continue
         if _count(placed, profile) < profile.max_instances:
             instance = MigInstance(profile=profile.name, start=position)
-            ways += _extensions(geometry, (*placed, instance), end)
-    return ways
+            extended += _extensions(geometry, (*placed, instance), end)
+    return extended
 
 
 def _count(placed: Layout, profile: MigProfile) -> int:
@@ -123,13 +123,13 @@ def _count(placed: Layout, profile: MigProfile) -> int:
 
 
 def _is_maximal(geometry: MigGeometry, layout: Layout) -> bool:
-    taken = {
+    occupied = {
         slot
         for instance in layout
         for slot in range(instance.start, instance.start + geometry[instance.profile].memory_slices)
     }
     return not any(
-        taken.isdisjoint(range(start, start + profile.memory_slices))
+        occupied.isdisjoint(range(start, start + profile.memory_slices))
         for profile in geometry.profiles
         if _count(layout, profile) < profile.max_instances
         for start in profile.starts

@@ -1,6 +1,6 @@
-"""How often to save work, and how long it takes when it is interrupted (Young 1974, Daly 2006).
+"""Optimal checkpoint intervals and expected run times (Young 1974, Daly 2006).
 
-Interruptions come without memory, at a constant rate.
+Interruptions are memoryless, at a constant rate.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from bursar.model.jobs.job import CheckpointPolicy
 from bursar.model.units import HOUR_MS, SECOND_MS
 
 MILLION = 1_000_000
-MOST_EXPONENT = 40.0
+MAX_EXPONENT = 40.0
 NEVER_ENDS_MS = 1 << 50
-"""What is expected of a job that is interrupted so often that it will not end: more than 30,000 years."""
+"""Expected run time of a job that is interrupted too often to end: more than 30,000 years."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointAdvice:
-    """The interval is work between two saves. Waste is the part of the machine time that is lost."""
+    """The interval is work between two saves. Waste is the lost fraction of machine time."""
 
     interval_seconds: float
     waste: float
@@ -33,33 +33,33 @@ def young_interval(save: float, between_failures: float) -> float:
 
 
 def daly_interval(save: float, between_failures: float) -> float:
-    """The higher-order optimum; when a save takes longer than two failures, save once each."""
+    """The higher-order optimum; at most one save per failure if a save takes too long."""
     first = young_interval(save, between_failures)
     if save >= 2 * between_failures:
         return between_failures
-    part = save / (2 * between_failures)
-    return first * (1 + sqrt(part) / 3 + part / 9) - save
+    ratio = save / (2 * between_failures)
+    return first * (1 + sqrt(ratio) / 3 + ratio / 9) - save
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruptions:
-    """What a failure is to one job: how often it comes, and how long going on takes."""
+    """Mean time between failures of one job, and the time of a restart."""
 
     between_failures_seconds: float
     restart_seconds: float = 0.0
 
 
 def waste(interval_seconds: float, save_seconds: float, failures: Interruptions) -> float:
-    """First order: saving, half an interval done again at each failure, and the restart."""
+    """First-order waste: saves, and half an interval plus a restart at each failure."""
     _expect_positive(interval_seconds, failures.between_failures_seconds)
-    again = (interval_seconds / 2 + failures.restart_seconds) / failures.between_failures_seconds
-    return save_seconds / interval_seconds + again
+    repeated = (interval_seconds / 2 + failures.restart_seconds) / failures.between_failures_seconds
+    return save_seconds / interval_seconds + repeated
 
 
 def expected_wall_seconds(
     work_seconds: float, interval_seconds: float, save_seconds: float, failures: Interruptions
 ) -> float:
-    """Daly's expected time for the work when failures come without memory."""
+    """Daly's expected time for the work with memoryless failures."""
     _expect_positive(interval_seconds, failures.between_failures_seconds)
     between = failures.between_failures_seconds
     cycle = exp((interval_seconds + save_seconds) / between) - 1
@@ -70,7 +70,7 @@ def expected_wall_seconds(
 def advise_interval(
     save_seconds: float, failures: Interruptions, *, upload_seconds: float = 0.0
 ) -> CheckpointAdvice:
-    """Daly's interval for the blocking part of a save, but never shorter than a whole upload takes."""
+    """Daly's interval for the blocking time of a save, but at least the time of an upload."""
     best = daly_interval(save_seconds, failures.between_failures_seconds)
     interval = max(best, upload_seconds)
     return CheckpointAdvice(
@@ -78,57 +78,56 @@ def advise_interval(
     )
 
 
-# -- a job in a pool that interrupts it ---------------------------------------------------------------
+# -- expected run time --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptionHazard:
-    """How often one node is lost, and on how many nodes a job stands: the loss of any stops it."""
+    """Loss rate of one node, and the number of nodes of a job: the loss of any stops it."""
 
     per_million_hours: int
     nodes: int = 1
 
     @property
     def between_ms(self) -> int | None:
-        """How long the job runs on average before it is interrupted; None when it never is."""
+        """Mean time between interruptions of the job; None if it is never interrupted."""
         rate = self.per_million_hours * self.nodes
         return MILLION * HOUR_MS // rate if rate else None
 
 
 def expected_run_ms(work_ms: int, saving: CheckpointPolicy, hazard: InterruptionHazard) -> int:
-    """How long the work takes on average, with what is lost and the restarts (Daly).
+    """Expected time for the work, with lost work and restarts (Daly).
 
-    What is not saved since the last checkpoint is lost; a job that
-    saves nothing loses all of it.
+    Work since the last checkpoint is lost; a job without checkpoints loses all of it.
     """
     between_ms = hazard.between_ms
     if between_ms is None or work_ms <= 0:
         return work_ms
-    stretch_ms = min(work_ms, saving.interval_ms or work_ms)
-    if between_ms <= 0 or (stretch_ms + saving.restart_ms) / between_ms > MOST_EXPONENT:
+    segment_ms = min(work_ms, saving.interval_ms or work_ms)
+    if between_ms <= 0 or (segment_ms + saving.restart_ms) / between_ms > MAX_EXPONENT:
         return NEVER_ENDS_MS
     failures = Interruptions(
         between_failures_seconds=between_ms / SECOND_MS,
         restart_seconds=saving.restart_ms / SECOND_MS,
     )
-    wall = expected_wall_seconds(work_ms / SECOND_MS, stretch_ms / SECOND_MS, 0.0, failures)
+    wall = expected_wall_seconds(work_ms / SECOND_MS, segment_ms / SECOND_MS, 0.0, failures)
     return min(NEVER_ENDS_MS, max(work_ms, round(wall * SECOND_MS)))
 
 
-# -- how often failures come -----------------------------------------------------------------------
+# -- failure rate ----------------------------------------------------------------------------------
 
 
 def hours_between_failures_seen(
     exposure_hours: float, failures: int, *, prior_hours: float = 24.0, prior_failures: float = 1.0
 ) -> float:
-    """From one's own history; the prior keeps a short history without failures from meaning never."""
+    """Estimate from history; the prior prevents an infinite estimate from a short history."""
     return (prior_hours + exposure_hours) / (prior_failures + failures)
 
 
 def _expect_positive(*values: float) -> None:
     if min(values) <= 0:
         raise UserError(
-            "a save, an interval and the time between failures take more than 0 s.",
-            fix="Measure them, or leave the interval to us.",
+            "the time of a save, the interval and the time between failures must be above 0 s.",
+            fix="Measure them, or leave the interval out.",
             code="bad-checkpoint-times",
         )

@@ -10,7 +10,7 @@ from bursar.model.fleet.fleet import Market
 
 
 class GpuRequest:
-    """What each task asks of the GPUs of its node."""
+    """GPU request of each task."""
 
     __slots__ = ()
     models: tuple[str, ...]
@@ -65,7 +65,7 @@ class SliceLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Where the gang must be (required) or should be (preferred) together; layers go from wide to narrow."""
+    """Levels in which the gang must (required) or should (preferred) be together; layers are widest first."""
 
     required: str | None = None
     preferred: str | None = None
@@ -74,7 +74,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """At most so many tasks of the job in one domain of a level (``node`` is the narrowest)."""
+    """Limit of tasks of the job in one domain of a level (``node`` is the narrowest)."""
 
     level: str = "node"
     max_tasks: int = 1
@@ -90,7 +90,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slo:
-    """So much GPU time, done within so long after submission."""
+    """An amount of GPU time, to be done within a time after submission."""
 
     gpu_ms: int
     within_ms: int
@@ -98,7 +98,7 @@ class Slo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPolicy:
-    """How often work is saved, and what a restart costs on top of what was not saved."""
+    """Time between checkpoints, and the time of a restart in addition to lost work."""
 
     interval_ms: int | None = None
     restart_ms: int = 0
@@ -149,9 +149,9 @@ class JobSpec:
     similarity_keys: tuple[str, ...] = ()
     """Earlier jobs with these keys (queue, user, name; widest first) predict its run time."""
     max_cost_micro_usd: int | None = None
-    """The most that all its attempts together may cost; it is stopped early enough to stay below."""
+    """Cost limit of all its attempts together; the job is stopped early enough to stay below."""
     grace_ms: int = 0
-    """How long it may take to stop on request; set only where that has a price."""
+    """Grace time to stop on request; set only if that time is charged."""
 
 
 class JobState(StrEnum):

@@ -1,4 +1,4 @@
-"""What the tasks of a job do. The core never reads it: it decides where and when, not what."""
+"""Commands and environment of a job. The scheduling core never reads them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """Files that are laid at ``target`` in the working directory before the tasks start."""
+    """Files that are unpacked at ``target`` in the working directory before the tasks start."""
 
     target: str
     bundle: str
-    """The SHA-256 of an uploaded archive."""
+    """SHA-256 of an uploaded archive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """The commands of a job and what they find around them.
+    """The commands of a job, their environment and files.
 
     ``setup`` runs once per node before ``run``; both are scripts for ``shell``. ``argv`` replaces both
-    when the command is given as words. ``secrets`` are environment variables too, but are kept apart:
-    they are never logged, never shown, and forgotten when the job is over.
+    if the command is a list of arguments. ``secrets`` are environment variables too, but are stored
+    separately: they are never logged or shown, and are deleted when the job ends.
     """
 
     run: str = ""
@@ -31,7 +31,7 @@ class RunSpec:
     envs: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     workdir: str | None = None
-    """The SHA-256 of an uploaded archive that becomes the working directory, or none for an empty one."""
+    """SHA-256 of an uploaded archive for the working directory; None for an empty directory."""
     mounts: tuple[Mount, ...] = ()
     grace_seconds: int = 30
     stop_signal: str = "SIGTERM"
