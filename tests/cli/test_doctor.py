@@ -1,4 +1,4 @@
-"""``bursar doctor`` reports a damaged database in words, with what to do."""
+"""``bursar doctor`` reports a damaged database and how to fix it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def database(folder: Path) -> Path:
     return path
 
 
-def test_a_sound_database_is_ok(tmp_path: Path) -> None:
+def test_an_intact_database_is_ok(tmp_path: Path) -> None:
     database(tmp_path)
     (check,) = store(str(tmp_path), None)
     assert (check.check, check.result, check.fix) == ("store: integrity", "ok", "")
 
 
-def test_a_database_may_be_named(tmp_path: Path) -> None:
+def test_a_database_path_overrides_the_state_folder(tmp_path: Path) -> None:
     path = database(tmp_path)
     (check,) = store(str(tmp_path / "elsewhere"), str(path))
     assert check.result == "ok"
 
 
-def test_without_a_database_there_is_nothing_to_check(tmp_path: Path) -> None:
+def test_without_a_database_there_is_no_check(tmp_path: Path) -> None:
     assert list(store(str(tmp_path), None)) == []
 
 

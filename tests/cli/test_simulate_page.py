@@ -1,4 +1,4 @@
-"""``docs/simulate.md`` names everything that the commands take."""
+"""``docs/simulate.md`` explains every option and value of the commands."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.cli.commands import ROOT
 
 PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
 STUDIES = ("simulate", "compare", "whatif", "trace")
-EVERYWHERE = {"-h", "--help"}
+COMMON_OPTIONS = {"-h", "--help"}
 
 
-def test_every_name_of_a_policy_is_explained() -> None:
+def test_every_policy_name_is_explained() -> None:
     names = (*ORDERS, FLEET, *PLACEMENTS, *BACKFILLS, *PREEMPTIONS, *RunTimeSource, *KEYS)
     assert [name for name in names if f"`{name}`" not in PAGE and f"`{name}=" not in PAGE] == []
 
@@ -38,10 +38,10 @@ def test_every_fault_workload_setting_and_change_is_explained() -> None:
 
 
 def test_every_option_is_explained() -> None:
-    options = {option for command in STUDIES for option in options_of(command)} - EVERYWHERE
+    options = {option for command in STUDIES for option in options_of(command)} - COMMON_OPTIONS
     assert sorted(one for one in options if one.startswith("--") and one not in PAGE) == [
         "--output"
-    ], "-o stands for it"
+    ], "the page uses the short form -o"
 
 
 def options_of(command: str) -> Iterator[str]:

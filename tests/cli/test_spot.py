@@ -1,4 +1,4 @@
-"""``bursar simulate spot`` as it is typed."""
+"""The command ``bursar simulate spot``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.tidy.source import ROOT
 PAGE = ROOT / "docs" / "spot.md"
 
 
-def test_without_a_history_it_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_history_is_reported_with_its_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "spot"]) == FAILED
-    told = capsys.readouterr().err
-    assert "needs a history" in told and "--history FILE" in told and "at,machines" in told
+    error = capsys.readouterr().err
+    assert "needs a history" in error and "--history FILE" in error and "at,machines" in error
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         (["--on-demand-price", "3", "--deadline-hours", "40"], "do not fit in the 40 h"),
         (["--on-demand-price", "3"], "covers 3.0 h, less than the 60 h"),
@@ -32,17 +32,17 @@ def test_without_a_history_it_says_what_to_give(capsys: pytest.CaptureFixture[st
         (["--history", "absent.csv"], "there is no such file"),
     ],
 )
-def test_a_wrong_request_is_answered(
-    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_request_is_rejected_with_the_reason(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = tmp_path / "spot.csv"
     history.write_text("at,machines,usd_per_hour\n0,1,1\n3600,0,\n10800,1,1.1\n")
-    assert main(["simulate", "spot", "--history", str(history), *words]) == FAILED
-    assert said in capsys.readouterr().err
+    assert main(["simulate", "spot", "--history", str(history), *options]) == FAILED
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--job-hours", "--on-demand-price"])
-def test_amounts_must_be_more_than_nothing(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_amounts_must_be_positive(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["simulate", "spot", option, "-1"])
     assert stopped.value.code == WRONG_USAGE
@@ -54,7 +54,7 @@ def test_other_traces_still_need_a_fleet(capsys: pytest.CaptureFixture[str]) -> 
     assert "--fleet FILE" in capsys.readouterr().err
 
 
-def test_the_example_of_the_page_gives_what_the_page_shows(
+def test_the_example_of_the_page_prints_what_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = PAGE.read_text(encoding="utf-8")
@@ -65,7 +65,7 @@ def test_the_example_of_the_page_gives_what_the_page_shows(
     assert capsys.readouterr().out == shown
 
 
-def test_json_has_a_row_for_each_pool_and_one_for_all(
+def test_json_has_one_cell_per_pool_and_one_for_all_pools(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = tmp_path / "spot.csv"
@@ -73,13 +73,13 @@ def test_json_has_a_row_for_each_pool_and_one_for_all(
     words = ["simulate", "spot", "--history", str(history), "--limit", "2", "-o", "json"]
     words += ["--on-demand-price", "3", "--spot-price", "1", "--policy", "greedy"]
     assert main([*words, "--job-hours", "2", "--deadline-hours", "4"]) == OK
-    found = json.loads(capsys.readouterr().out)
-    assert found["complete"] and [cell["name"] for cell in found["cells"]] == [
+    result = json.loads(capsys.readouterr().out)
+    assert result["complete"] and [cell["name"] for cell in result["cells"]] == [
         "a",
         "b",
         "all pools",
     ]
-    for cell in found["cells"]:
+    for cell in result["cells"]:
         assert list(cell["rules"]) == ["greedy", "optimum"]
         assert cell["rules"]["greedy"]["missed_deadlines"] == 0
         assert cell["rules"]["greedy"]["jobs"] == 2

@@ -80,7 +80,7 @@ def _add_submit(verbs: Subparsers) -> None:
         "submit",
         (
             "submit a job to Slurm with account, QOS and partitions from the fleet file",
-            "The job runs on its queue's own quota while that lasts, otherwise as borrowed. Slurm decides "
+            "The job uses its queue's own quota if it fits there, else borrowed quota. Slurm decides "
             "when it starts.",
         ),
         (

@@ -55,7 +55,7 @@ def add_job(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY[=VALUE]",
-        help="environment variable that is never shown; KEY alone keeps its value off the command line",
+        help="environment variable that is never shown; KEY alone takes its value from your environment",
     )
     changes.description = (
         "options override the file; the command may follow '--': -- python train.py"

@@ -41,7 +41,7 @@ def add_parser(commands: Subparsers) -> None:
         "status",
         (
             "list jobs, newest first, or show one in detail",
-            "Without JOB: list the jobs you may see, newest first, finished ones too. With JOB: show "
+            "Without JOB: list the jobs you may see, also finished ones. With JOB: show "
             "its state, its attempts and where they ran.",
         ),
         (

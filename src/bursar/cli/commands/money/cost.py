@@ -74,7 +74,7 @@ def _add_diff(verbs: Subparsers) -> None:
         "diff",
         (
             "print how costs changed between two periods",
-            "The default is the same number of days before the period.",
+            "By default the earlier period has the same number of days, just before the other.",
         ),
         (
             "bursar cost diff --days 7",
