@@ -10,14 +10,14 @@ from sys import intern
 
 from bursar.simulate.traces.fields import (
     RowProblem,
-    between,
-    moment,
-    outcome,
+    elapsed_ms,
+    parse_count,
+    parse_outcome,
+    parse_scaled,
+    parse_seconds,
+    parse_time,
     per_node,
     required,
-    scaled,
-    seconds,
-    whole,
 )
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
@@ -28,32 +28,34 @@ _OPTIONAL = ("duration", "user", "vc", "cpu_num", "mem_per_pod_GB", "type")
 _MIB_PER_GB = 1_024
 
 
-def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob | None:
+def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob | None:
     job_id, nodes, gpus, state, submitted, started, ended, *rest = fields
     duration, user, team, cpus, memory_gb, kind = rest
     if not started and not ended:
-        draft.count("jobs never started, left out")
+        builder.count("jobs never started, left out")
         return None
-    total = whole(gpus, "gpu_num")
-    tasks, each = per_node(total, whole(nodes, "node_num", 1))
+    total = parse_count(gpus, "gpu_num")
+    tasks, each = per_node(total, parse_count(nodes, "node_num", 1))
     if started and ended:
-        run_ms = between(moment(started, "start_time"), moment(ended, "end_time"), "end_time")
+        run_ms = elapsed_ms(
+            parse_time(started, "start_time"), parse_time(ended, "end_time"), "end_time"
+        )
     elif duration:
-        run_ms = seconds(duration, "duration")
+        run_ms = parse_seconds(duration, "duration")
     else:
         raise RowProblem("neither its run time nor both its start and end are given")
     return TraceJob(
         job_id=required(job_id, "job_id"),
-        submitted_ms=moment(submitted, "submit_time"),
+        submitted_ms=parse_time(submitted, "submit_time"),
         run_ms=run_ms,
         team=intern(team) if team else "all",
         user=intern(user),
         name=intern(kind),
         tasks=tasks,
         gpus=each,
-        cpu_milli=scaled(cpus, "cpu_num", 1_000) // tasks if cpus else 0,
-        memory_mib=scaled(memory_gb, "mem_per_pod_GB", _MIB_PER_GB) if memory_gb else 0,
-        outcome=outcome(state),
+        cpu_milli=parse_scaled(cpus, "cpu_num", 1_000) // tasks if cpus else 0,
+        memory_mib=parse_scaled(memory_gb, "mem_per_pod_GB", _MIB_PER_GB) if memory_gb else 0,
+        outcome=parse_outcome(state),
     )
 
 

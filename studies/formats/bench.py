@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from sys import intern
 
-from bursar.simulate.traces.fields import required, seconds, whole
+from bursar.simulate.traces.fields import parse_count, parse_seconds, required
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
 
 
-def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, _line: int, _builder: TraceBuilder) -> TraceJob:
     job_id, submit, gpus, duration, team = fields
     return TraceJob(
         job_id=required(job_id, "job_id"),
-        submitted_ms=seconds(submit, "submit_s"),
-        run_ms=seconds(duration, "duration_s"),
+        submitted_ms=parse_seconds(submit, "submit_s"),
+        run_ms=parse_seconds(duration, "duration_s"),
         team=intern(team) if team else "all",
-        gpus=whole(gpus, "num_gpus"),
+        gpus=parse_count(gpus, "num_gpus"),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sys import intern
 
-from bursar.simulate.traces.fields import required, scaled, whole
+from bursar.simulate.traces.fields import parse_count, parse_scaled, required
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
@@ -18,18 +18,18 @@ from bursar.simulate.workload.trace import TraceJob
 MINUTE_MS = 60_000
 
 
-def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, _line: int, _builder: TraceBuilder) -> TraceJob:
     job_id, user, gpus, submitted, duration, expected, best_effort, model, kind = fields
-    submitted_ms = scaled(submitted, "submit_time", MINUTE_MS)
-    wait_ms = scaled(expected.split("-", 1)[0], "expect_time_list", MINUTE_MS)
+    submitted_ms = parse_scaled(submitted, "submit_time", MINUTE_MS)
+    wait_ms = parse_scaled(expected.split("-", 1)[0], "expect_time_list", MINUTE_MS)
     has_deadline = kind != "best" and best_effort != "1"
     return TraceJob(
         job_id=required(job_id, "job_id"),
         submitted_ms=submitted_ms,
-        run_ms=scaled(duration, "duration", MINUTE_MS),
+        run_ms=parse_scaled(duration, "duration", MINUTE_MS),
         team=intern(user) if user else "all",
         name=intern(model),
-        gpus=whole(gpus, "num_gpu"),
+        gpus=parse_count(gpus, "num_gpu"),
         deadline_ms=submitted_ms + wait_ms if has_deadline else None,
     )
 

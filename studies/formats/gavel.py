@@ -6,7 +6,7 @@ not how long, so the run time is that on V100s at the speeds the artifact measur
 
 from __future__ import annotations
 
-from bursar.simulate.traces.fields import RowProblem, scaled, seconds, whole
+from bursar.simulate.traces.fields import RowProblem, parse_count, parse_scaled, parse_seconds
 from bursar.simulate.traces.input_files import TraceText
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
@@ -59,20 +59,20 @@ def recognises(text: TraceText) -> bool:
     return first.count("\t") + 1 in (NEW_FIELDS, OLD_FIELDS)
 
 
-def read(text: TraceText, draft: TraceBuilder) -> None:
+def read(text: TraceText, builder: TraceBuilder) -> None:
     """One job a line; it is named after its line."""
-    draft.remark("run times are those on V100s, from the artifact's measured steps per second")
+    builder.add_note("run times are those on V100s, from the artifact's measured steps per second")
     for line, content in enumerate(text.lines, start=1):
         fields = content.rstrip("\r\n").split("\t")
         if fields == [""]:
             continue
         try:
-            draft.add(line, _job(fields, line, draft))
+            builder.add(line, _job(fields, line, builder))
         except RowProblem as problem:
-            draft.reject(line, str(problem))
+            builder.reject(line, str(problem))
 
 
-def _job(fields: list[str], line: int, draft: TraceBuilder) -> TraceJob:
+def _job(fields: list[str], line: int, builder: TraceBuilder) -> TraceJob:
     if len(fields) == NEW_FIELDS:
         kind, _, _, _, _, steps, scale, priority, slo, arrival = fields
     elif len(fields) == OLD_FIELDS:
@@ -80,28 +80,28 @@ def _job(fields: list[str], line: int, draft: TraceBuilder) -> TraceJob:
         priority, slo = "1", "-1"
     else:
         raise RowProblem(f"has {len(fields)} fields, not {NEW_FIELDS} or {OLD_FIELDS}")
-    gpus = whole(scale, "scale_factor", 1)
-    submitted_ms = seconds(arrival, "arrival")
-    run_ms = round(whole(steps, "total_steps") * 1_000 / _speed(kind, gpus, draft))
+    gpus = parse_count(scale, "scale_factor", 1)
+    submitted_ms = parse_seconds(arrival, "arrival")
+    run_ms = round(parse_count(steps, "total_steps") * 1_000 / _speed(kind, gpus, builder))
     return TraceJob(
         job_id=f"gavel-{line:06d}",
         submitted_ms=submitted_ms,
         run_ms=run_ms,
         name=kind,
         gpus=gpus,
-        priority=scaled(priority, "priority", 1),
+        priority=parse_scaled(priority, "priority", 1),
         deadline_ms=_deadline(slo, submitted_ms, run_ms),
     )
 
 
-def _speed(kind: str, gpus: int, draft: TraceBuilder) -> float:
+def _speed(kind: str, gpus: int, builder: TraceBuilder) -> float:
     """A job type that was not measured at this scale is as fast as at the largest smaller one."""
     speeds = STEPS_PER_SECOND.get(kind)
     if speeds is None:
         raise RowProblem(f"no speed was measured for job type {kind!r}")
     measured = [place for place, scale in enumerate(SCALES[: len(speeds)]) if scale <= gpus]
     if SCALES[measured[-1]] != gpus:
-        draft.count("jobs at a scale that was not measured: speed of the largest smaller one")
+        builder.count("jobs at a scale that was not measured: speed of the largest smaller one")
     return speeds[measured[-1]]
 
 
@@ -109,4 +109,4 @@ def _deadline(slo: str, submitted_ms: int, run_ms: int) -> int | None:
     """An SLO is a multiple of the run time; a negative one means none."""
     if slo.startswith("-"):
         return None
-    return submitted_ms + round(run_ms * scaled(slo, "SLO", 1_000) / 1_000)
+    return submitted_ms + round(run_ms * parse_scaled(slo, "SLO", 1_000) / 1_000)

@@ -6,7 +6,7 @@ A job of ours has one run time, so the type is part of the format's name: ``hydr
 
 from __future__ import annotations
 
-from bursar.simulate.traces.fields import required, seconds
+from bursar.simulate.traces.fields import parse_seconds, required
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
@@ -14,14 +14,14 @@ from bursar.simulate.workload.trace import TraceJob
 NO_DEADLINE = "inf"
 
 
-def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, _line: int, _builder: TraceBuilder) -> TraceJob:
     name, submitted, deadline, run = fields[:4]
     return TraceJob(
         job_id=required(name, "job_name"),
-        submitted_ms=seconds(submitted, "norm_job_submit_time"),
-        run_ms=seconds(run, "run time"),
+        submitted_ms=parse_seconds(submitted, "norm_job_submit_time"),
+        run_ms=parse_seconds(run, "run time"),
         gpus=1,
-        deadline_ms=None if deadline == NO_DEADLINE else seconds(deadline, "ddl"),
+        deadline_ms=None if deadline == NO_DEADLINE else parse_seconds(deadline, "ddl"),
     )
 
 
@@ -32,7 +32,7 @@ def _format(name: str, column: str) -> TableFormat:
         title=f"Hydra, PAI jobs with deadlines; run time on {column}",
         columns=Columns(required=("job_name", "norm_job_submit_time", "ddl", column, *others)),
         make_job=_job,
-        remarks=(f"run times are those on {column}",),
+        notes=(f"run times are those on {column}",),
     )
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from sys import intern
 
-from bursar.simulate.traces.fields import required, scaled, whole
+from bursar.simulate.traces.fields import parse_count, parse_scaled, required
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
 
 
-def _job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, _line: int, _builder: TraceBuilder) -> TraceJob:
     job_id, gpus, submitted, duration, model, _iteration, priority = fields
     return TraceJob(
         job_id=required(job_id, "job_id"),
-        submitted_ms=scaled(submitted, "submit_time", 1),
-        run_ms=scaled(duration, "duration", 1),
+        submitted_ms=parse_scaled(submitted, "submit_time", 1),
+        run_ms=parse_scaled(duration, "duration", 1),
         name=intern(model),
-        gpus=whole(gpus, "num_gpu", 1),
-        priority=whole(priority, "priority") if priority else 0,
+        gpus=parse_count(gpus, "num_gpu", 1),
+        priority=parse_count(priority, "priority") if priority else 0,
     )
 
 

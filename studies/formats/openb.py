@@ -11,11 +11,11 @@ from sys import intern
 
 from bursar.simulate.traces.fields import (
     RowProblem,
-    between,
-    outcome,
+    elapsed_ms,
+    parse_count,
+    parse_outcome,
+    parse_seconds,
     required,
-    seconds,
-    whole,
 )
 from bursar.simulate.traces.gpu_names import gpu_models_or_anonymous
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
@@ -26,14 +26,16 @@ ANONYMOUS_TYPES = ("G1", "G2", "G3")
 WHOLE_GPU_MILLI = 1_000
 
 
-def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob:
     name, cpu, memory, gpus, milli, created, deleted, models, qos, phase, scheduled = fields
-    created_ms = seconds(created, "creation_time") if created else 0
-    started_ms = seconds(scheduled, "scheduled_time") if scheduled else created_ms
+    created_ms = parse_seconds(created, "creation_time") if created else 0
+    started_ms = parse_seconds(scheduled, "scheduled_time") if scheduled else created_ms
     run_ms = (
-        between(started_ms, seconds(deleted, "deletion_time"), "deletion_time") if deleted else 0
+        elapsed_ms(started_ms, parse_seconds(deleted, "deletion_time"), "deletion_time")
+        if deleted
+        else 0
     )
-    whole_gpus, gpu_milli = _share(whole(gpus, "num_gpu"), whole(milli, "gpu_milli"))
+    whole_gpus, gpu_milli = _share(parse_count(gpus, "num_gpu"), parse_count(milli, "gpu_milli"))
     job = TraceJob(
         job_id=required(name, "name"),
         submitted_ms=created_ms,
@@ -42,14 +44,14 @@ def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob:
         gpus=whole_gpus,
         gpu_milli=gpu_milli,
         gpu_models=gpu_models_or_anonymous(models, ANONYMOUS_TYPES),
-        cpu_milli=whole(cpu, "cpu_milli"),
-        memory_mib=whole(memory, "memory_mib"),
-        outcome=outcome(phase),
+        cpu_milli=parse_count(cpu, "cpu_milli"),
+        memory_mib=parse_count(memory, "memory_mib"),
+        outcome=parse_outcome(phase),
     )
     if not created or not deleted:
-        draft.count("pods without times: submitted at the start, run time 0")
+        builder.count("pods without times: submitted at the start, run time 0")
     elif not scheduled:
-        draft.count("pods never scheduled: the time they waited stands for their run time")
+        builder.count("pods never scheduled: the time they waited stands for their run time")
     return job
 
 

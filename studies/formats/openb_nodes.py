@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bursar.simulate.traces.fields import RowProblem, required, whole
+from bursar.simulate.traces.fields import RowProblem, parse_count, required
 from bursar.simulate.traces.gpu_names import gpu_models_or_anonymous
 from bursar.simulate.traces.input_files import open_trace
 from bursar.simulate.traces.table import Columns, Fields, table_rows
@@ -46,31 +46,31 @@ def read_nodes(path: str | Path) -> NodeList:
     nodes: list[TraceNode] = []
     names: set[str] = set()
     with open_trace(path) as text:
-        draft = TraceBuilder(text.name)
-        for line, fields in table_rows(text, draft, COLUMNS):
+        builder = TraceBuilder(text.name)
+        for line, fields in table_rows(text, builder, COLUMNS):
             try:
                 node = _node(fields)
             except RowProblem as problem:
-                draft.reject(line, str(problem))
+                builder.reject(line, str(problem))
                 continue
             if node.node_id in names:
-                draft.reject(line, f"a second node is called {node.node_id!r}")
+                builder.reject(line, f"a second node is called {node.node_id!r}")
                 continue
             names.add(node.node_id)
             nodes.append(node)
-    return NodeList(source=str(path), nodes=tuple(nodes), bad_rows=draft.trace().bad_rows)
+    return NodeList(source=str(path), nodes=tuple(nodes), bad_rows=builder.trace().bad_rows)
 
 
 def _node(fields: Fields) -> TraceNode:
     name, cpu, memory, gpus, model = fields
-    count = whole(gpus, "gpu")
+    count = parse_count(gpus, "gpu")
     models = gpu_models_or_anonymous(model, ANONYMOUS_TYPES)
     if count and len(models) != 1:
         raise RowProblem(f"has {count} GPUs and {len(models)} models")
     return TraceNode(
         node_id=required(name, "sn"),
-        cpu_milli=whole(cpu, "cpu_milli"),
-        memory_mib=whole(memory, "memory_mib"),
+        cpu_milli=parse_count(cpu, "cpu_milli"),
+        memory_mib=parse_count(memory, "memory_mib"),
         gpus=count,
         gpu_model=models[0] if count else "",
     )

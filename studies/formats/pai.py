@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from sys import intern
 
-from bursar.simulate.traces.fields import required, scaled, seconds, whole
+from bursar.simulate.traces.fields import parse_count, parse_scaled, parse_seconds, required
 from bursar.simulate.traces.gpu_names import gpu_models_or_anonymous
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
-from bursar.simulate.traces.task_roles import TaskRole, remarks_on
+from bursar.simulate.traces.task_roles import TaskRole, merge_notes
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
 
@@ -25,28 +25,28 @@ def pai_models(gpu_type: str) -> tuple[str, ...]:
     return gpu_models_or_anonymous(gpu_type, ANONYMOUS_TYPES)
 
 
-def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob:
     job_id, instances, submitted, gpus, duration, gpu_type, cpus, user, group, expected = fields
     role = TaskRole(
-        tasks=whole(instances, "num_inst", 1) if instances else 1,
-        gpu_milli=scaled(gpus, "num_gpu", 1_000) if gpus else 0,
+        tasks=parse_count(instances, "num_inst", 1) if instances else 1,
+        gpu_milli=parse_scaled(gpus, "num_gpu", 1_000) if gpus else 0,
         gpu_models=pai_models(gpu_type),
-        cpu_milli=scaled(cpus, "num_cpu", 1_000) if cpus else 0,
+        cpu_milli=parse_scaled(cpus, "num_cpu", 1_000) if cpus else 0,
     )
-    for remark in remarks_on((role,)):
-        draft.count(remark)
+    for note in merge_notes((role,)):
+        builder.count(note)
     return TraceJob(
         job_id=required(job_id, "job_id"),
-        submitted_ms=seconds(submitted, "submit_time"),
-        run_ms=seconds(duration, "duration"),
+        submitted_ms=parse_seconds(submitted, "submit_time"),
+        run_ms=parse_seconds(duration, "duration"),
         user=intern(user),
         name=intern(group),
         tasks=role.tasks,
         gpus=role.gpus,
-        gpu_milli=role.part_milli,
+        gpu_milli=role.gpu_fraction_milli,
         gpu_models=role.gpu_models if role.gpu_milli else (),
         cpu_milli=role.cpu_milli,
-        expected_ms=seconds(expected, "group_gpu_dur") if expected else None,
+        expected_ms=parse_seconds(expected, "group_gpu_dur") if expected else None,
     )
 
 

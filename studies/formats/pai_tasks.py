@@ -14,10 +14,17 @@ from itertools import chain
 from pathlib import Path
 from sys import intern
 
-from bursar.simulate.traces.fields import RowProblem, between, outcome, scaled, seconds, whole
+from bursar.simulate.traces.fields import (
+    RowProblem,
+    elapsed_ms,
+    parse_count,
+    parse_outcome,
+    parse_scaled,
+    parse_seconds,
+)
 from bursar.simulate.traces.input_files import TraceText, open_trace
 from bursar.simulate.traces.table import Columns, Fields, header_of, table_rows
-from bursar.simulate.traces.task_roles import TaskRole, as_one, remarks_on
+from bursar.simulate.traces.task_roles import TaskRole, merge_notes, merge_roles
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
 from studies.formats.pai import pai_models
@@ -59,38 +66,38 @@ def recognises(text: TraceText) -> bool:
     return named or "pai_task_table" in text.name
 
 
-def read(text: TraceText, draft: TraceBuilder) -> None:
+def read(text: TraceText, builder: TraceBuilder) -> None:
     """Gather the roles of each job, then make the jobs."""
     jobs: dict[str, _Parts] = {}
-    for line, fields in _rows(text, draft, _TASK_COLUMNS):
+    for line, fields in _rows(text, builder, _TASK_COLUMNS):
         try:
-            _add_role(jobs, line, fields, draft)
+            _add_role(jobs, line, fields, builder)
         except RowProblem as problem:
-            draft.reject(line, str(problem))
+            builder.reject(line, str(problem))
     submissions = _submissions(text.path)
     if not submissions:
-        draft.remark(
+        builder.add_note(
             "no pai_job_table.csv beside it: jobs are submitted when their first task starts"
         )
     for name, parts in jobs.items():
-        draft.add(parts.line, _job(name, parts, submissions, draft))
+        builder.add(parts.line, _job(name, parts, submissions, builder))
 
 
-def _add_role(jobs: dict[str, _Parts], line: int, fields: Fields, draft: TraceBuilder) -> None:
+def _add_role(jobs: dict[str, _Parts], line: int, fields: Fields, builder: TraceBuilder) -> None:
     name, _task, instances, status, start, end, cpu, memory, gpu, gpu_type = fields
     if not start or not end:
-        draft.count("tasks without a start or an end (waiting or running), left out")
+        builder.count("tasks without a start or an end (waiting or running), left out")
         return
-    gpu_milli = scaled(gpu, "plan_gpu", _MILLI_PER_PERCENT) if gpu else 0
+    gpu_milli = parse_scaled(gpu, "plan_gpu", _MILLI_PER_PERCENT) if gpu else 0
     role = TaskRole(
-        tasks=whole(instances, "inst_num", 1),
+        tasks=parse_count(instances, "inst_num", 1),
         gpu_milli=gpu_milli,
         gpu_models=pai_models(gpu_type) if gpu_milli else (),
-        cpu_milli=scaled(cpu, "plan_cpu", _MILLI_PER_PERCENT) if cpu else 0,
-        memory_mib=scaled(memory, "plan_mem", _MIB_PER_GB) if memory else 0,
+        cpu_milli=parse_scaled(cpu, "plan_cpu", _MILLI_PER_PERCENT) if cpu else 0,
+        memory_mib=parse_scaled(memory, "plan_mem", _MIB_PER_GB) if memory else 0,
     )
-    start_ms, end_ms = seconds(start, "start_time"), seconds(end, "end_time")
-    between(start_ms, end_ms, "end_time")
+    start_ms, end_ms = parse_seconds(start, "start_time"), parse_seconds(end, "end_time")
+    elapsed_ms(start_ms, end_ms, "end_time")
     parts = jobs.setdefault(name, _Parts(line, start_ms, end_ms, status))
     parts.start_ms = min(parts.start_ms, start_ms)
     parts.end_ms = max(parts.end_ms, end_ms)
@@ -98,11 +105,11 @@ def _add_role(jobs: dict[str, _Parts], line: int, fields: Fields, draft: TraceBu
 
 
 def _job(
-    name: str, parts: _Parts, submissions: dict[str, tuple[str, int]], draft: TraceBuilder
+    name: str, parts: _Parts, submissions: dict[str, tuple[str, int]], builder: TraceBuilder
 ) -> TraceJob:
-    for remark in remarks_on(parts.roles):
-        draft.count(remark)
-    role = as_one(parts.roles)
+    for note in merge_notes(parts.roles):
+        builder.count(note)
+    role = merge_roles(parts.roles)
     user, submitted_ms = submissions.get(name, ("", parts.start_ms))
     return TraceJob(
         job_id=name,
@@ -111,25 +118,25 @@ def _job(
         user=user,
         tasks=role.tasks,
         gpus=role.gpus,
-        gpu_milli=role.part_milli,
+        gpu_milli=role.gpu_fraction_milli,
         gpu_models=role.gpu_models,
         cpu_milli=role.cpu_milli,
         memory_mib=role.memory_mib,
-        outcome=outcome(parts.status),
+        outcome=parse_outcome(parts.status),
     )
 
 
 def _rows(
-    text: TraceText, draft: TraceBuilder, names: tuple[str, ...]
+    text: TraceText, builder: TraceBuilder, names: tuple[str, ...]
 ) -> Iterator[tuple[int, Fields]]:
     """A table that may lack its line of names; what is known of their order is then used."""
     columns = Columns(required=names)
     if header_of(text)[:1] == [names[0]]:
-        yield from table_rows(text, draft, columns)
+        yield from table_rows(text, builder, columns)
         return
     named = chain((",".join(names) + "\n",), text.lines)
     with_names = TraceText(name=text.name, path=text.path, head=text.head, lines=named)
-    for line, fields in table_rows(with_names, draft, columns):
+    for line, fields in table_rows(with_names, builder, columns):
         yield line - 1, fields
 
 
@@ -144,5 +151,8 @@ def _submissions(tasks: Path) -> dict[str, tuple[str, int]]:
             fields = dict(zip(_JOB_COLUMNS, row, strict=False))
             start = fields.get("start_time", "")
             if start.replace(".", "", 1).isdigit():
-                found[fields["job_name"]] = (intern(fields["user"]), seconds(start, "start_time"))
+                found[fields["job_name"]] = (
+                    intern(fields["user"]),
+                    parse_seconds(start, "start_time"),
+                )
     return found

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from sys import intern
 
-from bursar.simulate.traces.fields import moment, seconds, whole
+from bursar.simulate.traces.fields import parse_count, parse_seconds, parse_time
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
 
 
-def _job(fields: Fields, line: int, _draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, line: int, _builder: TraceBuilder) -> TraceJob:
     submitted, duration, gpus, cluster = fields
     return TraceJob(
         job_id="philly-" + str(line - 1).zfill(7),
-        submitted_ms=moment(submitted, "timestamp"),
-        run_ms=seconds(duration, "duration"),
+        submitted_ms=parse_time(submitted, "timestamp"),
+        run_ms=parse_seconds(duration, "duration"),
         team=intern(cluster) if cluster else "all",
-        gpus=whole(gpus, "num_gpus", 1),
+        gpus=parse_count(gpus, "num_gpus", 1),
     )
 
 

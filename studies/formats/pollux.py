@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sys import intern
 
-from bursar.simulate.traces.fields import RowProblem, required, seconds, whole
+from bursar.simulate.traces.fields import RowProblem, parse_count, parse_seconds, required
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
@@ -69,19 +69,19 @@ Seconds for (application, batch size, replicas): iterations to the end of the ar
 profile at that batch size, times the step time of its four-GPU T4 nodes at those replicas."""
 
 
-def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob:
+def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob:
     name, submitted, application, replicas, batch = fields
-    gpus = whole(replicas, "num_replicas", 1)
+    gpus = parse_count(replicas, "num_replicas", 1)
     return TraceJob(
         job_id=required(name, "name"),
-        submitted_ms=seconds(submitted, "time"),
-        run_ms=_run_ms(application, whole(batch, "batch_size", 1), gpus, draft),
+        submitted_ms=parse_seconds(submitted, "time"),
+        run_ms=_run_ms(application, parse_count(batch, "batch_size", 1), gpus, builder),
         name=intern(application),
         gpus=gpus,
     )
 
 
-def _run_ms(application: str, batch: int, gpus: int, draft: TraceBuilder) -> int:
+def _run_ms(application: str, batch: int, gpus: int, builder: TraceBuilder) -> int:
     """As profiled; else the GPU time of the nearest profile of the application, shared out anew."""
     profiled = RUN_SECONDS.get((application, batch, gpus))
     if profiled is not None:
@@ -90,7 +90,7 @@ def _run_ms(application: str, batch: int, gpus: int, draft: TraceBuilder) -> int
     if not near:
         known = sorted({key[0] for key in RUN_SECONDS})
         raise RowProblem(f"no profile of application {application!r}; known: {', '.join(known)}")
-    draft.count("jobs of a size that was not profiled: GPU time of the nearest profile")
+    builder.count("jobs of a size that was not profiled: GPU time of the nearest profile")
     nearest = min(near, key=lambda key: (abs(key[1] - batch), abs(key[2] - gpus), key))
     return round(RUN_SECONDS[nearest] * nearest[2] * 1_000 / gpus)
 
@@ -100,5 +100,5 @@ FORMAT = TableFormat(
     title="Pollux (OSDI'21) and Sia (SOSP'23) workloads",
     columns=Columns(required=("name", "time", "application", "num_replicas", "batch_size")),
     make_job=_job,
-    remarks=("run times are estimates at the size asked for, from the artifacts' profiles",),
+    notes=("run times are estimates at the size asked for, from the artifacts' profiles",),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bursar.simulate.traces.fields import RowProblem, moment, seconds
-from bursar.simulate.traces.input_files import MEMBER_MARK, members, open_trace
+from bursar.simulate.traces.fields import RowProblem, parse_seconds, parse_time
+from bursar.simulate.traces.input_files import MEMBER_MARK, archive_members, open_trace
 from bursar.simulate.traces.spot_series import SpotSeries, read_spot_series
 from bursar.simulate.traces.table import Columns, table_rows
 from bursar.simulate.traces.trace_builder import TraceBuilder
@@ -37,7 +37,7 @@ def read_spot_archive(archive: str | Path, under: str = "") -> tuple[SpotSeries,
     """Every series of an archive whose path in it begins with ``under``, in order of path."""
     return tuple(
         read_spot_series(name)
-        for name in members(archive)
+        for name in archive_members(archive)
         if name.endswith(".json") and name.partition(MEMBER_MARK)[2].startswith(under)
     )
 
@@ -47,19 +47,19 @@ def read_lifetimes(path: str | Path) -> SpotLifetimes:
     columns = Columns(required=("name", "zone", "machine_type", "lifetime_s", "insert_time"))
     found: list[SpotLifetime] = []
     with open_trace(path) as text:
-        draft = TraceBuilder(text.name)
-        for line, (name, zone, machine, lifetime, inserted) in table_rows(text, draft, columns):
+        builder = TraceBuilder(text.name)
+        for line, (name, zone, machine, lifetime, inserted) in table_rows(text, builder, columns):
             try:
                 found.append(
                     SpotLifetime(
                         name=name,
                         zone=zone,
                         instance_type=machine,
-                        started_ms=moment(inserted, "insert_time"),
-                        lifetime_ms=seconds(lifetime, "lifetime_s"),
+                        started_ms=parse_time(inserted, "insert_time"),
+                        lifetime_ms=parse_seconds(lifetime, "lifetime_s"),
                     )
                 )
             except RowProblem as problem:
-                draft.reject(line, str(problem))
-    bad_rows = draft.trace().bad_rows
+                builder.reject(line, str(problem))
+    bad_rows = builder.trace().bad_rows
     return SpotLifetimes(source=str(path), lifetimes=tuple(found), bad_rows=bad_rows)

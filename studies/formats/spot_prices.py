@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bursar.simulate.traces.fields import RowProblem, scaled, whole
+from bursar.simulate.traces.fields import RowProblem, parse_count, parse_scaled
 from bursar.simulate.traces.input_files import open_trace
 from bursar.simulate.traces.table import Columns, table_rows
 from bursar.simulate.traces.trace_builder import TraceBuilder
@@ -72,27 +72,27 @@ def read_spot_prices(
     # A bad time makes all later times of its series unknown, so they are refused with it.
     lost: set[tuple[str, str]] = set()
     with open_trace(path) as text:
-        draft = TraceBuilder(text.name)
-        for line, (instance_type, zone, step, price) in table_rows(text, draft, COLUMNS):
+        builder = TraceBuilder(text.name)
+        for line, (instance_type, zone, step, price) in table_rows(text, builder, COLUMNS):
             if instance_types is not None and instance_type not in instance_types:
                 continue
             key = (instance_type, zone)
             if key in lost:
-                draft.reject(line, "follows a row of its series whose time could not be read")
+                builder.reject(line, "follows a row of its series whose time could not be read")
                 continue
             try:
                 _add(found.setdefault(key, (array("q"), array("q"))), step, price)
             except _LostTime as problem:
                 lost.add(key)
-                draft.reject(line, str(problem))
+                builder.reject(line, str(problem))
             except RowProblem as problem:
-                draft.reject(line, str(problem))
+                builder.reject(line, str(problem))
     series = tuple(
         PriceSeries(zone=zone, instance_type=kind, at_ms=times, price_micro_usd=prices)
         for (kind, zone), (times, prices) in sorted(found.items())
         if times
     )
-    return PriceHistory(source=str(path), series=series, bad_rows=draft.trace().bad_rows)
+    return PriceHistory(source=str(path), series=series, bad_rows=builder.trace().bad_rows)
 
 
 class _LostTime(RowProblem):
@@ -102,11 +102,11 @@ class _LostTime(RowProblem):
 def _add(series: tuple[array[int], array[int]], step: str, price: str) -> None:
     times, prices = series
     try:
-        at_ms = whole(step, "dt_s") * 1_000 + (times[-1] if times else 0)
+        at_ms = parse_count(step, "dt_s") * 1_000 + (times[-1] if times else 0)
     except RowProblem as problem:
         raise _LostTime(str(problem)) from None
     try:
-        micro_usd = scaled(price, "spot_usd_h", 1_000_000) if price else NOT_OFFERED
+        micro_usd = parse_scaled(price, "spot_usd_h", 1_000_000) if price else NOT_OFFERED
     except RowProblem:
         # The time still counts: the next row's is measured from it. The price goes on as it was.
         times.append(at_ms)

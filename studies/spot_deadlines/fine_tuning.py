@@ -21,7 +21,7 @@ from bursar.model.jobs.checkpoint_formulas import (
 )
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.spot_study.cells import JobSize, StudyCell
-from bursar.simulate.spot_study.market import markets, one_price
+from bursar.simulate.spot_study.market import constant_price_track, markets
 from bursar.simulate.spot_study.replay import replay
 from studies.spot_deadlines.series import ON_DEMAND_MICRO_USD, SPOT_MICRO_USD
 from studies.spot_deadlines.sources import SpotCase
@@ -104,5 +104,5 @@ def saving_terms(terms: DeadlineTerms, cycle_ms: int) -> DeadlineTerms:
 
 @lru_cache(maxsize=32)
 def _seen(zones: tuple[SpotCase, ...]) -> list[SpotMarket]:
-    tracks = [one_price(case.name, case.room, SPOT_MICRO_USD) for case in zones]
+    tracks = [constant_price_track(case.name, case.room, SPOT_MICRO_USD) for case in zones]
     return markets(tracks, zones[0].tick_ms)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bursar.core.deadline import POLICIES
 from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell
-from bursar.simulate.spot_study.market import markets, one_price
+from bursar.simulate.spot_study.market import constant_price_track, markets
 from bursar.simulate.spot_study.optimum import optimum_of_one_pool
 from bursar.simulate.spot_study.replay import replay
 from studies.spot_deadlines.sources import SpotCase
@@ -33,7 +33,7 @@ class SeriesTask:
         case = self.case
         size = self.size.shortened(case.span_ms)
         terms = size.terms(case.tick_ms, ON_DEMAND_MICRO_USD)
-        seen = markets([one_price(case.name, case.room, SPOT_MICRO_USD)], case.tick_ms)
+        seen = markets([constant_price_track(case.name, case.room, SPOT_MICRO_USD)], case.tick_ms)
         cell = StudyCell(part=self.part, group=case.group, name=case.name, size=size)
         fitting = [one for one in case.starts if one + terms.ticks <= len(case.room)] or [0]
         for start in chosen(fitting, self.limit):

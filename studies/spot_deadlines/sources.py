@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bursar.model.errors import UserError
-from bursar.simulate.spot_study.cells import evenly
-from bursar.simulate.traces.input_files import MEMBER_MARK, members
+from bursar.simulate.spot_study.cells import evenly_spaced
+from bursar.simulate.traces.input_files import MEMBER_MARK, archive_members
 from bursar.simulate.traces.spot_series import SpotSeries, read_spot_series
 
 AVAILABILITY = "spot_availability_skypilot"
@@ -67,7 +67,7 @@ def read_cases(folder: Path, deadline_ms: int) -> list[SpotCase]:
     archive = folder / SERIES
     published = _published_starts(folder / WINDOW_STARTS)
     cases = []
-    for member in sorted(members(archive)):
+    for member in sorted(archive_members(archive)):
         path = member.partition(MEMBER_MARK)[2]
         if not path.endswith(".json"):
             continue
@@ -94,7 +94,7 @@ def _starts(
         return tuple(published)
     last = len(series.available) - -(-deadline_ms // series.tick_ms)
     count = STARTS_OF_TWO_MONTHS if group == TWO_MONTHS else STARTS_OF_OTHERS
-    return evenly(0, last, count) if last >= 0 else (0,)
+    return evenly_spaced(0, last, count) if last >= 0 else (0,)
 
 
 def _published_starts(path: Path) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ from bursar.core.deadline import POLICIES
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
 from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell
-from bursar.simulate.spot_study.parallel_tasks import SpotTask, SpotWatcher, carry_out
-from bursar.simulate.spot_study.study import SpotOutcome, expect_known_rules
+from bursar.simulate.spot_study.parallel_tasks import SpotTask, SpotWatcher, run_tasks
+from bursar.simulate.spot_study.study import SpotOutcome, check_rules
 from studies.spot_deadlines import fine_tuning, price_history, zones
 from studies.spot_deadlines.published_tables import PUBLISHED
 from studies.spot_deadlines.series import ON_DEMAND_MICRO_USD, SeriesTask
@@ -52,13 +52,13 @@ def run_spot_study(
     """Read what is needed, run it over the processors, and add up."""
     expect_known(request)
     tasks, left_out = _tasks(request)
-    rows, complete = carry_out(tasks, watcher, processes=processes)
+    rows, complete = run_tasks(tasks, watcher, processes=processes)
     return SpotOutcome(cells=tuple(_added_up(rows)), left_out=tuple(left_out), complete=complete)
 
 
 def expect_known(request: SpotRequest) -> None:
     """Rules and parts by name, and a job that can be done, before anything is read."""
-    expect_known_rules(request.rules)
+    check_rules(request.rules)
     for name in request.parts:
         if name not in PARTS:
             raise UserError(

@@ -8,7 +8,7 @@ from bursar.core.deadline import POLICIES
 from bursar.simulate.report.aligned import aligned
 from bursar.simulate.spot_study.cells import OPTIMUM, OURS, StudyCell
 from bursar.simulate.spot_study.study import SpotOutcome
-from bursar.simulate.spot_study.text import remarks, rules_table
+from bursar.simulate.spot_study.text import closing_lines, rules_table
 from studies.spot_deadlines.published_tables import PUBLISHED
 from studies.spot_deadlines.study import TABLES, TRACES, mean_above_optimum
 
@@ -23,7 +23,7 @@ def tell_published(outcome: SpotOutcome) -> str:
     pieces = []
     for part, cells in parts.items():
         pieces.append(_by_series(cells) if part in (TRACES, TABLES) else rules_table(cells))
-    return "\n".join([*pieces, *remarks(outcome)])
+    return "\n".join([*pieces, *closing_lines(outcome)])
 
 
 def _by_series(cells: Sequence[StudyCell]) -> str:

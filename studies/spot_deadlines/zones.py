@@ -11,7 +11,7 @@ from bursar.simulate.spot_study.cells import OPTIMUM, OURS, JobSize, StudyCell
 from bursar.simulate.spot_study.market import PoolTrack, markets
 from bursar.simulate.spot_study.optimum import optimum_of_pools
 from bursar.simulate.spot_study.replay import replay
-from bursar.simulate.traces.input_files import MEMBER_MARK, members
+from bursar.simulate.traces.input_files import MEMBER_MARK, archive_members
 from bursar.simulate.traces.spot_series import SpotSeries, read_spot_series
 from studies.spot_deadlines.series import ON_DEMAND_MICRO_USD
 
@@ -44,7 +44,7 @@ class ZonesTask:
 
 def window_numbers(archive: Path) -> list[int]:
     """The numbers that the archive's files have."""
-    return sorted({_number(name) for name in members(archive) if name.endswith(".json")})
+    return sorted({_number(name) for name in archive_members(archive) if name.endswith(".json")})
 
 
 def _add_window(cell: StudyCell, tracks: Sequence[PoolTrack], rules: Sequence[str]) -> None:
@@ -64,7 +64,7 @@ def _add_window(cell: StudyCell, tracks: Sequence[PoolTrack], rules: Sequence[st
 
 def _by_window(archive: Path, wanted: Sequence[int]) -> dict[int, list[SpotSeries]]:
     found: dict[int, list[SpotSeries]] = {}
-    for name in sorted(members(archive)):
+    for name in sorted(archive_members(archive)):
         if name.endswith(".json") and _number(name) in wanted:
             found.setdefault(_number(name), []).append(read_spot_series(name))
     return found

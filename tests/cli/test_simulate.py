@@ -43,7 +43,7 @@ def test_the_results_of_a_run_are_printed(folder: Path) -> None:
     assert result[0] == "trace.csv on fleet (16 GPUs), policy fifo-strict"
     for measure in ("JCT mean", "wait p99", "GPUs allocated", "Jain index", "idle dollars"):
         assert re.search(rf"^{measure} +\S", ran.stdout, re.M), measure
-    assert re.search(r"^jobs ended well +40$", ran.stdout, re.M)
+    assert re.search(r"^jobs succeeded +40$", ran.stdout, re.M)
     assert re.search(r"^team +jobs +wait mean", ran.stdout, re.M)
     assert re.search(r"^red +26 ", ran.stdout, re.M)
 
@@ -152,7 +152,7 @@ def test_bad_rows_and_jobs_too_large_are_reported_and_counted(folder: Path) -> N
     )
     ran = bursar("simulate", "rough.csv", "--fleet", "fleet.yaml", cwd=folder)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert re.search(r"^jobs ended well +2$", ran.stdout, re.M)
+    assert re.search(r"^jobs succeeded +2$", ran.stdout, re.M)
     assert "2 invalid rows of the trace skipped:" in ran.stdout
     assert "rough.csv:3: " in ran.stdout and "rough.csv:5: " in ran.stdout
     assert "1 job left out: it could never run on this fleet" in ran.stdout

@@ -19,4 +19,4 @@ def test_policies_are_compared_on_a_paper_s_format(tmp_path: Path) -> None:
     command += ["--any-model", "--policy", "fifo", "--policy", "sjf"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "jobs ended well" in done.stdout
+    assert "jobs succeeded" in done.stdout

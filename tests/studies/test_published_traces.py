@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bursar.simulate.traces import read_machine_changes, read_trace, write_trace
-from bursar.simulate.traces.input_files import members
+from bursar.simulate.traces.input_files import archive_members
 from bursar.simulate.traces.trace_summary import describe
 from studies.formats.openb_nodes import read_nodes
 from studies.formats.spot_archives import read_lifetimes, read_spot_archive
@@ -96,7 +96,9 @@ def test_deadlines_of_chronus_and_hydra(published: Find) -> None:
 def test_every_trace_of_an_archive_is_recognised(
     published: Find, archive: str, files: int, jobs: int
 ) -> None:
-    traces = [read_trace(one) for one in members(published(archive)) if not one.endswith(".md")]
+    traces = [
+        read_trace(one) for one in archive_members(published(archive)) if not one.endswith(".md")
+    ]
     assert len(traces) == files
     assert sum(len(trace) for trace in traces) == jobs
     assert not [row for trace in traces for row in trace.bad_rows]

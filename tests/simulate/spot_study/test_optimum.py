@@ -8,7 +8,7 @@ from functools import cache
 from bursar.core.deadline import POLICIES, DeadlineTerms
 from bursar.model.units import HOUR_MS
 from bursar.simulate.spot_study.cells import JobSize
-from bursar.simulate.spot_study.market import PoolTrack, markets, one_price
+from bursar.simulate.spot_study.market import PoolTrack, constant_price_track, markets
 from bursar.simulate.spot_study.optimum import optimum_of_one_pool, optimum_of_pools
 from bursar.simulate.spot_study.replay import replay
 
@@ -87,7 +87,7 @@ def test_no_rule_costs_less_than_the_optimum() -> None:
     terms = JobSize(job_hours=4, deadline_hours=6).terms(600_000, 3_060_000)
     for seed in range(30):
         room = drawn_room(random.Random(seed), terms.ticks)
-        seen = markets([one_price("a", room, 900_000)], terms.tick_ms)
+        seen = markets([constant_price_track("a", room, 900_000)], terms.tick_ms)
         least = optimum_of_one_pool(terms, room, 900_000)
         for name, rule in POLICIES.items():
             run = replay(terms, seen, rule)
@@ -99,7 +99,9 @@ def test_no_rule_costs_less_than_the_optimum() -> None:
 
 def test_a_tick_is_billed_whole_and_a_change_over_too() -> None:
     terms = JobSize(job_hours=1, deadline_hours=3).terms(600_000, 3_060_000)
-    run = replay(terms, markets([one_price("a", [1] * 18, 600_000)], 600_000), POLICIES["greedy"])
+    run = replay(
+        terms, markets([constant_price_track("a", [1] * 18, 600_000)], 600_000), POLICIES["greedy"]
+    )
     assert run.finished_ms == run.spot_ms == 8 * 600_000, "60 min and 12 min are 7.2 ticks"
     assert run.cost_micro_usd == 800_000
 
@@ -107,7 +109,7 @@ def test_a_tick_is_billed_whole_and_a_change_over_too() -> None:
 def test_a_loss_undoes_the_work_since_the_last_save() -> None:
     terms = JobSize(job_hours=2, deadline_hours=10).terms(600_000, 3_060_000)
     room = [1] * 6 + [0] + [1] * 53
-    seen = markets([one_price("a", room, 600_000)], 600_000)
+    seen = markets([constant_price_track("a", room, 600_000)], 600_000)
     run = replay(terms, seen, POLICIES["greedy"], save_every_ms=30 * 60_000)
     assert (run.losses, run.lost_ms) == (1, 18 * 60_000), "48 min were done, 30 were saved"
 

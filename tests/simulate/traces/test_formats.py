@@ -12,9 +12,9 @@ import pytest
 
 from bursar.model.errors import BrokenInvariant, UserError
 from bursar.simulate.traces import formats, read_trace
-from bursar.simulate.traces.fields import RowProblem, clock, moment, outcome
+from bursar.simulate.traces.fields import RowProblem, parse_duration, parse_outcome, parse_time
 from bursar.simulate.traces.formats import BUILT_IN, LineFormat, format_named
-from bursar.simulate.traces.input_files import TraceText, members
+from bursar.simulate.traces.input_files import TraceText, archive_members
 from bursar.simulate.traces.kueue import cpu_milli, memory_mib
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
@@ -50,7 +50,7 @@ def test_a_file_is_read_the_same_however_it_is_packed(tmp_path: Path) -> None:
 
 def test_the_members_of_an_archive_can_be_listed(tmp_path: Path) -> None:
     path = archive(tmp_path / "two.tar.gz", t=TEXT, s="x\n")
-    assert members(path) == (f"{path}::folder/s.csv", f"{path}::folder/t.csv")
+    assert archive_members(path) == (f"{path}::folder/s.csv", f"{path}::folder/t.csv")
 
 
 @pytest.mark.parametrize(
@@ -124,15 +124,15 @@ def test_a_field_that_is_far_too_long_is_one_bad_row(tmp_path: Path) -> None:
 
 
 def test_times_and_amounts_as_others_write_them() -> None:
-    assert moment("1970-01-02", "t") == 86_400_000
-    assert moment("1970-01-01T08:00:00.0005+08:00", "t") == 0
-    assert moment("1970-01-01T00:00:01Z", "t") == 1_000
-    assert moment("86400", "t") == 86_400_000
-    assert clock("2-03:04:05.5", "t") == ((51 * 60 + 4) * 60 + 5) * 1_000 + 500
-    assert clock("04:05", "t") == 245_000
+    assert parse_time("1970-01-02", "t") == 86_400_000
+    assert parse_time("1970-01-01T08:00:00.0005+08:00", "t") == 0
+    assert parse_time("1970-01-01T00:00:01Z", "t") == 1_000
+    assert parse_time("86400", "t") == 86_400_000
+    assert parse_duration("2-03:04:05.5", "t") == ((51 * 60 + 4) * 60 + 5) * 1_000 + 500
+    assert parse_duration("04:05", "t") == 245_000
     assert (cpu_milli("2"), cpu_milli("250m"), cpu_milli("1.5")) == (2_000, 250, 1_500)
     assert (memory_mib("1Gi"), memory_mib("1048576"), memory_mib("1G")) == (1_024, 1, 954)
-    assert (outcome("CANCELLED by 12"), outcome("Odd")) == ("cancelled", "odd")
+    assert (parse_outcome("CANCELLED by 12"), parse_outcome("Odd")) == ("cancelled", "odd")
     for wrong in ("one", "1Q", "-1"):
         with pytest.raises(RowProblem):
             memory_mib(wrong)
@@ -153,6 +153,6 @@ def test_a_study_can_add_a_format_of_its_own(
         formats.register_formats(other)
 
 
-def _read_mine(text: TraceText, draft: TraceBuilder) -> None:
+def _read_mine(text: TraceText, builder: TraceBuilder) -> None:
     for line, _ in enumerate(text.lines, start=1):
-        draft.add(line, TraceJob(job_id=str(line), submitted_ms=0, run_ms=1, gpus=1))
+        builder.add(line, TraceJob(job_id=str(line), submitted_ms=0, run_ms=1, gpus=1))

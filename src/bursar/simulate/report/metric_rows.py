@@ -109,7 +109,7 @@ def _rows(
 
 
 JCT = "Job completion"
-WAIT = "Wait in line"
+WAIT = "Time in queue"
 USE = "GPUs"
 FAIR = "Fairness"
 LOST = "Interruptions"
@@ -193,7 +193,7 @@ METRICS: tuple[MetricRow, ...] = (
         ("makespan", lambda s: s.makespan_ms, write_time),
         ("unfinished jobs", lambda s: s.outcomes.unfinished, write_count),
     ),
-    *_rows(RUN, 1, ("jobs ended well", lambda s: s.outcomes.succeeded, write_count)),
+    *_rows(RUN, 1, ("jobs succeeded", lambda s: s.outcomes.succeeded, write_count)),
     *_rows(
         RUN,
         0,

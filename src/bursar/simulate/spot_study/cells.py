@@ -10,19 +10,19 @@ from bursar.simulate.spot_study.replay import SpotRun
 
 OURS = "expected-cost"
 OPTIMUM = "optimum"
-SHORT_SERIES_PART = 0.8
+SHORT_SERIES_FRACTION = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSize:
-    """What is run, in hours, as people say it."""
+    """The length and the deadline of a job, in hours."""
 
     job_hours: float = 48.0
     deadline_hours: float = 60.0
     change_over_hours: float = 0.2
 
     def terms(self, tick_ms: int, on_demand_micro_usd: int) -> DeadlineTerms:
-        """The same in whole milliseconds."""
+        """The size in milliseconds, as terms for the rules."""
         return DeadlineTerms(
             work_ms=round(self.job_hours * HOUR_MS),
             deadline_ms=round(self.deadline_hours * HOUR_MS),
@@ -32,10 +32,10 @@ class JobSize:
         )
 
     def shortened(self, span_ms: int) -> JobSize:
-        """For a series that is too short: the deadline at four fifths of it, the job as tight."""
+        """Fits the size to a short series: the deadline is 80 % of it, with the same relative slack."""
         if span_ms >= self.deadline_hours * HOUR_MS:
             return self
-        deadline = int(SHORT_SERIES_PART * span_ms / HOUR_MS)
+        deadline = int(SHORT_SERIES_FRACTION * span_ms / HOUR_MS)
         job = round(deadline * self.job_hours / self.deadline_hours, 1)
         return JobSize(
             job_hours=job, deadline_hours=deadline, change_over_hours=self.change_over_hours
@@ -44,7 +44,7 @@ class JobSize:
 
 @dataclass(slots=True)
 class Tally:
-    """Runs under one rule, added up."""
+    """Totals of the runs under one rule."""
 
     runs: int = 0
     cost_micro_usd: int = 0
@@ -56,7 +56,6 @@ class Tally:
     missed: int = 0
 
     def add(self, run: SpotRun) -> None:
-        """One more run."""
         self.runs += 1
         self.cost_micro_usd += run.cost_micro_usd
         self.on_demand_ms += run.on_demand_ms
@@ -67,7 +66,6 @@ class Tally:
         self.missed += run.finished_ms is None
 
     def merge(self, other: Tally) -> None:
-        """Those of another tally too."""
         self.runs += other.runs
         self.cost_micro_usd += other.cost_micro_usd
         self.on_demand_ms += other.on_demand_ms
@@ -83,7 +81,7 @@ class Tally:
         return self.cost_micro_usd / self.runs / 1e6 if self.runs else 0.0
 
     def mean_hours(self, total_ms: int) -> float:
-        """Hours per job of something that was added up."""
+        """A total as hours per job."""
         return total_ms / self.runs / HOUR_MS if self.runs else 0.0
 
 
@@ -98,24 +96,22 @@ class StudyCell:
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def tally(self, rule: str) -> Tally:
-        """The tally of one rule, begun if need be."""
         return self.tallies.setdefault(rule, Tally())
 
     def merge(self, other: StudyCell) -> None:
-        """Add what another row counted."""
         for rule, tally in other.tallies.items():
             self.tally(rule).merge(tally)
 
     def above_optimum(self, rule: str) -> float | None:
-        """By which part a rule costs more than the least possible."""
+        """The extra cost of a rule, as a fraction of the optimum."""
         best, this = self.tallies.get(OPTIMUM), self.tallies.get(rule)
         if not best or not this or not best.cost_micro_usd or best.runs != this.runs:
             return None
         return this.cost_micro_usd / best.cost_micro_usd - 1
 
 
-def evenly(first: int, last: int, count: int) -> tuple[int, ...]:
-    """So many whole numbers from the first to the last, as far apart as can be."""
+def evenly_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
+    """Returns up to ``count`` whole numbers, evenly spaced from first to last."""
     if last <= first or count < 2:
         return (first,)
     return tuple(sorted({first + (last - first) * one // (count - 1) for one in range(count)}))

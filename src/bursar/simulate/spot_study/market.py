@@ -10,9 +10,9 @@ from bursar.core.deadline import AvailabilityEstimate, AvailabilityTracker, Spot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolTrack:
-    """One spot pool over time: its price per hour at each tick, 0 where it has no room.
+    """The hourly price of a spot pool at each tick; 0 means no capacity.
 
-    ``listed_micro_usd`` is its price before the first tick, 0 if that is not known.
+    ``listed_micro_usd`` is its price before the first tick, 0 if unknown.
     """
 
     pool: str
@@ -20,55 +20,55 @@ class PoolTrack:
     listed_micro_usd: int = 0
 
 
-def one_price(pool: str, available: Sequence[int], price_micro_usd: int) -> PoolTrack:
+def constant_price_track(pool: str, available: Sequence[int], price_micro_usd: int) -> PoolTrack:
     """A pool whose price does not change."""
     return PoolTrack(
         pool=pool,
-        prices_micro_usd=[price_micro_usd if room else 0 for room in available],
+        prices_micro_usd=[price_micro_usd if machines else 0 for machines in available],
         listed_micro_usd=price_micro_usd,
     )
 
 
 def markets(tracks: Sequence[PoolTrack], tick_ms: int) -> list[SpotMarket]:
-    """A fold over the ticks: the market at a tick knows that tick and those before it, nothing else."""
+    """Returns the market at each tick, estimated from that tick and those before it only."""
     if len(tracks) == 1:
-        return _of_one(tracks[0], tick_ms)
+        return _single_pool_markets(tracks[0], tick_ms)
     ordered = sorted(tracks, key=lambda track: track.pool)
-    books = [AvailabilityTracker() for _ in ordered]
-    whole = AvailabilityTracker()
+    trackers = [AvailabilityTracker() for _ in ordered]
+    any_pool = AvailabilityTracker()
     last = _listed_price(ordered)
     known: dict[SpotOffer, SpotOffer] = {}
-    made = []
+    result = []
     for prices in zip(*(track.prices_micro_usd for track in ordered), strict=True):
         offers = []
-        for track, book, price in zip(ordered, books, prices, strict=True):
-            availability = book.observe(price > 0, tick_ms)
+        for track, tracker, price in zip(ordered, trackers, prices, strict=True):
+            availability = tracker.observe(price > 0, tick_ms)
             if price > 0:
                 offer = SpotOffer(track.pool, price, availability)
                 offers.append(known.setdefault(offer, offer))
         last = min((offer.price_micro_usd for offer in offers), default=last)
-        made.append(SpotMarket(tuple(offers), whole.observe(bool(offers), tick_ms), last))
-    return made
+        result.append(SpotMarket(tuple(offers), any_pool.observe(bool(offers), tick_ms), last))
+    return result
 
 
-def _of_one(track: PoolTrack, tick_ms: int) -> list[SpotMarket]:
-    """With one pool many ticks look the same; those share a value."""
-    book = AvailabilityTracker()
+def _single_pool_markets(track: PoolTrack, tick_ms: int) -> list[SpotMarket]:
+    """Ticks with the same offer and estimate share one value."""
+    tracker = AvailabilityTracker()
     last = _listed_price([track])
     known: dict[tuple[AvailabilityEstimate, int], SpotMarket] = {}
-    made = []
+    result = []
     for price in track.prices_micro_usd:
-        availability = book.observe(price > 0, tick_ms)
+        availability = tracker.observe(price > 0, tick_ms)
         last = price or last
         market = known.get((availability, last))
         if market is None:
             offers = (SpotOffer(track.pool, price, availability),) if price > 0 else ()
             market = known[availability, last] = SpotMarket(offers, availability, last)
-        made.append(market)
-    return made
+        result.append(market)
+    return result
 
 
 def _listed_price(tracks: Sequence[PoolTrack]) -> int:
-    """The lowest that is known before anything was seen."""
+    """The lowest price known before the first tick; 0 if none."""
     known = (track.listed_micro_usd for track in tracks if track.listed_micro_usd > 0)
     return min(known, default=0)

@@ -11,49 +11,49 @@ from typing import Protocol
 
 from bursar.simulate.spot_study.cells import StudyCell
 
-SECONDS_BETWEEN_LOOKS = 0.2
+POLL_SECONDS = 0.2
 
 
 class SpotTask(Protocol):
-    """Something that can be sent to another process and gives rows there."""
+    """A picklable task that returns rows."""
 
     def run(self) -> list[StudyCell]: ...
 
 
 class SpotWatcher(Protocol):
-    """Whoever looks on; true asks to stop."""
+    """A progress callback; a true result requests a stop."""
 
     def saw_tasks(self, done: int, in_all: int) -> bool: ...
 
 
-def carry_out(
+def run_tasks(
     tasks: Sequence[SpotTask], watcher: SpotWatcher | None = None, *, processes: int | None = None
 ) -> tuple[list[StudyCell], bool]:
-    """The rows in the order of the tasks, and whether all tasks were done."""
+    """Returns the rows in the order of the tasks, and whether all tasks finished."""
     workers = min(processes or os.cpu_count() or 1, len(tasks))
     if workers <= 1:
-        return _one_by_one(tasks, watcher)
-    found: dict[int, list[StudyCell]] = {}
+        return _run_sequentially(tasks, watcher)
+    rows_by_task: dict[int, list[StudyCell]] = {}
     pool = ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=_ignore_interrupts
     )
     try:
-        waiting: dict[Future[list[StudyCell]], int] = {
+        pending: dict[Future[list[StudyCell]], int] = {
             pool.submit(task.run): number for number, task in enumerate(tasks)
         }
-        while waiting:
-            done, _ = wait(waiting, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
+        while pending:
+            done, _ = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
-                found[waiting.pop(future)] = future.result()
-            if watcher is not None and watcher.saw_tasks(len(found), len(tasks)):
+                rows_by_task[pending.pop(future)] = future.result()
+            if watcher is not None and watcher.saw_tasks(len(rows_by_task), len(tasks)):
                 break
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-    rows = [cell for number in sorted(found) for cell in found[number]]
-    return rows, len(found) == len(tasks)
+    rows = [cell for number in sorted(rows_by_task) for cell in rows_by_task[number]]
+    return rows, len(rows_by_task) == len(tasks)
 
 
-def _one_by_one(
+def _run_sequentially(
     tasks: Sequence[SpotTask], watcher: SpotWatcher | None
 ) -> tuple[list[StudyCell], bool]:
     rows: list[StudyCell] = []
@@ -65,5 +65,5 @@ def _one_by_one(
 
 
 def _ignore_interrupts() -> None:
-    """A terminal's Ctrl-C goes to every process; only the first one decides what to do."""
+    """Ctrl-C in a terminal reaches every process; only the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

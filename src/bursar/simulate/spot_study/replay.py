@@ -19,7 +19,7 @@ from bursar.model.units import HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRun:
-    """What came of it. ``finished_ms`` is None when the deadline passed first."""
+    """The result of a replay; ``finished_ms`` is None if the job missed its deadline."""
 
     cost_micro_usd: int
     on_demand_ms: int
@@ -31,7 +31,7 @@ class SpotRun:
 
 
 class _Job:
-    """A job on its way. Ticks are billed whole."""
+    """A job during its replay; each started tick is billed in full."""
 
     def __init__(self, terms: DeadlineTerms, save_every_ms: int) -> None:
         self.terms = terms
@@ -44,16 +44,15 @@ class _Job:
         self.change_overs = self.losses = self.lost_ms = 0
 
     def lose_machine(self) -> None:
-        """The spot machine is gone, and with it the work since the last save."""
+        """Loses the spot machine and the work since the last checkpoint."""
         self.losses += 1
         if self.save_every_ms:
-            undone_ms = self.done_here_ms % self.save_every_ms
-            self.remaining_ms += undone_ms
-            self.lost_ms += undone_ms
+            unsaved_ms = self.done_here_ms % self.save_every_ms
+            self.remaining_ms += unsaved_ms
+            self.lost_ms += unsaved_ms
         self.place, self.pending_ms = WAIT, 0
 
     def spend_tick(self, place: str, price_micro_usd: int) -> None:
-        """One tick there."""
         if place != self.place:
             self.pending_ms = self.terms.change_over_ms
             self.change_overs += 1
@@ -74,10 +73,10 @@ class _Job:
 def replay(
     terms: DeadlineTerms, market: Sequence[SpotMarket], policy: Policy, *, save_every_ms: int = 0
 ) -> SpotRun:
-    """Run the job from the market's first tick to its end or its deadline.
+    """Runs the job from the market's first tick to its end or its deadline.
 
-    ``save_every_ms`` says how much work lies between two saves; 0 means that nothing is ever lost but
-    the change-over, as published studies have it.
+    ``save_every_ms`` is the work between two checkpoints; 0 means that a lost machine costs only the
+    change-over, as in published studies.
     """
     job = _Job(terms, save_every_ms)
     finished_ms = None
@@ -85,8 +84,8 @@ def replay(
     for tick, now in zip(range(terms.ticks), market, strict=False):
         if job.place != WAIT and job.place != ON_DEMAND and now.offer_of(job.place) is None:
             job.lose_machine()
-        standing = DeadlineProgress(tick * tick_ms, job.remaining_ms, job.pending_ms, job.place)
-        place = policy(terms, standing, now)
+        progress = DeadlineProgress(tick * tick_ms, job.remaining_ms, job.pending_ms, job.place)
+        place = policy(terms, progress, now)
         if place == WAIT:
             job.place, job.pending_ms = WAIT, 0
         elif place == ON_DEMAND:
@@ -94,7 +93,7 @@ def replay(
         else:
             offer = now.offer_of(place)
             if offer is None:
-                raise BrokenInvariant(f"a rule chose {place}, which has no room at tick {tick}")
+                raise BrokenInvariant(f"a rule chose {place}, which has no capacity at tick {tick}")
             job.spend_tick(place, offer.price_micro_usd)
         if job.remaining_ms <= 0:
             finished_ms = (tick + 1) * tick_ms

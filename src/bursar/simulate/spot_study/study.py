@@ -9,25 +9,25 @@ from typing import Final
 from bursar.core.deadline import POLICIES, DeadlineTerms
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
-from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell, evenly
+from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell, evenly_spaced
 from bursar.simulate.spot_study.history import PoolHistory, SpotHistory, common_span, read_history
 from bursar.simulate.spot_study.market import PoolTrack, markets
 from bursar.simulate.spot_study.optimum import optimum_of_one_pool, optimum_of_pools
-from bursar.simulate.spot_study.parallel_tasks import SpotWatcher, carry_out
+from bursar.simulate.spot_study.parallel_tasks import SpotWatcher, run_tasks
 from bursar.simulate.spot_study.replay import replay
 
 PART: Final = "history"
 ALL_POOLS: Final = "all pools"
-USUAL_STARTS: Final = 20
-USUAL_SIZE: Final = JobSize()
+DEFAULT_STARTS: Final = 20
+DEFAULT_SIZE: Final = JobSize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStudy:
-    """Whose history, what job and which rules. Prices are per hour of a machine; 0 is not given."""
+    """The history files, the job and the rules. Prices are per machine-hour; 0 means not given."""
 
     histories: Sequence[str]
-    size: JobSize = USUAL_SIZE
+    size: JobSize = DEFAULT_SIZE
     rules: Sequence[str] = tuple(POLICIES)
     starts: int | None = None
     nodes: int = 1
@@ -37,7 +37,7 @@ class HistoryStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotOutcome:
-    """Rows in the order in which they are shown, and what could not be run and why."""
+    """Rows in display order, and the reasons for what was left out."""
 
     cells: tuple[StudyCell, ...]
     left_out: tuple[str, ...]
@@ -46,7 +46,7 @@ class SpotOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryTask:
-    """One pool, or all of them together, from every start under every rule."""
+    """One pool, or all pools together, from every start under every rule."""
 
     name: str
     tracks: tuple[PoolTrack, ...]
@@ -56,13 +56,13 @@ class HistoryTask:
     starts: tuple[int, ...]
 
     def run(self) -> list[StudyCell]:
-        """Costs are those of one machine."""
+        """Returns one row; its costs are those of one machine."""
         cell = StudyCell(part=PART, group="", name=self.name, size=self.size)
-        seen = markets(self.tracks, self.terms.tick_ms)
+        market = markets(self.tracks, self.terms.tick_ms)
         for start in self.starts:
             end = start + self.terms.ticks
             for rule in self.rules:
-                cell.tally(rule).add(replay(self.terms, seen[start:end], POLICIES[rule]))
+                cell.tally(rule).add(replay(self.terms, market[start:end], POLICIES[rule]))
             best = cell.tally(OPTIMUM)
             best.runs += 1
             best.cost_micro_usd += self._optimum(start, end)
@@ -72,15 +72,15 @@ class HistoryTask:
         prices = list(
             zip(*(track.prices_micro_usd[start:end] for track in self.tracks), strict=True)
         )
-        different = {price for tick in prices for price in tick if price}
-        if len(self.tracks) == 1 and len(different) == 1:
-            return optimum_of_one_pool(self.terms, [one for (one,) in prices], different.pop())
+        distinct = {price for tick in prices for price in tick if price}
+        if len(self.tracks) == 1 and len(distinct) == 1:
+            return optimum_of_one_pool(self.terms, [one for (one,) in prices], distinct.pop())
         return optimum_of_pools(self.terms, prices)
 
 
 def run_history_study(study: HistoryStudy, watcher: SpotWatcher | None = None) -> SpotOutcome:
-    """Reads the histories, runs every start under every rule, and adds up."""
-    expect_known_rules(study.rules)
+    """Reads the histories and runs every start under every rule."""
+    check_rules(study.rules)
     if not study.histories:
         raise UserError(
             "simulate spot needs a history of your spot capacity.",
@@ -88,15 +88,15 @@ def run_history_study(study: HistoryStudy, watcher: SpotWatcher | None = None) -
             "a recorded series, or the event log of a fleet with spot pools; docs/spot.md shows one.",
             code="no-spot-history",
         )
-    found = [read_history(path) for path in study.histories]
-    tasks = _tasks(study, found)
-    cells, complete = carry_out(tasks, watcher)
-    bad = [str(row) for history in found for row in history.bad_rows]
+    histories = [read_history(path) for path in study.histories]
+    tasks = _tasks(study, histories)
+    cells, complete = run_tasks(tasks, watcher)
+    bad = [str(row) for history in histories for row in history.bad_rows]
     return SpotOutcome(cells=tuple(cells), left_out=tuple(bad), complete=complete)
 
 
-def expect_known_rules(rules: Sequence[str]) -> None:
-    """Refuses a rule that there is not."""
+def check_rules(rules: Sequence[str]) -> None:
+    """Rejects an unknown rule."""
     for name in rules:
         if name not in POLICIES:
             raise UserError(
@@ -106,13 +106,13 @@ def expect_known_rules(rules: Sequence[str]) -> None:
             )
 
 
-def _tasks(study: HistoryStudy, found: Sequence[SpotHistory]) -> list[HistoryTask]:
-    pools = sorted((pool for one in found for pool in one.pools), key=lambda one: one.pool)
-    _expect_one_name_each(pools)
+def _tasks(study: HistoryStudy, histories: Sequence[SpotHistory]) -> list[HistoryTask]:
+    pools = sorted((pool for one in histories for pool in one.pools), key=lambda one: one.pool)
+    _check_unique_names(pools)
     span = common_span(pools)
-    listed = [one.on_demand_micro_usd for one in found if one.on_demand_micro_usd]
+    listed = [one.on_demand_micro_usd for one in histories if one.on_demand_micro_usd]
     on_demand = study.on_demand_micro_usd or min(listed, default=0)
-    _expect_prices(study, pools, on_demand)
+    _check_prices(study, pools, on_demand)
     terms = study.size.terms(span.step, on_demand)
     last = len(span) - terms.ticks
     if last < 0:
@@ -120,7 +120,7 @@ def _tasks(study: HistoryStudy, found: Sequence[SpotHistory]) -> list[HistoryTas
         raise UserError(
             f"the history covers {hours:.1f} h, less than the {study.size.deadline_hours:g} h "
             "from a job's start to its deadline.",
-            fix="Give a longer history, or a shorter job with --job-hours and --deadline-hours.",
+            fix="Use a longer history, or a shorter job with --job-hours and --deadline-hours.",
             code="short-spot-history",
         )
     tracks = tuple(pool.track(span, study.nodes, study.spot_micro_usd) for pool in pools)
@@ -134,34 +134,34 @@ def _tasks(study: HistoryStudy, found: Sequence[SpotHistory]) -> list[HistoryTas
             size=study.size,
             terms=terms,
             rules=tuple(study.rules),
-            starts=evenly(0, last, study.starts or USUAL_STARTS),
+            starts=evenly_spaced(0, last, study.starts or DEFAULT_STARTS),
         )
         for name, chosen in named
     ]
 
 
-def _expect_one_name_each(pools: Sequence[PoolHistory]) -> None:
+def _check_unique_names(pools: Sequence[PoolHistory]) -> None:
     names = [pool.pool for pool in pools]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
         raise UserError(
-            f"two histories are about a pool called {twice[0]!r}.",
-            fix="Rename a file, or name pools in a column 'pool'.",
+            f"two histories have a pool with the name {duplicates[0]!r}.",
+            fix="Rename a file, or name the pools in a column 'pool'.",
             code="bad-spot-history",
         )
 
 
-def _expect_prices(study: HistoryStudy, pools: Sequence[PoolHistory], on_demand: int) -> None:
+def _check_prices(study: HistoryStudy, pools: Sequence[PoolHistory], on_demand: int) -> None:
     if not on_demand:
         raise UserError(
-            "the history does not say what an hour on demand costs.",
-            fix="Give it with --on-demand-price USD.",
+            "the history has no on-demand price.",
+            fix="Pass --on-demand-price USD, the price of one machine-hour.",
             code="no-spot-prices",
         )
     unpriced = [pool.pool for pool in pools if not pool.has_prices]
     if unpriced and not study.spot_micro_usd:
         raise UserError(
-            f"the history does not say what an hour of {unpriced[0]!r} costs.",
-            fix="Give it with --spot-price USD, or in a column usd_per_hour.",
+            f"the history has no price for the pool {unpriced[0]!r}.",
+            fix="Pass --spot-price USD, or add a column usd_per_hour.",
             code="no-spot-prices",
         )

@@ -13,11 +13,11 @@ BASELINE = "on-demand"
 
 
 def spot_text(outcome: SpotOutcome) -> str:
-    """A table for each pool, and what is missing."""
-    return "\n".join([rules_table(outcome.cells), *remarks(outcome)])
+    """A table for each pool, and what was left out."""
+    return "\n".join([rules_table(outcome.cells), *closing_lines(outcome)])
 
 
-def remarks(outcome: SpotOutcome) -> list[str]:
+def closing_lines(outcome: SpotOutcome) -> list[str]:
     """What was left out, and whether the study was stopped."""
     lines = [f"left out: {reason}\n" for reason in outcome.left_out]
     if not outcome.complete:
@@ -26,7 +26,7 @@ def remarks(outcome: SpotOutcome) -> list[str]:
 
 
 def rules_table(cells: Sequence[StudyCell]) -> str:
-    """One table for each row of a study: what its jobs cost under each rule."""
+    """One table for each row of a study: the cost of its jobs under each rule."""
     head = ["rule", "jobs", "$ per job", "against on-demand", "on-demand h", "spot h", "wall h"]
     head += ["lost h", "change-overs", "missed"]
     lines = ""
@@ -54,7 +54,7 @@ def rules_table(cells: Sequence[StudyCell]) -> str:
 
 
 def spot_json(outcome: SpotOutcome) -> dict[str, Any]:
-    """Every row with every tally; times in milliseconds, money in micro-dollars, means beside them."""
+    """Every row with its tallies and means; times in milliseconds, money in micro-dollars."""
     return {
         "complete": outcome.complete,
         "left_out": list(outcome.left_out),

@@ -19,7 +19,7 @@ from bursar.model.event import (
 )
 from bursar.model.jobs.job import JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.simulate.traces.input_files import TraceText
-from bursar.simulate.traces.task_roles import TaskRole, as_one, remarks_on
+from bursar.simulate.traces.task_roles import TaskRole, merge_notes, merge_roles
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.event_log import VERSION_KEY, is_header, simulated_event
 from bursar.simulate.workload.recorded_work import JobWork
@@ -52,11 +52,11 @@ def recognises(text: TraceText) -> bool:
     )
 
 
-def read(text: TraceText, draft: TraceBuilder) -> None:
+def read(text: TraceText, builder: TraceBuilder) -> None:
     """Follows each job from its submission, then adds the jobs to the trace."""
     jobs: dict[str, _LoggedJob] = {}
     now_ms = 0
-    for line, event in _events(text, draft):
+    for line, event in _events(text, builder):
         now_ms = max(now_ms, event.at_ms)
         if isinstance(event, JobSubmitted):
             jobs.setdefault(event.job_id, _LoggedJob(event, line))
@@ -65,12 +65,12 @@ def read(text: TraceText, draft: TraceBuilder) -> None:
         if job is not None:
             _apply(job, event)
     for job in jobs.values():
-        run_ms = _run_ms(job, now_ms, draft)
+        run_ms = _run_ms(job, now_ms, builder)
         if run_ms is not None:
-            draft.add(job.line, _job(job, run_ms, draft))
+            builder.add(job.line, _job(job, run_ms, builder))
 
 
-def _events(text: TraceText, draft: TraceBuilder) -> Iterator[tuple[int, Event]]:
+def _events(text: TraceText, builder: TraceBuilder) -> Iterator[tuple[int, Event]]:
     for line, content in enumerate(text.lines, start=1):
         if not content.strip():
             continue
@@ -78,7 +78,7 @@ def _events(text: TraceText, draft: TraceBuilder) -> Iterator[tuple[int, Event]]
             if not is_header(content):
                 yield line, simulated_event(content)
         except UnreadableValue as problem:
-            draft.reject(line, f"is not an event ({problem})")
+            builder.reject(line, f"is not an event ({problem})")
 
 
 def _apply(job: _LoggedJob, event: Event) -> None:
@@ -105,23 +105,23 @@ def _apply(job: _LoggedJob, event: Event) -> None:
             pass
 
 
-def _run_ms(job: _LoggedJob, now_ms: int, draft: TraceBuilder) -> int | None:
+def _run_ms(job: _LoggedJob, now_ms: int, builder: TraceBuilder) -> int | None:
     if job.since_ms is None:
-        draft.count("jobs never started, left out")
+        builder.count("jobs never started, left out")
         return None
     if job.end_ms is None:
-        draft.count("jobs still running: their run time so far")
+        builder.count("jobs still running: their run time so far")
         job.outcome = "running"
     job.save(now_ms if job.end_ms is None else job.end_ms)
     return job.done_ms
 
 
-def _job(job: _LoggedJob, run_ms: int, draft: TraceBuilder) -> TraceJob:
+def _job(job: _LoggedJob, run_ms: int, builder: TraceBuilder) -> TraceJob:
     spec: JobSpec = job.submitted.spec
-    roles = [_role(group, draft) for group in spec.groups] or [TaskRole(tasks=1)]
-    for remark in remarks_on(roles):
-        draft.count(remark)
-    role = as_one(roles)
+    roles = [_role(group, builder) for group in spec.groups] or [TaskRole(tasks=1)]
+    for note in merge_notes(roles):
+        builder.count(note)
+    role = merge_roles(roles)
     return TraceJob(
         job_id=job.submitted.job_id,
         submitted_ms=job.submitted.at_ms,
@@ -130,7 +130,7 @@ def _job(job: _LoggedJob, run_ms: int, draft: TraceBuilder) -> TraceJob:
         name=spec.name,
         tasks=role.tasks,
         gpus=role.gpus,
-        gpu_milli=role.part_milli,
+        gpu_milli=role.gpu_fraction_milli,
         gpu_models=role.gpu_models,
         cpu_milli=role.cpu_milli,
         memory_mib=role.memory_mib,
@@ -141,7 +141,7 @@ def _job(job: _LoggedJob, run_ms: int, draft: TraceBuilder) -> TraceJob:
     )
 
 
-def _role(group: TaskGroup, draft: TraceBuilder) -> TaskRole:
+def _role(group: TaskGroup, builder: TraceBuilder) -> TaskRole:
     gpu_milli = 0
     models: tuple[str, ...] = ()
     match group.gpu:
@@ -150,7 +150,9 @@ def _role(group: TaskGroup, draft: TraceBuilder) -> TaskRole:
         case MpsShare(percent=percent, models=models):
             gpu_milli = percent * _MILLI_PER_PERCENT
         case MigSlice():
-            draft.count("task groups of MIG slices, which a trace cannot say: taken without GPUs")
+            builder.count(
+                "task groups of MIG slices, which a trace cannot express: read as no GPUs"
+            )
         case None:
             pass
     return TaskRole(

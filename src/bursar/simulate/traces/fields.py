@@ -8,7 +8,7 @@ from typing import Final
 
 DAY_MS: Final = 86_400_000
 
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  it is taken from moments that have lost their zone
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  subtracted from times without a zone
 _CLOCK: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 _OUTCOMES: Final = {
@@ -25,22 +25,22 @@ _OUTCOMES: Final = {
 
 
 class RowProblem(ValueError):
-    """What is wrong with a row, in words that its author understands."""
+    """An invalid value in a row; the message goes to the user."""
 
 
-def whole(text: str, column: str, least: int = 0) -> int:
-    """A count. ``8.0`` is eight; half a task is a problem."""
+def parse_count(text: str, column: str, least: int = 0) -> int:
+    """Parses a whole number; ``8.0`` is 8, ``8.5`` is rejected."""
     try:
         count = int(text)
     except ValueError:
-        count = _whole_of_fraction(text, column)
+        count = _parse_whole_float(text, column)
     if count < least:
         raise RowProblem(f"{column} is {text}, less than {least}")
     return count
 
 
-def scaled(text: str, column: str, factor: int) -> int:
-    """An amount in a smaller unit: ``scaled("0.5", "num_gpu", 1_000)`` is 500."""
+def parse_scaled(text: str, column: str, factor: int) -> int:
+    """Parses an amount into a smaller unit: ``parse_scaled("0.5", "num_gpu", 1_000)`` is 500."""
     try:
         amount = round(float(text) * factor)
     except (ValueError, OverflowError):
@@ -50,11 +50,11 @@ def scaled(text: str, column: str, factor: int) -> int:
     return amount
 
 
-def seconds(text: str, column: str) -> int:
-    """A time in seconds, as milliseconds."""
+def parse_seconds(text: str, column: str) -> int:
+    """Parses seconds into milliseconds."""
     try:
         time_ms = float(text) * 1_000
-        # Half a millisecond goes up. This is twice as fast as round(), and most of a trace is times.
+        # Rounds half up. This is twice as fast as round(), and most fields of a trace are times.
         rounded_ms = int(time_ms + 0.5)
     except (ValueError, OverflowError):
         raise _not_a_number(text, column) from None
@@ -63,23 +63,26 @@ def seconds(text: str, column: str) -> int:
     return rounded_ms
 
 
-def moment(text: str, column: str) -> int:
-    """A date and time, or seconds since 1970, as milliseconds since 1970. No zone means UTC."""
+def parse_time(text: str, column: str) -> int:
+    """Parses a date and time, or seconds since 1970, into milliseconds since 1970.
+
+    No zone means UTC.
+    """
     try:
-        when = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         if text.isdigit():
             return int(text) * 1_000
         raise RowProblem(f"{column} is {text!r}, not a date and time") from None
-    if when.tzinfo is None:
-        return _since_1970(when)
-    offset = when.utcoffset()
-    assert offset is not None, "what fromisoformat() finds a zone for has an offset"
-    return _since_1970(when.replace(tzinfo=None)) - round(offset.total_seconds() * 1_000)
+    if time.tzinfo is None:
+        return _ms_since_1970(time)
+    offset = time.utcoffset()
+    assert offset is not None, "a time with a zone has an offset"
+    return _ms_since_1970(time.replace(tzinfo=None)) - round(offset.total_seconds() * 1_000)
 
 
-def clock(text: str, column: str) -> int:
-    """A duration as Slurm writes it: ``[days-][hours:]minutes:seconds``."""
+def parse_duration(text: str, column: str) -> int:
+    """Parses a duration in Slurm's notation: ``[days-][hours:]minutes:seconds``."""
     parts = _CLOCK.fullmatch(text)
     if parts is None:
         raise RowProblem(f"{column} is {text!r}, not a duration like 1-02:03:04")
@@ -88,40 +91,40 @@ def clock(text: str, column: str) -> int:
     return whole_seconds * 1_000 + round(float(rest) * 1_000)
 
 
-def between(start_ms: int, end_ms: int, what: str = "end") -> int:
-    """How long it ran. Nothing ends before it starts."""
+def elapsed_ms(start_ms: int, end_ms: int, what: str = "end") -> int:
+    """Returns the time from start to end; rejects an end before the start."""
     if end_ms < start_ms:
         raise RowProblem(f"{what} is {(start_ms - end_ms) / 1_000:g} s before its start")
     return end_ms - start_ms
 
 
 def required(text: str, column: str) -> str:
-    """A name that must be there."""
+    """Returns the text; rejects an empty field."""
     if not text:
         raise RowProblem(f"{column} is empty")
     return text
 
 
 def per_node(total: int, nodes: int) -> tuple[int, int]:
-    """Tasks, and GPUs of each. An uneven split stays one task: how it was split is not known."""
+    """Returns the tasks and the GPUs of each; an uneven split is one task, as the split is not known."""
     if nodes > 1 and total % nodes == 0:
         return nodes, total // nodes
     return 1, total
 
 
-def outcome(state: str) -> str:
-    """How it ended, in one vocabulary for all formats. A word we do not know is kept."""
-    word = state.split(" ", 1)[0].lower()
-    return _OUTCOMES.get(word, word)
+def parse_outcome(state: str) -> str:
+    """Parses how a job ended into one vocabulary; an unknown state is returned as it is."""
+    name = state.split(" ", 1)[0].lower()
+    return _OUTCOMES.get(name, name)
 
 
-def _since_1970(when: datetime) -> int:
-    since = when - _EPOCH
+def _ms_since_1970(time: datetime) -> int:
+    since = time - _EPOCH
     time_ms = since.days * DAY_MS + since.seconds * 1_000
     return time_ms + round(since.microseconds / 1_000) if since.microseconds else time_ms
 
 
-def _whole_of_fraction(text: str, column: str) -> int:
+def _parse_whole_float(text: str, column: str) -> int:
     try:
         number = float(text)
     except ValueError:

@@ -20,7 +20,7 @@ from bursar.simulate.workload.trace import Trace
 
 
 class TraceFormat(Protocol):
-    """A way to write a workload down."""
+    """A file format for workloads."""
 
     @property
     def name(self) -> str: ...
@@ -30,12 +30,12 @@ class TraceFormat(Protocol):
 
     def recognises(self, text: TraceText) -> bool: ...
 
-    def read(self, text: TraceText, draft: TraceBuilder) -> None: ...
+    def read(self, text: TraceText, builder: TraceBuilder) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """A format that is no table: its lines mean what its module says."""
+    """A format that is not a table; its module parses the lines."""
 
     name: str
     title: str
@@ -43,12 +43,10 @@ class LineFormat:
     read_lines: Callable[[TraceText, TraceBuilder], None]
 
     def recognises(self, text: TraceText) -> bool:
-        """Whether a file's first lines look like it."""
         return self.recognise(text)
 
-    def read(self, text: TraceText, draft: TraceBuilder) -> None:
-        """Every line to the draft."""
-        self.read_lines(text, draft)
+    def read(self, text: TraceText, builder: TraceBuilder) -> None:
+        self.read_lines(text, builder)
 
 
 BUILT_IN: Final[tuple[TraceFormat, ...]] = (
@@ -69,40 +67,39 @@ _FORMATS: dict[str, TraceFormat] = {one.name: one for one in BUILT_IN}
 
 
 def register_formats(*formats: TraceFormat) -> None:
-    """Adds formats for ``--format`` and for recognition, in front of those there are.
+    """Adds formats in front of the existing ones.
 
-    The first that recognises a file wins, so the more particular of two must come first.
+    The first format that recognises a file is used, so the more specific of two must come first.
     """
     for one in formats:
         if _FORMATS.get(one.name, one) is not one:
-            raise BrokenInvariant(f"two trace formats are called {one.name!r}")
+            raise BrokenInvariant(f"two trace formats have the name {one.name!r}")
     earlier = dict(_FORMATS)
     _FORMATS.clear()
     _FORMATS.update({one.name: one for one in formats} | earlier)
 
 
 def format_titles() -> Mapping[str, str]:
-    """What ``--format`` takes, and what each means."""
+    """The values of ``--format`` with their descriptions."""
     titles = {name: one.title for name, one in _FORMATS.items()}
     return {**titles, own_form.PARQUET_NAME: own_form.PARQUET_TITLE}
 
 
 def read_trace(path: str | Path, format: str | None = None, *, gpus_only: bool = False) -> Trace:
-    """The workload that a file holds, in order of submission.
+    """Reads the workload in a file, in order of submission.
 
-    The format is taken by name or recognised from the first lines. A row that makes no sense becomes a
-    ``BadRow``; what is left out on purpose is counted in the notes. ``gpus_only`` leaves out jobs
-    that ask for no GPU.
+    Without a format name, the format is detected from the first lines. An invalid row becomes a
+    ``BadRow``; rows left out on purpose are counted in the notes. ``gpus_only`` leaves out jobs
+    without GPUs.
     """
-    draft = TraceBuilder(str(path), gpus_only=gpus_only)
+    builder = TraceBuilder(str(path), gpus_only=gpus_only)
     if format == own_form.PARQUET_NAME or (format is None and _is_parquet(path)):
-        own_form.read_parquet(_plain_file(path), draft)
-        return draft.trace()
+        own_form.read_parquet(_plain_file(path), builder)
+        return builder.trace()
     named = None if format is None else format_named(format)
     with open_trace(path) as text:
-        chosen = format_of(text) if named is None else named
-        chosen.read(text, draft)
-    return draft.trace()
+        (named or detect_format(text)).read(text, builder)
+    return builder.trace()
 
 
 def _is_parquet(path: str | Path) -> bool:
@@ -114,31 +111,31 @@ def _is_parquet(path: str | Path) -> bool:
 
 
 def _plain_file(path: str | Path) -> Path:
-    """Parquet is read in pieces from all over the file, so it must lie there as it is."""
+    """Parquet needs random access, so the file must be on disk and not in an archive."""
     if MEMBER_MARK in str(path) or not Path(path).is_file():
         raise UserError(
             f"{path}: there is no such file.",
-            fix="Check the path; a Parquet file must be taken out of its archive first.",
+            fix="Check the path; extract a Parquet file from its archive first.",
             code="trace-not-found",
         )
     return Path(path)
 
 
 def format_named(name: str) -> TraceFormat:
-    """The format of this name; a wrong name is answered with the right ones."""
-    found = _FORMATS.get(name)
-    if found is not None:
-        return found
+    """Returns the format with this name; an unknown name is an error that lists the known ones."""
+    trace_format = _FORMATS.get(name)
+    if trace_format is not None:
+        return trace_format
     known = ", ".join(format_titles())
     raise UserError(
-        f"{name!r} is not a trace format we know.",
+        f"{name!r} is not a known trace format.",
         fix=did_you_mean(name, format_titles()) or f"Write one of {known}.",
         code="unknown-trace-format",
     )
 
 
-def format_of(text: TraceText) -> TraceFormat:
-    """The format that a file's first lines show."""
+def detect_format(text: TraceText) -> TraceFormat:
+    """Returns the first format that recognises the file's first lines."""
     for one in _FORMATS.values():
         if one.recognises(text):
             return one
@@ -146,30 +143,30 @@ def format_of(text: TraceText) -> TraceFormat:
 
 
 def _not_recognised(text: TraceText) -> UserError:
-    """Says what the nearest format would need; an empty file is told the form we document."""
+    """Names what the most similar format needs; for an empty file, our own form."""
     header = header_of(text)
     if not header:
         return missing_columns(text.name, own_form.COLUMNS.required, ())
-    piped = header_of(text, "|")
-    header = piped if len(piped) > len(header) else header
+    pipe_header = header_of(text, "|")
+    header = pipe_header if len(pipe_header) > len(header) else header
     tables = [one for one in _FORMATS.values() if isinstance(one, TableFormat)]
-    nearest = max(tables, key=lambda one: _kinship(one, header))
-    if not _kinship(nearest, header):
+    nearest = max(tables, key=lambda one: _similarity(one, header))
+    if not _similarity(nearest, header):
         return UserError(
-            f"{text.name}: not a trace in a format we recognise; its first line is {ascii(header)[:120]}.",
-            fix=f"Name the format; we know {', '.join(format_titles())}.",
+            f"{text.name}: not a trace in a known format; its first line is {ascii(header)[:120]}.",
+            fix=f"Name the format with --format: {', '.join(format_titles())}.",
             code="unknown-trace-format",
         )
     error = missing_columns(text.name, nearest.columns.missing(header), header)
     return UserError(
-        f"{error.problem} (It looks most like {nearest.name!r}: {nearest.title}.)",
+        f"{error.problem} (The most similar format is {nearest.name!r}: {nearest.title}.)",
         fix=error.fix,
         code=error.code,
     )
 
 
-def _kinship(one: TableFormat, header: list[str]) -> float:
-    """How much of what a format needs is there, spelled right or nearly."""
+def _similarity(one: TableFormat, header: list[str]) -> float:
+    """The fraction of a format's required columns that are present, allowing typing errors."""
     lower = [name.lower() for name in header]
     near = sum(bool(close_names(name.lower(), lower, cutoff=0.8)) for name in one.columns.required)
     return near / len(one.columns.required)

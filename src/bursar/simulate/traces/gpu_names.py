@@ -9,34 +9,34 @@ from bursar.model.errors import UserError
 from bursar.simulate.traces.fields import RowProblem
 
 ANONYMOUS = "anonymous-"
-"""Begins the name of a GPU type whose model the publisher of a trace hides, as in ``anonymous-g2``."""
+"""Prefix of a GPU type whose model the publisher hides, as in ``anonymous-g2``."""
 
 # Spellings that only traces use.
-_ALSO = {"v100m16": "v100-16gb"}
+_TRACE_SPELLINGS = {"v100m16": "v100-16gb"}
 
 
 @cache
 def gpu_model(name: str) -> str:
-    """The catalog's name. A model we do not know is a problem of the row that names it."""
+    """Returns the catalog's name; an unknown model rejects the row."""
     spelling = name.strip().lower()
     if spelling.startswith(ANONYMOUS):
         return spelling
     try:
-        return find_gpu_model(_ALSO.get(spelling, name)).name
+        return find_gpu_model(_TRACE_SPELLINGS.get(spelling, name)).name
     except UserError as unknown:
         hint = f". {unknown.fix}" if unknown.fix.startswith("Did you mean") else ""
-        raise RowProblem(f"{name!r} is not a GPU model we know{hint}") from None
+        raise RowProblem(f"{name!r} is not a known GPU model{hint}") from None
 
 
 @cache
 def gpu_models(names: str) -> tuple[str, ...]:
-    """Several that will do, written ``a|b``; none means any."""
+    """Parses acceptable models, written ``a|b``; empty means any."""
     return tuple(gpu_model(name) for name in names.split("|") if name)
 
 
 @cache
 def gpu_models_or_anonymous(names: str, anonymous: tuple[str, ...]) -> tuple[str, ...]:
-    """The same where a publisher replaced some names by letters of its own."""
+    """Parses models where the publisher replaced some names by letters."""
     return tuple(
         f"{ANONYMOUS}{name.lower()}" if name.upper() in anonymous else gpu_model(name)
         for name in names.split("|")

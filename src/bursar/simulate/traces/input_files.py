@@ -18,7 +18,7 @@ from bursar.model.errors import UserError
 from bursar.model.suggestion import did_you_mean
 
 MEMBER_MARK = "::"
-"""Between an archive and the file in it: ``workloads.tar.xz::philly/workload-1.csv``."""
+"""Separates an archive from a file in it: ``workloads.tar.xz::philly/workload-1.csv``."""
 
 HEAD_LINES = 64
 SHOWN_MEMBERS = 12
@@ -32,7 +32,7 @@ _BROKEN = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, tarfile.TarEr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceText:
-    """The lines of one file. ``head`` may be looked at first; ``lines`` begins with it all the same."""
+    """The lines of one file; ``head`` is a preview of the first of ``lines``."""
 
     name: str
     path: Path
@@ -42,7 +42,7 @@ class TraceText:
 
 @contextmanager
 def open_trace(path: str | Path) -> Iterator[TraceText]:
-    """The lines of a trace, read as they are asked for, so that size does not matter."""
+    """Opens a trace; its lines are read lazily, so memory does not grow with the file."""
     with open_stream(path) as stream:
         text = io.TextIOWrapper(
             cast("IO[bytes]", stream), encoding="utf-8-sig", errors="replace", newline=""
@@ -58,10 +58,10 @@ def open_trace(path: str | Path) -> Iterator[TraceText]:
 
 @contextmanager
 def open_stream(path: str | Path) -> Iterator[io.BufferedIOBase]:
-    """The bytes of a file as its author wrote them, whatever they were packed in since."""
+    """Opens a file for reading bytes, decompressed and taken out of its archive."""
     file, member = split_member(path)
     if not file.is_file():
-        what = "this is not an ordinary file" if file.exists() else "there is no such file"
+        what = "this is not a regular file" if file.exists() else "there is no such file"
         raise UserError(
             f"{file}: {what}.",
             fix="Check the path, or write ARCHIVE::MEMBER for a file in an archive.",
@@ -85,13 +85,13 @@ def open_stream(path: str | Path) -> Iterator[io.BufferedIOBase]:
 
 
 def split_member(path: str | Path) -> tuple[Path, str | None]:
-    """The file, and the member of it that is meant, if one is."""
+    """Splits ``ARCHIVE::MEMBER`` into the file and the member, if any."""
     file, mark, member = str(path).partition(MEMBER_MARK)
     return Path(file), member if mark else None
 
 
-def members(archive: str | Path) -> tuple[str, ...]:
-    """The files in an archive, in order of name, each as ``open_trace`` takes it."""
+def archive_members(archive: str | Path) -> tuple[str, ...]:
+    """Lists the files in an archive by name, each as a path for ``open_trace``."""
     file = Path(archive)
     try:
         with tarfile.open(file, "r:*") as opened:
@@ -105,39 +105,39 @@ def members(archive: str | Path) -> tuple[str, ...]:
 def _open_member(file: Path, member: str | None) -> Iterator[io.BufferedIOBase]:
     if member is None:
         member = _only_member(file)
-    seen: list[str] = []
+    names: list[str] = []
     try:
         with tarfile.open(file, "r:*") as archive:
             for entry in archive:
                 if not entry.isfile():
                     continue
                 if entry.name.removeprefix("./") == member.removeprefix("./"):
-                    found = archive.extractfile(entry)
-                    assert found is not None, "a regular file has contents"
-                    yield cast("io.BufferedIOBase", found)
+                    stream = archive.extractfile(entry)
+                    assert stream is not None, "a regular file has contents"
+                    yield cast("io.BufferedIOBase", stream)
                     return
-                seen.append(entry.name)
+                names.append(entry.name)
     except _BROKEN as damage:
         raise _damaged(file, damage) from damage
     raise UserError(
         f"{file}: the archive has no file {member!r}.",
-        fix=did_you_mean(member, seen, 3) or f"It has {_listed(sorted(seen))}.",
+        fix=did_you_mean(member, names, 3) or f"It has {_abbreviate(sorted(names))}.",
         code="trace-not-found",
     )
 
 
 def _only_member(file: Path) -> str:
-    names = [name.partition(MEMBER_MARK)[2] for name in members(file)]
+    names = [name.partition(MEMBER_MARK)[2] for name in archive_members(file)]
     if len(names) == 1:
         return names[0]
     raise UserError(
-        f"{file}: the archive has {len(names)} files; one must be chosen.",
-        fix=f"Write {file.name}{MEMBER_MARK}MEMBER with one of {_listed(names)}.",
+        f"{file}: the archive has {len(names)} files; name one of them.",
+        fix=f"Write {file.name}{MEMBER_MARK}MEMBER with one of {_abbreviate(names)}.",
         code="trace-not-found",
     )
 
 
-def _listed(names: list[str]) -> str:
+def _abbreviate(names: list[str]) -> str:
     more = len(names) - SHOWN_MEMBERS
     shown = ", ".join(names[:SHOWN_MEMBERS])
     return f"{shown} and {more} more" if more > 0 else shown
@@ -145,7 +145,7 @@ def _listed(names: list[str]) -> str:
 
 def _damaged(path: str | Path, damage: BaseException) -> UserError:
     return UserError(
-        f"{path}: the file is damaged or not what its name says ({damage}).",
-        fix="Fetch it again.",
+        f"{path}: the file is damaged, or its name has the wrong suffix ({damage}).",
+        fix="Download it again.",
         code="trace-damaged",
     )

@@ -3,7 +3,7 @@
     kubectl get workloads -A -o json > workloads.json              # a list
     kubectl get workloads -A -w -o json | jq -c . > workloads.jsonl  # one object a line, as they change
 
-Of an object that appears several times the last is taken. A run is from admission to the end.
+Of several versions of an object the last counts. A job runs from its admission to its end.
 """
 
 from __future__ import annotations
@@ -13,10 +13,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bursar.simulate.traces.fields import RowProblem, between, moment, outcome, whole
+from bursar.simulate.traces.fields import (
+    RowProblem,
+    elapsed_ms,
+    parse_count,
+    parse_outcome,
+    parse_time,
+)
 from bursar.simulate.traces.gpu_names import gpu_model
 from bursar.simulate.traces.input_files import TraceText
-from bursar.simulate.traces.task_roles import TaskRole, as_one, remarks_on
+from bursar.simulate.traces.task_roles import TaskRole, merge_notes, merge_roles
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
 
@@ -39,87 +45,87 @@ Object = dict[str, Any]
 
 
 def recognises(text: TraceText) -> bool:
-    """JSON that speaks of Workloads."""
+    """Whether the file is JSON with Workload objects."""
     head = "".join(text.head[:40])
     return head.lstrip().startswith("{") and (
         '"Workload"' in head or '"podSets"' in head or "kueue.x-k8s.io" in head
     )
 
 
-def read(text: TraceText, draft: TraceBuilder) -> None:
-    """The last state of each Workload, as a job if it finished."""
+def read(text: TraceText, builder: TraceBuilder) -> None:
+    """Adds a job for each Workload whose last version is finished."""
     last: dict[str, tuple[int, Object]] = {}
-    for line, found in _objects(text, draft):
-        workload = found.get("object", found)
+    for line, entry in _objects(text, builder):
+        workload = entry.get("object", entry)
         if workload.get("kind", "Workload") != "Workload":
-            draft.count("objects that are no Workloads skipped")
+            builder.count("objects skipped that are not Workloads")
             continue
         meta = workload.get("metadata") or {}
         last[meta.get("uid") or f"{meta.get('namespace')}/{meta.get('name')}"] = line, workload
     for line, workload in last.values():
         try:
-            job = _job(workload, draft)
+            job = _job(workload, builder)
         except RowProblem as problem:
-            draft.reject(line, str(problem))
-        except (AttributeError, TypeError) as odd:
-            draft.reject(line, f"is not shaped like a Workload ({odd})")
+            builder.reject(line, str(problem))
+        except (AttributeError, TypeError) as error:
+            builder.reject(line, f"does not have the structure of a Workload ({error})")
         else:
             if job is not None:
-                draft.add(line, job)
+                builder.add(line, job)
 
 
-def _objects(text: TraceText, draft: TraceBuilder) -> Iterator[tuple[int, Object]]:
-    """Objects one a line; or, if the first line is only the beginning of one, a whole list."""
+def _objects(text: TraceText, builder: TraceBuilder) -> Iterator[tuple[int, Object]]:
+    """Yields one object per line, or those of one JSON document over many lines."""
     if text.head and text.head[0].strip() in ("{", "["):
-        yield from _listed(text, draft)
+        yield from _document_objects(text, builder)
         return
     for line, content in enumerate(text.lines, start=1):
         if not content.strip():
             continue
         try:
-            found = json.loads(content)
+            value = json.loads(content)
         except ValueError as problem:
-            draft.reject(line, f"is not JSON ({problem})")
+            builder.reject(line, f"is not JSON ({problem})")
             continue
-        if isinstance(found, dict):
-            for one in found["items"] if isinstance(found.get("items"), list) else (found,):
+        if isinstance(value, dict):
+            for one in value["items"] if isinstance(value.get("items"), list) else (value,):
                 yield line, one
         else:
-            draft.reject(line, "is not a JSON object")
+            builder.reject(line, "is not a JSON object")
 
 
-def _listed(text: TraceText, draft: TraceBuilder) -> Iterator[tuple[int, Object]]:
+def _document_objects(text: TraceText, builder: TraceBuilder) -> Iterator[tuple[int, Object]]:
     try:
-        whole_file = json.loads("".join(text.lines))
+        document = json.loads("".join(text.lines))
     except ValueError as problem:
-        draft.reject(1, f"is not JSON ({problem})")
+        builder.reject(1, f"is not JSON ({problem})")
         return
-    items = whole_file.get("items", [whole_file]) if isinstance(whole_file, dict) else whole_file
+    items = document.get("items", [document]) if isinstance(document, dict) else document
     yield from enumerate(items, start=1)
 
 
-def _job(workload: Object, draft: TraceBuilder) -> TraceJob | None:
-    meta, spec, status = (workload.get(part) or {} for part in ("metadata", "spec", "status"))
+def _job(workload: Object, builder: TraceBuilder) -> TraceJob | None:
+    meta, spec, status = (workload.get(key) or {} for key in ("metadata", "spec", "status"))
     conditions = {
         one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"
     }
     finished, admitted = conditions.get("Finished"), conditions.get("Admitted")
     if finished is None or admitted is None:
-        draft.count("Workloads that had not run to their end, left out")
+        builder.count("Workloads left out that had not finished")
         return None
-    roles = [_role(pods, draft) for pods in spec.get("podSets") or ()]
+    roles = [_role(pods, builder) for pods in spec.get("podSets") or ()]
     if not roles:
         raise RowProblem("has no podSets")
-    for remark in remarks_on(roles):
-        draft.count(remark)
-    role = as_one(roles)
+    for note in merge_notes(roles):
+        builder.count(note)
+    role = merge_roles(roles)
     limit = spec.get("maximumExecutionTimeSeconds")
     return TraceJob(
         job_id=f"{meta.get('namespace', 'default')}/{meta.get('name', '')}",
-        submitted_ms=moment(str(meta.get("creationTimestamp", "")), "creationTimestamp"),
-        run_ms=between(
-            moment(str(admitted.get("lastTransitionTime")), "Admitted"),
-            moment(str(finished.get("lastTransitionTime")), "Finished"),
+        submitted_ms=parse_time(str(meta.get("creationTimestamp", "")), "creationTimestamp"),
+        run_ms=elapsed_ms(
+            parse_time(str(admitted.get("lastTransitionTime")), "Admitted"),
+            parse_time(str(finished.get("lastTransitionTime")), "Finished"),
             "Finished",
         ),
         team=(status.get("admission") or {}).get("clusterQueue") or spec.get("queueName") or "all",
@@ -131,25 +137,27 @@ def _job(workload: Object, draft: TraceBuilder) -> TraceJob | None:
         memory_mib=role.memory_mib,
         expected_ms=None if limit is None else int(limit) * 1_000,
         priority=int(spec.get("priority") or 0),
-        outcome=outcome(str(finished.get("reason", ""))),
+        outcome=parse_outcome(str(finished.get("reason", ""))),
     )
 
 
-def _role(pods: Object, draft: TraceBuilder) -> TaskRole:
+def _role(pods: Object, builder: TraceBuilder) -> TaskRole:
     pod = (pods.get("template") or {}).get("spec") or {}
     gpus = cpu = memory = 0
     for container in pod.get("containers") or ():
         resources = container.get("resources") or {}
-        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        gpus += sum(whole(str(asked[name]), name) for name in _GPU_RESOURCES if name in asked)
-        cpu += cpu_milli(str(asked.get("cpu", "0")))
-        memory += memory_mib(str(asked.get("memory", "0")))
-        if any(name.startswith(_SLICE_PREFIX) for name in asked):
-            draft.count("containers that ask for MIG slices, which are not counted as GPUs")
+        requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        gpus += sum(
+            parse_count(str(requests[name]), name) for name in _GPU_RESOURCES if name in requests
+        )
+        cpu += cpu_milli(str(requests.get("cpu", "0")))
+        memory += memory_mib(str(requests.get("memory", "0")))
+        if any(name.startswith(_SLICE_PREFIX) for name in requests):
+            builder.count("containers that request MIG slices, which are not counted as GPUs")
     labels = pod.get("nodeSelector") or {}
     models = tuple(gpu_model(labels[label]) for label in _MODEL_LABELS if label in labels)
     return TaskRole(
-        tasks=whole(str(pods.get("count", 1)), "count of podSet", 1),
+        tasks=parse_count(str(pods.get("count", 1)), "count of podSet", 1),
         gpu_milli=gpus * 1_000,
         gpu_models=models,
         cpu_milli=cpu,
@@ -158,12 +166,12 @@ def _role(pods: Object, draft: TraceBuilder) -> TaskRole:
 
 
 def cpu_milli(text: str) -> int:
-    """Thousandths of a core."""
+    """Parses a Kubernetes quantity into thousandths of a core."""
     return round(_amount(text, "cpu") * 1_000)
 
 
 def memory_mib(text: str) -> int:
-    """MiB, rounded to the nearest."""
+    """Parses a Kubernetes quantity into MiB, rounded to the nearest."""
     return round(_amount(text, "memory") / _BYTES_PER_MIB)
 
 

@@ -16,7 +16,7 @@ from sys import intern
 from typing import Any, TextIO, cast
 
 from bursar.model.errors import UserError
-from bursar.simulate.traces.fields import RowProblem, required, seconds, whole
+from bursar.simulate.traces.fields import RowProblem, parse_count, parse_seconds, required
 from bursar.simulate.traces.gpu_names import gpu_models
 from bursar.simulate.traces.table import Columns, Fields, TableFormat, missing_columns
 from bursar.simulate.traces.trace_builder import TraceBuilder
@@ -41,32 +41,32 @@ COLUMNS = Columns(
 )
 
 
-def make_job(fields: Fields, _line: int, _draft: TraceBuilder) -> TraceJob:
-    """Every empty field is the default of ``TraceJob``."""
+def make_job(fields: Fields, _line: int, _builder: TraceBuilder) -> TraceJob:
+    """Builds a job from a row; an empty field means the default of ``TraceJob``."""
     (job_id, submit, run, gpus, team, user, name, tasks, milli, models, cpu, memory, expected,
      deadline, priority, ended) = fields  # fmt: skip
     return TraceJob(
         job_id=required(job_id, "job_id"),
-        submitted_ms=seconds(submit, "submit_s"),
-        run_ms=seconds(run, "run_s"),
+        submitted_ms=parse_seconds(submit, "submit_s"),
+        run_ms=parse_seconds(run, "run_s"),
         team=intern(team) if team else "all",
         user=intern(user),
         name=name,
-        tasks=whole(tasks, "tasks", 1) if tasks else 1,
-        gpus=whole(gpus, "gpus"),
-        gpu_milli=whole(milli, "gpu_milli") if milli else 0,
+        tasks=parse_count(tasks, "tasks", 1) if tasks else 1,
+        gpus=parse_count(gpus, "gpus"),
+        gpu_milli=parse_count(milli, "gpu_milli") if milli else 0,
         gpu_models=gpu_models(models) if models else (),
-        cpu_milli=whole(cpu, "cpu_milli") if cpu else 0,
-        memory_mib=whole(memory, "memory_mib") if memory else 0,
-        expected_ms=seconds(expected, "expected_s") if expected else None,
-        deadline_ms=seconds(deadline, "deadline_s") if deadline else None,
-        priority=whole(priority, "priority", -(2**31)) if priority else 0,
+        cpu_milli=parse_count(cpu, "cpu_milli") if cpu else 0,
+        memory_mib=parse_count(memory, "memory_mib") if memory else 0,
+        expected_ms=parse_seconds(expected, "expected_s") if expected else None,
+        deadline_ms=parse_seconds(deadline, "deadline_s") if deadline else None,
+        priority=parse_count(priority, "priority", -(2**31)) if priority else 0,
         outcome=intern(ended),
     )
 
 
 def fields_of(job: TraceJob) -> Fields:
-    """The way back: what ``make_job`` reads as this very job."""
+    """Returns the row of a job, the inverse of ``make_job``."""
     return (
         job.job_id,
         _in_seconds(job.submitted_ms),
@@ -100,14 +100,14 @@ FORMAT = TableFormat(name="csv", title="our own CSV form", columns=COLUMNS, make
 PARQUET_MAGIC = b"PAR1"
 PARQUET_NAME = "parquet"
 PARQUET_TITLE = "our own form in Parquet"
-ROWS_AT_A_TIME = 50_000
+BATCH_ROWS = 50_000
 
 _SECONDS = ("submit_s", "run_s", "expected_s", "deadline_s")
 _WHOLE = ("gpus", "tasks", "gpu_milli", "cpu_milli", "memory_mib", "priority")
 
 
-def read_parquet(path: Path, draft: TraceBuilder) -> None:
-    """Every row to the draft; a row's line is its number, from one."""
+def read_parquet(path: Path, builder: TraceBuilder) -> None:
+    """Reads every row into the builder; rows are numbered from 1."""
     file = _pyarrow("pyarrow.parquet").ParquetFile(path)
     names: list[str] = file.schema_arrow.names
     missing = COLUMNS.missing(names)
@@ -115,31 +115,31 @@ def read_parquet(path: Path, draft: TraceBuilder) -> None:
         raise missing_columns(str(path), missing, names)
     for row, fields in enumerate(_rows(file, names), start=1):
         try:
-            draft.add(row, make_job(fields, row, draft))
+            builder.add(row, make_job(fields, row, builder))
         except RowProblem as problem:
-            draft.reject(row, str(problem))
+            builder.reject(row, str(problem))
 
 
 def write_parquet(jobs: Iterable[TraceJob], path: Path) -> None:
-    """All columns, a group of rows at a time."""
+    """Writes all columns, in batches of rows."""
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     schema = arrow.schema([(name, _type_of(name, arrow)) for name in COLUMNS.all])
-    waiting = iter(jobs)
+    remaining = iter(jobs)
     with parquet.ParquetWriter(path, schema) as writer:
-        while group := [fields_of(job) for job in islice(waiting, ROWS_AT_A_TIME)]:
+        while batch := [fields_of(job) for job in islice(remaining, BATCH_ROWS)]:
             columns = [
                 [_value(name, text) for text in texts]
-                for name, texts in zip(COLUMNS.all, zip(*group, strict=True), strict=True)
+                for name, texts in zip(COLUMNS.all, zip(*batch, strict=True), strict=True)
             ]
             writer.write_table(arrow.table(columns, schema=schema))
 
 
 def _rows(file: Any, names: list[str]) -> Iterator[Fields]:
-    wanted = [name for name in COLUMNS.all if name in names]
-    for batch in file.iter_batches(batch_size=ROWS_AT_A_TIME, columns=wanted):
-        there = batch.to_pydict()
+    present = [name for name in COLUMNS.all if name in names]
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=present):
+        values_by_column = batch.to_pydict()
         blank = [None] * batch.num_rows
-        columns = (there.get(name, blank) for name in COLUMNS.all)
+        columns = (values_by_column.get(name, blank) for name in COLUMNS.all)
         for values in zip(*columns, strict=True):
             yield tuple("" if value is None else str(value) for value in values)
 
@@ -175,9 +175,9 @@ _ENDINGS = (".csv", ".csv.gz", ".csv.xz", ".parquet")
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
-    """The name decides: ``.csv``, ``.csv.gz``, ``.csv.xz`` or ``.parquet``.
+    """Writes a trace as ``.csv``, ``.csv.gz``, ``.csv.xz`` or ``.parquet``, by the file's name.
 
-    Columns in which every job has the default are left out of a CSV, as nothing would be lost.
+    A CSV leaves out the columns in which every job has the default.
     """
     file = Path(path)
     if file.name.endswith(".parquet"):
@@ -185,23 +185,22 @@ def write_trace(trace: Trace, path: str | Path) -> None:
         return
     if not file.name.endswith(_ENDINGS):
         raise UserError(
-            f"{file}: we do not write files of this kind.",
-            fix=f"Give it a name that ends in {', '.join(_ENDINGS)}.",
+            f"{file}: cannot write a trace in this format.",
+            fix=f"Use a name that ends in {', '.join(_ENDINGS)}.",
             code="unknown-trace-format",
         )
-    always = len(COLUMNS.required)
-    used = set(range(always))
+    used = set(range(len(COLUMNS.required)))
     for job in trace.jobs:
-        used.update(place for place, field in enumerate(fields_of(job)) if field)
+        used.update(column for column, field in enumerate(fields_of(job)) if field)
         if len(used) == len(COLUMNS.all):
             break
-    kept = sorted(used)
+    columns = sorted(used)
     with _open(file) as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([COLUMNS.all[place] for place in kept])
+        writer.writerow([COLUMNS.all[column] for column in columns])
         for job in trace.jobs:
             fields = fields_of(job)
-            writer.writerow([fields[place] for place in kept])
+            writer.writerow([fields[column] for column in columns])
 
 
 def _open(file: Path) -> TextIO:

@@ -13,12 +13,12 @@ from sys import intern
 
 from bursar.simulate.traces.fields import (
     RowProblem,
-    between,
-    moment,
-    outcome,
+    elapsed_ms,
+    parse_count,
+    parse_outcome,
+    parse_time,
     per_node,
     required,
-    whole,
 )
 from bursar.simulate.traces.gpu_names import gpu_model
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
@@ -29,32 +29,32 @@ from bursar.slurm_text import BadSlurmText, parse_duration_ms, parse_memory_mib,
 _NEVER = frozenset({"", "Unknown", "None"})
 
 
-def _job(fields: Fields, _line: int, draft: TraceBuilder) -> TraceJob | None:
+def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob | None:
     job_id, submit, start, end, elapsed, allocated, requested, *rest = fields
     user, account, name, state, limit, nodes, priority = rest
     skip_reason = _skip_reason(job_id, start)
     if skip_reason:
-        draft.count(skip_reason)
+        builder.count(skip_reason)
         return None
     tres = _tres(allocated or requested)
     gpus, models = _gpus(tres)
-    node_count = whole(nodes or tres.get("node", "1"), "NNodes") or 1
+    node_count = parse_count(nodes or tres.get("node", "1"), "NNodes") or 1
     tasks, task_gpus = per_node(gpus, node_count)
     return TraceJob(
         job_id=required(job_id, "JobID"),
-        submitted_ms=moment(submit, "Submit"),
-        run_ms=_run_ms(moment(start, "Start"), end, elapsed, draft),
+        submitted_ms=parse_time(submit, "Submit"),
+        run_ms=_run_ms(parse_time(start, "Start"), end, elapsed, builder),
         team=intern(account) if account else "all",
         user=intern(user),
         name=name,
         tasks=tasks,
         gpus=task_gpus,
         gpu_models=models,
-        cpu_milli=whole(tres.get("cpu", "0"), "cpu of TRES") * 1_000 // tasks,
+        cpu_milli=parse_count(tres.get("cpu", "0"), "cpu of TRES") * 1_000 // tasks,
         memory_mib=_memory_mib(tres.get("mem", "0")) // tasks,
         expected_ms=_duration_ms(limit, "Timelimit"),
-        priority=whole(priority, "Priority") if priority else 0,
-        outcome=outcome(state),
+        priority=parse_count(priority, "Priority") if priority else 0,
+        outcome=parse_outcome(state),
     )
 
 
@@ -69,13 +69,13 @@ def _skip_reason(job_id: str, start: str) -> str | None:
     return None
 
 
-def _run_ms(start_ms: int, end: str, elapsed: str, draft: TraceBuilder) -> int:
+def _run_ms(start_ms: int, end: str, elapsed: str, builder: TraceBuilder) -> int:
     if end not in _NEVER:
-        return between(start_ms, moment(end, "End"), "End")
+        return elapsed_ms(start_ms, parse_time(end, "End"), "End")
     run_ms = _duration_ms(elapsed, "Elapsed")
     if run_ms is None:
         raise RowProblem("End is not known and Elapsed is not given")
-    draft.count("jobs still running: their run time so far")
+    builder.count("jobs still running: their run time so far")
     return run_ms
 
 
@@ -96,12 +96,12 @@ def _tres(text: str) -> dict[str, str]:
 def _gpus(tres: dict[str, str]) -> tuple[int, tuple[str, ...]]:
     """All GPUs of a job, and their models where the site names them."""
     typed = {
-        name.removeprefix("gres/gpu:"): whole(amount, name)
+        name.removeprefix("gres/gpu:"): parse_count(amount, name)
         for name, amount in tres.items()
         if name.startswith("gres/gpu:")
     }
     plain = tres.get("gres/gpu")
-    total = whole(plain, "gres/gpu") if plain is not None else sum(typed.values())
+    total = parse_count(plain, "gres/gpu") if plain is not None else sum(typed.values())
     models = {gpu_model(name) for name, count in typed.items() if count}
     return total, tuple(sorted(models))
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bursar.model.errors import UserError
-from bursar.simulate.traces.fields import RowProblem, whole
+from bursar.simulate.traces.fields import RowProblem, parse_count
 from bursar.simulate.traces.input_files import MEMBER_MARK, open_stream, open_trace
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import BadRow
@@ -25,7 +25,7 @@ from bursar.simulate.workload.trace import BadRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotSeries:
-    """Machines that could be had (or kept) at each tick. ``price_micro_usd`` is per hour, if known."""
+    """Machines available at each tick. ``price_micro_usd`` is per hour, if known."""
 
     zone: str
     instance_type: str
@@ -35,22 +35,21 @@ class SpotSeries:
 
     @property
     def span_ms(self) -> int:
-        """How long the series is."""
         return self.tick_ms * len(self.available)
 
     @property
     def availability(self) -> float:
-        """The part of the ticks at which at least one machine could be had."""
+        """The fraction of ticks with at least one machine available."""
         ticks = len(self.available)
         return (ticks - self.available.count(0)) / ticks if ticks else 0.0
 
     def at(self, time_ms: int) -> int:
-        """Machines at a moment; none outside the series."""
+        """Machines available at a time; 0 outside the series."""
         tick = time_ms // self.tick_ms
         return self.available[tick] if 0 <= tick < len(self.available) else 0
 
     def changes(self) -> Iterator[tuple[int, int]]:
-        """The moments at which the number changes, the first tick included."""
+        """Yields the time and the number at the first tick and at each change."""
         last = -1
         for tick, count in enumerate(self.available):
             if count != last:
@@ -60,7 +59,7 @@ class SpotSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotChanges:
-    """Machines at hand after each change of their number, in order of time."""
+    """Machines available after each change of their number, in order of time."""
 
     source: str
     at_ms: array[int]
@@ -68,33 +67,33 @@ class SpotChanges:
     bad_rows: tuple[BadRow, ...] = ()
 
     def at(self, time_ms: int) -> int:
-        """Machines at a moment; none before the first change."""
-        place = bisect_right(self.at_ms, time_ms)
-        return self.machines[place - 1] if place else 0
+        """Machines available at a time; 0 before the first change."""
+        position = bisect_right(self.at_ms, time_ms)
+        return self.machines[position - 1] if position else 0
 
     def changes(self) -> Iterator[tuple[int, int]]:
-        """Moment and number."""
+        """Yields the time and the number of each change."""
         return zip(self.at_ms, self.machines, strict=True)
 
 
 def read_spot_series(path: str | Path, *, zero_is_available: bool | None = None) -> SpotSeries:
-    """One JSON file ``{"metadata": {"gap_seconds": 600}, "data": [1, 0, ...]}``.
+    """Reads a JSON file ``{"metadata": {"gap_seconds": 600}, "data": [1, 0, ...]}``.
 
-    Zone and type are in the file's name (``us-west-2a_v100_1.json``) or its folder's.
+    Zone and type come from the name of the file (``us-west-2a_v100_1.json``) or of its folder.
     """
     with open_stream(path) as stream:
         try:
-            found = json.loads(stream.read())
-            tick_ms = round(found["metadata"]["gap_seconds"] * 1_000)
-            ticks: list[Any] = found["data"]
-            inverted = _is_inverted(found["metadata"], zero_is_available)
+            content = json.loads(stream.read())
+            tick_ms = round(content["metadata"]["gap_seconds"] * 1_000)
+            ticks: list[Any] = content["data"]
+            inverted = _is_inverted(content["metadata"], zero_is_available)
             available = bytes(int(not count) for count in ticks) if inverted else bytes(ticks)
-            prices = tuple(round(price * 1_000_000) for price in found.get("prices", ()))
+            prices = tuple(round(price * 1_000_000) for price in content.get("prices", ()))
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise _not_a_series(path, problem) from problem
     if tick_ms <= 0:
         raise _not_a_series(path, ValueError("gap_seconds must be more than 0"))
-    zone, instance_type = _place(str(path))
+    zone, instance_type = _zone_and_type(str(path))
     return SpotSeries(
         zone=zone,
         instance_type=instance_type,
@@ -105,40 +104,40 @@ def read_spot_series(path: str | Path, *, zero_is_available: bool | None = None)
 
 
 def read_machine_changes(path: str | Path) -> SpotChanges:
-    """Bamboo's ``t_ms,add|remove,node`` or Parcae's ``t_ms,machines``; neither names its columns."""
+    """Reads Bamboo's ``t_ms,add|remove,node`` or Parcae's ``t_ms,machines``, both without a header."""
     at_ms, machines = array("q"), array("q")
     present: set[str] = set()
     with open_trace(path) as text:
-        draft = TraceBuilder(text.name)
+        builder = TraceBuilder(text.name)
         for line, row in enumerate(csv.reader(text.lines), start=1):
             try:
-                time_ms = whole(row[0], "time") if row else 0
+                time_ms = parse_count(row[0], "time") if row else 0
                 count = _machines_after(row, present)
             except RowProblem as problem:
-                draft.reject(line, str(problem))
+                builder.reject(line, str(problem))
                 continue
             if at_ms and time_ms < at_ms[-1]:
-                draft.reject(line, f"time {time_ms} is before that of the row above")
+                builder.reject(line, f"time {time_ms} is before the time of the previous row")
             elif at_ms and at_ms[-1] == time_ms:
                 machines[-1] = count
             else:
                 at_ms.append(time_ms)
                 machines.append(count)
-    bad_rows = draft.trace().bad_rows
+    bad_rows = builder.trace().bad_rows
     return SpotChanges(source=str(path), at_ms=at_ms, machines=machines, bad_rows=bad_rows)
 
 
 def _machines_after(row: list[str], present: set[str]) -> int:
-    """How many there are after a row that says what changed, or how many."""
+    """Returns the number of machines after a row, which has a change or the number."""
     match row:
         case [_, "add", node]:
             present.add(node)
         case [_, "remove", node] if node in present:
             present.remove(node)
         case [_, "remove", node]:
-            raise RowProblem(f"node {node!r} is removed but was not there")
+            raise RowProblem(f"node {node!r} is removed but was not present")
         case [_, count]:
-            return whole(count, "machines")
+            return parse_count(count, "machines")
         case _:
             raise RowProblem(f"has {len(row)} fields, not time,add|remove,node or time,machines")
     return len(present)
@@ -148,8 +147,8 @@ def _is_inverted(metadata: dict[str, Any], zero_is_available: bool | None) -> bo
     return "source_file" in metadata if zero_is_available is None else zero_is_available
 
 
-def _place(path: str) -> tuple[str, str]:
-    """``.../us-west-2a_v100_1.json`` or ``.../us-west-2a_v100_1/17.json``: zone, then type."""
+def _zone_and_type(path: str) -> tuple[str, str]:
+    """Splits ``.../us-west-2a_v100_1.json`` or ``.../us-west-2a_v100_1/17.json``."""
     inside = PurePosixPath(path.rpartition(MEMBER_MARK)[2])
     name = inside.stem if "_" in inside.stem else inside.parent.name
     zone, _, instance_type = name.partition("_")

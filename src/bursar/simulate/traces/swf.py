@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bursar.simulate.traces.fields import RowProblem, seconds, whole
+from bursar.simulate.traces.fields import RowProblem, parse_count, parse_seconds
 from bursar.simulate.traces.input_files import TraceText
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
@@ -23,11 +23,11 @@ UNKNOWN = "-1"
 COMMENT = ";"
 
 _STATUS = {"0": "failed", "1": "succeeded", "5": "cancelled"}
-_PART_OF_A_JOB = frozenset({"2", "3", "4"})
+_PARTIAL_RUN = frozenset({"2", "3", "4"})
 
 
 def recognises(text: TraceText) -> bool:
-    """A comment with a semicolon, or eighteen numbers."""
+    """Whether the first line is a comment with a semicolon, or 18 numbers."""
     first = next((line for line in text.head if line.strip()), "")
     numbers = first.split()
     return first.startswith(COMMENT) or (
@@ -35,63 +35,62 @@ def recognises(text: TraceText) -> bool:
     )
 
 
-def read(text: TraceText, draft: TraceBuilder) -> None:
-    """Processors as GPUs."""
-    draft.remark("processors are taken for GPUs; the format swf-cpu takes them for CPU cores")
-    _read(text, draft, _on_gpus)
+def read(text: TraceText, builder: TraceBuilder) -> None:
+    """Reads processors as GPUs."""
+    builder.add_note("processors are read as GPUs; the format swf-cpu reads them as CPU cores")
+    _read(text, builder, _on_gpus)
 
 
-def read_as_cpu(text: TraceText, draft: TraceBuilder) -> None:
-    """Processors as CPU cores."""
-    _read(text, draft, _on_cpus)
+def read_as_cpu(text: TraceText, builder: TraceBuilder) -> None:
+    """Reads processors as CPU cores."""
+    _read(text, builder, _on_cpus)
 
 
 Amounts = tuple[int, int, int]
 """GPUs, thousandths of CPU cores, MiB."""
 
 
-def _read(text: TraceText, draft: TraceBuilder, amounts: Callable[[int, int], Amounts]) -> None:
+def _read(text: TraceText, builder: TraceBuilder, amounts: Callable[[int, int], Amounts]) -> None:
     for line, content in enumerate(text.lines, start=1):
         if content.startswith(COMMENT) or not content.strip():
             continue
         try:
-            job = _job(content.split(), draft, amounts)
+            job = _job(content.split(), builder, amounts)
         except RowProblem as problem:
-            draft.reject(line, str(problem))
+            builder.reject(line, str(problem))
         else:
             if job is not None:
-                draft.add(line, job)
+                builder.add(line, job)
 
 
 def _job(
-    fields: list[str], draft: TraceBuilder, amounts: Callable[[int, int], Amounts]
+    fields: list[str], builder: TraceBuilder, amounts: Callable[[int, int], Amounts]
 ) -> TraceJob | None:
     if len(fields) != FIELDS:
         raise RowProblem(f"has {len(fields)} fields, not {FIELDS}")
-    number, submit, _, run, used, _, used_kb, asked, limit, asked_kb, status, user, group = fields[
-        :13
-    ]
-    if status in _PART_OF_A_JOB:
-        draft.count("parts of a job (status 2 to 4) skipped: its own line has the whole")
+    number, submit, _, run, used, _, used_kb, *rest = fields[:13]
+    requested, limit, requested_kb, status, user, group = rest
+    if status in _PARTIAL_RUN:
+        builder.count("partial runs (status 2 to 4) skipped: the job's own line has the total")
         return None
     if run == UNKNOWN and status == "5":
-        draft.count("jobs cancelled before they started, left out")
+        builder.count("jobs left out that were cancelled before they started")
         return None
-    processors = whole(asked if used == UNKNOWN else used, "processors", 1)
-    kb = asked_kb if asked_kb != UNKNOWN else used_kb
+    processors = parse_count(requested if used == UNKNOWN else used, "processors", 1)
+    kb = requested_kb if requested_kb != UNKNOWN else used_kb
     gpus, cpu_milli, memory_mib = amounts(
-        processors, 0 if kb == UNKNOWN else whole(kb, "memory") * processors // 1_024
+        processors, 0 if kb == UNKNOWN else parse_count(kb, "memory") * processors // 1_024
     )
     return TraceJob(
         job_id=number,
-        submitted_ms=seconds(submit, "submit time"),
-        run_ms=seconds(run, "run time"),
+        submitted_ms=parse_seconds(submit, "submit time"),
+        run_ms=parse_seconds(run, "run time"),
         team="all" if group == UNKNOWN else f"group-{group}",
         user="" if user == UNKNOWN else f"user-{user}",
         gpus=gpus,
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
-        expected_ms=None if limit == UNKNOWN else seconds(limit, "requested time"),
+        expected_ms=None if limit == UNKNOWN else parse_seconds(limit, "requested time"),
         outcome=_STATUS.get(status, ""),
     )
 

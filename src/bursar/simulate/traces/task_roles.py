@@ -14,7 +14,7 @@ GPU_MILLI = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRole:
-    """Some tasks of a job that are alike. ``gpu_milli`` is all the GPU of one of them."""
+    """Identical tasks of a job; ``gpu_milli`` is the GPUs of one task, in thousandths."""
 
     tasks: int
     gpu_milli: int = 0
@@ -24,17 +24,17 @@ class TaskRole:
 
     @property
     def gpus(self) -> int:
-        """Whole GPUs of a task. One and a half are two: nothing gives it a half beside a whole."""
+        """Whole GPUs of a task; 1.5 is rounded up to 2, as no task gets a whole GPU and a share."""
         return 0 if self.gpu_milli < GPU_MILLI else -(-self.gpu_milli // GPU_MILLI)
 
     @property
-    def part_milli(self) -> int:
-        """The part of a GPU that a task has if it has no whole one."""
+    def gpu_fraction_milli(self) -> int:
+        """The fraction of a GPU that a task has, if it has less than one."""
         return self.gpu_milli if self.gpu_milli < GPU_MILLI else 0
 
 
-def as_one(roles: Sequence[TaskRole]) -> TaskRole:
-    """The role that stands for a job, with the tasks of all that matter."""
+def merge_roles(roles: Sequence[TaskRole]) -> TaskRole:
+    """Returns one role for the job, with all tasks that have GPUs."""
     with_gpus = [role for role in roles if role.gpu_milli] or list(roles)
     largest = max(with_gpus, key=lambda role: (role.tasks * role.gpu_milli, role.tasks))
     return TaskRole(
@@ -46,14 +46,14 @@ def as_one(roles: Sequence[TaskRole]) -> TaskRole:
     )
 
 
-def remarks_on(roles: Sequence[TaskRole]) -> list[str]:
-    """What is lost by taking a job's roles as one; empty if nothing is."""
+def merge_notes(roles: Sequence[TaskRole]) -> list[str]:
+    """Returns what merging the roles of a job loses; empty if nothing."""
     with_gpus = [role for role in roles if role.gpu_milli]
-    lost = []
+    notes = []
     if with_gpus and len(with_gpus) < len(roles):
-        lost.append("jobs with tasks without GPUs beside those with: the former left out")
+        notes.append("jobs with GPU tasks and CPU-only tasks: the CPU-only tasks left out")
     if len({role.gpu_milli for role in with_gpus}) > 1:
-        lost.append("jobs with GPU tasks of several shapes: all taken like the largest")
+        notes.append("jobs with GPU tasks of several sizes: all read as the largest")
     if any(role.gpu_milli > GPU_MILLI and role.gpu_milli % GPU_MILLI for role in roles):
-        lost.append("jobs with tasks of one GPU and a part: rounded up to whole GPUs")
-    return lost
+        notes.append("jobs with tasks of 1 GPU and a fraction: rounded up to whole GPUs")
+    return notes

@@ -8,7 +8,7 @@ from bursar.simulate.workload.trace import BadRow, Trace, TraceJob
 
 
 class TraceBuilder:
-    """Every row of a file ends here in one of three ways: as a job, as a bad row, or counted."""
+    """Every row of a file is added as a job, rejected as a bad row, or counted in a note."""
 
     def __init__(self, file: str, *, gpus_only: bool = False) -> None:
         self.file = file
@@ -17,13 +17,13 @@ class TraceBuilder:
         self._ids: set[str] = set()
         self._bad_rows: list[BadRow] = []
         self._counts: dict[str, int] = {}
-        self._remarks: dict[str, None] = {}
+        self._notes: dict[str, None] = {}
 
     def add(self, line: int, job: TraceJob) -> None:
-        """Keep a job, unless its name is taken or it has no GPU and only GPU jobs are wanted."""
+        """Adds a job; rejects a duplicate id, and counts a job without GPUs if ``gpus_only``."""
         job_id = job.job_id
         if job_id in self._ids:
-            self.reject(line, f"a second job is called {job_id!r}")
+            self.reject(line, f"a second job has the id {job_id!r}")
             return
         if self._gpus_only and not job.gpus and not job.gpu_milli:
             self.count("jobs without GPUs left out")
@@ -32,37 +32,37 @@ class TraceBuilder:
         self._jobs.append(job)
 
     def reject(self, line: int, problem: str) -> None:
-        """Keep what is wrong with a row."""
+        """Records an invalid row."""
         self._bad_rows.append(BadRow(file=self.file, line=line, problem=problem))
 
     def count(self, what: str) -> None:
-        """One more of something that is no error but should not pass unseen."""
+        """Counts one case that is not an error but belongs in the notes."""
         self._counts[what] = self._counts.get(what, 0) + 1
 
-    def remark(self, sentence: str) -> None:
-        """Something a reader of the results should know about the whole trace."""
-        self._remarks[sentence] = None
+    def add_note(self, sentence: str) -> None:
+        """Adds a note about the whole trace."""
+        self._notes[sentence] = None
 
     def trace(self) -> Trace:
-        """The trace in order of submission, its clock starting with the first job."""
+        """Returns the trace in order of submission; time 0 is the first submission."""
         jobs = self._jobs
-        # By name, then by time: files mostly have their names in order, and the second of two sorts keeps
-        # what the first has done. Numbers alone sort three times as fast as pairs.
+        # Sorts by id, then stably by time. Two sorts are three times as fast as one by pairs, because
+        # most files are already in order of id.
         jobs.sort(key=attrgetter("job_id"))
         jobs.sort(key=attrgetter("submitted_ms"))
         if jobs and jobs[0].submitted_ms:
-            _move(jobs, jobs[0].submitted_ms)
+            _shift(jobs, jobs[0].submitted_ms)
         counts = (f"{self._counts[what]:,} {what}" for what in sorted(self._counts))
         return Trace(
             source=self.file,
             jobs=tuple(jobs),
             bad_rows=tuple(self._bad_rows),
-            notes=(*self._remarks, *counts),
+            notes=(*self._notes, *counts),
         )
 
 
-def _move(jobs: list[TraceJob], by_ms: int) -> None:
-    """Nobody else holds these jobs yet, and moving them costs a tenth of making them again."""
+def _shift(jobs: list[TraceJob], by_ms: int) -> None:
+    """Changes the jobs in place, at a tenth of the cost of copies; no other code has them yet."""
     change = object.__setattr__
     for job in jobs:
         change(job, "submitted_ms", job.submitted_ms - by_ms)

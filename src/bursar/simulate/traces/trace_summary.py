@@ -13,17 +13,17 @@ QUANTILES = (50, 90, 99)
 SHOWN_TEAMS = 10
 SHOWN_BAD_ROWS = 5
 
-# Largest GPUs of a size class, and its name.
+# The most GPUs in a size class, and its name.
 _SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (8, "5-8"), (16, "9-16"), (32, "17-32"), (64, "33-64"))
 _LARGER = "65 and more"
 _NO_GPU = "no GPU"
-_PART = "part of a GPU"
-SIZE_CLASSES = (_NO_GPU, _PART, *(name for _, name in _SIZES), _LARGER)
+_FRACTION = "part of a GPU"
+SIZE_CLASSES = (_NO_GPU, _FRACTION, *(name for _, name in _SIZES), _LARGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeamPart:
-    """A team's part of a trace."""
+class TeamShare:
+    """The jobs and GPU-hours of a team."""
 
     team: str
     jobs: int
@@ -32,13 +32,13 @@ class TeamPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
-    """A trace in a few numbers. ``load`` is the GPU time asked for over that of ``fleet_gpus``."""
+    """A trace in a few numbers; ``load`` is its GPU time over that of ``fleet_gpus``."""
 
     source: str
     jobs: int
     span_ms: int
     gpu_hours: float
-    teams: tuple[TeamPart, ...]
+    teams: tuple[TeamShare, ...]
     users: int
     sizes: tuple[tuple[str, int], ...]
     run_quantiles_ms: tuple[tuple[int, int], ...]
@@ -51,8 +51,8 @@ class TraceSummary:
     load: float | None = None
 
     def lines(self) -> tuple[str, ...]:
-        """For people, one fact a line."""
-        shown = [
+        """The summary as text, one fact per line."""
+        lines = [
             self.source,
             f"jobs        {self.jobs:,} over {self.span_ms / HOUR_MS:,.1f} h"
             f" ({self.jobs_per_hour:,.1f} an hour)",
@@ -62,22 +62,22 @@ class TraceSummary:
             "GPUs a job  " + ", ".join(f"{name}: {count:,}" for name, count in self.sizes if count),
             f"teams       {len(self.teams):,}, users {self.users:,}",
         ]
-        shown += [
-            f"  {part.team}: {part.jobs:,} jobs, {part.gpu_hours:,.0f} GPU-hours"
-            for part in self.teams[:SHOWN_TEAMS]
+        lines += [
+            f"  {share.team}: {share.jobs:,} jobs, {share.gpu_hours:,.0f} GPU-hours"
+            for share in self.teams[:SHOWN_TEAMS]
         ]
         if self.with_deadline:
-            shown.append(f"deadlines   {self.with_deadline:,} jobs have one")
+            lines.append(f"deadlines   {self.with_deadline:,} jobs have one")
         if self.load is not None:
-            shown.append(f"load        {self.load:.1%} of {self.fleet_gpus:,} GPUs")
-        shown += [f"note        {note}" for note in self.notes]
-        shown.append(f"bad rows    {len(self.bad_rows):,}")
-        shown += [f"  {row}" for row in self.bad_rows[:SHOWN_BAD_ROWS]]
-        return tuple(shown)
+            lines.append(f"load        {self.load:.1%} of {self.fleet_gpus:,} GPUs")
+        lines += [f"note        {note}" for note in self.notes]
+        lines.append(f"bad rows    {len(self.bad_rows):,}")
+        lines += [f"  {row}" for row in self.bad_rows[:SHOWN_BAD_ROWS]]
+        return tuple(lines)
 
 
 def describe(trace: Trace, *, gpus: int | None = None) -> TraceSummary:
-    """The span is from the first submission to the last; the load is taken over it."""
+    """Summarises a trace; the load is over the span from the first submission to the last."""
     jobs = trace.jobs
     span_ms = jobs[-1].submitted_ms if jobs else 0
     gpu_hours = sum(_gpu_hours(job) for job in jobs)
@@ -102,15 +102,15 @@ def describe(trace: Trace, *, gpus: int | None = None) -> TraceSummary:
     )
 
 
-def _teams(jobs: Sequence[TraceJob]) -> tuple[TeamPart, ...]:
-    """Those with the most GPU time first."""
+def _teams(jobs: Sequence[TraceJob]) -> tuple[TeamShare, ...]:
+    """The teams, those with the most GPU time first."""
     counts: Counter[str] = Counter()
     hours: dict[str, float] = {}
     for job in jobs:
         counts[job.team] += 1
         hours[job.team] = hours.get(job.team, 0.0) + _gpu_hours(job)
     ranked = sorted(counts, key=lambda team: (-hours[team], team))
-    return tuple(TeamPart(team=team, jobs=counts[team], gpu_hours=hours[team]) for team in ranked)
+    return tuple(TeamShare(team=team, jobs=counts[team], gpu_hours=hours[team]) for team in ranked)
 
 
 def _gpu_hours(job: TraceJob) -> float:
@@ -120,12 +120,12 @@ def _gpu_hours(job: TraceJob) -> float:
 def _size(job: TraceJob) -> str:
     gpus = job.tasks * job.gpus
     if not gpus:
-        return _PART if job.gpu_milli else _NO_GPU
+        return _FRACTION if job.gpu_milli else _NO_GPU
     return next((name for largest, name in _SIZES if gpus <= largest), _LARGER)
 
 
 def _quantile(ascending: Sequence[int], percent: int) -> int:
-    """The nearest rank: a value that occurs."""
+    """Returns the nearest-rank quantile, which is always a value of the list."""
     if not ascending:
         return 0
     return ascending[max(0, -(-len(ascending) * percent // 100) - 1)]

@@ -58,11 +58,11 @@ class JobWork:
     elastic gang is half an hour of work.
     """
 
-    __slots__ = ("done_ms", "granted", "has_run", "since_ms", "submitted")
+    __slots__ = ("granted", "has_run", "since_ms", "submitted", "task_ms")
 
     def __init__(self, submitted: JobSubmitted) -> None:
         self.submitted = submitted
-        self.done_ms = 0
+        self.task_ms = 0
         self.granted = self.full_size
         self.since_ms: int | None = None
         self.has_run = False
@@ -70,6 +70,10 @@ class JobWork:
     @property
     def full_size(self) -> int:
         return sum(group.count for group in self.submitted.spec.groups)
+
+    @property
+    def done_ms(self) -> int:
+        return round(self.task_ms / max(1, self.full_size))
 
     def assign(self, event: AttemptAssigned) -> None:
         self.granted = sum(task.count for task in event.placement.all_tasks)
@@ -82,7 +86,7 @@ class JobWork:
         """Counts the work up to a time as done."""
         if self.since_ms is None:
             return
-        self.done_ms += max(0, until_ms - self.since_ms) * self.granted // max(1, self.full_size)
+        self.task_ms += max(0, until_ms - self.since_ms) * self.granted
         self.since_ms = until_ms
 
 
@@ -167,7 +171,7 @@ def read_history(events: Iterable[Event]) -> History:
     if unfinished:
         notes.append(f"{unfinished:,} jobs had not ended in the log: they run as long as expected")
     if failed:
-        notes.append(f"{failed:,} jobs had failed: they run as long as they did and end well")
+        notes.append(f"{failed:,} jobs had failed: they run as long as they did and succeed")
     return History(
         events=tuple(reader.events),
         run_ms={job_id: one.run_ms(reader.now_ms) for job_id, one in jobs.items()},
