@@ -70,7 +70,9 @@ def figures() -> list[Figure]:
 
 
 def _run_case(case: SpotCase, paid: dict[DeadlineRule, Paid]) -> None:
-    spells = [(tick * case.tick_ms, bool(room)) for tick, room in enumerate(case.room)]
+    intervals = [
+        (tick * case.tick_ms, bool(machines)) for tick, machines in enumerate(case.available)
+    ]
     for start in case.starts[::EVERY_WHICH_START]:
         timed = Timed(
             submitted_ms=start * case.tick_ms,
@@ -81,7 +83,7 @@ def _run_case(case: SpotCase, paid: dict[DeadlineRule, Paid]) -> None:
         for rule, tally in paid.items():
             spot = SpotPolicy(deadline_rule=rule, tick_ms=case.tick_ms, change_over_ms=0)
             policies = replace(Policies(), spot=spot)
-            done = run({"zone": spells}, timed, policies, AT_ONCE, check=False)
+            done = run({"zone": intervals}, timed, policies, AT_ONCE, check=False)
             tally.usd += done.usd
             tally.jobs += 1
             tally.missed += done.done_ms is None or done.done_ms > start * case.tick_ms + WITHIN_MS

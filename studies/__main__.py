@@ -3,5 +3,5 @@
 import runpy
 
 if __name__ == "__main__":
-    # Worker processes import the main module again, and so register the formats, but not a ``__main__``.
+    # Worker processes import the main module again, which registers the formats, but never a ``__main__``.
     runpy.run_module("studies.command", run_name="__main__", alter_sys=True)

@@ -20,19 +20,19 @@ from bursar.model.errors import UserError
 from bursar.simulate.spot_study.cells import JobSize
 from bursar.simulate.spot_study.text import spot_json
 from studies.spot_deadlines import PARTS, SpotRequest, run_spot_study
-from studies.spot_deadlines.text import tell_published
+from studies.spot_deadlines.text import published_text
 
 ALL = "all"
 FOLDER_VARIABLE = "BURSAR_TRACES"
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the study and show what came of it."""
-    parsed = _parser().parse_args(words)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the study and prints the results."""
+    parsed = _parser().parse_args(arguments)
     if not parsed.traces:
         print_error(
             "the study needs the published spot traces.",
-            f"Name their folder with --traces, or in the variable {FOLDER_VARIABLE}.",
+            f"Name their folder with --traces or the variable {FOLDER_VARIABLE}.",
         )
         return FAILED
     try:
@@ -48,21 +48,26 @@ def _parser() -> argparse.ArgumentParser:
         "--traces",
         default=os.environ.get(FOLDER_VARIABLE),
         metavar="FOLDER",
-        help=f"where spot traces and prices are (default: the variable {FOLDER_VARIABLE})",
+        help=f"folder of the spot traces and prices (default: the variable {FOLDER_VARIABLE})",
     )
     add_job_size(parser)
-    parser.add_argument("--policy", default="", metavar="P", help="rules with commas (default all)")
+    parser.add_argument(
+        "--policy", default="", metavar="P", help="comma-separated rules (default: all)"
+    )
     parser.add_argument(
         "--part",
         action="append",
         default=[],
         metavar="PART",
-        help=f"{', '.join(PARTS)} or {ALL}; may be given several times (default: {PARTS[0]})",
+        help=f"{', '.join(PARTS)} or {ALL}; may be repeated (default: {PARTS[0]})",
     )
     parser.add_argument(
-        "--limit", type=one_or_more, metavar="N", help="starts of each series, windows or seeds"
+        "--limit",
+        type=one_or_more,
+        metavar="N",
+        help="at most N starts of each series, windows or seeds",
     )
-    parser.add_argument("--progress", action="store_true", help="always show a bar")
+    parser.add_argument("--progress", action="store_true", help="always show a progress bar")
     add_output(parser)
     return parser
 
@@ -87,7 +92,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.output == JSON:
         print_json(spot_json(outcome))
     else:
-        sys.stdout.write(tell_published(outcome))
+        sys.stdout.write(published_text(outcome))
     return OK if outcome.complete else INTERRUPTED
 
 

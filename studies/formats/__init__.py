@@ -19,7 +19,7 @@ from studies.formats import (
     pollux,
 )
 
-# The first that recognises a file wins, so the more particular of two stand before the other.
+# The first format that recognises a file is used, so the more specific of two comes first.
 FORMATS: tuple[TraceFormat, ...] = (
     bench.FORMAT,
     philly.FORMAT,

@@ -43,7 +43,7 @@ def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob | None:
     elif duration:
         run_ms = parse_seconds(duration, "duration")
     else:
-        raise RowProblem("neither its run time nor both its start and end are given")
+        raise RowProblem("has neither a duration nor both start and end")
     return TraceJob(
         job_id=required(job_id, "job_id"),
         submitted_ms=parse_time(submitted, "submit_time"),

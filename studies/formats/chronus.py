@@ -21,7 +21,7 @@ MINUTE_MS = 60_000
 def _job(fields: Fields, _line: int, _builder: TraceBuilder) -> TraceJob:
     job_id, user, gpus, submitted, duration, expected, best_effort, model, kind = fields
     submitted_ms = parse_scaled(submitted, "submit_time", MINUTE_MS)
-    wait_ms = parse_scaled(expected.split("-", 1)[0], "expect_time_list", MINUTE_MS)
+    allowed_ms = parse_scaled(expected.split("-", 1)[0], "expect_time_list", MINUTE_MS)
     has_deadline = kind != "best" and best_effort != "1"
     return TraceJob(
         job_id=required(job_id, "job_id"),
@@ -30,7 +30,7 @@ def _job(fields: Fields, _line: int, _builder: TraceBuilder) -> TraceJob:
         team=intern(user) if user else "all",
         name=intern(model),
         gpus=parse_count(gpus, "num_gpu"),
-        deadline_ms=submitted_ms + wait_ms if has_deadline else None,
+        deadline_ms=submitted_ms + allowed_ms if has_deadline else None,
     )
 
 

@@ -43,7 +43,7 @@ STEPS_PER_SECOND: dict[str, tuple[float, ...]] = {
 }
 """Steps per second of Gavel's job types on 1, 2, 4 and 8 V100s (OSDI'20, MIT licence).
 
-From the artifact's ``simulation_throughputs.json``, workers on one machine, nothing beside them."""
+From the artifact's ``simulation_throughputs.json``: workers on one machine that runs nothing else."""
 
 
 NAME = "gavel"
@@ -54,13 +54,13 @@ OLD_FIELDS = 7
 
 
 def recognises(text: TraceText) -> bool:
-    """Tabs, and one of the two numbers of fields."""
+    """Whether the first line has ten or seven fields, separated by tabs."""
     first = next((line for line in text.head if line.strip()), "")
     return first.count("\t") + 1 in (NEW_FIELDS, OLD_FIELDS)
 
 
 def read(text: TraceText, builder: TraceBuilder) -> None:
-    """One job a line; it is named after its line."""
+    """Reads one job per line; its id is its line number."""
     builder.add_note("run times are those on V100s, from the artifact's measured steps per second")
     for line, content in enumerate(text.lines, start=1):
         fields = content.rstrip("\r\n").split("\t")
@@ -95,18 +95,18 @@ def _job(fields: list[str], line: int, builder: TraceBuilder) -> TraceJob:
 
 
 def _speed(kind: str, gpus: int, builder: TraceBuilder) -> float:
-    """A job type that was not measured at this scale is as fast as at the largest smaller one."""
+    """Steps per second; a scale that was not measured uses the next smaller one that was."""
     speeds = STEPS_PER_SECOND.get(kind)
     if speeds is None:
         raise RowProblem(f"no speed was measured for job type {kind!r}")
-    measured = [place for place, scale in enumerate(SCALES[: len(speeds)]) if scale <= gpus]
+    measured = [index for index, scale in enumerate(SCALES[: len(speeds)]) if scale <= gpus]
     if SCALES[measured[-1]] != gpus:
-        builder.count("jobs at a scale that was not measured: speed of the largest smaller one")
+        builder.count("jobs at a scale that was not measured: speed of the next smaller one")
     return speeds[measured[-1]]
 
 
 def _deadline(slo: str, submitted_ms: int, run_ms: int) -> int | None:
-    """An SLO is a multiple of the run time; a negative one means none."""
+    """An SLO is a multiple of the run time; a negative SLO means none."""
     if slo.startswith("-"):
         return None
     return submitted_ms + round(run_ms * parse_scaled(slo, "SLO", 1_000) / 1_000)

@@ -32,7 +32,7 @@ def _format(name: str, column: str) -> TableFormat:
         title=f"Hydra, PAI jobs with deadlines; run time on {column}",
         columns=Columns(required=("job_name", "norm_job_submit_time", "ddl", column, *others)),
         make_job=_job,
-        notes=(f"run times are those on {column}",),
+        notes=(f"run times are on {column}",),
     )
 
 

@@ -51,18 +51,18 @@ def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob:
     if not created or not deleted:
         builder.count("pods without times: submitted at the start, run time 0")
     elif not scheduled:
-        builder.count("pods never scheduled: the time they waited stands for their run time")
+        builder.count("pods never scheduled: the time they waited is used as their run time")
     return job
 
 
 def _share(gpus: int, milli: int) -> tuple[int, int]:
-    """Whole GPUs, or the part of one."""
+    """Returns whole GPUs, and the thousandths of a shared one."""
     if milli > WHOLE_GPU_MILLI:
         raise RowProblem(f"gpu_milli is {milli}, more than one GPU")
     if gpus == 1 and 0 < milli < WHOLE_GPU_MILLI:
         return 0, milli
     if gpus and milli != WHOLE_GPU_MILLI:
-        raise RowProblem(f"asks for {gpus} GPUs with gpu_milli {milli}; several must be whole")
+        raise RowProblem(f"requests {gpus} GPUs with gpu_milli {milli}; more than 1 must be whole")
     return gpus, 0
 
 

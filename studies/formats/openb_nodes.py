@@ -18,7 +18,7 @@ COLUMNS = Columns(required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceNode:
-    """One machine. ``gpu_model`` is empty where there is no GPU."""
+    """One machine; ``gpu_model`` is empty if it has no GPU."""
 
     node_id: str
     cpu_milli: int
@@ -29,7 +29,7 @@ class TraceNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeList:
-    """Machines in the order of their file, and the rows that were not understood."""
+    """Machines in the order of the file, and the invalid rows."""
 
     source: str
     nodes: tuple[TraceNode, ...]
@@ -37,12 +37,11 @@ class NodeList:
 
     @property
     def gpus(self) -> int:
-        """All of them."""
         return sum(node.gpus for node in self.nodes)
 
 
 def read_nodes(path: str | Path) -> NodeList:
-    """A node list of Alibaba's openb cluster (``sn,cpu_milli,memory_mib,gpu,model``)."""
+    """Reads a node list with the columns ``sn,cpu_milli,memory_mib,gpu,model``."""
     nodes: list[TraceNode] = []
     names: set[str] = set()
     with open_trace(path) as text:
@@ -54,7 +53,7 @@ def read_nodes(path: str | Path) -> NodeList:
                 builder.reject(line, str(problem))
                 continue
             if node.node_id in names:
-                builder.reject(line, f"a second node is called {node.node_id!r}")
+                builder.reject(line, f"a second node has the id {node.node_id!r}")
                 continue
             names.add(node.node_id)
             nodes.append(node)

@@ -19,7 +19,7 @@ NO_GPU_TYPE = "CPU"
 
 
 def pai_models(gpu_type: str) -> tuple[str, ...]:
-    """``MISC`` are boards of older generations, which the publisher does not tell apart."""
+    """Returns the GPU models; ``MISC`` means boards of older generations, not distinguished."""
     if gpu_type.upper() == NO_GPU_TYPE:
         return ()
     return gpu_models_or_anonymous(gpu_type, ANONYMOUS_TYPES)

@@ -50,8 +50,8 @@ _JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time
 
 
 @dataclass(slots=True)
-class _Parts:
-    """The rows of one job so far."""
+class _JobRows:
+    """The rows of one job so far, combined."""
 
     line: int
     start_ms: int
@@ -61,14 +61,14 @@ class _Parts:
 
 
 def recognises(text: TraceText) -> bool:
-    """By its column names or, as it has none, by its file's name."""
-    named = set(_TASK_COLUMNS) <= set(header_of(text))
-    return named or "pai_task_table" in text.name
+    """Recognises the header or, as the published file has none, the file name."""
+    has_header = set(_TASK_COLUMNS) <= set(header_of(text))
+    return has_header or "pai_task_table" in text.name
 
 
 def read(text: TraceText, builder: TraceBuilder) -> None:
-    """Gather the roles of each job, then make the jobs."""
-    jobs: dict[str, _Parts] = {}
+    """Collects the roles of each job, then adds the jobs to the trace."""
+    jobs: dict[str, _JobRows] = {}
     for line, fields in _rows(text, builder, _TASK_COLUMNS):
         try:
             _add_role(jobs, line, fields, builder)
@@ -77,16 +77,16 @@ def read(text: TraceText, builder: TraceBuilder) -> None:
     submissions = _submissions(text.path)
     if not submissions:
         builder.add_note(
-            "no pai_job_table.csv beside it: jobs are submitted when their first task starts"
+            "no pai_job_table.csv in its folder: jobs are submitted when their first task starts"
         )
-    for name, parts in jobs.items():
-        builder.add(parts.line, _job(name, parts, submissions, builder))
+    for name, rows in jobs.items():
+        builder.add(rows.line, _job(name, rows, submissions, builder))
 
 
-def _add_role(jobs: dict[str, _Parts], line: int, fields: Fields, builder: TraceBuilder) -> None:
+def _add_role(jobs: dict[str, _JobRows], line: int, fields: Fields, builder: TraceBuilder) -> None:
     name, _task, instances, status, start, end, cpu, memory, gpu, gpu_type = fields
     if not start or not end:
-        builder.count("tasks without a start or an end (waiting or running), left out")
+        builder.count("tasks left out without a start or an end (waiting or running)")
         return
     gpu_milli = parse_scaled(gpu, "plan_gpu", _MILLI_PER_PERCENT) if gpu else 0
     role = TaskRole(
@@ -98,23 +98,23 @@ def _add_role(jobs: dict[str, _Parts], line: int, fields: Fields, builder: Trace
     )
     start_ms, end_ms = parse_seconds(start, "start_time"), parse_seconds(end, "end_time")
     elapsed_ms(start_ms, end_ms, "end_time")
-    parts = jobs.setdefault(name, _Parts(line, start_ms, end_ms, status))
-    parts.start_ms = min(parts.start_ms, start_ms)
-    parts.end_ms = max(parts.end_ms, end_ms)
-    parts.roles.append(role)
+    rows = jobs.setdefault(name, _JobRows(line, start_ms, end_ms, status))
+    rows.start_ms = min(rows.start_ms, start_ms)
+    rows.end_ms = max(rows.end_ms, end_ms)
+    rows.roles.append(role)
 
 
 def _job(
-    name: str, parts: _Parts, submissions: dict[str, tuple[str, int]], builder: TraceBuilder
+    name: str, rows: _JobRows, submissions: dict[str, tuple[str, int]], builder: TraceBuilder
 ) -> TraceJob:
-    for note in merge_notes(parts.roles):
+    for note in merge_notes(rows.roles):
         builder.count(note)
-    role = merge_roles(parts.roles)
-    user, submitted_ms = submissions.get(name, ("", parts.start_ms))
+    role = merge_roles(rows.roles)
+    user, submitted_ms = submissions.get(name, ("", rows.start_ms))
     return TraceJob(
         job_id=name,
         submitted_ms=submitted_ms,
-        run_ms=parts.end_ms - parts.start_ms,
+        run_ms=rows.end_ms - rows.start_ms,
         user=user,
         tasks=role.tasks,
         gpus=role.gpus,
@@ -122,37 +122,37 @@ def _job(
         gpu_models=role.gpu_models,
         cpu_milli=role.cpu_milli,
         memory_mib=role.memory_mib,
-        outcome=parse_outcome(parts.status),
+        outcome=parse_outcome(rows.status),
     )
 
 
 def _rows(
     text: TraceText, builder: TraceBuilder, names: tuple[str, ...]
 ) -> Iterator[tuple[int, Fields]]:
-    """A table that may lack its line of names; what is known of their order is then used."""
+    """Yields the rows of a table; one without a header has the documented columns."""
     columns = Columns(required=names)
     if header_of(text)[:1] == [names[0]]:
         yield from table_rows(text, builder, columns)
         return
-    named = chain((",".join(names) + "\n",), text.lines)
-    with_names = TraceText(name=text.name, path=text.path, head=text.head, lines=named)
-    for line, fields in table_rows(with_names, builder, columns):
+    lines = chain((",".join(names) + "\n",), text.lines)
+    with_header = TraceText(name=text.name, path=text.path, head=text.head, lines=lines)
+    for line, fields in table_rows(with_header, builder, columns):
         yield line - 1, fields
 
 
 def _submissions(tasks: Path) -> dict[str, tuple[str, int]]:
-    """Who submitted a job and when, from the job table beside the task table."""
-    beside = tasks.with_name(tasks.name.replace("task", "job"))
-    if beside == tasks or not beside.is_file():
+    """The user and the time of each submission, from the job table in the same folder."""
+    job_table = tasks.with_name(tasks.name.replace("task", "job"))
+    if job_table == tasks or not job_table.is_file():
         return {}
-    found: dict[str, tuple[str, int]] = {}
-    with open_trace(beside) as text:
+    submissions: dict[str, tuple[str, int]] = {}
+    with open_trace(job_table) as text:
         for row in csv.reader(text.lines):
             fields = dict(zip(_JOB_COLUMNS, row, strict=False))
             start = fields.get("start_time", "")
             if start.replace(".", "", 1).isdigit():
-                found[fields["job_name"]] = (
+                submissions[fields["job_name"]] = (
                     intern(fields["user"]),
                     parse_seconds(start, "start_time"),
                 )
-    return found
+    return submissions

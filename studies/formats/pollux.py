@@ -63,7 +63,7 @@ RUN_SECONDS: dict[tuple[str, int, int], int] = {
     ("yolov3", 512, 10): 9_975,
     ("yolov3", 512, 14): 7_870,
 }
-"""How long the applications of the Pollux and Sia workloads run at the size they ask for.
+"""Run times of the applications of the Pollux and Sia workloads at the requested size.
 
 Seconds for (application, batch size, replicas): iterations to the end of the artifact's validation
 profile at that batch size, times the step time of its four-GPU T4 nodes at those replicas."""
@@ -82,16 +82,16 @@ def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob:
 
 
 def _run_ms(application: str, batch: int, gpus: int, builder: TraceBuilder) -> int:
-    """As profiled; else the GPU time of the nearest profile of the application, shared out anew."""
+    """The profiled run time, or the GPU time of the nearest profile divided by the GPUs."""
     profiled = RUN_SECONDS.get((application, batch, gpus))
     if profiled is not None:
         return profiled * 1_000
-    near = [key for key in RUN_SECONDS if key[0] == application]
-    if not near:
+    profiles = [key for key in RUN_SECONDS if key[0] == application]
+    if not profiles:
         known = sorted({key[0] for key in RUN_SECONDS})
         raise RowProblem(f"no profile of application {application!r}; known: {', '.join(known)}")
     builder.count("jobs of a size that was not profiled: GPU time of the nearest profile")
-    nearest = min(near, key=lambda key: (abs(key[1] - batch), abs(key[2] - gpus), key))
+    nearest = min(profiles, key=lambda key: (abs(key[1] - batch), abs(key[2] - gpus), key))
     return round(RUN_SECONDS[nearest] * nearest[2] * 1_000 / gpus)
 
 
@@ -100,5 +100,5 @@ FORMAT = TableFormat(
     title="Pollux (OSDI'21) and Sia (SOSP'23) workloads",
     columns=Columns(required=("name", "time", "application", "num_replicas", "batch_size")),
     make_job=_job,
-    notes=("run times are estimates at the size asked for, from the artifacts' profiles",),
+    notes=("run times are estimates at the requested size, from the artifacts' profiles",),
 )

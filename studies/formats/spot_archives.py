@@ -15,7 +15,7 @@ from bursar.simulate.workload.trace import BadRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotLifetime:
-    """How long one preemptible machine lived."""
+    """The lifetime of one preemptible machine."""
 
     name: str
     zone: str
@@ -26,7 +26,7 @@ class SpotLifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotLifetimes:
-    """Many of them, and the rows that were not understood."""
+    """Lifetimes, and the invalid rows."""
 
     source: str
     lifetimes: tuple[SpotLifetime, ...]
@@ -34,7 +34,7 @@ class SpotLifetimes:
 
 
 def read_spot_archive(archive: str | Path, under: str = "") -> tuple[SpotSeries, ...]:
-    """Every series of an archive whose path in it begins with ``under``, in order of path."""
+    """Reads every series whose path in the archive begins with ``under``, in order of path."""
     return tuple(
         read_spot_series(name)
         for name in archive_members(archive)
@@ -43,14 +43,14 @@ def read_spot_archive(archive: str | Path, under: str = "") -> tuple[SpotSeries,
 
 
 def read_lifetimes(path: str | Path) -> SpotLifetimes:
-    """Google's preemptible machines of 2019 (``name,zone,machine_type,lifetime_s,insert_time``)."""
+    """Reads Google's lifetimes of 2019 (``name,zone,machine_type,lifetime_s,insert_time``)."""
     columns = Columns(required=("name", "zone", "machine_type", "lifetime_s", "insert_time"))
-    found: list[SpotLifetime] = []
+    lifetimes: list[SpotLifetime] = []
     with open_trace(path) as text:
         builder = TraceBuilder(text.name)
         for line, (name, zone, machine, lifetime, inserted) in table_rows(text, builder, columns):
             try:
-                found.append(
+                lifetimes.append(
                     SpotLifetime(
                         name=name,
                         zone=zone,
@@ -62,4 +62,4 @@ def read_lifetimes(path: str | Path) -> SpotLifetimes:
             except RowProblem as problem:
                 builder.reject(line, str(problem))
     bad_rows = builder.trace().bad_rows
-    return SpotLifetimes(source=str(path), lifetimes=tuple(found), bad_rows=bad_rows)
+    return SpotLifetimes(source=str(path), lifetimes=tuple(lifetimes), bad_rows=bad_rows)

@@ -15,14 +15,14 @@ from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import BadRow
 
 NOT_OFFERED = -1
-"""Stands in ``price_micro_usd`` for a time at which there was no offer."""
+"""The value in ``price_micro_usd`` while there was no offer."""
 
 COLUMNS = Columns(required=("instance_type", "az_id", "dt_s", "spot_usd_h"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceSeries:
-    """What an hour of one machine cost, from each change to the next. Times are since 1970."""
+    """The hourly price of a machine from each change to the next; times are since 1970."""
 
     zone: str
     instance_type: str
@@ -33,27 +33,27 @@ class PriceSeries:
         return len(self.at_ms)
 
     def changes(self) -> Iterator[tuple[int, int | None]]:
-        """Moment and price per hour; ``None`` means no longer offered."""
+        """Yields the time and the hourly price of each change; ``None`` means not offered."""
         for at_ms, price in zip(self.at_ms, self.price_micro_usd, strict=True):
             yield at_ms, None if price == NOT_OFFERED else price
 
     def at(self, time_ms: int) -> int | None:
-        """The price per hour at a moment; ``None`` before the first and while not offered."""
-        place = bisect_right(self.at_ms, time_ms)
-        price = self.price_micro_usd[place - 1] if place else NOT_OFFERED
+        """The hourly price at a time; ``None`` before the first change and while not offered."""
+        position = bisect_right(self.at_ms, time_ms)
+        price = self.price_micro_usd[position - 1] if position else NOT_OFFERED
         return None if price == NOT_OFFERED else price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceHistory:
-    """Series by (instance type, zone), in that order, and the rows that were not understood."""
+    """Series in order of instance type and zone, and the invalid rows."""
 
     source: str
     series: tuple[PriceSeries, ...]
     bad_rows: tuple[BadRow, ...] = ()
 
     def of(self, instance_type: str, zone: str) -> PriceSeries | None:
-        """One series, if it is there."""
+        """Returns one series, if present."""
         for one in self.series:
             if one.instance_type == instance_type and one.zone == zone:
                 return one
@@ -63,40 +63,40 @@ class PriceHistory:
 def read_spot_prices(
     path: str | Path, *, instance_types: Collection[str] | None = None
 ) -> PriceHistory:
-    """Changes as ``instance_type,az_id,dt_s,spot_usd_h``.
+    """Reads price changes as ``instance_type,az_id,dt_s,spot_usd_h``.
 
-    A row's time is the seconds since the row of its series above it; the first row of a series has
-    seconds since 1970. An empty price ends an offer. ``instance_types`` keeps those alone.
+    The time of a row is in seconds since the previous row of its series; of the first row, since 1970.
+    An empty price ends an offer. ``instance_types`` selects types.
     """
-    found: dict[tuple[str, str], tuple[array[int], array[int]]] = {}
-    # A bad time makes all later times of its series unknown, so they are refused with it.
-    lost: set[tuple[str, str]] = set()
+    changes: dict[tuple[str, str], tuple[array[int], array[int]]] = {}
+    # An invalid time makes all later times of its series unknown, so those are rejected too.
+    broken: set[tuple[str, str]] = set()
     with open_trace(path) as text:
         builder = TraceBuilder(text.name)
         for line, (instance_type, zone, step, price) in table_rows(text, builder, COLUMNS):
             if instance_types is not None and instance_type not in instance_types:
                 continue
             key = (instance_type, zone)
-            if key in lost:
-                builder.reject(line, "follows a row of its series whose time could not be read")
+            if key in broken:
+                builder.reject(line, "follows a row of its series whose time is invalid")
                 continue
             try:
-                _add(found.setdefault(key, (array("q"), array("q"))), step, price)
-            except _LostTime as problem:
-                lost.add(key)
+                _add(changes.setdefault(key, (array("q"), array("q"))), step, price)
+            except _InvalidTime as problem:
+                broken.add(key)
                 builder.reject(line, str(problem))
             except RowProblem as problem:
                 builder.reject(line, str(problem))
     series = tuple(
         PriceSeries(zone=zone, instance_type=kind, at_ms=times, price_micro_usd=prices)
-        for (kind, zone), (times, prices) in sorted(found.items())
+        for (kind, zone), (times, prices) in sorted(changes.items())
         if times
     )
     return PriceHistory(source=str(path), series=series, bad_rows=builder.trace().bad_rows)
 
 
-class _LostTime(RowProblem):
-    """The time of a row, on which those after it build, cannot be read."""
+class _InvalidTime(RowProblem):
+    """The time of a row is invalid, so the times of later rows are unknown."""
 
 
 def _add(series: tuple[array[int], array[int]], step: str, price: str) -> None:
@@ -104,11 +104,11 @@ def _add(series: tuple[array[int], array[int]], step: str, price: str) -> None:
     try:
         at_ms = parse_count(step, "dt_s") * 1_000 + (times[-1] if times else 0)
     except RowProblem as problem:
-        raise _LostTime(str(problem)) from None
+        raise _InvalidTime(str(problem)) from None
     try:
         micro_usd = parse_scaled(price, "spot_usd_h", 1_000_000) if price else NOT_OFFERED
     except RowProblem:
-        # The time still counts: the next row's is measured from it. The price goes on as it was.
+        # The next row counts from this time; the price stays unchanged.
         times.append(at_ms)
         prices.append(prices[-1] if prices else NOT_OFFERED)
         raise

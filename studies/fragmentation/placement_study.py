@@ -44,7 +44,7 @@ WORKLOADS = (
     *("gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33"),
 )
 LAST_MS = 100 * DAY_MS
-"""Longer than any of these runs: what is placed stays."""
+"""Longer than any run, so that no pod ends."""
 
 
 @cache
@@ -62,22 +62,22 @@ def _pods(traces: Path, workload: str) -> tuple[TraceJob, ...]:
 
 
 def drawn_pods(traces: Path, workload: str, seed: int, load: float) -> Iterator[TraceJob]:
-    """Pods one second apart that together ask for this part of the cluster's GPUs, or a little more.
+    """Yields pods one second apart that request at least ``load`` times the cluster's GPUs.
 
-    All pods of the list, or as many as are needed; where they are too few, some come twice.
+    Pods of the list are used once each; if they are too few, some are repeated.
     """
-    chance = Random(f"{workload}/{seed}")
-    listed = list(_pods(traces, workload))
-    chance.shuffle(listed)
-    wanted_milli = int(load * MILLI * _nodes(traces).gpus)
-    asked = list(accumulate(pod.gpu_total_milli for pod in listed))
-    while asked[-1] < wanted_milli:
-        listed.append(chance.choice(listed))
-        asked.append(asked[-1] + listed[-1].gpu_total_milli)
-    count = next(at for at, milli in enumerate(asked, 1) if milli >= wanted_milli)
-    drawn = listed[:count]
-    chance.shuffle(drawn)
-    for number, pod in enumerate(drawn):
+    rng = Random(f"{workload}/{seed}")
+    pods = list(_pods(traces, workload))
+    rng.shuffle(pods)
+    target_milli = int(load * MILLI * _nodes(traces).gpus)
+    requested = list(accumulate(pod.gpu_total_milli for pod in pods))
+    while requested[-1] < target_milli:
+        pods.append(rng.choice(pods))
+        requested.append(requested[-1] + pods[-1].gpu_total_milli)
+    count = next(at for at, milli in enumerate(requested, 1) if milli >= target_milli)
+    sample = pods[:count]
+    rng.shuffle(sample)
+    for number, pod in enumerate(sample):
         name = f"pod-{number:05}"
         at_ms = number * SECOND_MS
         yield replace(pod, job_id=name, submitted_ms=at_ms, run_ms=LAST_MS, team="all", outcome="")
@@ -91,7 +91,7 @@ def _renamed(machines: NodeList, seed: int) -> NodeList:
 
 
 class PlacementStudy:
-    """One workload, drawn from one seed, under one placement policy."""
+    """One workload, sampled with one seed, under one placement policy."""
 
     def __init__(
         self, traces: Path, workload: str, placement: str, *, seed: int = 42, load: float = 1.3
@@ -120,14 +120,15 @@ class PlacementStudy:
         )
 
     def place(self, *, until: float = 1.0, check: Check | None = None) -> float:
-        """Place pods until they have asked for this part of all GPUs; the percent given away then."""
+        """Places pods until they request ``until`` of all GPUs; returns the percent allocated."""
         milli_of = {pod.job_id: pod.gpu_total_milli for pod in self.pods}
-        asked = list(accumulate(milli_of.values()))
-        enough = next((at for at, n in enumerate(asked) if n >= until * self.capacity_milli), -1)
-        last_ms = self.pods[enough].submitted_ms
+        requested = list(accumulate(milli_of.values()))
+        target_milli = until * self.capacity_milli
+        last = next((at for at, milli in enumerate(requested) if milli >= target_milli), -1)
+        last_ms = self.pods[last].submitted_ms
         simulation = Simulation(self._scenario, check=check)
         if self._scenario.policies.placement is PlacementPolicy.FRAGMENTATION_GRADIENT:
-            self._tell_mix(simulation.state.mix)
+            self._preload_mix(simulation.state.mix)
         for step in simulation.steps():
             if step.now_ms > last_ms:
                 break
@@ -137,8 +138,8 @@ class PlacementStudy:
                     self.given_milli += milli_of[decision.job_id]
         return 100 * self.given_milli / self.capacity_milli
 
-    def _tell_mix(self, mix: WorkloadMix) -> None:
-        """The study's program is told beforehand what will come. Ours learns it on the way."""
+    def _preload_mix(self, mix: WorkloadMix) -> None:
+        """The study's program knows the workload beforehand; ours normally learns it."""
         for event in self._scenario.events:
             assert isinstance(event, JobSubmitted)
             for group in event.spec.groups:

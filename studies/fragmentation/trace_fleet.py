@@ -15,11 +15,11 @@ from studies.formats.openb_nodes import NodeList, TraceNode
 
 CLUSTER = "trace"
 HIDDEN_MEMORY_MIB = 32_768
-"""What is assumed of GPUs whose model the publisher hides; traces of those ask for no GPU memory."""
+"""Assumed memory of GPUs whose model is hidden; their traces request no GPU memory."""
 
 
 def fleet_of_nodes(machines: NodeList) -> Fleet:
-    """Machines as pools of equal nodes, under the ids that they have in the list."""
+    """Returns a fleet with the machines' ids, grouped into pools of identical nodes."""
     pools: dict[str, Pool] = {}
     nodes: list[Node] = []
     for machine in machines.nodes:

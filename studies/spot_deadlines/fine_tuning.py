@@ -37,7 +37,7 @@ BASELINE = "on-demand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FineTuningTask:
-    """Some of the seeds."""
+    """A batch of seeds."""
 
     cases: tuple[SpotCase, ...]
     seeds: Sequence[int]
@@ -45,42 +45,42 @@ class FineTuningTask:
     size: JobSize = SIZE
 
     def run(self) -> list[StudyCell]:
-        """Each seed under each rule. On demand nothing is lost, so nothing is saved there."""
+        """Runs each seed under each rule; the on-demand baseline needs no checkpoints."""
         cell = StudyCell(part=PART, group="3 zones of 2023", name="", size=self.size)
         tick_ms = self.cases[0].tick_ms
         plain = self.size.terms(tick_ms, ON_DEMAND_MICRO_USD)
         for seed in self.seeds:
             zones, start = draw(seed, self.cases, plain.ticks)
-            seen = _seen(zones)[start : start + plain.ticks]
+            market = _markets(zones)[start : start + plain.ticks]
             cycle_ms = save_cycle_ms(zones, start, plain)
             saving = saving_terms(plain, cycle_ms)
             for rule in self.rules:
                 if rule == BASELINE:
-                    run = replay(plain, seen, POLICIES[rule])
+                    run = replay(plain, market, POLICIES[rule])
                 else:
-                    run = replay(saving, seen, POLICIES[rule], save_every_ms=cycle_ms)
+                    run = replay(saving, market, POLICIES[rule], save_every_ms=cycle_ms)
                 cell.tally(rule).add(run)
         return [cell]
 
 
 def draw(seed: int, cases: tuple[SpotCase, ...], ticks: int) -> tuple[tuple[SpotCase, ...], int]:
-    """The zones and the tick at which the job starts."""
-    chance = random.Random(f"fine-tuning {seed}")
-    zones = chance.choice(list(combinations(cases, min(ZONES, len(cases)))))
-    last = min(len(case.room) for case in zones) - ticks
-    return zones, chance.randrange(0, last + 1)
+    """Selects the zones and the tick at which the job starts."""
+    rng = random.Random(f"fine-tuning {seed}")
+    zones = rng.choice(list(combinations(cases, min(ZONES, len(cases)))))
+    last = min(len(case.available) for case in zones) - ticks
+    return zones, rng.randrange(0, last + 1)
 
 
 def save_cycle_ms(zones: Sequence[SpotCase], start: int, terms: DeadlineTerms) -> int:
-    """Work between two saves plus the save, by Daly's formula from what was seen before the start.
+    """The time between two checkpoints, by Daly's formula from the history before the start.
 
-    Rounded to whole minutes as people would, so that jobs alike are treated alike.
+    Rounded to five minutes, so that similar jobs have the same terms.
     """
-    up = sum(sum(case.room[:start]) for case in zones)
+    up = sum(sum(case.available[:start]) for case in zones)
     losses = sum(
         earlier > later
         for case in zones
-        for earlier, later in zip(case.room[:start], case.room[1:start], strict=False)
+        for earlier, later in zip(case.available[:start], case.available[1:start], strict=False)
     )
     hours = hours_between_failures_seen(up * terms.tick_ms / HOUR_MS, losses)
     failures = Interruptions(
@@ -93,7 +93,7 @@ def save_cycle_ms(zones: Sequence[SpotCase], start: int, terms: DeadlineTerms) -
 
 
 def saving_terms(terms: DeadlineTerms, cycle_ms: int) -> DeadlineTerms:
-    """The same job with the time that its saves take, and with what one loss can undo."""
+    """The terms of the job with checkpoints: their time, and the work that a loss repeats."""
     save_ms = SAVE_SECONDS * SECOND_MS
     return replace(
         terms,
@@ -103,6 +103,6 @@ def saving_terms(terms: DeadlineTerms, cycle_ms: int) -> DeadlineTerms:
 
 
 @lru_cache(maxsize=32)
-def _seen(zones: tuple[SpotCase, ...]) -> list[SpotMarket]:
-    tracks = [constant_price_track(case.name, case.room, SPOT_MICRO_USD) for case in zones]
+def _markets(zones: tuple[SpotCase, ...]) -> list[SpotMarket]:
+    tracks = [constant_price_track(case.name, case.available, SPOT_MICRO_USD) for case in zones]
     return markets(tracks, zones[0].tick_ms)

@@ -22,7 +22,7 @@ from bursar.simulate.spot_study.market import PoolTrack, markets
 from bursar.simulate.spot_study.optimum import optimum_of_pools
 from bursar.simulate.spot_study.replay import replay
 from studies.formats.spot_prices import PriceSeries, read_spot_prices
-from studies.spot_deadlines.series import chosen
+from studies.spot_deadlines.series import choose_starts
 
 PART = "prices"
 SPOT_PRICES = "aws_gpu_spot_history_2022-12_2026-08.csv.xz"
@@ -36,7 +36,7 @@ PAST_MS = 4 * DAY_MS
 LONGEST_GAP_MS = 2 * DAY_MS
 
 ONE_POOL = "best single pool, chosen afterwards"
-FIRST_POOL = "cheapest pool at the start, kept"
+FIRST_POOL = "cheapest pool at the start, never changed"
 
 FAMILIES = {
     "1 x V100": ("p3.2xlarge",),
@@ -48,7 +48,7 @@ FAMILIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricesTask:
-    """One family of machines with the same GPUs: a job every two weeks."""
+    """A job every two weeks on one family of machines with the same GPUs."""
 
     folder: Path
     family: str
@@ -57,7 +57,7 @@ class PricesTask:
     limit: int | None = None
 
     def run(self) -> list[StudyCell]:
-        """Every rule with all pools to choose from, and ours with each pool alone."""
+        """Runs every rule with a choice of all pools, and ours with each pool alone."""
         types = FAMILIES[self.family]
         history = read_spot_prices(self.folder / SPOT_PRICES, instance_types=types)
         series = [one for one in history.series if one.zone.startswith(US_ZONES) and len(one) > 1]
@@ -73,7 +73,7 @@ class PricesTask:
         cell.tallies = {rule: Tally() for rule in self.rules}
         alone: dict[str, Tally] = {}
         starts = start_times(self.folder / SNAPSHOTS, terms.deadline_ms)
-        for start_ms in chosen(starts, self.limit):
+        for start_ms in choose_starts(starts, self.limit):
             tracks = [_track(one, start_ms, terms.deadline_ms) for one in series]
             _add_start(cell, alone, tracks, terms)
         best = min(alone.values(), key=lambda tally: tally.cost_micro_usd)
@@ -85,9 +85,9 @@ def _add_start(
     cell: StudyCell, alone: dict[str, Tally], tracks: Sequence[PoolTrack], terms: DeadlineTerms
 ) -> None:
     past = PAST_MS // TICK_MS
-    seen = markets(tracks, TICK_MS)[past:]
+    market = markets(tracks, TICK_MS)[past:]
     for rule in sorted(set(POLICIES) & set(cell.tallies)):
-        cell.tally(rule).add(replay(terms, seen, POLICIES[rule]))
+        cell.tally(rule).add(replay(terms, market, POLICIES[rule]))
     first = min(
         tracks, key=lambda one: (one.prices_micro_usd[past] or terms.on_demand_micro_usd, one.pool)
     )
@@ -103,13 +103,13 @@ def _add_start(
 
 
 def start_times(snapshots: Path, span_ms: int) -> list[int]:
-    """Every two weeks, but not where the prices were not looked at for more than two days."""
+    """Returns a start every two weeks, except where price snapshots are over two days apart."""
     with lzma.open(snapshots, "rt", encoding="utf-8") as lines:
-        looked = sorted(int(float(line.split()[0])) * 1_000 for line in lines if line.strip())
+        times = sorted(int(float(line.split()[0])) * 1_000 for line in lines if line.strip())
     starts = []
-    for start_ms in range(looked[0] + PAST_MS, looked[-1] - span_ms, EVERY_MS):
-        inside = looked[
-            max(0, bisect_right(looked, start_ms) - 1) : bisect_left(looked, start_ms + span_ms) + 1
+    for start_ms in range(times[0] + PAST_MS, times[-1] - span_ms, EVERY_MS):
+        inside = times[
+            max(0, bisect_right(times, start_ms) - 1) : bisect_left(times, start_ms + span_ms) + 1
         ]
         gaps = [later - sooner for sooner, later in pairwise(inside)]
         if gaps and max(gaps) <= LONGEST_GAP_MS:
@@ -118,7 +118,7 @@ def start_times(snapshots: Path, span_ms: int) -> list[int]:
 
 
 def on_demand_micro_usd(path: Path, instance_types: Sequence[str]) -> int:
-    """The lowest on-demand price that any of the types ever had in these regions."""
+    """Returns the lowest on-demand price of any of the types in the US regions."""
     with path.open(encoding="utf-8", newline="") as lines:
         prices = [
             round(float(row["ondemand_usd_h"]) * 1_000_000)
@@ -131,7 +131,7 @@ def on_demand_micro_usd(path: Path, instance_types: Sequence[str]) -> int:
 
 
 def _track(series: PriceSeries, start_ms: int, span_ms: int) -> PoolTrack:
-    """The price at each tick, from some days before the start."""
+    """The price at each tick, from four days before the start."""
     ticks = (PAST_MS + span_ms) // TICK_MS
     first_ms = start_ms - PAST_MS
     return PoolTrack(

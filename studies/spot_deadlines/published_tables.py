@@ -25,7 +25,6 @@ class PublishedCell:
 
     @property
     def size(self) -> JobSize:
-        """What was run."""
         return JobSize(deadline_hours=self.deadline_hours, change_over_hours=self.change_over_hours)
 
 

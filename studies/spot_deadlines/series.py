@@ -19,7 +19,7 @@ SPOT_MICRO_USD = 973_100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesTask:
-    """One series, one job size, some rules; ``limit`` keeps that many starts, evenly chosen."""
+    """One series, one job size, some rules; ``limit`` is the most starts, evenly chosen."""
 
     part: str
     case: SpotCase
@@ -29,27 +29,28 @@ class SeriesTask:
     with_optimum: bool = True
 
     def run(self) -> list[StudyCell]:
-        """Every start under every rule."""
+        """Runs every start under every rule."""
         case = self.case
         size = self.size.shortened(case.span_ms)
         terms = size.terms(case.tick_ms, ON_DEMAND_MICRO_USD)
-        seen = markets([constant_price_track(case.name, case.room, SPOT_MICRO_USD)], case.tick_ms)
+        track = constant_price_track(case.name, case.available, SPOT_MICRO_USD)
+        market = markets([track], case.tick_ms)
         cell = StudyCell(part=self.part, group=case.group, name=case.name, size=size)
-        fitting = [one for one in case.starts if one + terms.ticks <= len(case.room)] or [0]
-        for start in chosen(fitting, self.limit):
-            window = seen[start : start + terms.ticks]
+        fitting = [one for one in case.starts if one + terms.ticks <= len(case.available)] or [0]
+        for start in choose_starts(fitting, self.limit):
+            window = market[start : start + terms.ticks]
             for rule in self.rules:
                 cell.tally(rule).add(replay(terms, window, POLICIES[rule]))
             if self.with_optimum:
-                room = case.room[start : start + terms.ticks]
+                available = case.available[start : start + terms.ticks]
                 best = cell.tally(OPTIMUM)
                 best.runs += 1
-                best.cost_micro_usd += optimum_of_one_pool(terms, room, SPOT_MICRO_USD)
+                best.cost_micro_usd += optimum_of_one_pool(terms, available, SPOT_MICRO_USD)
         return [cell]
 
 
-def chosen(starts: Sequence[int], limit: int | None) -> Sequence[int]:
-    """All of them, or every so manyth."""
+def choose_starts(starts: Sequence[int], limit: int | None) -> Sequence[int]:
+    """Returns all starts, or ``limit`` of them at even steps."""
     if limit is None or limit >= len(starts):
         return starts
     return [starts[one * len(starts) // limit] for one in range(limit)]

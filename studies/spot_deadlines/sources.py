@@ -27,35 +27,34 @@ STARTS_OF_OTHERS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotCase:
-    """One series, as room for a whole gang at each tick, and the ticks at which a job starts on it."""
+    """Whether a full gang fits at each tick of a series, and the ticks at which jobs start."""
 
     group: str
     name: str
     tick_ms: int
-    room: bytes
+    available: bytes
     starts: tuple[int, ...]
     nodes: int
 
     @property
     def span_ms(self) -> int:
-        """How long the series is."""
-        return self.tick_ms * len(self.room)
+        return self.tick_ms * len(self.available)
 
 
 def spot_folder(traces: Path) -> Path:
-    """The folder of spot traces: the one named, or the one in it."""
+    """Returns the folder of spot traces: the given one, or one in it."""
     for folder in (traces / AVAILABILITY, traces):
         if (folder / SERIES).is_file():
             return folder
     raise UserError(
         f"{traces} has no {AVAILABILITY}/{SERIES}.",
-        fix="Name the folder of the traces with --traces, or in the variable BURSAR_TRACES.",
+        fix="Name the folder of the traces with --traces or the variable BURSAR_TRACES.",
         code="no-spot-traces",
     )
 
 
 def prices_folder(traces: Path) -> Path | None:
-    """The folder of price histories beside the spot traces, if it is there."""
+    """Returns the folder of price histories next to the spot traces, if present."""
     for folder in (traces / PRICES, traces.parent / PRICES):
         if folder.is_dir():
             return folder
@@ -63,7 +62,7 @@ def prices_folder(traces: Path) -> Path | None:
 
 
 def read_cases(folder: Path, deadline_ms: int) -> list[SpotCase]:
-    """Every series of the archive, in order of path."""
+    """Reads every series of the archive, in order of path."""
     archive = folder / SERIES
     published = _published_starts(folder / WINDOW_STARTS)
     cases = []
@@ -79,7 +78,7 @@ def read_cases(folder: Path, deadline_ms: int) -> list[SpotCase]:
                 group=group,
                 name=f"{series.zone}_{series.instance_type}",
                 tick_ms=series.tick_ms,
-                room=bytes(count >= nodes for count in series.available),
+                available=bytes(count >= nodes for count in series.available),
                 starts=_starts(group, series, published, deadline_ms),
                 nodes=nodes,
             )
@@ -104,13 +103,13 @@ def _published_starts(path: Path) -> tuple[int, ...]:
         return tuple(int(start) for start in json.loads(path.read_text("utf-8"))["starts"])
     except (ValueError, KeyError, TypeError) as problem:
         raise UserError(
-            f"{path} does not say at which ticks jobs start ({problem}).",
+            f"{path} does not contain the ticks at which jobs start ({problem}).",
             fix='It should look like {"starts": [684, 1061]}.',
             code="bad-spot-series",
         ) from problem
 
 
 def _nodes_of(group: str) -> int:
-    """``.../16-node/...``: a job takes them all, or none."""
-    found = re.search(r"(\d+)-node", group)
-    return int(found.group(1)) if found else 1
+    """Returns the nodes of a job, which ``.../16-node/...`` names."""
+    match = re.search(r"(\d+)-node", group)
+    return int(match.group(1)) if match else 1

@@ -32,15 +32,15 @@ SEEDS_IN_A_TASK: Final = 50
 LONGEST_ZONE_HOURS: Final = 59.9
 """The priced windows are a few minutes shorter than 60 hours."""
 
-USUAL_SIZE: Final = JobSize()
+DEFAULT_SIZE: Final = JobSize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRequest:
-    """Where the traces are, what job is run, under which rules, and which parts of the study."""
+    """The folder of traces, the job, the rules, and the parts of the study."""
 
     traces: Path
-    size: JobSize = USUAL_SIZE
+    size: JobSize = DEFAULT_SIZE
     rules: Sequence[str] = tuple(POLICIES)
     parts: Sequence[str] = (TRACES,)
     limit: int | None = None
@@ -49,15 +49,15 @@ class SpotRequest:
 def run_spot_study(
     request: SpotRequest, watcher: SpotWatcher | None = None, *, processes: int | None = None
 ) -> SpotOutcome:
-    """Read what is needed, run it over the processors, and add up."""
-    expect_known(request)
+    """Reads the traces, runs the tasks in parallel, and sums the rows."""
+    check_request(request)
     tasks, left_out = _tasks(request)
     rows, complete = run_tasks(tasks, watcher, processes=processes)
-    return SpotOutcome(cells=tuple(_added_up(rows)), left_out=tuple(left_out), complete=complete)
+    return SpotOutcome(cells=tuple(_sum_rows(rows)), left_out=tuple(left_out), complete=complete)
 
 
-def expect_known(request: SpotRequest) -> None:
-    """Rules and parts by name, and a job that can be done, before anything is read."""
+def check_request(request: SpotRequest) -> None:
+    """Rejects unknown rules and parts, and an impossible job, before anything is read."""
     check_rules(request.rules)
     for name in request.parts:
         if name not in PARTS:
@@ -100,7 +100,7 @@ def _series_tasks(folder: Path, request: SpotRequest) -> list[SpotTask]:
 
 
 def _table_tasks(folder: Path, request: SpotRequest) -> list[SpotTask]:
-    """Cells with one change-over follow each other, for they share what has been worked out."""
+    """Cells with the same change-over are adjacent, because they share cached policy tables."""
     tasks: list[SpotTask] = []
     for cell in sorted(PUBLISHED, key=lambda one: one.change_over_hours):
         for case in read_cases(folder, round(cell.deadline_hours * HOUR_MS)):
@@ -143,7 +143,7 @@ def _zone_tasks(folder: Path, request: SpotRequest, left_out: list[str]) -> list
 def _price_tasks(request: SpotRequest, left_out: list[str]) -> list[SpotTask]:
     folder = prices_folder(request.traces)
     if folder is None:
-        left_out.append(f"{price_history.PART}: no folder cloud_prices beside the spot traces")
+        left_out.append(f"{price_history.PART}: no folder cloud_prices next to the spot traces")
         return []
     return [
         price_history.PricesTask(
@@ -176,8 +176,8 @@ def _fine_tuning_tasks(folder: Path, request: SpotRequest, left_out: list[str]) 
     ]
 
 
-def _added_up(rows: Sequence[StudyCell]) -> list[StudyCell]:
-    """Rows of one part, group, name and size become one; series also get a sum for their group."""
+def _sum_rows(rows: Sequence[StudyCell]) -> list[StudyCell]:
+    """Merges rows with the same part, group, name and size; series also get a total per group."""
     cells: dict[tuple[str, str, str, JobSize], StudyCell] = {}
     for row in rows:
         names = {row.name} if row.part != TABLES else set()
@@ -203,7 +203,7 @@ def _added_up(rows: Sequence[StudyCell]) -> list[StudyCell]:
 
 
 def mean_above_optimum(cells: Sequence[StudyCell], rule: str) -> float | None:
-    """The mean over rows, each counting once."""
-    found = [cell.above_optimum(rule) for cell in cells if OPTIMUM in cell.tallies]
-    known = [one for one in found if one is not None]
+    """The unweighted mean over the rows."""
+    values = [cell.above_optimum(rule) for cell in cells if OPTIMUM in cell.tallies]
+    known = [one for one in values if one is not None]
     return sum(known) / len(known) if known else None

@@ -15,7 +15,7 @@ from studies.spot_deadlines.study import TABLES, TRACES, mean_above_optimum
 PUBLISHED_RULES = ("greedy", "uniform-progress")
 
 
-def tell_published(outcome: SpotOutcome) -> str:
+def published_text(outcome: SpotOutcome) -> str:
     """Tables of mean dollars per job, one for each part."""
     parts: dict[str, list[StudyCell]] = {}
     for cell in outcome.cells:
@@ -37,7 +37,7 @@ def _by_series(cells: Sequence[StudyCell]) -> str:
         row = [cell.group, cell.name, f"{size.job_hours:g}", f"{size.deadline_hours:g}"]
         row += [f"{size.change_over_hours:g}", f"{next(iter(cell.tallies.values())).runs:,}"]
         row += [f"{cell.tallies[rule].mean_usd:.2f}" for rule in rules]
-        row += [_part(cell.above_optimum(OURS)), _missed(cell)]
+        row += [_percent(cell.above_optimum(OURS)), _missed(cell)]
         rows.append(row)
     lines = "\n".join(aligned([head, *rows], text_columns=2)) + "\n"
     sums = [cell for cell in cells if cell.name == "all"]
@@ -45,15 +45,15 @@ def _by_series(cells: Sequence[StudyCell]) -> str:
         mean = mean_above_optimum(sums, rule)
         if mean is not None:
             lines += f"{rule} is {mean:.1%} above the optimum, as the mean of {len(sums)} rows\n"
-    return lines + _beside_published(cells)
+    return lines + _compared_with_published(cells)
 
 
-def _beside_published(cells: Sequence[StudyCell]) -> str:
-    """What greedy and Uniform Progress cost where it was published, beside what they cost here."""
-    found = {(cell.group, cell.size): cell for cell in cells if cell.name == "all"}
+def _compared_with_published(cells: Sequence[StudyCell]) -> str:
+    """The published and our costs of greedy and Uniform Progress."""
+    totals = {(cell.group, cell.size): cell for cell in cells if cell.name == "all"}
     rows = []
     for one in PUBLISHED:
-        cell = found.get((one.group, one.size))
+        cell = totals.get((one.group, one.size))
         if cell is None or not set(PUBLISHED_RULES) <= set(cell.tallies):
             continue
         row = [one.group, f"{one.deadline_hours:g}", f"{one.change_over_hours:g}"]
@@ -70,13 +70,13 @@ def _beside_published(cells: Sequence[StudyCell]) -> str:
 
 
 def _rules(cells: Sequence[StudyCell]) -> list[str]:
-    there = {rule for cell in cells for rule in cell.tallies}
-    return [rule for rule in (*POLICIES, OPTIMUM) if rule in there]
+    present = {rule for cell in cells for rule in cell.tallies}
+    return [rule for rule in (*POLICIES, OPTIMUM) if rule in present]
 
 
 def _missed(cell: StudyCell) -> str:
     return str(sum(tally.missed for tally in cell.tallies.values()))
 
 
-def _part(part: float | None) -> str:
-    return "" if part is None else f"{part:.1%}"
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{fraction:.1%}"

@@ -23,9 +23,9 @@ MEAN_ZONE = "mean single zone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZonesTask:
-    """Some of the windows in which all zones were measured at the same time.
+    """A batch of windows in which all zones were measured at the same time.
 
-    Each window begins without a past: what is learned is learned in it.
+    Each window begins without history: estimates use only the window itself.
     """
 
     archive: Path
@@ -34,7 +34,7 @@ class ZonesTask:
     rules: Sequence[str]
 
     def run(self) -> list[StudyCell]:
-        """Every rule with all zones to choose from, and ours with each zone alone."""
+        """Runs every rule with a choice of all zones, and ours with each zone alone."""
         cell = StudyCell(part=PART, group="9 zones, priced", name="", size=self.size)
         by_window = _by_window(self.archive, self.windows)
         for window in sorted(by_window):
@@ -43,15 +43,15 @@ class ZonesTask:
 
 
 def window_numbers(archive: Path) -> list[int]:
-    """The numbers that the archive's files have."""
+    """Returns the numbers of the windows in the archive."""
     return sorted({_number(name) for name in archive_members(archive) if name.endswith(".json")})
 
 
 def _add_window(cell: StudyCell, tracks: Sequence[PoolTrack], rules: Sequence[str]) -> None:
     terms = cell.size.terms(TICK_MS, ON_DEMAND_MICRO_USD)
-    seen = markets(tracks, terms.tick_ms)
+    market = markets(tracks, terms.tick_ms)
     for rule in rules:
-        cell.tally(rule).add(replay(terms, seen, POLICIES[rule]))
+        cell.tally(rule).add(replay(terms, market, POLICIES[rule]))
     alone = [replay(terms, markets([track], terms.tick_ms), POLICIES[OURS]) for track in tracks]
     for run in alone:
         cell.tally(MEAN_ZONE).add(run)
@@ -62,19 +62,19 @@ def _add_window(cell: StudyCell, tracks: Sequence[PoolTrack], rules: Sequence[st
     best.cost_micro_usd += optimum_of_pools(terms, prices)
 
 
-def _by_window(archive: Path, wanted: Sequence[int]) -> dict[int, list[SpotSeries]]:
-    found: dict[int, list[SpotSeries]] = {}
+def _by_window(archive: Path, windows: Sequence[int]) -> dict[int, list[SpotSeries]]:
+    series: dict[int, list[SpotSeries]] = {}
     for name in sorted(archive_members(archive)):
-        if name.endswith(".json") and _number(name) in wanted:
-            found.setdefault(_number(name), []).append(read_spot_series(name))
-    return found
+        if name.endswith(".json") and _number(name) in windows:
+            series.setdefault(_number(name), []).append(read_spot_series(name))
+    return series
 
 
 def _track(series: SpotSeries) -> PoolTrack:
     prices = zip(series.available, series.price_micro_usd, strict=True)
     return PoolTrack(
         pool=f"{series.zone}_{series.instance_type}",
-        prices_micro_usd=[price if room else 0 for room, price in prices],
+        prices_micro_usd=[price if machines else 0 for machines, price in prices],
         listed_micro_usd=series.price_micro_usd[0],
     )
 

@@ -17,7 +17,7 @@ from studies.spot_deadlines.fine_tuning import SEEDS
 from studies.spot_deadlines.published_tables import PUBLISHED
 from studies.spot_deadlines.series import SeriesTask
 from studies.spot_deadlines.sources import TWO_WEEKS, read_cases, spot_folder
-from studies.spot_deadlines.text import tell_published
+from studies.spot_deadlines.text import published_text
 from tests.tidy.source import ROOT
 
 FOLDER = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")
@@ -94,18 +94,18 @@ def test_three_days_of_fine_tuning_cost_less_than_half(traces: Path) -> None:
 def test_text_and_json_say_the_same(traces: Path) -> None:
     request = SpotRequest(traces=traces, limit=1, rules=("greedy", "uniform-progress"))
     outcome = run_spot_study(request, processes=1)
-    told, plain = tell_published(outcome), spot_json(outcome)
+    text, plain = published_text(outcome), spot_json(outcome)
     assert plain["complete"] is True
     cells = plain["cells"]
     assert isinstance(cells, list) and len(cells) == len(outcome.cells)
     for cell in outcome.cells:
-        assert cell.group in told and f"{cell.tallies['greedy'].mean_usd:.2f}" in told
+        assert cell.group in text and f"{cell.tallies['greedy'].mean_usd:.2f}" in text
 
 
 # -- what can be wrong -----------------------------------------------------------------------------
 
 
-def test_a_folder_without_traces_is_told_with_the_way_out(tmp_path: Path) -> None:
+def test_a_folder_without_traces_is_an_error_with_a_fix(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no spot_availability_skypilot") as refused:
         run_spot_study(SpotRequest(traces=tmp_path))
     assert "BURSAR_TRACES" in refused.value.fix

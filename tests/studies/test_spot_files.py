@@ -23,7 +23,7 @@ def test_machines_of_openb(tmp_path: Path) -> None:
     )
     assert found.gpus == 10
     assert [str(row).partition("nodes.csv:")[2] for row in found.bad_rows] == [
-        "5: a second node is called 'n2'",
+        "5: a second node has the id 'n2'",
         "6: has 2 GPUs and 0 models",
         "7: memory_mib is -1, less than 0",
     ]
@@ -82,5 +82,5 @@ def test_a_bad_price_is_told_and_a_bad_time_ends_its_series(tmp_path: Path) -> N
     assert [(row.line, row.problem) for row in history.bad_rows] == [
         (7, "spot_usd_h is 'x', not a number"),
         (9, "dt_s is -5, less than 0"),
-        (10, "follows a row of its series whose time could not be read"),
+        (10, "follows a row of its series whose time is invalid"),
     ]

@@ -34,7 +34,7 @@ def test_a_table_has_pools_and_prices_that_stay(tmp_path: Path) -> None:
     assert a.has_prices and not b.has_prices
     assert [(row.line, row.problem) for row in found.bad_rows] == [
         (6, "at is 'soon', not a date and time"),
-        (7, "at is 300, before the row of its pool above"),
+        (7, "at is 300, before the previous row of its pool"),
     ]
 
 
@@ -98,7 +98,7 @@ def test_an_event_log_says_when_spot_nodes_were_there(tmp_path: Path) -> None:
 def test_a_file_without_a_machine_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "spot.csv"
     file.write_text(text)
-    with pytest.raises(UserError, match="no time at which a spot machine could be had"):
+    with pytest.raises(UserError, match="no time with an available spot machine"):
         read_history(str(file))
 
 
@@ -107,5 +107,5 @@ def test_two_files_about_one_pool_are_refused(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.csv").write_text("at,machines\n0,1\n60000,1\n")
     files = [str(tmp_path / folder / "a.csv") for folder in ("one", "two")]
-    with pytest.raises(UserError, match="a pool called 'a'"):
+    with pytest.raises(UserError, match="a pool with the name 'a'"):
         run_history_study(HistoryStudy(histories=files, on_demand_micro_usd=2, spot_micro_usd=1))

@@ -57,7 +57,7 @@ def test_the_members_of_an_archive_can_be_listed(tmp_path: Path) -> None:
     ("place", "code", "words"),
     [
         ("absent.csv", "trace-not-found", "there is no such file"),
-        ("two.tar.gz", "trace-not-found", "the archive has 2 files; one must be chosen"),
+        ("two.tar.gz", "trace-not-found", "the archive has 2 files; name one of them"),
         ("two.tar.gz::folder/u.csv", "trace-not-found", "Did you mean 'folder/"),
         ("two.tar.gz::zzz", "trace-not-found", "It has folder/s.csv, folder/t.csv"),
         ("cut.csv.xz", "trace-damaged", "the file is damaged"),
@@ -99,10 +99,10 @@ def test_an_unknown_header_is_compared_with_the_nearest_format(tmp_path: Path) -
     with pytest.raises(UserError) as told:
         read_trace(file)
     assert "column gpus missing; found job_id, submit_s, run_s, gpu" in told.value.problem
-    assert "looks most like 'csv'" in told.value.problem
+    assert "most similar format is 'csv'" in told.value.problem
     assert told.value.fix == "Did you write 'gpu' for 'gpus'?"
     file.write_text("Dear all,\nplease find\n")
-    with pytest.raises(UserError, match="not a trace in a format we recognise"):
+    with pytest.raises(UserError, match="not a trace in a known format"):
         read_trace(file)
 
 

@@ -132,7 +132,7 @@ def test_workloads_one_a_line_in_a_list_or_as_watched(tmp_path: Path) -> None:
         trace = read(tmp_path, text)
         assert trace.jobs == (KUEUE_JOB,)
         assert trace.bad_rows == ()
-        assert "tasks without GPUs" in trace.notes[0]
+        assert "CPU-only tasks" in trace.notes[0]
 
 
 def test_bad_workloads_are_told(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_bad_workloads_are_told(tmp_path: Path) -> None:
         (4, "count of podSet is 0, less tha"),
         (5, "Finished is 10 s before its st"),
     ]
-    assert "1 Workloads that had not run to their end, left out" in trace.notes
+    assert "1 Workloads left out that had not finished" in trace.notes
 
 
 # -- our own event log -------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def _read(path: Path) -> Trace:
 
 
 def test_parquet_in_an_archive_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="must be taken out of its archive"):
+    with pytest.raises(UserError, match="extract a Parquet file from its archive"):
         read_trace(tmp_path / "a.tar::t.parquet", "parquet")
 
 

@@ -54,7 +54,7 @@ BAD: list[tuple[str, str, str]] = [
     ("csv", ",0,1,8", "job_id is empty"),
     ("csv", "b,0,1", "has 3 fields; the header has 4"),
     ("csv", "b,0,1,8,9", "has 5 fields; the header has 4"),
-    ("csv", "a,0,1,8", "a second job is called 'a'"),
+    ("csv", "a,0,1,8", "a second job has the id 'a'"),
     (
         "sacct",
         "13|a|n|g|x|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:00:00|1:00|F||1|cpu=1|",
@@ -69,7 +69,7 @@ BAD: list[tuple[str, str, str]] = [
         "sacct",
         "13|a|n|g|x|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:00:20|1:00|F||1|"
         "gres/gpu:warp=1|",
-        "'warp' is not a GPU model we know",
+        "'warp' is not a known GPU model",
     ),
 ]
 
@@ -170,7 +170,7 @@ def test_slurm_rows_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
     assert trace.bad_rows == ()
     assert trace.notes == (
         "1 array tasks that had not started, left out",
-        "2 job steps skipped: they are part of their job",
+        "2 job steps skipped: they belong to their job",
         "1 jobs never started, left out",
         "1 jobs still running: their run time so far",
     )
