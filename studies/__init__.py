@@ -1,1 +1,1 @@
-"""Published studies that run on the product's code: readers of papers' formats and their experiments."""
+"""Published studies on the product's code: readers of the formats of papers, and their experiments."""

@@ -1,4 +1,4 @@
-"""``python -m studies COMMAND ...``: the ``bursar`` command with papers' formats."""
+"""``python -m studies COMMAND ...``: the ``bursar`` command with the formats of papers."""
 
 import runpy
 

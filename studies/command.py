@@ -1,4 +1,4 @@
-"""The ``bursar`` command, which then reads papers' formats too."""
+"""The ``bursar`` command with the formats of papers."""
 
 import sys
 

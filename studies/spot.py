@@ -1,4 +1,4 @@
-"""``python -m studies.spot``: the published study of spot and deadlines, from a checkout."""
+"""Runs the published study of spot and deadlines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Readers of the formats in which papers published their workloads, machines and spot capacity.
+"""Readers of published workloads, machines and spot capacity.
 
-Importing this package registers the formats, so that ``read_trace`` recognises them.
+Importing this package registers the formats with ``read_trace``.
 """
 
 from bursar.simulate.traces.formats import LineFormat, TraceFormat, register_formats

@@ -1,7 +1,7 @@
-"""Shanghai AI Lab's Acme (NSDI'24) and the full logs of Helios (SC'21): one family of columns.
+"""Shanghai AI Lab's Acme (NSDI'24) and the full logs of Helios (SC'21), which share columns.
 
-Acme's ``duration`` is said to be end minus start, but in Kalos it is end minus submission. So the run
-time is taken from the two moments, and ``duration`` only where one of them is not there.
+Acme documents ``duration`` as end minus start, but in Kalos it is end minus submission. So the run time
+is computed from start and end, and ``duration`` is used only if one of them is missing.
 """
 
 from __future__ import annotations

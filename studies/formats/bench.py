@@ -1,4 +1,4 @@
-"""The small form in which simulators are compared: one line a job, nothing that is not needed."""
+"""A minimal form for comparing simulators: one job per line."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Chronus (SoCC'21): Philly jobs with deadlines.
 
-Its times are minutes, though nothing in the file says so: 30,940 jobs over 20,151 units are the
-fortnight of the paper, and the GPU time per job is then Philly's own. Deadlines count from a job's
-submission; the first of several is taken. A best-effort job has none. A few jobs have no GPU; the
-artifact itself leaves them out, and ``gpus_only`` does.
+Times are in minutes, which the file does not state: 30,940 jobs over 20,151 units are then the two
+weeks of the paper, with Philly's GPU time per job. Deadlines count from the submission of a job; of
+several, the first is used. A best-effort job has none. A few jobs have no GPU; the artifact leaves
+them out, as ``gpus_only`` does.
 """
 
 from __future__ import annotations

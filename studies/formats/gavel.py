@@ -1,7 +1,7 @@
-"""Gavel's traces (OSDI'20): tab-separated lines without column names.
+"""Gavel's traces (OSDI'20): tab-separated lines without a header.
 
-Ten fields (``physical_cluster``) or the older seven (``msr``). A line says how many steps a job takes,
-not how long, so the run time is that on V100s at the speeds the artifact measured.
+Lines have ten fields (``physical_cluster``) or the older seven (``msr``). They give the steps of a job,
+not its run time, so the run time is computed with the artifact's measured speeds on V100s.
 """
 
 from __future__ import annotations

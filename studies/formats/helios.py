@@ -1,7 +1,7 @@
-"""SenseTime's Helios (SC'21): the re-based slice, whose times are microseconds since its start.
+"""SenseTime's Helios (SC'21): the re-based slice, with times in microseconds since its start.
 
-The walltime limit of the slice equals the run time to the second. It is left out: a scheduler that
-saw it would know the future.
+The walltime limit in the slice equals the run time. It is left out, because it would tell a scheduler
+the future.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hydra: jobs of Alibaba's PAI with deadlines and a run time for each of three GPU types.
 
-A job of ours has one run time, so the type is part of the format's name: ``hydra`` reads the A100's,
-``hydra-v100`` and ``hydra-2080ti`` the others'. Every job has one GPU.
+A trace job has one run time, so each GPU type is a format: ``hydra`` (A100), ``hydra-v100`` and
+``hydra-2080ti``. Every job has one GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Muri's traces (SIGCOMM'22), derived from Philly. Times are milliseconds."""
+"""Muri's traces (SIGCOMM'22), derived from Philly; times are in milliseconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Alibaba's openb cluster (GPU trace 2023, FGD at ATC'23): pods that ask for parts of GPUs.
+"""Alibaba's openb cluster (GPU trace 2023, FGD at ATC'23): pods that request fractions of GPUs.
 
-A pod that was never scheduled is kept, because placement studies place it all the same; how long it
-would have run is not known, and the time it waited stands in. Some of the resampled variants have no
-times at all: they are lists of pods to place, not histories.
+Pods that were never scheduled are included, because placement studies place them too; their run time
+is unknown, and the time they waited is used instead. Some of the resampled variants have no times:
+they are lists of pods to place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The machines of a published cluster, so that a trace can run on the fleet it came from."""
+"""Reads the node list of Alibaba's openb cluster."""
 
 from __future__ import annotations
 

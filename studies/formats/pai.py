@@ -1,6 +1,6 @@
 """Alibaba's PAI (GPU trace 2020, NSDI'22): the 100,000-job sample that its simulator reads.
 
-``num_gpu`` and ``num_cpu`` are those of one instance, and an instance may have a part of a GPU.
+``num_gpu`` and ``num_cpu`` are those of one instance, and an instance may have a fraction of a GPU.
 """
 
 from __future__ import annotations

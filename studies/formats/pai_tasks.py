@@ -1,8 +1,8 @@
-"""Alibaba's PAI (GPU trace 2020): the full task table, whose rows are the roles of jobs.
+"""Alibaba's PAI (GPU trace 2020): the full task table, one row per role of a job.
 
-The published table has no line of column names; they are in a ``.header`` file beside it. A job table
-beside the task table adds users and the moment of submission; without it, a job is submitted when its
-first task starts.
+The published table has no header; the column names are in a separate ``.header`` file. A job table in
+the same folder adds users and times of submission; without it, a job is submitted when its first task
+starts.
 """
 
 from __future__ import annotations

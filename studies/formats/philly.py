@@ -1,6 +1,6 @@
-"""Microsoft's Philly (ATC'19), as the Pollux and Sia artifacts ship its job list.
+"""Microsoft's Philly (ATC'19): the job list from the Pollux and Sia artifacts.
 
-The list has no job ids. A job is named after its line, padded so that names sort as lines do.
+The list has no job ids. The id of a job is its line number, padded so that ids sort like lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Workloads of Pollux (OSDI'21) and Sia (SOSP'23).
 
-Their jobs are elastic and have no run time in the file. Ours is an estimate at the size asked for,
-from the artifacts' profiles; read the results as those of rigid jobs.
+Their jobs are elastic, and the file has no run times. Ours are estimates at the requested size, from
+the artifacts' profiles; the results are those of rigid jobs.
 """
 
 from __future__ import annotations

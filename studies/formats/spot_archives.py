@@ -1,4 +1,4 @@
-"""Published archives of spot capacity, and how long preemptible machines lived."""
+"""Reads published archives of spot capacity, and lifetimes of preemptible machines."""
 
 from __future__ import annotations
 

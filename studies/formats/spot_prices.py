@@ -1,4 +1,4 @@
-"""Spot prices over time, by instance type and zone."""
+"""Reads spot prices over time, by instance type and zone."""
 
 from __future__ import annotations
 

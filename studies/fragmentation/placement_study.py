@@ -1,9 +1,9 @@
 """The placement study of "Beware of Fragmentation" (USENIX ATC'23) on Alibaba's openb cluster.
 
-Pods of a workload are drawn again until they ask for more than the cluster has, and placed one after the
-other; none ends. What is compared is the part of all GPUs that is given away when as much has been asked
-for as there is. Nodes that tie are taken by name in the study's program, and the names are no help to
-it, so nodes are named in a random order here.
+Pods are sampled from a workload until they request more GPUs than the cluster has, and placed one after
+the other; none ends. The result is the share of all GPUs that is allocated when the requests reach the
+capacity. The study's program breaks ties between nodes by a name that carries no information, so node
+names are shuffled here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The fleet that a trace came from: one pool for each shape of its machines.
+"""Builds the fleet of a trace from its node list, one pool per machine type.
 
-A published list of machines says nothing about prices. They are all nothing here, so that no pool is
-cheaper than another and the placement policy alone chooses between nodes.
+Published node lists have no prices. All prices are 0 here, so that only the placement policy chooses
+between nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published study of spot and deadlines (NSDI'24), and ours on the same measurements."""
+"""The published study of spot and deadlines (NSDI'24), compared with our rules."""
 
 from studies.spot_deadlines.study import PARTS, SpotRequest, run_spot_study
 

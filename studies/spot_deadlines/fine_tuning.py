@@ -1,8 +1,8 @@
-"""A 72-hour fine-tuning job that saves its work, may use three zones, and is interrupted as they were.
+"""A 72-hour fine-tuning job with checkpoints in three zones.
 
-A seed draws the zones and the moment at which the job starts. How often to save follows from the time
-a save takes and from how often the zones lost machines before the job started. A loss comes without
-notice: the work since the last save is done again.
+A seed selects the zones and the start. The checkpoint interval follows from the time that a checkpoint
+takes and from how often the zones lost machines before the start. Machines are lost without notice: the
+work since the last checkpoint is repeated.
 """
 
 from __future__ import annotations

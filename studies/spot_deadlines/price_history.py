@@ -1,7 +1,7 @@
-"""Choosing among pools by price alone, over years of prices as they were listed.
+"""The choice of a pool by price alone, over years of listed prices.
 
-The history has no losses but times without an offer, so it says what moving after the price is worth,
-and nothing about interruptions.
+The history has no interruptions except times without an offer, so it shows only what following the
+price saves.
 """
 
 from __future__ import annotations

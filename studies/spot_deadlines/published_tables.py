@@ -1,8 +1,8 @@
-"""The cells that were measured elsewhere, and what greedy and Uniform Progress cost in them.
+"""The published costs of greedy and Uniform Progress.
 
 Dollars for each 48-hour job. In the first table jobs start at the 300 published ticks of each of eight
-series, so the figures must come out to the cent. The starts of the second were not published, nor are
-three of its nine series, so there the figures are only near.
+series, so our figures must be equal to the cent. For the second table the starts and three of the nine
+series were not published, so our figures are only close.
 """
 
 from __future__ import annotations

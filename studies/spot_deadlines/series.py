@@ -14,7 +14,7 @@ from studies.spot_deadlines.sources import SpotCase
 
 ON_DEMAND_MICRO_USD = 3_060_000
 SPOT_MICRO_USD = 973_100
-"""The prices at which the study was published."""
+"""The prices in the published study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Where the traces are, and which jobs are run on each."""
+"""Finds the traces, and chooses the starts of jobs on each."""
 
 from __future__ import annotations
 

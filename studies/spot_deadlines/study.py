@@ -1,4 +1,4 @@
-"""The published study of spot and deadlines: its parts and the tasks they become."""
+"""Runs the parts of the published study of spot and deadlines as tasks."""
 
 from __future__ import annotations
 

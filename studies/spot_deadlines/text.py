@@ -1,4 +1,4 @@
-"""The published study as text: series by series, beside the published figures."""
+"""The results of the published study as text, compared with the published figures."""
 
 from __future__ import annotations
 

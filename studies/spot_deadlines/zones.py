@@ -1,4 +1,4 @@
-"""Several zones at once, with the prices that each of them had."""
+"""Several zones at once, each with its prices."""
 
 from __future__ import annotations
 

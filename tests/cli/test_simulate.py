@@ -201,7 +201,7 @@ def test_bad_rows_and_jobs_too_large_are_reported_and_counted(folder: Path) -> N
         ),
         (
             ("trace.csv", "--fleet", "fleet.yaml", "--format", "sact"),
-            "'sact' is not a trace format",
+            "'sact' is not a known trace format",
             "Did you mean 'sacct'?",
         ),
         (

@@ -1,7 +1,7 @@
-"""Spot, on demand or wait, under deadlines: what each rule costs on recorded spot capacity.
+"""Compares the cost of deadline rules on recorded spot capacity.
 
-Words: a *rule* is a policy of ``core/deadline``, a *cell* one job size on one set of histories, the
-*optimum* what somebody who knew the future would have paid.
+A *rule* is a policy of ``core/deadline``, a *cell* is one job size on one set of histories, and the
+*optimum* is the least cost with knowledge of the future.
 """
 
 from bursar.simulate.spot_study.cells import JobSize

@@ -1,4 +1,4 @@
-"""Sizes of jobs, and what runs of one size cost under each rule."""
+"""Job sizes, and the total cost of runs under each rule."""
 
 from __future__ import annotations
 

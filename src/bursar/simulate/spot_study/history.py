@@ -1,7 +1,7 @@
-"""Histories of spot pools as a user has them: machines and prices over time.
+"""Reads histories of spot pools: machines and prices over time.
 
-Four kinds of file are read: our CSV of changes, the two recorded series that ``--faults`` reads, and
-our event log.
+Four kinds of file are supported: our CSV of changes, the two recorded series that ``--faults`` reads,
+and our event log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a job could have seen at each tick: the offers, and what the past up to then says of them."""
+"""The spot market at each tick: offers, and availability estimates from the history up to then."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The least that anyone could have paid who knew the future: exact dynamic programmes.
+"""The least possible cost with knowledge of the future, by exact dynamic programming.
 
-Both rest on this. Progress is (ticks worked) x tick - (change-overs) x change-over as long as no stay
-is shorter than its change-over. A stay that is shorter makes no progress, so leaving it out costs less
-and delays nothing, and the least cost is found without such stays. With j change-overs the job
-therefore needs exactly ``need(j)`` ticks of work, whatever their order, and the state needs no work
-left: ticks gone, idle ticks and change-overs determine it.
+Both programmes use this: progress is (ticks worked) x tick - (change-overs) x change-over, provided
+that no stay is shorter than its change-over. A shorter stay makes no progress, so an optimum without
+such stays exists. With j change-overs the job therefore needs exactly ``need(j)`` ticks of work in any
+order, and the state need not contain the remaining work: the elapsed ticks, idle ticks and
+change-overs determine it.
 """
 
 from __future__ import annotations

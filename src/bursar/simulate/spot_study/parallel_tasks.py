@@ -1,4 +1,4 @@
-"""Many small tasks over the processors; what is done is kept when the user wants to stop."""
+"""Runs many small tasks in parallel processes; results survive an early stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job under one rule, tick by tick against what the market did."""
+"""Replays one job under one rule, tick by tick."""
 
 from __future__ import annotations
 

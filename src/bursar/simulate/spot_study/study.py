@@ -1,4 +1,4 @@
-"""What each rule would have cost on a user's own history of spot capacity and prices."""
+"""Runs the study: the cost of each rule on a user's history of spot capacity and prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study of spot and deadlines as text and as JSON."""
+"""The results of a spot study as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Readers of the workloads and spot capacity that a user has recorded.
+"""Reads recorded workloads and recorded spot capacity.
 
-``read_trace`` takes any format it knows and loses no row unseen. ``write_trace`` writes the one form
-that we document, and ``describe`` says what a trace is like before anyone runs it.
+``read_trace`` reads any known format and accounts for every row. ``write_trace`` writes our own form,
+and ``describe`` summarises a trace.
 """
 
 from bursar.simulate.traces.formats import format_titles, read_trace, register_formats

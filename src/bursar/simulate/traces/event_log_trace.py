@@ -45,7 +45,7 @@ class _LoggedJob(JobWork):
 
 
 def recognises(text: TraceText) -> bool:
-    """The header of a log, or a submission."""
+    """Whether the first line is the header of a log or a submission."""
     first = next((line for line in text.head if line.strip()), "")
     return first.startswith("{") and (
         f'"{VERSION_KEY}"' in first or '"type":"JobSubmitted"' in first.replace(" ", "")

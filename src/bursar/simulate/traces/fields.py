@@ -1,4 +1,4 @@
-"""One field of a row, read strictly: a value that makes no sense is a problem of that row alone."""
+"""Strict parsers of single fields; an invalid value rejects its row only."""
 
 from __future__ import annotations
 

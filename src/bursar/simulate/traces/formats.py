@@ -1,6 +1,6 @@
-"""Trace formats by name; reads a trace whatever format it is in.
+"""Trace formats by name, and the reader of a trace in any of them.
 
-Other packages add their own with ``register_formats``.
+Other packages add formats with ``register_formats``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GPU models as traces spell them, under the catalog's names."""
+"""Maps the GPU model names in traces to the catalog's names."""
 
 from __future__ import annotations
 

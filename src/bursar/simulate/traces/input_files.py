@@ -1,4 +1,4 @@
-"""Where the lines of a trace come from: a plain file, a compressed one, or a member of an archive."""
+"""Opens a trace: a plain file, a compressed file, or a member of an archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kueue's Workload objects, exported as JSON: what a Kubernetes cluster remembers of its queue.
+"""Reads Kueue's Workload objects, exported as JSON.
 
     kubectl get workloads -A -o json > workloads.json              # a list
     kubectl get workloads -A -w -o json | jq -c . > workloads.jsonl  # one object a line, as they change

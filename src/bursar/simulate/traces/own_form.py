@@ -1,4 +1,4 @@
-"""Our own form: the columns that the README of this package documents, in CSV or in Parquet.
+"""Reads and writes our own trace form, in CSV or Parquet; the README documents its columns.
 
 Parquet needs ``pyarrow``.
 """

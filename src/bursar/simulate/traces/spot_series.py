@@ -1,8 +1,8 @@
-"""Spot capacity over time: how many machines a zone would have given.
+"""Reads recorded spot capacity: how many machines were available in a zone over time.
 
-Two conventions are about for the same measurements. The publisher's files say 1 where a machine could
-be had. The files that other artifacts derived from them say 0 for that. The derived ones carry the
-name of their source file, by which they are told apart; say ``zero_is_available`` to decide yourself.
+Two conventions exist for the same measurements. In the publisher's files 1 means available. In files
+that other artifacts derived from them 0 means available; those contain the name of their source file,
+which is how we recognise them. ``zero_is_available`` overrides the detection.
 """
 
 from __future__ import annotations

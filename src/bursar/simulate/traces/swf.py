@@ -1,7 +1,7 @@
-"""The Standard Workload Format of the Parallel Workloads Archive: eighteen numbers a line.
+"""Reads the Standard Workload Format of the Parallel Workloads Archive: 18 numbers a line.
 
-It was made for processors. ``swf`` takes a processor for a GPU, which is what GPU logs in this format
-mean; ``swf-cpu`` takes it for a CPU core. ``-1`` means not known.
+The format counts processors. ``swf`` reads a processor as a GPU, as GPU logs in this format mean it;
+``swf-cpu`` reads it as a CPU core. ``-1`` means unknown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traces that are tables: one line of column names, then one job a line."""
+"""Reads traces that are tables: a header, then one job per line."""
 
 from __future__ import annotations
 

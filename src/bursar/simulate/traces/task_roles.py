@@ -1,7 +1,7 @@
-"""Jobs whose tasks play different roles, as one kind of task.
+"""Merges task roles, such as parameter server and worker, into one kind of task.
 
-A trace job has tasks that are alike. Parameter servers and workers are not, so the roles that hold
-GPUs stand for the job: all their tasks, each shaped as in the role that holds the most.
+All tasks of a trace job are identical. The merged role has all tasks that have GPUs, each with the
+resources of the role that has the most GPUs.
 """
 
 from __future__ import annotations

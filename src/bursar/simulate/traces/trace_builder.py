@@ -1,4 +1,4 @@
-"""A trace while it is being read: jobs so far, rows that made no sense, and what was left out."""
+"""Collects the jobs, the invalid rows and the notes of a trace while it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace is like, before anyone runs it."""
+"""Summarises a trace: jobs, GPU-hours, sizes, run times, teams."""
 
 from __future__ import annotations
 

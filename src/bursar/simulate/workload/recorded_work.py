@@ -51,8 +51,9 @@ class History:
 
 
 class JobWork:
-    """The useful work of a job so far, in milliseconds at full size.
+    """The useful work of a job so far.
 
+    ``task_ms`` counts it exactly, as tasks times milliseconds; ``done_ms`` is the time at full size.
     ``since_ms`` is the start of unsaved work; None while the job waits. Work that a preemption or a
     failure lost does not count, nor does the restart of a later attempt, and an hour with half of an
     elastic gang is half an hour of work.
