@@ -170,7 +170,7 @@ def test_slurm_rows_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
     assert trace.bad_rows == ()
     assert trace.notes == (
         "1 array tasks that had not started, left out",
-        "2 job steps skipped: they belong to their job",
+        "2 job steps skipped: they are part of their job",
         "1 jobs never started, left out",
         "1 jobs still running: their run time so far",
     )
