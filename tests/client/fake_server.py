@@ -1,4 +1,4 @@
-"""A server of plain sockets that answers what a test tells it to, and remembers what it was asked."""
+"""A fake server with replies set by the test; it records all requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request as it came."""
+class RecordedRequest:
+    """A request that the fake server received."""
 
     method: str
     path: str
@@ -27,19 +27,19 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Says:
-    """One answer. ``body`` is JSON unless it is bytes; ``hang_up`` closes before a word is said."""
+class Reply:
+    """A reply. ``body`` is JSON unless it is bytes; ``disconnect`` closes without a response."""
 
     body: object = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    hang_up: bool = False
+    disconnect: bool = False
 
 
-Answer = Says | Callable[[Asked], Says]
+ReplySource = Reply | Callable[[RecordedRequest], Reply]
 
 
-def problem(status: int, code: str, detail: str = "no.", **more: object) -> Says:
+def problem(status: int, code: str, detail: str = "no.", **more: object) -> Reply:
     body = {
         "type": f"urn:bursar:problem:{code}",
         "title": "No",
@@ -50,21 +50,21 @@ def problem(status: int, code: str, detail: str = "no.", **more: object) -> Says
         "request_id": "r-1",
         **more,
     }
-    return Says(body, status, {"Content-Type": "application/problem+json"})
+    return Reply(body, status, {"Content-Type": "application/problem+json"})
 
 
 class FakeServer:
-    """``answers`` by method and path: one, or a list of which the last is repeated.
+    """Sends ``replies`` by method and path: one after another, the last one repeatedly.
 
-    ``by_start`` answers every path that begins so.
+    ``by_prefix`` takes precedence for all paths with a prefix.
     """
 
     def __init__(self) -> None:
-        self.answers: dict[tuple[str, str], list[Answer]] = {}
-        self.by_start: dict[str, Callable[[Asked], Says]] = {}
-        self.asked: list[Asked] = []
+        self.replies: dict[tuple[str, str], list[ReplySource]] = {}
+        self.by_prefix: dict[str, Callable[[RecordedRequest], Reply]] = {}
+        self.requests: list[RecordedRequest] = []
         self.connections = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._answering())
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler_class())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
@@ -73,11 +73,11 @@ class FakeServer:
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 
-    def on(self, method: str, path: str, *answers: Answer) -> None:
-        self.answers[method, path] = list(answers)
+    def on(self, method: str, path: str, *replies: ReplySource) -> None:
+        self.replies[method, path] = list(replies)
 
     def paths(self) -> list[str]:
-        return [f"{one.method} {one.path}" for one in self.asked]
+        return [f"{one.method} {one.path}" for one in self.requests]
 
     def start(self) -> None:
         self._thread.start()
@@ -87,60 +87,62 @@ class FakeServer:
         self._server.server_close()
         self._thread.join()
 
-    def answer(self, asked: Asked) -> Says:
-        self.asked.append(asked)
-        for start, answer in self.by_start.items():
-            if asked.path.startswith(start):
-                return answer(asked)
-        left = self.answers.get((asked.method, asked.path))
-        if left is None:
-            return problem(404, "no-such-route", f"there is no {asked.path}.")
-        chosen = left.pop(0) if len(left) > 1 else left[0]
-        return chosen(asked) if callable(chosen) else chosen
+    def reply_to(self, request: RecordedRequest) -> Reply:
+        self.requests.append(request)
+        for prefix, make_reply in self.by_prefix.items():
+            if request.path.startswith(prefix):
+                return make_reply(request)
+        replies = self.replies.get((request.method, request.path))
+        if replies is None:
+            return problem(404, "no-such-route", f"there is no {request.path}.")
+        reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        return reply(request) if callable(reply) else reply
 
-    def _answering(self) -> type[BaseHTTPRequestHandler]:
+    def _handler_class(self) -> type[BaseHTTPRequestHandler]:
         server = self
 
-        class Answering(BaseHTTPRequestHandler):
+        class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def setup(self) -> None:
                 server.connections += 1
                 super().setup()
 
-            def answer(self) -> None:
+            def respond(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 parts = urlsplit(self.path)
-                asked = Asked(
+                request = RecordedRequest(
                     self.command,
                     parts.path,
                     parse_qs(parts.query),
                     {name.lower(): value for name, value in self.headers.items()},
                     self.rfile.read(length),
                 )
-                said = server.answer(asked)
-                if said.hang_up:
+                reply = server.reply_to(request)
+                if reply.disconnect:
                     self.close_connection = True
                     return
-                body = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
-                self.send_response(said.status)
-                for name, value in {"Content-Type": "application/json", **said.headers}.items():
+                body = (
+                    reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+                )
+                self.send_response(reply.status)
+                for name, value in {"Content-Type": "application/json", **reply.headers}.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(body)
 
-            do_GET = do_POST = do_PUT = do_HEAD = answer  # noqa: N815
+            do_GET = do_POST = do_PUT = do_HEAD = respond  # noqa: N815
 
             def log_message(self, *_: object) -> None:
-                """A test's output is its own."""
+                """Prints nothing."""
 
-        return Answering
+        return Handler
 
 
 @contextmanager
-def running() -> Iterator[FakeServer]:
+def run_fake_server() -> Iterator[FakeServer]:
     server = FakeServer()
     server.start()
     try:
@@ -149,6 +151,6 @@ def running() -> Iterator[FakeServer]:
         server.stop()
 
 
-def server_sent(*events: object) -> bytes:
-    """Events as they go over the wire, with a sign of life between them."""
+def event_stream(*events: object) -> bytes:
+    """Server-sent events with a heartbeat before each."""
     return b"".join(b": alive\n\ndata: " + json.dumps(event).encode() + b"\n\n" for event in events)

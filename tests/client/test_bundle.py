@@ -1,4 +1,4 @@
-"""Files on their way to a job."""
+"""Bundles: archives of local files for a job."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def names_in(bundle: Bundle) -> list[str]:
 
 def content_of(bundle: Bundle, name: str) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(bundle.content), mode="r:gz") as archive:
-        found = archive.extractfile(name)
-        assert found is not None
-        return found.read()
+        file = archive.extractfile(name)
+        assert file is not None
+        return file.read()
 
 
-def fill(folder: Path, *names: str) -> Path:
+def write_files(folder: Path, *names: str) -> Path:
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,9 +35,9 @@ def fill(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_the_same_files_make_the_same_bytes(tmp_path: Path) -> None:
-    one = fill(tmp_path / "one", "b.py", "a/x.py", "a/y.py")
-    two = fill(tmp_path / "two", "a/y.py", "b.py", "a/x.py")
+def test_identical_files_make_identical_bundles(tmp_path: Path) -> None:
+    one = write_files(tmp_path / "one", "b.py", "a/x.py", "a/y.py")
+    two = write_files(tmp_path / "two", "a/y.py", "b.py", "a/x.py")
     os.utime(two / "b.py", (1, 1))
     assert pack(one) == pack(two)
     assert names_in(pack(one)) == ["a", "a/x.py", "a/y.py", "b.py"]
@@ -45,18 +45,20 @@ def test_the_same_files_make_the_same_bytes(tmp_path: Path) -> None:
     assert pack(one).sha256 != pack(two).sha256
 
 
-def test_nothing_of_the_packer_is_in_the_archive(tmp_path: Path) -> None:
-    script = fill(tmp_path, "run.sh") / "run.sh"
+def test_an_archive_has_no_owner_or_time(tmp_path: Path) -> None:
+    script = write_files(tmp_path, "run.sh") / "run.sh"
     script.chmod(0o700)
     with tarfile.open(fileobj=io.BytesIO(pack(tmp_path).content), mode="r:gz") as archive:
         [member] = archive.getmembers()
-    facts = (member.uid, member.gid, member.uname, member.gname, member.mtime)
-    assert facts == (0, 0, "", "", 0)
+    metadata = (member.uid, member.gid, member.uname, member.gname, member.mtime)
+    assert metadata == (0, 0, "", "", 0)
     assert member.mode == 0o755
 
 
 def test_ignore_files_are_honoured(tmp_path: Path) -> None:
-    fill(tmp_path, "keep.py", "data/big.bin", "logs/a.log", "deep/b.log", ".git/config", "x.pyc")
+    write_files(
+        tmp_path, "keep.py", "data/big.bin", "logs/a.log", "deep/b.log", ".git/config", "x.pyc"
+    )
     (tmp_path / ".gitignore").write_text("*.log\n")
     assert names_in(pack(tmp_path)) == [
         ".gitignore",
@@ -94,17 +96,17 @@ def test_ignore_files_are_honoured(tmp_path: Path) -> None:
         (["# *.py", ""], "x.py", False, False),
     ],
 )
-def test_what_an_ignore_rule_covers(
+def test_ignore_rules_match_like_gitignore(
     rules: list[str], path: str, is_folder: bool, covered: bool
 ) -> None:
     assert rules_of(rules).covers(path, is_folder=is_folder) is covered
 
 
-def test_what_is_too_large_names_the_largest(
+def test_a_bundle_that_is_too_large_names_the_largest_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundles, "MOST_BYTES", 3 << 20)
-    fill(tmp_path, "small.py")
+    write_files(tmp_path, "small.py")
     (tmp_path / "weights.bin").write_bytes(bytes(4 << 20))
     with pytest.raises(
         BadBundle, match=r"4\.0 MiB; at most 3 MiB.*weights\.bin \(4\.0 MiB\)"
@@ -113,31 +115,31 @@ def test_what_is_too_large_names_the_largest(
     assert ".bursarignore" in bad.value.fix
 
 
-def test_links_inside_become_files_and_links_elsewhere_are_refused(tmp_path: Path) -> None:
-    folder = fill(tmp_path / "work", "real.txt")
+def test_links_become_files_and_links_outside_are_rejected(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "work", "real.txt")
     (folder / "again.txt").symlink_to("real.txt")
     assert content_of(pack(folder), "again.txt") == b"real.txt"
-    fill(tmp_path, "secret.txt")
+    write_files(tmp_path, "secret.txt")
     (folder / "out.txt").symlink_to(tmp_path / "secret.txt")
     with pytest.raises(BadBundle, match="is a link to"):
         pack(folder)
 
 
-def test_a_pipe_is_refused(tmp_path: Path) -> None:
+def test_a_pipe_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadBundle, match="neither a file nor a folder"):
         pack(tmp_path)
 
 
-def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_path_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadBundle, match="cannot be read: No such file"):
         pack(tmp_path / "none")
 
 
-def test_given_files_lie_over_those_of_the_folder(tmp_path: Path) -> None:
-    folder = fill(tmp_path / "work", "a.txt", "b.txt")
-    other = fill(tmp_path, "other.txt") / "other.txt"
-    made = pack_files({"": folder, "a.txt": other, "deep/c.txt": b"made"})
-    assert names_in(made) == ["a.txt", "b.txt", "deep/c.txt"]
-    assert content_of(made, "a.txt") == b"other.txt"
-    assert content_of(made, "deep/c.txt") == b"made"
+def test_explicit_files_override_those_of_the_folder(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "work", "a.txt", "b.txt")
+    other = write_files(tmp_path, "other.txt") / "other.txt"
+    bundle = pack_files({"": folder, "a.txt": other, "deep/c.txt": b"content"})
+    assert names_in(bundle) == ["a.txt", "b.txt", "deep/c.txt"]
+    assert content_of(bundle, "a.txt") == b"other.txt"
+    assert content_of(bundle, "deep/c.txt") == b"content"

@@ -1,4 +1,4 @@
-"""Changes to a job's text, and the files that it speaks of."""
+"""Job documents: changes to their text, and the local files that they name."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ run: |
 """
 
 
-def test_changed_values_leave_every_other_line_where_it_was() -> None:
+def test_changes_leave_other_lines_unchanged() -> None:
     changes = {
         "envs": {"EPOCHS": "5"},
         "name": "x: y",
         "resources": {"cpus": 1},
         "workdir": "sha256:a",
     }
-    made = Document(text=TEXT).with_keys(changes).text
-    assert yaml.safe_load(made) == {**changes, "run": "python train.py\n"}
-    assert made.splitlines().index("run: |") == TEXT.splitlines().index("run: |")
-    assert made.splitlines()[:2] == ["# trains the ranker", 'name: "x: y"   # short']
+    changed = Document(text=TEXT).with_keys(changes).text
+    assert yaml.safe_load(changed) == {**changes, "run": "python train.py\n"}
+    assert changed.splitlines().index("run: |") == TEXT.splitlines().index("run: |")
+    assert changed.splitlines()[:2] == ["# trains the ranker", 'name: "x: y"   # short']
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_changed_values_leave_every_other_line_where_it_was() -> None:
         "",
     ],
 )
-def test_a_new_key_is_added_to_any_form(text: str) -> None:
+def test_a_key_is_added_to_any_yaml_style(text: str) -> None:
     before = yaml.safe_load(text) or {}
-    made = Document(text=text).with_keys({"queue": "vision"}).text
-    assert yaml.safe_load(made) == {**before, "queue": "vision"}
+    changed = Document(text=text).with_keys({"queue": "vision"}).text
+    assert yaml.safe_load(changed) == {**before, "queue": "vision"}
 
 
 @pytest.mark.parametrize("text", ["a: [", "- a\n- b\n", "just words", "\tx: 1"])
-def test_what_cannot_be_read_goes_to_the_server_as_it_is(text: str) -> None:
+def test_an_unreadable_document_is_sent_unchanged(text: str) -> None:
     document = Document(text=text)
     assert document.with_keys({"queue": "q"}).text == text
     assert document.keys() is None
@@ -73,7 +73,7 @@ def test_json_stays_json() -> None:
     assert document.keys() == {"run": "x", "envs": {"A": "ä"}, "queue": "q"}
 
 
-def test_gpus_and_variables_join_what_is_there() -> None:
+def test_gpus_and_variables_are_merged() -> None:
     document = Document(text="resources: {cpus: 4}\nenvs: {A: 1}\nsecrets: {S: x}\nrun: x\n")
     changes = {"gpus": 2, "envs": {"B": "2"}, "secrets": {"T": "y"}, "queue": "q"}
     assert changes_for(changes, document) == {
@@ -84,7 +84,7 @@ def test_gpus_and_variables_join_what_is_there() -> None:
     }
 
 
-def test_text_paths_and_mappings_are_told_apart(tmp_path: Path) -> None:
+def test_texts_paths_and_mappings_are_distinguished(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("run: x\n")
     assert read_document("run: x").name == ""
@@ -96,14 +96,14 @@ def test_text_paths_and_mappings_are_told_apart(tmp_path: Path) -> None:
         read_document({"run": object()})
 
 
-def test_the_servers_complaint_names_the_users_file() -> None:
+def test_errors_name_the_file_of_the_user() -> None:
     document = Document(text="x", name="jobs/train.yaml")
     with pytest.raises(Invalid) as refused, naming(document):
         raise Invalid("job.yaml:4:3: no.", fix="yes.", code="unknown-key")
     assert refused.value.problem == "jobs/train.yaml:4:3: no."
 
 
-def test_folders_travel_as_bundles_and_single_files_with_the_working_directory(
+def test_folders_become_bundles_and_files_join_the_working_directory(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "src").mkdir()
@@ -113,31 +113,31 @@ def test_folders_travel_as_bundles_and_single_files_with_the_working_directory(
         "workdir: src\nfile_mounts:\n  data: inputs\n  conf/a.csv: a.csv\n"
         "  sent: sha256:aa\n  cloud: s3://bucket/x\n"
     )
-    found = find_local(Document(text=text, folder=tmp_path))
-    assert found.working == {"": tmp_path / "src", "conf/a.csv": tmp_path / "a.csv"}
-    assert found.mounts == {
+    local = find_local(Document(text=text, folder=tmp_path))
+    assert local.working == {"": tmp_path / "src", "conf/a.csv": tmp_path / "a.csv"}
+    assert local.mounts == {
         "data": tmp_path / "inputs",
         "sent": "sha256:aa",
         "cloud": "s3://bucket/x",
     }
 
 
-def test_places_that_lead_elsewhere_are_left_for_the_server_to_refuse(tmp_path: Path) -> None:
+def test_mounts_outside_the_workdir_are_left_to_the_server(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1")
     text = "file_mounts:\n  ../a.csv: a.csv\n  /etc/a.csv: a.csv\n"
-    found = find_local(Document(text=text, folder=tmp_path))
-    assert found.working == {}
-    assert set(found.mounts or {}) == {"../a.csv", "/etc/a.csv"}
+    local = find_local(Document(text=text, folder=tmp_path))
+    assert local.working == {}
+    assert set(local.mounts or {}) == {"../a.csv", "/etc/a.csv"}
 
 
-def test_a_working_directory_that_is_no_folder(tmp_path: Path) -> None:
+def test_a_workdir_that_is_not_a_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1")
     for workdir in ("a.csv", "none"):
         with pytest.raises(BadBundle, match="is not a folder"):
             find_local(Document(text=f"workdir: {workdir}\n", folder=tmp_path))
 
 
-def test_a_file_cannot_join_what_was_sent_before(tmp_path: Path) -> None:
+def test_a_file_cannot_be_added_to_an_uploaded_workdir(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1")
     text = "workdir: sha256:aa\nfile_mounts: {a.csv: a.csv}\n"
     with pytest.raises(BadBundle, match="already uploaded"):

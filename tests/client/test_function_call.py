@@ -1,4 +1,4 @@
-"""A function as a job: packed here, run by ``sdk/call.py`` in a process of its own, read back here."""
+"""Functions as jobs: packed, run by ``sdk/call.py`` in another process, and the result read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bursar.client.function_result import (
     read_result,
     without_results,
 )
-from tests.client import called
+from tests.client import job_functions
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def pack(function: Callable[..., object], *args: object, **kwargs: object) -> Fu
 
 
 def run(call: FunctionCall, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """As the engine does it: unpack, and run the script in the folder, with nothing of ours installed."""
+    """Unpacks and runs the script like an engine, without Bursar installed."""
     with tarfile.open(fileobj=io.BytesIO(call.bundle.content), mode="r:gz") as archive:
         archive.extractall(folder, filter="data")
     return subprocess.run(
@@ -46,21 +46,21 @@ def run(call: FunctionCall, folder: Path, **environment: str) -> subprocess.Comp
     )
 
 
-def test_a_function_that_can_be_imported_travels_with_its_package(tmp_path: Path) -> None:
-    ran = run(pack(called.add, 2, second=5), tmp_path)
+def test_an_importable_function_is_sent_with_its_package(tmp_path: Path) -> None:
+    ran = run(pack(job_functions.add, 2, second=5), tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert (tmp_path / "tests" / "client" / "called.py").exists()
+    assert (tmp_path / "tests" / "client" / "job_functions.py").exists()
     assert read_result(ran.stdout, "j-a") == {"sum": 7}
     assert without_results(ran.stdout) == "adding, without an end of line"
 
 
-def test_the_standard_library_does_not_travel(tmp_path: Path) -> None:
+def test_the_standard_library_is_not_sent(tmp_path: Path) -> None:
     ran = run(pack(os.path.join, "a", "b"), tmp_path)
     assert read_result(ran.stdout, "j-a") == "a/b"
     assert [one.name for one in tmp_path.iterdir()] == [".bursar"]
 
 
-def test_a_function_without_a_name_travels_by_value(tmp_path: Path) -> None:
+def test_a_lambda_is_sent_by_value(tmp_path: Path) -> None:
     pytest.importorskip("cloudpickle")
     factor = 3
     site = next(path for path in sys.path if path.endswith("site-packages"))
@@ -68,26 +68,26 @@ def test_a_function_without_a_name_travels_by_value(tmp_path: Path) -> None:
     assert read_result(ran.stdout, "j-a") == 42, ran.stderr
 
 
-def test_without_cloudpickle_it_is_refused_before_anything_is_sent(
+def test_a_lambda_without_cloudpickle_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(Invalid, match="cannot be imported by a job") as refused:
         pack(lambda: 1)
     assert "pip install cloudpickle" in refused.value.fix
-    assert pack(called.add, 1).name == "add"
+    assert pack(job_functions.add, 1).name == "add"
 
 
-def test_what_was_raised_is_raised_again(tmp_path: Path) -> None:
-    ran = run(pack(called.fail, "too hot"), tmp_path)
+def test_an_exception_of_the_function_is_raised(tmp_path: Path) -> None:
+    ran = run(pack(job_functions.fail, "too hot"), tmp_path)
     assert ran.returncode == 1
-    assert "Odd: too hot" in ran.stderr
-    with pytest.raises(called.Odd, match="too hot") as raised:
+    assert "CustomError: too hot" in ran.stderr
+    with pytest.raises(job_functions.CustomError, match="too hot") as raised:
         read_result(ran.stdout, "j-a")
-    assert "called.py" in raised.value.__notes__[0]
+    assert "job_functions.py" in raised.value.__notes__[0]
 
 
-def test_an_exception_unknown_here_becomes_its_text(tmp_path: Path) -> None:
+def test_an_exception_of_an_unknown_class_becomes_text(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(
         "class Theirs(Exception): pass\ndef go(): raise Theirs('gone')\n"
     )
@@ -102,8 +102,8 @@ def test_an_exception_unknown_here_becomes_its_text(tmp_path: Path) -> None:
         read_result(ran.stdout, "j-a")
 
 
-def test_leaving_by_exit_is_a_failure_that_says_so(tmp_path: Path) -> None:
-    ran = run(pack(called.leave), tmp_path)
+def test_an_exit_of_the_function_is_a_failure(tmp_path: Path) -> None:
+    ran = run(pack(job_functions.exit_with_code), tmp_path)
     assert ran.returncode == 1
     with pytest.raises(JobFailed, match="SystemExit: 4"):
         read_result(ran.stdout, "j-a")
@@ -111,9 +111,12 @@ def test_leaving_by_exit_is_a_failure_that_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("function", "arguments", "problem"),
-    [(called.unsendable, (), "pickle"), (called.large, (11 << 20,), "at most 10,485,760")],
+    [
+        (job_functions.return_unpicklable, (), "pickle"),
+        (job_functions.return_bytes, (11 << 20,), "at most 10,485,760"),
+    ],
 )
-def test_a_result_that_cannot_travel(
+def test_an_unpicklable_or_large_result_is_an_error(
     tmp_path: Path, function: Callable[..., object], arguments: tuple[int, ...], problem: str
 ) -> None:
     ran = run(pack(function, *arguments), tmp_path)
@@ -122,21 +125,21 @@ def test_a_result_that_cannot_travel(
         read_result(ran.stdout, "j-a")
 
 
-def test_only_the_first_task_of_a_gang_answers_and_a_result_file_is_written(tmp_path: Path) -> None:
-    call = pack(called.add, 1)
-    kept = tmp_path / "result"
-    first = run(call, tmp_path / "0", RANK="0", BURSAR_RESULT_FILE=str(kept))
+def test_only_the_first_task_of_a_gang_returns_a_result(tmp_path: Path) -> None:
+    call = pack(job_functions.add, 1)
+    result_file = tmp_path / "result"
+    first = run(call, tmp_path / "0", RANK="0", BURSAR_RESULT_FILE=str(result_file))
     second = run(call, tmp_path / "1", RANK="1")
     assert has_result(first.stdout) and not has_result(second.stdout)
-    assert kept.read_bytes().startswith(b'{"ok": true}\n')
+    assert result_file.read_bytes().startswith(b'{"ok": true}\n')
 
 
-def test_code_by_value_says_when_the_versions_differ(tmp_path: Path) -> None:
+def test_code_by_value_requires_the_same_python_version(tmp_path: Path) -> None:
     pytest.importorskip("cloudpickle")
     call = pack(lambda: 1)
     run(call, tmp_path)
-    about = tmp_path / ".bursar" / "call.json"
-    about.write_text('{"python": "3.1", "by_value": true}')
+    metadata = tmp_path / ".bursar" / "call.json"
+    metadata.write_text('{"python": "3.1", "by_value": true}')
     ran = subprocess.run(
         [sys.executable, ".bursar/call.py"],
         cwd=tmp_path,
@@ -148,7 +151,7 @@ def test_code_by_value_says_when_the_versions_differ(tmp_path: Path) -> None:
         read_result(ran.stdout, "j-a")
 
 
-def test_output_that_is_no_result() -> None:
+def test_a_missing_or_partial_result_is_reported() -> None:
     with pytest.raises(JobFailed, match="left no result"):
         read_result("hello\n", "j-a")
     with pytest.raises(JobFailed, match="1 of 3 parts"):
@@ -156,19 +159,19 @@ def test_output_that_is_no_result() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100, 5000])
-def test_results_are_taken_out_of_output_in_pieces_of_any_size(tmp_path: Path, size: int) -> None:
-    ran = run(pack(called.add, 1), tmp_path)
-    whole = f"::no\n\n{ran.stdout}after\n\n:"
-    taken = ResultFilter()
-    pieces = [taken.feed(whole[at : at + size]) for at in range(0, len(whole), size)]
+def test_results_are_filtered_from_output_in_chunks_of_any_size(tmp_path: Path, size: int) -> None:
+    ran = run(pack(job_functions.add, 1), tmp_path)
+    output = f"::no\n\n{ran.stdout}after\n\n:"
+    result_filter = ResultFilter()
+    pieces = [result_filter.feed(output[at : at + size]) for at in range(0, len(output), size)]
     assert "".join(pieces) == "::no\n\nadding, without an end of line\nafter\n"
 
 
-def test_arguments_that_cannot_be_pickled() -> None:
+def test_unpicklable_arguments_are_rejected() -> None:
     with pytest.raises(Invalid, match="cannot be pickled"):
-        pack(called.add, sys.stdout)
+        pack(job_functions.add, sys.stdout)
 
 
-def test_names_of_jobs_are_names() -> None:
-    assert function_call._job_name(called.add) == "add"
+def test_a_job_is_named_after_its_function() -> None:
+    assert function_call._job_name(job_functions.add) == "add"
     assert function_call._job_name(lambda: 1) == "lambda"

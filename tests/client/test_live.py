@@ -1,4 +1,4 @@
-"""The client and functions as jobs, on a control plane as ``bursar up`` starts it."""
+"""The client and functions as jobs, against a control plane started by ``bursar up``."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ import pytest
 from bursar.client import Client
 from bursar.client.errors import Denied, NotFound
 from tests.cli.live import Live, live
-from tests.client import called
+from tests.client import job_functions
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live(tmp_path_factory.mktemp("live")) as one:
         yield one
 
 
 @pytest.fixture
-def ada(here: Live) -> Iterator[Client]:
-    with Client(here.ada.server, here.ada.token) as client:
+def ada(live_plane: Live) -> Iterator[Client]:
+    with Client(live_plane.ada.server, live_plane.ada.token) as client:
         yield client.with_options(queue="vision")
 
 
-def test_a_function_runs_as_a_job_and_its_result_comes_back(ada: Client) -> None:
-    job = ada.with_options(gpus=1).submit(called.add, 2, second=5)
+def test_a_function_runs_as_a_job_and_returns_its_result(ada: Client) -> None:
+    job = ada.with_options(gpus=1).submit(job_functions.add, 2, second=5)
     assert job.result(timeout=60) == {"sum": 7}
     assert job.state == "succeeded"
     assert job.logs() == "adding, without an end of line"
     assert list(job.logs(follow=True)) == ["adding, without an end of line"]
 
 
-def test_what_it_raises_is_raised_here(ada: Client) -> None:
-    job = ada.submit(called.fail, "too hot")
-    with pytest.raises(called.Odd, match="too hot"):
+def test_an_exception_in_the_job_is_raised(ada: Client) -> None:
+    job = ada.submit(job_functions.fail, "too hot")
+    with pytest.raises(job_functions.CustomError, match="too hot"):
         job.result(timeout=60)
     assert job.state == "failed"
 
 
-def test_a_large_result_comes_back_whole(ada: Client) -> None:
-    assert ada.submit(called.large, 3 << 20).result(timeout=120) == bytes(3 << 20)
+def test_a_large_result_is_returned(ada: Client) -> None:
+    assert ada.submit(job_functions.return_bytes, 3 << 20).result(timeout=120) == bytes(3 << 20)
 
 
-def test_the_result_of_another_is_refused_or_not_there(here: Live, ada: Client) -> None:
-    job = ada.submit(called.add, 1)
+def test_the_result_of_another_user_is_denied_or_not_found(live_plane: Live, ada: Client) -> None:
+    job = ada.submit(job_functions.add, 1)
     job.wait(60)
-    with Client(here.bob.server, here.bob.token) as bob, pytest.raises(NotFound):
+    with Client(live_plane.bob.server, live_plane.bob.token) as bob, pytest.raises(NotFound):
         bob.job(job.id).result()
     with (
-        Client(here.admin.server, here.admin.token) as admin,
+        Client(live_plane.admin.server, live_plane.admin.token) as admin,
         pytest.raises(Denied, match="belongs to ada"),
     ):
         admin.job(job.id).result()
 
 
-def test_files_go_along(ada: Client, tmp_path: Path) -> None:
+def test_files_are_sent_with_the_job(ada: Client, tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "go.sh").write_text("cat data/a.txt b.txt\n")
     (tmp_path / "data").mkdir()
@@ -70,7 +70,7 @@ def test_files_go_along(ada: Client, tmp_path: Path) -> None:
     assert job.logs() == "ab"
 
 
-def test_a_job_is_cancelled_and_repeated(ada: Client) -> None:
+def test_a_job_is_cancelled_and_retried(ada: Client) -> None:
     job = ada.submit({"run": "sleep 600"})
     job.cancel()
     assert job.wait(60) == "cancelled"
@@ -82,7 +82,7 @@ def test_a_job_is_cancelled_and_repeated(ada: Client) -> None:
     assert ada.events_of(job.id)[0]["type"] == "JobSubmitted"
 
 
-def test_many_at_once(ada: Client) -> None:
+def test_many_jobs_are_submitted_at_once(ada: Client) -> None:
     ids = ada.submit_many([{"run": "true", "queue": "vision"} for _ in range(20)])
     assert len(set(ids)) == 20
     assert {ada.job(one).wait(60) for one in ids} == {"succeeded"}

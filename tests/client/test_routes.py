@@ -1,4 +1,4 @@
-"""The client has a method for every route of the API, and asks for nothing that is no route."""
+"""The client has a method for every route of the API, and each method calls its route."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from bursar.api.routes import ROUTES
 from bursar.client import Client
 from bursar.client.bundle import pack_files
-from tests.client.fake_server import Asked, FakeServer, Says, problem, running
+from tests.client.fake_server import FakeServer, RecordedRequest, Reply, problem, run_fake_server
 
 SHA256 = "0" * 64
 
@@ -69,7 +69,7 @@ CALLS: dict[str, Callable[[Client], object]] = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeServer]:
-    with running() as one:
+    with run_fake_server() as one:
         yield one
 
 
@@ -80,18 +80,18 @@ def test_every_route_has_a_method() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_a_method_asks_for_its_route(server: FakeServer, name: str) -> None:
+def test_a_method_calls_its_route(server: FakeServer, name: str) -> None:
     method, path = name.split()
     pattern = re.compile(re.sub(r"\\{\w+\\}", "[^/:]+", re.escape(path)))
-    asked: list[Asked] = []
+    requests: list[RecordedRequest] = []
 
-    def answer(one: Asked) -> Says:
-        if one.method == "HEAD":
+    def reply(request: RecordedRequest) -> Reply:
+        if request.method == "HEAD":
             return problem(405, "wrong-method")
-        asked.append(one)
-        return Says({"items": [], "next_cursor": None, "ids": ["j-a"], "id": "j-a"})
+        requests.append(request)
+        return Reply({"items": [], "next_cursor": None, "ids": ["j-a"], "id": "j-a"})
 
-    server.by_start["/"] = answer
+    server.by_prefix["/"] = reply
     with Client(server.address, "t") as client, contextlib.suppress(KeyError):
         CALLS[name](client)
-    assert {(one.method, bool(pattern.fullmatch(one.path))) for one in asked} == {(method, True)}
+    assert {(one.method, bool(pattern.fullmatch(one.path))) for one in requests} == {(method, True)}
