@@ -101,7 +101,7 @@ class FakeServer:
     def _handler_class(self) -> type[BaseHTTPRequestHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class ScriptedReplies(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def setup(self) -> None:
@@ -138,7 +138,7 @@ class FakeServer:
             def log_message(self, *_: object) -> None:
                 """Prints nothing."""
 
-        return Handler
+        return ScriptedReplies
 
 
 @contextmanager
