@@ -106,7 +106,7 @@ def faded_time(from_ms: int, until_ms: int, end_ms: int, half_life_ms: int) -> f
 
 
 @given(changes=changes, half_life_ms=half_lives | st.none(), data=st.data())
-def test_neither_questions_nor_late_news_change_usage(
+def test_neither_queries_nor_late_reports_change_usage(
     changes: list[tuple[int, int]], half_life_ms: int | None, data: st.DataObject
 ) -> None:
     in_order, late, asked = (account(half_life_ms) for _ in range(3))
@@ -335,7 +335,7 @@ def test_a_nominated_job_is_charged_once_and_given_back_when_refused() -> None:
     assert shares.usage("lq") == 2
     shares.refuse("lq", "j")
     assert shares.usage("lq") == 0
-    shares.refuse("nobody", "j")
+    shares.refuse("unknown", "j")
 
 
 def test_admission_turns_the_charge_into_history() -> None:

@@ -185,7 +185,7 @@ MISSES = {
 
 
 @pytest.mark.parametrize("sentence", MISSES)
-def test_a_miss_says_how_much_is_missing(sentence: str) -> None:
+def test_a_miss_reports_how_much_is_missing(sentence: str) -> None:
     request, miss = MISSES[sentence]
     assert place(TWO_BLOCKS, request, room(x1=2, x2=1, x5=3)) == miss
     assert str(miss)

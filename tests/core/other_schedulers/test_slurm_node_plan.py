@@ -42,8 +42,8 @@ PLANS: dict[str, tuple[int, list[tuple[int, int]], list[int | None]]] = {
         [(6, 30), (8, 10), (2, 31)],
         [0, 30, 40],
     ),
-    "jobs alike follow each other": (4, [(2, 10)] * 5, [0, 0, 10, 10, 20]),
-    "a job larger than the cluster is never planned and holds nobody up": (
+    "identical jobs follow each other": (4, [(2, 10)] * 5, [0, 0, 10, 10, 20]),
+    "a job larger than the cluster is never planned and delays no other job": (
         4,
         [(5, 10), (4, 10)],
         [None, 0],
@@ -122,9 +122,11 @@ def test_licenses_are_planned_like_nodes() -> None:
 shapes = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 6)), max_size=12)
 
 
-def free_throughout(runs: list[PlannedRun], ends_ms: dict[str, int], spell: tuple[int, int]) -> int:
-    """How many of six nodes no run touches during a spell, counted node by node."""
-    start_ms, end_ms = spell
+def free_throughout(
+    runs: list[PlannedRun], ends_ms: dict[str, int], interval_ms: tuple[int, int]
+) -> int:
+    """How many of six nodes no run touches during an interval, counted node by node."""
+    start_ms, end_ms = interval_ms
     busy = {
         node
         for run in runs
@@ -135,7 +137,7 @@ def free_throughout(runs: list[PlannedRun], ends_ms: dict[str, int], spell: tupl
 
 
 @given(shapes=shapes)
-def test_every_job_gets_the_first_moment_that_the_jobs_before_it_leave(
+def test_every_job_gets_the_earliest_start_that_earlier_jobs_leave_free(
     shapes: list[tuple[int, int]],
 ) -> None:
     jobs = requests(*shapes)
@@ -150,16 +152,16 @@ def test_every_job_gets_the_first_moment_that_the_jobs_before_it_leave(
         assert len(set(run.nodes)) == job.nodes
         ends_ms[job.job] = run.start_ms + job.duration_ms
         for start_ms in range(0, run.start_ms, MINUTE_MS):
-            spell = (start_ms, start_ms + job.duration_ms)
-            assert free_throughout(before, ends_ms, spell) < job.nodes
+            interval_ms = (start_ms, start_ms + job.duration_ms)
+            assert free_throughout(before, ends_ms, interval_ms) < job.nodes
         apart = free_throughout([*before, run], ends_ms, (run.start_ms, ends_ms[job.job]))
-        spell = (run.start_ms, ends_ms[job.job])
-        assert apart == free_throughout(before, ends_ms, spell) - job.nodes
+        interval_ms = (run.start_ms, ends_ms[job.job])
+        assert apart == free_throughout(before, ends_ms, interval_ms) - job.nodes
         before.append(run)
 
 
 @given(shapes=shapes, more=shapes)
-def test_jobs_of_lower_priority_delay_nobody(
+def test_jobs_of_lower_priority_delay_no_other_job(
     shapes: list[tuple[int, int]], more: list[tuple[int, int]]
 ) -> None:
     alone = plan_in_order(plan_of(6), requests(*shapes), 500)

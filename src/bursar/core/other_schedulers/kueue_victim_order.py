@@ -18,9 +18,9 @@ def heaviest_owner_first(
 ) -> list[Candidate]:
     """Sort candidates; where a queue shares by owner, its heaviest owner's jobs go first.
 
-    ``owner_usage`` says by job what its owner has used recently. Owners of different queues are not
-    comparable. So each queue is put in order by itself, and the queues are then merged by the
-    candidate that each would give up next.
+    ``owner_usage`` is the recent usage of each job's owner, by job. Owners of different queues are
+    not comparable, so each queue is sorted separately, and the queues are then merged by the next
+    victim of each.
     """
     queues: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -29,11 +29,11 @@ def heaviest_owner_first(
     def key(candidate: Candidate) -> OrderKey:
         return victim_key(candidate, own_queue, order)
 
-    def heaviest(candidate: Candidate) -> tuple[bool, float, OrderKey]:
+    def heaviest_key(candidate: Candidate) -> tuple[bool, float, OrderKey]:
         return not candidate.stopping, -owner_usage[candidate.id], key(candidate)
 
     sorted_queues = (
-        sorted(jobs, key=heaviest if all(job.id in owner_usage for job in jobs) else key)
+        sorted(jobs, key=heaviest_key if all(job.id in owner_usage for job in jobs) else key)
         for _, jobs in sorted(queues.items())
     )
     return list(merge(*sorted_queues, key=key))

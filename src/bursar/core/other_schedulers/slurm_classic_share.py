@@ -1,8 +1,7 @@
 """Slurm's classic fair-share factor, one number per tenant.
 
-It halves as usage outgrows shares. Sites that move to Bursar have tuned their weights against it, and it
-answers a question that Fair Tree does not: how far above its share a tenant is, on one scale for the whole
-tree.
+It falls as usage exceeds shares. Sites that move to Bursar have tuned their weights for it, and unlike Fair
+Tree it shows on one scale for the whole tree how far a tenant is above its share.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from bursar.core.other_schedulers.slurm_fair_tree import ShareTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicShare:
-    """The numbers the factor is made of, each a fraction of the whole tree."""
+    """The factor and its inputs, which are fractions of the whole tree."""
 
     norm_shares: float
     norm_usage: float
@@ -30,34 +29,34 @@ def classic_shares(
 
     A tenant is also charged for what its siblings used, in proportion to its shares: that is the
     effective usage ``UE = U + (UE of the parent - U) * shares / shares of the level``. Tenants
-    directly below the root pay for themselves alone. The factor is ``2 ** -(UE / S /
-    dampening)``: a half for one who used exactly its share, and 0 for one who has none.
+    directly below the root are charged for their own usage only. The factor is ``2 ** -(UE / S /
+    dampening)``: 0.5 for a tenant that used exactly its share, 0 for a tenant without shares.
     """
     total = usage[tree.root]
-    found: dict[str, ClassicShare] = {}
+    by_tenant: dict[str, ClassicShare] = {}
 
     def visit(parent: str) -> None:
         for tenant in tree.children(parent):
             used = min(usage[tenant] / total, 1.0) if total else 0.0
-            found[tenant] = _share_of(tree, tenant, used, found.get(parent), dampening)
+            by_tenant[tenant] = _share_of(tree, tenant, used, by_tenant.get(parent), dampening)
             visit(tenant)
 
     visit(tree.root)
-    return found
+    return by_tenant
 
 
 def _share_of(
-    tree: ShareTree, tenant: str, used: float, above: ClassicShare | None, dampening: float
+    tree: ShareTree, tenant: str, used: float, parent: ClassicShare | None, dampening: float
 ) -> ClassicShare:
-    """One tenant's numbers, given its parent's (``None`` directly below the root)."""
-    whole = above.norm_shares if above is not None else 1.0
+    """One tenant's share, from its parent's (``None`` directly below the root)."""
+    parent_shares = parent.norm_shares if parent is not None else 1.0
     if tree.holder(tenant).shares is None:
-        norm_shares = whole
-        effective = above.effective_usage if above is not None else used
+        norm_shares = parent_shares
+        effective = parent.effective_usage if parent is not None else used
     else:
-        part = tree.part_of_level(tenant)
-        norm_shares = whole * part
-        effective = used if above is None else used + (above.effective_usage - used) * part
+        fraction = tree.fraction_of_level(tenant)
+        norm_shares = parent_shares * fraction
+        effective = used if parent is None else used + (parent.effective_usage - used) * fraction
     return ClassicShare(
         norm_shares=norm_shares,
         norm_usage=used,

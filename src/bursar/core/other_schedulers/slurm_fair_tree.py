@@ -1,6 +1,6 @@
 """Slurm's Fair Tree: ranks tenants level by level.
 
-At every level of the tree siblings are compared with each other alone. A sibling's *level fair
+At every level of the tree siblings are compared only with each other. A sibling's *level fair
 share* is its share of the parent divided by the fraction it has used, ``LF = (shares /
 shares of the level) / (usage / usage of the parent)``. All users below a sibling with a higher LF
 go before all users below one with a lower LF, so usage inside a team never affects the order of
@@ -25,10 +25,10 @@ from bursar.core.state.tenant_usage import TenantUsage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareHolder:
-    """One node of the tree. ``shares=None`` means "whatever my parent has".
+    """One node of the tree. ``shares=None`` inherits the parent's shares.
 
-    A user with its parent's shares goes first in its account. An account with its parent's shares
-    disappears from the comparison: its children compete one level up.
+    A user with inherited shares goes first in its account. An account with inherited shares is
+    flattened: its children compete one level up.
     """
 
     tenant: str
@@ -39,16 +39,16 @@ class ShareHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairRank:
-    """A user's place: ``rank`` counts down from the number of users, ``factor`` is relative."""
+    """A user's rank: counts down from the number of users; ``factor`` is rank / users."""
 
     rank: int
     factor: float
 
 
 class ShareTree:
-    """The tree as the comparison sees it: flattened accounts gone, each level's shares summed."""
+    """The tree without flattened accounts, with the sum of each level's shares."""
 
-    __slots__ = ("_children", "_holders", "_level_shares", "_rivals_under", "root")
+    __slots__ = ("_children", "_competing_parent", "_holders", "_level_shares", "root")
 
     def __init__(self, holders: Iterable[ShareHolder]) -> None:
         self._holders = {holder.tenant: holder for holder in holders}
@@ -56,15 +56,15 @@ class ShareTree:
         if len(roots) != 1:
             raise ValueError(f"a share tree has one root; these have no parent: {roots}")
         self.root = roots[0]
-        self._rivals_under = {t: self._find_rivals_under(t) for t in self._holders}
+        self._competing_parent = {t: self._find_competing_parent(t) for t in self._holders}
         self._children: dict[str, list[str]] = {}
         self._level_shares: dict[str, int] = {}
         for tenant in sorted(self._holders):
-            above = self._rivals_under[tenant]
-            if above is not None and not self._is_flattened(tenant):
-                self._children.setdefault(above, []).append(tenant)
+            parent = self._competing_parent[tenant]
+            if parent is not None and not self._is_flattened(tenant):
+                self._children.setdefault(parent, []).append(tenant)
                 shares = self._holders[tenant].shares or 0
-                self._level_shares[above] = self._level_shares.get(above, 0) + shares
+                self._level_shares[parent] = self._level_shares.get(parent, 0) + shares
 
     def holder(self, tenant: str) -> ShareHolder:
         return self._holders[tenant]
@@ -73,53 +73,54 @@ class ShareTree:
         return sorted(h.tenant for h in self._holders.values() if h.is_user)
 
     def children(self, tenant: str) -> list[str]:
-        """Those who compete under this tenant, by id; children of flattened accounts included."""
+        """The tenants that compete under this one, by id, with children of flattened accounts."""
         return self._children.get(tenant, [])
 
-    def rivals_under(self, tenant: str) -> str | None:
+    def competing_parent(self, tenant: str) -> str | None:
         """The ancestor under which the tenant competes; ``None`` for the root."""
-        return self._rivals_under[tenant]
+        return self._competing_parent[tenant]
 
-    def part_of_level(self, tenant: str) -> float:
-        """The tenant's shares as a part of its level's, 0 when nobody on the level has any."""
-        above = self._rivals_under[tenant]
-        level = self._level_shares.get(above, 0) if above is not None else 0
+    def fraction_of_level(self, tenant: str) -> float:
+        """The tenant's fraction of its level's shares; 0 if the level has none."""
+        parent = self._competing_parent[tenant]
+        level = self._level_shares.get(parent, 0) if parent is not None else 0
         return (self._holders[tenant].shares or 0) / level if level else 0.0
 
     def _is_flattened(self, tenant: str) -> bool:
         holder = self._holders[tenant]
         return holder.shares is None and not holder.is_user and holder.parent is not None
 
-    def _find_rivals_under(self, tenant: str) -> str | None:
-        above = self._holders[tenant].parent
-        while above is not None and self._is_flattened(above):
-            above = self._holders[above].parent
-        return above
+    def _find_competing_parent(self, tenant: str) -> str | None:
+        parent = self._holders[tenant].parent
+        while parent is not None and self._is_flattened(parent):
+            parent = self._holders[parent].parent
+        return parent
 
 
-def level_fair_share(holder: ShareHolder, part: float, usage: float, parent_usage: float) -> float:
-    """Promised over used among siblings: above 1 is owed, below 1 has had more than its part.
+def level_fair_share(
+    holder: ShareHolder, fraction: float, usage: float, parent_usage: float
+) -> float:
+    """Fraction of shares over fraction of usage among siblings: above 1 is under-served.
 
-    No shares is 0, the last place, whatever was used. Nothing used (or nothing used by anybody
-    under the parent) is infinite. The order of the two rules matters and is Slurm's.
+    A fraction of 0 gives 0, which ranks last, even without usage. No usage (of the tenant or of the
+    whole parent) gives infinity. The order of these two checks matters and is Slurm's.
     """
     if holder.shares is None:
         return inf
-    if part == 0:
+    if fraction == 0:
         return 0.0
     used = usage / parent_usage if parent_usage else 0.0
-    return part / used if used else inf
+    return fraction / used if used else inf
 
 
 def rank_fair_tree(tree: ShareTree, usage: Mapping[str, float]) -> dict[str, FairRank]:
     """Rank every user. ``usage`` of an account includes everything below it.
 
-    Ties follow Slurm's code, which differs from its documentation in one point. Siblings go by
-    LF, users before accounts when equal. A user whose LF equals the sibling's before it shares
-    that one's rank, and so does the first user inside an account that ties with the sibling
-    before it. Tied accounts are documented as merged into one before going down; the code visits
-    them one after the other, and so do we. (Slurm's order among the tied is unspecified; ours is
-    by id.)
+    Ties follow Slurm's code, which differs from its documentation in one point. Siblings are sorted
+    by LF, users before accounts when equal. A user whose LF equals the previous sibling's gets the
+    same rank, and so does the first user inside an account that ties with the previous sibling.
+    Slurm's documentation merges tied accounts before descending; its code visits them one after the
+    other, and so do we. (Slurm does not specify the order of ties; ours is by id.)
     """
     count = len(tree.users())
     rank = untied_rank = count
@@ -127,10 +128,10 @@ def rank_fair_tree(tree: ShareTree, usage: Mapping[str, float]) -> dict[str, Fai
 
     def visit(parent: str, starts_tied: bool) -> None:
         nonlocal rank, untied_rank
-        before: float | None = None
+        previous: float | None = None
         for order, tenant in _siblings_in_order(tree, parent, usage):
-            tied = starts_tied if before is None else before == order
-            before = order
+            tied = starts_tied if previous is None else previous == order
+            previous = order
             if tree.holder(tenant).is_user:
                 rank = rank if tied else untied_rank
                 ranks[tenant] = FairRank(rank=rank, factor=rank / count)
@@ -145,13 +146,13 @@ def rank_fair_tree(tree: ShareTree, usage: Mapping[str, float]) -> dict[str, Fai
 def _siblings_in_order(
     tree: ShareTree, parent: str, usage: Mapping[str, float]
 ) -> list[tuple[float, str]]:
-    """The competitors under ``parent`` as (minus LF, tenant), the most deserving first."""
+    """The competitors under ``parent`` as (minus LF, tenant), highest LF first."""
     keyed = []
     for tenant in tree.children(parent):
         holder = tree.holder(tenant)
-        part = tree.part_of_level(tenant)
-        owed = level_fair_share(holder, part, usage[tenant], usage[parent])
-        keyed.append((-owed, not holder.is_user, tenant))
+        fraction = tree.fraction_of_level(tenant)
+        fair_share = level_fair_share(holder, fraction, usage[tenant], usage[parent])
+        keyed.append((-fair_share, not holder.is_user, tenant))
     return [(order, tenant) for order, _, tenant in sorted(keyed)]
 
 
@@ -159,7 +160,7 @@ FairTreeKey = tuple[float | bool | str, ...]
 
 
 class FairTreeKeys:
-    """Fair Tree, one leaf at a time, over incrementally kept usage.
+    """Fair Tree sort keys of single leaves, over incrementally updated usage.
 
     The key of a leaf is, for each competitor on the path from the root down to it,
     ``(-LF, is an account, id)``, all in one flat tuple. Smaller goes first.
@@ -174,63 +175,66 @@ class FairTreeKeys:
     user, and users have no children. Ranks never rise along the visit, so a smaller key never has
     a lower rank.
 
-    A tree never changes: when tenants or shares do, build a new one. That is rare, and it keeps
-    every path and every level's sum worked out once.
+    The tree is immutable: build a new one when tenants or shares change. That is rare, and every path
+    and every level's sum is computed only once.
 
-    *Pure decay changes nothing.* When nobody runs, every usage shrinks by the same factor, which
-    cancels in ``usage / usage of the parent``: a key stays good until somebody starts or stops.
+    *Decay alone does not change the order.* Without running jobs every usage shrinks by the same
+    factor, which cancels in ``usage / usage of the parent``: a key stays valid until a job starts or
+    stops.
     """
 
     __slots__ = ("_horizon_ms", "_paths", "_tree", "_usage")
 
     def __init__(self, tree: ShareTree, usage: TenantUsage, horizon_ms: int = 0) -> None:
-        """``horizon_ms``: how far ahead what is running counts (see `TenantUsage.pressure`)."""
+        """``horizon_ms``: how far ahead running jobs count (see `TenantUsage.pressure`)."""
         self._tree = tree
         self._usage = usage
         self._horizon_ms = horizon_ms
         self._paths: dict[str, tuple[tuple[ShareHolder, float], ...]] = {}
 
     def fair_tree_key(self, tenant: str, now_ms: int) -> FairTreeKey:
-        """The tenant's place in the order at ``now_ms``; compare only keys of the same moment."""
+        """The tenant's sort key at ``now_ms``; compare only keys of the same time."""
         key: list[float | bool | str] = []
         path = self._path(tenant)
-        for (holder, _), owed in zip(path, self.level_fair_shares(tenant, now_ms), strict=True):
-            key += (-owed, not holder.is_user, holder.tenant)
+        for (holder, _), fair_share in zip(
+            path, self.level_fair_shares(tenant, now_ms), strict=True
+        ):
+            key += (-fair_share, not holder.is_user, holder.tenant)
         return tuple(key)
 
     def level_fair_shares(self, tenant: str, now_ms: int) -> tuple[float, ...]:
-        """LF at every level from below the root down to the tenant: the numbers to show a user."""
+        """LF at every level from below the root down to the tenant, for display."""
         pressure, horizon_ms = self._usage.pressure, self._horizon_ms
-        above = pressure(self._tree.root, now_ms, horizon_ms)
-        owed = []
-        for holder, part in self._path(tenant):
-            here = pressure(holder.tenant, now_ms, horizon_ms)
-            owed.append(level_fair_share(holder, part, here, above))
-            above = here
-        return tuple(owed)
+        parent_usage = pressure(self._tree.root, now_ms, horizon_ms)
+        fair_shares = []
+        for holder, fraction in self._path(tenant):
+            usage = pressure(holder.tenant, now_ms, horizon_ms)
+            fair_shares.append(level_fair_share(holder, fraction, usage, parent_usage))
+            parent_usage = usage
+        return tuple(fair_shares)
 
     def _path(self, tenant: str) -> tuple[tuple[ShareHolder, float], ...]:
-        """The competitors from below the root down to the tenant, found once per tenant."""
+        """The competitors from below the root down to the tenant, cached per tenant."""
         path = self._paths.get(tenant)
         if path is None:
             steps = []
-            at: str | None = tenant
-            while at is not None and at != self._tree.root:
-                steps.append((self._tree.holder(at), self._tree.part_of_level(at)))
-                at = self._tree.rivals_under(at)
+            current: str | None = tenant
+            while current is not None and current != self._tree.root:
+                steps.append((self._tree.holder(current), self._tree.fraction_of_level(current)))
+                current = self._tree.competing_parent(current)
             path = self._paths[tenant] = tuple(reversed(steps))
         return path
 
 
 def share_tree_of(parents: Mapping[str, str | None], shares: Mapping[str, int | None]) -> ShareTree:
-    """The share tree of a tenant tree, where whoever has nobody below is who jobs belong to."""
-    above_somebody = {parent for parent in parents.values() if parent is not None}
+    """The share tree of a tenant tree, whose leaves are the users that own jobs."""
+    parent_tenants = {parent for parent in parents.values() if parent is not None}
     return ShareTree(
         ShareHolder(
             tenant=tenant,
             parent=parents[tenant],
             shares=shares.get(tenant, 1),
-            is_user=tenant not in above_somebody,
+            is_user=tenant not in parent_tenants,
         )
         for tenant in sorted(parents)
     )

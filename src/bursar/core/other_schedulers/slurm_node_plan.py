@@ -2,12 +2,11 @@
 
 Time from now on is cut into intervals in which the set of free nodes does not change, as Slurm's
 backfill does. A job that cannot start now is given the earliest time at which the *same* nodes
-are free for its whole run, and those nodes are carved out of the plan. Jobs of lower priority
-only ever see what is left, so a job that goes ahead can never delay one that was planned before
-it.
+are free for its whole run, and those nodes are reserved in the plan. Jobs of lower priority only
+see the remaining nodes, so a backfilled job can never delay one that was planned before it.
 
-Sets of nodes are whole numbers used as bit sets: intersecting five thousand nodes is one operation.
-Counts alone would not do, because ten nodes free in each of two intervals may be different nodes.
+Sets of nodes are integers used as bit sets: intersecting five thousand nodes is one operation.
+Counts alone are not enough, because ten nodes free in each of two intervals may be different nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NO_LICENSES: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
-    """A job as the plan sees it: whole nodes for a time, and licenses that are counted."""
+    """A job's request: whole nodes for a duration, and counts of licenses."""
 
     job: str
     nodes: int
@@ -31,7 +30,7 @@ class NodeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """Where and when a job is expected to run. ``nodes`` are indices, lowest first."""
+    """The planned start and nodes of a job. ``nodes`` are indices, lowest first."""
 
     job: str
     start_ms: int
@@ -41,8 +40,8 @@ class PlannedRun:
 class NodePlan:
     """The free nodes of every interval from ``begins_ms`` on.
 
-    Starts are looked for up to ``window_ms`` ahead. Ends are rounded up to ``resolution_ms``, so
-    that jobs ending about together free their nodes together and the plan keeps few intervals.
+    Starts are searched up to ``window_ms`` ahead. Ends are rounded up to ``resolution_ms``, so that
+    jobs that end at about the same time free their nodes together and the plan has few intervals.
     """
 
     __slots__ = (
@@ -77,11 +76,10 @@ class NodePlan:
     def earliest_start(
         self, count: int, duration_ms: int, licenses: Mapping[str, int] = NO_LICENSES
     ) -> int | None:
-        """The first moment from which ``count`` nodes stay free long enough, if in time.
+        """The earliest time from which ``count`` nodes stay free long enough, within the window.
 
-        A plan only ever fills up, so the answer for one shape never moves earlier. It is
-        remembered: a backlog of jobs alike is planned in one pass over the intervals, not one
-        pass each.
+        A plan only fills up, so the result for one shape never moves earlier. It is cached: a
+        backlog of identical jobs is planned in one pass over the intervals, not one pass each.
         """
         shape = (count, duration_ms, *sorted(licenses.items()))
         first = bisect_left(self._begins_ms, self._not_before_ms.get(shape, self.begins_ms))
@@ -104,62 +102,62 @@ class NodePlan:
         count: int,
         licenses: Mapping[str, int] = NO_LICENSES,
     ) -> tuple[int, ...]:
-        """Carve ``count`` nodes out of the plan and say which: the lowest that are free throughout.
+        """Reserve the ``count`` lowest nodes that are free throughout, and return them.
 
-        The start must be one that :meth:`earliest_start` can give, or the beginning of the plan for
-        what is already running. Asking for what is not there is a mistake of the caller.
+        The start must be a result of :meth:`earliest_start`, or the beginning of the plan for
+        running jobs. Raises ``ValueError`` if too few nodes are free.
         """
         start_ms = max(start_ms, self.begins_ms)
         end_ms = self._end(start_ms, duration_ms)
-        first = self._cut(start_ms)
-        after = self._cut(end_ms)
+        first = self._split_at(start_ms)
+        after = self._split_at(end_ms)
         free = self._free_nodes[first]
         for i in range(first, after):
             free &= self._free_nodes[i]
         if free.bit_count() < count:
             raise ValueError(f"{count} nodes from {start_ms} to {end_ms}: {free.bit_count()} free")
-        nodes, taken = _lowest(free, count)
+        nodes, reserved = _lowest_nodes(free, count)
         for i in range(first, after):
-            self._free_nodes[i] &= ~taken
+            self._free_nodes[i] &= ~reserved
             for name in sorted(licenses):
                 self._free_licenses[i][name] = self._free_licenses[i].get(name, 0) - licenses[name]
         return nodes
 
     def free_at(self, when_ms: int) -> int:
-        """How many nodes the plan leaves free at a moment."""
+        """How many nodes are free at a time."""
         return self._free_nodes[bisect_right(self._begins_ms, when_ms) - 1].bit_count()
 
     def _first_blocked(
         self, first: int, count: int, end_ms: int, licenses: Mapping[str, int]
     ) -> int | None:
-        """``None`` if a run from interval ``first`` to ``end_ms`` fits; else where to look next.
+        """``None`` if a run from interval ``first`` to ``end_ms`` fits; else the next interval to try.
 
-        When one interval alone is too full, no start up to it can work and we resume behind it.
-        Otherwise too few nodes are free *throughout*, which starting one interval later may cure.
+        If one interval alone is too full, no start up to it can work and the search resumes after
+        it. Otherwise too few nodes are free *throughout*, and starting one interval later may work.
         """
         free = self._free_nodes[first]
         for i in range(first, len(self._begins_ms)):
             if i > first and self._begins_ms[i] >= end_ms:
                 break
-            here = self._free_nodes[i]
-            if here.bit_count() < count or self._lacks(i, licenses):
+            free_here = self._free_nodes[i]
+            if free_here.bit_count() < count or self._lacks_licenses(i, licenses):
                 return i + 1
-            free &= here
+            free &= free_here
             if free.bit_count() < count:
                 return first + 1
         return None
 
-    def _lacks(self, i: int, licenses: Mapping[str, int]) -> bool:
-        there = self._free_licenses[i]
-        return any(there.get(name, 0) < wanted for name, wanted in licenses.items())
+    def _lacks_licenses(self, i: int, licenses: Mapping[str, int]) -> bool:
+        free = self._free_licenses[i]
+        return any(free.get(name, 0) < wanted for name, wanted in licenses.items())
 
     def _end(self, start_ms: int, duration_ms: int) -> int:
-        """The end of a run, rounded up to the resolution; a run takes some time, however short."""
+        """The end of a run, rounded up to the resolution; a run takes at least 1 ms."""
         step = self._resolution_ms
         return -(-(start_ms + max(duration_ms, 1)) // step) * step
 
-    def _cut(self, when_ms: int) -> int:
-        """The index of the interval that begins at ``when_ms``; splits one if need be."""
+    def _split_at(self, when_ms: int) -> int:
+        """The index of the interval that begins at ``when_ms``; splits one if necessary."""
         i = bisect_left(self._begins_ms, when_ms)
         if i == len(self._begins_ms) or self._begins_ms[i] != when_ms:
             self._begins_ms.insert(i, when_ms)
@@ -171,10 +169,10 @@ class NodePlan:
 def plan_in_order(
     plan: NodePlan, requests: Iterable[NodeRequest], max_jobs_tested: int
 ) -> list[PlannedRun]:
-    """Plan jobs in the order given; those that start at the beginning of the plan start now.
+    """Plan jobs in the given order; those at the beginning of the plan start now.
 
-    Jobs behind ``max_jobs_tested`` are not looked at, and a job that finds no start within the
-    window reserves nothing: neither appears in the answer.
+    The result omits jobs after the first ``max_jobs_tested`` and jobs without a start within the
+    window, which reserve nothing.
     """
     runs = []
     for tested, request in enumerate(requests):
@@ -187,12 +185,12 @@ def plan_in_order(
     return runs
 
 
-def _lowest(free: int, count: int) -> tuple[tuple[int, ...], int]:
-    """The ``count`` lowest nodes of a set: their indices, and the set of them."""
+def _lowest_nodes(free: int, count: int) -> tuple[tuple[int, ...], int]:
+    """The ``count`` lowest nodes of a set, as indices and as a bit set."""
     nodes = []
-    rest = free
+    remaining = free
     for _ in range(count):
-        lowest = rest & -rest
+        lowest = remaining & -remaining
         nodes.append(lowest.bit_length() - 1)
-        rest ^= lowest
-    return tuple(nodes), free ^ rest
+        remaining ^= lowest
+    return tuple(nodes), free ^ remaining

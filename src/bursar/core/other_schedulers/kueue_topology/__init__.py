@@ -1,4 +1,4 @@
-"""Kueue's topology-aware scheduling whole: leaders, affinity, even placement, replaced nodes."""
+"""Kueue's topology-aware scheduling: leaders, affinity, even placement, replaced nodes."""
 
 from bursar.core.other_schedulers.kueue_topology.place import place
 from bursar.core.other_schedulers.kueue_topology.reassign import (

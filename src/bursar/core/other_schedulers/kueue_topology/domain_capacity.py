@@ -1,4 +1,4 @@
-"""How much each domain could take, rolled up from the leaves. Scratch for one placement."""
+"""Capacity of each domain, summed from the leaves. Working state of one placement."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bursar.core.topology.tree import TopologyTree
 
 @dataclass(slots=True, kw_only=True)
 class KueueDomainCapacity:
-    """Per domain number: tasks and whole slices that fit, without and with the leader beside them.
+    """Per domain number: tasks and whole slices that fit, without and with the leader.
 
-    ``leaders`` says whether a leader fits at all (0 or 1). Below the slice level ``slices`` stay 0
+    ``leaders`` is whether a leader fits at all (0 or 1). Below the slice level ``slices`` stay 0
     until a layer there needs them.
     """
 
@@ -25,7 +25,6 @@ class KueueDomainCapacity:
     affinity: list[int]
 
     def copy(self) -> KueueDomainCapacity:
-        """A room to try things in."""
         return KueueDomainCapacity(
             tasks=self.tasks[:],
             slices=self.slices[:],
@@ -36,24 +35,24 @@ class KueueDomainCapacity:
         )
 
     def restore(self, original: KueueDomainCapacity, domains: range) -> None:
-        """Undo what was tried on neighbouring domains of one level."""
-        where = slice(domains.start, domains.stop)
-        self.tasks[where] = original.tasks[where]
-        self.slices[where] = original.slices[where]
-        self.led_tasks[where] = original.led_tasks[where]
-        self.led_slices[where] = original.led_slices[where]
-        self.leaders[where] = original.leaders[where]
+        """Reset adjacent domains of one level to their original capacity."""
+        indexes = slice(domains.start, domains.stop)
+        self.tasks[indexes] = original.tasks[indexes]
+        self.slices[indexes] = original.slices[indexes]
+        self.led_tasks[indexes] = original.led_tasks[indexes]
+        self.led_slices[indexes] = original.led_slices[indexes]
+        self.leaders[indexes] = original.leaders[indexes]
 
     def clear(self, domains: range, *, leaders_only: bool) -> None:
-        """Take neighbouring domains out of use, or only as hosts of the leader."""
-        where = slice(domains.start, domains.stop)
-        nothing = [0] * len(domains)
+        """Exclude adjacent domains entirely, or only as hosts of the leader."""
+        indexes = slice(domains.start, domains.stop)
+        zeros = [0] * len(domains)
         if not leaders_only:
-            self.tasks[where] = nothing
-            self.slices[where] = nothing
-        self.led_tasks[where] = nothing
-        self.led_slices[where] = nothing
-        self.leaders[where] = nothing
+            self.tasks[indexes] = zeros
+            self.slices[indexes] = zeros
+        self.led_tasks[indexes] = zeros
+        self.led_slices[indexes] = zeros
+        self.leaders[indexes] = zeros
 
     def slice_up(self, domains: Iterable[int], size: int) -> None:
         """Count slices of an inner layer's size in domains below the outermost slice level."""
@@ -68,11 +67,11 @@ def measure(
     counts: Mapping[str, LeafCounts],
     within: range | None = None,
 ) -> KueueDomainCapacity:
-    """Fill the leaves from ``counts`` and roll them up.
+    """Sum the leaves' ``counts`` up to every domain.
 
-    Leaves not ``within`` (if given) hold nothing, but their affinity still ranks their domains.
+    Leaves not ``within`` (if given) have no capacity, but their affinity still ranks their domains.
     """
-    room = KueueDomainCapacity(
+    capacity = KueueDomainCapacity(
         tasks=[0] * tree.size,
         slices=[0] * tree.size,
         led_tasks=[0] * tree.size,
@@ -86,28 +85,28 @@ def measure(
         count = counts.get(tree.leaf_ids[leaf - start])
         if count is None:
             continue
-        room.affinity[leaf] = count.affinity
+        capacity.affinity[leaf] = count.affinity
         if leaf not in inside:
             continue
-        room.tasks[leaf] = count.tasks
+        capacity.tasks[leaf] = count.tasks
         if shape.leaders:
-            room.leaders[leaf] = count.leaders
-            room.led_tasks[leaf] = count.tasks_with_leader if count.leaders else count.tasks
+            capacity.leaders[leaf] = count.leaders
+            capacity.led_tasks[leaf] = count.tasks_with_leader if count.leaders else count.tasks
     if not shape.leaders:
-        room.led_tasks = room.tasks[:]
-    roll_up(tree, room, shape, tree.domains(0), shape.inner_sizes)
-    _sum_affinity(tree, room)
-    return room
+        capacity.led_tasks = capacity.tasks[:]
+    roll_up(tree, capacity, shape, tree.domains(0), shape.inner_sizes)
+    _sum_affinity(tree, capacity)
+    return capacity
 
 
 def roll_up(
     tree: TopologyTree,
-    room: KueueDomainCapacity,
+    capacity: KueueDomainCapacity,
     shape: KueueResolvedRequest,
     tops: range,
     inner_sizes: tuple[int, ...],
 ) -> None:
-    """Recount neighbouring domains and all below them from their leaves."""
+    """Recount adjacent domains and their descendants from their leaves."""
     layers = [tops]
     while inner := tree.below(layers[-1]):
         layers.append(inner)
@@ -116,47 +115,47 @@ def roll_up(
         if level < tree.bottom:
             size = inner_sizes[level + 1]
             for domain in domains:
-                _add_children(room, domain, tree.children(domain), size, shape.leaders > 0)
+                _add_children(capacity, domain, tree.children(domain), size, shape.leaders > 0)
         if level == shape.slice_level:
-            room.slice_up(domains, shape.slice_size)
+            capacity.slice_up(domains, shape.slice_size)
 
 
 def _add_children(
-    room: KueueDomainCapacity, domain: int, children: range, size: int, led: bool
+    capacity: KueueDomainCapacity, domain: int, children: range, size: int, led: bool
 ) -> None:
-    """Sum the children; the leader costs the parent what it costs where it costs the least.
+    """Sum the children; the leader is counted in the child where it displaces the least.
 
-    Children give only whole groups of ``size``, because nothing smaller can be placed in them.
+    Children count only in whole groups of ``size``, because nothing smaller can be placed in them.
     """
-    where = slice(children.start, children.stop)
-    child_tasks = room.tasks[where]
+    indexes = slice(children.start, children.stop)
+    child_tasks = capacity.tasks[indexes]
     if size > 1:
         child_tasks = [tasks // size * size for tasks in child_tasks]
-    room.tasks[domain] = tasks = sum(child_tasks)
-    room.slices[domain] = slices = sum(room.slices[where])
+    capacity.tasks[domain] = tasks = sum(child_tasks)
+    capacity.slices[domain] = slices = sum(capacity.slices[indexes])
     if not led:
-        room.led_tasks[domain] = tasks
-        room.led_slices[domain] = slices
+        capacity.led_tasks[domain] = tasks
+        capacity.led_slices[domain] = slices
         return
-    hosts = [child for child in children if room.leaders[child] > 0]
-    room.leaders[domain] = max((room.leaders[child] for child in hosts), default=0)
+    hosts = [child for child in children if capacity.leaders[child] > 0]
+    capacity.leaders[domain] = max((capacity.leaders[child] for child in hosts), default=0)
     if not hosts:
-        room.led_tasks[domain] = room.led_slices[domain] = 0
+        capacity.led_tasks[domain] = capacity.led_slices[domain] = 0
         return
     first = children.start
-    room.led_tasks[domain] = tasks - min(
-        child_tasks[child - first] - room.led_tasks[child] // size * size for child in hosts
+    capacity.led_tasks[domain] = tasks - min(
+        child_tasks[child - first] - capacity.led_tasks[child] // size * size for child in hosts
     )
-    room.led_slices[domain] = slices - min(
-        room.slices[child] - room.led_slices[child] for child in hosts
+    capacity.led_slices[domain] = slices - min(
+        capacity.slices[child] - capacity.led_slices[child] for child in hosts
     )
 
 
-def _sum_affinity(tree: TopologyTree, room: KueueDomainCapacity) -> None:
-    """A domain's score is its leaves' scores together; most requests have none."""
-    if not any(room.affinity):
+def _sum_affinity(tree: TopologyTree, capacity: KueueDomainCapacity) -> None:
+    """Sum the leaves' affinity scores per domain; most requests have none."""
+    if not any(capacity.affinity):
         return
     for level in range(tree.bottom - 1, -1, -1):
         for domain in tree.domains(level):
             children = tree.children(domain)
-            room.affinity[domain] = sum(room.affinity[children.start : children.stop])
+            capacity.affinity[domain] = sum(capacity.affinity[children.start : children.stop])

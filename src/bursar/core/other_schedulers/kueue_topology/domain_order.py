@@ -1,4 +1,4 @@
-"""Which domain comes first, and which one fits most tightly. Every order ends with the path."""
+"""Orders domains and finds the tightest fit. Every sort key ends with the domain number."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from bursar.core.other_schedulers.kueue_topology.domain_capacity import KueueDom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What is to be handed out: ``units`` of ``unit_tasks`` tasks each, and leaders.
+    """What to distribute: ``units`` of ``unit_tasks`` tasks each, and leaders.
 
-    ``by_slice`` says whether units are slices or single tasks; ``tight`` whether the last domain is
-    the one that leaves least over.
+    ``by_slice``: units are slices, not single tasks. ``tight``: the last domain is the one with the
+    least capacity left over.
     """
 
     units: int
@@ -22,31 +22,38 @@ class Demand:
     by_slice: bool
     tight: bool
 
-    def free(self, room: KueueDomainCapacity) -> list[int]:
+    def free(self, capacity: KueueDomainCapacity) -> list[int]:
         """Units that fit in each domain."""
-        return room.slices if self.by_slice else room.tasks
+        return capacity.slices if self.by_slice else capacity.tasks
 
-    def free_beside_leader(self, room: KueueDomainCapacity) -> list[int]:
-        """Units that fit in each domain once the leader is there."""
-        return room.led_slices if self.by_slice else room.led_tasks
+    def free_with_leader(self, capacity: KueueDomainCapacity) -> list[int]:
+        """Units that fit in each domain together with the leader."""
+        return capacity.led_slices if self.by_slice else capacity.led_tasks
 
 
-def by_room(room: KueueDomainCapacity, domains: Iterable[int], *, least_free: bool) -> list[int]:
+def by_capacity(
+    capacity: KueueDomainCapacity, domains: Iterable[int], *, least_free: bool
+) -> list[int]:
     """Most slices first (or fewest), then fewest tasks left over."""
     sign = 1 if least_free else -1
-    affinity, slices, tasks = room.affinity, room.slices, room.tasks
+    affinity, slices, tasks = capacity.affinity, capacity.slices, capacity.tasks
     return sorted(
         domains,
         key=lambda domain: (-affinity[domain], sign * slices[domain], tasks[domain], domain),
     )
 
 
-def by_leader_room(
-    room: KueueDomainCapacity, domains: Iterable[int], *, least_free: bool
+def by_capacity_with_leader(
+    capacity: KueueDomainCapacity, domains: Iterable[int], *, least_free: bool
 ) -> list[int]:
-    """Hosts of a leader first, then as :func:`by_room` counted beside the leader."""
+    """Hosts of a leader first, then as :func:`by_capacity`, counted with the leader."""
     sign = 1 if least_free else -1
-    leaders, affinity, slices, tasks = room.leaders, room.affinity, room.led_slices, room.led_tasks
+    leaders, affinity, slices, tasks = (
+        capacity.leaders,
+        capacity.affinity,
+        capacity.led_slices,
+        capacity.led_tasks,
+    )
     return sorted(
         domains,
         key=lambda domain: (
@@ -60,18 +67,18 @@ def by_leader_room(
 
 
 def tightest(
-    room: KueueDomainCapacity, domains: Sequence[int], free: list[int], units: int, leaders: int
+    capacity: KueueDomainCapacity, domains: Sequence[int], free: list[int], units: int, leaders: int
 ) -> int:
-    """The first domain that holds everything with least to spare.
+    """The domain that holds everything with the least capacity left; ties go to the first.
 
-    Only domains of the first one's affinity are looked at: a better packing never outweighs it.
+    Considers only domains with the first one's affinity: better packing never outweighs affinity.
     """
     best = domains[0]
     best_free: int | None = None
     for domain in domains:
-        if room.affinity[domain] != room.affinity[domains[0]]:
+        if capacity.affinity[domain] != capacity.affinity[domains[0]]:
             break
-        if room.leaders[domain] < leaders or free[domain] < units:
+        if capacity.leaders[domain] < leaders or free[domain] < units:
             continue
         if best_free is None or free[domain] < best_free:
             best, best_free = domain, free[domain]
@@ -79,19 +86,19 @@ def tightest(
 
 
 def leader_first(
-    room: KueueDomainCapacity, domains: Sequence[int], demand: Demand
+    capacity: KueueDomainCapacity, domains: Sequence[int], demand: Demand
 ) -> Sequence[int]:
-    """Put a domain in front whose loss to the leader all domains together can afford.
+    """Move a leader host to the front whose remaining capacity still lets every unit fit.
 
-    A parent counts the leader where it costs least; a later step that hosted it elsewhere could
-    find itself one task short.
+    A parent counts the leader in the child where it displaces the least; hosting it elsewhere could
+    leave a later step one task short.
     """
     if demand.leaders == 0 or len(domains) < 2:
         return domains
-    free, beside_leader = demand.free(room), demand.free_beside_leader(room)
+    free, with_leader = demand.free(capacity), demand.free_with_leader(capacity)
     spare = sum(free[domain] for domain in domains) - demand.units
     for position, domain in enumerate(domains):
-        if room.leaders[domain] < demand.leaders or free[domain] - beside_leader[domain] > spare:
+        if capacity.leaders[domain] < demand.leaders or free[domain] - with_leader[domain] > spare:
             continue
         return [domain, *domains[:position], *domains[position + 1 :]] if position else domains
     return domains

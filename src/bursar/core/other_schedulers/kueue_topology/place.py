@@ -1,4 +1,4 @@
-"""Place one task group: count, find the level, hand out, and check that nothing is missing."""
+"""Places one task group: counts capacity, finds a level, distributes tasks, checks the total."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from bursar.core.topology.tree import TopologyTree
 def place(
     tree: TopologyTree, request: KueueTopologyRequest, counts: Mapping[str, LeafCounts]
 ) -> KueueAssignment | TopologyMiss:
-    """Where the gang runs, by path; or what is missing. Leaves without counts take nothing."""
+    """The leaves where the gang runs, in tree order, or why it does not fit.
+
+    Leaves without counts have no capacity.
+    """
     return place_within(tree, request, counts, None)
 
 
@@ -32,19 +35,19 @@ def place_within(
     counts: Mapping[str, LeafCounts],
     leaves: range | None,
 ) -> KueueAssignment | TopologyMiss:
-    """As :func:`place`, on some neighbouring leaves only."""
+    """As :func:`place`, restricted to a range of adjacent leaves."""
     shape = resolve_for_kueue(tree, request)
     if isinstance(shape, TopologyMiss):
         return shape
-    room = measure(tree, shape, counts, leaves)
+    capacity = measure(tree, shape, counts, leaves)
     if request.balanced and request.preferred is not None:
-        even = _place_evenly(tree, room, shape)
+        even = _place_evenly(tree, capacity, shape)
         if even is not None:
             return even
-    fit = find_fit(tree, room, shape)
+    fit = find_fit(tree, capacity, shape)
     if isinstance(fit, TopologyMiss):
         return fit
-    placed = _whole(tree, shape, descend(tree, room, shape, fit))
+    placed = _complete_assignment(tree, shape, descend(tree, capacity, shape, fit))
     if placed is not None:
         return placed
     return TopologyMiss(
@@ -56,20 +59,20 @@ def place_within(
 
 
 def _place_evenly(
-    tree: TopologyTree, room: KueueDomainCapacity, shape: KueueResolvedRequest
+    tree: TopologyTree, capacity: KueueDomainCapacity, shape: KueueResolvedRequest
 ) -> KueueAssignment | None:
-    """The even placement, if there is one; the ordinary search answers otherwise."""
-    found = find_balanced_fit(tree, room, shape)
-    if found is None:
+    """The even placement; None if there is none."""
+    balanced = find_balanced_fit(tree, capacity, shape)
+    if balanced is None:
         return None
-    fit, settled_room = found
-    return _whole(tree, shape, descend(tree, settled_room, shape, fit))
+    fit, reserved = balanced
+    return _complete_assignment(tree, shape, descend(tree, reserved, shape, fit))
 
 
-def _whole(
+def _complete_assignment(
     tree: TopologyTree, shape: KueueResolvedRequest, shares: Iterable[KueueDomainShare] | None
 ) -> KueueAssignment | None:
-    """The shares as an assignment, only if together they are the whole gang."""
+    """The shares as an assignment; None if they do not add up to the whole gang."""
     if shares is None:
         return None
     placed = tuple(
@@ -77,6 +80,6 @@ def _whole(
         for share in sorted(shares, key=lambda share: share.domain)
         if share.tasks or share.leaders
     )
-    tasks = sum(part.tasks for part in placed)
-    leaders = sum(part.leaders for part in placed)
+    tasks = sum(count.tasks for count in placed)
+    leaders = sum(count.leaders for count in placed)
     return placed if (tasks, leaders) == (shape.count, shape.leaders) else None

@@ -1,4 +1,4 @@
-"""Change an assignment in part: replace lost leaves, grow, shrink. What runs stays where it is."""
+"""Changes an assignment: replaces lost leaves, grows, shrinks. Running tasks do not move."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ def replace_lost(
 ) -> Revision | TopologyMiss:
     """Place only the lost leaves' tasks again, so that the rest of the gang need not move.
 
-    They must land where they keep the request true: in the required domain of the rest, or, where a
-    slice was torn, in the domain that holds the rest of it. ``counts`` are what is free beside the
-    tasks that stay. ``request.count`` is not read: the lost leaves say how many tasks to place.
+    The replacements must still satisfy the request: they go to the required domain of the remaining
+    tasks, or, if a slice became incomplete, to the domain that holds the rest of it. ``counts`` is
+    what is free besides the remaining tasks. ``request.count`` is not read: the number of tasks to
+    place is that of the lost leaves.
     """
-    kept = tuple(part for part in existing if part.leaf not in lost)
-    stale = find_stale(tree, kept)
+    remaining = tuple(leaf_count for leaf_count in existing if leaf_count.leaf not in lost)
+    stale = find_stale(tree, remaining)
     if stale is not None:
-        return _stale(request, stale)
-    missing = sum(part.tasks for part in existing) - sum(part.tasks for part in kept)
-    anchor = _anchor(tree, request, kept, missing)
-    if anchor is not None and request.layers and _tears(request.slice_size, missing):
-        request = replace(request, layers=_whole_layers(request.layers, missing))
-    added = place_within(tree, replace(request, count=missing, leaders=0), counts, anchor)
+        return _stale_leaf_miss(request, stale)
+    missing = sum(leaf_count.tasks for leaf_count in existing) - sum(
+        leaf_count.tasks for leaf_count in remaining
+    )
+    leaves = _replacement_leaves(tree, request, remaining, missing)
+    if leaves is not None and request.layers and _leaves_partial_slice(request.slice_size, missing):
+        request = replace(request, layers=_innermost_whole_layer(request.layers, missing))
+    added = place_within(tree, replace(request, count=missing, leaders=0), counts, leaves)
     if isinstance(added, TopologyMiss):
         return added
-    return Revision(assignment=merge(tree, kept, added), added=added)
+    return Revision(assignment=merge(tree, remaining, added), added=added)
 
 
 def grow(
@@ -51,11 +54,11 @@ def grow(
     existing: KueueAssignment,
     counts: Mapping[str, LeafCounts],
 ) -> Revision | TopologyMiss:
-    """Add tasks up to ``request.count``. ``counts`` are what is free beside the existing tasks."""
+    """Add tasks up to ``request.count``. ``counts`` is what is free besides the existing tasks."""
     stale = find_stale(tree, existing)
     if stale is not None:
-        return _stale(request, stale)
-    delta = request.count - sum(part.tasks for part in existing)
+        return _stale_leaf_miss(request, stale)
+    delta = request.count - sum(leaf_count.tasks for leaf_count in existing)
     added = place(tree, replace(request, count=delta), counts)
     if isinstance(added, TopologyMiss):
         return added
@@ -63,24 +66,24 @@ def grow(
 
 
 def shrink(existing: KueueAssignment, count: int) -> KueueAssignment:
-    """Keep the first ``count`` tasks, so that the ranks that stay do not change."""
-    kept: list[KueueDomainCount] = []
-    left = count
-    for part in existing:
-        if left <= 0:
+    """Retain the first ``count`` tasks, so that their ranks do not change."""
+    retained: list[KueueDomainCount] = []
+    tasks_left = count
+    for leaf_count in existing:
+        if tasks_left <= 0:
             break
-        kept.append(replace(part, tasks=min(part.tasks, left)))
-        left -= part.tasks
-    return tuple(kept)
+        retained.append(replace(leaf_count, tasks=min(leaf_count.tasks, tasks_left)))
+        tasks_left -= leaf_count.tasks
+    return tuple(retained)
 
 
 def merge(tree: TopologyTree, first: KueueAssignment, second: KueueAssignment) -> KueueAssignment:
-    """Both assignments as one, by path. Their leaves must all be known."""
+    """Both assignments as one, in tree order. The tree must have all their leaves."""
     tasks: Counter[str] = Counter()
     leaders: Counter[str] = Counter()
-    for part in (*first, *second):
-        tasks[part.leaf] += part.tasks
-        leaders[part.leaf] += part.leaders
+    for leaf_count in (*first, *second):
+        tasks[leaf_count.leaf] += leaf_count.tasks
+        leaders[leaf_count.leaf] += leaf_count.leaders
     return tuple(
         KueueDomainCount(leaf=leaf, tasks=tasks[leaf], leaders=leaders[leaf])
         for leaf in sorted(tasks, key=lambda leaf: (tree.leaf_number(leaf) or 0, leaf))
@@ -88,11 +91,14 @@ def merge(tree: TopologyTree, first: KueueAssignment, second: KueueAssignment) -
 
 
 def find_stale(tree: TopologyTree, assignment: KueueAssignment) -> str | None:
-    """A leaf the assignment names that the tree no longer has."""
-    return next((part.leaf for part in assignment if tree.leaf_number(part.leaf) is None), None)
+    """The first leaf of the assignment that the tree no longer has."""
+    return next(
+        (leaf_count.leaf for leaf_count in assignment if tree.leaf_number(leaf_count.leaf) is None),
+        None,
+    )
 
 
-def _stale(request: KueueTopologyRequest, leaf: str) -> TopologyMiss:
+def _stale_leaf_miss(request: KueueTopologyRequest, leaf: str) -> TopologyMiss:
     size = max(1, request.slice_size)
     return TopologyMiss(
         reason=MissReason.STALE_LEAF,
@@ -103,46 +109,50 @@ def _stale(request: KueueTopologyRequest, leaf: str) -> TopologyMiss:
     )
 
 
-def _anchor(
-    tree: TopologyTree, request: KueueTopologyRequest, kept: KueueAssignment, missing: int
+def _replacement_leaves(
+    tree: TopologyTree, request: KueueTopologyRequest, remaining: KueueAssignment, missing: int
 ) -> range | None:
-    """The leaves a replacement must come from; None when it may come from anywhere."""
-    if not kept:
+    """The leaves that replacements must use; None if any leaf may be used."""
+    if not remaining:
         return None
-    if request.layers and _tears(request.slice_size, missing):
-        torn = next(layer for layer in reversed(request.layers) if _tears(layer.size, missing))
-        return _torn_domain(tree, kept, missing, torn)
+    if request.layers and _leaves_partial_slice(request.slice_size, missing):
+        partial = next(
+            layer
+            for layer in reversed(request.layers)
+            if _leaves_partial_slice(layer.size, missing)
+        )
+        return _completed_domain(tree, remaining, missing, partial)
     level = None if request.required is None else tree.level_index(request.required)
-    first = tree.leaf_number(kept[0].leaf)
+    first = tree.leaf_number(remaining[0].leaf)
     if level is None or first is None:
         return None
     return tree.leaves_under(tree.ancestor(first, level), level)
 
 
-def _torn_domain(
-    tree: TopologyTree, kept: KueueAssignment, missing: int, layer: SliceLayer
+def _completed_domain(
+    tree: TopologyTree, remaining: KueueAssignment, missing: int, layer: SliceLayer
 ) -> range | None:
-    """The first domain that has whole slices again once it gets the missing tasks."""
+    """The leaves of the first domain whose slices the missing tasks complete."""
     level = tree.level_index(layer.level)
     if level is None:
         return None
     tasks: Counter[int] = Counter()
-    for part in kept:
-        leaf = tree.leaf_number(part.leaf)
+    for leaf_count in remaining:
+        leaf = tree.leaf_number(leaf_count.leaf)
         if leaf is not None:
-            tasks[tree.ancestor(leaf, level)] += part.tasks
+            tasks[tree.ancestor(leaf, level)] += leaf_count.tasks
     for domain in sorted(tasks):
-        if not _tears(layer.size, tasks[domain] + missing):
+        if not _leaves_partial_slice(layer.size, tasks[domain] + missing):
             return tree.leaves_under(domain, level)
     return None
 
 
-def _whole_layers(layers: tuple[SliceLayer, ...], missing: int) -> tuple[SliceLayer, ...]:
-    """The innermost layer the missing tasks still make whole slices of, alone; or none."""
-    whole = [layer for layer in layers if not _tears(layer.size, missing)]
-    return tuple(whole[-1:])
+def _innermost_whole_layer(layers: tuple[SliceLayer, ...], missing: int) -> tuple[SliceLayer, ...]:
+    """The innermost layer that the missing tasks fill with whole slices, or none."""
+    whole_layers = [layer for layer in layers if not _leaves_partial_slice(layer.size, missing)]
+    return tuple(whole_layers[-1:])
 
 
-def _tears(size: int, tasks: int) -> bool:
-    """Whether so many tasks leave a slice incomplete."""
+def _leaves_partial_slice(size: int, tasks: int) -> bool:
+    """Whether ``tasks`` is not a multiple of the slice size."""
     return size > 0 and tasks % size != 0

@@ -1,4 +1,4 @@
-"""What a workload asks of the topology in Kueue, resolved against one tree."""
+"""A Kueue workload's topology request, resolved against one tree."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bursar.core.topology.tree import TopologyTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafCounts:
-    """How much of one task group a leaf could take right now, if nothing else were placed.
+    """How much of one task group fits on a leaf now.
 
-    ``tasks_with_leader`` is what is left for tasks once the leader is there; it equals ``tasks``
-    where no leader is asked for or the leader does not fit (``leaders`` is 0). ``affinity`` is the
-    leaf's score with this task group: a higher score is preferred over any better packing.
+    ``tasks_with_leader`` is how many tasks fit together with the leader; it equals ``tasks``
+    where no leader is requested or the leader does not fit (``leaders`` is 0). ``affinity`` is the
+    leaf's score for this task group: a higher score outweighs better packing.
     """
 
     tasks: int
@@ -28,8 +28,8 @@ class LeafCounts:
 class KueueTopologyRequest(TopologyRequest):
     """One task group, with its leader if it has one.
 
-    ``balanced`` evens a preferred placement out over as few domains as hold it; ``least_free`` makes
-    an unconstrained one fill the fullest domains first.
+    ``balanced`` spreads a preferred placement evenly over the fewest domains that hold it;
+    ``least_free`` makes an unconstrained one fill the fullest domains first.
     """
 
     leaders: int = 0
@@ -39,7 +39,7 @@ class KueueTopologyRequest(TopologyRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueResolvedRequest(ResolvedRequest):
-    """The same with its levels as indexes of one tree."""
+    """The request with its levels as indexes of one tree."""
 
     leaders: int
     least_free: bool
@@ -48,7 +48,7 @@ class KueueResolvedRequest(ResolvedRequest):
 def resolve_for_kueue(
     tree: TopologyTree, request: KueueTopologyRequest
 ) -> KueueResolvedRequest | TopologyMiss:
-    """Check the request against the tree's levels before any counting is done."""
+    """Validate the request against the tree's levels, before counting capacity."""
     shape = resolve(tree, request)
     if isinstance(shape, TopologyMiss):
         return shape

@@ -1,4 +1,4 @@
-"""What Kueue's placement answers: how many tasks and leaders each leaf takes."""
+"""The result of Kueue's placement: tasks and leaders per leaf."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueDomainCount:
-    """A leaf's part of a gang. ``tasks`` may be 0 where only the leader runs."""
+    """A leaf's share of a gang. ``tasks`` is 0 where only the leader runs."""
 
     leaf: str
     tasks: int
@@ -19,7 +19,7 @@ KueueAssignment = tuple[KueueDomainCount, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """An assignment changed in part: the whole of it, and the part that is new."""
+    """A changed assignment, and the tasks that were added to it."""
 
     assignment: KueueAssignment
     added: KueueAssignment

@@ -1,4 +1,4 @@
-"""Find the narrowest level, and the domains of it, that hold a whole request."""
+"""Finds the narrowest level whose domains hold a whole request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from bursar.core.other_schedulers.kueue_topology.domain_capacity import KueueDomainCapacity
 from bursar.core.other_schedulers.kueue_topology.domain_order import (
     Demand,
-    by_leader_room,
-    by_room,
+    by_capacity,
+    by_capacity_with_leader,
     leader_first,
     tightest,
 )
@@ -20,9 +20,9 @@ from bursar.core.topology.tree import TopologyTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueFit:
-    """Domains of one level that hold everything together, in the order they are to be filled.
+    """Domains of one level that together hold the request, in the order to fill them.
 
-    ``keep_shares``: what a domain gets is settled, so its children share that and no more.
+    ``keep_shares``: each domain's share is fixed and is split among its own children only.
     """
 
     level: int
@@ -30,7 +30,7 @@ class KueueFit:
     keep_shares: bool = False
 
 
-def whole_demand(shape: KueueResolvedRequest) -> Demand:
+def total_demand(shape: KueueResolvedRequest) -> Demand:
     """The request in slices of its outermost layer."""
     return Demand(
         units=shape.slices,
@@ -42,41 +42,46 @@ def whole_demand(shape: KueueResolvedRequest) -> Demand:
 
 
 def find_fit(
-    tree: TopologyTree, room: KueueDomainCapacity, shape: KueueResolvedRequest
+    tree: TopologyTree, capacity: KueueDomainCapacity, shape: KueueResolvedRequest
 ) -> KueueFit | TopologyMiss:
-    """One domain of the requested level; if preferred, of a wider level; at last several."""
+    """One domain of the requested level or, if only preferred, of a wider one; else several."""
     level = shape.level
     while True:
         domains = tree.domains(level)
         if not domains:
             return _miss(tree, shape, level, MissReason.NO_DOMAINS, 0)
-        order = by_leader_room(room, domains, least_free=shape.least_free)
-        single = _one_domain(room, order, shape)
+        order = by_capacity_with_leader(capacity, domains, least_free=shape.least_free)
+        single = _one_domain(capacity, order, shape)
         if single is not None:
             return KueueFit(level=level, domains=(single,))
         if shape.required:
-            led = shape.leaders > 0 and room.leaders[order[0]] < shape.leaders
-            reason = MissReason.NO_CAPACITY_FOR_LEADER if led else MissReason.NOT_ENOUGH_CAPACITY
-            return _miss(tree, shape, level, reason, room.slices[order[0]])
+            lacks_host = shape.leaders > 0 and capacity.leaders[order[0]] < shape.leaders
+            reason = (
+                MissReason.NO_CAPACITY_FOR_LEADER if lacks_host else MissReason.NOT_ENOUGH_CAPACITY
+            )
+            return _miss(tree, shape, level, reason, capacity.slices[order[0]])
         if level == 0 or shape.unconstrained:
-            return _several_domains(tree, room, shape, level, order)
+            return _several_domains(tree, capacity, shape, level, order)
         level -= 1
 
 
 def _one_domain(
-    room: KueueDomainCapacity, order: Sequence[int], shape: KueueResolvedRequest
+    capacity: KueueDomainCapacity, order: Sequence[int], shape: KueueResolvedRequest
 ) -> int | None:
-    """The domain that takes everything, if the request may look for one here.
+    """The domain that holds the whole request, if any.
 
-    A preferred request only looks past the first domain at a wider level, so that affinity decides
-    before packing does.
+    A preferred request checks only the first domain of a level before it widens, so that affinity
+    outweighs packing.
     """
     for position, domain in enumerate(order):
-        if room.leaders[domain] >= shape.leaders and room.led_slices[domain] >= shape.slices:
+        if (
+            capacity.leaders[domain] >= shape.leaders
+            and capacity.led_slices[domain] >= shape.slices
+        ):
             if shape.least_free:
                 return domain
-            rest = order[position:]
-            return tightest(room, rest, room.led_slices, shape.slices, shape.leaders)
+            candidates = order[position:]
+            return tightest(capacity, candidates, capacity.led_slices, shape.slices, shape.leaders)
         if not shape.least_free and not shape.required:
             return None
     return None
@@ -84,35 +89,35 @@ def _one_domain(
 
 def _several_domains(
     tree: TopologyTree,
-    room: KueueDomainCapacity,
+    capacity: KueueDomainCapacity,
     shape: KueueResolvedRequest,
     level: int,
     order: Sequence[int],
 ) -> KueueFit | TopologyMiss:
-    """The leader's domain first, then the roomiest, and the last one as tight as possible."""
-    demand = whole_demand(shape)
-    order = leader_first(room, order, demand)
+    """The leader's domain first, then the largest; the last is the tightest fit."""
+    demand = total_demand(shape)
+    order = leader_first(capacity, order, demand)
     chosen: list[int] = []
     slices_left, leaders_left, position = shape.slices, shape.leaders, 0
-    while leaders_left > 0 and position < len(order) and room.leaders[order[position]] > 0:
+    while leaders_left > 0 and position < len(order) and capacity.leaders[order[position]] > 0:
         domain = order[position]
-        if demand.tight and room.led_slices[domain] >= slices_left:
-            rest = order[position:]
-            domain = tightest(room, rest, room.led_slices, slices_left, leaders_left)
+        if demand.tight and capacity.led_slices[domain] >= slices_left:
+            candidates = order[position:]
+            domain = tightest(capacity, candidates, capacity.led_slices, slices_left, leaders_left)
         chosen.append(domain)
-        leaders_left -= room.leaders[domain]
-        slices_left -= room.led_slices[domain]
+        leaders_left -= capacity.leaders[domain]
+        slices_left -= capacity.led_slices[domain]
         position += 1
     if leaders_left > 0:
         return _miss(tree, shape, level, MissReason.NO_CAPACITY_FOR_LEADER, 0)
-    followers = by_room(room, order[position:], least_free=shape.least_free)
+    followers = by_capacity(capacity, order[position:], least_free=shape.least_free)
     for index, domain in enumerate(followers):
         if slices_left <= 0:
             break
-        if demand.tight and room.slices[domain] >= slices_left:
-            domain = tightest(room, followers[index:], room.slices, slices_left, 0)
+        if demand.tight and capacity.slices[domain] >= slices_left:
+            domain = tightest(capacity, followers[index:], capacity.slices, slices_left, 0)
         chosen.append(domain)
-        slices_left -= room.slices[domain]
+        slices_left -= capacity.slices[domain]
     if slices_left > 0:
         fit = shape.slices - slices_left
         return _miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, fit)
