@@ -1,1 +1,1 @@
-"""Figures, measured on this machine and printed next to their references. Never assertions."""
+"""Benchmarks: figures measured on this machine, printed next to references, never asserted."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [name ...]``: one table, in one run, on this machine."""
+"""``python -m benchmarks [name ...]``: run benchmarks and print one table."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
 
 
 def main(names: list[str]) -> int:
-    """Run the suites named, or all."""
+    """Run the named suites, or all of them."""
     unknown = sorted(set(names) - set(SUITES))
     if unknown:
         known = ", ".join(SUITES)
-        sys.stderr.write(f"error: no benchmark is called {unknown[0]}\nfix: choose from {known}\n")
+        sys.stderr.write(f"error: unknown benchmark {unknown[0]}\nfix: choose from {known}\n")
         return 2
-    found: list[Figure] = []
+    figures: list[Figure] = []
     for name in names or SUITES:
         sys.stderr.write(f"running {name} ...\n")
-        found += SUITES[name]()
+        figures += SUITES[name]()
     system = f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
-    sys.stdout.write(f"{system}; one process, CPU time\n\n{write_table(found)}\n")
+    sys.stdout.write(f"{system}; one process, CPU time\n\n{write_table(figures)}\n")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""(a) A large fleet in steady churn: 5,000 nodes, 1,000 queues, a long backlog of few kinds.
+"""(a) Steady churn on a large fleet: 5,000 nodes, 1,000 queues, a long backlog of few kinds.
 
-Every cycle some jobs end and as many arrive. A placement is counted with all that the core does for it:
-its submission, the decision, the events of its start and of its end.
+In every cycle equally many jobs end and arrive. The time of a placement includes all work of the core: the
+submission, the decision, and the events of the start and the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CYCLES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How much waits and runs, of how many kinds, and how much ends and arrives in a cycle."""
+    """Numbers of waiting and running jobs, of kinds, and of ends and arrivals per cycle."""
 
     waiting: int
     running: int = 10_000
@@ -37,7 +37,7 @@ class Load:
 
 
 class Churn:
-    """The fleet and its stream of jobs."""
+    """A fleet with a constant stream of jobs."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
@@ -81,12 +81,12 @@ class Churn:
                 )
             )
 
-    def _some_running(self) -> list[tuple[str, int]]:
-        """Who ends in this cycle, chosen outside the measured time."""
+    def _choose_ending(self) -> list[tuple[str, int]]:
+        """Remove and return the jobs that end in this cycle, outside the measured time."""
         running, chosen = self.running, []
         for _ in range(min(self.load.churn, len(running))):
-            place = self.chance.randrange(len(running))
-            running[place], running[-1] = running[-1], running[place]
+            index = self.chance.randrange(len(running))
+            running[index], running[-1] = running[-1], running[index]
             chosen.append(running.pop())
         return chosen
 
@@ -94,8 +94,8 @@ class Churn:
         for job_id, attempt in ending:
             self.state.apply(AttemptSucceeded(at_ms=self.now_ms, job_id=job_id, attempt=attempt))
 
-    def _cycle(self, deciding: Stopwatch) -> int:
-        with deciding.lap():
+    def _cycle(self, decide_time: Stopwatch) -> int:
+        with decide_time.lap():
             decisions = decide(self.state, self.now_ms)
         placed = 0
         for decision in decisions:
@@ -109,20 +109,20 @@ class Churn:
         return placed
 
     def run(self) -> tuple[int, Stopwatch, Stopwatch]:
-        """Placements, time in all, time of the cycles."""
-        whole, deciding = Stopwatch(), Stopwatch()
+        """Return the placements, the total time and the time of the decisions."""
+        total, decide_time = Stopwatch(), Stopwatch()
         placed = 0
         gc.collect()
         gc.freeze()
         for _ in range(CYCLES):
             self.now_ms += CYCLE_MS
-            ending = self._some_running()
-            with whole.lap():
+            ending = self._choose_ending()
+            with total.lap():
                 self._end(ending)
                 self._submit(self.load.churn)
-                placed += self._cycle(deciding)
+                placed += self._cycle(decide_time)
         gc.unfreeze()
-        return placed, whole, deciding
+        return placed, total, decide_time
 
 
 def _fleet() -> FleetState:
@@ -139,21 +139,21 @@ def _fleet() -> FleetState:
 
 
 def figures() -> list[Figure]:
-    """The fleet at 100,000 waiting, its flatness against 10,000, and a wider mix of kinds."""
+    """100,000 waiting jobs, compared with 10,000, and with ten times as many kinds."""
     small = Churn(Load(waiting=10_000))
     _, _, small_cycles = small.run()
     del small
     large = Churn(Load(waiting=100_000))
-    placed, whole, cycles = large.run()
+    placed, total, cycles = large.run()
     name = "(a) 5,000 nodes, 1,000 queues, 100,000 waiting of 200 kinds"
     running = len(large.running)
     del large
-    flat = cycles.percentile_ms(50) / small_cycles.percentile_ms(50)
-    found = [
+    growth = cycles.percentile_ms(50) / small_cycles.percentile_ms(50)
+    rows = [
         Figure(
             scenario=name,
             what=f"placements per CPU-second, {running:,} running",
-            measured=f"{placed / whole.total:,.0f}",
+            measured=f"{placed / total.total:,.0f}",
             reference="target 5,000",
         ),
         Figure(
@@ -170,20 +170,20 @@ def figures() -> list[Figure]:
         ),
         Figure(
             scenario=name,
-            what="cycle p50 with 100,000 waiting over 10,000",
-            measured=f"{flat:.2f}x",
-            reference="target within 1.5x",
+            what="cycle p50, 100,000 waiting / 10,000 waiting",
+            measured=f"{growth:.2f}x",
+            reference="target under 1.5x",
         ),
     ]
     wide = Churn(Load(waiting=100_000, kinds=2_000))
-    placed, whole, cycles = wide.run()
-    found.append(
+    placed, total, cycles = wide.run()
+    rows.append(
         Figure(
-            scenario="(a') the same with 2,000 kinds in all 1,000 queues",
+            scenario="(a') same as (a), with 2,000 kinds in all 1,000 queues",
             what="placements per CPU-second; cycle p50 / p99, ms",
-            measured=f"{placed / whole.total:,.0f}; "
+            measured=f"{placed / total.total:,.0f}; "
             f"{cycles.percentile_ms(50):.1f} / {cycles.percentile_ms(99):.1f}",
             reference="no target",
         )
     )
-    return found
+    return rows

@@ -1,6 +1,6 @@
-"""(e), (f) and (g) again, with the hot parts of the core compiled to C as ``make compiled`` builds them.
+"""(e), (f) and (g) with the core's hot modules compiled to C by ``make compiled``.
 
-The compiled package is another one than this process has loaded, so a process of its own measures it.
+This process has already loaded the uncompiled package, so a separate process measures the compiled one.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ BUILT = ROOT / "build" / "compiled"
 
 
 def figures() -> list[Figure]:
-    """What ``replay`` and ``openb`` measure, of the compiled package; or that there is none."""
+    """The figures of ``replay`` and ``openb`` for the compiled package, if it was built."""
     if not (BUILT / "bursar").exists():
         return [
             Figure(
                 scenario="(e) compiled",
                 what="not measured",
                 measured="-",
-                reference="`make compiled` builds it, where there is a C compiler",
+                reference="run `make compiled` (needs a C compiler)",
             )
         ]
     path = os.pathsep.join((str(BUILT), str(ROOT)))
     command = [sys.executable, "-m", "benchmarks.compiled"]
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         env=os.environ | {"PYTHONPATH": path},
         cwd=ROOT,
@@ -41,13 +41,13 @@ def figures() -> list[Figure]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    return [Figure(**one) for one in json.loads(done.stdout)]
+    return [Figure(**figure) for figure in json.loads(result.stdout)]
 
 
 def _measure() -> list[dict[str, str]]:
     if not is_compiled():
         raise RuntimeError(f"{cycle.__file__} is not compiled")
-    rows = [asdict(one) for one in replay.figures() + openb.figures()]
+    rows = [asdict(figure) for figure in replay.figures() + openb.figures()]
     return [row | {"what": f"compiled: {row['what']}"} for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""One line of the table, and how time and memory are taken."""
+"""A row of the benchmark table, and measurement of CPU time and memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What was measured, beside what it is compared with."""
+    """A measured value and its target or reference."""
 
     scenario: str
     what: str
@@ -20,7 +20,7 @@ class Figure:
 
 
 class Stopwatch:
-    """CPU seconds of this process, so that a busy machine does not look like a slow program."""
+    """CPU seconds of this process, which other load on the machine hardly affects."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -41,12 +41,12 @@ class Stopwatch:
 
 
 def peak_memory_gb() -> float:
-    """The most this process ever held, in GB."""
+    """Peak memory of this process in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def write_table(figures: Sequence[Figure]) -> str:
-    """Aligned columns, one row for each figure."""
+    """Format a table with aligned columns, one row per figure."""
     rows = [("scenario", "what", "measured", "target or reference")]
     rows += [(f.scenario, f.what, f.measured, f.reference) for f in figures]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]

@@ -1,4 +1,4 @@
-"""(c) One gang of 4,096 GPUs on 5,000 half-busy nodes, in the smallest domain that holds it."""
+"""(c) One gang of 4,096 GPUs on 5,000 half-busy nodes, in the smallest topology domain that fits."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ ROUNDS = 20
 
 
 def figures() -> list[Figure]:
-    """The cycle that places the gang, with and without a required block."""
-    found = []
+    """Time of the cycle that places the gang, with and without a required block."""
+    rows = []
     for name, topology in (
         ("preferred rack, then block", Topology()),
         ("required block", Topology(required="block")),
     ):
-        watch = _cycles(topology)
-        found.append(
+        watch = _measure_cycles(topology)
+        rows.append(
             Figure(
                 scenario=f"(c) one gang of {TASKS * 8:,} GPUs on {NODES:,} nodes, {name}",
                 what="cycle p50 / p99, ms",
                 measured=f"{watch.percentile_ms(50):.1f} / {watch.percentile_ms(99):.1f}",
-                reference="no target; a cycle of (a) has 50",
+                reference="no target; a cycle of (a): under 50",
             )
         )
-    return found
+    return rows
 
 
-def _cycles(topology: Topology) -> Stopwatch:
+def _measure_cycles(topology: Topology) -> Stopwatch:
     fleet = fleet_of(pool("a100", NODES), topology={"block": 1_000, "rack": 50})
     state = state_of(fleet)
     for number in range(NODES // 4):

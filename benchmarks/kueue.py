@@ -1,8 +1,8 @@
-"""(b) Kueue's own scalability workloads, replayed in virtual time with the whole core.
+"""(b) Kueue's published scalability workloads, replayed in virtual time with the full core.
 
 The generator is the published one: in every queue three classes of jobs arrive at fixed intervals and run
-for a fixed time; quotas may be borrowed, and are reclaimed by preemption. Kueue's figure includes the
-writes of each admission to the API server, ours includes none: it measures the deciding.
+for a fixed time; quota may be borrowed and is reclaimed by preemption. Kueue's figure includes the writes of
+each admission to the API server; ours measures decisions only, without writes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KUEUE_ADMISSIONS_PER_SECOND = 43
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass:
-    """One class of jobs of every queue."""
+    """A class of jobs that arrives in every queue."""
 
     name: str
     count: int
@@ -73,7 +73,7 @@ LARGE = Workload(
     waits="small 700.4, medium 256.4, large 105.6",
 )
 
-RULES = Policies(
+POLICIES = Policies(
     order=OrderPolicy(share=SharePolicy.NONE),
     preemption=PreemptionLimits(minimum_run_ms=0, preemptions_per_job=1_000),
 )
@@ -81,13 +81,13 @@ RULES = Policies(
 
 def _tenants(workload: Workload) -> tuple[Tenant, ...]:
     flavor = ("cpu/owned", "cpu")
-    found = [tenant(f"cohort-{c:02d}") for c in range(workload.cohorts)]
-    found += [
+    tenants = [tenant(f"cohort-{c:02d}") for c in range(workload.cohorts)]
+    tenants += [
         queue(f"queue-{c:02d}-{q:03d}", f"cohort-{c:02d}", {flavor: quota(20, borrow=100)})
         for c in range(workload.cohorts)
         for q in range(workload.queues)
     ]
-    return tuple(found)
+    return tuple(tenants)
 
 
 def _spec(one: JobClass, queue_name: str) -> JobSpec:
@@ -96,7 +96,7 @@ def _spec(one: JobClass, queue_name: str) -> JobSpec:
 
 
 def _submissions(workload: Workload) -> Iterator[JobSubmitted]:
-    """All queues at once, each class on its own interval, in order of time."""
+    """Submissions of all queues in order of time; each class has its own interval."""
     streams = [
         _stream(one, f"queue-{c:02d}-{q:03d}")
         for c in range(workload.cohorts)
@@ -118,12 +118,12 @@ def _stream(one: JobClass, queue_name: str) -> Iterator[JobSubmitted]:
 
 
 def replay(workload: Workload) -> list[Figure]:
-    """Admissions a second of deciding, and how long jobs waited in virtual time."""
+    """Measure admissions per CPU-second and the waits in virtual time."""
     nodes = workload.cohorts * workload.queues
     scenario = Scenario(
         fleet=fleet_of(pool("cpu", nodes, gpus=0, cpu=64, memory_gib=64)),
         tenants=_tenants(workload),
-        policies=RULES,
+        policies=POLICIES,
         events=_submissions(workload),
         delays=Delays(start_ms=0, stop_ms=0),
     )
@@ -155,17 +155,17 @@ def _waits(created_at: dict[str, int], admitted_at: dict[str, int]) -> str:
 
 
 def _figures(workload: Workload, rate: float, last_ms: int, waits: str) -> list[Figure]:
-    times = rate / KUEUE_ADMISSIONS_PER_SECOND
+    ratio = rate / KUEUE_ADMISSIONS_PER_SECOND
     return [
         Figure(
             scenario=workload.name,
             what="admissions per CPU-second (no writes)",
-            measured=f"{rate:,.0f} ({times:,.0f} x Kueue)",
-            reference="Kueue 43 with its writes; target 100 x",
+            measured=f"{rate:,.0f} ({ratio:,.0f} x Kueue)",
+            reference="Kueue 43 with writes; target 100 x",
         ),
         Figure(
             scenario=workload.name,
-            what="virtual seconds until all are done",
+            what="virtual seconds until all jobs ended",
             measured=f"{last_ms / 1_000:.1f}",
             reference=f"Kueue {workload.seconds:,.1f} (wall)",
         ),

@@ -1,4 +1,4 @@
-"""(g) A month of a fleet of 1,000 GPUs, billed and reported. Its jobs are drawn without a scheduler."""
+"""(g) Billing and reports for a month of 1,000 GPUs. Jobs are generated without a scheduler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ POOLS = {"owned": (75, Market.OWNED, 17.5), "spot": (50, Market.SPOT, 21.0)}
 QUEUES = tuple(f"team-{number:02d}" for number in range(40))
 SIZES = (1, 1, 1, 1, 1, 2, 2, 4, 8)
 SHARED_EVERY = 10
-"""Every tenth job shares one GPU with three others like it."""
+"""A start at every tenth job number, if of one GPU, is four jobs that share it."""
 MEAN_RUN_MS = 2.4 * HOUR_MS
 SAVE_EVERY = 4
 """Every fourth job saves a checkpoint in the middle of its run."""
@@ -49,8 +49,8 @@ SPEC_GROUP = (TaskGroup(),)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Stay:
-    """When a job's attempt ends, and what it holds until then; or when it saves its work."""
+class Due:
+    """The end of an attempt and the GPUs it frees, or the time of a checkpoint."""
 
     end_ms: int
     number: int
@@ -60,7 +60,7 @@ class Stay:
 
 
 class Month:
-    """Jobs come to whichever node has room, at a steady rate, and stay as long as they stay."""
+    """Generates a month of events: random jobs start on random nodes with enough free GPUs."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._random = random.Random(7)
@@ -68,31 +68,31 @@ class Month:
         self._flavors = {pool.name: pool.flavor for pool in fleet.pools}
         self._free = {node.id: list(range(8)) for node in fleet.nodes}
         self._free_gpus = 8 * len(fleet.nodes)
-        self._stays: list[Stay] = []
+        self._queue: list[Due] = []
         self._number = 0
         self._now_ms = 0
 
     def day(self, day: int) -> Iterator[ev.LoggedEvent]:
-        """Everything that happens on a day, in order."""
+        """Events of one day, in order of time."""
         nodes = sorted(self._free)
         while self._now_ms < (day + 1) * DAY_MS:
-            while self._stays and self._stays[0].end_ms <= self._now_ms:
-                yield self._due(heapq.heappop(self._stays))
+            while self._queue and self._queue[0].end_ms <= self._now_ms:
+                yield self._apply_due(heapq.heappop(self._queue))
             if self._free_gpus > (1 - USE) * 8 * len(nodes):
                 yield from self._start(self._random.choice(nodes))
             else:
-                self._now_ms = max(self._now_ms, self._stays[0].end_ms)
+                self._now_ms = max(self._now_ms, self._queue[0].end_ms)
 
-    def _due(self, stay: Stay) -> ev.LoggedEvent:
-        if stay.saves:
-            return ev.CheckpointSaved(at_ms=stay.end_ms, job_id=f"j{stay.number}", attempt=1)
-        self._free[stay.node] += stay.gpus
-        self._free_gpus += len(stay.gpus)
-        self._free[stay.node].sort()
+    def _apply_due(self, due: Due) -> ev.LoggedEvent:
+        if due.saves:
+            return ev.CheckpointSaved(at_ms=due.end_ms, job_id=f"j{due.number}", attempt=1)
+        self._free[due.node] += due.gpus
+        self._free_gpus += len(due.gpus)
+        self._free[due.node].sort()
         kind = self._random.choices(
             (ev.AttemptSucceeded, ev.AttemptFailed, ev.AttemptPreempted), (90, 6, 4)
         )[0]
-        return kind(at_ms=stay.end_ms, job_id=f"j{stay.number}", attempt=1)
+        return kind(at_ms=due.end_ms, job_id=f"j{due.number}", attempt=1)
 
     def _start(self, node: str) -> Iterator[ev.LoggedEvent]:
         size = self._random.choice(SIZES)
@@ -101,42 +101,42 @@ class Month:
             return
         gpus, self._free[node] = tuple(free[:size]), free[size:]
         self._free_gpus -= size
-        together = 4 if self._number % SHARED_EVERY == 0 and size == 1 else 1
+        jobs_per_gpu = 4 if self._number % SHARED_EVERY == 0 and size == 1 else 1
         run_ms = MINUTE_MS + int(self._random.expovariate(1 / MEAN_RUN_MS))
-        for number in range(together):
+        for number in range(jobs_per_gpu):
             self._number += 1
-            ends = Stay(self._now_ms + run_ms, self._number, node, gpus if not number else ())
-            yield from self._job(ends, gpus, together)
+            due = Due(self._now_ms + run_ms, self._number, node, gpus if not number else ())
+            yield from self._job(due, gpus, jobs_per_gpu)
         self._now_ms += self._random.randrange(2_000)
 
-    def _job(self, stay: Stay, gpus: tuple[int, ...], together: int) -> Iterator[ev.LoggedEvent]:
-        job_id, name = f"j{stay.number}", self._pool_of[stay.node]
-        spec = JobSpec(name="train", queue=QUEUES[stay.number % len(QUEUES)], groups=SPEC_GROUP)
+    def _job(self, due: Due, gpus: tuple[int, ...], jobs_per_gpu: int) -> Iterator[ev.LoggedEvent]:
+        job_id, name = f"j{due.number}", self._pool_of[due.node]
+        spec = JobSpec(name="train", queue=QUEUES[due.number % len(QUEUES)], groups=SPEC_GROUP)
         shares = (ShareUse(gpu=gpus[0], percent=25, memory_mib=8 * GIB_MIB),)
         task = Task(
             group="main",
-            node=stay.node,
+            node=due.node,
             count=1,
-            gpus=gpus if together == 1 else (),
-            shares=shares if together > 1 else (),
-            cpu_milli=8 * MILLI * len(gpus) // together,
-            memory_mib=64 * GIB_MIB * len(gpus) // together,
+            gpus=gpus if jobs_per_gpu == 1 else (),
+            shares=shares if jobs_per_gpu > 1 else (),
+            cpu_milli=8 * MILLI * len(gpus) // jobs_per_gpu,
+            memory_mib=64 * GIB_MIB * len(gpus) // jobs_per_gpu,
         )
-        place = Placement(
+        placement = Placement(
             pool=name, flavor=self._flavors[name], tasks=(task,), micro_usd_per_hour=0
         )
         now_ms = self._now_ms
         yield ev.JobSubmitted(at_ms=now_ms, job_id=job_id, spec=spec, priority=0)
-        yield ev.AttemptAssigned(at_ms=now_ms, job_id=job_id, attempt=1, placement=place)
+        yield ev.AttemptAssigned(at_ms=now_ms, job_id=job_id, attempt=1, placement=placement)
         yield ev.AttemptStarted(at_ms=now_ms, job_id=job_id, attempt=1)
-        heapq.heappush(self._stays, stay)
-        if stay.number % SAVE_EVERY == 0:
-            middle_ms = (now_ms + stay.end_ms) // 2
-            heapq.heappush(self._stays, Stay(middle_ms, stay.number, stay.node, (), True))
+        heapq.heappush(self._queue, due)
+        if due.number % SAVE_EVERY == 0:
+            middle_ms = (now_ms + due.end_ms) // 2
+            heapq.heappush(self._queue, Due(middle_ms, due.number, due.node, (), True))
 
 
 class Counter:
-    """How many postings there were of what."""
+    """Counts ledger entries, all and those of usage."""
 
     def __init__(self) -> None:
         self.usage = self.all = 0
@@ -147,7 +147,7 @@ class Counter:
 
 
 def figures() -> list[Figure]:
-    """Bill a month, then write everybody's statement, reports, the savings, and a file of it all."""
+    """Bill a month, then compute statements, reports and savings, and export everything."""
     plans = [
         pool(name, nodes, model="h100-80gb", market=market, usd_per_node_hour=usd)
         for name, (nodes, market, usd) in POOLS.items()
@@ -157,12 +157,12 @@ def figures() -> list[Figure]:
     counter, watch = Counter(), Stopwatch()
     ledger = Ledger(also=counter.count)
     ledger.apply(ev.FleetDeclared(at_ms=0, fleet=fleet, tenants=tenants, policies=Policies()))
-    month, events = Month(fleet), 0
+    month, event_count = Month(fleet), 0
     for day in range(DAYS):
-        happened = list(month.day(day))
-        events += len(happened)
+        events = list(month.day(day))
+        event_count += len(events)
         with watch.lap():
-            _bill(ledger, happened)
+            _bill(ledger, events)
     with watch.lap():
         ledger.meter.close(DAYS * DAY_MS)
     billed = watch.total
@@ -171,45 +171,47 @@ def figures() -> list[Figure]:
     exported = Stopwatch()
     with exported.lap():
         rows = _export(ledger.books, tenants)
-    name = f"(g) {DAYS} days of 1,000 GPUs, {counter.usage:,} usage intervals, {events:,} events"
+    name = (
+        f"(g) {DAYS} days of 1,000 GPUs, {counter.usage:,} usage intervals, {event_count:,} events"
+    )
     return [
         Figure(
             scenario=name,
-            what="CPU seconds to bill / to report; together",
+            what="CPU seconds to bill / to report; total",
             measured=f"{billed:.1f} / {watch.total - billed:.1f}; {watch.total:.1f}",
-            reference="under 30 for a million intervals",
+            reference="target under 30 for a million intervals",
         ),
         Figure(
             scenario=name,
-            what="usage intervals a second; lines of statements",
+            what="usage intervals per CPU-second; statement lines",
             measured=f"{counter.usage / watch.total:,.0f}; {lines:,}",
-            reference="33,333",
+            reference="target 33,333",
         ),
         Figure(
             scenario=name,
-            what="CPU seconds to write FOCUS as CSV; rows",
+            what="CPU seconds to export FOCUS as CSV; rows",
             measured=f"{exported.total:.1f}; {rows:,}",
-            reference="none",
+            reference="no target",
         ),
         Figure(
             scenario=name,
-            what="peak memory, GB, events of a day included",
+            what="peak memory, GB, including the events of a day",
             measured=f"{peak_memory_gb():.2f}",
-            reference="under 1",
+            reference="target under 1",
         ),
     ]
 
 
 @rare_gc()
 def _bill(ledger: Ledger, events: Iterable[ev.LoggedEvent]) -> None:
-    """As the log is billed that a server begins with; it collects cycles no more often later on."""
+    """Bill events with rare garbage collection, as a server does when it replays its log."""
     for event in events:
         ledger.apply(event)
 
 
 @rare_gc()
 def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
-    terms = StatementRequest(
+    request = StatementRequest(
         tenants=tenants,
         from_ms=0,
         to_ms=DAYS * DAY_MS,
@@ -217,28 +219,28 @@ def _report(books: Books, tenants: tuple[Tenant, ...]) -> int:
         style=StatementStyle.CHARGEBACK,
         payers=QUEUES,
     )
-    found = statements(books, terms)
-    if books.trial_balance() or found.micro_usd != books.fleet_micro_usd():
-        raise RuntimeError("the books do not balance")
+    all_statements = statements(books, request)
+    if books.trial_balance() or all_statements.micro_usd != books.fleet_micro_usd():
+        raise RuntimeError("the ledger does not balance")
     savings(books.hour_rows(), {"owned": 55_040_000, "spot": 55_040_000})
     naming = _naming(books, tenants)
     copied = books.between(0, DAYS * DAY_MS)
     for by in ("team", "user"):
-        found_rows = report(copied, read_axes(by), naming)
-        if found_rows.total.total_micro_usd != books.fleet_micro_usd():
-            raise RuntimeError(f"the report by {by} is not what the fleet cost")
-    return sum(len(statement.lines) for statement in found.all)
+        by_axis = report(copied, read_axes(by), naming)
+        if by_axis.total.total_micro_usd != books.fleet_micro_usd():
+            raise RuntimeError(f"the report by {by} does not sum to the cost of the fleet")
+    return sum(len(statement.lines) for statement in all_statements.all)
 
 
 @rare_gc()
 def _export(books: Books, tenants: tuple[Tenant, ...]) -> int:
-    """As ``bursar cost export`` writes it."""
+    """Write the file of ``bursar cost export`` and return its number of rows."""
     lines = line_items(books.between(0, DAYS * DAY_MS), _naming(books, tenants))
     return write_focus(lines, Issuer(organisation="acme")).count(b"\n") - 1
 
 
 def _naming(books: Books, tenants: tuple[Tenant, ...]) -> Naming:
-    """As the server reads tags from its store: jobs that are alike share one."""
+    """Labels of all jobs; identical labels share one object, as in the server."""
 
     @cache
     def tag(ending: str) -> JobLabel:

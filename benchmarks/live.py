@@ -1,6 +1,6 @@
-"""(g) Short real jobs through everything: API, log, decisions, processes, reports. Wall-clock time.
+"""(g) Short real jobs end to end: API, log, decisions, processes, reports. Wall-clock time.
 
-Beside it Slurm's ``sbatch`` on the same machine, where it is installed (``sbatch.py``).
+Includes Slurm's ``sbatch`` on the same machine if it is installed (``sbatch.py``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bursar.store import open_store
 
 JOBS = int(os.environ.get("BURSAR_BENCH_JOBS", "10000"))
 BULK = 500
-MOST_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 FLEET = """
 clusters: {here: {engine: local}}
 pools:
@@ -37,13 +37,13 @@ tenants:
 
 
 def figures() -> list[Figure]:
-    """Completed jobs a second, and how long a freed GPU waits for the next process."""
+    """Completed jobs per second, and the time from a freed GPU to the next process."""
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "state"
         (Path(folder) / "fleet.yaml").write_text(FLEET, encoding="utf-8")
-        words = ["up", "--port", "0", "--state", str(state), "--fleet", f"{folder}/fleet.yaml"]
+        arguments = ["up", "--port", "0", "--state", str(state), "--fleet", f"{folder}/fleet.yaml"]
         server = subprocess.Popen(
-            [sys.executable, "-m", "bursar", *words],
+            [sys.executable, "-m", "bursar", *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -56,7 +56,7 @@ def figures() -> list[Figure]:
     return [
         Figure(
             scenario="(g) live",
-            what=f"{JOBS:,} real 'true' jobs end to end, completed a second",
+            what=f"{JOBS:,} real 'true' jobs end to end, completed per second",
             measured=f"{JOBS / seconds:,.0f}/s",
             reference="Slurm 35-42/s",
         ),
@@ -64,7 +64,7 @@ def figures() -> list[Figure]:
             scenario="(g) live",
             what="free GPU to process start, p50 / p99",
             measured=f"{_percentile(waits, 50):.2f} / {_percentile(waits, 99):.2f} s",
-            reference="p50 under 0.3 s",
+            reference="target p50 under 0.3 s",
         ),
         *sbatch.figures(),
     ]
@@ -74,7 +74,7 @@ def _run_jobs(state: Path) -> float:
     deadline = time.monotonic() + 60
     while not (state / "server.json").exists() or not (state / "admin-token").exists():
         if time.monotonic() > deadline:
-            raise TimeoutError("the server did not come up")
+            raise TimeoutError("the server did not start within 60 s")
         time.sleep(0.05)
     os.environ["BURSAR_STATE"] = str(state)
     with Client() as client:
@@ -84,15 +84,15 @@ def _run_jobs(state: Path) -> float:
         for first in range(0, JOBS, BULK):
             queue = "left" if first // BULK % 2 else "right"
             client.submit_many([{**document, "queue": queue}] * min(BULK, JOBS - first))
-        while time.monotonic() - began < MOST_SECONDS:
-            if counted(state) >= JOBS:
+        while time.monotonic() - began < TIMEOUT_SECONDS:
+            if count_succeeded(state) >= JOBS:
                 return time.monotonic() - began
             time.sleep(0.5)
-    raise TimeoutError(f"the jobs took more than {MOST_SECONDS:.0f} s")
+    raise TimeoutError(f"the jobs took more than {TIMEOUT_SECONDS:.0f} s")
 
 
-def counted(state: Path) -> int:
-    """Jobs that have succeeded, read beside the server."""
+def count_succeeded(state: Path) -> int:
+    """Number of succeeded jobs, read from the store while the server runs."""
     store = open_store(state / "bursar.db", read_only=True)
     try:
         return store.count_jobs(None).get(JobState.SUCCEEDED, 0)
@@ -101,33 +101,33 @@ def counted(state: Path) -> int:
 
 
 def _waits(state: Path) -> list[float]:
-    """For each process that got a used GPU: seconds between the end before it and its own start."""
-    freed: dict[tuple[str, int], int] = {}
+    """Seconds from the end of a GPU's last job to the start of its next, for every reuse."""
+    freed_at_ms: dict[tuple[str, int], int] = {}
     devices: dict[str, list[tuple[str, int]]] = {}
     waits: list[float] = []
     store = open_store(state / "bursar.db", read_only=True)
     try:
         for recorded in store.events():
-            _follow(recorded, devices, freed, waits)
+            _apply_event(recorded, devices, freed_at_ms, waits)
     finally:
         store.close()
     return waits
 
 
-def _follow(
+def _apply_event(
     recorded: Recorded,
     devices: dict[str, list[tuple[str, int]]],
-    freed: dict[tuple[str, int], int],
+    freed_at_ms: dict[tuple[str, int], int],
     waits: list[float],
 ) -> None:
     match recorded.event:
         case AttemptAssigned(job_id=job_id, placement=placement):
             devices[job_id] = [(task.node, gpu) for task in placement.tasks for gpu in task.gpus]
         case AttemptStarted(job_id=job_id, at_ms=at_ms):
-            ends = [freed[one] for one in devices[job_id] if one in freed]
+            ends = [freed_at_ms[device] for device in devices[job_id] if device in freed_at_ms]
             waits += [(at_ms - max(ends)) / 1000] if ends else []
         case AttemptSucceeded(job_id=job_id, at_ms=at_ms):
-            freed |= dict.fromkeys(devices.pop(job_id), at_ms)
+            freed_at_ms |= dict.fromkeys(devices.pop(job_id), at_ms)
 
 
 def _percentile(values: list[float], percent: int) -> float:

@@ -1,6 +1,6 @@
-"""(f) A month of a million jobs on 5,000 nodes, drawn, run and measured: time and memory.
+"""(f) Time and memory to simulate a month of a million generated jobs on 5,000 nodes.
 
-Each run has a process of its own, because the most a process ever held is told for the whole of it.
+Each run has its own process, because the peak memory is that of the whole process.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ NODES, DAYS, JOBS = 5_000, 30, 1_000_000
 FEWER_JOBS = 250_000
 POLICY = "bursar"
 FLAVOR = "a100-80gb/owned"
-STEPS_BETWEEN_LOOKS = 1_000
-UNMEASURED = "unmeasured"
+STEPS_PER_SAMPLE = 1_000
+WITHOUT_METRICS = "without-metrics"
 
 
 def _scenario(jobs: int) -> Scenario:
-    """Like Philly's jobs, with a queue and an equal quota for each team."""
+    """Jobs like those of Philly; each team has a queue and an equal quota."""
     workload = preset("philly-like", jobs=jobs, jobs_per_day=JOBS / DAYS)
-    drawn = stream(workload, seed=1)
-    each = NODES * 8 // len(drawn.teams)
-    queues = tuple(queue(team, "org", {FLAVOR: each}) for team in drawn.teams)
+    generated = stream(workload, seed=1)
+    quota_gpus = NODES * 8 // len(generated.teams)
+    queues = tuple(queue(team, "org", {FLAVOR: quota_gpus}) for team in generated.teams)
     choice = choose_policy(POLICY, Policies())
     run = as_scenario(
-        drawn,
+        generated,
         fleet_of(pool("a100", NODES)),
         (tenant("org"), *queues),
         choice.policies,
@@ -48,18 +48,18 @@ def _scenario(jobs: int) -> Scenario:
 
 
 def run(jobs: int) -> dict[str, float]:
-    """One month, with every measure taken; in seconds, gigabytes and jobs."""
+    """Simulate the jobs with all metrics; the results are in seconds, GB and jobs."""
     began, began_cpu = time.perf_counter(), time.process_time()
     simulation = Simulation(_scenario(jobs))
     empty_gb = peak_memory_gb()
-    measures = RunMetrics(simulation.state)
+    metrics = RunMetrics(simulation.state)
     live = 0
     with rare_gc_in_a_run():
         for number, step in enumerate(simulation.steps()):
-            measures.note(step)
-            if number % STEPS_BETWEEN_LOOKS == 0:
+            metrics.note(step)
+            if number % STEPS_PER_SAMPLE == 0:
                 live = max(live, len(simulation.state.jobs))
-        summary = measures.summary(POLICY)
+        summary = metrics.summary(POLICY)
     return {
         "wall_seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - began_cpu,
@@ -71,8 +71,8 @@ def run(jobs: int) -> dict[str, float]:
     }
 
 
-def unmeasured(jobs: int) -> dict[str, float]:
-    """The run alone: what the scheduler and the simulator hold, without the numbers of a report."""
+def run_without_metrics(jobs: int) -> dict[str, float]:
+    """Simulate the jobs without metrics: the memory of the scheduler and the simulator."""
     simulation = Simulation(_scenario(jobs))
     with rare_gc_in_a_run():
         for _ in simulation.steps():
@@ -80,19 +80,19 @@ def unmeasured(jobs: int) -> dict[str, float]:
     return {"peak_gb": peak_memory_gb()}
 
 
-def _in_a_process(jobs: int, *how: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.month", str(jobs), *how]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+def _run_in_process(jobs: int, *mode: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.month", str(jobs), *mode]
+    process = subprocess.run(command, check=True, capture_output=True, text=True)
+    results: dict[str, float] = json.loads(process.stdout)
+    return results
 
 
 def figures() -> list[Figure]:
-    """The month, and the memory of its first week beside that of all of it."""
-    week, whole = _in_a_process(FEWER_JOBS), _in_a_process(JOBS)
-    first, twice = (_in_a_process(n * FEWER_JOBS, UNMEASURED) for n in (1, 2))
+    """The whole month, and its memory compared with that of the first jobs."""
+    quarter, whole = _run_in_process(FEWER_JOBS), _run_in_process(JOBS)
+    first, twice = (_run_in_process(n * FEWER_JOBS, WITHOUT_METRICS) for n in (1, 2))
     name = (
-        f"(f) {whole['ended']:,.0f} jobs in {DAYS} days on {NODES:,} nodes, {POLICY}, all measures"
+        f"(f) {whole['ended']:,.0f} jobs in {DAYS} days on {NODES:,} nodes, {POLICY}, all metrics"
     )
     return [
         Figure(
@@ -103,29 +103,29 @@ def figures() -> list[Figure]:
         ),
         Figure(
             scenario=name,
-            what="jobs per CPU-second, drawing and measuring included",
+            what="jobs per CPU-second, including generation and metrics",
             measured=f"{whole['ended'] / whole['cpu_seconds']:,.0f}",
-            reference="FGD's Go simulator: 2.7 pods a second and 4.2 GB",
+            reference="FGD's Go simulator: 2.7 pods per second and 4.2 GB",
         ),
         Figure(
             scenario=name,
-            what="peak memory, GB; most jobs alive at once",
+            what="peak memory, GB; most unfinished jobs",
             measured=f"{whole['peak_gb']:.2f}; {whole['live']:,.0f}",
             reference=(
-                f"the first {FEWER_JOBS:,} jobs: {week['peak_gb']:.2f}; {week['live']:,.0f} alive; "
-                f"the empty fleet: {whole['empty_gb']:.2f}"
+                f"first {FEWER_JOBS:,} jobs: {quarter['peak_gb']:.2f}; {quarter['live']:,.0f} unfinished; "
+                f"empty fleet: {whole['empty_gb']:.2f}"
             ),
         ),
         Figure(
             scenario=name,
-            what=f"peak memory, GB, without measures, of {2 * FEWER_JOBS:,} jobs",
+            what=f"peak memory, GB, without metrics, {2 * FEWER_JOBS:,} jobs",
             measured=f"{twice['peak_gb']:.3f}",
-            reference=f"{first['peak_gb']:.3f} of {FEWER_JOBS:,}; measures keep 32 bytes of a finished job",
+            reference=f"{FEWER_JOBS:,} jobs: {first['peak_gb']:.3f}; metrics store 32 bytes per finished job",
         ),
     ]
 
 
 if __name__ == "__main__":
-    jobs, how = int(sys.argv[1]), sys.argv[2:]
-    found = unmeasured(jobs) if how == [UNMEASURED] else run(jobs)
-    sys.stdout.write(json.dumps(found) + "\n")
+    jobs, mode = int(sys.argv[1]), sys.argv[2:]
+    results = run_without_metrics(jobs) if mode == [WITHOUT_METRICS] else run(jobs)
+    sys.stdout.write(json.dumps(results) + "\n")

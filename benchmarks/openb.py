@@ -1,7 +1,7 @@
-"""(g) Alibaba's openb cluster, pod by pod, through the simulator with the whole core.
+"""(g) Alibaba's openb trace, pod by pod, through the simulator with the full core.
 
-The peer is the program of the paper that introduced the fragmentation gradient; its figures are for 10,866
-pods on the same 1,213 nodes. ``python -m benchmarks.openb`` prints the table of `docs/validity.md`.
+The reference is the simulator of the paper that introduced the fragmentation gradient (FGD), with 10,866 pods
+on the same 1,213 nodes. ``python -m benchmarks.openb`` prints the table of `docs/validity.md`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEEDS = (42, 43)
 
 
 def figures() -> list[Figure]:
-    """Pods for each second of CPU, until they have asked for as many GPUs as there are."""
+    """Pods placed per CPU-second, until the requested GPUs equal the cluster's GPUs."""
     if not (TRACES / FOLDER).exists():
         return [
             Figure(
@@ -48,29 +48,29 @@ def figures() -> list[Figure]:
 
 def _place(placement: PlacementPolicy) -> Figure:
     study = PlacementStudy(TRACES, DEFAULT, placement, load=1.0)
-    wanted = "at least 4,000; " if placement is POLICIES[0] else ""
+    target = "target 4,000; " if placement is POLICIES[0] else ""
     watch = Stopwatch()
     with watch.lap():
         percent = study.place()
     return Figure(
         scenario=f"(g) {study.arrived:,} openb pods on 6,212 GPUs, {placement}",
-        what=f"pods per CPU-second ({percent:.1f} % of GPUs given)",
+        what=f"pods per CPU-second ({percent:.1f} % of GPUs allocated)",
         measured=f"{study.arrived / watch.total:,.0f}",
-        reference=f"{wanted}FGD's own simulator (Go) 2.7",
+        reference=f"{target}FGD's own simulator (Go) 2.7",
     )
 
 
 def write_table() -> None:
-    """What each policy gives away of every workload, in percent of all GPUs: means over the seeds."""
+    """Print the allocated share of all GPUs by workload and policy, in percent: means over seeds."""
     sys.stdout.write("workload " + " ".join(PlacementPolicy) + "\n")
     for workload in WORKLOADS:
-        found = []
+        percentages = []
         for placement in PlacementPolicy:
             studies = [
                 PlacementStudy(TRACES, workload, placement, seed=seed, load=1.0) for seed in SEEDS
             ]
-            found.append(sum(study.place() for study in studies) / len(SEEDS))
-        sys.stdout.write(f"{workload} {' '.join(f'{percent:.2f}' for percent in found)}\n")
+            percentages.append(sum(study.place() for study in studies) / len(SEEDS))
+        sys.stdout.write(f"{workload} {' '.join(f'{percent:.2f}' for percent in percentages)}\n")
         sys.stdout.flush()
 
 

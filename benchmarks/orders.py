@@ -1,7 +1,7 @@
-"""(o) Orders side by side on public traces: how long jobs take from submission to their end.
+"""(o) Job completion times of queue orders on public traces, from submission to end.
 
-Nobody is told run times but ``sjf`` and ``srtf``, which know the truth; ``qssf`` and ours learn from jobs
-that have ended. Jobs save their work every 10 minutes, and going on after a stop costs a minute.
+Only ``sjf`` and ``srtf`` know the actual run times; ``qssf`` and ours learn from finished jobs. Jobs save a
+checkpoint every 10 minutes, and a restart costs a minute.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "sh
 PHILLY = TRACES / "bench" / "philly_5000_20171106.csv"
 HELIOS = TRACES / "helios_slice" / "helios_venus_2vc_sept.csv.xz"
 ORDERS = ("fifo-strict", "fifo", "sjf", "srtf", "las", "qssf", "bursar")
-SAVING = CheckpointPolicy(interval_ms=10 * MINUTE_MS, restart_ms=MINUTE_MS)
+CHECKPOINTS = CheckpointPolicy(interval_ms=10 * MINUTE_MS, restart_ms=MINUTE_MS)
 PUBLISHED = {
     ("Philly", "fifo-strict"): "66,471.7 (Helios' simulator), 66,464 (Tiresias)",
     ("Philly", "sjf"): "12,719.3 (Helios' simulator)",
     ("Philly", "srtf"): "11,190.5 (Helios' simulator)",
-    ("Philly", "las"): "11,431 (Tiresias, stops for free)",
+    ("Philly", "las"): "11,431 (Tiresias, preemption without cost)",
     ("Helios", "fifo-strict"): "16,534.3 (Helios' simulator)",
     ("Helios", "sjf"): "6,272.8 (Helios' simulator)",
     ("Helios", "srtf"): "6,080.9 (Helios' simulator)",
@@ -43,11 +43,11 @@ def figures() -> list[Figure]:
         pool("large", 20, model="v100-32gb", labels={"vc": "vcvGl"}),
         pool("small", 2, model="v100-32gb", labels={"vc": "vcvlY"}),
     )
-    in_one = WorkloadOptions(teams_share_a_queue=True, checkpoint=SAVING)
-    apart = WorkloadOptions(pin_label="vc", any_model=True, checkpoint=SAVING)
+    one_queue = WorkloadOptions(teams_share_a_queue=True, checkpoint=CHECKPOINTS)
+    pinned = WorkloadOptions(pin_label="vc", any_model=True, checkpoint=CHECKPOINTS)
     return [
-        *_compare("Philly", PHILLY, philly, in_one),
-        *_compare("Helios", HELIOS, helios, apart),
+        *_compare("Philly", PHILLY, philly, one_queue),
+        *_compare("Helios", HELIOS, helios, pinned),
     ]
 
 
@@ -62,7 +62,7 @@ def _compare(name: str, source: Path, fleet: Fleet, options: WorkloadOptions) ->
             )
         ]
     choice = FleetChoice(name=name, fleet=fleet, tenants=(), policies=Policies())
-    found: list[Figure] = []
+    rows: list[Figure] = []
     for order in ORDERS:
         request = RunRequest(
             name=order,
@@ -73,18 +73,18 @@ def _compare(name: str, source: Path, fleet: Fleet, options: WorkloadOptions) ->
             delays=Delays(start_ms=0, stop_ms=0),
         )
         summary = prepare(request).carry_out().summary
-        found.append(
+        rows.append(
             Figure(
                 scenario=f"(o) {name}, {order}",
-                what="JCT s: mean, p50, p99; stops; GPU-h lost",
-                measured=_told(summary),
+                what="JCT s: mean, p50, p99; preemptions; GPU-h lost",
+                measured=_format(summary),
                 reference=PUBLISHED.get((name, order), "-"),
             )
         )
-    return found
+    return rows
 
 
-def _told(summary: Summary) -> str:
+def _format(summary: Summary) -> str:
     jct, losses = summary.times.jct_ms, summary.losses
     lost_hours = (losses.lost_gpu_milli_ms + losses.restart_gpu_milli_ms) / MILLI / HOUR_MS
     times = [f"{value / SECOND_MS:,.1f}" for value in (jct.mean, jct.p50, jct.p99)]

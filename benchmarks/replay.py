@@ -1,8 +1,8 @@
-"""(e) A real trace through the simulator, with the whole core: jobs for each second of CPU.
+"""(e) Jobs per CPU-second of a real trace through the simulator, with the full core.
 
-Counted is all that a user pays for: reading the trace, putting it into our words, and the run, with the
-quota tree, fair share and holds that a live fleet would have. The peers' figures are CPU seconds of their
-whole processes too, measured on the same kind of machine.
+The time includes reading the trace, converting it, and the run, with the quota tree, fair share and holds of
+a live fleet. The figures of other simulators are CPU seconds of their whole processes too, measured on a
+similar machine.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ MACHINES = TRACES / "philly" / "philly_vc_nodes_helios.csv"
 SLICE = TRACES / "bench" / "philly_5000_20171106.csv"
 SLICE_NODES = 48
 FLAVOR = "a100-80gb/owned"
-PEERS = "Helios 119-486, Tiresias 228-263, fleetsim 267-1,327, Gavel 29-39, Sia/Pollux 0.06-5"
+OTHER_SIMULATORS = (
+    "Helios 119-486, Tiresias 228-263, fleetsim 267-1,327, Gavel 29-39, Sia/Pollux 0.06-5"
+)
 
-CALM = (
+NON_PREEMPTIVE = (
     "fifo-strict",
     "fifo",
     "sjf",
@@ -53,21 +55,21 @@ CALM = (
     "bursar",
 )
 PREEMPTIVE = ("srtf", "las")
-ON_THE_SLICE = {
+SLICE_REFERENCES = {
     "fifo-strict": "Helios 135, Tiresias 263, fleetsim 267 on this input",
     "fifo": "Tiresias 237, fleetsim 451 on this input",
     "sjf": "Helios 478, fleetsim 1,327 on this input",
     "sjf-skip": "fleetsim 1,141 on this input",
     "service-first": "Helios QSSF 486 on this input",
-    "bursar": "no peer has this policy",
+    "bursar": "no other simulator has this policy",
     "srtf": "Helios 119 on this input",
     "las": "Tiresias 228 on this input",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """A trace and what it runs on. Without tenants all jobs wait in one queue."""
+class TraceSetup:
+    """A trace, its fleet and its tenants. Without tenants all jobs share one queue."""
 
     name: str
     trace: Path
@@ -76,7 +78,7 @@ class Ground:
 
 
 def figures() -> list[Figure]:
-    """All of Philly on its own machines, the peers' slice of it on theirs, and a month of a million jobs."""
+    """All of Philly on its own nodes, the slice that other simulators use, and a generated month."""
     missing = [path for path in (PHILLY, MACHINES, SLICE) if not path.exists()]
     if missing:
         return [
@@ -88,58 +90,56 @@ def figures() -> list[Figure]:
             ),
             *month.figures(),
         ]
-    whole, part = _philly(), _slice()
-    found = [_replay(whole, name, f"target 20,000; {PEERS}") for name in CALM]
-    found += [_replay(whole, name, f"target 5,000; {PEERS}") for name in PREEMPTIVE]
-    found += [_replay(part, name, reference) for name, reference in ON_THE_SLICE.items()]
-    return found + month.figures()
+    philly, philly_slice = _philly(), _slice()
+    rows = [_replay(philly, name, f"target 20,000; {OTHER_SIMULATORS}") for name in NON_PREEMPTIVE]
+    rows += [_replay(philly, name, f"target 5,000; {OTHER_SIMULATORS}") for name in PREEMPTIVE]
+    rows += [_replay(philly_slice, name, reference) for name, reference in SLICE_REFERENCES.items()]
+    return rows + month.figures()
 
 
-def _philly() -> Ground:
-    """Philly's machines by virtual cluster, as published: each is a queue that may lend what it leaves."""
+def _philly() -> TraceSetup:
+    """Philly's nodes by virtual cluster, as published; each is a queue that may lend its quota."""
     with MACHINES.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
     sizes = {name: int(nodes) for name, nodes in rows}
     nodes = sum(sizes.values())
     queues = tuple(queue(name, "philly", {FLAVOR: 8 * size}) for name, size in sizes.items())
-    name = f"(e) Philly, 82,247 jobs, {nodes} x 8 GPUs in {len(sizes)} queues and more"
-    return Ground(name=name, trace=PHILLY, nodes=nodes, tenants=(tenant("philly"), *queues))
+    name = f"(e) Philly, 82,247 jobs, {nodes} x 8 GPUs, {len(sizes)} queues with quota"
+    return TraceSetup(name=name, trace=PHILLY, nodes=nodes, tenants=(tenant("philly"), *queues))
 
 
-def _slice() -> Ground:
-    name = (
-        f"(e') Philly, the peers' 5,000 jobs, {SLICE_NODES} x 8 GPUs, one queue, up to 3,900 wait"
-    )
-    return Ground(name=name, trace=SLICE, nodes=SLICE_NODES)
+def _slice() -> TraceSetup:
+    name = f"(e') Philly, 5,000 jobs, {SLICE_NODES} x 8 GPUs, one queue, at most 3,900 waiting"
+    return TraceSetup(name=name, trace=SLICE, nodes=SLICE_NODES)
 
 
-def _scenario(ground: Ground, choice: PolicyChoice) -> tuple[Scenario, Predictor | None]:
-    trace = read_trace(str(ground.trace))
-    told = (
+def _scenario(setup: TraceSetup, choice: PolicyChoice) -> tuple[Scenario, Predictor | None]:
+    trace = read_trace(str(setup.trace))
+    estimate_source = (
         EstimateSource.TRUE if choice.estimates is RunTimeSource.ORACLE else EstimateSource.WRITTEN
     )
-    teams = UnknownTeams.OWN_QUEUE if ground.tenants else UnknownTeams.DEFAULT_QUEUE
+    teams = UnknownTeams.OWN_QUEUE if setup.tenants else UnknownTeams.DEFAULT_QUEUE
     predictor = Predictor() if choice.estimates is RunTimeSource.LEARNED else None
     workload = Workload(jobs=trace, count=len(trace))
     run = as_scenario(
         trace if predictor is None else workload.learning(predictor),
-        fleet_of(pool("a100", ground.nodes)),
-        ground.tenants or (queue("default"),),
+        fleet_of(pool("a100", setup.nodes)),
+        setup.tenants or (queue("default"),),
         choice.policies,
-        TraceMapping(unknown_teams=teams, any_model=True, estimate=told),
+        TraceMapping(unknown_teams=teams, any_model=True, estimate=estimate_source),
     )
     tenants = choice.tenants(run.scenario.tenants)
-    at_once = Delays(start_ms=0, stop_ms=0)
-    return replace(run.scenario, tenants=tenants, delays=at_once), predictor
+    no_delays = Delays(start_ms=0, stop_ms=0)
+    return replace(run.scenario, tenants=tenants, delays=no_delays), predictor
 
 
-def _replay(ground: Ground, name: str, reference: str) -> Figure:
+def _replay(setup: TraceSetup, name: str, reference: str) -> Figure:
     choice = choose_policy(name, Policies())
     watch = Stopwatch()
     ended = 0
     with watch.lap():
         with rare_gc_in_a_run():
-            scenario, predictor = _scenario(ground, choice)
+            scenario, predictor = _scenario(setup, choice)
         with rare_gc_in_a_run():
             for step in Simulation(scenario).steps():
                 if predictor is not None:
@@ -148,7 +148,7 @@ def _replay(ground: Ground, name: str, reference: str) -> Figure:
                     if type(event) is AttemptSucceeded:
                         ended += 1
     return Figure(
-        scenario=ground.name,
+        scenario=setup.name,
         what=f"jobs per CPU-second, {name}",
         measured=f"{ended / watch.total:,.0f}",
         reference=reference,

@@ -1,6 +1,6 @@
-"""(s) Short real jobs through a real Slurm on this machine: bare sbatch, and everything of ours before it.
+"""(s) Short real jobs on a real Slurm: plain sbatch compared with Bursar in front of it.
 
-Both on the same lab, in turn, the same jobs on the same GPUs. Wall-clock time.
+Both run in turn on the same test cluster, with the same jobs on the same GPUs. Wall-clock time.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tests.support.slurm_lab.lab import missing_programs
 from tests.support.slurm_lab.lab_spec import a100_nodes
 
 JOBS = int(os.environ.get("BURSAR_BENCH_SLURM_JOBS", "800"))
-HELD = 300
+SUBMISSIONS = 300
 BULK = 500
 ROUNDS = 7
-"""Of each, now this one first, now that: a machine that is busy with something else should be so for both.
-Where processors are shared with others single pairs differ by 30 % and more, the median of three by 20."""
-MOST_SECONDS = 300.0
+"""Pairs of runs. The order alternates, so that other load on the machine affects both. On shared processors
+single pairs differ by 30 % and more, medians of three by 20 %."""
+TIMEOUT_SECONDS = 300.0
 LARGE = LabPlan(nodes=a100_nodes(16), users=(), quick=True)
-"""So many slots that processors are scarce, and not passes of Slurm's scheduler."""
+"""Enough slots that the processors are the bottleneck, not Slurm's scheduling passes."""
 SMALL = LabPlan(nodes=a100_nodes(8), users=(), quick=True)
-"""Jobs that do nothing leave so few GPUs before the next pass of Slurm's scheduler (docs/slurm.md)."""
+"""So few GPUs that Slurm's scheduling passes limit the rate of empty jobs (docs/slurm.md)."""
 PLAIN = replace(SMALL, quick=False)
-"""Without the settings that are recommended for a cluster that Bursar drives."""
+"""Without the settings recommended for clusters that Bursar drives."""
 SETTINGS = ("Epilog", "PrologFlags", "SchedulerParameters")
 FLEET = """
 clusters: {{lab: {{engine: slurm}}}}
@@ -51,37 +51,37 @@ tenants: {{acme: {{children: {{research: {{}}}}}}}}
 
 
 def figures() -> list[Figure]:
-    """Completed jobs a second, and submissions a second into Slurm."""
+    """Completed jobs per second, and submissions to Slurm per second."""
     if missing_programs():
         absent = "not measured: Slurm is not installed ('make slurm-lab DO=install')"
         return [Figure(scenario="(s) Slurm", what="jobs", measured=absent, reference="")]
-    found: list[Figure] = []
+    rows: list[Figure] = []
     for plan in (LARGE, SMALL, PLAIN):
         with _lab(plan) as lab:
-            found += _on(lab)
+            rows += _measure(lab)
             if plan is LARGE:
-                found.append(_submitted(lab))
-    return found
+                rows.append(_submission_figure(lab))
+    return rows
 
 
-def _on(lab: Lab) -> list[Figure]:
-    """Both ways through one lab, and the settings under which they were measured."""
+def _measure(lab: Lab) -> list[Figure]:
+    """Measure both on one test cluster, and list its settings."""
     gpus = sum(len(node.gpus) for node in lab.plan.nodes)
-    kind = "as recommended for driven clusters" if lab.plan.quick else "plain"
-    name = f"(s) Slurm, `true` on 1 of {gpus} GPUs, scheduler {kind}"
-    found = _completed(name, [_one_round(lab, number) for number in range(ROUNDS)])
+    with_or_without = "with" if lab.plan.quick else "without"
+    name = f"(s) Slurm, `true` on 1 of {gpus} GPUs, {with_or_without} the recommended settings"
+    rows = _completed(name, [_one_round(lab, number) for number in range(ROUNDS)])
     config = lab.run("scontrol", "show", "config").splitlines()
-    told = [one.split("=", 1) for one in config if one.split(" ")[0] in SETTINGS]
-    text = ", ".join(f"{key.strip()}: {value.strip()}" for key, value in told)
-    what = "settings of the lab, for both, as Slurm tells them"
-    return [*found, Figure(scenario=name, what=what, measured=text, reference="")]
+    settings = [one.split("=", 1) for one in config if one.split(" ")[0] in SETTINGS]
+    text = ", ".join(f"{key.strip()}: {value.strip()}" for key, value in settings)
+    what = "settings of the test cluster, from scontrol"
+    return [*rows, Figure(scenario=name, what=what, measured=text, reference="")]
 
 
-def _submitted(lab: Lab) -> Figure:
-    by_sbatch, by_rest = _submits(lab)
+def _submission_figure(lab: Lab) -> Figure:
+    by_sbatch, by_rest = _submission_rates(lab)
     return Figure(
-        scenario="(s) Slurm, submission alone",
-        what="submissions a second into Slurm, by one client",
+        scenario="(s) Slurm, submission only",
+        what="submissions to Slurm per second, one client",
         measured=f"{by_rest:.0f}/s",
         reference=f"sbatch {by_sbatch:.0f}/s",
     )
@@ -89,44 +89,43 @@ def _submitted(lab: Lab) -> Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """Jobs completed a second, by both, within the same minute."""
+    """Jobs completed per second by plain sbatch and by Bursar, one run after the other."""
 
-    bare: float
+    plain: float
     ours: float
 
     @property
     def overhead_percent(self) -> float:
-        return 100 * (self.bare - self.ours) / self.bare
+        return 100 * (self.plain - self.ours) / self.plain
 
 
 def _one_round(lab: Lab, number: int) -> Round:
     if number % 2:
         ours = _through_bursar(lab)
-        return Round(bare=_bare(lab), ours=ours)
-    bare = _bare(lab)
-    return Round(bare=bare, ours=_through_bursar(lab))
+        return Round(plain=_through_sbatch(lab), ours=ours)
+    plain = _through_sbatch(lab)
+    return Round(plain=plain, ours=_through_bursar(lab))
 
 
 def _completed(name: str, rounds: list[Round]) -> list[Figure]:
-    """Medians: one round that something disturbed decides nothing, and no lucky one does. The best of each
-    need not have met the same machine."""
-    bare = statistics.median(one.bare for one in rounds)
+    """Medians over the rounds, which single outliers do not affect, and each round's result."""
+    plain = statistics.median(one.plain for one in rounds)
     ours = statistics.median(one.ours for one in rounds)
     overhead = statistics.median(one.overhead_percent for one in rounds)
-    best_bare, best_ours = max(one.bare for one in rounds), max(one.ours for one in rounds)
+    best_plain, best_ours = max(one.plain for one in rounds), max(one.ours for one in rounds)
     return [
         Figure(
             scenario=name,
-            what=f"{JOBS:,} jobs through Bursar, completed a second, median of {len(rounds)} rounds",
+            what=f"{JOBS:,} jobs through Bursar, completed per second, median of {len(rounds)} rounds",
             measured=f"{ours:.1f}/s",
-            reference=f"bare sbatch {bare:.1f}/s; overhead {overhead:+.0f} %, wanted under 10",
+            reference=f"plain sbatch {plain:.1f}/s; overhead {overhead:+.0f} %, target under 10",
         ),
         Figure(
             scenario=name,
-            what="the same, each round beside its bare one; the best",
+            what="each round (overhead over plain sbatch); the best",
             measured=", ".join(f"{one.ours:.1f} ({one.overhead_percent:+.0f} %)" for one in rounds)
             + f"; {best_ours:.1f}",
-            reference=", ".join(f"{one.bare:.1f}" for one in rounds) + f"; {best_bare:.1f}",
+            reference=", ".join(f"{one.plain:.1f}" for one in rounds) + f"; {best_plain:.1f}",
         ),
     ]
 
@@ -141,11 +140,11 @@ def _lab(plan: LabPlan) -> Iterator[Lab]:
         lab.stop()
 
 
-# -- bare ------------------------------------------------------------------------------------------
+# -- plain sbatch ----------------------------------------------------------------------------------
 
 
-def _bare(lab: Lab) -> float:
-    """As fast as a script with one sbatch for each job can."""
+def _through_sbatch(lab: Lab) -> float:
+    """Jobs completed per second by a script that calls sbatch once per job."""
     began = time.monotonic()
     for _ in range(JOBS):
         _sbatch(lab)
@@ -153,9 +152,9 @@ def _bare(lab: Lab) -> float:
     return JOBS / (time.monotonic() - began)
 
 
-def _sbatch(lab: Lab, *more: str) -> None:
+def _sbatch(lab: Lab, *options: str) -> None:
     subprocess.run(
-        ["sbatch", "-Q", "-o", "/dev/null", "--gres=gpu:a100:1", *more, "--wrap", "true"],
+        ["sbatch", "-Q", "-o", "/dev/null", "--gres=gpu:a100:1", *options, "--wrap", "true"],
         env=lab.environment(),
         cwd=lab.folder / "work",
         stdout=subprocess.DEVNULL,
@@ -164,31 +163,35 @@ def _sbatch(lab: Lab, *more: str) -> None:
 
 
 def _wait_for_empty_queue(lab: Lab) -> None:
-    until = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while lab.run("squeue", "-h", "-o", "%i").strip():
-        if time.monotonic() > until:
-            raise TimeoutError(f"the jobs took more than {MOST_SECONDS:.0f} s")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the jobs took more than {TIMEOUT_SECONDS:.0f} s")
         time.sleep(0.2)
 
 
-# -- ours ------------------------------------------------------------------------------------------
+# -- Bursar ----------------------------------------------------------------------------------------
 
 
 def _through_bursar(lab: Lab) -> float:
-    """The API, the log, decisions, the engine and its reports, until the last job is booked.
+    """Jobs completed per second by Bursar, until the last end is in the log.
 
-    Its folder goes with the lab: a file system may pass over thousands of files that were just removed
-    whenever it makes one, and would do so in the next round.
+    The folder is deleted only with the test cluster: just after thousands of files are removed, a file system
+    may create files more slowly, which would distort the next round.
     """
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=lab.folder))
     nodes = ", ".join(node.name for node in lab.plan.nodes)
     (folder / "fleet.yaml").write_text(FLEET.format(nodes=nodes), encoding="utf-8")
     state = folder / "state"
-    words = ["up", "--port", "0", "--state", str(state), "--fleet", str(folder / "fleet.yaml")]
-    around = {**os.environ, **lab.environment(), "BURSAR_SLURM_REST_SOCKET": str(lab.rest_socket)}
+    arguments = ["up", "--port", "0", "--state", str(state), "--fleet", str(folder / "fleet.yaml")]
+    environment = {
+        **os.environ,
+        **lab.environment(),
+        "BURSAR_SLURM_REST_SOCKET": str(lab.rest_socket),
+    }
     server = subprocess.Popen(
-        [sys.executable, "-m", "bursar", *words],
-        env=around,
+        [sys.executable, "-m", "bursar", *arguments],
+        env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -203,7 +206,7 @@ def _run_jobs(state: Path) -> float:
     deadline = time.monotonic() + 60
     while not (state / "server.json").exists() or not (state / "admin-token").exists():
         if time.monotonic() > deadline:
-            raise TimeoutError("the server did not come up")
+            raise TimeoutError("the server did not start within 60 s")
         time.sleep(0.05)
     os.environ["BURSAR_STATE"] = str(state)
     document: dict[str, Any] = {"name": "true", "run": "true", "queue": "research"}
@@ -221,11 +224,11 @@ def _run_jobs(state: Path) -> float:
 
 
 def _wait_for_ends(store: SqlStore) -> None:
-    """Looking often would cost what is measured; the log knows when it was."""
-    until = time.monotonic() + MOST_SECONDS
+    """Poll rarely, because polls slow the jobs; the exact time of the end is in the log."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while store.count_jobs(None).get(JobState.SUCCEEDED, 0) < JOBS:
-        if time.monotonic() > until:
-            raise TimeoutError(f"the jobs took more than {MOST_SECONDS:.0f} s")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the jobs took more than {TIMEOUT_SECONDS:.0f} s")
         time.sleep(1.0)
 
 
@@ -233,20 +236,20 @@ def _last_end_ms(store: SqlStore) -> int:
     return max(one.event.at_ms for one in store.events() if isinstance(one.event, AttemptSucceeded))
 
 
-# -- submissions alone -----------------------------------------------------------------------------
+# -- submissions only ------------------------------------------------------------------------------
 
 
-def _submits(lab: Lab) -> tuple[float, float]:
-    """Held jobs, so that nothing but the submission is measured: by sbatch, and as the engine does it."""
+def _submission_rates(lab: Lab) -> tuple[float, float]:
+    """Submissions per second by sbatch and by the engine, to a partition that is down."""
     from bursar.engines.slurm.commands.commands import Commands
     from bursar.engines.slurm.driven.request import HetComponent, JobRequest
     from bursar.engines.slurm.driven.submit import Submitter
 
     lab.run("scontrol", "update", "PartitionName=training", "State=DOWN")
     began = time.monotonic()
-    for _ in range(HELD):
+    for _ in range(SUBMISSIONS):
         _sbatch(lab, "--nodelist=a100-1")
-    by_sbatch = HELD / (time.monotonic() - began)
+    by_sbatch = SUBMISSIONS / (time.monotonic() - began)
     submitter = Submitter(Commands(environment=lab.environment()), lab.rest_socket)
     request = JobRequest(
         name="true",
@@ -257,8 +260,8 @@ def _submits(lab: Lab) -> tuple[float, float]:
         environment={"PATH": "/usr/bin:/bin"},
     )
     began = time.monotonic()
-    for _ in range(HELD):
+    for _ in range(SUBMISSIONS):
         submitter.submit(request, "#!/bin/bash\ntrue\n")
-    by_rest = HELD / (time.monotonic() - began)
+    by_rest = SUBMISSIONS / (time.monotonic() - began)
     submitter.close()
     return by_sbatch, by_rest

@@ -1,4 +1,4 @@
-"""Spot under deadlines: every cell of both published tables, all starts, one process for each core."""
+"""Deadlines on spot: every cell of both published tables, all starts, one process per core."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THEIRS = "uniform-progress"
 
 
 def figures() -> list[Figure]:
-    """Mean dollars of a 48-hour job, and how far ours is above the clairvoyant optimum."""
+    """Mean cost of a 48-hour job, and our excess over the clairvoyant optimum."""
     try:
         outcome = run_spot_study(SpotRequest(traces=TRACES, parts=(TABLES,)))
     except UserError as error:
@@ -25,34 +25,33 @@ def figures() -> list[Figure]:
             Figure(scenario="spot deadlines", what="not run", measured="-", reference=error.problem)
         ]
     cells = {(cell.group, cell.size): cell for cell in outcome.cells}
-    found = []
-    for one in PUBLISHED:
-        cell = cells[one.group, one.size]
-        name = (
-            f"{one.group.rpartition('/')[2]}, {one.deadline_hours:g} h, {one.change_over_hours:g} h"
-        )
+    rows = []
+    for published in PUBLISHED:
+        cell = cells[published.group, published.size]
+        group = published.group.rpartition("/")[2]
+        name = f"{group}, {published.deadline_hours:g} h, {published.change_over_hours:g} h"
         theirs, ours = cell.tallies[THEIRS], cell.tallies[OURS]
-        found += [
+        rows += [
             Figure(
                 scenario=name,
-                what="uniform progress, $",
+                what="Uniform Progress, mean $",
                 measured=f"{theirs.mean_usd:.2f}",
-                reference=f"published {one.uniform_progress_usd:.2f}",
+                reference=f"published {published.uniform_progress_usd:.2f}",
             ),
             Figure(
                 scenario=name,
-                what="ours, $; above optimum; missed",
+                what="ours, mean $; above optimum; missed deadlines",
                 measured=f"{ours.mean_usd:.2f}; {cell.above_optimum(OURS):.1%}; {ours.missed}",
-                reference=f"below {theirs.mean_usd:.2f}",
+                reference=f"target below {theirs.mean_usd:.2f}",
             ),
         ]
     mean = mean_above_optimum(outcome.cells, OURS)
-    found.append(
+    rows.append(
         Figure(
             scenario="all cells",
-            what="ours above the optimum",
+            what="ours, above optimum",
             measured=f"{mean:.1%}",
-            reference="at most 10 %",
+            reference="target at most 10 %",
         )
     )
-    return found
+    return rows

@@ -1,4 +1,7 @@
-"""Deadlines on spot through the whole loop: a quarter of the two-month set; all of it takes four minutes."""
+"""Deadlines on spot with the full scheduler, on every fourth start of the two-month traces.
+
+All starts take four minutes.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from tests.simulate.spot_days import Timed, run
 JOB_HOURS = 48
 WITHIN_MS = 60 * HOUR_MS
 RESTART_MS = 12 * MINUTE_MS
-EVERY_WHICH_START = 4
-AT_ONCE = Delays(start_ms=0, stop_ms=0)
+START_STEP = 4
+NO_DELAYS = Delays(start_ms=0, stop_ms=0)
 
 
 @dataclass(slots=True)
-class Paid:
-    """What one rule came to."""
+class Tally:
+    """Cost and missed deadlines under one rule."""
 
     usd: float = 0.0
     jobs: int = 0
@@ -35,55 +38,63 @@ class Paid:
 
 
 def figures() -> list[Figure]:
-    """Mean dollars of a 48-hour job under each rule, and deadlines missed."""
+    """Mean cost of a 48-hour job and missed deadlines, for each rule."""
     try:
         cases = read_cases(spot_folder(TRACES), WITHIN_MS)
     except UserError as error:
         return [
             Figure(
-                scenario="spot in the loop", what="not run", measured="-", reference=error.problem
+                scenario="spot with the full scheduler",
+                what="not run",
+                measured="-",
+                reference=error.problem,
             )
         ]
     watch = Stopwatch()
-    paid = {rule: Paid() for rule in DeadlineRule}
+    tallies = {rule: Tally() for rule in DeadlineRule}
     with watch.lap():
         for case in cases:
             if case.group == TWO_MONTHS:
-                _run_case(case, paid)
-    theirs = paid[DeadlineRule.UNIFORM_PROGRESS].mean_usd
-    named = f"two months, {paid[DeadlineRule.ON_DEMAND].jobs} jobs in the loop"
-    found = [
+                _run_case(case, tallies)
+    uniform_progress_usd = tallies[DeadlineRule.UNIFORM_PROGRESS].mean_usd
+    name = f"two months, {tallies[DeadlineRule.ON_DEMAND].jobs} jobs, full scheduler"
+    rows = [
         Figure(
-            scenario=named,
-            what=f"{rule.value}, $; missed",
+            scenario=name,
+            what=f"{rule.value}, mean $; missed deadlines",
             measured=f"{one.mean_usd:.2f}; {one.missed}",
-            reference=f"below {theirs:.2f}; 0"
+            reference=f"target below {uniform_progress_usd:.2f}; 0"
             if rule is DeadlineRule.EXPECTED_COST
-            else "0 missed",
+            else "target 0 missed",
         )
-        for rule, one in paid.items()
+        for rule, one in tallies.items()
     ]
-    time_taken = Figure(
-        scenario=named, what="CPU", measured=f"{watch.total:.0f} s", reference="under 120 s"
+    cpu_time = Figure(
+        scenario=name,
+        what="CPU time",
+        measured=f"{watch.total:.0f} s",
+        reference="target under 120 s",
     )
-    return [*found, time_taken]
+    return [*rows, cpu_time]
 
 
-def _run_case(case: SpotCase, paid: dict[DeadlineRule, Paid]) -> None:
+def _run_case(case: SpotCase, tallies: dict[DeadlineRule, Tally]) -> None:
     intervals = [
         (tick * case.tick_ms, bool(machines)) for tick, machines in enumerate(case.available)
     ]
-    for start in case.starts[::EVERY_WHICH_START]:
+    for start in case.starts[::START_STEP]:
         timed = Timed(
             submitted_ms=start * case.tick_ms,
             hours=JOB_HOURS,
             within_ms=WITHIN_MS,
             checkpoint=CheckpointPolicy(interval_ms=case.tick_ms, restart_ms=RESTART_MS),
         )
-        for rule, tally in paid.items():
+        for rule, tally in tallies.items():
             spot = SpotPolicy(deadline_rule=rule, tick_ms=case.tick_ms, change_over_ms=0)
             policies = replace(Policies(), spot=spot)
-            done = run({"zone": intervals}, timed, policies, AT_ONCE, check=False)
-            tally.usd += done.usd
+            outcome = run({"zone": intervals}, timed, policies, NO_DELAYS, check=False)
+            tally.usd += outcome.usd
             tally.jobs += 1
-            tally.missed += done.done_ms is None or done.done_ms > start * case.tick_ms + WITHIN_MS
+            tally.missed += (
+                outcome.done_ms is None or outcome.done_ms > start * case.tick_ms + WITHIN_MS
+            )

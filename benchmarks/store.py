@@ -1,6 +1,6 @@
-"""Durable submissions on SQLite: batches of several sizes, then the log read back.
+"""Durable submissions to SQLite in batches of several sizes, then reads of the log.
 
-Unlike the rest of the table this goes by the clock: waiting for the disk is most of it.
+Measured in wall-clock time, because most of it is waiting for the disk.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _numbers = count(1)
 
 
 def figures() -> list[Figure]:
-    """Speeds by the clock, with synchronous=FULL."""
+    """Rates in wall-clock time, with synchronous=FULL."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(Path(folder) / "bursar.db")
         lead = store.try_lead("benchmark")
         assert lead is not None
-        found = []
+        rows = []
         for size, (batches, reference) in {**SIZES, 1: ONE_BY_ONE}.items():
             prepared = [_batch(size) for _ in range(batches)]
             began = time.perf_counter()
             for batch in prepared:
                 store.append(batch, lead)
             rate = size * batches / (time.perf_counter() - began)
-            found.append(_figure(f"submitted jobs, {size} in a batch", f"{rate:,.0f}/s", reference))
-        found += _reading(store)
+            rows.append(_figure(f"submitted jobs, batches of {size}", f"{rate:,.0f}/s", reference))
+        rows += _read_figures(store)
         store.close()
-    return found
+    return rows
 
 
-def _reading(store: SqlStore) -> list[Figure]:
+def _read_figures(store: SqlStore) -> list[Figure]:
     began = time.perf_counter()
     events = sum(1 for _ in store.events())
     rate = events / (time.perf_counter() - began)
@@ -53,7 +53,11 @@ def _reading(store: SqlStore) -> list[Figure]:
         store.jobs(JobFilter(queues=queues))
     listed_ms = 1_000 * (time.perf_counter() - began) / 20
     return [
-        _figure("events read back", f"{rate:,.0f}/s", "a start reads what follows a snapshot"),
+        _figure(
+            "events read back",
+            f"{rate:,.0f}/s",
+            "a starting server reads the events after its snapshot",
+        ),
         _figure(
             f"newest 100 jobs of {events:,} in {QUEUES} queues", f"{listed_ms:.1f} ms", "< 50 ms"
         ),
@@ -65,7 +69,7 @@ def _figure(what: str, measured: str, reference: str) -> Figure:
 
 
 def _batch(size: int) -> Batch:
-    """Jobs of different people: nothing is shared but what people write alike."""
+    """Submissions of jobs of many users, each with its own specification."""
     events, origins = [], {}
     for number in (next(_numbers) for _ in range(size)):
         job_id = f"j-{number * 7_919 % 1_000_003:010d}"

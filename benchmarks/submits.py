@@ -1,7 +1,6 @@
-"""(f) Durable submits over HTTP: each is acknowledged only after it is on the disk.
+"""(f) Durable submissions over HTTP: each is acknowledged after its fsync.
 
-Three processes on one machine: the server with its writer and SQLite, the clients, and this one. All on
-loopback, in a folder that is deleted afterwards, with a bounded number of requests.
+Three processes communicate over loopback: the server with its writer and SQLite, the clients, and this one.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from tests.support.memory_engine import MemoryEngine
 CLIENTS = 64
 SINGLE = 8_000
 BULK_CLIENTS, BULK_SIZE, BULK = 4, 500, 40
-MOST_SECONDS = 120.0
-SEVERAL_KINDS = 8
+TIMEOUT_SECONDS = 120.0
+KINDS = 8
 FLEET = """
 clusters: {here: {engine: local}}
 pools:
@@ -47,7 +46,7 @@ tenants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """So many requests from so many clients, each with its body."""
+    """Requests to send: their number, clients, target and jobs per request."""
 
     port: int
     token: str
@@ -64,7 +63,7 @@ class _Server:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """What it has used so far: on a busy machine the only figure that means something."""
+        """CPU seconds of the server so far, which other load hardly affects."""
         stat = Path(f"/proc/{self.pid}/stat")
         if not stat.exists():
             return float("nan")
@@ -73,22 +72,22 @@ class _Server:
 
 
 def figures() -> list[Figure]:
-    """Single submits and bulk submits, beside what the same was measured to be elsewhere."""
+    """Single and bulk submissions, compared with published and measured references."""
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="bursar-bench-") as folder:
-        ours, theirs = spawn.Pipe()
-        server = spawn.Process(target=_serve, args=(folder, theirs), daemon=True)
+        receiver, sender = spawn.Pipe()
+        server = spawn.Process(target=_serve, args=(folder, sender), daemon=True)
         server.start()
         try:
-            if not ours.poll(MOST_SECONDS):
-                raise RuntimeError("the server did not come up")
-            port, token = ours.recv()
-            ours_of = _Server(port=port, token=token, pid=server.pid or 0)
-            found = [_single(ours_of), _bulk(ours_of)]
+            if not receiver.poll(TIMEOUT_SECONDS):
+                raise RuntimeError("the server did not start in time")
+            port, token = receiver.recv()
+            running = _Server(port=port, token=token, pid=server.pid or 0)
+            rows = [_single(running), _bulk(running)]
         finally:
             server.terminate()
             server.join(30)
-    return found
+    return rows
 
 
 def _single(server: _Server) -> Figure:
@@ -104,13 +103,13 @@ def _single(server: _Server) -> Figure:
     seconds, latencies = _measure(load)
     cpu = (server.cpu_seconds() - before) / SINGLE
     return Figure(
-        scenario=f"(f) {SINGLE:,} submits over HTTP, {CLIENTS} clients, acknowledged after fsync",
-        what="submits a second; p50 / p99, ms; server CPU each, ms",
+        scenario=f"(f) {SINGLE:,} submissions over HTTP, {CLIENTS} clients, acknowledged after fsync",
+        what="submissions per second; p50 / p99, ms; server CPU per job, ms",
         measured=(
-            f"{SINGLE / seconds:,.0f}; {_part(latencies, 50):.0f} / {_part(latencies, 99):.0f}; "
+            f"{SINGLE / seconds:,.0f}; {_percentile(latencies, 50):.0f} / {_percentile(latencies, 99):.0f}; "
             f"{cpu * 1_000:.2f}"
         ),
-        reference="1,500 and p99 150; Slurm's sbatch 65; bare Starlette 2,672, p99 58",
+        reference="target 1,500, p99 150; Slurm's sbatch 65; bare Starlette 2,672, p99 58",
     )
 
 
@@ -128,25 +127,25 @@ def _bulk(server: _Server) -> Figure:
     cpu = (server.cpu_seconds() - before) / (BULK * BULK_SIZE)
     return Figure(
         scenario=f"(f) {BULK * BULK_SIZE:,} jobs in requests of {BULK_SIZE}, {BULK_CLIENTS} clients",
-        what="jobs a second; p99 of a request, ms; server CPU a job, ms",
-        measured=f"{BULK * BULK_SIZE / seconds:,.0f}; {_part(latencies, 99):,.0f}; {cpu * 1_000:.2f}",
-        reference="5,000",
+        what="jobs per second; p99 of a request, ms; server CPU per job, ms",
+        measured=f"{BULK * BULK_SIZE / seconds:,.0f}; {_percentile(latencies, 99):,.0f}; {cpu * 1_000:.2f}",
+        reference="target 5,000",
     )
 
 
-def _part(latencies: list[float], percent: int) -> float:
+def _percentile(latencies: list[float], percent: int) -> float:
     return 1_000 * latencies[min(len(latencies) - 1, len(latencies) * percent // 100)]
 
 
 def _measure(load: Load) -> tuple[float, list[float]]:
     spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    clients = spawn.Process(target=_send_all, args=(load, theirs), daemon=True)
+    receiver, sender = spawn.Pipe()
+    clients = spawn.Process(target=_send_all, args=(load, sender), daemon=True)
     clients.start()
     try:
-        if not ours.poll(MOST_SECONDS):
-            raise RuntimeError(f"{load.path}: not done within {MOST_SECONDS:g} s")
-        seconds, latencies = ours.recv()
+        if not receiver.poll(TIMEOUT_SECONDS):
+            raise RuntimeError(f"{load.path}: not finished within {TIMEOUT_SECONDS:g} s")
+        seconds, latencies = receiver.recv()
     finally:
         clients.terminate()
         clients.join(30)
@@ -156,7 +155,7 @@ def _measure(load: Load) -> tuple[float, list[float]]:
 # -- the server --------------------------------------------------------------------------------------
 
 
-def _serve(folder: str, told: Connection) -> None:
+def _serve(folder: str, results: Connection) -> None:
     state = Path(folder)
     listening = open_socket()
     store = open_store(state / "bursar.db")
@@ -172,7 +171,7 @@ def _serve(folder: str, told: Connection) -> None:
     plane.start()
     token, text = new_token(admin_token_spec("bench"), time.time_ns() // 1_000_000)
     plane.send(PutTokens(tokens=[token])).result(30)
-    told.send((listening.getsockname()[1], text))
+    results.send((listening.getsockname()[1], text))
     try:
         serve(plane, ApiSettings(state_folder=state), listening)
     finally:
@@ -183,26 +182,26 @@ def _serve(folder: str, told: Connection) -> None:
 # -- the clients -------------------------------------------------------------------------------------
 
 
-def _send_all(load: Load, told: Connection) -> None:
+def _send_all(load: Load, results: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    told.send(asyncio.run(_clients(load)))
+    results.send(asyncio.run(_clients(load)))
 
 
 async def _clients(load: Load) -> tuple[float, list[float]]:
     numbers = iter(range(load.requests))
     latencies: list[float] = []
 
-    async def one() -> None:
+    async def run_client() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", load.port)
         for number in numbers:
             began = time.perf_counter()
             writer.write(_request(load, number))
-            await _answered(reader)
+            await _read_response(reader)
             latencies.append(time.perf_counter() - began)
         writer.close()
 
     began = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(load.clients)))
+    await asyncio.gather(*(run_client() for _ in range(load.clients)))
     return time.perf_counter() - began, sorted(latencies)
 
 
@@ -212,11 +211,11 @@ def _request(load: Load, number: int) -> bytes:
         "queue": ("retraining", "experiments")[number % 2],
         "run": "python train.py --seed 1",
         "resources": {"accelerators": f"T4:{1 + number % 4}", "cpus": 2, "memory": 8},
-        "max_hours": 1 + number % SEVERAL_KINDS,
+        "max_hours": 1 + number % KINDS,
         "envs": {"SEED": str(number)},
     }
-    plain = document if load.jobs_each == 1 else {"jobs": [document] * load.jobs_each}
-    body = json.dumps(plain).encode()
+    content = document if load.jobs_each == 1 else {"jobs": [document] * load.jobs_each}
+    body = json.dumps(content).encode()
     head = (
         f"POST {load.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {load.token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -224,13 +223,13 @@ def _request(load: Load, number: int) -> bytes:
     return head.encode() + body
 
 
-async def _answered(reader: asyncio.StreamReader) -> None:
+async def _read_response(reader: asyncio.StreamReader) -> None:
     head = await reader.readuntil(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 201"):
         raise RuntimeError((head + await reader.read(1_000)).decode(errors="replace"))
     lower = head.lower()
-    at = lower.index(b"content-length:") + len(b"content-length:")
-    await reader.readexactly(int(lower[at : lower.index(b"\r\n", at)]))
+    start = lower.index(b"content-length:") + len(b"content-length:")
+    await reader.readexactly(int(lower[start : lower.index(b"\r\n", start)]))
 
 
 if __name__ == "__main__":
