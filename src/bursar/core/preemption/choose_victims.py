@@ -1,4 +1,4 @@
-"""Chooses the jobs to stop so that one waiting job can start; it stops nothing itself."""
+"""Runs the victim search of the policy, by fair share or by hierarchy; it stops nothing itself."""
 
 from __future__ import annotations
 

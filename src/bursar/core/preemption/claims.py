@@ -1,6 +1,7 @@
 """Starts claimants whose victims have stopped, and reserves quota for the others.
 
-A claim reserves a placement for a job until its victims have stopped. Claims are served before other jobs.
+A claim reserves a placement for a job until its victims have stopped: ``FleetState.placement_claimed`` closes
+its nodes to other jobs. Claims are served before other jobs.
 """
 
 from __future__ import annotations

@@ -323,6 +323,7 @@ class FleetState:
     # -- claims ----------------------------------------------------------------------------------
 
     def placement_claimed(self, event: ev.PlacementClaimed) -> None:
+        """Closes the nodes of a claim to all other jobs until the claim is served or released."""
         record = self.jobs[event.job_id]
         record.backlog.leave(record)
         attempts = {victim: self.jobs[victim].attempt for victim in event.victims}
