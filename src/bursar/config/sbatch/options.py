@@ -1,4 +1,4 @@
-"""The options of an sbatch script: where they stand, how they are written, what Slurm calls them."""
+"""Parses an sbatch script into its interpreter, options and commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bursar.model.errors import UserError
 
-SHORT = {
+LONG_NAMES = {
     "A": "account",
     "a": "array",
     "b": "begin",
@@ -42,7 +42,7 @@ SHORT = {
     "w": "nodelist",
     "x": "exclude",
 }
-ALSO_CALLED = {"workdir": "chdir", "gres-flags": "gres-flags", "share": "oversubscribe"}
+ALIASES = {"workdir": "chdir", "gres-flags": "gres-flags", "share": "oversubscribe"}
 WITHOUT_VALUE = frozenset(
     {"contiguous", "exclusive", "get-user-env", "hold", "ignore-pbs", "kill-on-invalid-dep"}
     | {"no-kill", "no-requeue", "overcommit", "oversubscribe", "parsable", "quiet", "reboot"}
@@ -54,7 +54,7 @@ _HETEROGENEOUS = re.compile(r"(hetjob|packjob|:)\s*\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SbatchOption:
-    """One option as its full name, without dashes, and the line it stands in."""
+    """An option: its long name without dashes, its value and its line number."""
 
     name: str
     value: str
@@ -63,7 +63,7 @@ class SbatchOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A batch script taken apart: its first line, its options, and the commands."""
+    """A parsed batch script: its interpreter, options and commands."""
 
     interpreter: str
     options: tuple[SbatchOption, ...]
@@ -73,33 +73,33 @@ class Script:
 
 
 def read_script(text: str, file: str) -> Script:
-    """Take a script apart as sbatch does: options end at the first command."""
+    """Parse a script as sbatch does: options end at the first command."""
     lines = text.replace("\r\n", "\n").split("\n")
     interpreter = lines[0][2:].strip() if lines[0].startswith("#!") else ""
     options: list[SbatchOption] = []
-    late: list[int] = []
+    late_lines: list[int] = []
     body: list[str] = []
-    begun = False
+    in_commands = False
     for number, line in enumerate(lines, start=1):
         if number == 1 and line.startswith("#!"):
             continue
-        found = _DIRECTIVE.match(line)
-        if found is None:
-            begun = begun or bool(line.strip() and not line.lstrip().startswith("#"))
+        directive = _DIRECTIVE.match(line)
+        if directive is None:
+            in_commands = in_commands or bool(line.strip() and not line.lstrip().startswith("#"))
             body.append(line)
-        elif begun:
-            late.append(number)
+        elif in_commands:
+            late_lines.append(number)
         else:
-            options += _options_in((found[1] or "").strip(), number, file)
+            options += _parse_options((directive[1] or "").strip(), number, file)
     return Script(
         interpreter=interpreter,
         options=tuple(options),
         body="\n".join(body).strip("\n"),
-        late_lines=tuple(late),
+        late_lines=tuple(late_lines),
     )
 
 
-def _options_in(text: str, line: int, file: str) -> Iterator[SbatchOption]:
+def _parse_options(text: str, line: int, file: str) -> Iterator[SbatchOption]:
     if _HETEROGENEOUS.match(text):
         raise UserError(
             f"{file}:{line}: the script asks for a heterogeneous job, one with unlike parts.",
@@ -124,18 +124,18 @@ def _options_in(text: str, line: int, file: str) -> Iterator[SbatchOption]:
                 fix="Options begin with '-' or '--'; put values after '=', in quotes if need be.",
                 code="not-sbatch",
             )
-        name, value = _split(word)
+        name, value = _split_option(word)
         if value is None and name not in WITHOUT_VALUE:
             value = words[position] if position < len(words) else ""
             position += 1
         yield SbatchOption(name=name, value=value or "", line=line)
 
 
-def _split(word: str) -> tuple[str, str | None]:
-    """The full name, and the value if it is in the same word."""
+def _split_option(word: str) -> tuple[str, str | None]:
+    """Return the long name, and the value if it is in the same word."""
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
-        return ALSO_CALLED.get(name, name), value if equals else None
-    name = SHORT.get(word[1], word[1])
+        return ALIASES.get(name, name), value if equals else None
+    name = LONG_NAMES.get(word[1], word[1])
     rest = word[2:].removeprefix("=")
     return name, rest if len(word) > 2 else None

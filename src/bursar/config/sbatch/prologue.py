@@ -1,6 +1,6 @@
-"""What goes before the commands of an sbatch script so that they find what Slurm would have set.
+"""Shell lines that define Slurm's variables and commands for an imported sbatch script.
 
-Only what the script uses is written. Values come from the variables that every task of ours has.
+Only those that the script uses are defined. The values come from the environment of Bursar's tasks.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from bursar.config.sbatch.task_sizes import Size
 
-_USED = re.compile(r"\b(SLURM_[A-Z0-9_]+)\b")
+_SLURM_VARIABLE = re.compile(r"\b(SLURM_[A-Z0-9_]+)\b")
 _SRUN = re.compile(r"(?:^|[\s;&|(`])srun\b")
-_HOSTNAMES = re.compile(r"\bscontrol\s+show\s+host")
+_SHOW_HOSTNAMES = re.compile(r"\bscontrol\s+show\s+host")
 _INDEX = '"${BURSAR_ARRAY_INDEX:-0}"'
-_NUMBER_OF_ID = "$(printf %s \"${BURSAR_JOB_ID%%\\[*}\" | cksum | cut -d' ' -f1)"
+_NUMERIC_JOB_ID = "$(printf %s \"${BURSAR_JOB_ID%%\\[*}\" | cksum | cut -d' ' -f1)"
 
 SRUN = """\
 srun() {  # each task runs the script itself: what srun would have started, it runs
@@ -37,19 +37,19 @@ SCONTROL = 'scontrol() { echo "$MASTER_ADDR"; }  # the first node, which scripts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayPlan:
-    """The numbers that an array goes through, in order of our own index from 0."""
+    """Slurm's task ids of an array, in order of Bursar's index from 0."""
 
     values: tuple[int, ...]
 
     @property
     def step(self) -> int | None:
-        """The distance from each to the next, if it is always the same."""
+        """The difference between consecutive ids, if it is constant."""
         steps = {b - a for a, b in zip(self.values, self.values[1:], strict=False)}
         return steps.pop() if len(steps) == 1 else None if steps else 1
 
 
 def uses_srun(body: str) -> bool:
-    """Whether commands, not comments, call srun."""
+    """Whether the commands call srun; comments are ignored."""
     lines = (line for line in body.splitlines() if not line.lstrip().startswith("#"))
     return any(_SRUN.search(line) for line in lines)
 
@@ -57,20 +57,20 @@ def uses_srun(body: str) -> bool:
 def prologue(
     body: str, name: str, size: Size, array: ArrayPlan | None
 ) -> tuple[str, tuple[str, ...]]:
-    """The lines to put first, and the variables in the script that we cannot give a value."""
-    known = _values(name, size, array)
-    used = sorted(set(_USED.findall(body)))
-    lines = [f"export {one}={known[one]}" for one in used if one in known]
+    """Return the prologue, and the Slurm variables in the script that it cannot define."""
+    values = _slurm_variables(name, size, array)
+    used = sorted(set(_SLURM_VARIABLE.findall(body)))
+    lines = [f"export {variable}={values[variable]}" for variable in used if variable in values]
     if uses_srun(body):
         lines.append(SRUN)
-    if _HOSTNAMES.search(body):
+    if _SHOW_HOSTNAMES.search(body):
         lines.append(SCONTROL)
-    return "\n".join(lines), tuple(one for one in used if one not in known)
+    return "\n".join(lines), tuple(variable for variable in used if variable not in values)
 
 
-def _values(name: str, size: Size, array: ArrayPlan | None) -> dict[str, str]:
+def _slurm_variables(name: str, size: Size, array: ArrayPlan | None) -> dict[str, str]:
     return {
-        **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), _NUMBER_OF_ID),
+        **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), _NUMERIC_JOB_ID),
         "SLURM_JOB_NAME": shlex.quote(name),
         "SLURM_JOB_PARTITION": '"$BURSAR_QUEUE"',
         "SLURM_JOB_ACCOUNT": '"$BURSAR_QUEUE"',
@@ -91,19 +91,21 @@ def _values(name: str, size: Size, array: ArrayPlan | None) -> dict[str, str]:
         "SLURM_SUBMIT_DIR": '"$PWD"',
         "SLURM_TMPDIR": '"${TMPDIR:-/tmp}"',
         "SLURM_RESTART_COUNT": '"$((BURSAR_ATTEMPT - 1))"',
-        **(_of_array(array) if array else {}),
+        **(_array_variables(array) if array else {}),
     }
 
 
-def _of_array(array: ArrayPlan) -> dict[str, str]:
+def _array_variables(array: ArrayPlan) -> dict[str, str]:
     first, step = array.values[0], array.step
-    numbers = " ".join(str(value) for value in array.values)
-    number = f"$(echo {numbers} | cut -d' ' -f$((${{BURSAR_ARRAY_INDEX:-0}} + 1)))"
+    ids = " ".join(str(value) for value in array.values)
+    task_id = f"$(echo {ids} | cut -d' ' -f$((${{BURSAR_ARRAY_INDEX:-0}} + 1)))"
     if step is not None:
-        number = _INDEX if (first, step) == (0, 1) else f'"$(({first} + {step} * ${_INDEX[2:-1]}))"'
+        task_id = (
+            _INDEX if (first, step) == (0, 1) else f'"$(({first} + {step} * ${_INDEX[2:-1]}))"'
+        )
     return {
-        "SLURM_ARRAY_TASK_ID": number,
-        "SLURM_ARRAY_JOB_ID": _NUMBER_OF_ID,
+        "SLURM_ARRAY_TASK_ID": task_id,
+        "SLURM_ARRAY_JOB_ID": _NUMERIC_JOB_ID,
         "SLURM_ARRAY_TASK_COUNT": str(len(array.values)),
         "SLURM_ARRAY_TASK_MIN": str(min(array.values)),
         "SLURM_ARRAY_TASK_MAX": str(max(array.values)),
