@@ -17,7 +17,7 @@ def test_empty_nodes_that_are_paid_by_the_hour() -> None:
     ]
     found = list(idle_nodes(IdleNodes(after_ms=HOUR_MS), nodes, 2 * HOUR_MS))
     assert [one.subject for one in found] == ["node b", "node a"]
-    assert "stood empty for 2 h and cost $18.00" in found[0].text
+    assert "been idle for 2 h and cost $18.00" in found[0].text
     assert "$9.00 an hour" in found[0].fix
 
 

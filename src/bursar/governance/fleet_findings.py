@@ -51,7 +51,7 @@ def idle_nodes(rule: IdleNodes, nodes: Iterable[EmptyNode], now_ms: int) -> Iter
             owner=rule.owner,
             subject=f"node {node.node}",
             text=(
-                f"of pool {node.pool} has stood empty for {write_duration(idle_ms)} and cost "
+                f"of pool {node.pool} has been idle for {write_duration(idle_ms)} and cost "
                 f"{write_usd(spent)} in that time; the rule allows {write_duration(rule.after_ms)}"
             ),
             fix=(
@@ -77,7 +77,7 @@ def right_size(rule: RightSize, history: Iterable[RunTimes]) -> Iterator[Finding
                 f"{runs.ended:,} runs took {write_duration(runs.longest_ms)}"
             ),
             fix=(
-                f"Write max_hours: {suggested_ms / HOUR_MS:.2g} or so: a short job is let past long ones "
-                "while room is kept for those."
+                f"Set max_hours: {suggested_ms / HOUR_MS:.2g} or so: backfill starts short jobs while long "
+                "ones wait for capacity."
             ),
         )
