@@ -18,6 +18,11 @@ PLAIN = {
     "him": "them, or the user",
     "his": "their, or the user's",
     "is succeeded": "succeeded",
+    "nobody": "no job, no user, no process",
+    "somebody": "the user, another process",
+    "whoever": "the caller, any user",
+    "told": "reported, notified, requested",
+    "telling": "reporting, notifying",
 }
 """Each word, or phrase, and what to write instead."""
 

@@ -1,6 +1,6 @@
 """Marks in the code that tell which test executes which mutant.
 
-A mark costs next to nothing where a coverage tool would trace every line, and it tells whether the very
+A mark costs next to nothing where a coverage tool would trace every line, and it records whether the very
 expression is evaluated, not only its line.
 """
 

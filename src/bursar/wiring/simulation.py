@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def demo(*, seed: int, verbose: bool) -> Iterator[TextLine]:
-    """A simulated day of a demonstration fleet, told line by line."""
+    """A simulated day of a demonstration fleet, line by line."""
     from bursar.core.check import require_valid
     from bursar.simulate.demo.demo import demonstration
     from bursar.simulate.demo.demo_text import demo_text

@@ -35,7 +35,7 @@ MISS_REFRESH_SECONDS: Final = 0.1
 USE_WRITE_INTERVAL_MS: Final = 60_000
 """The last use of a token is written at most this often, not with every request."""
 
-_NO_TOKEN_SHA256: Final = hashlib.sha256(b"nobody").hexdigest()
+_NO_TOKEN_SHA256: Final = hashlib.sha256(b"no token").hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
