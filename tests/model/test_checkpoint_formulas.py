@@ -103,6 +103,6 @@ def test_an_interrupted_run_takes_dalys_time(
     assert found == pytest.approx(wall, rel=1e-6, abs=1)
 
 
-def test_times_of_nothing_are_refused() -> None:
-    with pytest.raises(UserError, match="more than 0"):
+def test_a_save_time_of_zero_is_rejected() -> None:
+    with pytest.raises(UserError, match="above 0 s"):
         daly_interval(0, 100)
