@@ -77,7 +77,7 @@ def make_run(clone: Path) -> None:
     finally:
         os.killpg(demonstration.pid, signal.SIGINT)
         demonstration.wait(timeout=30)
-    assert "stopped; what runs goes on" in log.read_text()
+    assert "stopped; jobs keep running" in log.read_text()
 
 
 def test_the_tests_pass_where_the_demonstration_ran(clone: Path) -> None:

@@ -102,7 +102,11 @@ def test_omitted_jobs_are_reported_for_their_fleet(folder: Path) -> None:
     [
         (("--fleet", "fleet.yaml", "--policy", "sfj"), "'sfj' is not an order", "'sjf'"),
         (("--fleet", "none.yaml"), "none.yaml cannot be read", "Check the path"),
-        (("--fleet", "fleet.yaml", "--format", "swff"), "'swff' is not a trace", "'swf'"),
+        (
+            ("--fleet", "fleet.yaml", "--format", "swff"),
+            "'swff' is not a known trace format",
+            "'swf'",
+        ),
     ],
 )
 def test_wrong_input_is_two_lines(

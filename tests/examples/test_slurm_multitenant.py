@@ -90,7 +90,7 @@ def expect_promotion(example: ModuleType, lab: Lab) -> None:
     borrowed = ("--account=research-training", "--qos=research-training-borrow", "-p", "training")
     job = lab.run("sbatch", "--parsable", "--hold", "--uid=alice", *borrowed, template).strip()
     assert example.bursar("slurm", "promote", "--fleet", example.FLEET) == (
-        f"{job} is in research-training now\n"
+        f"{job} moved to research-training\n"
     )
     assert lab.run("squeue", "-h", "-o", "%i|%q").split() == [f"{job}|research-training"]
     lab.run("scancel", job)

@@ -84,7 +84,7 @@ def test_on_measured_spot_ours_costs_less_than_uniform_progress(traces: Path) ->
     for case in read_cases(traces, 60 * HOUR_MS):
         if case.group != TWO_WEEKS:
             continue
-        spells = [(tick * case.tick_ms, bool(room)) for tick, room in enumerate(case.room)]
+        intervals = [(tick * case.tick_ms, count > 0) for tick, count in enumerate(case.available)]
         saves = CheckpointPolicy(interval_ms=case.tick_ms, restart_ms=12 * MINUTE_MS)
         for start in case.starts[:: len(case.starts) // 3]:
             timed = Timed(
@@ -97,7 +97,7 @@ def test_on_measured_spot_ours_costs_less_than_uniform_progress(traces: Path) ->
                 spot = SpotPolicy(deadline_rule=rule, tick_ms=case.tick_ms, change_over_ms=0)
                 policies = replace(Policies(), spot=spot)
                 at_once = Delays(start_ms=0, stop_ms=0)
-                found = run({"zone": spells}, timed, policies, at_once, check=False)
+                found = run({"zone": intervals}, timed, policies, at_once, check=False)
                 assert found.done_ms is not None
                 assert found.done_ms <= timed.submitted_ms + timed.within_ms, (
                     rule,
