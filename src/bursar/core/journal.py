@@ -20,8 +20,6 @@ from bursar.model.tenants.tenant import FlavorResource
 class Journal:
     """Applies changes and records how to undo them."""
 
-    __slots__ = ("_undo",)
-
     def __init__(self) -> None:
         self._undo: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 

@@ -56,8 +56,6 @@ class _ShapeOrder:
 class NodeIndex:
     """The nodes of a pool by rank, one ranking for each requested shape."""
 
-    __slots__ = ("_changes", "_free", "_orders", "_nodes", "_version", "scorer")
-
     def __init__(self, nodes: Sequence[NodeState], scorer: Scorer) -> None:
         """``nodes`` are sorted by their ``rank``, as in a pool."""
         self._nodes = nodes

@@ -34,25 +34,6 @@ class PoolState:
     ``interruptions_per_million_hours`` combines the declared and the observed rate (``spot_history.py``).
     """
 
-    __slots__ = (
-        "_by_gpus",
-        "_index",
-        "_tree",
-        "buckets",
-        "by_id",
-        "changes",
-        "ends",
-        "freed",
-        "freed_before",
-        "interruptions_per_million_hours",
-        "levels",
-        "nodes",
-        "bucket_of",
-        "position",
-        "slices",
-        "spec",
-    )
-
     def __init__(self, spec: Pool, topology_levels: tuple[str, ...] = ()) -> None:
         self.spec = spec
         self._by_gpus = spec.gpus_per_node > 0

@@ -105,8 +105,6 @@ def _stranded(geometry: MigGeometry, layout: Layout) -> int:
 class RankedKeys:
     """Device keys sorted by a small integer rank, then by key; moves are cheap."""
 
-    __slots__ = ("_ranks",)
-
     def __init__(self, highest_rank: int) -> None:
         self._ranks: list[list[DeviceKey]] = [[] for _ in range(highest_rank + 1)]
 
@@ -143,17 +141,6 @@ class SlicePool:
     CPU, memory and labels and takes the first that fits. An iterator is invalid after an ``update``: its
     next step raises.
     """
-
-    __slots__ = (
-        "_devices",
-        "_entries",
-        "_idle",
-        "_sharing",
-        "_vacant",
-        "_version",
-        "free_by_profile",
-        "geometry",
-    )
 
     def __init__(self, geometry: MigGeometry | None) -> None:
         names = geometry.profile_names if geometry else ()

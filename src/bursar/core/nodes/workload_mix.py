@@ -157,21 +157,6 @@ class WorkloadMix:
     placement policy (``node_scores.py``).
     """
 
-    __slots__ = (
-        "_at_ms",
-        "_counts",
-        "_crowded",
-        "_list_empty_nodes",
-        "_renew_at",
-        "_shape_of",
-        "_total",
-        "empty_nodes",
-        "scorer",
-        "shapes",
-        "version",
-        "weight",
-    )
-
     def __init__(self, empty_nodes: EmptyNodes = _no_nodes) -> None:
         self._counts: dict[TaskShape, int] = {}
         self._total = 0

@@ -37,8 +37,6 @@ class KindOrder(Protocol):
 class LoneOrder:
     """The order of a single backlog."""
 
-    __slots__ = ("_backlog",)
-
     def __init__(self, backlog: Backlog) -> None:
         self._backlog: Backlog | None = backlog
 
@@ -55,8 +53,6 @@ class LoneOrder:
 
 class BacklogHeap:
     """Backlogs by the rank of their heads."""
-
-    __slots__ = ("_heap",)
 
     def __init__(self, backlogs: Iterable[Backlog]) -> None:
         self._heap: list[tuple[Rank, Backlog]] = []

@@ -34,8 +34,6 @@ class Turns:
     strict and its head is held. Iteration ends after the backlog ``last``.
     """
 
-    __slots__ = ("_blocked_queues", "_draft", "_is_over", "_last", "_levels", "_order", "_turn")
-
     def __init__(
         self,
         draft: Draft,

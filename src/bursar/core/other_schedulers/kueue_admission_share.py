@@ -81,8 +81,6 @@ def usage_score(
 class AdmissionShares:
     """The history and the open entry penalties of every local queue of one cluster queue."""
 
-    __slots__ = ("_consumed", "_penalties", "_sampled_at_ms", "_weights", "rules")
-
     def __init__(self, rules: AdmissionShareRules, weights: Mapping[str, float]) -> None:
         """``weights`` by local queue; a missing one (a deleted queue, for example) is 1."""
         self.rules = rules

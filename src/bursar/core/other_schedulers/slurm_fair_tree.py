@@ -48,8 +48,6 @@ class FairRank:
 class ShareTree:
     """The tree without flattened accounts, with the sum of each level's shares."""
 
-    __slots__ = ("_children", "_competing_parent", "_holders", "_level_shares", "root")
-
     def __init__(self, holders: Iterable[ShareHolder]) -> None:
         self._holders = {holder.tenant: holder for holder in holders}
         roots = sorted(h.tenant for h in self._holders.values() if h.parent is None)
@@ -182,8 +180,6 @@ class FairTreeKeys:
     factor, which cancels in ``usage / usage of the parent``: a key stays valid until a job starts or
     stops.
     """
-
-    __slots__ = ("_horizon_ms", "_paths", "_tree", "_usage")
 
     def __init__(self, tree: ShareTree, usage: TenantUsage, horizon_ms: int = 0) -> None:
         """``horizon_ms``: how far ahead running jobs count (see `TenantUsage.pressure`)."""

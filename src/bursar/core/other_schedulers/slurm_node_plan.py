@@ -44,17 +44,6 @@ class NodePlan:
     jobs that end at about the same time free their nodes together and the plan has few intervals.
     """
 
-    __slots__ = (
-        "_begins_ms",
-        "_free_licenses",
-        "_free_nodes",
-        "_not_before_ms",
-        "_resolution_ms",
-        "begins_ms",
-        "last_start_ms",
-        "total",
-    )
-
     def __init__(
         self,
         total: int,

@@ -58,8 +58,6 @@ def parts_for(free: FreeResources, shape: TaskShape) -> list[int]:
 class Fragmentation:
     """The paper's measure over one mix; scores are cached until the mix changes."""
 
-    __slots__ = ("_admitted", "_cpu_needs", "_memory_needs", "_mix", "_scores", "_version")
-
     def __init__(self, mix: WorkloadMix) -> None:
         self._mix = mix
         self._version = -1

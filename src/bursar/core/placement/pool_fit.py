@@ -49,25 +49,6 @@ class PoolFit:
     the time (-1: search the whole pool again).
     """
 
-    __slots__ = (
-        "_no_capacity",
-        "_no_capacity_at",
-        "anchors",
-        "blocked_at",
-        "min_counts",
-        "name",
-        "own_micro_usd",
-        "expected_micro_usd",
-        "flavor",
-        "gpu_milli_per_task",
-        "hourly_micro_usd",
-        "is_spot",
-        "pool",
-        "request_of",
-        "limited",
-        "plan",
-    )
-
     def __init__(
         self,
         plan: ShapePlan,
@@ -215,30 +196,6 @@ class ShapePlan:
     capacity. ``similar_by_pool`` counts, where there are several spot pools, the live jobs of those shapes
     in each pool. With ``needs_pool_choice`` each job orders its pools anew (``spot/pool_choice.py``).
     """
-
-    __slots__ = (
-        "similar_by_pool",
-        "counts",
-        "fits",
-        "gpu_milli",
-        "groups",
-        "has_slices",
-        "id",
-        "backlog_count",
-        "min_counts",
-        "needs_pool_choice",
-        "is_plain",
-        "is_single",
-        "allocations",
-        "plain_gpus",
-        "problem",
-        "ranked_as",
-        "capacity_key",
-        "run_ms",
-        "shape",
-        "tasks",
-        "tiers",
-    )
 
     def __init__(self, plan_id: int, shape: JobShape, unknown_run_ms: int) -> None:
         self.id = plan_id

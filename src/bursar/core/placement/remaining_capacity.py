@@ -32,8 +32,6 @@ Want = tuple[int, int, int, int, tuple[tuple[int, int], ...]]
 class RemainingCapacity:
     """The capacity that each start takes from future tasks."""
 
-    __slots__ = ("_capacity", "_enough", "_mix", "_stake", "_version", "_wants")
-
     def __init__(self, mix: WorkloadMix) -> None:
         self._mix = mix
         self._version = -1

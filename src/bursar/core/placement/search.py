@@ -51,22 +51,6 @@ class Search:
     so a plain task need not be occupied. ``lacks_anchors``: a mixed gang fits on spot but not its anchors.
     """
 
-    __slots__ = (
-        "partitions",
-        "demand",
-        "end_ms",
-        "holder",
-        "is_last",
-        "journal",
-        "lacks_anchors",
-        "met_reservation",
-        "mix",
-        "policy",
-        "reserved",
-        "seed",
-        "tasks_that_fit",
-    )
-
     def __init__(
         self, journal: Journal, mix: WorkloadMix, policies: Policies, *, holder: str, end_ms: int
     ) -> None:

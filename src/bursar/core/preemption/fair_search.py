@@ -20,8 +20,6 @@ Running = Mapping[str, Sequence[Candidate]]
 class FairSearch:
     """One search; shares count the preemptor as running."""
 
-    __slots__ = ("_chosen", "_order", "_rules", "_shares", "_strategies", "_trial")
-
     def __init__(self, trial: Trial, rules: PreemptionRules) -> None:
         self._trial = trial
         self._rules = rules
@@ -137,8 +135,6 @@ def _candidates(trial: Trial, running: Running, policy: PreemptionPolicy) -> Ite
 class _Shares:
     """Cached shares, recomputed only where a victim has changed them."""
 
-    __slots__ = ("_known", "tree")
-
     def __init__(self, tree: QuotaTree) -> None:
         self.tree = tree
         self._known: dict[str, DominantShare] = {}
@@ -162,17 +158,6 @@ class _Targets:
     It yields a queue and its remaining candidates; the caller must remove at least one before the next step.
     Only tenants with candidates below them are visited.
     """
-
-    __slots__ = (
-        "_below",
-        "_goes_before",
-        "_own",
-        "_path",
-        "_pruned",
-        "_root",
-        "_shares",
-        "waiting",
-    )
 
     def __init__(
         self,

@@ -15,8 +15,6 @@ ChosenVictim = tuple[Candidate, PreemptionReason]
 class Trial:
     """Removes candidates from the quota tree and the placement; leaving the ``with`` restores all."""
 
-    __slots__ = ("_counted", "_removed", "placement", "preemptor", "tree")
-
     def __init__(
         self, tree: QuotaTree, preemptor: Preemptor, placement: TrialPlacement | None
     ) -> None:

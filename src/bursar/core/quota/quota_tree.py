@@ -87,8 +87,6 @@ class _Node:
 class QuotaTree:
     """All tenants' quotas and usage; a forest, if there are several roots."""
 
-    __slots__ = ("_nodes",)
-
     def __init__(self, nodes: Iterable[QuotaNode]) -> None:
         """A name twice, an unknown parent, a cycle or a queue with children is a ``ValueError``."""
         self._nodes: dict[str, _Node] = {}

@@ -29,8 +29,6 @@ class ChargeCache:
     The object is stored with its charge, so no other object can get its address meanwhile.
     """
 
-    __slots__ = ("_known", "_limited", "_pools", "_unit")
-
     def __init__(self, pools: Mapping[str, PoolState], unit: UsageUnit) -> None:
         self._pools = pools
         self._unit = unit

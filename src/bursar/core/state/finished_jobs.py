@@ -22,8 +22,6 @@ class FinishedJobs(MutableMapping[str, JobState]):
     ``needed`` contains the jobs that a live job depends on; those survive every change of generation.
     """
 
-    __slots__ = ("_minimum", "_needed", "_older", "_younger")
-
     def __init__(self, needed: Container[str], minimum: int = MINIMUM_STORED) -> None:
         self._needed = needed
         self._minimum = minimum

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -32,14 +33,12 @@ _NO_JOBS: Final[frozenset[str]] = frozenset()
 _NOTHING: Final[Mapping[FlavorResource, int]] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A placement reserved for a job until its victims have stopped."""
 
-    __slots__ = ("attempts", "placement")
-
-    def __init__(self, placement: Placement, attempts: Mapping[str, int]) -> None:
-        self.placement = placement
-        self.attempts = attempts
+    placement: Placement
+    attempts: Mapping[str, int]
 
     @property
     def victims(self) -> tuple[str, ...]:
@@ -47,72 +46,49 @@ class Claim:
         return tuple(self.attempts)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class JobRecord:
     """One job and, while an attempt is live, what that attempt holds."""
 
-    __slots__ = (
-        "assigned_at_ms",
-        "attained_gpu_ms",
-        "attempt",
-        "charged_micro_usd",
-        "claim",
-        "deadline_ms",
-        "done_ms",
-        "end_at_ms",
-        "failures",
-        "has_run",
-        "id",
-        "limit_at_ms",
-        "backlog",
-        "moving",
-        "noticed",
-        "placement",
-        "preemptions",
-        "priority",
-        "run_time_estimate",
-        "rank",
-        "repriced_micro_usd",
-        "request",
-        "run_ms",
-        "save_ms",
-        "saved_at_ms",
-        "saved_step",
-        "spec",
-        "started_at_ms",
-        "state",
-        "submitted_at_ms",
-        "ticket",
-        "stop_requested",
-        "unmet",
-        "unprompted",
-        "weight",
-    )
+    id: str
+    spec: JobSpec
+    priority: int
+    submitted_at_ms: int
+    deadline_ms: int | None = field(init=False)
+    state: JobState = _QUEUED
+    attempt: int = 0
+    preemptions: int = 0
+    failures: int = 0
+    done_ms: int = 0
+    save_ms: int | None = None
+    saved_step: int | None = None
+    unprompted: int = 0
+    has_run: bool = False
+    attained_gpu_ms: int = 0
+    charged_micro_usd: int = 0
+    unmet: frozenset[str] = _NO_JOBS
+    rank: Rank = ()
+    run_time_estimate: RunTimeEstimate | None = None
+    run_ms: int = 0
+    backlog: Backlog = field(init=False)
+    claim: Claim | None = None
+    ticket: int = 0
+    placement: Placement | None = None
+    request: Mapping[FlavorResource, int] = field(init=False)
+    weight: int = 0
+    assigned_at_ms: int = 0
+    started_at_ms: int | None = None
+    saved_at_ms: int = 0
+    end_at_ms: int = 0
+    limit_at_ms: int | None = None
+    repriced_micro_usd: int | None = None
+    stop_requested: bool = False
+    noticed: bool = False
+    moving: bool = False
 
-    def __init__(self, job_id: str, spec: JobSpec, priority: int, at_ms: int) -> None:
-        self.id = job_id
-        self.spec = spec
-        self.priority = priority
-        self.submitted_at_ms = at_ms
-        self.deadline_ms = deadline_of(spec, at_ms)
-        self.state: JobState = _QUEUED
-        self.attempt = 0
-        self.preemptions = 0
-        self.failures = 0
-        self.done_ms = 0
-        self.save_ms: int | None = None
-        self.saved_step: int | None = None
-        self.unprompted = 0
-        self.has_run = False
-        self.attained_gpu_ms = 0
-        self.charged_micro_usd = 0
-        self.unmet: frozenset[str] = _NO_JOBS
-        self.rank: Rank = ()
-        self.run_time_estimate: RunTimeEstimate | None = None
-        self.run_ms = 0
-        self.backlog: Backlog
-        self.claim: Claim | None = None
-        self.ticket = 0
-        self.forget_attempt()
+    def __post_init__(self) -> None:
+        self.deadline_ms = deadline_of(self.spec, self.submitted_at_ms)
+        self.request = _NOTHING
 
     @property
     def queued_at_ms(self) -> int:
@@ -126,12 +102,9 @@ class JobRecord:
 
     def forget_attempt(self) -> None:
         """Clear what belongs to an ended attempt."""
-        self.placement: Placement | None = None
-        self.request: Mapping[FlavorResource, int] = _NOTHING
+        self.placement, self.request = None, _NOTHING
         self.weight = self.assigned_at_ms = self.saved_at_ms = self.end_at_ms = 0
-        self.started_at_ms: int | None = None
-        self.limit_at_ms: int | None = None
-        self.repriced_micro_usd: int | None = None
+        self.started_at_ms = self.limit_at_ms = self.repriced_micro_usd = None
         self.stop_requested = self.noticed = self.moving = False
 
     def __repr__(self) -> str:

@@ -73,8 +73,6 @@ class SimilarJobs:
     have ended.
     """
 
-    __slots__ = ("levels", "run_time_estimate", "stale_above")
-
     def __init__(self, levels: list[list[int]]) -> None:
         self.levels = levels
         self.run_time_estimate: RunTimeEstimate | None = None

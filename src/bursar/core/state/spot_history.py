@@ -37,20 +37,6 @@ UNKNOWN_AGE_MS = AGE_EDGES_MS[4]
 class SpotPoolHistory:
     """The history of one pool; all counts decay with their half-life."""
 
-    __slots__ = (
-        "_prior_step",
-        "_half_life_ms",
-        "_availability",
-        "_pool",
-        "at_ms",
-        "ends",
-        "expected",
-        "losses",
-        "node_ms",
-        "nodes",
-        "since_ms",
-    )
-
     def __init__(self, pool: PoolState, half_life_ms: int) -> None:
         self._pool = pool
         self._half_life_ms = half_life_ms
@@ -175,8 +161,6 @@ def _weight_ms(from_ago_ms: int, to_ago_ms: int, half_life_ms: int) -> float:
 
 class SpotPoolHistories:
     """The histories of all spot pools of a fleet."""
-
-    __slots__ = ("pools",)
 
     def __init__(self, pools: Mapping[str, PoolState], half_life_ms: int) -> None:
         self.pools = {

@@ -34,8 +34,6 @@ class Decay:
     order of tenants.)
     """
 
-    __slots__ = ("fade_per_ms", "half_life_ms", "mean_life_ms")
-
     def __init__(self, half_life_ms: int | None) -> None:
         if half_life_ms is not None and half_life_ms < 0:
             raise ValueError(
@@ -116,8 +114,6 @@ class TenantUsage:
     ``parents`` maps a tenant to its parent, the root to ``None``. Weights are whole numbers per
     millisecond in one unit for the whole tree (see the top of this module).
     """
-
-    __slots__ = ("_accounts", "_chains", "_decay", "_parents")
 
     def __init__(self, parents: Mapping[str, str | None], half_life_ms: int | None) -> None:
         self._decay = Decay(half_life_ms)

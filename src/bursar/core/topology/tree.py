@@ -26,8 +26,6 @@ class TopologyTree:
     two domains of one level by number compares their paths.
     """
 
-    __slots__ = ("_first_child", "_leaf_by_id", "_level_starts", "_parents", "leaf_ids", "levels")
-
     def __init__(self, levels: tuple[str, ...], leaves: Sequence[Leaf]) -> None:
         ordered = sorted(leaves, key=lambda leaf: (leaf.path, leaf.id))
         for before, after in pairwise(ordered):
