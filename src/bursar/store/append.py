@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
     Connection,
@@ -30,10 +30,7 @@ from bursar.model.event import JobSubmitted
 from bursar.model.jobs.job import OVER, JobState
 from bursar.ports import Batch, JobOrigin, LeadershipLost, Snapshot
 from bursar.store.audit_chain import audit_rows
-from bursar.store.tables.codec import (
-    origin_text,
-    storable,
-)
+from bursar.store.tables.codec import origin_text, storable
 from bursar.store.tables.projection import (
     NO_ORIGIN,
     AttemptFacts,
@@ -62,8 +59,10 @@ from bursar.store.tables.schema import (
 from bursar.store.tables.touched_rows import read_touched_rows
 
 RETAINED_SNAPSHOTS = 2
-Columns = tuple[tuple[str, ...], tuple[str, ...]]
-"""Of an update: the columns that may change and the key columns."""
+MARKS = {"sqlite": "?", "postgresql": "%s"}
+"""What stands for a value in a statement of each database's driver."""
+Facts = TypeVar("Facts", JobFacts, AttemptFacts)
+Key = TypeVar("Key")
 
 # Built once: building a statement takes as long as executing it.
 _IF_EPOCH = update(meta).where(meta.c.id == 1, meta.c.epoch == bindparam("of_epoch"))
@@ -72,15 +71,7 @@ _CLAIM = _IF_EPOCH.values(
     last_sequence=meta.c.last_sequence + bindparam("more"), last_batch=bindparam("this_batch")
 )
 _SELECT_HEADS = select(meta.c.last_sequence, meta.c.audit_number, meta.c.audit_hash)
-_JOB_FIXED = {"sequence", "id", "name", "queue", "owner", "origin", "priority", "retries"}
-_JOB_FIXED.add("submitted_at_ms")
-_JOB_MUTABLE = tuple(name for name in JobFacts._fields if name not in _JOB_FIXED)
-_mutable_job_values = attrgetter(*_JOB_MUTABLE)
-_JOB_UPDATE = (_JOB_MUTABLE, ("sequence",))
-_ATTEMPT_FIXED = {"job_id", "attempt", "placement", "assigned_at_ms"}
-_ATTEMPT_MUTABLE = tuple(name for name in AttemptFacts._fields if name not in _ATTEMPT_FIXED)
-_mutable_attempt_values = attrgetter(*_ATTEMPT_MUTABLE)
-_ATTEMPT_UPDATE = (_ATTEMPT_MUTABLE, ("job_id", "attempt"))
+_ACKNOWLEDGEMENT = acknowledgements.columns.keys()
 _DROP_WAIT = delete(waits).where(
     waits.c.dependency == bindparam("of_dependency"), waits.c.job_id == bindparam("of_job")
 )
@@ -214,6 +205,38 @@ def _write_origins(connection: Connection, batch: Batch, first: int) -> dict[str
     return refs
 
 
+class _FactsTable(Generic[Facts]):
+    """A projected table whose rows are ``Facts``; an update writes all but the ``fixed`` columns."""
+
+    def __init__(self, table: Table, key: tuple[str, ...], fixed: set[str]) -> None:
+        mutable = [one.name for one in table.columns if one.name not in {*key, *fixed}]
+        self._table = table
+        self._update_values = attrgetter(*mutable, *key)
+        self._update = {
+            dialect: f"UPDATE {table.name} SET {', '.join(f'{name} = {mark}' for name in mutable)} "
+            f"WHERE {' AND '.join(f'{name} = {mark}' for name in key)}"
+            for dialect, mark in MARKS.items()
+        }
+
+    def write_changes(
+        self, connection: Connection, before: Mapping[Key, Facts], after: Mapping[Key, Facts]
+    ) -> list[Facts]:
+        """Inserts new rows and updates replaced ones; returns both."""
+        changed = [(key, row) for key, row in after.items() if row is not before.get(key)]
+        _insert_many(connection, self._table, [row for key, row in changed if key not in before])
+        known = [self._update_values(row) for key, row in changed if key in before]
+        if known:
+            connection.exec_driver_sql(self._update[connection.dialect.name], known)
+        return [row for _, row in changed]
+
+
+_SUBMITTED = {"id", "name", "queue", "owner", "origin", "priority", "retries", "submitted_at_ms"}
+_JOBS: _FactsTable[JobFacts] = _FactsTable(jobs, ("sequence",), _SUBMITTED)
+_ATTEMPTS: _FactsTable[AttemptFacts] = _FactsTable(
+    attempts, ("job_id", "attempt"), {"placement", "assigned_at_ms"}
+)
+
+
 class StoredRows:
     """Rows before the fold, to write only the changes. Rows are immutable: copies are cheap."""
 
@@ -224,31 +247,11 @@ class StoredRows:
 
     def write_changes(self, connection: Connection, rows: Rows) -> Sequence[JobFacts]:
         """Writes the changed rows and returns the changed jobs."""
-        changed = [job for job in rows.jobs.values() if job is not self.jobs.get(job.id)]
-        self._write_jobs(connection, changed)
-        self._write_attempts(connection, rows)
+        changed = _JOBS.write_changes(connection, self.jobs, rows.jobs)
+        _ATTEMPTS.write_changes(connection, self.attempts, rows.attempts)
         self._write_waits(connection, rows.waits())
         self._write_counts(connection, changed)
         return changed
-
-    def _write_jobs(self, connection: Connection, changed: Sequence[JobFacts]) -> None:
-        new = [job for job in changed if job.id not in self.jobs]
-        _insert_many(connection, jobs, new)
-        known = [
-            (*_mutable_job_values(job), job.sequence) for job in changed if job.id in self.jobs
-        ]
-        _update_many(connection, jobs, _JOB_UPDATE, known)
-
-    def _write_attempts(self, connection: Connection, rows: Rows) -> None:
-        changed = [
-            (key, one) for key, one in rows.attempts.items() if one is not self.attempts.get(key)
-        ]
-        new = [one for key, one in changed if key not in self.attempts]
-        _insert_many(connection, attempts, new)
-        known = [
-            (*_mutable_attempt_values(one), *key) for key, one in changed if key in self.attempts
-        ]
-        _update_many(connection, attempts, _ATTEMPT_UPDATE, known)
 
     def _write_waits(self, connection: Connection, now: set[Wait]) -> None:
         new = [{"dependency": one, "job_id": job_id} for one, job_id in sorted(now - self.waits)]
@@ -292,16 +295,7 @@ def _write_other_tables(connection: Connection, batch: Batch, heads: LogHeads) -
     _execute(
         connection,
         insert(acknowledgements),
-        [
-            {
-                "tenant": one.tenant,
-                "key": one.key,
-                "request_sha256": one.request_sha256,
-                "answer": one.answer,
-                "at_ms": one.at_ms,
-            }
-            for one in batch.acknowledgements
-        ],
+        [{name: getattr(one, name) for name in _ACKNOWLEDGEMENT} for one in batch.acknowledgements],
     )
     _execute(
         connection,
@@ -342,26 +336,8 @@ def _insert_many(connection: Connection, table: Table, rows: Sequence[tuple[Any,
 
 @cache
 def _insert_statement(table: Table, dialect: str) -> str:
-    mark = "%s" if dialect == "postgresql" else "?"
-    names = ", ".join(table.columns.keys())
-    return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join([mark] * len(table.columns))})"
-
-
-def _update_many(
-    connection: Connection, table: Table, columns: Columns, rows: Sequence[tuple[Any, ...]]
-) -> None:
-    """Updates rows; each has the values of the changed columns, then of the key columns."""
-    if rows:
-        connection.exec_driver_sql(
-            _update_statement(table, columns, connection.dialect.name), list(rows)
-        )
-
-
-@cache
-def _update_statement(table: Table, columns: Columns, dialect: str) -> str:
-    mark = "%s" if dialect == "postgresql" else "?"
-    changed, key = (tuple(f"{name} = {mark}" for name in names) for names in columns)
-    return f"UPDATE {table.name} SET {', '.join(changed)} WHERE {' AND '.join(key)}"
+    marks = ", ".join([MARKS[dialect]] * len(table.columns))
+    return f"INSERT INTO {table.name} ({', '.join(table.columns.keys())}) VALUES ({marks})"
 
 
 def _execute(connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:

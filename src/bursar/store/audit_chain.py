@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
+from dataclasses import asdict
 from typing import Any
 
 from bursar.ports import AuditEntry
@@ -18,9 +18,9 @@ from bursar.store.tables.codec import storable
 START = "0" * 64
 
 
-def entry_hash(previous: str, number: int, entry: AuditEntry) -> str:
-    """Hash of an entry, as it is stored, and of the previous hash."""
-    values = [storable(one) if isinstance(one, str) else one for one in astuple(entry)]
+def entry_hash(previous: str, number: int, entry: dict[str, Any]) -> str:
+    """Hash of the columns of an entry, as they are stored, and of the previous hash."""
+    values = [storable(one) if isinstance(one, str) else one for one in entry.values()]
     covered = json.dumps([previous, number, *values], separators=(",", ":"))
     return hashlib.sha256(covered.encode()).hexdigest()
 
@@ -30,8 +30,9 @@ def audit_rows(entries: Iterable[AuditEntry], number: int, previous: str) -> lis
     rows = []
     for entry in entries:
         number += 1
-        previous = entry_hash(previous, number, entry)
-        rows.append({"number": number, **_columns(entry), "hash": previous})
+        columns = asdict(entry)
+        previous = entry_hash(previous, number, columns)
+        rows.append({"number": number, **columns, "hash": previous})
     return rows
 
 
@@ -44,21 +45,9 @@ def broken_links(
         if row_number != number + 1:
             return [f"audit row {number + 1} is missing: row {row_number} follows row {number}"]
         number = row_number
-        if entry_hash(previous, number, entry) != written:
+        if entry_hash(previous, number, asdict(entry)) != written:
             return [f"audit row {number} was changed after it was written"]
         previous = written
     if (number, previous) != head:
         return [f"the audit log ends at row {number}, but {head[0]} rows were written"]
     return []
-
-
-def _columns(entry: AuditEntry) -> dict[str, Any]:
-    return {
-        "at_ms": entry.at_ms,
-        "user": entry.user,
-        "token_id": entry.token_id,
-        "action": entry.action,
-        "subject": entry.subject,
-        "outcome": entry.outcome,
-        "detail": entry.detail,
-    }

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields
+from functools import cache
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, Engine, Select, and_, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from bursar.codec import event_of, from_text
@@ -30,12 +32,8 @@ from bursar.ports import (
     Snapshot,
 )
 from bursar.store.audit_chain import broken_links
-from bursar.store.tables.codec import (
-    origin_of,
-    spec_of,
-)
+from bursar.store.tables.codec import origin_of, spec_of
 from bursar.store.tables.job_listing import NEWEST_FIRST, sequences_of
-from bursar.store.tables.projection import AttemptFacts
 from bursar.store.tables.schema import (
     acknowledgements,
     attempts,
@@ -50,8 +48,9 @@ from bursar.store.tables.schema import (
     snapshots,
     tokens,
 )
-from bursar.store.tables.touched_rows import id_chunks, is_live_attempt_of_job
+from bursar.store.tables.touched_rows import IDS, is_live_attempt_of_job, rows_of_ids
 
+Value = TypeVar("Value")
 PAGE_ROWS = 1_000
 MAX_ARRAY_JOBS = 10_000
 """Admission allows no larger array (``core/admission``); bounds the scan of the table."""
@@ -60,7 +59,12 @@ _ORIGINS = (
     select(jobs.c.id.label("job_id"), jobs.c.state, origins, secrets.c.body.label("secrets"))
     .join(origins, origins.c.id == jobs.c.origin)
     .outerjoin(secrets, secrets.c.origin == origins.c.id)
-    .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+    .where(jobs.c.id.in_(IDS))
+)
+_TAGS = (
+    select(jobs.c.id, jobs.c.name, jobs.c.owner, origins.c.labels)
+    .outerjoin(origins, origins.c.id == jobs.c.origin)
+    .where(jobs.c.id.in_(IDS))
 )
 _JOB_ROWS = (
     select(
@@ -102,12 +106,17 @@ class SqlReader:
         except SQLAlchemyError as error:
             raise self._fault(error) from error
 
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        """All rows of a query, in a transaction of its own."""
+        with self.reading() as connection:
+            return connection.execute(query).all()
+
     # -- the log -----------------------------------------------------------------------------------
 
     def last_sequence(self) -> int:
         """Sequence number of the newest event; 0 in an empty log."""
-        with self.reading() as connection:
-            return int(connection.execute(select(meta.c.last_sequence)).scalar_one())
+        ((sequence,),) = self._rows(select(meta.c.last_sequence))
+        return int(sequence)
 
     def events(self, after: int = 0, limit: int | None = None) -> Iterator[Recorded]:
         """The events after sequence number ``after``, in order."""
@@ -119,8 +128,7 @@ class SqlReader:
             query = select(events.c.sequence, events.c.body).where(
                 events.c.sequence > after, events.c.sequence <= until
             )
-            with self.reading() as connection:
-                page = connection.execute(query.order_by(events.c.sequence)).all()
+            page = self._rows(query.order_by(events.c.sequence))
             yield from (Recorded(sequence=number, event=event_of(body)) for number, body in page)
             after = until
 
@@ -132,30 +140,24 @@ class SqlReader:
         query = select(events.c.sequence, events.c.body).where(
             or_(events.c.job_id == job_id, events.c.sequence.in_(lost))
         )
-        with self.reading() as connection:
-            rows = connection.execute(query.order_by(events.c.sequence)).all()
+        rows = self._rows(query.order_by(events.c.sequence))
         return [Recorded(sequence=number, event=event_of(body)) for number, body in rows]
 
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot."""
-        query = select(snapshots).order_by(snapshots.c.sequence.desc()).limit(1)
-        with self.reading() as connection:
-            row = connection.execute(query).first()
-        return Snapshot(sequence=row.sequence, body=row.body) if row else None
+        rows = self._rows(select(snapshots).order_by(snapshots.c.sequence.desc()).limit(1))
+        return Snapshot(**rows[0]._mapping) if rows else None
 
     # -- jobs --------------------------------------------------------------------------------------
 
     def job(self, job_id: str) -> JobRow | None:
-        with self.reading() as connection:
-            row = connection.execute(_JOB_ROWS.where(jobs.c.id == job_id)).first()
-        return _job_row(row) if row else None
+        rows = self._rows(_JOB_ROWS.where(jobs.c.id == job_id))
+        return _job_row(rows[0]) if rows else None
 
     def jobs(self, wanted: JobFilter) -> Sequence[JobRow]:
         """The jobs that match a filter, newest first."""
         chosen = _JOB_ROWS.where(jobs.c.sequence.in_(sequences_of(wanted)))
-        with self.reading() as connection:
-            rows = connection.execute(chosen.order_by(*NEWEST_FIRST)).all()
-        return [_job_row(row) for row in rows]
+        return [_job_row(row) for row in self._rows(chosen.order_by(*NEWEST_FIRST))]
 
     def members(self, array_id: str) -> Sequence[tuple[str, JobState]]:
         """The jobs of an array with their states. Their sequences are consecutive."""
@@ -168,26 +170,21 @@ class SqlReader:
             jobs.c.sequence < first.c.sequence + MAX_ARRAY_JOBS,
         )
         query = select(jobs.c.id, jobs.c.state).join(first, shared).order_by(jobs.c.sequence)
-        with self.reading() as connection:
-            rows = connection.execute(query).all()
-        return [(row.id, JobState(row.state)) for row in rows]
+        return [(row.id, JobState(row.state)) for row in self._rows(query)]
 
     def count_jobs(self, queues: frozenset[str] | None) -> Mapping[JobState, int]:
         """Number of jobs in each state; states without jobs are omitted."""
         query = select(job_counts.c.state, func.sum(job_counts.c.jobs))
         if queues is not None:
             query = query.where(job_counts.c.queue.in_(sorted(queues)))
-        with self.reading() as connection:
-            rows = connection.execute(query.group_by(job_counts.c.state)).all()
+        rows = self._rows(query.group_by(job_counts.c.state))
         counts = {state: int(count) for state, count in rows}
         return {state: counts[state] for state in JobState if counts.get(state)}
 
     def attempts(self, job_id: str) -> Sequence[AttemptRow]:
         """All attempts of a job, in order."""
         query = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
-        with self.reading() as connection:
-            rows = connection.execute(query).all()
-        return [_attempt_row(AttemptFacts._make(row)) for row in rows]
+        return [_attempt_row(row) for row in self._rows(query)]
 
     def origin(self, job_id: str) -> JobOrigin | None:
         """Origin of a job; its secrets are included until the job has ended."""
@@ -198,14 +195,13 @@ class SqlReader:
         by_job: dict[str, JobOrigin] = {}
         shared: dict[tuple[int, bool], JobOrigin] = {}
         with self.reading() as connection:
-            for ids in id_chunks(sorted(job_ids)):
-                for row in connection.execute(_ORIGINS, {"ids": ids}):
-                    is_over = JobState(row.state) in OVER
-                    key = (row.id, is_over)
-                    if key not in shared:
-                        job_secrets = None if is_over else row.secrets
-                        shared[key] = origin_of(row.owner, row.labels, row.body, job_secrets)
-                    by_job[row.job_id] = shared[key]
+            for row in rows_of_ids(connection, _ORIGINS, job_ids):
+                is_over = JobState(row.state) in OVER
+                key = (row.id, is_over)
+                if key not in shared:
+                    job_secrets = None if is_over else row.secrets
+                    shared[key] = origin_of(row.owner, row.labels, row.body, job_secrets)
+                by_job[row.job_id] = shared[key]
         return by_job
 
     # -- labels, acknowledgements, tokens, audit ---------------------------------------------------
@@ -215,22 +211,16 @@ class SqlReader:
 
         Jobs with equal values share one object: a month has hundreds of thousands of jobs.
         """
-        query = select(jobs.c.id, jobs.c.name, jobs.c.owner, origins.c.labels).outerjoin(
-            origins, origins.c.id == jobs.c.origin
-        )
         by_job: dict[str, JobLabel] = {}
         shared: dict[tuple[str, str, str | None], JobLabel] = {}
         with self.reading() as connection:
-            for ids in id_chunks(sorted(job_ids)):
-                for job_id, name, owner, text in connection.execute(
-                    query.where(jobs.c.id.in_(ids))
-                ):
-                    label = shared.get((owner, name, text))
-                    if label is None:
-                        labels = from_text(dict[str, str], text) if text else {}
-                        label = JobLabel(owner=owner, name=name, labels=labels)
-                        shared[owner, name, text] = label
-                    by_job[job_id] = label
+            for job_id, name, owner, text in rows_of_ids(connection, _TAGS, job_ids):
+                label = shared.get((owner, name, text))
+                if label is None:
+                    labels = from_text(dict[str, str], text) if text else {}
+                    label = JobLabel(owner=owner, name=name, labels=labels)
+                    shared[owner, name, text] = label
+                by_job[job_id] = label
         return by_job
 
     def acknowledgement(self, tenant: str, key: str) -> Acknowledgement | None:
@@ -238,24 +228,20 @@ class SqlReader:
         query = select(acknowledgements).where(
             acknowledgements.c.tenant == tenant, acknowledgements.c.key == key
         )
-        with self.reading() as connection:
-            row = connection.execute(query).first()
-        return Acknowledgement(**row._mapping) if row else None
+        rows = self._rows(query)
+        return Acknowledgement(**rows[0]._mapping) if rows else None
 
     def tokens(self) -> Sequence[Token]:
         """All tokens, sorted by id."""
-        with self.reading() as connection:
-            bodies = connection.scalars(select(tokens.c.body).order_by(tokens.c.id)).all()
-        return [from_text(Token, body) for body in bodies]
+        rows = self._rows(select(tokens.c.body).order_by(tokens.c.id))
+        return [from_text(Token, body) for (body,) in rows]
 
     def audit(self, limit: int, before: int | None = None) -> Sequence[tuple[int, AuditEntry]]:
         """Audit entries with their numbers, newest first."""
         query = select(audit).order_by(audit.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(audit.c.number < before)
-        with self.reading() as connection:
-            rows = connection.execute(query).all()
-        return [(row.number, _audit_entry(row)) for row in rows]
+        return [(row.number, _audit_entry(row)) for row in self._rows(query)]
 
     def verify_audit(self) -> Sequence[str]:
         """Problems of the audit log's hash chain; empty if it is intact."""
@@ -268,66 +254,47 @@ class SqlReader:
 
     def leader(self) -> tuple[int, str] | None:
         """Epoch and address of the current or last leader."""
-        with self.reading() as connection:
-            epoch, address = connection.execute(select(meta.c.epoch, meta.c.leader_address)).one()
+        ((epoch, address),) = self._rows(select(meta.c.epoch, meta.c.leader_address))
         return (epoch, address) if epoch else None
 
 
 def _job_row(row: Any) -> JobRow:
     spec = spec_of(row.submission)
-    return JobRow(
-        id=row.id,
-        name=spec.name,
-        queue=spec.queue,
-        owner=row.owner,
-        state=JobState(row.state),
-        priority=row.priority,
-        attempt=row.attempt,
-        failures=row.failures,
-        preemptions=row.preemptions,
-        submitted_at_ms=row.submitted_at_ms,
-        started_at_ms=row.started_at_ms,
-        ended_at_ms=row.ended_at_ms,
-        exit_code=row.exit_code,
-        exit_signal=row.exit_signal,
-        exit_detail=row.exit_detail,
-        placement=from_text(Placement, row.placement) if row.placement else None,
-        spec=spec,
-        labels=from_text(dict[str, str], row.labels) if row.labels else {},
-        saved_at_ms=row.saved_at_ms,
-        saved_step=row.saved_step,
-        resumed_at_ms=row.resumed_at_ms,
-        resumed_step=row.resumed_step,
-        progress=_progress(row),
-    )
+    own: dict[str, Any] = {
+        "name": spec.name,
+        "queue": spec.queue,
+        "state": JobState(row.state),
+        "placement": from_text(Placement, row.placement) if row.placement else None,
+        "spec": spec,
+        "labels": from_text(dict[str, str], row.labels) if row.labels else {},
+        "progress": _progress(row),
+    }
+    return _from_columns(JobRow, row, **own)
 
 
 def _progress(row: Any) -> JobProgress | None:
     if row.step is None:
         return None
-    return JobProgress(
-        attempt=row.progress_attempt,
-        step=row.step,
-        total=row.total,
-        at_ms=row.progress_at_ms,
-        since_step=row.since_step,
-        since_ms=row.since_ms,
-    )
+    own = {"attempt": row.progress_attempt, "at_ms": row.progress_at_ms}
+    return _from_columns(JobProgress, row, **own)
 
 
-def _attempt_row(facts: AttemptFacts) -> AttemptRow:
-    values = facts._asdict()
-    del values["ended_by"]
-    return AttemptRow(**values | {"placement": from_text(Placement, facts.placement)})
+def _attempt_row(row: Any) -> AttemptRow:
+    return _from_columns(AttemptRow, row, placement=from_text(Placement, row.placement))
 
 
 def _audit_entry(row: Any) -> AuditEntry:
-    return AuditEntry(
-        at_ms=row.at_ms,
-        user=row.user,
-        token_id=row.token_id,
-        action=row.action,
-        subject=row.subject,
-        outcome=row.outcome,
-        detail=row.detail,
+    return _from_columns(AuditEntry, row)
+
+
+def _from_columns(kind: Callable[..., Value], row: Any, **own: Any) -> Value:
+    """Builds a value: each field is the column of that name, unless ``own`` has it."""
+    columns = row._mapping
+    return kind(
+        **{name: own[name] if name in own else columns[name] for name in _field_names(kind)}
     )
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, or_, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    or_,
+    select,
+)
 
 from bursar.model import event as ev
 from bursar.model.jobs.job import JobState
@@ -20,11 +31,11 @@ IDS_PER_QUERY = 500
 ALIVE = attempts.c.outcome == ""
 
 # Built once: building a statement takes longer than executing it.
-_IDS: BindParameter[list[str]] = bindparam("ids", expanding=True)
-_DEPENDENTS = select(waits.c.job_id).where(waits.c.dependency.in_(_IDS))
-_JOBS = select(jobs).where(jobs.c.id.in_(_IDS))
-_LIVE_ATTEMPTS = select(attempts).where(ALIVE, attempts.c.job_id.in_(_IDS))
-_WAITS = select(waits).where(waits.c.job_id.in_(_IDS))
+IDS: BindParameter[list[str]] = bindparam("ids", expanding=True)
+_DEPENDENTS = select(waits.c.job_id).where(waits.c.dependency.in_(IDS))
+_JOBS = select(jobs).where(jobs.c.id.in_(IDS))
+_LIVE_ATTEMPTS = select(attempts).where(ALIVE, attempts.c.job_id.in_(IDS))
+_WAITS = select(waits).where(waits.c.job_id.in_(IDS))
 
 
 def read_touched_rows(connection: Connection, events: Sequence[ev.LoggedEvent]) -> Rows:
@@ -39,11 +50,11 @@ def read_touched_rows(connection: Connection, events: Sequence[ev.LoggedEvent]) 
     job_ids |= _jobs_on(connection, lost_nodes)
     rows = Rows()
     if job_ids:
-        job_ids |= _dependents(connection, job_ids)
+        job_ids |= {job_id for (job_id,) in rows_of_ids(connection, _DEPENDENTS, job_ids)}
         rows.load(
-            _jobs(connection, job_ids),
-            _live_attempts(connection, job_ids),
-            _waits(connection, job_ids),
+            map(job_facts, rows_of_ids(connection, _JOBS, job_ids)),
+            map(AttemptFacts._make, rows_of_ids(connection, _LIVE_ATTEMPTS, job_ids)),
+            map(tuple, rows_of_ids(connection, _WAITS, job_ids)),
         )
     return rows
 
@@ -57,7 +68,7 @@ def job_facts(row: Row[tuple[object, ...]]) -> JobFacts:
 def _jobs_on(connection: Connection, nodes: Sequence[str]) -> set[str]:
     """Jobs whose live attempt uses one of these nodes."""
     job_ids: set[str] = set()
-    for chunk in id_chunks(nodes):
+    for chunk in _chunks(nodes):
         on_nodes = [
             attempts.c.placement.contains(node_mark(node), autoescape=True) for node in chunk
         ]
@@ -66,31 +77,13 @@ def _jobs_on(connection: Connection, nodes: Sequence[str]) -> set[str]:
     return job_ids
 
 
-def _dependents(connection: Connection, ids: Collection[str]) -> set[str]:
-    job_ids: set[str] = set()
-    for chunk in id_chunks(sorted(ids)):
-        job_ids.update(connection.scalars(_DEPENDENTS, {"ids": chunk}))
-    return job_ids
+def rows_of_ids(connection: Connection, query: Select[Any], ids: Iterable[str]) -> Iterator[Any]:
+    """The rows of a query that has the parameter ``IDS``, for any number of ids."""
+    for chunk in _chunks(sorted(ids)):
+        yield from connection.execute(query, {"ids": chunk})
 
 
-def _jobs(connection: Connection, ids: Collection[str]) -> Iterator[JobFacts]:
-    for chunk in id_chunks(sorted(ids)):
-        for row in connection.execute(_JOBS, {"ids": chunk}):
-            yield job_facts(row)
-
-
-def _live_attempts(connection: Connection, ids: Collection[str]) -> Iterator[AttemptFacts]:
-    for chunk in id_chunks(sorted(ids)):
-        yield from map(AttemptFacts._make, connection.execute(_LIVE_ATTEMPTS, {"ids": chunk}))
-
-
-def _waits(connection: Connection, ids: Collection[str]) -> Iterator[tuple[str, str]]:
-    for chunk in id_chunks(sorted(ids)):
-        rows = connection.execute(_WAITS, {"ids": chunk})
-        yield from ((dependency, job_id) for dependency, job_id in rows)
-
-
-def id_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(ids)
     while chunk := list(islice(remaining, IDS_PER_QUERY)):
         yield chunk
