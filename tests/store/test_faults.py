@@ -15,7 +15,6 @@ from bursar.model.errors import EngineFault
 from bursar.ports import Batch, LeadershipLost
 from bursar.store import open_store, sqlite_warning
 from bursar.store.backends import sqlite
-from bursar.store.backends.sqlite_version import warning
 from bursar.store.integrity import integrity
 from bursar.store.leader_lock import SqlLeaderLease
 from bursar.store.rebuild import differences
@@ -202,5 +201,5 @@ def test_secrets_are_removed_from_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_versions_with_the_bug_have_a_warning(version: tuple[int, ...], has_warning: bool) -> None:
-    assert (warning(version) is not None) == has_warning
-    assert sqlite_warning() == warning(sqlite3.sqlite_version_info)
+    assert (sqlite_warning(version) is not None) == has_warning
+    assert sqlite_warning() == sqlite_warning(sqlite3.sqlite_version_info)

@@ -115,7 +115,20 @@ def _begin_epoch(connection: Connection, address: str) -> int:
         return epoch_now(connection)
 
 
-# -- versions --------------------------------------------------------------------------------------
+# -- opening ---------------------------------------------------------------------------------------
+
+
+def open_database(database: Database, *, read_only: bool) -> SqlStore:
+    """The store in a database; creates the tables of a new one unless ``read_only``."""
+    try:
+        if read_only:
+            require_tables(database)
+        else:
+            create_if_new(database)
+    except BaseException:
+        database.engine.dispose()
+        raise
+    return SqlStore(database, read_only=read_only)
 
 
 def create_if_new(database: Database) -> None:

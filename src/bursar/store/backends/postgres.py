@@ -23,7 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 from bursar.store.leader_lock import LeaseHeld, drop_in_forks, epoch_now
-from bursar.store.sql_store import SqlStore, create_if_new, require_tables
+from bursar.store.sql_store import SqlStore, open_database
 from bursar.store.tables.schema import VERSION_TABLE, metadata
 
 CONNECT_SECONDS = 5
@@ -45,16 +45,7 @@ CLIENT_OPTIONS = {
 
 def open_postgres(url: str, *, read_only: bool) -> SqlStore:
     """Connects, and creates the tables of a new database unless ``read_only``."""
-    database = PostgresDatabase(_parsed(url))
-    try:
-        if read_only:
-            require_tables(database)
-        else:
-            create_if_new(database)
-    except BaseException:
-        database.engine.dispose()
-        raise
-    return SqlStore(database, read_only=read_only)
+    return open_database(PostgresDatabase(_parsed(url)), read_only=read_only)
 
 
 def _parsed(url: str) -> URL:

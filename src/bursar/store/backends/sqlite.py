@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from bursar.model.errors import UserError
 from bursar.store.backends.sqlite_errors import as_fault, cannot_open, is_not_a_database
 from bursar.store.leader_lock import drop_in_forks
-from bursar.store.sql_store import SqlStore, create_if_new, require_tables
+from bursar.store.sql_store import SqlStore, open_database
 from bursar.store.tables.schema import VERSION_TABLE
 
 APPLICATION_ID = 0x42555253
@@ -37,17 +37,13 @@ EXTRA_READERS = 56
 
 def open_sqlite(path: Path, *, read_only: bool) -> SqlStore:
     """Opens the file, and creates the tables of a new one unless ``read_only``."""
-    database = SqliteDatabase(path.absolute())
-    try:
-        if read_only:
-            database.require_file()
-            require_tables(database)
-        else:
-            create_if_new(database)
-    except BaseException:
-        database.engine.dispose()
-        raise
-    return SqlStore(database, read_only=read_only)
+    if read_only and not path.exists():
+        raise UserError(
+            f"There is no database at {path.absolute()}.",
+            fix="Check the path, or run 'bursar up', which creates it.",
+            code="no-store",
+        )
+    return open_database(SqliteDatabase(path.absolute()), read_only=read_only)
 
 
 class SqliteDatabase:
@@ -57,14 +53,6 @@ class SqliteDatabase:
         self.path = path
         self.shown = str(path)
         self.engine = _reading_engine(path)
-
-    def require_file(self) -> None:
-        if not self.path.exists():
-            raise UserError(
-                f"There is no database at {self.path}.",
-                fix="Check the path, or run 'bursar up', which creates it.",
-                code="no-store",
-            )
 
     def version(self) -> int:
         """Version of its tables; 0 if the file is missing or empty."""

@@ -6,15 +6,14 @@ import errno
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 
-FULL_RETRY_SECONDS = 5.0
 BUSY_RETRY_SECONDS = 1.0
-DAMAGED_RETRY_SECONDS = 60.0
 MIB_BYTES = 1 << 20
 PRIMARY = 0xFF
 """Mask of the primary result code in an extended one."""
@@ -33,27 +32,18 @@ def as_fault(path: Path, error: SQLAlchemyError) -> Exception:
         )
     if not isinstance(error, DBAPIError):
         return BrokenInvariant(f"the database rejected a statement of the store: {error}")
-    known = {
-        sqlite3.SQLITE_FULL: _full,
-        sqlite3.SQLITE_READONLY: _not_writable,
-        sqlite3.SQLITE_PERM: _not_writable,
-        sqlite3.SQLITE_CANTOPEN: _not_writable,
-        sqlite3.SQLITE_BUSY: _busy,
-        sqlite3.SQLITE_LOCKED: _busy,
-        sqlite3.SQLITE_CORRUPT: _damaged,
-        sqlite3.SQLITE_NOTADB: _damaged,
-        sqlite3.SQLITE_IOERR: _unreliable,
-    }
-    describe = known.get(_code(error))
-    if describe is None:
+    code = _code(error)
+    if code == sqlite3.SQLITE_FULL:
+        return _full(path)
+    if code not in _FAULTS:
         return BrokenInvariant(f"the database rejected a statement of the store: {error.orig}")
-    return describe(path, error)
+    return _FAULTS[code].of(path, str(error.orig))
 
 
 def cannot_open(path: Path, error: OSError) -> Exception:
     """Error for a file or folder that cannot be opened or created."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _full(path, error)
+        return _full(path)
     return UserError(
         f"{path} cannot be opened: {error.strerror or error}.",
         fix="Check the path and the permissions of its folder.",
@@ -65,49 +55,52 @@ def _code(error: DBAPIError) -> int:
     return int(getattr(error.orig, "sqlite_errorcode", 0)) & PRIMARY
 
 
-def _full(path: Path, _error: Exception) -> EngineFault:
+class _Fault(NamedTuple):
+    """What has failed, with the path for ``{}``; what the operator can do; when to retry."""
+
+    problem: str
+    advice: str
+    retry_seconds: float = 5.0
+
+    def of(self, path: Path, cause: str) -> EngineFault:
+        return EngineFault(
+            f"{self.problem.format(path)} ({cause}): nothing was written. {self.advice}",
+            retry_after_seconds=self.retry_seconds,
+        )
+
+
+_FULL = _Fault("the disk that holds {} is full", "Free some space; Bursar retries.")
+_NOT_WRITABLE = _Fault(
+    "{} cannot be opened or written",
+    "Check that the file system is mounted for writing, and the owner of the file; Bursar retries.",
+)
+_BUSY = _Fault(
+    "another program has locked {}",
+    "Close other programs that write to the database; Bursar retries.",
+    BUSY_RETRY_SECONDS,
+)
+_DAMAGED = _Fault(
+    "{} is damaged",
+    "Run 'bursar doctor' on it, and restore a backup if it reports damage.",
+    retry_seconds=60.0,
+)
+_FAULTS = {
+    sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
+    sqlite3.SQLITE_PERM: _NOT_WRITABLE,
+    sqlite3.SQLITE_CANTOPEN: _NOT_WRITABLE,
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_IOERR: _Fault(
+        "the disk that holds {} failed", "Check the disk and its free space; Bursar retries."
+    ),
+}
+
+
+def _full(path: Path) -> EngineFault:
     try:
         free = f"{shutil.disk_usage(path.parent).free // MIB_BYTES} MiB free"
     except OSError:
         free = "free space unknown"
-    return EngineFault(
-        f"the disk that holds {path} is full ({free}): nothing was written. Free some space; "
-        "Bursar retries.",
-        retry_after_seconds=FULL_RETRY_SECONDS,
-    )
-
-
-def _not_writable(path: Path, error: Exception) -> EngineFault:
-    return EngineFault(
-        f"{path} cannot be opened or written ({_message(error)}): nothing was written. Check that the file "
-        "system is mounted for writing, and the owner of the file; Bursar retries.",
-        retry_after_seconds=FULL_RETRY_SECONDS,
-    )
-
-
-def _busy(path: Path, error: Exception) -> EngineFault:
-    return EngineFault(
-        f"another program has locked {path} ({_message(error)}): nothing was written. Close "
-        "other programs that write to the database; Bursar retries.",
-        retry_after_seconds=BUSY_RETRY_SECONDS,
-    )
-
-
-def _damaged(path: Path, error: Exception) -> EngineFault:
-    return EngineFault(
-        f"{path} is damaged ({_message(error)}): nothing was written. Run 'bursar doctor' on it, and "
-        "restore a backup if it reports damage.",
-        retry_after_seconds=DAMAGED_RETRY_SECONDS,
-    )
-
-
-def _unreliable(path: Path, error: Exception) -> EngineFault:
-    return EngineFault(
-        f"the disk that holds {path} failed ({_message(error)}): nothing was written. Check the disk "
-        "and its free space; Bursar retries.",
-        retry_after_seconds=FULL_RETRY_SECONDS,
-    )
-
-
-def _message(error: Exception) -> str:
-    return str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return _FULL.of(path, free)
