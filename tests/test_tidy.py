@@ -69,7 +69,7 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
         ("src/bursar/brand_new/thing.py", "from bursar.model.jobs.job import Job"),
     ],
     arrows.core_rooms_import_one_way: [
-        (DRAFT, "from bursar.core.preemption.victim_cost import Evictable"),
+        (DRAFT, "from bursar.core.preemption.evictable import Evictable"),
         (DRAFT, "from bursar.core import cycle"),
         ("src/bursar/core/state/fleet_state.py", "from ..draft import Draft"),
         ("src/bursar/core/brand_new/thing.py", "import re"),

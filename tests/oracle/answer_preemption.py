@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bursar.core.preemption import (
+from bursar.core.preemption.candidates import (
     Candidate,
     PreemptionRules,
     Preemptor,
-    choose_victims,
     may_preempt,
 )
+from bursar.core.preemption.preempt import choose_victims
 from bursar.model.decision import PreemptionReason
 from bursar.model.tenants.policy import (
     BorrowWhileReclaiming,

@@ -9,7 +9,6 @@ from bursar.core.draft import Draft, Reservation, hold_for
 from bursar.core.hold_reasons import with_plan
 from bursar.core.ordering.turn import Turns
 from bursar.core.ordering.urgency import levels_of
-from bursar.core.preemption.budget_stops import attempts_over_budget, stop_over_budget
 from bursar.core.preemption.claims import serve_claims
 from bursar.core.preemption.preempt import fits_quota_when_idle, preempt_for
 from bursar.core.quota.charge import run_time_of
@@ -23,9 +22,11 @@ from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
 from bursar.core.state.notices import attempts_to_evacuate
-from bursar.model.decision import Decision, Hold, StopJob, StopReason
+from bursar.model.decision import Decision, EvacuateJob, Hold, StopJob, StopReason
 from bursar.model.jobs.job import JobState
+from bursar.model.lifecycle import AT_WORK
 from bursar.model.reason import NeverFits, Reason, WaitsForJobs
+from bursar.model.tenants.tenant import BudgetAction
 
 
 def decide(state: FleetState, now_ms: int) -> tuple[Decision, ...]:
@@ -83,6 +84,29 @@ def stop_cancelled_and_expired(draft: Draft) -> None:
         if record.state is JobState.RUNNING:
             draft.orders.append(stop_at_limit(record, draft.now_ms))
             draft.stopped.add(job_id)
+
+
+def attempts_over_budget(state: FleetState) -> list[JobRecord]:
+    """Live attempts that a spent budget stops and that are not stopping yet; their jobs will wait again."""
+    return [
+        record
+        for queue, action in sorted(state.budgets.stops.items())
+        for _, record in sorted(state.running_in.get(queue, {}).items())
+        if record.state in AT_WORK
+        and not record.stop_requested
+        and (record.spec.preemptible or action is BudgetAction.STOP_ALL)
+    ]
+
+
+def stop_over_budget(draft: Draft) -> None:
+    """Order attempts over budget to stop, unless this cycle has already ordered it."""
+    already_stopped = {one.job_id for one in draft.orders if isinstance(one, StopJob | EvacuateJob)}
+    for record in attempts_over_budget(draft.state):
+        if record.id not in already_stopped:
+            draft.orders.append(
+                StopJob(job_id=record.id, attempt=record.attempt, reason=StopReason.BUDGET)
+            )
+            draft.victims.add(record.id)
 
 
 def hold_dependents(draft: Draft) -> None:

@@ -88,6 +88,9 @@ LIVE: Final = frozenset(
 )
 """States in which an attempt holds capacity."""
 
+AT_WORK: Final = frozenset({JobState.STARTING, JobState.RUNNING})
+"""States of a live attempt that nothing has stopped."""
+
 
 class HasAttempts(Protocol):
     """A job with numbered attempts, of which at most the newest is live."""

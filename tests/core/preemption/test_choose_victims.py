@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.core.other_schedulers.kueue_victim_order import heaviest_owner_first
-from bursar.core.preemption import (
+from bursar.core.preemption.candidates import (
     Candidate,
     PreemptionRules,
     Preemptor,
     Victim,
-    choose_victims,
+    in_victim_order,
     may_preempt,
 )
-from bursar.core.preemption.victim_order import in_victim_order
+from bursar.core.preemption.preempt import choose_victims
 from bursar.core.quota.quota_tree import QuotaNode, QuotaTree
 from bursar.model.tenants.policy import (
     BorrowWhileReclaiming,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from heapq import merge
 
-from bursar.core.preemption.candidates import Candidate
-from bursar.core.preemption.victim_order import OrderKey, victim_key
+from bursar.core.preemption.candidates import Candidate, OrderKey, victim_key
 from bursar.model.tenants.policy import VictimOrder
 
 

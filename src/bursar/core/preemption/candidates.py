@@ -1,14 +1,16 @@
-"""The inputs of a victim search: the preemptor, the candidates and the rules."""
+"""The inputs of a victim search, which candidates are eligible, and the order in which they are tried."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from bursar.model.decision import PreemptionReason
-from bursar.model.tenants.policy import FairStrategy, VictimOrder
+from bursar.model.tenants.policy import FairStrategy, Reclaim, VictimOrder, WithinQueue
 from bursar.model.tenants.tenant import FlavorResource
+
+OrderKey = tuple[bool, bool, int, int, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,10 @@ class Candidate:
     """It is already stopping, so it is always chosen first."""
     lost_micro_usd: int = 0
     """The cost of its work since the last checkpoint."""
+
+
+Running = Mapping[str, Sequence[Candidate]]
+"""The running jobs of each queue that might become victims."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +94,66 @@ class PreemptionRules:
         if self.fair_strategies not in _LEGAL_STRATEGIES:
             legal = "; ".join(", ".join(names) or "(none)" for names in _LEGAL_STRATEGIES)
             raise ValueError(f"these fair strategies cannot be combined; legal are: {legal}")
+
+
+class Ranked(Protocol):
+    """The attributes of a job that decide eligibility."""
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def queued_at_ms(self) -> int: ...
+
+
+def may_preempt(rule: WithinQueue | Reclaim, preemptor: Ranked, candidate: Ranked) -> bool:
+    """Whether a rule lets one job preempt another; equal age is not newer, which prevents loops.
+
+    Under ``LATER_IN_ORDER`` the caller must pass only candidates that are later in its order.
+    """
+    match rule:
+        case WithinQueue.LOWER_PRIORITY | Reclaim.LOWER_PRIORITY:
+            return preemptor.priority > candidate.priority
+        case WithinQueue.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            if preemptor.priority == candidate.priority:
+                return preemptor.queued_at_ms < candidate.queued_at_ms
+            return preemptor.priority > candidate.priority
+        case WithinQueue.LATER_IN_ORDER:
+            return preemptor.priority >= candidate.priority
+        case Reclaim.ANY:
+            return True
+    return False
+
+
+def eligible(
+    rule: WithinQueue | Reclaim, preemptor: Preemptor, candidates: Iterable[Candidate]
+) -> list[Candidate]:
+    """Those that use something contested and that a rule lets the preemptor displace."""
+    return [
+        one
+        for one in candidates
+        if not preemptor.contested.isdisjoint(one.usage) and may_preempt(rule, preemptor, one)
+    ]
+
+
+def victim_key(candidate: Candidate, own_queue: str, order: VictimOrder) -> OrderKey:
+    """Sorts by: already stopping, other queues, lower priority, cost (by policy), newest.
+
+    Eligibility is decided before anything is sorted.
+    """
+    lost = 0 if order is VictimOrder.NEWEST_FIRST else candidate.lost_micro_usd
+    return (
+        not candidate.stopping,
+        candidate.queue == own_queue,
+        candidate.priority,
+        lost,
+        -candidate.started_at_ms,
+        candidate.id,
+    )
+
+
+def in_victim_order(
+    candidates: Iterable[Candidate], own_queue: str, order: VictimOrder
+) -> list[Candidate]:
+    """The candidates, the first to stop first."""
+    return sorted(candidates, key=lambda candidate: victim_key(candidate, own_queue, order))

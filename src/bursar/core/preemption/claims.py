@@ -9,7 +9,6 @@ from __future__ import annotations
 from bursar.core.draft import Draft
 from bursar.core.hold_reasons import over_quota
 from bursar.core.placement.find_placement import find_placement
-from bursar.core.preemption.budget_stops import release_unaffordable_claims
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import Claim, JobRecord
 from bursar.model.decision import ReleaseClaim
@@ -20,7 +19,7 @@ from bursar.model.reason import ClaimLost, Reason, WaitsForVictims
 def serve_claims(draft: Draft) -> None:
     """Start claimants whose victims have stopped; reserve the quota of the others."""
     waiting: list[tuple[JobRecord, tuple[str, ...]]] = []
-    held = release_unaffordable_claims(draft) if draft.state.budgets.holds else set()
+    held = _release_unaffordable_claims(draft) if draft.state.budgets.holds else set()
     for job_id, record in sorted(draft.state.claims.items()):
         if job_id in held:
             continue
@@ -35,6 +34,18 @@ def serve_claims(draft: Draft) -> None:
     for job_id, record in sorted(draft.state.claims.items()):
         if job_id not in held:
             _start(draft, record)
+
+
+def _release_unaffordable_claims(draft: Draft) -> set[str]:
+    """Release the claims of jobs whose budget blocks new starts; returns their ids."""
+    released: set[str] = set()
+    for job_id, record in sorted(draft.state.claims.items()):
+        reasons = draft.state.budgets.holds.get(record.spec.queue)
+        if reasons is not None:
+            draft.orders.append(ReleaseClaim(job_id=job_id))
+            draft.hold_jobs([record], reasons)
+            released.add(job_id)
+    return released
 
 
 def remaining_victims(state: FleetState, claim: Claim) -> tuple[str, ...]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
-from bursar.core.preemption.candidates import Candidate, PreemptionRules, Victim
-from bursar.core.preemption.eligibility import may_preempt
+from bursar.core.preemption.candidates import (
+    Candidate,
+    PreemptionRules,
+    Running,
+    Victim,
+    eligible,
+    in_victim_order,
+    victim_key,
+)
 from bursar.core.preemption.trial import ChosenVictim, Trial
-from bursar.core.preemption.victim_order import in_victim_order, victim_key
 from bursar.core.quota.dominant_share import DominantShare, dominant_share
 from bursar.core.quota.quota_tree import QuotaTree
 from bursar.model.decision import PreemptionReason
 from bursar.model.tenants.policy import FairStrategy, PreemptionPolicy
-
-Running = Mapping[str, Sequence[Candidate]]
 
 
 class FairSearch:
@@ -119,17 +123,10 @@ class FairSearch:
 def _candidates(trial: Trial, running: Running, policy: PreemptionPolicy) -> Iterator[Candidate]:
     """The eligible jobs that use something contested: of the own queue, and of queues that borrow."""
     preemptor = trial.preemptor
-    for candidate in running.get(preemptor.queue, ()):
-        if not preemptor.contested.isdisjoint(candidate.usage):
-            if may_preempt(policy.within_queue, preemptor, candidate):
-                yield candidate
+    yield from eligible(policy.within_queue, preemptor, running.get(preemptor.queue, ()))
     for queue in trial.tree.borrowing_queues(preemptor.queue, preemptor.contested):
-        if queue == preemptor.queue:
-            continue
-        for candidate in running.get(queue, ()):
-            if not preemptor.contested.isdisjoint(candidate.usage):
-                if may_preempt(policy.reclaim, preemptor, candidate):
-                    yield candidate
+        if queue != preemptor.queue:
+            yield from eligible(policy.reclaim, preemptor, running.get(queue, ()))
 
 
 class _Shares:

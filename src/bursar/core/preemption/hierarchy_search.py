@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from bursar.core.preemption.candidates import Candidate, Preemptor, Victim
-from bursar.core.preemption.eligibility import may_preempt
+from bursar.core.preemption.candidates import (
+    Candidate,
+    Preemptor,
+    Running,
+    Victim,
+    eligible,
+    in_victim_order,
+)
 from bursar.core.preemption.trial import ChosenVictim, Trial
-from bursar.core.preemption.victim_order import in_victim_order
 from bursar.core.quota.quota_tree import QuotaTree
 from bursar.model.decision import PreemptionReason
 from bursar.model.tenants.policy import PreemptionPolicy, VictimOrder
-
-Running = Mapping[str, Sequence[Candidate]]
 
 
 class _Entitlement(Enum):
@@ -48,12 +51,16 @@ def search_by_hierarchy(
     trial: Trial, running: Running, policy: PreemptionPolicy, order: VictimOrder
 ) -> tuple[Victim, ...]:
     """The victims of the first attempt that makes the preemptor fit, without unnecessary ones."""
-    own = _candidates_in_own_queue(trial.preemptor, running, policy)
-    others = _candidates_elsewhere(trial.tree, trial.preemptor, running, policy)
+    preemptor = trial.preemptor
+    own = [
+        _EntitledCandidate(candidate, _Entitlement.OWN_QUEUE, ())
+        for candidate in eligible(policy.within_queue, preemptor, running.get(preemptor.queue, ()))
+    ]
+    others = _candidates_elsewhere(trial.tree, preemptor, running, policy)
     by_hierarchy = [one for one in others if one.entitlement is _Entitlement.HIERARCHY]
     by_priority = [one for one in others if one.entitlement is not _Entitlement.HIERARCHY]
     lists = [by_hierarchy, by_priority, own]
-    candidates = _in_order(lists, trial.preemptor.queue, order)
+    candidates = _in_order(lists, preemptor.queue, order)
     for borrowing in _attempts(trial, policy, len(others), len(by_hierarchy)):
         chosen: list[ChosenVictim] = []
         for one in candidates:
@@ -111,17 +118,6 @@ def _in_order(
     return stopping + running
 
 
-def _candidates_in_own_queue(
-    preemptor: Preemptor, running: Running, policy: PreemptionPolicy
-) -> list[_EntitledCandidate]:
-    return [
-        _EntitledCandidate(candidate, _Entitlement.OWN_QUEUE, ())
-        for candidate in running.get(preemptor.queue, ())
-        if not preemptor.contested.isdisjoint(candidate.usage)
-        and may_preempt(policy.within_queue, preemptor, candidate)
-    ]
-
-
 def _candidates_elsewhere(
     tree: QuotaTree, preemptor: Preemptor, running: Running, policy: PreemptionPolicy
 ) -> list[_EntitledCandidate]:
@@ -138,14 +134,11 @@ def _candidates_elsewhere(
                 protected[name] = tree.within_nominal(name, preemptor.contested)
         if any(protected[name] for name in below):
             continue
-        for candidate in running[queue]:
-            if preemptor.contested.isdisjoint(candidate.usage):
-                continue
-            if may_preempt(policy.reclaim, preemptor, candidate):
-                entitlement = _entitlement_to(
-                    candidate, preemptor, policy, advantage=advantages[shared]
-                )
-                candidates.append(_EntitledCandidate(candidate, entitlement, below))
+        for candidate in eligible(policy.reclaim, preemptor, running[queue]):
+            entitlement = _entitlement_to(
+                candidate, preemptor, policy, advantage=advantages[shared]
+            )
+            candidates.append(_EntitledCandidate(candidate, entitlement, below))
     return candidates
 
 

@@ -13,24 +13,16 @@ from bursar.core.draft import Draft, EvictableJobs
 from bursar.core.placement.find_placement import find_placement
 from bursar.core.placement.pool_fit import Counts, PoolFit
 from bursar.core.placement.search import Allocation
-from bursar.core.preemption import (
-    Candidate,
-    PreemptionRules,
-    Preemptor,
-    Victim,
-    choose_victims,
-)
-from bursar.core.preemption.victim_cost import (
-    Evictable,
-    cost_of_stopping,
-    is_leaving,
-    may_preempt_any,
-    on_cheapest_nodes,
-    work_lost,
-)
+from bursar.core.preemption.candidates import Candidate, PreemptionRules, Preemptor, Running, Victim
+from bursar.core.preemption.evictable import Evictable, is_leaving, may_preempt_any
+from bursar.core.preemption.fair_search import FairSearch
+from bursar.core.preemption.hierarchy_search import search_by_hierarchy
+from bursar.core.preemption.trial import Trial
+from bursar.core.preemption.victim_cost import cost_of_stopping, on_cheapest_nodes, work_lost
 from bursar.core.quota.quota_tree import QuotaTree
 from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import ClaimPlacement, PreemptJob
+from bursar.model.tenants.policy import PreemptionPolicy
 from bursar.model.tenants.tenant import GPU, FlavorResource
 
 
@@ -183,6 +175,25 @@ def _search(
             placement=trial,
         ),
     )
+
+
+def choose_victims(
+    tree: QuotaTree,
+    preemptor: Preemptor,
+    running: Running,
+    policies: Mapping[str, PreemptionPolicy],
+    rules: PreemptionRules,
+) -> tuple[Victim, ...]:
+    """A small set of victims whose end makes the preemptor fit; empty if there is no legal set.
+
+    ``running`` has the candidates by queue. The search changes the tree and the trial placement and restores
+    both. Call it only for a job that does not fit: the first check comes after the first victim.
+    """
+    policy = policies.get(preemptor.queue, PreemptionPolicy())
+    with Trial(tree, preemptor, rules.placement) as trial:
+        if rules.fair_strategies:
+            return FairSearch(trial, rules).victims(running, policy)
+        return search_by_hierarchy(trial, running, policy, rules.victim_order)
 
 
 def _candidate(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bursar.core.nodes.pool import PoolState
 from bursar.core.state.job_record import JobRecord
 from bursar.model.event import NoticeKind, SpotNotice
-from bursar.model.jobs.job import JobState
+from bursar.model.lifecycle import AT_WORK
 from bursar.model.units import SECOND_MS
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ MARGIN_PART = 5
 """An attempt must end this long before its node goes; on short notice, a fifth of the notice."""
 
 _TERMINATE = NoticeKind.TERMINATE
-_STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 
 
 def is_new_notice(known: SpotNotice | None, notice: SpotNotice) -> bool:
@@ -63,7 +62,7 @@ def attempts_to_evacuate(state: FleetState) -> dict[str, SpotNotice]:
             continue
         for holder in state.node(node).holders:
             record = state.jobs.get(holder)
-            if record is None or record.stop_requested or record.state not in _STOPPABLE:
+            if record is None or record.stop_requested or record.state not in AT_WORK:
                 continue
             known = by_job.get(holder)
             if known is None or _end_of(notice) < _end_of(known):
