@@ -10,7 +10,8 @@ from pathlib import Path
 from benchmarks.figure import Figure
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
-from bursar.model.engine_report import EngineReport, TasksEnded, TasksStarted
+from bursar.model.engine_report import EngineReport, TasksEnded
+from bursar.model.event import AttemptStarted
 from bursar.model.jobs.attempt import Placement, Task
 from bursar.model.jobs.job import JobSpec, TaskGroup
 from bursar.model.jobs.run_spec import RunSpec
@@ -52,7 +53,7 @@ class StartLatency:
             self._handle(report)
 
     def _handle(self, report: EngineReport) -> None:
-        if isinstance(report, TasksStarted):
+        if isinstance(report, AttemptStarted):
             self.start_ms.append(report.at_ms - self._ordered_at_ms[report.job_id])
         elif isinstance(report, TasksEnded):
             self.ended += 1

@@ -17,7 +17,8 @@ from bursar.engines.local.settings import LocalSettings
 from bursar.engines.slurm.commands.commands import Commands
 from bursar.engines.slurm.driven.engine import SlurmEngine
 from bursar.engines.slurm.driven.settings import SlurmSettings
-from bursar.model.engine_report import EngineReport, TasksEnded, TasksStarted
+from bursar.model.engine_report import EngineReport, TasksEnded
+from bursar.model.event import AttemptStarted
 from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef, Engine
 from tests.support.shared_slurm_lab import SHARED_LAB, needs_slurm
@@ -51,7 +52,7 @@ class Listener:
 
     def started(self, ref: AttemptRef) -> None:
         """Wait for the report of the start."""
-        self._wait(TasksStarted, ref)
+        self._wait(AttemptStarted, ref)
 
     def ended(self, ref: AttemptRef) -> Exit:
         """Wait for the report of the end; returns the exit."""
@@ -73,7 +74,7 @@ class Listener:
             report
             for report in self.received
             if isinstance(report, kind)
-            and isinstance(report, TasksStarted | TasksEnded)
+            and isinstance(report, AttemptStarted | TasksEnded)
             and (report.job_id, report.attempt) == (ref.job_id, ref.attempt)
         ]
 

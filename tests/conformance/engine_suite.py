@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bursar.model.engine_report import TasksEnded, TasksStarted
+from bursar.model.engine_report import TasksEnded
+from bursar.model.event import AttemptStarted
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef, StartOrder
 from tests.conformance.engine_harness import EngineHarness, Listener, until
@@ -55,7 +56,7 @@ class EngineSuite:
         ended = listener.ended(ref("j-1"))
         listener.listen(0.1)
         assert (ended.code, ended.signal, ended.detail) == (0, None, "")
-        assert [type(report) for report in listener.received] == [TasksStarted, TasksEnded]
+        assert [type(report) for report in listener.received] == [AttemptStarted, TasksEnded]
 
     @pytest.mark.parametrize(
         ("script", "code", "number"),
@@ -109,7 +110,7 @@ class EngineSuite:
         listener.engine.start(order("j-1", RunSpec(setup="exit 4", run="echo ran")))
         ended = listener.ended(ref("j-1"))
         assert ended.code == 4 and "setup failed" in ended.detail
-        assert listener.count(TasksStarted, ref("j-1")) == 0
+        assert listener.count(AttemptStarted, ref("j-1")) == 0
         assert output(listener, ref("j-1")) == ""
 
     # -- idempotence -------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ class EngineSuite:
         listener.engine.start(counting_runs(order("j-1", ""), trail))
         listener.listen(0.2)
         assert runs(trail) == 0
-        assert listener.count(TasksStarted, ref("j-1")) == 0
+        assert listener.count(AttemptStarted, ref("j-1")) == 0
 
     def test_stopping_an_ended_attempt_reports_its_end_again(self, harness: EngineHarness) -> None:
         listener = harness.open()
@@ -249,7 +250,7 @@ class EngineSuite:
         listener.engine.start(order("j-1", recipe, tasks=tasks_on("a", "b")))
         ended = listener.ended(ref("j-1"))
         assert ended.code != 0 and "/no/such/program" in ended.detail
-        assert listener.count(TasksStarted, ref("j-1")) == 0
+        assert listener.count(AttemptStarted, ref("j-1")) == 0
 
     # -- restarts of the control plane -------------------------------------------------------------
 

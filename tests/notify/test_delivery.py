@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bursar.control.control_plane import ControlPlane
-from bursar.model.engine_report import CheckpointReported, NodeLostReported
 from bursar.model.errors import EngineFault
-from bursar.model.event import BudgetLevelChanged
+from bursar.model.event import BudgetLevelChanged, CheckpointSaved, NodeLost
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobState
 from bursar.model.notification import Channel, ChannelKind, Notification, NotificationKind
@@ -115,12 +114,12 @@ def test_an_interruption_and_the_recovery_are_each_reported_once(tmp_path: Path)
         (other,) = submit(plane, gpu_job(4, "experiments"))
         until_state(plane, other, JobState.RUNNING)
         node = placement_of(plane, victim).tasks[0].node
-        stand.engine.report(NodeLostReported(node=node, at_ms=time.time_ns() // 1_000_000))
+        stand.engine.report(NodeLost(node=node, at_ms=time.time_ns() // 1_000_000))
         until(lambda: row_of(plane, victim).state is JobState.QUEUED, "the victim is queued again")
         stand.engine.end(other)
         until(lambda: row_of(plane, victim).attempt == 2, "the second attempt is assigned")
         until_state(plane, victim, JobState.RUNNING)
-        checkpoint = CheckpointReported(
+        checkpoint = CheckpointSaved(
             job_id=victim, attempt=2, at_ms=time.time_ns() // 1_000_000, step=40
         )
         stand.engine.report(checkpoint)

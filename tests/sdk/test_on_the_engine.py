@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bursar.model.engine_report import CheckpointReported, Progressed, Resumed, StopAcknowledged
+from bursar.model.engine_report import Progressed, StopAcknowledged
+from bursar.model.event import AttemptResumed, CheckpointSaved
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.sdk import PREEMPTED_EXIT
 from tests.conformance.engine_harness import Listener, LocalHarness, local_harness, until
@@ -60,17 +61,17 @@ def test_saves_resumes_and_progress_are_reported(harness: LocalHarness, tmp_path
     steps = []
     for attempt in (1, 2):
         listener.engine.start(order("j", recipe, attempt=attempt))
-        first = Resumed if attempt == 2 else CheckpointReported
+        first = AttemptResumed if attempt == 2 else CheckpointSaved
         until(f"{first.__name__} is reported", partial(is_reported, listener, first, attempt))
         listener.engine.stop(ref("j", attempt), 20)
         assert listener.ended(ref("j", attempt)).code == PREEMPTED_EXIT
-        saved = reports_of(listener, CheckpointReported, attempt)[-1]
-        assert isinstance(saved, CheckpointReported)
+        saved = reports_of(listener, CheckpointSaved, attempt)[-1]
+        assert isinstance(saved, CheckpointSaved)
         assert saved.size_bytes == 100 and saved.save_ms is not None
         steps.append(saved.step)
         assert reports_of(listener, Progressed, attempt)
         stopped = reports_of(listener, StopAcknowledged, attempt)[-1]
         assert isinstance(stopped, StopAcknowledged)
         assert stopped.source == "signal" and stopped.ends_at_ms == stopped.at_ms + 20_000
-    resumed = reports_of(listener, Resumed, 2)
+    resumed = reports_of(listener, AttemptResumed, 2)
     assert [report.step for report in resumed] == steps[:1]

@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
-from bursar.model.engine_report import EngineReport, TasksEnded, TasksStarted
+from bursar.model.engine_report import EngineReport, TasksEnded
 from bursar.model.errors import BrokenInvariant, EngineFault
+from bursar.model.event import AttemptStarted
 from bursar.model.fleet.gpu import Layout
 from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef, LogFile, StartOrder
@@ -119,8 +120,8 @@ class MemoryEngine:
         """Nothing to let go of."""
 
 
-def _started(ref: AttemptRef) -> TasksStarted:
-    return TasksStarted(job_id=ref.job_id, attempt=ref.attempt, at_ms=_now_ms())
+def _started(ref: AttemptRef) -> AttemptStarted:
+    return AttemptStarted(job_id=ref.job_id, attempt=ref.attempt, at_ms=_now_ms())
 
 
 def _now_ms() -> int:

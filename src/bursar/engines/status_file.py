@@ -13,7 +13,8 @@ import os
 import stat
 from typing import Any
 
-from bursar.model.engine_report import CheckpointReported, Progressed, Resumed, StopAcknowledged
+from bursar.model.engine_report import Progressed, StopAcknowledged
+from bursar.model.event import AttemptResumed, CheckpointSaved
 from bursar.ports import AttemptRef
 
 MOST_BYTES = 1 << 20
@@ -21,7 +22,7 @@ MOST_BYTES = 1 << 20
 MOST_NUMBER = 1 << 62
 MOST_SOURCE = 40
 
-StatusReport = CheckpointReported | Resumed | Progressed | StopAcknowledged
+StatusReport = CheckpointSaved | AttemptResumed | Progressed | StopAcknowledged
 
 
 class StatusFile:
@@ -62,7 +63,7 @@ class StatusFile:
         self._offset = start + len(lines) + len(end)
         records = [record for record in map(_parse, lines.split(b"\n")) if record is not None]
         if not records and not rest.startswith(b"{"):
-            return [CheckpointReported(at_ms=status.st_mtime_ns // 1_000_000, **self._attempt())]
+            return [CheckpointSaved(at_ms=status.st_mtime_ns // 1_000_000, **self._attempt())]
         newest: dict[str, StatusReport] = {}
         for record in records:
             report = self._report(record)
@@ -77,15 +78,12 @@ class StatusFile:
         if at_ms is None:
             return None
         common = {**self._attempt(), "at_ms": at_ms}
-        duration_ms = _milliseconds(record)
         match record["kind"]:
             case "saved":
-                size_bytes = _number(record, "bytes")
-                return CheckpointReported(
-                    **common, step=step, save_ms=duration_ms, size_bytes=size_bytes
-                )
+                save_ms, size_bytes = _milliseconds(record), _number(record, "bytes")
+                return CheckpointSaved(**common, step=step, save_ms=save_ms, size_bytes=size_bytes)
             case "resumed":
-                return Resumed(**common, step=step, load_ms=duration_ms)
+                return AttemptResumed(**common, step=step)
             case "stopping":
                 source = str(record.get("source", ""))[:MOST_SOURCE] or "signal"
                 return StopAcknowledged(

@@ -1,20 +1,21 @@
-"""Reports of engines; the control plane turns each into at most one event and drops stale ones."""
+"""What engines report. Events where they are the same facts; the control plane sets their times.
+
+The control plane turns a report into at most one event and drops stale ones.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bursar.model.event import NoticeKind
+from bursar.model.event import (
+    AttemptResumed,
+    AttemptStarted,
+    CheckpointSaved,
+    NodeLost,
+    NodeRestored,
+    NoticeKind,
+)
 from bursar.model.jobs.attempt import Exit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TasksStarted:
-    """All processes of an attempt run."""
-
-    job_id: str
-    attempt: int
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,29 +26,6 @@ class TasksEnded:
     attempt: int
     at_ms: int
     exit: Exit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointReported:
-    """The job saved its work up to ``at_ms``; the other fields are set if the job reported them."""
-
-    job_id: str
-    attempt: int
-    at_ms: int
-    step: int | None = None
-    save_ms: int | None = None
-    size_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
-    """The job resumed from a checkpoint of an earlier attempt."""
-
-    job_id: str
-    attempt: int
-    at_ms: int
-    step: int | None = None
-    load_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,23 +65,6 @@ class NoticeReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLostReported:
-    """A node does not respond; the attempts on it are lost."""
-
-    node: str
-    at_ms: int
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeBackReported:
-    """A lost node accepts tasks again."""
-
-    node: str
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignReported:
     """All that other schedulers run on a node now; empty if nothing."""
 
@@ -113,6 +74,8 @@ class ForeignReported:
     memory_mib: int = 0
 
 
-OfAttempt = TasksStarted | TasksEnded | CheckpointReported | Resumed | Progressed | StopAcknowledged
-OfNode = NodeLostReported | NodeBackReported | NoticeReported | ForeignReported
+OfAttempt = (
+    AttemptStarted | TasksEnded | CheckpointSaved | AttemptResumed | Progressed | StopAcknowledged
+)
+OfNode = NodeLost | NodeRestored | NoticeReported | ForeignReported
 EngineReport = OfAttempt | OfNode

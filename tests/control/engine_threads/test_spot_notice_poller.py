@@ -13,15 +13,18 @@ from bursar.control.control_plane import OPERATOR
 from bursar.control.engine_threads import spot_notice_poller
 from bursar.control.requests.interrupt_job import InterruptionRequest, InterruptJob
 from bursar.control.requests.submission import Submission
-from bursar.model.engine_report import (
-    CheckpointReported,
-    NodeBackReported,
-    NodeLostReported,
-    NoticeReported,
-    Resumed,
-)
+from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault, UserError
-from bursar.model.event import AttemptPreempted, NoticeKind, PreemptionCause, SpotNotice
+from bursar.model.event import (
+    AttemptPreempted,
+    AttemptResumed,
+    CheckpointSaved,
+    NodeLost,
+    NodeRestored,
+    NoticeKind,
+    PreemptionCause,
+    SpotNotice,
+)
 from bursar.model.jobs.job import JobState
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef
@@ -109,13 +112,13 @@ def test_a_job_is_recovered_when_it_reports_its_resumed_step(tmp_path: Path) -> 
         row = until_state(plane, job, JobState.RUNNING)
         assert row.is_recovered is None, "there is nothing to recover from yet"
         assert row.placement is not None
-        stand.engine.report(NodeLostReported(node=row.placement.tasks[0].node, at_ms=0))
+        stand.engine.report(NodeLost(node=row.placement.tasks[0].node, at_ms=0))
         until(lambda: row_of(plane, job).attempt == 2, "a second attempt")
         assert until_state(plane, job, JobState.RUNNING).is_recovered is False
-        stand.engine.report(Resumed(job_id=job, attempt=2, at_ms=0, step=40))
+        stand.engine.report(AttemptResumed(job_id=job, attempt=2, at_ms=0, step=40))
         until(lambda: bool(row_of(plane, job).is_recovered), "it is recovered")
         assert row_of(plane, job).resumed_step == 40
-        saved = CheckpointReported(job_id=job, attempt=2, at_ms=1 << 60, step=50)
+        saved = CheckpointSaved(job_id=job, attempt=2, at_ms=1 << 60, step=50)
         stand.engine.report(saved)
         until(lambda: row_of(plane, job).saved_step == 50, "the step is kept")
         stand.engine.end(job)
@@ -131,9 +134,9 @@ def test_a_lost_node_returns(tmp_path: Path) -> None:
         row = until_state(plane, second, JobState.RUNNING)
         assert row.placement is not None
         node = row.placement.tasks[0].node
-        stand.engine.report(NodeLostReported(node=node, at_ms=0))
+        stand.engine.report(NodeLost(node=node, at_ms=0))
         until_state(plane, second, JobState.QUEUED)
-        stand.engine.report(NodeBackReported(node=node, at_ms=0))
+        stand.engine.report(NodeRestored(node=node, at_ms=0))
         row = until_state(plane, second, JobState.RUNNING)
         assert row.placement is not None and row.placement.tasks[0].node == node
 
@@ -146,7 +149,7 @@ def test_a_node_lost_and_added_in_one_report_is_available(tmp_path: Path) -> Non
         row = until_state(plane, second, JobState.RUNNING)
         assert row.placement is not None
         node = row.placement.tasks[0].node
-        gone, back = NodeLostReported(node=node, at_ms=0), NodeBackReported(node=node, at_ms=0)
+        gone, back = NodeLost(node=node, at_ms=0), NodeRestored(node=node, at_ms=0)
         stand.engine.report(gone, back, gone, back)
         until(lambda: row_of(plane, second).attempt == 2, "a second attempt")
         row = until_state(plane, second, JobState.RUNNING)

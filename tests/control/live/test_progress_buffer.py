@@ -10,13 +10,8 @@ import pytest
 from bursar.control.control_plane import ControlPlane
 from bursar.control.live.progress_buffer import MAX_WAIT_SECONDS, ProgressBuffer
 from bursar.model import event as ev
-from bursar.model.engine_report import (
-    CheckpointReported,
-    EngineReport,
-    ForeignReported,
-    NoticeReported,
-    Progressed,
-)
+from bursar.model.engine_report import EngineReport, ForeignReported, NoticeReported, Progressed
+from bursar.model.event import CheckpointSaved
 from bursar.model.jobs.job import JobState
 from bursar.ports import JobProgress
 from tests.control.stand import Stand, gpu_job, row_of, submit, until, until_state
@@ -112,8 +107,8 @@ def heard(stand: Stand, plane: ControlPlane, *reports: EngineReport) -> list[ev.
     return [one.event for one in plane.reader.events(after=before)]
 
 
-def saved(job_id: str, step: int) -> CheckpointReported:
-    return CheckpointReported(job_id=job_id, attempt=1, at_ms=now_ms(), step=step, save_ms=10)
+def saved(job_id: str, step: int) -> CheckpointSaved:
+    return CheckpointSaved(job_id=job_id, attempt=1, at_ms=now_ms(), step=step, save_ms=10)
 
 
 def test_every_checkpoint_of_one_batch_is_stored_and_a_repeated_one_once(stand: Stand) -> None:

@@ -9,17 +9,20 @@ from bursar.control.requests.report_to_event import ReportContext, event_for
 from bursar.core.state.attempt_ends import MOST_UNPROMPTED
 from bursar.model import event as ev
 from bursar.model.engine_report import (
-    CheckpointReported,
     ForeignReported,
-    NodeBackReported,
-    NodeLostReported,
     NoticeReported,
     Progressed,
-    Resumed,
     StopAcknowledged,
     TasksEnded,
 )
-from bursar.model.event import NoticeKind, PreemptionCause
+from bursar.model.event import (
+    AttemptResumed,
+    CheckpointSaved,
+    NodeLost,
+    NodeRestored,
+    NoticeKind,
+    PreemptionCause,
+)
 from bursar.model.jobs.attempt import PREEMPTED_EXIT, Exit
 from bursar.model.jobs.job import CheckpointPolicy
 from tests.support import SchedulerHarness, fleet_of, job, pool, state_of
@@ -58,9 +61,7 @@ def test_the_preempted_exit_code_is_the_one_that_jobs_use() -> None:
 
 
 def test_a_checkpoint_event_has_what_the_job_reported() -> None:
-    said = CheckpointReported(
-        job_id="a", attempt=1, at_ms=2_000, step=40, save_ms=700, size_bytes=9
-    )
+    said = CheckpointSaved(job_id="a", attempt=1, at_ms=2_000, step=40, save_ms=700, size_bytes=9)
     assert event_for(said, running().state, 3_000) == ev.CheckpointSaved(
         at_ms=2_000, job_id="a", attempt=1, step=40, save_ms=700, size_bytes=9
     )
@@ -68,12 +69,12 @@ def test_a_checkpoint_event_has_what_the_job_reported() -> None:
 
 def test_a_resumed_step_is_an_event_and_progress_is_not() -> None:
     state = running().state
-    resumed = Resumed(job_id="a", attempt=1, at_ms=2_000, step=40, load_ms=12)
+    resumed = AttemptResumed(job_id="a", attempt=1, at_ms=2_000, step=40)
     assert event_for(resumed, state, 3_000) == ev.AttemptResumed(
         at_ms=2_000, job_id="a", attempt=1, step=40
     )
     assert event_for(Progressed(job_id="a", attempt=1, at_ms=2, step=3), state, 3_000) is None
-    old = Resumed(job_id="a", attempt=0, at_ms=2_000, step=40)
+    old = AttemptResumed(job_id="a", attempt=0, at_ms=2_000, step=40)
     assert event_for(old, state, 3_000) is None
 
 
@@ -81,8 +82,8 @@ def test_reports_from_before_a_restart_count_once() -> None:
     """After a restart engines report again: the resume, and the newest checkpoint after it."""
     stage = running()
     told = (
-        Resumed(job_id="a", attempt=1, at_ms=2_000, step=40),
-        CheckpointReported(job_id="a", attempt=1, at_ms=9_000, step=50),
+        AttemptResumed(job_id="a", attempt=1, at_ms=2_000, step=40),
+        CheckpointSaved(job_id="a", attempt=1, at_ms=9_000, step=50),
     )
     for report in told:
         event = event_for(report, stage.state, 10_000)
@@ -91,9 +92,9 @@ def test_reports_from_before_a_restart_count_once() -> None:
     known = stage.job("a").done_ms, stage.job("a").saved_at_ms
     assert [event_for(report, stage.state, 11_000) for report in told] == [None, None]
     assert (stage.job("a").done_ms, stage.job("a").saved_at_ms) == known
-    back = Resumed(job_id="a", attempt=1, at_ms=10_000, step=40)
+    back = AttemptResumed(job_id="a", attempt=1, at_ms=10_000, step=40)
     assert event_for(back, stage.state, 11_000) is not None, "it went back to an older one"
-    later = CheckpointReported(job_id="a", attempt=1, at_ms=12_000, step=50)
+    later = CheckpointSaved(job_id="a", attempt=1, at_ms=12_000, step=50)
     assert event_for(later, stage.state, 13_000) is not None, "the same step, saved anew"
 
 
@@ -104,7 +105,7 @@ def test_a_resume_faster_than_declared_is_accepted() -> None:
     )
     stage.cycle()
     stage.start_all()
-    resumed = Resumed(job_id="a", attempt=1, at_ms=3_000, step=4)
+    resumed = AttemptResumed(job_id="a", attempt=1, at_ms=3_000, step=4)
     assert event_for(resumed, stage.state, 4_000) is not None
 
 
@@ -183,20 +184,20 @@ def test_a_node_returns_as_it_was_declared() -> None:
     stage = running()
     beside = ReportContext(fleet=FLEET)
     node = FLEET.nodes[1]
-    back = NodeBackReported(node=node.id, at_ms=0)
+    back = NodeRestored(node=node.id, at_ms=0)
     assert event_for(back, stage.state, 3_000, beside) is None
-    gone = event_for(NodeLostReported(node=node.id, at_ms=0), stage.state, 3_000, beside)
+    gone = event_for(NodeLost(node=node.id, at_ms=0), stage.state, 3_000, beside)
     assert gone == ev.NodeLost(at_ms=3_000, node=node.id)
     stage.apply(gone)
     assert event_for(back, stage.state, 4_000, beside) == ev.NodeAdded(at_ms=4_000, node=node)
     assert event_for(back, stage.state, 4_000) is None
-    assert event_for(NodeBackReported(node="x", at_ms=0), stage.state, 4_000, beside) is None
+    assert event_for(NodeRestored(node="x", at_ms=0), stage.state, 4_000, beside) is None
 
 
 def test_reports_about_a_node_in_the_same_batch_count() -> None:
     state, node = running().state, FLEET.nodes[1]
     beside = ReportContext(fleet=FLEET)
-    gone, back = NodeLostReported(node=node.id, at_ms=0), NodeBackReported(node=node.id, at_ms=0)
+    gone, back = NodeLost(node=node.id, at_ms=0), NodeRestored(node=node.id, at_ms=0)
     told = []
     for report in (gone, gone, back, back, gone, back):
         event = event_for(report, state, 3_000, beside)
@@ -226,5 +227,5 @@ def test_a_node_whose_interruption_is_withdrawn_takes_jobs_again() -> None:
     event = event_for(report, stage.state, 2_000)
     assert event is not None
     stage.apply(event)
-    back = NodeBackReported(node=report.node, at_ms=0)
+    back = NodeRestored(node=report.node, at_ms=0)
     assert event_for(back, stage.state, 3_000) == ev.NodeRestored(at_ms=3_000, node=report.node)

@@ -17,8 +17,8 @@ from bursar.engines.local.supervisor import socket_messages
 from bursar.engines.local.supervisor.attempt_folder import AttemptFolder, BadJobId, make_folders
 from bursar.engines.local.supervisor.socket_messages import receive, send
 from bursar.engines.local.supervisor_client import SupervisorClient
-from bursar.model.engine_report import CheckpointReported, NodeBackReported, NodeLostReported
 from bursar.model.errors import BrokenInvariant, EngineFault
+from bursar.model.event import CheckpointSaved, NodeLost, NodeRestored
 from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_harness import LocalHarness, until
 from tests.conformance.engine_orders import order, ref
@@ -35,12 +35,12 @@ def test_a_saved_checkpoint_is_reported(harness: LocalHarness, tmp_path: Path) -
 
     def is_reported() -> bool:
         listener.listen(0.1)
-        return any(isinstance(report, CheckpointReported) for report in listener.received)
+        return any(isinstance(report, CheckpointSaved) for report in listener.received)
 
     until("the checkpoint is reported", is_reported)
     (tmp_path / "go").touch()
     listener.ended(J)
-    saved = [report for report in listener.received if isinstance(report, CheckpointReported)]
+    saved = [report for report in listener.received if isinstance(report, CheckpointSaved)]
     assert [(report.job_id, report.attempt) for report in saved] == [("j-1", 1)]
     assert saved[0].at_ms == (folder_of(harness, J) / "saved").stat().st_mtime_ns // 1_000_000
 
@@ -161,15 +161,15 @@ def test_nodes_are_lost_only_when_no_supervisor_can_be_started(
     def refuse(self: SupervisorClient) -> None:
         raise EngineFault("no process can be started", retry_after_seconds=1.0)
 
-    def reported(kind: type[NodeLostReported] | type[NodeBackReported]) -> list[str]:
+    def reported(kind: type[NodeLost] | type[NodeRestored]) -> list[str]:
         listener.listen(0.05)
         return [report.node for report in listener.received if isinstance(report, kind)]
 
     with monkeypatch.context() as broken:
         broken.setattr(SupervisorClient, "ensure_connected", refuse)
-        until("the nodes are lost", lambda: reported(NodeLostReported) == ["a", "b"])
-        assert reported(NodeBackReported) == []
-    until("the nodes are back", lambda: reported(NodeBackReported) == ["a", "b"])
+        until("the nodes are lost", lambda: reported(NodeLost) == ["a", "b"])
+        assert reported(NodeRestored) == []
+    until("the nodes are back", lambda: reported(NodeRestored) == ["a", "b"])
 
 
 def test_the_state_folder_may_have_a_long_name(tmp_path: Path) -> None:

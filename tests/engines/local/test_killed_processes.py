@@ -13,8 +13,8 @@ import pytest
 
 from bursar.engines.local.supervisor.proc import boot_id, read_process
 from bursar.engines.local.supervisor.rendezvous_port import hold_port
-from bursar.model.engine_report import TasksStarted
 from bursar.model.errors import EngineFault
+from bursar.model.event import AttemptStarted
 from bursar.model.jobs.run_spec import RunSpec
 from tests.conformance.engine_harness import LocalHarness, until
 from tests.conformance.engine_orders import order, ref
@@ -119,7 +119,7 @@ def test_an_attempt_process_killed_during_setup_ends_the_attempt(
     assert "before its tasks began" in listener.ended(J).detail
     assert not is_running(pid)
     assert not (tmp_path / "ran").exists()
-    assert listener.count(TasksStarted, J) == 0
+    assert listener.count(AttemptStarted, J) == 0
 
 
 def write_claim(harness: LocalHarness, text: str, linked: bool = True) -> Path:

@@ -6,21 +6,15 @@ from pathlib import Path
 
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.outages import TERMINATE_TIMEOUT_MS, Outages
-from bursar.model.engine_report import (
-    EngineReport,
-    NodeBackReported,
-    NodeLostReported,
-    NoticeReported,
-    TasksEnded,
-)
-from bursar.model.event import NoticeKind
+from bursar.model.engine_report import EngineReport, NoticeReported, TasksEnded
+from bursar.model.event import NodeLost, NodeRestored, NoticeKind
 from tests.conformance.engine_harness import Listener, LocalHarness, until
 from tests.conformance.engine_orders import order, ref, tasks_on
 from tests.engines.local.inspect_processes import folder_of, is_running, read_pid
 
 NOTICE = NoticeReported(node="n", source="chaos", kind=NoticeKind.TERMINATE, ends_at_ms=130)
-LOST = NodeLostReported(node="n", at_ms=130, detail="taken away")
-BACK = NodeBackReported(node="n", at_ms=330)
+LOST = NodeLost(node="n", at_ms=130)
+BACK = NodeRestored(node="n", at_ms=330)
 
 
 def empty(_node: str) -> bool:
@@ -43,7 +37,7 @@ def test_a_process_that_does_not_end_does_not_delay_the_loss_for_ever(tmp_path: 
     assert outages.begin("n", 0, notice_ms=0, absence_ms=10**6) is None
     assert outages.advance(TERMINATE_TIMEOUT_MS - 1, lambda _: False) == []
     assert [type(one) for one in outages.advance(TERMINATE_TIMEOUT_MS, lambda _: False)] == [
-        NodeLostReported
+        NodeLost
     ]
 
 
@@ -90,14 +84,14 @@ def test_all_processes_on_a_node_end_before_its_loss_and_none_elsewhere(
         listener.started(ref(name))
     first, second, other = (read_pid(tmp_path / node) for node in ("a", "b", "c"))
     engine.interrupt("b", notice_ms=0, absence_ms=300)
-    until("the node is lost", lambda: received_any(listener, NodeLostReported))
+    until("the node is lost", lambda: received_any(listener, NodeLost))
     assert not is_running(first) and not is_running(second)
     assert is_running(other)
     listener.ended(ref("gang"))
     kinds = [type(one) for one in listener.received]
-    assert kinds.index(NodeLostReported) < kinds.index(TasksEnded), "the loss is reported first"
+    assert kinds.index(NodeLost) < kinds.index(TasksEnded), "the loss is reported first"
     assert listener.count(TasksEnded, ref("other")) == 0
-    until("the node is back", lambda: received_any(listener, NodeBackReported))
+    until("the node is back", lambda: received_any(listener, NodeRestored))
 
 
 def test_an_attempt_started_on_a_lost_node_ends_at_once(harness: LocalHarness) -> None:
@@ -105,7 +99,7 @@ def test_an_attempt_started_on_a_lost_node_ends_at_once(harness: LocalHarness) -
     engine = listener.engine
     assert isinstance(engine, LocalEngine)
     engine.interrupt("a", notice_ms=0, absence_ms=60_000)
-    until("the node is lost", lambda: received_any(listener, NodeLostReported))
+    until("the node is lost", lambda: received_any(listener, NodeLost))
     engine.start(order("late", "exec sleep 300", tasks=tasks_on("a")))
     assert listener.ended(ref("late")).code != 0
 
@@ -124,4 +118,4 @@ def test_a_loss_is_reported_before_an_end_also_after_a_restart(
     again = harness.open([ref("j")])
     again.ended(ref("j"))
     kinds = [type(one) for one in again.received]
-    assert kinds.index(NodeLostReported) < kinds.index(TasksEnded)
+    assert kinds.index(NodeLost) < kinds.index(TasksEnded)

@@ -17,7 +17,8 @@ from bursar.engines.slurm.driven.attempt_folder import EndRecord, SlurmAttemptFo
 from bursar.engines.slurm.driven.outbox import SENDERS
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.submit import Submitter
-from bursar.model.engine_report import ForeignReported, TasksStarted
+from bursar.model.engine_report import ForeignReported
+from bursar.model.event import AttemptStarted
 from bursar.model.fleet.gpu import MigInstance
 from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
 from bursar.model.jobs.run_spec import RunSpec
@@ -132,7 +133,7 @@ def test_a_job_cancelled_in_slurm_before_it_began_is_reported_as_such(
     harness.lab.run("scancel", str(max(map(int, slurm_ids(harness)), default=int(waiting))))
     ended = listener.ended(ref("j-1"))
     assert "cancelled in Slurm" in ended.detail and "before its tasks were started" in ended.detail
-    assert listener.count(TasksStarted, ref("j-1")) == 0
+    assert listener.count(AttemptStarted, ref("j-1")) == 0
 
 
 def test_usage_by_other_users_is_reported_and_withdrawn(harness: SlurmHarness) -> None:

@@ -23,7 +23,8 @@ from bursar.engines.slurm.driven.report_batch import START_BATCH_SECONDS, Report
 from bursar.engines.slurm.driven.request import HetComponent, JobRequest
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.submit import Submitter
-from bursar.model.engine_report import TasksEnded, TasksStarted
+from bursar.model.engine_report import TasksEnded
+from bursar.model.event import AttemptStarted
 from bursar.model.jobs.attempt import Exit
 from tests.conformance.engine_harness import until
 from tests.conformance.engine_orders import order
@@ -170,7 +171,7 @@ def test_an_incomplete_or_unreadable_response_is_rejected(text: bytes) -> None:
 
 # -- report batches --------------------------------------------------------------------------------
 
-BEGAN = TasksStarted(job_id="j-1", attempt=1, at_ms=1)
+BEGAN = AttemptStarted(job_id="j-1", attempt=1, at_ms=1)
 ENDED = TasksEnded(job_id="j-1", attempt=1, at_ms=2, exit=Exit(code=0))
 
 

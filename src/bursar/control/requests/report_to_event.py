@@ -15,18 +15,13 @@ from bursar.core.state.job_record import JobRecord
 from bursar.core.state.notices import is_new_notice
 from bursar.model import event as ev
 from bursar.model.engine_report import (
-    CheckpointReported,
     EngineReport,
     ForeignReported,
-    NodeBackReported,
-    NodeLostReported,
     NoticeReported,
     OfAttempt,
     Progressed,
-    Resumed,
     StopAcknowledged,
     TasksEnded,
-    TasksStarted,
 )
 from bursar.model.fleet.fleet import Fleet
 from bursar.model.jobs.attempt import PREEMPTED_EXIT, Exit
@@ -113,11 +108,11 @@ def event_for(
     """The event of a report; None if it is stale or adds nothing."""
     context = context or ReportContext()
     match report:
-        case NodeLostReported(node=node):
+        case ev.NodeLost(node=node):
             is_present = context.present.get(node, node in state.pool_of_node)
-            return ev.NodeLost(at_ms=now_ms, node=node) if is_present else None
-        case NodeBackReported(node=node):
-            return _node_back(node, state, now_ms, context)
+            return replace(report, at_ms=now_ms) if is_present else None
+        case ev.NodeRestored():
+            return _node_back(replace(report, at_ms=now_ms), state, context)
         case NoticeReported(node=node, source=source, kind=kind, ends_at_ms=ends_at_ms):
             notice = ev.SpotNotice(
                 at_ms=now_ms, node=node, source=source, kind=kind, ends_at_ms=ends_at_ms
@@ -168,44 +163,33 @@ def _foreign_usage(
 
 
 def _node_back(
-    node: str, state: FleetState, now_ms: int, context: ReportContext
+    restored: ev.NodeRestored, state: FleetState, context: ReportContext
 ) -> ev.Event | None:
     """Restores a node that was drained or under notice; adds one that was lost."""
+    node = restored.node
     if context.present.get(node):
         return None
     pool, fleet = state.pool_of_node.get(node), context.fleet
     if pool is not None and node not in context.present:
         is_unchanged = pool.by_id[node].up and node not in state.notices
-        return None if is_unchanged else ev.NodeRestored(at_ms=now_ms, node=node)
+        return None if is_unchanged else restored
     declared = next((one for one in fleet.nodes if one.id == node), None) if fleet else None
     if declared is None or declared.pool not in state.pools:
         return None
-    return ev.NodeAdded(at_ms=now_ms, node=declared)
+    return ev.NodeAdded(at_ms=restored.at_ms, node=declared)
 
 
 def _while_live(report: OfAttempt, record: JobRecord, at_ms: int) -> ev.Event | None:
     """The event of a report from a live attempt, other than its end."""
-    job_id, attempt = record.id, record.attempt
     match report:
-        case TasksStarted():
-            if record.started_at_ms is not None:
-                return None
-            return ev.AttemptStarted(at_ms=at_ms, job_id=job_id, attempt=attempt)
-        case CheckpointReported(step=step, save_ms=save_ms, size_bytes=size_bytes):
-            if step is not None and (step, at_ms) == (record.saved_step, record.saved_at_ms):
-                return None
-            return ev.CheckpointSaved(
-                at_ms=at_ms,
-                job_id=job_id,
-                attempt=attempt,
-                step=step,
-                save_ms=save_ms,
-                size_bytes=size_bytes,
-            )
-        case Resumed(step=step):
-            if _is_outdated_resume(at_ms, record):
-                return None
-            return ev.AttemptResumed(at_ms=at_ms, job_id=job_id, attempt=attempt, step=step)
+        case ev.AttemptStarted():
+            return None if record.started_at_ms is not None else replace(report, at_ms=at_ms)
+        case ev.CheckpointSaved(step=step):
+            known = record.saved_step, record.saved_at_ms
+            is_known = step is not None and (step, at_ms) == known
+            return None if is_known else replace(report, at_ms=at_ms)
+        case ev.AttemptResumed():
+            return None if _is_outdated_resume(at_ms, record) else replace(report, at_ms=at_ms)
         case StopAcknowledged(source=source, ends_at_ms=ends_at_ms):
             if record.stop_requested or record.noticed or record.state is JobState.CANCELLING:
                 return None
@@ -216,8 +200,8 @@ def _while_live(report: OfAttempt, record: JobRecord, at_ms: int) -> ev.Event | 
                 source=source,
                 kind=ev.NoticeKind.TERMINATE,
                 ends_at_ms=ends_at_ms,
-                job_id=job_id,
-                attempt=attempt,
+                job_id=record.id,
+                attempt=record.attempt,
             )
         case _:
             return None
@@ -277,7 +261,7 @@ def _clamp_time(at_ms: int, record: JobRecord, now_ms: int) -> int:
 
 def _subject(report: EngineReport) -> str:
     match report:
-        case NodeLostReported() | NodeBackReported() | NoticeReported() | ForeignReported():
+        case ev.NodeLost() | ev.NodeRestored() | NoticeReported() | ForeignReported():
             return report.node
         case _:
             return report.job_id

@@ -18,10 +18,9 @@ from bursar.engines.local.supervisor.log_files import existing_files
 from bursar.engines.local.supervisor_client import SupervisorClient
 from bursar.engines.local.wakeup_socket import WakeupSocket
 from bursar.engines.status_file import StatusFile
-from bursar.model.engine_report import EngineReport, NodeBackReported, NodeLostReported
-from bursar.model.engine_report import TasksEnded as Ended
-from bursar.model.engine_report import TasksStarted as Started
+from bursar.model.engine_report import EngineReport, TasksEnded
 from bursar.model.errors import BrokenInvariant, EngineFault
+from bursar.model.event import AttemptStarted, NodeLost, NodeRestored
 from bursar.model.fleet.gpu import Layout
 from bursar.model.jobs.attempt import Exit
 from bursar.model.units import SECOND_MS
@@ -227,22 +226,21 @@ class LocalEngine:
         """Replace a killed supervisor. Report the nodes lost if that fails for too long."""
         try:
             self._open.supervisor.ensure_connected()
-        except EngineFault as fault:
-            now, problem = time.monotonic(), str(fault)
+        except EngineFault:
+            now = time.monotonic()
             self._unreachable_since = self._unreachable_since or now
             timed_out = now - self._unreachable_since > NODES_LOST_AFTER_SECONDS
             if timed_out and not self._nodes_lost:
                 self._nodes_lost = True
                 self._queue_reports(
-                    NodeLostReported(node=node, at_ms=_now_ms(), detail=problem)
-                    for node in self._settings.nodes
+                    NodeLost(node=node, at_ms=_now_ms()) for node in self._settings.nodes
                 )
             return
         self._unreachable_since = None
         if self._nodes_lost:
             self._nodes_lost = False
             self._queue_reports(
-                NodeBackReported(node=node, at_ms=_now_ms()) for node in self._settings.nodes
+                NodeRestored(node=node, at_ms=_now_ms()) for node in self._settings.nodes
             )
 
     def _report_changes(self, ref: AttemptRef) -> None:
@@ -255,7 +253,9 @@ class LocalEngine:
             if began is not None and "began" not in reported:
                 reported.add("began")
                 at_ms = int(began.get("at_ms", 0))
-                self._queue.append(Started(job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms))
+                self._queue.append(
+                    AttemptStarted(job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms)
+                )
             if "ended" not in reported:
                 new_file = StatusFile(folder.file(names.SAVED), ref)
                 self._queue += self._status_files.setdefault(ref, new_file).new_reports()
@@ -263,7 +263,9 @@ class LocalEngine:
                 reported.add("ended")
                 at_ms = int(ended.get("at_ms", 0))
                 self._queue.append(
-                    Ended(job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms, exit=_exit(ended))
+                    TasksEnded(
+                        job_id=ref.job_id, attempt=ref.attempt, at_ms=at_ms, exit=_exit(ended)
+                    )
                 )
         self._open.wakeups.wake()
 

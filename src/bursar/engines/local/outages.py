@@ -13,13 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from bursar.model.engine_report import (
-    EngineReport,
-    NodeBackReported,
-    NodeLostReported,
-    NoticeReported,
-)
-from bursar.model.event import NoticeKind
+from bursar.model.engine_report import EngineReport, NoticeReported
+from bursar.model.event import NodeLost, NodeRestored, NoticeKind
 
 FILE = "outages"
 SOURCE = "chaos"
@@ -60,9 +55,9 @@ class NodeOutage:
                     ends_at_ms=self.lost_at_ms,
                 )
             case Phase.LOST:
-                return NodeLostReported(node=self.node, at_ms=self.lost_at_ms, detail="taken away")
+                return NodeLost(node=self.node, at_ms=self.lost_at_ms)
             case Phase.BACK:
-                return NodeBackReported(node=self.node, at_ms=self.back_at_ms)
+                return NodeRestored(node=self.node, at_ms=self.back_at_ms)
             case Phase.TERMINATING:
                 return None
 

@@ -19,13 +19,9 @@ from bursar.engines.slurm.commands.inventory import (
 from bursar.engines.slurm.driven.attempt_folder import AttemptFolders
 from bursar.engines.slurm.driven.foreign_usage import ForeignUsage, as_record, changes, from_record
 from bursar.engines.slurm.driven.request import ClusterFacts
-from bursar.model.engine_report import (
-    EngineReport,
-    ForeignReported,
-    NodeBackReported,
-    NodeLostReported,
-)
+from bursar.model.engine_report import EngineReport, ForeignReported
 from bursar.model.errors import EngineFault
+from bursar.model.event import NodeLost, NodeRestored
 from bursar.model.fleet.gpu import Layout
 
 FACTS, FOREIGN = "cluster.json", "foreign.json"
@@ -97,10 +93,10 @@ class ClusterWatch:
             is_lost = node is None or not node.is_up or node.is_drained
             if is_lost and name not in self._lost:
                 self._lost.add(name)
-                yield NodeLostReported(node=name, at_ms=at_ms, detail=_loss_detail(node))
+                yield NodeLost(node=name, at_ms=at_ms)
             elif not is_lost and name in self._lost:
                 self._lost.discard(name)
-                yield NodeBackReported(node=name, at_ms=at_ms)
+                yield NodeRestored(node=name, at_ms=at_ms)
 
     def mark_lost(self, name: str) -> bool:
         """Mark a watched node lost, so that its return is reported; False if it is not watched."""
@@ -124,13 +120,6 @@ class ClusterWatch:
                 "and add its types to gres.conf",
                 retry_after_seconds=60,
             )
-
-
-def _loss_detail(node: SlurmNode | None) -> str:
-    if node is None:
-        return "Slurm does not know it"
-    states = "+".join(sorted(node.states))
-    return f"Slurm reports {states}{f': {node.reason}' if node.reason else ''}"
 
 
 def _record_of(facts: ClusterFacts, addresses: Mapping[str, str]) -> dict[str, Any]:

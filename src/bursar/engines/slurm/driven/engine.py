@@ -41,8 +41,9 @@ from bursar.engines.slurm.driven.report_batch import ReportBatch
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.stop import Stopper, terms_of
 from bursar.engines.task_ranks import start_problem
-from bursar.model.engine_report import EngineReport, NodeLostReported, TasksEnded, TasksStarted
+from bursar.model.engine_report import EngineReport, TasksEnded
 from bursar.model.errors import BrokenInvariant, EngineFault
+from bursar.model.event import AttemptStarted, NodeLost
 from bursar.model.fleet.gpu import Layout
 from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef, LogFile, StartOrder
@@ -399,8 +400,7 @@ class SlurmEngine:
     def _report_lost_nodes(self, nodes: Iterable[str]) -> None:
         for node in nodes:
             if self._cluster.mark_lost(node):
-                detail = "Slurm reports its loss"
-                self._report(NodeLostReported(node=node, at_ms=_now_ms(), detail=detail))
+                self._report(NodeLost(node=node, at_ms=_now_ms()))
 
     # -- records of attempts -----------------------------------------------------------------------
 
@@ -413,7 +413,7 @@ class SlurmEngine:
         with self._lock:
             if began_at_ms is not None and not attempt.began_reported:
                 attempt.began_reported = True
-                self._report(TasksStarted(at_ms=began_at_ms, **_attempt_fields(attempt)), attempt)
+                self._report(AttemptStarted(at_ms=began_at_ms, **_attempt_fields(attempt)), attempt)
             if attempt.reader is not None and not attempt.end_reported:
                 for report in attempt.reader.new_reports():
                     self._report(report, attempt)

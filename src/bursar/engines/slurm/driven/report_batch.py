@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from bursar.model.engine_report import EngineReport, TasksStarted
+from bursar.model.engine_report import EngineReport
+from bursar.model.event import AttemptStarted
 
 START_BATCH_SECONDS = 0.3
 """How long starts wait for other reports: nothing depends on them, and a batch is one transaction."""
@@ -36,7 +37,7 @@ class ReportBatch:
             return reports
 
     def _due_at(self) -> float:
-        if all(isinstance(report, TasksStarted) for report in self._queue):
+        if all(isinstance(report, AttemptStarted) for report in self._queue):
             return self._queued_at + START_BATCH_SECONDS
         return self._queued_at
 
