@@ -83,9 +83,9 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
         ("src/bursar/catalog/gpus.py", "TABLE = open('gpus.json').read()"),
     ],
     habits.no_branch_on_simulating: [
-        ("src/bursar/control/engine_threads/order_executor.py", "if simulating:\n    pass"),
+        ("src/bursar/control/order_executor.py", "if simulating:\n    pass"),
         (
-            "src/bursar/control/engine_threads/order_executor.py",
+            "src/bursar/control/order_executor.py",
             "x = 1 if self._is_simulated else 2",
         ),
         (CORE, "if world.kind is Kind.SIMULATED and ready:\n    pass"),

@@ -15,14 +15,13 @@ from functools import partial
 from typing import TypeVar
 
 from bursar.accounting.ledger.ledger import Ledger
+from bursar.background import BackgroundThread
 from bursar.config.fleet.fleet_file import FleetFile
-from bursar.control.engine_threads.order_executor import EngineOrder, OrderExecutor
-from bursar.control.engine_threads.report_listener import ReportListener
-from bursar.control.engine_threads.spot_notice_poller import SpotNoticePoller
 from bursar.control.live.event_broadcast import EventBroadcast, Subscription
 from bursar.control.live.live_state import LiveState
 from bursar.control.live.transaction import Installation
 from bursar.control.monotonic_clock import MonotonicClock
+from bursar.control.order_executor import EngineOrder, OrderExecutor
 from bursar.control.queries.health import Health
 from bursar.control.requests.fleet_requests import DeclareFleet
 from bursar.control.requests.report_to_event import RecordReports
@@ -50,6 +49,9 @@ from bursar.ports import (
 T = TypeVar("T")
 FOLLOW_SECONDS = 0.25
 TRY_LEAD_SECONDS = 2.0
+REPORT_WAIT_SECONDS = 0.5
+NOTICE_POLL_SECONDS = 5.0
+"""Providers recommend at least this rate: the shortest notice is half a minute."""
 
 OPERATOR = Identity(
     user="operator",
@@ -101,7 +103,8 @@ class ControlPlane:
         self._writer = Writer(store, LiveState(), clock or MonotonicClock(), self._broadcast)
         self._writer.installation = Installation(engines=engines, known_models=options.known_models)
         self._executor: OrderExecutor | None = None
-        self._listeners: list[ReportListener | SpotNoticePoller] = []
+        self._report_threads: dict[EngineKind, BackgroundThread] = {}
+        self._notice_threads: list[BackgroundThread] = []
         self._closing = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bursar-writer", daemon=True)
@@ -209,11 +212,9 @@ class ControlPlane:
     def _engine_faults(self) -> dict[str, str]:
         """Current error of each engine: its reports cannot be read, or it refuses an order."""
         report_faults = {
-            str(kind): f"its reports cannot be read: {one.fault}"
-            for one in list(self._listeners)
-            if isinstance(one, ReportListener) and one.fault
-            for kind, engine in self._engines.items()
-            if engine is one.engine
+            str(kind): f"its reports cannot be read: {thread.fault}"
+            for kind, thread in list(self._report_threads.items())
+            if thread.fault
         }
         return report_faults | (dict(self._executor.faults) if self._executor is not None else {})
 
@@ -290,22 +291,29 @@ class ControlPlane:
         writer.on_halt = self._save_halted_state
         if not live.is_declared and self._options.initial_fleet is not None:
             writer.inbox.put(DeclareFleet(caller=OPERATOR, declared=self._options.initial_fleet))
-        for engine in self._distinct_engines():
+        for engine in self._engines.values():
             engine.open(live.live_attempts())
         self._recover()
         executor.start()
-        for engine in self._distinct_engines():
-            self._listeners.append(
-                ReportListener(engine, partial(self._enqueue_reports, settled=engine.settled))
-            )
+        for kind, engine in self._engines.items():
+            read = partial(self._read_reports, engine)
+            self._report_threads[kind] = BackgroundThread("bursar-reports", read)
         for source in self._options.interruption_sources:
-            self._listeners.append(SpotNoticePoller(source, self._enqueue_reports))
-        for listener in self._listeners:
-            listener.start()
+            poll = partial(self._poll_notices, source)
+            thread = BackgroundThread("bursar-spot-notices", poll, NOTICE_POLL_SECONDS)
+            self._notice_threads.append(thread)
+        for thread in (*self._report_threads.values(), *self._notice_threads):
+            thread.start()
         writer.decide_soon()
 
-    def _distinct_engines(self) -> list[Engine]:
-        return list({id(engine): engine for engine in self._engines.values()}.values())
+    def _read_reports(self, engine: Engine) -> None:
+        """Waits for an engine's reports and passes them to the writer."""
+        if reports := engine.reports(timeout_seconds=REPORT_WAIT_SECONDS):
+            self._enqueue_reports(reports, engine.settled)
+
+    def _poll_notices(self, source: InterruptionSource) -> None:
+        if notices := source.poll():
+            self._enqueue_reports(notices)
 
     def _recover(self) -> None:
         """Send the engines committed orders that may never have reached them."""
@@ -349,14 +357,15 @@ class ControlPlane:
         self._writer.inbox.put(RecordReports(reports=tuple(reports), settled=settled))
 
     def _stop_leading(self) -> None:
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
+        for thread in (*self._report_threads.values(), *self._notice_threads):
+            thread.close()
+        self._report_threads.clear()
+        self._notice_threads.clear()
         if self._executor is not None:
             self._executor.close()
             self._executor = None
         if self._writer.lead is not None:
-            for engine in self._distinct_engines():
+            for engine in self._engines.values():
                 engine.close()
             self._writer.lead.release()
             self._writer.lead = None

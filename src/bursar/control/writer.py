@@ -16,11 +16,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, assert_never
 
-from bursar.control.engine_threads.order_executor import EngineOrder, StopOrder
 from bursar.control.live.event_broadcast import EventBroadcast
 from bursar.control.live.live_state import LiveState
 from bursar.control.live.progress_buffer import ProgressBuffer
 from bursar.control.live.transaction import Installation, Transaction
+from bursar.control.order_executor import EngineOrder, StopOrder
 from bursar.control.requests.report_to_event import RecordReports
 from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.core.check import require_valid

@@ -22,7 +22,7 @@ from bursar.model.event import (
     SpotNotice,
 )
 from bursar.model.fleet.fleet import EngineKind
-from bursar.model.tenants.identity import Token
+from bursar.model.tenants.identity import Identity, Token
 from bursar.ports import Acknowledgement, AuditEntry, Batch, Engine, JobOrigin, StoreReader
 
 REPEATABLE = (CheckpointSaved, AttemptResumed, SpotNotice, ForeignUsageSeen)
@@ -91,6 +91,19 @@ class Transaction:
             self._last_events.pop((subject, opposite), None)
         self.events.append(event)
         return True
+
+    def record_action(self, caller: Identity, action: str, subject: str) -> None:
+        """Add an audit entry of a privileged action, which this transaction carries out."""
+        self.audit.append(
+            AuditEntry(
+                at_ms=self.now_ms,
+                user=caller.user,
+                token_id=caller.token_id,
+                action=action,
+                subject=subject,
+                outcome="done",
+            )
+        )
 
     def acknowledged(self, tenant: str, key: str) -> Acknowledgement | None:
         """The acknowledgement of an idempotency key, in this transaction or before."""

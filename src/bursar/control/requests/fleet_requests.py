@@ -1,30 +1,29 @@
-"""Requests of administrators: declare the fleet, drain and restore nodes."""
+"""Requests of administrators: declare the fleet, drain, restore and interrupt nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bursar.config.fleet.fleet_file import FleetFile
 from bursar.control.live.transaction import Transaction
-from bursar.control.requests.write_request import AfterCommit, new_audit_entry
+from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.model.errors import UserError
 from bursar.model.event import FleetDeclared, NodeDrained, NodeLost, NodeRestored
 from bursar.model.fleet.changed_nodes import changed_nodes
 from bursar.model.fleet.fleet import EngineKind, Fleet
+from bursar.model.lifecycle import LIVE
 from bursar.model.tenants.identity import Identity
+from bursar.ports import Interruptible
 
 
 @dataclass(slots=True, kw_only=True)
-class SetNodeUp:
+class SetNodeUp(WriteRequest[None]):
     """Drain a node, so that nothing new starts there, or restore it."""
 
     caller: Identity
     node: str
     up: bool
-    future: Future[None] = field(default_factory=Future)
-    alone: bool = False
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         if self.node not in transaction.state.pool_of_node:
@@ -35,21 +34,18 @@ class SetNodeUp:
             )
         event_type = NodeRestored if self.up else NodeDrained
         transaction.add(event_type(at_ms=transaction.now_ms, node=self.node), self.node)
-        transaction.audit.append(
-            new_audit_entry(self.caller, event_type.__name__, self.node, transaction.now_ms)
-        )
+        transaction.record_action(self.caller, event_type.__name__, self.node)
         return lambda: None
 
 
 @dataclass(slots=True, kw_only=True)
-class DeclareFleet:
+class DeclareFleet(WriteRequest[int]):
     """Replace fleet, tenants and policies in one step."""
 
     caller: Identity
     declared: FleetFile
     expected_sequence: int | None = None
-    future: Future[int] = field(default_factory=Future)
-    alone: bool = True
+    alone = True
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         live = transaction.live
@@ -74,9 +70,7 @@ class DeclareFleet:
                 transaction.events.append(NodeLost(at_ms=transaction.now_ms, node=node))
             _require_used_queues(transaction, after)
         transaction.events.append(after)
-        transaction.audit.append(
-            new_audit_entry(self.caller, FleetDeclared.__name__, "fleet", transaction.now_ms)
-        )
+        transaction.record_action(self.caller, FleetDeclared.__name__, "fleet")
         return lambda: after.at_ms
 
     def _require_engines(self, engines: Collection[EngineKind]) -> None:
@@ -119,3 +113,63 @@ def _require_used_queues(transaction: Transaction, after: FleetDeclared) -> None
             fix=f"Cancel them ('bursar cancel --queue {queue}'), or keep the queue.",
             code="queue-in-use",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptionRequest:
+    """Time of notice before the node goes (0: none), and time until it is back."""
+
+    notice_ms: int
+    absence_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """The node that is taken away, from when, and when it is back."""
+
+    job_id: str
+    node: str
+    lost_at_ms: int
+    back_at_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class InterruptJob(WriteRequest[Interrupted]):
+    """Take the first node of a running job away, as a spot provider would."""
+
+    caller: Identity
+    job_id: str
+    terms: InterruptionRequest
+
+    def prepare(self, transaction: Transaction) -> AfterCommit:
+        record = transaction.state.jobs.get(self.job_id)
+        if record is None or record.state not in LIVE or record.placement is None:
+            state = "finished" if record is None else record.state
+            raise UserError(
+                f"{self.job_id} is {state}: there is nothing to interrupt.",
+                fix="Name a running job; 'bursar status --state running' lists them.",
+                code="not-running",
+            )
+        kind = transaction.live.engine_of(record.placement.pool)
+        engine: object = transaction.installation.engines.get(kind)
+        if not isinstance(engine, Interruptible):
+            raise UserError(
+                f"{self.job_id} runs on the {kind} engine, whose nodes Bursar cannot take away.",
+                fix="Use virtual nodes: a cluster with 'engine: local'.",
+                code="cannot-interrupt",
+            )
+        interruptible, terms = engine, self.terms
+        node = min(task.node for task in record.placement.tasks)
+        lost_at_ms = transaction.now_ms + terms.notice_ms
+        transaction.record_action(self.caller, "JobInterrupted", self.job_id)
+
+        def interrupt() -> Interrupted:
+            interruptible.interrupt(node, terms.notice_ms, terms.absence_ms)
+            return Interrupted(
+                job_id=self.job_id,
+                node=node,
+                lost_at_ms=lost_at_ms,
+                back_at_ms=lost_at_ms + terms.absence_ms,
+            )
+
+        return interrupt

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bursar.control.access.permissions import can_see_queue, visible_tenants
 from bursar.control.live.transaction import Transaction
@@ -17,7 +16,7 @@ from bursar.control.requests.submission import (
     idempotency_key_reused,
     new_job_id,
 )
-from bursar.control.requests.write_request import AfterCommit
+from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.core.admission.admit import AdmissionRequest, submissions_in_batch
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
@@ -28,14 +27,12 @@ from bursar.ports import Acknowledgement, JobOrigin
 
 
 @dataclass(slots=True, kw_only=True)
-class SubmitJobs:
+class SubmitJobs(WriteRequest[Submitted]):
     """Submit all of the jobs, or none."""
 
     caller: Identity
     submissions: Sequence[Submission]
     key: IdempotencyKey | None = None
-    future: Future[Submitted] = field(default_factory=Future)
-    alone: bool = False
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         if self.key is not None:
@@ -145,12 +142,10 @@ def _no_such_dependency(name: str) -> UserError:
 
 
 @dataclass(slots=True, kw_only=True)
-class CancelJobs:
+class CancelJobs(WriteRequest[dict[str, str]]):
     """Cancel unfinished jobs; others are left as they are."""
 
     job_ids: Sequence[str]
-    future: Future[dict[str, str]] = field(default_factory=Future)
-    alone: bool = False
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         for job_id in self.job_ids:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bursar.accounting.ledger.meter import LATE_MS
 from bursar.control.live.transaction import Transaction
-from bursar.control.requests.write_request import AfterCommit, new_audit_entry
+from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.model.calendar import write_time
 from bursar.model.errors import UserError
 from bursar.model.event import BillReceived, PriceChanged
@@ -40,13 +39,12 @@ class Billed:
 
 
 @dataclass(slots=True, kw_only=True)
-class RecordBill:
+class RecordBill(WriteRequest[Billed]):
     """Adjust the ledger of a past period to a bill."""
 
     caller: Identity
     bill: Bill
-    future: Future[Billed] = field(default_factory=Future)
-    alone: bool = True
+    alone = True
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         bill = self.bill
@@ -71,9 +69,7 @@ class RecordBill:
             billed_micro_usd=bill.billed_micro_usd,
         )
         transaction.events.append(event)
-        transaction.audit.append(
-            new_audit_entry(self.caller, BillReceived.__name__, bill.pool, transaction.now_ms)
-        )
+        transaction.record_action(self.caller, BillReceived.__name__, bill.pool)
         result = Billed(bill=event, metered_micro_usd=metered)
         return lambda: result
 
@@ -111,12 +107,10 @@ def _check_period(bill: Bill, now_ms: int) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class ChangePrices:
+class ChangePrices(WriteRequest[tuple[PriceChanged, ...]]):
     """Change the prices of pools. Removed pools and unchanged prices are skipped."""
 
     changes: Sequence[PriceChanged]
-    future: Future[tuple[PriceChanged, ...]] = field(default_factory=Future)
-    alone: bool = False
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         changed: list[PriceChanged] = []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from bursar.control.live.transaction import Transaction
-from bursar.control.requests.write_request import AfterCommit
+from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.core.state.attempt_ends import MOST_UNPROMPTED, AttemptEnd, is_newer, preemption_cause
 from bursar.core.state.attempt_limits import write_limit
 from bursar.core.state.fleet_state import FleetState
@@ -65,14 +64,12 @@ class ReportContext:
 
 
 @dataclass(slots=True, kw_only=True)
-class RecordReports:
+class RecordReports(WriteRequest[None]):
     """Record engine reports as events. ``stale`` counts those of earlier attempts."""
 
     reports: Sequence[EngineReport]
     settled: Callable[[Sequence[AttemptRef]], None] = lambda _refs: None
     """Called when the ends among the reports are committed: the engine may forget them."""
-    future: Future[None] = field(default_factory=Future)
-    alone: bool = False
     stale: int = 0
 
     def prepare(self, transaction: Transaction) -> AfterCommit:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bursar.control.live.transaction import Transaction
-from bursar.control.requests.write_request import AfterCommit
+from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.model.tenants.identity import Token
 from bursar.ports import AuditEntry
 
 
 @dataclass(slots=True, kw_only=True)
-class PutTokens:
+class PutTokens(WriteRequest[None]):
     """Write new or changed tokens."""
 
     tokens: Sequence[Token]
-    future: Future[None] = field(default_factory=Future)
-    alone: bool = False
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         transaction.tokens |= {token.id: token for token in self.tokens}
@@ -26,12 +23,10 @@ class PutTokens:
 
 
 @dataclass(slots=True, kw_only=True)
-class AddAuditEntry:
+class AddAuditEntry(WriteRequest[None]):
     """Write an audit entry by itself."""
 
     entry: AuditEntry
-    future: Future[None] = field(default_factory=Future)
-    alone: bool = False
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         transaction.audit.append(self.entry)

@@ -16,8 +16,7 @@ from bursar.api.http.request import RequestContext, json_response
 from bursar.api.wire import views
 from bursar.config.fleet.fleet_file import fleet_schema
 from bursar.config.job.job_keys import job_schema
-from bursar.control.requests.fleet_requests import SetNodeUp
-from bursar.control.requests.interrupt_job import InterruptionRequest, InterruptJob
+from bursar.control.requests.fleet_requests import InterruptionRequest, InterruptJob, SetNodeUp
 from bursar.model.units import SECOND_MS
 
 PAGE_SIZE = 100

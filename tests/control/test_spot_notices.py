@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bursar.control import control_plane
 from bursar.control.control_plane import OPERATOR
-from bursar.control.engine_threads import spot_notice_poller
-from bursar.control.requests.interrupt_job import InterruptionRequest, InterruptJob
+from bursar.control.requests.fleet_requests import InterruptionRequest, InterruptJob
 from bursar.control.requests.submission import Submission
 from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault, UserError
@@ -159,7 +159,7 @@ def test_a_node_lost_and_added_in_one_report_is_available(tmp_path: Path) -> Non
 def test_providers_are_polled_again_after_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot_notice_poller, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(control_plane, "NOTICE_POLL_SECONDS", 0.05)
     provider = Provider(fault="no metadata today")
     stand = Stand(tmp_path, notices=(provider,))
     with stand.plane() as plane:

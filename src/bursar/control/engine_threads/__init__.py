@@ -1,1 +1,0 @@
-"""Threads that talk to engines: they carry out committed orders and receive reports."""
