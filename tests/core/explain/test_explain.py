@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bursar.core.cycle import decide
-from bursar.core.explain.alternatives import MOST_ALTERNATIVES, MOST_TRIES
+from bursar.core.explain.alternatives import MOST_ALTERNATIVES, MOST_TRIES, with_spec
 from bursar.core.explain.explain import explain
-from bursar.core.explain.hypothetical_job import with_spec
 from bursar.core.explain.smaller_requests import with_tasks
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import StartJob

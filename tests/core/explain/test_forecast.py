@@ -12,12 +12,12 @@ from bursar.core.draft import Draft, Reservation
 from bursar.core.explain import forecast as forecast_module
 from bursar.core.explain import queue_position
 from bursar.core.explain.explain import explain
-from bursar.core.explain.forecast import forecast
 from bursar.core.explain.lookahead import ReplayedReservations
 from bursar.core.reservation.expected_ends import STOP_MS, EndOdds
+from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import UserError
 from bursar.model.event import NodeDrained
-from bursar.model.explain.explanation import Basis
+from bursar.model.explain.explanation import Basis, Forecast
 from bursar.model.jobs.job import JobSpec
 from bursar.model.lifecycle import LIVE
 from bursar.model.tenants.policy import BackfillPolicy, Policies
@@ -47,6 +47,10 @@ def run_jobs(stage: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
     stage.submit(*specs)
     stage.cycle()
     return stage.start_all()
+
+
+def forecast(state: FleetState, job_id: str, now_ms: int) -> Forecast:
+    return forecast_module.forecast(state, state.jobs[job_id], now_ms)
 
 
 def one_node(gpus: int = 8) -> SchedulerHarness:
@@ -189,13 +193,13 @@ def test_on_a_drained_fleet_no_start_is_expected() -> None:
     assert forecast(stage.state, "next", stage.now_ms).basis is Basis.NEVER
 
 
-def test_a_running_job_and_a_finished_one_do_not_wait() -> None:
+def test_a_running_job_and_a_finished_one_have_no_forecast() -> None:
     stage = run_jobs(one_node(), job("a", gpus=1), job("b", gpus=1))
     stage.finish("b")
     for job_id in ("a", "b"):
-        assert forecast(stage.state, job_id, stage.now_ms).basis is Basis.NOT_WAITING
+        assert explain(stage.state, job_id, stage.now_ms).forecast is None
     with pytest.raises(UserError, match="there is no job 'c'"):
-        forecast(stage.state, "c", stage.now_ms)
+        explain(stage.state, "c", stage.now_ms)
 
 
 def test_a_mig_slice_starts_when_a_gpu_is_free() -> None:

@@ -6,11 +6,11 @@ same rules as a submitted job. A try costs a cycle, so tries are limited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bursar.core.cycle import decide
-from bursar.core.explain.hypothetical_job import with_spec
 from bursar.core.explain.smaller_requests import (
     OTHER_MARKET,
     OTHER_MODEL,
@@ -31,9 +31,10 @@ from bursar.core.reservation.expected_ends import EndOdds, expected_run_ms
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import StartJob
+from bursar.model.errors import BrokenInvariant
 from bursar.model.explain.explanation import Alternative
 from bursar.model.fleet.fleet import Market
-from bursar.model.jobs.job import JobSpec
+from bursar.model.jobs.job import JobSpec, JobState
 from bursar.model.reason import Reason
 from bursar.model.units import HOUR_MS
 
@@ -123,6 +124,35 @@ def find_alternatives(
     attempts.most(task_counts(spec), with_tasks)
     found = sorted(attempts.found, key=lambda one: (one.weight, one.expected_micro_usd, one.change))
     return tuple(found), attempts.considered
+
+
+def is_queued(record: JobRecord) -> bool:
+    """Whether a job waits in a queue without a claim."""
+    return record.state is JobState.QUEUED and record.claim is None
+
+
+@contextmanager
+def with_spec(state: FleetState, job_id: str, new_spec: JobSpec) -> Iterator[JobRecord]:
+    """Gives a waiting job another spec until the block ends.
+
+    Its id, priority and submission time stay. A backlog or a plan that only the changed job uses is
+    removed afterwards.
+    """
+    record = state.jobs[job_id]
+    if not is_queued(record):
+        raise BrokenInvariant(f"{record!r} is not queued and cannot be changed")
+    old = (record.spec, record.backlog, record.rank, record.run_ms)
+    record.backlog.leave(record)
+    record.spec = new_spec
+    state.backlogs.add_job(record)
+    record.backlog.join(record)
+    try:
+        yield record
+    finally:
+        record.backlog.leave(record)
+        state.backlogs.remove_job(record)
+        record.spec, record.backlog, record.rank, record.run_ms = old
+        record.backlog.join(record)
 
 
 def _could_start(state: FleetState, record: JobRecord) -> bool:

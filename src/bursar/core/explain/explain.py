@@ -5,14 +5,15 @@ The reasons are the holds of a ``decide`` run at this time. The state is not cha
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
+
 from bursar.core.admission.cost_bounds import cheapest_micro_usd_per_hour
 from bursar.core.cycle import decide
-from bursar.core.explain.alternatives import find_alternatives
+from bursar.core.explain.alternatives import find_alternatives, is_queued
 from bursar.core.explain.fair_share_view import fair_share_path
-from bursar.core.explain.forecast import forecast_record
+from bursar.core.explain.forecast import forecast
 from bursar.core.explain.holders import find_holders
-from bursar.core.explain.hypothetical_job import is_queued
-from bursar.core.explain.job_lookup import find_record
 from bursar.core.explain.queue_position import jobs_ahead, position_of
 from bursar.core.explain.spot_view import spot_view
 from bursar.core.reservation.expected_ends import EndOdds, expected_end_ms
@@ -20,11 +21,17 @@ from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
 from bursar.core.state.notices import notice_on
 from bursar.model.decision import ClaimPlacement, Decision, Hold, StartJob
+from bursar.model.errors import UserError
 from bursar.model.explain.explanation import Basis, Explanation, Forecast
 from bursar.model.jobs.job import GpuRequest, JobSpec, MigSlice, MpsShare, WholeGpus
+from bursar.model.jobs.job_kind import JobKind
 from bursar.model.lifecycle import LIVE
 from bursar.model.reason import Reason, WaitsForSpot
+from bursar.model.suggestion import did_you_mean
 from bursar.model.units import MILLI, write_gpus
+
+COMPARED_IDS = 200
+"""How many ids with the longest common prefix are compared with an unknown one in full."""
 
 
 def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
@@ -48,10 +55,9 @@ def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
 
 
 def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Explanation:
-    decisions = decide(state, now_ms)
-    start, claim = _order_for(record, decisions)
-    reasons = reasons_for(record, decisions)
-    held = is_queued(record) and start is None and claim is None
+    answers = CycleAnswers(decide(state, now_ms))
+    order, reasons = answers.orders.get(record.id), answers.reasons_for(record)
+    held = is_queued(record) and order is None
     position = None
     if is_queued(record):
         position = position_of(state, record, jobs_ahead(state, record, now_ms), now_ms)
@@ -64,14 +70,13 @@ def _explain_waiting(state: FleetState, record: JobRecord, now_ms: int) -> Expla
         now_ms=now_ms,
         queue=record.spec.queue,
         request=describe_request(record.spec),
-        starts_on=start.placement if start is not None else None,
-        victims_stopping=claim.victims if claim is not None else (),
+        starts_on=order.placement if isinstance(order, StartJob) else None,
+        victims_stopping=order.victims if isinstance(order, ClaimPlacement) else (),
         reasons=reasons,
         holdings=find_holders(state, reasons, now_ms),
         position=position,
         fair_shares=fair_share_path(state, record.spec.queue, now_ms) if held else (),
-        forecast=_deferred_start(reasons, now_ms)
-        or forecast_record(state, record, now_ms, held=held),
+        forecast=_deferred_start(reasons, now_ms) or forecast(state, record, now_ms, held=held),
         alternatives=alternatives,
         changes_considered=considered,
         spot=spot_view(state, record, now_ms),
@@ -90,28 +95,27 @@ def _deferred_start(reasons: tuple[Reason, ...], now_ms: int) -> Forecast | None
     return None
 
 
-def _order_for(
-    record: JobRecord, decisions: tuple[Decision, ...]
-) -> tuple[StartJob | None, ClaimPlacement | None]:
-    start = claim = None
-    for decision in decisions:
-        if isinstance(decision, StartJob) and decision.job_id == record.id:
-            start = decision
-        elif isinstance(decision, ClaimPlacement) and decision.job_id == record.id:
-            claim = decision
-    return start, claim
+class CycleAnswers:
+    """What a cycle decided about waiting jobs: an order for a job, or the reasons of a hold."""
 
+    def __init__(self, decisions: Iterable[Decision]) -> None:
+        self.orders: dict[str, StartJob | ClaimPlacement] = {}
+        self._of_job: dict[str, tuple[Reason, ...]] = {}
+        self._of_kind: dict[JobKind, tuple[Reason, ...]] = {}
+        for decision in decisions:
+            if isinstance(decision, StartJob | ClaimPlacement):
+                self.orders[decision.job_id] = decision
+            elif isinstance(decision, Hold) and decision.jobs:
+                self._of_job |= dict.fromkeys(decision.jobs, decision.reasons)
+            elif isinstance(decision, Hold):
+                self._of_kind[decision.kind] = decision.reasons
 
-def reasons_for(record: JobRecord, decisions: tuple[Decision, ...]) -> tuple[Reason, ...]:
-    """Why a cycle holds a job: its own hold, else its kind's; empty if it has an order."""
-    if any(order is not None for order in _order_for(record, decisions)):
-        return ()
-    holds = [decision for decision in decisions if isinstance(decision, Hold)]
-    own = next((hold for hold in holds if record.id in hold.jobs), None)
-    if own is None:
-        kind = record.backlog.kind
-        own = next((hold for hold in holds if not hold.jobs and hold.kind == kind), None)
-    return own.reasons if own is not None else ()
+    def reasons_for(self, record: JobRecord) -> tuple[Reason, ...]:
+        """Why the job is held: its own hold, else its kind's; empty if it has an order."""
+        if record.id in self.orders:
+            return ()
+        own = self._of_job.get(record.id)
+        return self._of_kind.get(record.backlog.kind, ()) if own is None else own
 
 
 def describe_request(spec: JobSpec) -> str:
@@ -137,3 +141,28 @@ def _write_request(request: GpuRequest | None) -> str:
         case MpsShare(percent=percent):
             each = f"{percent} % of a GPU"
     return f"{each} of {' or '.join(request.models)}" if request.models else each
+
+
+def find_record(state: FleetState, job_id: str) -> JobRecord | None:
+    """The job of that id; None if it has ended. An unknown id is a ``UserError``."""
+    record = state.jobs.get(job_id)
+    if record is None and job_id not in state.finished:
+        raise UserError(
+            f"there is no job {job_id!r}.", fix=_did_you_mean(state, job_id), code="unknown-job"
+        )
+    return record
+
+
+def _did_you_mean(state: FleetState, job_id: str) -> str:
+    known = [*state.jobs, *state.finished]
+    likely = heapq.nsmallest(
+        COMPARED_IDS,
+        known,
+        key=lambda other: (-_prefix_length(other, job_id), abs(len(other) - len(job_id)), other),
+    )
+    return did_you_mean(job_id, likely, 3) or "List the jobs of your queue to find its id."
+
+
+def _prefix_length(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from bursar.core.cycle import decide
-from bursar.core.explain.job_lookup import find_record
 from bursar.core.explain.lookahead import MOST_STARTS, Lookahead, LookaheadTooLong
 from bursar.core.explain.queue_position import (
     JobsAhead,
@@ -42,18 +41,10 @@ MOST_DEPENDENCIES = 4
 """Limits of forecasts of waiting dependencies; beyond them only the run time counts."""
 
 
-def forecast(state: FleetState, job_id: str, now_ms: int) -> Forecast:
-    """When a job should start: median and 90th percentile."""
-    record = find_record(state, job_id)
-    return forecast_record(state, record, now_ms) if record is not None else _not_waiting()
-
-
-def forecast_record(
+def forecast(
     state: FleetState, record: JobRecord, now_ms: int, depth: int = 0, *, held: bool = False
 ) -> Forecast:
-    """The forecast of a job record; pass ``held`` if it is known not to start now."""
-    if record.state in LIVE:
-        return _not_waiting()
+    """When a waiting job should start; pass ``held`` if it is known not to start now."""
     if record.claim is not None:
         return _victims_leave(now_ms)
     over_budget = state.budgets.holds.get(record.spec.queue)
@@ -196,7 +187,7 @@ def _done_ms(
     runs_ms = {odds: remaining_run_ms(record, odds) for odds in EndOdds}
     if depth >= LONGEST_CHAIN:
         return {odds: now_ms + runs_ms[odds] for odds in EndOdds}
-    start = forecast_record(state, record, now_ms, depth + 1)
+    start = forecast(state, record, now_ms, depth + 1)
     if start.p50_start_ms is None or start.p90_start_ms is None:
         return None
     return {
@@ -213,11 +204,6 @@ def _as_if_ready(record: JobRecord) -> Iterator[None]:
         yield
     finally:
         record.backlog.leave(record)
-
-
-def _not_waiting() -> Forecast:
-    note = "it is not waiting"
-    return Forecast(p50_start_ms=None, p90_start_ms=None, basis=Basis.NOT_WAITING, note=note)
 
 
 def _never(note: str) -> Forecast:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from bursar.core.cycle import decide
 from bursar.core.draft import Draft
-from bursar.core.explain.explain import reasons_for
+from bursar.core.explain.explain import CycleAnswers
 from bursar.core.explain.queue_position import EXACT_TURNS
 from bursar.core.ordering.turn import Turns
 from bursar.core.ordering.urgency import levels_of
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
-from bursar.model.decision import Decision, Hold
 from bursar.model.reason import Reason
 
 LISTED_PER_QUEUE = 500
@@ -39,12 +38,15 @@ def list_queue(state: FleetState, now_ms: int) -> tuple[QueueEntry, ...]:
     first, is_complete = _list_exactly(state, now_ms)
     rest = [] if is_complete else _list_by_rank(state, now_ms, {record.id for record in first})
     blocked = [state.blocked[job_id] for job_id in sorted(state.blocked)[:LISTED_PER_QUEUE]]
-    reasons = _Reasons(decide(state, now_ms))
+    answers = CycleAnswers(decide(state, now_ms))
     exact = len(claimants) + len(first)
     ordered = [*claimants, *first, *rest, *blocked]
     return tuple(
         QueueEntry(
-            record=record, number=index + 1, is_exact=index < exact, reasons=reasons.of(record)
+            record=record,
+            number=index + 1,
+            is_exact=index < exact,
+            reasons=answers.reasons_for(record),
         )
         for index, record in enumerate(ordered)
     )
@@ -80,27 +82,3 @@ def _list_by_rank(state: FleetState, now_ms: int, before: set[str]) -> list[JobR
             if listed[queue] <= LISTED_PER_QUEUE:
                 jobs.append(record)
     return jobs
-
-
-class _Reasons:
-    """A cycle's holds by job, cached by job kind."""
-
-    def __init__(self, decisions: tuple[Decision, ...]) -> None:
-        self._orders = tuple(one for one in decisions if not isinstance(one, Hold))
-        self._ordered = {getattr(one, "job_id", "") for one in self._orders}
-        self._of_job: dict[str, tuple[Reason, ...]] = {}
-        self._holds = tuple(one for one in decisions if isinstance(one, Hold) and not one.jobs)
-        self._by_backlog: dict[int, tuple[Reason, ...]] = {}
-        for hold in decisions:
-            if isinstance(hold, Hold):
-                self._of_job |= dict.fromkeys(hold.jobs, hold.reasons)
-
-    def of(self, record: JobRecord) -> tuple[Reason, ...]:
-        if record.id in self._ordered:
-            return ()
-        if record.id in self._of_job:
-            return self._of_job[record.id]
-        backlog = id(record.backlog)
-        if backlog not in self._by_backlog:
-            self._by_backlog[backlog] = reasons_for(record, self._holds)
-        return self._by_backlog[backlog]

@@ -20,7 +20,6 @@ from bursar.model.units import counted, write_duration, write_gpus, write_usd
 class Basis(StrEnum):
     """How a forecast was computed."""
 
-    NOT_WAITING = "not-waiting"
     STARTS_NOW = "starts-now"
     VICTIMS_LEAVE = "victims-leave"
     REPLAY = "replay"

@@ -15,12 +15,11 @@ from bursar.api.wire import views
 from bursar.control.requests.job_requests import CancelJobs
 from bursar.core.explain.explain import explain
 from bursar.core.explain.interruption_report import PoolPrice, interruption_report
-from bursar.core.explain.job_history import job_history
 from bursar.core.state.fleet_state import FleetState
 from bursar.governance.eligible_pools import options_of
 from bursar.model.explain.explanation import Explanation
 from bursar.model.explain.interruption_report import InterruptionReport
-from bursar.model.explain.job_history import PastEvent, PastPreemption
+from bursar.model.explain.job_history import PastEvent, PastPreemption, job_history
 from bursar.model.jobs.job import OVER, JobState
 from bursar.ports import JobFilter, JobRow, Recorded, StoreReader
 
