@@ -8,6 +8,7 @@ from bursar.api.wire.views import hide_spending
 from bursar.core.check import check
 from bursar.core.cycle import decide
 from bursar.core.explain.explain import explain
+from bursar.core.explain.queue_listing import list_queue
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.snapshot import from_snapshot, to_snapshot
 from bursar.model.decision import Decision, ReleaseClaim, StartJob, StopJob, StopReason
@@ -167,6 +168,8 @@ def test_a_kept_place_is_given_up() -> None:
     spend(here, NO_STARTS)
     found = decided(here)
     assert ReleaseClaim(job_id="a") in found
+    (entry,) = (one for one in list_queue(here.state, here.now_ms) if one.record.id == "a")
+    assert entry.reasons == here.state.budgets.holds["red"]
     here.cycle()
     assert here.state.claims == {}
 
