@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -27,11 +27,11 @@ from bursar.api.http.authentication import (
     too_many_bad_tokens,
 )
 from bursar.api.http.body import Disconnected
-from bursar.api.http.errors import engine_fault, internal_error, not_leader, user_error
+from bursar.api.http.errors import engine_fault, internal_error, not_leader, problem_response
 from bursar.api.http.request import ApiSettings, AppContext, RequestContext, json_response
-from bursar.api.http.route import Open, Reply, Route, RouteTable
+from bursar.api.http.route import Open, Route, RouteTable
 from bursar.api.openapi import OPENAPI_PATH, openapi
-from bursar.api.routes import ROUTES, job_document_schema
+from bursar.api.routes import ROUTES
 from bursar.api.streams.event_hub import EventHub
 from bursar.api.wire.jobs import REQUEST_ID_HEADER
 from bursar.control.access.permissions import denied, permissions_of
@@ -69,7 +69,7 @@ class App:
         routes: Sequence[Route] = ROUTES,
     ) -> None:
         self._table = RouteTable((*routes, self._openapi_route()))
-        self._openapi = openapi(self._table.routes, job_document_schema())
+        self._openapi = openapi(self._table.routes)
         self._hosts = HostList(settings.allowed_hosts)
         self._bad_tokens = AnonymousLimit()
         self._anonymous_audits = AnonymousLimit()
@@ -91,17 +91,12 @@ class App:
         return self._table.routes
 
     def _openapi_route(self) -> Route:
-        async def describe(_request: RequestContext) -> Response:
-            return json_response(self._openapi)
+        @Route("GET", OPENAPI_PATH, Open.TO_ALL, "OpenAPI 3.1.")
+        async def describe(_request: RequestContext) -> dict[str, Any]:
+            """This description."""
+            return self._openapi
 
-        return Route(
-            method="GET",
-            path=OPENAPI_PATH,
-            needs=Open.TO_ALL,
-            endpoint=describe,
-            about="This description.",
-            replies={200: Reply(about="OpenAPI 3.1.")},
-        )
+        return describe
 
     # -- lifespan --------------------------------------------------------------------------------
 
@@ -167,7 +162,7 @@ class App:
             LOG.exception("request %s: %s %s", request_id, scope["method"], scope["path"])
             if has_started:
                 raise
-            response = internal_error(request_id).response()
+            response = problem_response(internal_error(request_id), request_id)
             await response(scope, receive, send_with_headers)
 
     async def _respond(self, scope: Scope, receive: Receive, request_id: str) -> Response:
@@ -189,17 +184,17 @@ class App:
             )
             await self._authorise(request, scope)
             request.query = route.read_query(scope["query_string"])
-            response = await route.endpoint(request)
+            sent = await route.endpoint(request)
         except UserError as error:
             self._audit_refusal(error, request, scope)
-            return user_error(error, request_id).response()
+            return problem_response(error, request_id)
         except NotLeader as error:
-            return user_error(not_leader(error.leader_address), request_id).response()
+            return problem_response(not_leader(error.leader_address), request_id)
         except EngineFault as error:
-            return engine_fault(error, request_id).response()
+            return problem_response(engine_fault(error), request_id)
         if route.is_audited:
             request.audit("done")
-        return response
+        return sent if isinstance(sent, Response) else json_response(sent, route.status)
 
     def _audit_refusal(
         self, error: UserError, request: RequestContext | None, scope: Scope

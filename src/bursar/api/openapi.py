@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description, generated from the route table that requests are checked against."""
+"""The OpenAPI 3.1 description, generated from the routes that requests are checked against."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from bursar import __version__
 from bursar.api import wire
 from bursar.api.http.errors import CODES
-from bursar.api.http.route import Open, Parameter, Reply, Route
+from bursar.api.http.route import Open, Parameter, Route
 from bursar.api.wire.schemas import components, reference
+from bursar.config.job.job_keys import job_schema
 
 OPENAPI_PATH = "/v1/openapi.json"
 PATH_SCHEMAS: dict[str, dict[str, Any]] = {
@@ -21,18 +22,14 @@ WITH_PATH = (404,)
 WITH_BODY = (408, 413, 415)
 
 
-def openapi(routes: Sequence[Route], job_document: dict[str, Any]) -> dict[str, Any]:
+def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    kinds = {reply.kind for route in routes for reply in route.replies.values() if reply.kind}
-    kinds |= {
-        wire.ProblemView,
-        wire.FleetFiles,
-        wire.TokenRequest,
-        wire.BillRequest,
-    }
+    kinds = {route.kind for route in routes} | {route.body.kind for route in routes if route.body}
+    kinds = {wire.ProblemView, *kinds} - {None}
     schemas = components(tuple(sorted(kinds, key=lambda kind: str(kind.__name__))))
+    job_document = {key: one for key, one in job_schema().items() if not key.startswith("$")}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -78,6 +75,7 @@ def statuses(route: Route) -> tuple[int, ...]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
+    replies = {route.status: route.reply, **route.other_replies}
     described: dict[str, Any] = {
         "operationId": _operation_id(route),
         "summary": route.about,
@@ -87,7 +85,7 @@ def _operation(route: Route) -> dict[str, Any]:
             *(_parameter(one, "header") for one in route.headers),
         ],
         "responses": {
-            **{str(status): _reply(reply) for status, reply in route.replies.items()},
+            **{str(status): _reply(route, about) for status, about in replies.items()},
             **{str(status): _problem(status) for status in statuses(route)},
         },
     }
@@ -126,13 +124,13 @@ def _parameter(one: Parameter, location: str) -> dict[str, Any]:
     return {"name": one.name, "in": location, "description": one.about, "schema": schema}
 
 
-def _reply(reply: Reply) -> dict[str, Any]:
-    schema = reference(reply.kind) if reply.kind is not None else {}
+def _reply(route: Route, about: str) -> dict[str, Any]:
+    schema = reference(route.kind) if route.kind is not None else {}
     text: dict[str, Any] = {"type": "string"}
     return {
-        "description": reply.about,
+        "description": about,
         "content": {
-            media: {"schema": schema if media == wire.JSON else text} for media in reply.media
+            media: {"schema": schema if media == wire.JSON else text} for media in route.media
         },
     }
 

@@ -8,6 +8,11 @@ import json
 from typing import Any
 
 from bursar.api.http.errors import HttpRefusal
+from bursar.api.http.route import Parameter
+
+PAGE_SIZE = 100
+LIMIT = Parameter("limit", "The maximum number of items.", minimum=1, maximum=1_000)
+CURSOR = Parameter("cursor", "next_cursor of the previous page.", pattern=r"[A-Za-z0-9_-]+")
 
 
 def write_cursor(*values: int | str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from starlette.responses import Response
 
@@ -86,21 +86,6 @@ class HttpRefusal(UserError):
         self.leader = leader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemResponse:
-    """An error response."""
-
-    status: int
-    body: Mapping[str, object]
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def response(self) -> Response:
-        text = json.dumps(self.body, ensure_ascii=True)
-        return Response(
-            text, status_code=self.status, media_type=PROBLEM, headers=dict(self.headers)
-        )
-
-
 def not_leader(leader: str | None) -> HttpRefusal:
     """A process that is not the leader received a write."""
     fix = f"Send it to the leader at {leader}." if leader else "Try again in 1 s."
@@ -122,58 +107,40 @@ def no_fleet() -> HttpRefusal:
     )
 
 
-def user_error(error: UserError, request_id: str) -> ProblemResponse:
-    """The response to an error of the user."""
-    kind = CODES.get(error.code, REFUSED)
-    headers: Mapping[str, str] = {}
-    extra: dict[str, object] = {}
-    if isinstance(error, HttpRefusal):
-        headers = error.headers
-        if error.code == "not-leader":
-            extra["leader"] = error.leader
-    return ProblemResponse(
-        status=kind.status,
-        headers=headers,
-        body={**_body(kind, error.code, error.problem, error.fix, request_id), **extra},
-    )
-
-
-def engine_fault(error: EngineFault, request_id: str) -> ProblemResponse:
-    """The response when an external system failed: the same request may work later."""
+def engine_fault(error: EngineFault) -> HttpRefusal:
+    """An external system failed: the same request may work later."""
     seconds = max(1, math.ceil(error.retry_after_seconds))
-    fix = f"Try again in {seconds} s."
-    kind = CODES["engine-fault"]
-    return ProblemResponse(
-        status=kind.status,
+    return HttpRefusal(
+        str(error),
+        fix=f"Try again in {seconds} s.",
+        code="engine-fault",
         headers={"Retry-After": str(seconds)},
-        body=_body(kind, "engine-fault", str(error), fix, request_id),
     )
 
 
-def internal_error(request_id: str) -> ProblemResponse:
-    """The response to a bug of ours. The details are in the log, under the request's id."""
-    kind = CODES["internal-error"]
-    return ProblemResponse(
-        status=kind.status,
-        body=_body(
-            kind,
-            "internal-error",
-            "the server failed; no part of the request was stored half done.",
-            f"Report it with the request id {request_id}; the server's log has the rest.",
-            request_id,
-        ),
+def internal_error(request_id: str) -> HttpRefusal:
+    """A bug of ours. The details are in the log, under the request's id."""
+    return HttpRefusal(
+        "the server failed; no part of the request was stored half done.",
+        fix=f"Report it with the request id {request_id}; the server's log has the rest.",
+        code="internal-error",
     )
 
 
-def _body(
-    kind: ProblemCode, code: str, detail: str, fix: str, request_id: str
-) -> dict[str, object]:
-    return {
-        "type": f"urn:bursar:problem:{code}",
+def problem_response(error: UserError, request_id: str) -> Response:
+    """The response to a refused request."""
+    kind = CODES.get(error.code, REFUSED)
+    body: dict[str, object] = {
+        "type": f"urn:bursar:problem:{error.code}",
         "title": kind.title,
         "status": kind.status,
-        "detail": detail,
-        "code": code,
-        "fix": fix,
+        "detail": error.problem,
+        "code": error.code,
+        "fix": error.fix,
         "request_id": request_id,
     }
+    headers = error.headers if isinstance(error, HttpRefusal) else {}
+    if isinstance(error, HttpRefusal) and error.code == "not-leader":
+        body["leader"] = error.leader
+    text = json.dumps(body, ensure_ascii=True)
+    return Response(text, status_code=kind.status, media_type=PROBLEM, headers=headers)

@@ -8,8 +8,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive
@@ -19,7 +20,12 @@ from bursar.api.http.body import media_type_of, parse_json, read_body
 from bursar.api.http.errors import HttpRefusal, no_fleet
 from bursar.api.http.route import Route
 from bursar.catalog.prices.price_book import PriceBook
-from bursar.control.access.permissions import AccessTree, access_tree, visible_queues
+from bursar.control.access.permissions import (
+    AccessTree,
+    access_tree,
+    visible_queues,
+    visible_tenants,
+)
 from bursar.control.access.token_cache import TokenCache
 from bursar.control.control_plane import ControlPlane
 from bursar.control.requests.token_requests import AddAuditEntry
@@ -27,11 +33,12 @@ from bursar.control.requests.write_request import WriteRequest
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import BrokenInvariant
 from bursar.model.tenants.identity import Identity
-from bursar.ports import AuditEntry, Clock
+from bursar.ports import AuditEntry, Clock, StoreReader
 
 if TYPE_CHECKING:
     from bursar.api.streams.event_hub import EventHub
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 RESPONSE_TIMEOUT_SECONDS: Final = 30.0
@@ -241,6 +248,17 @@ class RequestContext:
     async def visible_queues(self) -> frozenset[str] | None:
         """The queues whose jobs the caller may see; None means all."""
         return visible_queues(self.caller, (await self.context.fleet()).tree)
+
+    async def visible_tenants(self) -> frozenset[str]:
+        """The tenants that the caller may see."""
+        return visible_tenants(self.caller, (await self.context.fleet()).tree)
+
+    async def read_store(
+        self, query: Callable[Concatenate[StoreReader, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Runs a query on the store, which blocks, on one of a few threads."""
+        reader = self.context.plane.reader
+        return await self.context.run_blocking(partial(query, reader, *args, **kwargs))
 
     async def has_valid_token(self) -> bool:
         """Whether the token of a stream is still valid; a revoked one ends the stream."""

@@ -6,16 +6,17 @@ route without a declared permission is refused when the server starts.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints, is_typeddict
 from urllib.parse import parse_qsl
 
-from starlette.responses import Response
-
 from bursar.api.http.errors import HttpRefusal
+from bursar.api.wire.jobs import JSON
+from bursar.api.wire.schemas import reference
 from bursar.model.errors import BrokenInvariant
 from bursar.model.suggestion import did_you_mean
 from bursar.model.tenants.identity import Permission
@@ -23,7 +24,8 @@ from bursar.model.tenants.identity import Permission
 if TYPE_CHECKING:
     from bursar.api.http.request import RequestContext
 
-Endpoint = Callable[["RequestContext"], Awaitable[Response]]
+Endpoint = Callable[["RequestContext"], Awaitable[object]]
+"""Returns a wire value, which is sent as JSON, or a whole response."""
 
 MAX_PARAMETERS = 32
 
@@ -35,7 +37,7 @@ class Open(Enum):
     TO_ANY_TOKEN = "any token"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """One query parameter or header."""
 
@@ -84,28 +86,37 @@ class Body:
 
     media: Mapping[str, Any]
     max_bytes: int
-    is_streamed: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """A successful response: a wire type, or another media type."""
-
-    about: str
     kind: Any = None
-    media: tuple[str, ...] = ("application/json",)
+    """The wire type that a schema refers to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def json_body(kind: Any, max_bytes: int) -> Body:
+    """A wire type as JSON."""
+    return Body(media={JSON: reference(kind)}, max_bytes=max_bytes, kind=kind)
+
+
+async def _no_endpoint(_request: RequestContext) -> object:
+    raise BrokenInvariant("a route is not declared on a function")
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the route table."""
+    """A route, declared as the decorator of its endpoint.
+
+    The first paragraph of the endpoint's docstring is ``about``. The wire type that it returns is
+    ``kind``, the type of the reply; an endpoint that returns a whole response declares it.
+    """
 
     method: str
     path: str
     needs: Permission | Open | None
-    endpoint: Endpoint
-    about: str
-    replies: Mapping[int, Reply]
+    reply: str
+    """Describes a success."""
+    status: int = 200
+    other_replies: Mapping[int, str] = field(default_factory=dict)
+    """Descriptions of successes with other statuses."""
+    kind: Any = None
+    media: tuple[str, ...] = (JSON,)
     problems: tuple[int, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: Body | None = None
@@ -116,6 +127,15 @@ class Route:
     """A GET that also serves HEAD."""
     is_audited: bool = False
     """The API writes a success to the audit log; other writes commit their own entry."""
+    about: str = ""
+    endpoint: Endpoint = _no_endpoint
+
+    def __call__(self, endpoint: Endpoint) -> Route:
+        """The route of this endpoint."""
+        about = (inspect.getdoc(endpoint) or "").partition("\n\n")[0]
+        returned = get_type_hints(endpoint)["return"]
+        kind = returned if is_typeddict(returned) else self.kind
+        return replace(self, endpoint=endpoint, about=" ".join(about.split()), kind=kind)
 
     @property
     def name(self) -> str:
@@ -247,5 +267,5 @@ def _refuse_undeclared(routes: Iterable[Route]) -> None:
     for route in routes:
         if not isinstance(route.needs, Permission | Open):
             raise BrokenInvariant(
-                f"{route.name} declares no permission; give it one in its routes.py"
+                f"{route.name} declares no permission; give it one above its endpoint"
             )

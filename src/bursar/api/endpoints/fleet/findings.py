@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from starlette.responses import Response
-
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.api import wire
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Route
 from bursar.api.wire.views import to_wire
 from bursar.control.requests.governance_admission import empty_nodes, findings_on
 from bursar.core.state.fleet_state import FleetState
@@ -16,17 +15,18 @@ from bursar.governance.finding import Finding
 from bursar.governance.fleet_findings import EmptyNode, RunTimes, idle_nodes, right_size
 from bursar.model.jobs.job import OVER, JobState
 from bursar.model.tenants.governance import Governance
-from bursar.model.tenants.identity import MEMBER_OF_ALL
+from bursar.model.tenants.identity import MEMBER_OF_ALL, Permission
 from bursar.ports import JobFilter, JobRow, StoreReader
 
 MAX_JOBS = 500
 """Checked are the newest live jobs, and the newest that succeeded."""
 
 
-async def list_findings(request: RequestContext) -> Response:
-    """Findings of all rules on the fleet and its jobs now."""
+@Route("GET", "/v1/rules", Permission.READ_TENANTS, "One row for each finding.")
+async def list_findings(request: RequestContext) -> wire.FindingPage:
+    """Findings of the governance rules on the fleet and its jobs."""
     visible = await request.visible_queues()
-    live, ended = await request.context.run_blocking(_jobs, request.context.plane.reader, visible)
+    live, ended = await request.read_store(_jobs, visible)
 
     def query(
         ledger: Ledger, state: FleetState, now_ms: int
@@ -40,11 +40,7 @@ async def list_findings(request: RequestContext) -> Response:
         found += right_size(rules.right_size, runs_of(ended))
     if rules.idle_nodes is not None and request.caller.tenant == MEMBER_OF_ALL:
         found += idle_nodes(rules.idle_nodes, empty, now_ms)
-    return json_response({"items": [finding(one) for one in found]})
-
-
-def finding(one: Finding) -> wire.FindingRow:
-    return to_wire(one, wire.FindingRow)
+    return {"items": [to_wire(one, wire.FindingRow) for one in found]}
 
 
 def _jobs(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.responses import Response
-
 from bursar.api import wire
 from bursar.api.http.errors import HttpRefusal
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Parameter, Route, json_body
 from bursar.api.wire.views import to_wire
 from bursar.config.fleet.fleet_file import FleetFile, parse_fleet
 from bursar.control.requests.fleet_requests import DeclareFleet
@@ -17,13 +16,22 @@ from bursar.core.nodes.device import Device
 from bursar.core.nodes.node import FOREIGN, NodeState
 from bursar.core.nodes.pool import PoolState
 from bursar.core.state.fleet_state import FleetState
+from bursar.model.tenants.identity import Permission
 from bursar.model.units import counted
 
 MAX_FILES = 200
+FILES = json_body(wire.FleetFiles, max_bytes=8 * 2**20)
 
 
-async def get_fleet(request: RequestContext) -> Response:
-    """Pools, nodes and GPUs, with the jobs on them that the caller may see."""
+@Route(
+    "GET",
+    "/v1/fleet",
+    Permission.READ_FLEET,
+    "The fleet.",
+    query=(Parameter("pool", "Only this pool."),),
+)
+async def get_fleet(request: RequestContext) -> wire.FleetView:
+    """Pools, nodes and GPUs, and the jobs that hold them."""
     context = request.context
     fleet: wire.FleetView = await context.cached(
         "fleet", lambda: context.query_state(fleet_view)
@@ -33,7 +41,7 @@ async def get_fleet(request: RequestContext) -> Response:
     pools = [one for one in fleet["pools"] if name is None or one["name"] == name]
     if visible is not None:
         pools = [_redact_pool(one, visible) for one in pools]
-    return json_response({"pools": pools})
+    return {"pools": pools}
 
 
 def fleet_view(state: FleetState, _now_ms: int) -> wire.FleetView:
@@ -110,15 +118,25 @@ def _redacted_holders(device: wire.DeviceView, visible: frozenset[str]) -> list[
 # -- changes ----------------------------------------------------------------------------------------
 
 
-async def plan_fleet(request: RequestContext) -> Response:
-    """The changes that these files would make, and their effects."""
+@Route("POST", "/v1/fleet:plan", Permission.WRITE_FLEET, "The changes.", body=FILES)
+async def plan_fleet(request: RequestContext) -> wire.FleetPlan:
+    """What these fleet files would change."""
     declared, _ = await _read_fleet(request)
     plan, _ = await _difference(request, declared)
-    return json_response(plan)
+    return plan
 
 
-async def apply_fleet(request: RequestContext) -> Response:
-    """Applies fleet files in one transaction."""
+@Route(
+    "POST",
+    "/v1/fleet:apply",
+    Permission.WRITE_FLEET,
+    "What was changed.",
+    problems=(409,),
+    body=FILES,
+    writes=True,
+)
+async def apply_fleet(request: RequestContext) -> wire.FleetPlan:
+    """Apply these fleet files, in one transaction."""
     declared, expected = await _read_fleet(request)
     plan, changes = await _difference(request, declared)
     refuse_bad_changes(changes)
@@ -127,8 +145,7 @@ async def apply_fleet(request: RequestContext) -> Response:
     )
     request.context.invalidate_caches()
     request.subject = counted(len(plan["changes"]), "change")
-    applied: wire.FleetPlan = {"changes": plan["changes"], "sequence": sequence}
-    return json_response(applied)
+    return {"changes": plan["changes"], "sequence": sequence}
 
 
 async def _read_fleet(request: RequestContext) -> tuple[FleetFile, int | None]:

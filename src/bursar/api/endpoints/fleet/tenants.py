@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from starlette.responses import Response
-
 from bursar.api import wire
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Route
 from bursar.api.wire.views import to_wire
-from bursar.control.access.permissions import visible_tenants
 from bursar.core.explain.fair_share_view import fair_share_rank
 from bursar.core.quota.quota_tree import UNLIMITED
 from bursar.core.state.fleet_state import FleetState
+from bursar.model.tenants.identity import Permission
 
 
-async def list_tenants(request: RequestContext) -> Response:
-    visible = await _visible_tenants(request)
+@Route("GET", "/v1/tenants", Permission.READ_TENANTS, "One row for each tenant.")
+async def list_tenants(request: RequestContext) -> wire.TenantPage:
+    """The tenants that you may see."""
+    visible = await request.visible_tenants()
 
     def query(state: FleetState, _now_ms: int) -> list[wire.TenantRow]:
         return [
@@ -23,12 +24,13 @@ async def list_tenants(request: RequestContext) -> Response:
             if name in visible
         ]
 
-    return json_response({"items": await request.context.query_state(query)})
+    return {"items": await request.context.query_state(query)}
 
 
-async def quota(request: RequestContext) -> Response:
-    """Quota, usage and borrowing of each tenant, by flavor and resource."""
-    visible = await _visible_tenants(request)
+@Route("GET", "/v1/quota", Permission.READ_TENANTS, "One row for each tenant and resource.")
+async def quota(request: RequestContext) -> wire.QuotaPage:
+    """Quota, usage and borrowing of each tenant."""
+    visible = await request.visible_tenants()
 
     def query(state: FleetState, _now_ms: int) -> list[wire.QuotaRow]:
         return [
@@ -38,7 +40,7 @@ async def quota(request: RequestContext) -> Response:
             for flavor_resource in sorted(state.limited)
         ]
 
-    return json_response({"items": await request.context.query_state(query)})
+    return {"items": await request.context.query_state(query)}
 
 
 def _quota_row(state: FleetState, name: str, flavor_resource: tuple[str, str]) -> wire.QuotaRow:
@@ -59,14 +61,15 @@ def _quota_row(state: FleetState, name: str, flavor_resource: tuple[str, str]) -
     }
 
 
-async def fair(request: RequestContext) -> Response:
-    """The usage of each tenant among its siblings, against the share of its weight."""
-    visible = await _visible_tenants(request)
+@Route("GET", "/v1/fair", Permission.READ_TENANTS, "One row for each tenant.")
+async def fair(request: RequestContext) -> wire.FairPage:
+    """The usage of each tenant against its fair share."""
+    visible = await request.visible_tenants()
 
     def query(state: FleetState, now_ms: int) -> list[wire.FairRow]:
         return [_fair_row(state, name, now_ms) for name in sorted(state.tenants) if name in visible]
 
-    return json_response({"items": await request.context.query_state(query)})
+    return {"items": await request.context.query_state(query)}
 
 
 def _fair_row(state: FleetState, name: str, now_ms: int) -> wire.FairRow:
@@ -82,7 +85,3 @@ def _fair_row(state: FleetState, name: str, now_ms: int) -> wire.FairRow:
         share_permille=share.used_permille,
         entitlement_permille=share.promised_permille,
     )
-
-
-async def _visible_tenants(request: RequestContext) -> frozenset[str]:
-    return visible_tenants(request.caller, (await request.context.fleet()).tree)

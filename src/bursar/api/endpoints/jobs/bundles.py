@@ -18,7 +18,8 @@ from bursar.api import wire
 from bursar.api.http.body import body_chunks, media_type_of
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext, json_response
-from bursar.control.access.permissions import visible_tenants
+from bursar.api.http.route import Body, Route
+from bursar.model.tenants.identity import Permission
 
 FOLDER: Final = "bundles"
 MARKS: Final = "uploaded-by"
@@ -63,7 +64,7 @@ async def has_bundle(request: RequestContext, sha256: str) -> Path | None:
     path = bundle_path(folder, sha256)
     if path is None:
         return None
-    tenants = visible_tenants(request.caller, (await request.context.fleet()).tree)
+    tenants = await request.visible_tenants()
     marks = [mark_path(folder, sha256, one) for one in sorted({*tenants, request.caller.tenant})]
     return await request.context.run_blocking(_if_marked, path, marks)
 
@@ -72,8 +73,9 @@ def _if_marked(path: Path, marks: list[Path]) -> Path | None:
     return path if any(one.is_file() for one in marks) and path.is_file() else None
 
 
-async def get_bundle(request: RequestContext) -> Response:
-    """Whether the caller's tenant has uploaded an archive already."""
+@Route("GET", "/v1/bundles/{sha256}", Permission.WRITE_JOBS, "It is stored.", takes_head=True)
+async def get_bundle(request: RequestContext) -> wire.StoredBundle:
+    """Whether your tenant has uploaded an archive already. HEAD works too."""
     sha256 = request.path["sha256"]
     path = await has_bundle(request, sha256)
     if path is None:
@@ -83,18 +85,32 @@ async def get_bundle(request: RequestContext) -> Response:
             code="bundle-not-found",
         )
     size = await request.context.run_blocking(lambda: path.stat().st_size)
-    stored: wire.StoredBundle = {"sha256": sha256, "size_bytes": size}
-    return json_response(stored)
+    return {"sha256": sha256, "size_bytes": size}
 
 
+ARCHIVE = {wire.BUNDLE: {"type": "string", "format": "binary"}}
+
+
+@Route(
+    "PUT",
+    "/v1/bundles/{sha256}",
+    Permission.WRITE_JOBS,
+    "It was stored already.",
+    other_replies={201: "It was stored."},
+    kind=wire.StoredBundle,
+    body=Body(media=ARCHIVE, max_bytes=0),
+    writes=True,
+)
 async def put_bundle(request: RequestContext) -> Response:
-    """Stores an archive under its SHA-256; idempotent."""
+    """Upload a tar.gz archive; jobs refer to it by its SHA-256.
+
+    Idempotent. The body is read in chunks, up to the limit of the settings.
+    """
     sha256 = request.path["sha256"]
     final = bundle_path(request.context.settings.state_folder, sha256)
-    body = request.route.body
-    if final is None or body is None:
+    if final is None:
         raise _bad(f"{sha256[:80]!r} is not a SHA-256.", "Use 64 lower-case hex digits.")
-    media_type_of(request.headers, body.media)
+    media_type_of(request.headers, ARCHIVE)
     folder = final.parent
     await request.context.run_blocking(_make_folder, folder)
     part = folder / f".upload-{secrets.token_hex(8)}"

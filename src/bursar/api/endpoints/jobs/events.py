@@ -12,8 +12,10 @@ from starlette.responses import Response
 from bursar.api import wire
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Parameter, Route
 from bursar.api.streams.event_hub import BATCH_SIZE, EventHub, Follower
 from bursar.api.streams.event_stream import ServerSentEvent, stream
+from bursar.model.tenants.identity import Permission
 from bursar.ports import StoreReader
 
 TOKEN_CHECK_SECONDS = 0.5
@@ -22,8 +24,21 @@ MAX_RESUMED = 100_000
 """A client that missed more events than this must read the list of jobs again."""
 
 
+@Route(
+    "GET",
+    "/v1/events",
+    Permission.READ_JOBS,
+    "Events as they come.",
+    media=(wire.EVENT_STREAM,),
+    headers=(
+        Parameter(wire.LAST_EVENT_HEADER, "Resume after this event.", pattern=r"[0-9]{1,18}"),
+    ),
+)
 async def follow_events(request: RequestContext) -> Response:
-    """New events of the caller's jobs; with ``Last-Event-ID`` also those after it."""
+    """Events of jobs, as server-sent events.
+
+    New events of the caller's jobs; with ``Last-Event-ID`` also those after it.
+    """
     after = _last_event_id(request)
     return stream(request, _events(request, after, await request.visible_queues()))
 
@@ -83,14 +98,14 @@ async def _events_since(
     request: RequestContext, after: int, follower: Follower
 ) -> AsyncIterator[ServerSentEvent]:
     """Events that the client has missed, read from the store in batches."""
-    reader, hub = request.context.plane.reader, request.context.hub
-    newest = await request.context.run_blocking(reader.last_sequence)
+    hub = request.context.hub
+    newest = await request.read_store(lambda store: store.last_sequence())
     if newest - after > MAX_RESUMED:
         yield ServerSentEvent(event="missed", values={"events": newest - after}, id=str(newest))
         return
     at = after
     while at < newest:
-        last, events = await request.context.run_blocking(_read_batch, reader, hub, at)
+        last, events = await request.read_store(_read_batch, hub, at)
         if last is None:
             return
         for one in events:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from starlette.responses import Response
-
 from bursar.api import wire
-from bursar.api.endpoints.pagination import read_cursor, write_cursor
+from bursar.api.endpoints.pagination import CURSOR, LIMIT, PAGE_SIZE, read_cursor, write_cursor
 from bursar.api.endpoints.visibility import ArrayRow, find, find_job, require_owner
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Parameter, Route
 from bursar.api.wire import views
 from bursar.control.requests.job_requests import CancelJobs
 from bursar.core.explain.explain import explain
@@ -18,27 +17,45 @@ from bursar.core.explain.interruption_report import PoolPrice, interruption_repo
 from bursar.core.state.fleet_state import FleetState
 from bursar.governance.eligible_pools import options_of
 from bursar.model.explain.explanation import Explanation
-from bursar.model.explain.interruption_report import InterruptionReport
 from bursar.model.explain.job_history import PastEvent, PastPreemption, job_history
 from bursar.model.jobs.job import OVER, JobState
+from bursar.model.tenants.identity import Permission
 from bursar.ports import JobFilter, JobRow, Recorded, StoreReader
 
-PAGE_SIZE = 100
 
-
-async def list_jobs(request: RequestContext) -> Response:
-    """The jobs that the caller may see, newest first."""
-    job_filter = _filter(request.query, await request.visible_queues())
-    rows = await request.context.run_blocking(request.context.plane.reader.jobs, job_filter)
-    page: wire.JobPage = {
-        "items": [views.job(row) for row in rows],
-        "next_cursor": (
-            write_cursor(rows[-1].submitted_at_ms, rows[-1].id)
-            if len(rows) == job_filter.limit
-            else None
+@Route(
+    "GET",
+    "/v1/jobs",
+    Permission.READ_JOBS,
+    "A page of jobs.",
+    query=(
+        Parameter(
+            "state",
+            "Only jobs in this state; may be repeated.",
+            choices=tuple(one.value for one in JobState),
+            is_repeated=True,
         ),
+        Parameter("queue", "Only jobs of this queue; may be repeated.", is_repeated=True),
+        Parameter("owner", "Only jobs of this user."),
+        Parameter("name", "Only jobs with this name."),
+        Parameter(
+            "label",
+            "Only jobs with this label, as key=value.",
+            pattern=r"[^=\x00-\x1f\x7f]{1,100}=[^\x00-\x1f\x7f]{0,100}",
+        ),
+        LIMIT,
+        CURSOR,
+    ),
+)
+async def list_jobs(request: RequestContext) -> wire.JobPage:
+    """Jobs, newest first."""
+    job_filter = _filter(request.query, await request.visible_queues())
+    rows = await request.read_store(lambda store: store.jobs(job_filter))
+    is_full = len(rows) == job_filter.limit
+    return {
+        "items": [views.job(row) for row in rows],
+        "next_cursor": write_cursor(rows[-1].submitted_at_ms, rows[-1].id) if is_full else None,
     }
-    return json_response(page)
 
 
 def _filter(query: dict[str, Any], visible: frozenset[str] | None) -> JobFilter:
@@ -59,18 +76,21 @@ def _filter(query: dict[str, Any], visible: frozenset[str] | None) -> JobFilter:
     )
 
 
-async def get_job(request: RequestContext) -> Response:
-    """One job with its attempts and its document; of an array, the states of its members."""
+@Route("GET", "/v1/jobs/{job_id}", Permission.READ_JOBS, "The job.")
+async def get_job(request: RequestContext) -> wire.JobDetail:
+    """One job with its attempts and its document.
+
+    Of an array, the states of its members.
+    """
     found = await find(request)
-    reader = request.context.plane.reader
+    job_id = found.first.id if isinstance(found, ArrayRow) else found.id
+    origin = await request.read_store(lambda store: store.origin(job_id))
+    document = origin.document if origin is not None else ""
     if isinstance(found, ArrayRow):
-        origin = await request.context.run_blocking(reader.origin, found.first.id)
-        document = origin.document if origin is not None else ""
-        return json_response({**_array(found), "attempts": [], "document": document})
-    attempts, document = await request.context.run_blocking(
-        _attempts_and_document, reader, found.id
-    )
-    return json_response({**views.job(found), "attempts": attempts, "document": document})
+        return {**_array(found), "attempts": [], "document": document}
+    rows = await request.read_store(lambda store: store.attempts(job_id))
+    attempts = [views.attempt(row) for row in rows]
+    return {**views.job(found), "attempts": attempts, "document": document}
 
 
 def _array(array: ArrayRow) -> wire.JobView:
@@ -96,19 +116,16 @@ def _array(array: ArrayRow) -> wire.JobView:
     }
 
 
-def _attempts_and_document(reader: StoreReader, job_id: str) -> tuple[list[wire.Attempt], str]:
-    origin = reader.origin(job_id)
-    attempts = [views.attempt(one) for one in reader.attempts(job_id)]
-    return attempts, origin.document if origin is not None else ""
+@Route("GET", "/v1/jobs/{job_id}/events", Permission.READ_JOBS, "The events, in order.")
+async def job_events(request: RequestContext) -> wire.JobEvents:
+    """All events of a job.
 
-
-async def job_events(request: RequestContext) -> Response:
-    """All events of a job, or of the members of an array."""
+    Of an array, those of all members.
+    """
     found = await find(request)
     ids = [one for one, _ in found.members] if isinstance(found, ArrayRow) else [found.id]
-    recorded = await request.context.run_blocking(_events_of, request.context.plane.reader, ids)
-    items = [event for one in recorded if (event := views.job_event(one)) is not None]
-    return json_response({"items": items})
+    recorded = await request.read_store(_events_of, ids)
+    return {"items": [event for one in recorded if (event := views.job_event(one)) is not None]}
 
 
 def _events_of(reader: StoreReader, job_ids: list[str]) -> list[Recorded]:
@@ -116,27 +133,24 @@ def _events_of(reader: StoreReader, job_ids: list[str]) -> list[Recorded]:
     return [events[sequence] for sequence in sorted(events)]
 
 
-async def why(request: RequestContext) -> Response:
-    """Explains why a job does not run, when it will start, and what would start it now.
+@Route("GET", "/v1/jobs/{job_id}/why", Permission.READ_JOBS, "The explanation.")
+async def why(request: RequestContext) -> wire.ExplanationView:
+    """Why a job does not run, when it will start, and what would start it now.
 
     Of an array one member is explained: a waiting one, if there is one.
     """
     found = await find(request)
     if not isinstance(found, ArrayRow):
-        return json_response(await _explain(request, found))
-    row = await request.context.run_blocking(
-        request.context.plane.reader.job, found.member_to_explain
-    )
+        return await _explain(request, found)
+    row = await request.read_store(lambda store: store.job(found.member_to_explain))
     view = await _explain(request, row if row is not None else found.first)
-    view["text"] = [f"{found}.", *view["text"]]
-    return json_response({**view, "id": found.id, "state": found.state.value})
+    text = [f"{found}.", *view["text"]]
+    return {**view, "id": found.id, "state": found.state.value, "text": text}
 
 
 async def _explain(request: RequestContext, row: JobRow) -> wire.ExplanationView:
     visible = await request.visible_queues()
-    history = await request.context.run_blocking(
-        _history, request.context.plane.reader, row.id, visible
-    )
+    history = await request.read_store(_history, row.id, visible)
 
     def query(state: FleetState, now_ms: int) -> Explanation:
         if row.id not in state.jobs and row.id not in state.finished:
@@ -160,10 +174,13 @@ def _history(
     )
 
 
-async def why_preempted(request: RequestContext) -> Response:
-    """A report of a job's interruptions, from its events."""
+@Route(
+    "GET", "/v1/jobs/{job_id}/interruptions", Permission.READ_JOBS, "The report.", problems=(404,)
+)
+async def why_preempted(request: RequestContext) -> wire.InterruptionReportView:
+    """What interrupted a job, what that cost, and what would help."""
     row = await find_job(request)
-    recorded = await request.context.run_blocking(request.context.plane.reader.events_of, row.id)
+    recorded = await request.read_store(lambda store: store.events_of(row.id))
 
     def query(state: FleetState, _now_ms: int) -> list[PoolPrice]:
         return [
@@ -173,10 +190,7 @@ async def why_preempted(request: RequestContext) -> Response:
 
     other_pools = await request.context.query_state(query)
     report = interruption_report(row.id, [one.event for one in recorded], other_pools)
-    return json_response(_interruptions(replace(report, state=row.state, attempts=row.attempt)))
-
-
-def _interruptions(report: InterruptionReport) -> wire.InterruptionReportView:
+    report = replace(report, state=row.state, attempts=row.attempt)
     return views.to_wire(
         report,
         wire.InterruptionReportView,
@@ -186,8 +200,19 @@ def _interruptions(report: InterruptionReport) -> wire.InterruptionReportView:
     )
 
 
-async def cancel(request: RequestContext) -> Response:
-    """Cancels a job, or all members of an array; jobs that have ended are not changed."""
+@Route(
+    "POST",
+    "/v1/jobs/{job_id}:cancel",
+    Permission.WRITE_JOBS,
+    "The job as it is now.",
+    writes=True,
+    is_audited=True,
+)
+async def cancel(request: RequestContext) -> wire.JobView:
+    """Cancel a job. Its owner and leads may.
+
+    Of an array, all members. Jobs that have ended are not changed.
+    """
     found = await find(request)
     require_owner(request, found.first if isinstance(found, ArrayRow) else found)
     members = found.members if isinstance(found, ArrayRow) else [(found.id, found.state)]
@@ -196,4 +221,4 @@ async def cancel(request: RequestContext) -> Response:
     if job_ids:
         await request.context.send(CancelJobs(job_ids=job_ids))
     found = await find(request)
-    return json_response(_array(found) if isinstance(found, ArrayRow) else views.job(found))
+    return _array(found) if isinstance(found, ArrayRow) else views.job(found)

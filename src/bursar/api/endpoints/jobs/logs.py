@@ -16,17 +16,39 @@ from bursar.api import wire
 from bursar.api.endpoints.visibility import ArrayRow, find, find_job
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Parameter, Route
 from bursar.api.streams.event_stream import ServerSentEvent, stream
 from bursar.api.streams.log_files import LogPosition, LogReader, select_files
 from bursar.model.jobs.job import OVER
+from bursar.model.tenants.identity import Permission
 from bursar.ports import AttemptRef, AttemptRow, Engine, JobRow, LogFile
 
 POLL_SECONDS = 0.25
 JOB_CHECK_SECONDS = 1.0
 
 
+@Route(
+    "GET",
+    "/v1/jobs/{job_id}/logs",
+    Permission.READ_JOBS,
+    "The output.",
+    media=(wire.TEXT, wire.EVENT_STREAM),
+    query=(
+        Parameter("task", "Only output of this task.", minimum=0, maximum=1_000_000),
+        Parameter("stream", "Only this stream.", choices=("stdout", "stderr")),
+        Parameter("tail", "Only this many last lines.", minimum=0, maximum=1_000_000),
+        Parameter(
+            "attempt",
+            "Output of this attempt; without it, of the last one.",
+            minimum=1,
+            maximum=1_000_000,
+        ),
+        Parameter("follow", "Follow the output while it is written.", choices=("true", "false")),
+    ),
+    headers=(Parameter(wire.LAST_EVENT_HEADER, "Resume after this event."),),
+)
 async def logs(request: RequestContext) -> Response:
-    """The output of one attempt, by default the last one."""
+    """The output of a job; with follow=true as server-sent events while it is written."""
     found = await find(request)
     if isinstance(found, ArrayRow):
         return _array_logs(request, found)
@@ -69,7 +91,7 @@ async def _member_text(request: RequestContext, array: ArrayRow) -> AsyncIterato
 
 
 async def _attempt(request: RequestContext, row: JobRow) -> AttemptRow | None:
-    attempts = await request.context.run_blocking(request.context.plane.reader.attempts, row.id)
+    attempts = await request.read_store(lambda store: store.attempts(row.id))
     number = request.query.get("attempt")
     if number is None:
         return attempts[-1] if attempts else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from starlette.responses import Response
-
 from bursar.api import wire
-from bursar.api.endpoints.jobs.submit import read_document, require_visible_queues
+from bursar.api.endpoints.jobs.submit import JOB_BODY, read_document, require_visible_queues
 from bursar.api.endpoints.money.budgets import budget_problem
 from bursar.api.endpoints.money.estimates import plan_estimates
-from bursar.api.endpoints.pagination import read_cursor, write_cursor
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.endpoints.pagination import CURSOR, LIMIT, PAGE_SIZE, read_cursor, write_cursor
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Route
 from bursar.api.wire import views
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.core.admission.admission_request import AdmissionRequest
@@ -24,11 +23,11 @@ from bursar.model.explain.explanation import Basis, Explanation
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec
 from bursar.model.reason import Reason
+from bursar.model.tenants.identity import Permission
 from bursar.model.units import HOUR_MS, SECOND_MS, write_duration, write_usd
 from bursar.ports import StoreReader
 
 KNOWN_MODELS = frozenset(model.name for model in GPU_MODELS)
-PAGE_SIZE = 100
 
 
 # -- the queue ---------------------------------------------------------------------------------------
@@ -88,8 +87,9 @@ class _Prices:
         return self._by_backlog[id(backlog)]
 
 
-async def list_waiting(request: RequestContext) -> Response:
-    """Waiting jobs in queue order."""
+@Route("GET", "/v1/queue", Permission.READ_JOBS, "A page of waiting jobs.", query=(LIMIT, CURSOR))
+async def list_waiting(request: RequestContext) -> wire.WaitingPage:
+    """Waiting jobs in queue order, with the position and the reasons of each."""
     context = request.context
     entries: list[CachedQueueEntry] = await context.cached(
         "queue", lambda: context.query_state(queue_entries)
@@ -99,15 +99,12 @@ async def list_waiting(request: RequestContext) -> Response:
     after = read_cursor(request.query["cursor"], int)[0] if "cursor" in request.query else 0
     shown = [one for one in entries if visible is None or one.queue in visible]
     rest = [one for one in shown if one.position > after]
-    owners = await context.run_blocking(
-        _owners, context.plane.reader, [one.id for one in rest[:limit]]
-    )
-    page: wire.WaitingPage = {
+    owners = await request.read_store(_owners, [one.id for one in rest[:limit]])
+    return {
         "items": [_waiting(one, owners.get(one.id, ""), visible) for one in rest[:limit]],
         "next_cursor": write_cursor(rest[limit - 1].position) if len(rest) > limit else None,
         "waiting": len(shown),
     }
-    return json_response(page)
 
 
 def _owners(reader: StoreReader, job_ids: list[str]) -> dict[str, str]:
@@ -128,8 +125,9 @@ def _waiting(entry: CachedQueueEntry, owner: str, visible: frozenset[str] | None
 # -- the plan ----------------------------------------------------------------------------------------
 
 
-async def plan(request: RequestContext) -> Response:
-    """Feasibility, placement, start and cost of a job, without submitting it."""
+@Route("POST", "/v1/plan", Permission.WRITE_JOBS, "The plan.", body=JOB_BODY)
+async def plan(request: RequestContext) -> wire.Plan:
+    """Feasibility, placement, start and cost of a job. Nothing is submitted."""
     document = await read_document(request, *await request.body())
     await require_visible_queues(request, [document.spec])
     visible = await request.visible_queues()
@@ -158,7 +156,7 @@ async def plan(request: RequestContext) -> Response:
     if not result.problems:
         estimates = await plan_estimates(request, document.spec)
         planned["estimates"], planned["estimates_note"] = estimates
-    return json_response(planned)
+    return planned
 
 
 def _plan(result: Preview, spec: JobSpec, now_ms: int) -> wire.Plan:

@@ -11,12 +11,12 @@ from typing import Any
 from starlette.responses import Response
 
 from bursar.api import wire
-from bursar.api.endpoints.fleet.findings import finding
 from bursar.api.endpoints.jobs.bundles import bundle_path, has_bundle
 from bursar.api.endpoints.visibility import ArrayRow, find, require_owner
 from bursar.api.http.body import decode_text, parse_json
 from bursar.api.http.errors import HttpRefusal, no_fleet
 from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.route import Body, Parameter, Route
 from bursar.api.wire.views import to_wire
 from bursar.config.job.job_file import JobDefaults, JobDocument, parse_job, read_job
 from bursar.control.access.permissions import visible_queues
@@ -26,35 +26,75 @@ from bursar.core.admission.problem import suggest
 from bursar.model.errors import UserError
 from bursar.model.jobs.job import OVER, JobSpec, JobState
 from bursar.model.jobs.run_spec import RunSpec
+from bursar.model.tenants.identity import Permission
 from bursar.model.units import counted
 from bursar.ports import JobOrigin, JobRow
 
 MAX_JOBS = 1_000
 _KEY = re.compile(r"[!-~]{1,128}")
 
+IDEMPOTENCY = Parameter(
+    wire.IDEMPOTENCY_HEADER,
+    "A unique key of your choice: a request sent twice with it is carried out once.",
+    pattern=r"[!-~]+",
+    max_length=128,
+)
+DOCUMENT = {"$ref": "#/components/schemas/JobDocument"}
+JOB_BODY = Body(media={wire.JSON: DOCUMENT, wire.YAML: {"type": "string"}}, max_bytes=2**20)
+JOBS = {
+    "type": "object",
+    "properties": {
+        "jobs": {"type": "array", "minItems": 1, "maxItems": MAX_JOBS, "items": DOCUMENT}
+    },
+    "required": ["jobs"],
+    "additionalProperties": False,
+}
 
+
+@Route(
+    "POST",
+    "/v1/jobs",
+    Permission.WRITE_JOBS,
+    "The job was accepted.",
+    status=201,
+    kind=wire.SubmittedView,
+    problems=(409,),
+    body=JOB_BODY,
+    headers=(IDEMPOTENCY,),
+    writes=True,
+)
 async def submit(request: RequestContext) -> Response:
-    """Submits one job, as JSON or YAML."""
+    """Submit a job, as JSON or YAML. The response is sent when the job is durable."""
     media, body = await request.body()
     document = await read_document(request, media, body)
     result = await _submit(request, [document], body)
     return await _submitted(request, result, document.spec)
 
 
-async def submit_many(request: RequestContext) -> Response:
-    """Submits many jobs: all are accepted, or none."""
+@Route(
+    "POST",
+    "/v1/jobs:bulk",
+    Permission.WRITE_JOBS,
+    "All were accepted.",
+    status=201,
+    problems=(409,),
+    body=Body(media={wire.JSON: JOBS}, max_bytes=16 * 2**20),
+    headers=(IDEMPOTENCY,),
+    writes=True,
+)
+async def submit_many(request: RequestContext) -> wire.BulkSubmitted:
+    """Submit up to 1,000 jobs: all are accepted, or none."""
     _, body = await request.body()
     defaults = await _job_defaults(request)
     jobs = _parse_jobs(parse_json(body))
     documents = [_read_numbered(index, one, defaults) for index, one in enumerate(jobs)]
     result = await _submit(request, documents, body)
-    view = to_wire(
+    return to_wire(
         result,
         wire.BulkSubmitted,
         ids=list(result.job_ids),
-        findings=[finding(one) for one in result.findings],
+        findings=[to_wire(one, wire.FindingRow) for one in result.findings],
     )
-    return json_response(view, 201)
 
 
 async def read_document(request: RequestContext, media: str, body: bytes) -> JobDocument:
@@ -100,7 +140,7 @@ async def _submitted(request: RequestContext, result: Submitted, spec: JobSpec) 
     job_id = first.removesuffix("[0]") if spec.array_size > 1 else first
     state = JobState.QUEUED
     if result.replayed or spec.depends_on:
-        row = await request.context.run_blocking(request.context.plane.reader.job, first)
+        row = await request.read_store(lambda store: store.job(first))
         state = row.state if row is not None else state
     view = to_wire(
         result,
@@ -108,7 +148,7 @@ async def _submitted(request: RequestContext, result: Submitted, spec: JobSpec) 
         id=job_id,
         ids=list(result.job_ids),
         state=state.value,
-        findings=[finding(one) for one in result.findings],
+        findings=[to_wire(one, wire.FindingRow) for one in result.findings],
     )
     return json_response(view, 201, {"Location": f"/v1/jobs/{job_id}"})
 
@@ -205,12 +245,24 @@ def _not_uploaded(bundle: str) -> HttpRefusal:
 # -- retry -------------------------------------------------------------------------------------------
 
 
+@Route(
+    "POST",
+    "/v1/jobs/{job_id}:retry",
+    Permission.WRITE_JOBS,
+    "The new job was accepted.",
+    status=201,
+    kind=wire.SubmittedView,
+    problems=(409,),
+    headers=(IDEMPOTENCY,),
+    writes=True,
+    is_audited=True,
+)
 async def retry(request: RequestContext) -> Response:
-    """Submits a finished job again, unchanged, as a new job."""
+    """Submit a finished job again, under a new id."""
     found = await find(request)
     row = found.first if isinstance(found, ArrayRow) else found
     require_owner(request, row)
-    origin = await request.context.run_blocking(request.context.plane.reader.origin, row.id)
+    origin = await request.read_store(lambda store: store.origin(row.id))
     submission = _resubmission(found, origin)
     await require_visible_queues(request, [row.spec])
     for bundle in bundles_of([submission.recipe]):

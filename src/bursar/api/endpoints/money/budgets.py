@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from starlette.responses import Response
-
 from bursar.accounting.budgets.budget import BudgetStatus
 from bursar.api import wire
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Route
 from bursar.api.wire.views import to_wire
 from bursar.config.job.job_file import JobDocument
-from bursar.control.access.permissions import visible_tenants
 from bursar.control.live.budget_admission import BudgetAdmission
 from bursar.control.live.live_state import LiveState
 from bursar.core.admission.admit import submissions
 from bursar.core.admission.problem import Problem
 from bursar.core.explain.preview import THIS_JOB
 from bursar.model.errors import UserError
+from bursar.model.tenants.identity import Permission
 from bursar.model.tenants.tenant import Budget
 
 
-async def list_budgets(request: RequestContext) -> Response:
-    """Amounts spent, held and left of each budget."""
-    visible = visible_tenants(request.caller, (await request.context.fleet()).tree)
+@Route("GET", "/v1/budgets", Permission.READ_TENANTS, "One row for each budget.")
+async def list_budgets(request: RequestContext) -> wire.BudgetPage:
+    """Amounts spent, held and left of each budget, and when it is used up at the current rate."""
+    visible = await request.visible_tenants()
 
     def query(live: LiveState, now_ms: int) -> list[tuple[BudgetStatus, Budget]]:
         budgets = live.books.budgets
@@ -34,7 +34,7 @@ async def list_budgets(request: RequestContext) -> Response:
         ]
 
     statuses = await request.context.wait(request.context.plane.query_live(query))
-    return json_response({"items": [_row(one, budget) for one, budget in statuses]})
+    return {"items": [_row(one, budget) for one, budget in statuses]}
 
 
 def _row(status: BudgetStatus, budget: Budget) -> wire.BudgetRow:
@@ -51,7 +51,7 @@ async def budget_problem(
     request: RequestContext, document: JobDocument, known_models: Collection[str]
 ) -> Problem | None:
     """Why a hard budget would refuse a job now; None if it would not, or there is none."""
-    visible = visible_tenants(request.caller, (await request.context.fleet()).tree)
+    visible = await request.visible_tenants()
 
     def query(live: LiveState, now_ms: int) -> Problem | None:
         budgets, state = live.books.budgets, live.state

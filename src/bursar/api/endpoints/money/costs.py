@@ -29,6 +29,10 @@ from bursar.accounting.reports.report import (
 )
 from bursar.api import wire
 from bursar.api.endpoints.money.day_range import (
+    DAY,
+    FROM,
+    TENANT,
+    TO,
     DayRange,
     Excerpt,
     job_labels,
@@ -37,27 +41,38 @@ from bursar.api.endpoints.money.day_range import (
     read_excerpt,
     require_days,
 )
-from bursar.api.endpoints.money.export_formats import FORMATS, ExportFormat
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.endpoints.money.export_formats import CSV, FORMATS, PARQUET, ExportFormat
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Parameter, Route
 from bursar.api.wire.views import to_wire
-from bursar.control.access.permissions import no_such_tenant, visible_tenants
+from bursar.control.access.permissions import no_such_tenant
 from bursar.core.state.fleet_state import FleetState
+from bursar.model.tenants.identity import Permission
 from bursar.model.units import write_usd
 
 MAX_ROWS = 1_000
+BY = Parameter(
+    "by",
+    "team, project, queue, user, gpu, market, pool, job, day or label:KEY; up to three, "
+    "separated by commas.",
+)
+ROWS = Parameter("limit", "The maximum number of rows.", minimum=1, maximum=100_000)
 
 
 # -- reports -------------------------------------------------------------------------------------------
 
 
-async def cost_report(request: RequestContext) -> Response:
-    """The cost of some days, by the requested dimensions."""
+@Route("GET", "/v1/cost/report", Permission.READ_TENANTS, "The report.", query=(BY, FROM, TO, ROWS))
+async def cost_report(request: RequestContext) -> wire.CostReportView:
+    """The cost of some days, by team, user, GPU model and more. It includes idle capacity for
+    users who may see the whole fleet.
+    """
     axes = read_axes(request.query.get("by", Dimension.TEAM.value))
     days = read_days(request.query, request.context.clock.now_ms())
     visible = await request.visible_queues()
     excerpt, naming, costs = await _report(request, days, axes, visible)
     rows = costs.rows[: request.query.get("limit", MAX_ROWS)]
-    view: wire.CostReportView = {
+    return {
         "by": [str(axis) for axis in axes],
         "from_day": days.from_day,
         "to_day": days.to_day,
@@ -67,7 +82,6 @@ async def cost_report(request: RequestContext) -> Response:
         "rows": len(costs.rows),
         "total": _row(costs.total, (), naming),
     }
-    return json_response(view)
 
 
 async def _report(
@@ -98,8 +112,22 @@ def _row(row: ReportRow, axes: Sequence[GroupBy], naming: Naming) -> wire.CostRo
 # -- comparisons ---------------------------------------------------------------------------------------
 
 
-async def cost_diff(request: RequestContext) -> Response:
-    """Compares two periods row by row; by default, with as many days just before."""
+@Route(
+    "GET",
+    "/v1/cost/diff",
+    Permission.READ_TENANTS,
+    "The changes.",
+    query=(
+        BY,
+        FROM,
+        TO,
+        Parameter("before_from", "The first day to compare with.", pattern=DAY),
+        Parameter("before_to", "The day after the last day to compare with.", pattern=DAY),
+        ROWS,
+    ),
+)
+async def cost_diff(request: RequestContext) -> wire.CostDiff:
+    """The change of cost between two periods; by default, against as many days before."""
     axes = read_axes(request.query.get("by", Dimension.TEAM.value))
     days = read_days(request.query, request.context.clock.now_ms())
     earlier = _earlier_days(request, days)
@@ -107,7 +135,7 @@ async def cost_diff(request: RequestContext) -> Response:
     excerpt, _, after = await _report(request, days, axes, visible)
     _, _, before = await _report(request, earlier, axes, visible)
     changed = changes(before, after)
-    view: wire.CostDiff = {
+    return {
         "by": [str(axis) for axis in axes],
         "before_from_day": earlier.from_day,
         "before_to_day": earlier.to_day,
@@ -119,7 +147,6 @@ async def cost_diff(request: RequestContext) -> Response:
         "rows": len(changed),
         "total": _change(total_change(before, after)),
     }
-    return json_response(view)
 
 
 def _earlier_days(request: RequestContext, days: DayRange) -> DayRange:
@@ -148,9 +175,17 @@ def _change(change: RowChange) -> wire.CostChange:
 # -- forecasts ------------------------------------------------------------------------------------------
 
 
-async def cost_forecast(request: RequestContext) -> Response:
-    """The forecast of every visible budget, or of one named tenant."""
-    tenants = visible_tenants(request.caller, (await request.context.fleet()).tree)
+@Route(
+    "GET",
+    "/v1/cost/forecast",
+    Permission.READ_TENANTS,
+    "One row for each budget.",
+    problems=(404,),
+    query=(TENANT,),
+)
+async def cost_forecast(request: RequestContext) -> wire.CostForecasts:
+    """When each budget will be used up, and the cost of its period at the end."""
+    tenants = await request.visible_tenants()
     name = request.query.get("tenant")
     if name is not None and name not in tenants:
         raise no_such_tenant(name)
@@ -166,8 +201,7 @@ async def cost_forecast(request: RequestContext) -> Response:
         )
         return forecasts(spending, visible, default_tenants(visible) if name is None else (name,))
 
-    items = [_forecast(one) for one in await request.context.query_ledger(query)]
-    return json_response({"items": items})
+    return {"items": [_forecast(one) for one in await request.context.query_ledger(query)]}
 
 
 def _forecast(one: TenantForecast) -> wire.CostForecast:
@@ -204,8 +238,19 @@ def _sentence(one: TenantForecast) -> str:
 # -- exports -------------------------------------------------------------------------------------------
 
 
+@Route(
+    "GET",
+    "/v1/cost/export",
+    Permission.READ_TENANTS,
+    "The file.",
+    media=(CSV, wire.JSON, PARQUET),
+    query=(Parameter("format", "By default csv.", choices=tuple(FORMATS)), FROM, TO),
+)
 async def cost_export(request: RequestContext) -> Response:
-    """One line for each day, job and pool; for callers who see the whole fleet, also idle capacity."""
+    """The cost of some days as a file: one line for each day, job, pool and kind of cost.
+
+    For callers who see the whole fleet, also idle capacity.
+    """
     days = read_days(request.query, request.context.clock.now_ms())
     name = request.query.get("format", "csv")
     excerpt = await read_excerpt(request, days, await request.visible_queues(), with_jobs=True)

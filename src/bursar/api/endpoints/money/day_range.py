@@ -11,6 +11,7 @@ from bursar.accounting.ledger.books import Books
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.accounting.reports.group_by import Naming, write_day
 from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Parameter
 from bursar.control.queries.full_ledger import job_detail_since_ms, replay_books
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.calendar import period_around
@@ -22,6 +23,9 @@ from bursar.model.units import DAY_MS, SECOND_MS
 
 FIRST_YEAR = 2000
 DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+FROM = Parameter("from", "The first day (UTC); by default, the first of this month.", pattern=DAY)
+TO = Parameter("to", "The day after the last one; by default, tomorrow.", pattern=DAY)
+TENANT = Parameter("tenant", "Only this tenant.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +123,10 @@ async def read_excerpt(
     excerpt = await request.context.query_ledger(query)
     if not with_jobs or days.from_ms >= job_detail_since_ms(excerpt.now_ms):
         return excerpt
-    full = await request.context.run_blocking(
-        replay_books, request.context.plane.reader, excerpt.now_ms
-    )
+    full = await request.read_store(replay_books, excerpt.now_ms)
     return replace(excerpt, books=full.between(days.from_ms, days.to_ms, queues))
 
 
 async def job_labels(request: RequestContext, books: Books) -> Mapping[str, JobLabel]:
     """Names, owners and labels of the jobs in the ledger."""
-    return await request.context.run_blocking(request.context.plane.reader.tags, books.job_ids())
+    return await request.read_store(lambda store: store.tags(books.job_ids()))

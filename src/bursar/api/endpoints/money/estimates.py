@@ -51,9 +51,7 @@ async def _run_time(request: RequestContext, spec: JobSpec) -> RunTime | None:
     """The user's estimate; else that of similar jobs of the queue; else the maximum run time."""
     if spec.expected_run_ms is not None:
         return user_estimate(spec)
-    runs = await request.context.run_blocking(
-        similar_runs, request.context.plane.reader, spec.queue
-    )
+    runs = await request.read_store(similar_runs, spec.queue)
     return runs.run_time(spec, request.context.clock.now_ms()) or user_estimate(spec)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.responses import Response
-
 from bursar.accounting.reports.report import gpu_hours
 from bursar.accounting.reports.savings import Baseline, Saving, savings, sharing_saving
 from bursar.accounting.reports.statement import (
@@ -20,6 +18,9 @@ from bursar.accounting.reports.statement import (
 )
 from bursar.api import wire
 from bursar.api.endpoints.money.day_range import (
+    FROM,
+    TENANT,
+    TO,
     DayRange,
     Excerpt,
     read_day,
@@ -32,12 +33,13 @@ from bursar.api.endpoints.money.on_demand_prices import (
     read_prices,
 )
 from bursar.api.http.errors import HttpRefusal
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Parameter, Route, json_body
 from bursar.api.wire.views import to_wire
-from bursar.control.access.permissions import denied, no_such_tenant, visible_tenants
+from bursar.control.access.permissions import denied, no_such_tenant
 from bursar.control.requests.price_requests import Bill, RecordBill
 from bursar.model.errors import UserError
-from bursar.model.tenants.identity import MEMBER_OF_ALL
+from bursar.model.tenants.identity import MEMBER_OF_ALL, Permission
 
 BASELINES: Mapping[str, Baseline] = {
     "on-demand": Baseline.ON_DEMAND_SAME_HOURS,
@@ -50,8 +52,38 @@ _NAMES = {baseline: name for name, baseline in BASELINES.items()}
 # -- statements ----------------------------------------------------------------------------------------
 
 
-async def cost_statement(request: RequestContext) -> Response:
-    """Statements of all teams; without access to the whole fleet, of the caller's tenant."""
+@Route(
+    "GET",
+    "/v1/cost/statement",
+    Permission.READ_TENANTS,
+    "One statement for each payer.",
+    problems=(404,),
+    query=(
+        TENANT,
+        FROM,
+        TO,
+        Parameter(
+            "kind",
+            "Whether the amount is owed; by default showback.",
+            choices=tuple(one.value for one in StatementStyle),
+        ),
+        Parameter(
+            "idle",
+            "Who pays for idle capacity; by default absorbed, by the platform.",
+            choices=tuple(one.value for one in IdlePolicy),
+        ),
+        Parameter(
+            "lines",
+            "One line for each job, or for all jobs of a queue.",
+            choices=("queues", "jobs"),
+        ),
+    ),
+)
+async def cost_statement(request: RequestContext) -> wire.CostStatements:
+    """Statements for each payer, to the cent.
+
+    Of all teams; without access to the whole fleet, of the caller's tenant.
+    """
     days = read_days(request.query, request.context.clock.now_ms())
     style = StatementStyle(request.query.get("kind", StatementStyle.SHOWBACK.value))
     idle = IdlePolicy(request.query.get("idle", IdlePolicy.ABSORBED.value))
@@ -71,7 +103,7 @@ async def cost_statement(request: RequestContext) -> Response:
     if tenant is not None and not selected:
         selected = [_empty(tenant, terms)]
     is_over = days.to_ms <= excerpt.now_ms
-    view: wire.CostStatements = {
+    return {
         "items": [
             _statement(one if with_jobs else without_jobs(one), idle, days, is_over)
             for one in selected
@@ -79,7 +111,6 @@ async def cost_statement(request: RequestContext) -> Response:
         "micro_usd": sum(one.micro_usd for one in selected),
         "cents": sum(one.cents for one in selected),
     }
-    return json_response(view)
 
 
 async def _payer(request: RequestContext, idle: IdlePolicy) -> str | None:
@@ -89,7 +120,7 @@ async def _payer(request: RequestContext, idle: IdlePolicy) -> str | None:
     if caller.tenant == MEMBER_OF_ALL and name is None:
         return None
     tenant = caller.tenant if name is None else str(name)
-    if tenant not in visible_tenants(caller, (await request.context.fleet()).tree):
+    if tenant not in await request.visible_tenants():
         raise no_such_tenant(tenant)
     if caller.tenant != MEMBER_OF_ALL and idle is not IdlePolicy.ABSORBED:
         raise denied(
@@ -137,8 +168,27 @@ def _line(line: StatementLine) -> wire.StatementLineView:
 # -- savings -------------------------------------------------------------------------------------------
 
 
-async def cost_savings(request: RequestContext) -> Response:
-    """Savings against named baselines; every caller may see what sharing saves on its queues."""
+@Route(
+    "GET",
+    "/v1/cost/savings",
+    Permission.READ_TENANTS,
+    "One row for each baseline.",
+    query=(
+        Parameter("baseline", "Only this baseline.", choices=tuple(BASELINES)),
+        FROM,
+        TO,
+        Parameter(
+            "price",
+            "The hourly on-demand price of a pool's node, as pool=dollars.",
+            is_repeated=True,
+        ),
+    ),
+)
+async def cost_savings(request: RequestContext) -> wire.CostSavings:
+    """Savings against a named baseline.
+
+    Every caller may see what sharing saves on its queues.
+    """
     days = read_days(request.query, request.context.clock.now_ms())
     visible = await request.visible_queues()
     name = request.query.get("baseline")
@@ -156,14 +206,13 @@ async def cost_savings(request: RequestContext) -> Response:
         rows, prices = _all_savings(excerpt, prices, is_required=name is not None)
     else:
         rows = (sharing_saving(excerpt.books.hour_rows()),)
-    view: wire.CostSavings = {
+    return {
         "from_day": days.from_day,
         "to_day": days.to_day,
         "is_over": days.to_ms <= excerpt.now_ms,
         "items": [_saving(one) for one in rows if name in (None, _NAMES[one.baseline])],
         "warnings": list(prices.warnings),
     }
-    return json_response(view)
 
 
 def _all_savings(
@@ -194,13 +243,22 @@ def _saving(one: Saving) -> wire.CostSaving:
 # -- bills ---------------------------------------------------------------------------------------------
 
 
-async def take_bill(request: RequestContext) -> Response:
-    """Records a provider's bill for a pool; the difference is booked as an adjustment."""
+@Route(
+    "POST",
+    "/v1/cost/bills",
+    Permission.OPERATE,
+    "The adjustment.",
+    status=201,
+    body=json_body(wire.BillRequest, max_bytes=64 * 2**10),
+    writes=True,
+)
+async def take_bill(request: RequestContext) -> wire.BillTaken:
+    """Adjust the ledger of past days to a provider's bill for a pool."""
     bill = _read_bill(await request.json_body())
     request.subject = bill.pool
     result = await request.context.send(RecordBill(caller=request.caller, bill=bill))
     days = DayRange(from_ms=bill.from_ms, to_ms=bill.to_ms)
-    view = to_wire(
+    return to_wire(
         result,
         wire.BillTaken,
         pool=result.bill.pool,
@@ -209,7 +267,6 @@ async def take_bill(request: RequestContext) -> Response:
         to_day=days.to_day,
         billed_micro_usd=result.bill.billed_micro_usd,
     )
-    return json_response(view, 201)
 
 
 MAX_MICRO_USD = 10**15

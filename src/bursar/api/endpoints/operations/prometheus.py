@@ -20,21 +20,22 @@ from starlette.responses import Response
 from bursar.accounting.budgets.budget import BudgetStatus
 from bursar.api.http.errors import no_fleet
 from bursar.api.http.request import RequestContext
-from bursar.control.access.permissions import visible_tenants
+from bursar.api.http.route import Route
 from bursar.control.queries.health import Health
 from bursar.control.queries.metric_values import MetricValues, read_metric_values
-from bursar.model.tenants.identity import MEMBER_OF_ALL
+from bursar.model.tenants.identity import MEMBER_OF_ALL, Permission
 from bursar.model.units import USD_MICRO
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST.partition(";")[0]
 
 
+@Route("GET", "/metrics", Permission.READ_TENANTS, "Prometheus text format.", media=(MEDIA_TYPE,))
 async def scrape(request: RequestContext) -> Response:
-    """Metrics of the tenants that the caller may see, and of the fleet for admins of all."""
+    """Metrics for Prometheus: of the tenants that you may see, and of the fleet for admins of all."""
     context = request.context
     if context.plane.declaration() is None:
         raise no_fleet()
-    visible = visible_tenants(request.caller, (await context.fleet()).tree)
+    visible = await request.visible_tenants()
     values = await context.wait(context.plane.query_live(read_metric_values))
     health = await context.run_blocking(context.plane.health)
     sees_fleet = request.caller.tenant == MEMBER_OF_ALL

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from starlette.responses import Response
-
 from bursar.api import wire
 from bursar.api.http.errors import HttpRefusal
-from bursar.api.http.request import RequestContext, json_response
+from bursar.api.http.request import RequestContext
+from bursar.api.http.route import Open, Route, json_body
 from bursar.api.wire.views import to_wire
 from bursar.control.access.permissions import (
     Grant,
@@ -30,17 +29,28 @@ MAX_LIFETIME_SECONDS = 10 * 366 * 24 * 3600
 _KEYS = frozenset({"user", "role", "tenant", "scopes", "expires_in_seconds"})
 
 
-async def list_tokens(request: RequestContext) -> Response:
-    """The tokens of the tenants that the caller may see, newest first, without secrets."""
+@Route("GET", "/v1/tokens", Permission.WRITE_TOKENS, "One row for each token.")
+async def list_tokens(request: RequestContext) -> wire.TokenPage:
+    """Tokens of the tenants that you may see, without their secrets."""
     tree = (await request.context.fleet()).tree
     tokens = [
         one for one in request.context.tokens.all() if can_see_token(request.caller, one, tree)
     ]
-    return json_response({"items": [to_wire(one, wire.TokenRow) for one in tokens]})
+    return {"items": [to_wire(one, wire.TokenRow) for one in tokens]}
 
 
-async def create_token(request: RequestContext) -> Response:
-    """Creates a token. Its text is in this response only; it is not stored."""
+@Route(
+    "POST",
+    "/v1/tokens",
+    Permission.WRITE_TOKENS,
+    "The token.",
+    status=201,
+    body=json_body(wire.TokenRequest, max_bytes=64 * 2**10),
+    writes=True,
+    is_audited=True,
+)
+async def create_token(request: RequestContext) -> wire.NewToken:
+    """Create a token, with at most your own permissions. Its text is shown only once."""
     grant, lifetime_seconds = read_request(await request.json_body())
     request.subject = f"{grant.role} {grant.user} at {grant.tenant or 'the installation'}"
     scopes = grant_scopes(request.caller, grant, (await request.context.fleet()).tree)
@@ -57,11 +67,19 @@ async def create_token(request: RequestContext) -> Response:
     await request.context.send(PutTokens(tokens=[token]))
     request.context.tokens.put(token)
     request.subject = f"{token.id} {request.subject}"
-    return json_response(to_wire(token, wire.NewToken, token=text), 201)
+    return to_wire(token, wire.NewToken, token=text)
 
 
-async def revoke_token(request: RequestContext) -> Response:
-    """Revokes a token: at once in this process, within one second in all."""
+@Route(
+    "POST",
+    "/v1/tokens/{token_id}:revoke",
+    Permission.WRITE_TOKENS,
+    "The token as it is now.",
+    writes=True,
+    is_audited=True,
+)
+async def revoke_token(request: RequestContext) -> wire.TokenRow:
+    """Revoke a token, on all processes within one second."""
     token = _find(request, (await request.context.fleet()).tree)
     if not may_revoke(request.caller, token):
         raise denied(
@@ -72,7 +90,7 @@ async def revoke_token(request: RequestContext) -> Response:
         token = replace(token, revoked_at_ms=request.context.clock.now_ms())
         request.context.tokens.put(token)
         await request.context.send(PutTokens(tokens=[token]))
-    return json_response(to_wire(token, wire.TokenRow))
+    return to_wire(token, wire.TokenRow)
 
 
 def _find(request: RequestContext, tree: Any) -> Token:
@@ -89,18 +107,18 @@ def _find(request: RequestContext, tree: Any) -> Token:
     )
 
 
-async def whoami(request: RequestContext) -> Response:
-    """The identity and the permissions of the caller."""
+@Route("GET", "/v1/whoami", Open.TO_ANY_TOKEN, "The identity.")
+async def whoami(request: RequestContext) -> wire.WhoAmI:
+    """Your identity and permissions."""
     caller = request.caller
     tree = (await request.context.fleet()).tree
     visible = visible_queues(caller, tree)
-    view = to_wire(
+    return to_wire(
         caller,
         wire.WhoAmI,
         permissions=sorted(permissions_of(caller)),
         queues=sorted(tree.queues if visible is None else visible),
     )
-    return json_response(view)
 
 
 # -- parsing of requests -----------------------------------------------------------------------------
