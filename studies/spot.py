@@ -10,11 +10,12 @@ from pathlib import Path
 
 from bursar.cli.arguments import one_or_more
 from bursar.cli.commands.simulation.run_options import JSON, add_output, shows_progress
-from bursar.cli.commands.simulation.spot import TasksBar, add_job_size
+from bursar.cli.commands.simulation.spot import add_job_size
 from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import print_json
+from bursar.cli.terminal.progress import ProgressBar
 from bursar.core.deadline import POLICIES
 from bursar.model.errors import UserError
 from bursar.simulate.spot_study.cells import JobSize
@@ -86,8 +87,8 @@ def _run(parsed: argparse.Namespace) -> int:
         limit=parsed.limit,
     )
     with catch_interrupt() as interrupt:
-        bar = TasksBar(interrupt, shown=shows_progress(parsed))
-        outcome = run_spot_study(request, bar)
+        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
+        outcome = run_spot_study(request, bar.draw)
         bar.clear()
     if parsed.output == JSON:
         print_json(spot_json(outcome))

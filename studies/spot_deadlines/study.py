@@ -10,9 +10,9 @@ from typing import Final
 from bursar.core.deadline import POLICIES
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
+from bursar.simulate.parallel_tasks import Watch
 from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell
-from bursar.simulate.spot_study.parallel_tasks import SpotTask, SpotWatcher, run_tasks
-from bursar.simulate.spot_study.study import SpotOutcome, check_rules
+from bursar.simulate.spot_study.study import SpotOutcome, SpotTask, check_rules, run_tasks
 from studies.spot_deadlines import fine_tuning, price_history, zones
 from studies.spot_deadlines.published_tables import PUBLISHED
 from studies.spot_deadlines.series import ON_DEMAND_MICRO_USD, SeriesTask
@@ -47,12 +47,12 @@ class SpotRequest:
 
 
 def run_spot_study(
-    request: SpotRequest, watcher: SpotWatcher | None = None, *, processes: int | None = None
+    request: SpotRequest, watch: Watch | None = None, *, processes: int | None = None
 ) -> SpotOutcome:
     """Reads the traces, runs the tasks in parallel, and sums the rows."""
     check_request(request)
     tasks, left_out = _tasks(request)
-    rows, complete = run_tasks(tasks, watcher, processes=processes)
+    rows, complete = run_tasks(tasks, watch, processes=processes)
     return SpotOutcome(cells=tuple(_sum_rows(rows)), left_out=tuple(left_out), complete=complete)
 
 

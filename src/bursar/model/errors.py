@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 
 class UserError(Exception):
     """An error that the user can fix: what is wrong, and what to write instead."""
@@ -11,6 +14,10 @@ class UserError(Exception):
         self.problem = problem
         self.fix = fix
         self.code = code
+
+    def __reduce__(self) -> tuple[Callable[[str], UserError], tuple[str]]:
+        """Makes a copy in another process."""
+        return partial(type(self), fix=self.fix, code=self.code), (self.problem,)
 
 
 class EngineFault(Exception):

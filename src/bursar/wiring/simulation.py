@@ -14,7 +14,8 @@ from bursar.model.errors import UserError
 
 if TYPE_CHECKING:
     from bursar.simulate.demo.demo_text import TextLine
-    from bursar.simulate.runs import PreparedRun, RunOutcome, RunRequest, RunsWatcher
+    from bursar.simulate.parallel_tasks import Watch
+    from bursar.simulate.runs import PreparedRun, RunOutcome, RunRequest
     from bursar.simulate.runs.what_if import WhatIf
     from bursar.simulate.traces import TraceSummary
     from bursar.simulate.workload.trace import Trace
@@ -40,14 +41,15 @@ def prepare_run(request: RunRequest) -> PreparedRun:
     return prepare(request)
 
 
-def compare_runs(requests: Sequence[RunRequest], board: RunsWatcher) -> tuple[RunOutcome, ...]:
-    """Every run in a process of its own."""
+def compare_runs(requests: Sequence[RunRequest], watch: Watch) -> list[RunOutcome]:
+    """The runs in parallel processes."""
     from bursar.simulate.named_policies import choose_policy
-    from bursar.simulate.runs import run_side_by_side
+    from bursar.simulate.parallel_tasks import run_in_parallel
+    from bursar.simulate.runs import prepare_and_run
 
     for request in requests:
         choose_policy(request.policy, request.fleet.policies)
-    return run_side_by_side(requests, board)
+    return run_in_parallel(prepare_and_run, requests, watch)
 
 
 def prepare_whatif(log: str, changes: Sequence[str]) -> WhatIf:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bursar.simulate.parallel_tasks import Watch
     from bursar.simulate.spot_study import SpotOutcome
-    from bursar.simulate.spot_study.parallel_tasks import SpotWatcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class SpotOptions:
     starts: int | None = None
 
 
-def study_spot(options: SpotOptions, watcher: SpotWatcher) -> SpotOutcome:
+def study_spot(options: SpotOptions, watch: Watch) -> SpotOutcome:
     """Run the study."""
     from bursar.core.deadline import POLICIES
     from bursar.simulate.spot_study import HistoryStudy, JobSize, run_history_study
@@ -45,7 +45,7 @@ def study_spot(options: SpotOptions, watcher: SpotWatcher) -> SpotOutcome:
             on_demand_micro_usd=round(options.on_demand_usd * 1_000_000),
             spot_micro_usd=round(options.spot_usd * 1_000_000),
         ),
-        watcher,
+        watch,
     )
 
 

@@ -54,20 +54,6 @@ class ProgressBar:
         self._width = len(text)
 
 
-class RunBar(ProgressBar):
-    """The bar of one run."""
-
-    def saw(self, progress: ProgressStage) -> bool:
-        return self.draw([progress])
-
-
-class RunsBar(ProgressBar):
-    """The bar of several parallel runs."""
-
-    def saw(self, progress: Sequence[ProgressStage | None]) -> bool:
-        return self.draw(progress)
-
-
 def frame(stages: Sequence[ProgressStage | None], elapsed_s: float) -> str:
     """The bar as text. A run without progress so far counts as long as the others."""
     known = [stage for stage in stages if stage is not None]

@@ -11,11 +11,12 @@ from bursar.gc_tuning import rare_gc_in_a_run
 from bursar.model.errors import UserError
 from bursar.model.event import Event
 from bursar.simulate.named_policies import PolicyChoice, RunTimeSource, choose_policy
+from bursar.simulate.parallel_tasks import Watch
 from bursar.simulate.runs.fault_options import choose_faults
 from bursar.simulate.runs.job_transforms import pinned, with_slices
 from bursar.simulate.runs.run_outcome import SHOWN, RunOutcome
 from bursar.simulate.runs.run_request import RunRequest
-from bursar.simulate.runs.run_to_end import Listener, RunResult, RunWatcher, run_to_end
+from bursar.simulate.runs.run_to_end import Listener, RunResult, run_to_end
 from bursar.simulate.runs.workload_source import Workload, open_workload
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.workload.event_log import RecordedRun, write_events, write_run
@@ -33,7 +34,7 @@ class PreparedRun:
     remarks: Remarks
     predictor: Predictor | None
 
-    def carry_out(self, watch: RunWatcher | None = None) -> RunOutcome:
+    def carry_out(self, watch: Watch | None = None) -> RunOutcome:
         """Runs to the end, or until the watcher stops it."""
         with _recording(self.request, self.scenario) as record:
             result = run_to_end(self.scenario, self.workload.count, watch, self._listeners(record))
@@ -61,6 +62,11 @@ class PreparedRun:
             left_out_count=len(left_out),
             notes=(*workload.notes, *self.remarks.notes),
         )
+
+
+def prepare_and_run(request: RunRequest, watch: Watch) -> RunOutcome:
+    """Prepares a run and carries it out."""
+    return prepare(request).carry_out(watch)
 
 
 def prepare(request: RunRequest) -> PreparedRun:

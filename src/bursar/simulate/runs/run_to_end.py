@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from bursar.gc_tuning import rare_gc_in_a_run
 from bursar.model.event import Event, JobSubmitted
 from bursar.simulate.metrics import RunMetrics
+from bursar.simulate.parallel_tasks import Progress, Watch
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 
@@ -16,20 +16,6 @@ STEPS_BETWEEN_REPORTS = 64
 """Often enough to stop at once, rarely enough to cost nothing."""
 
 Listener = Callable[[Iterable[Event]], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
-    jobs_over: int
-    jobs_in_all: int | None
-    now_ms: int
-
-
-class RunWatcher(Protocol):
-    """Follows the progress of a run."""
-
-    def saw(self, progress: RunProgress) -> bool:
-        """Receives the progress at intervals; true stops the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +30,10 @@ class RunResult:
 def run_to_end(
     scenario: Scenario,
     jobs_in_all: int | None,
-    watch: RunWatcher | None = None,
+    watch: Watch | None = None,
     listeners: Sequence[Listener] = (),
 ) -> RunResult:
-    """Takes every step, metrics it, and passes its events to the listeners."""
+    """Takes every step, measures it, and passes its events to the listeners."""
     with rare_gc_in_a_run():
         return _run_to_end(scenario, jobs_in_all, watch, listeners)
 
@@ -55,7 +41,7 @@ def run_to_end(
 def _run_to_end(
     scenario: Scenario,
     jobs_in_all: int | None,
-    watch: RunWatcher | None,
+    watch: Watch | None,
     listeners: Sequence[Listener],
 ) -> RunResult:
     simulation = Simulation(scenario)
@@ -70,8 +56,7 @@ def _run_to_end(
             listen(step.committed)
         if watch is not None and number % STEPS_BETWEEN_REPORTS == 0:
             over = submitted - len(simulation.state.jobs)
-            progress = RunProgress(jobs_over=over, jobs_in_all=jobs_in_all, now_ms=step.now_ms)
-            if watch.saw(progress):
+            if watch([Progress(jobs_over=over, jobs_in_all=jobs_in_all)]):
                 complete = False
                 break
     over = submitted - len(simulation.state.jobs)

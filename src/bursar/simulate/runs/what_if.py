@@ -20,9 +20,10 @@ from bursar.model.event import (
 )
 from bursar.model.tenants.tenant import Tenant
 from bursar.simulate.named_policies import RunTimeSource
+from bursar.simulate.parallel_tasks import Watch
 from bursar.simulate.runs.fleet_overrides import Setting, change
 from bursar.simulate.runs.run_outcome import RunOutcome
-from bursar.simulate.runs.run_to_end import RunWatcher, run_to_end
+from bursar.simulate.runs.run_to_end import run_to_end
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.workload.event_log import read_run
 from bursar.simulate.workload.recorded_work import History, read_history
@@ -42,7 +43,7 @@ class WhatIf:
     after: Setting
     changes: tuple[str, ...]
 
-    def carry_out(self, watch: RunWatcher | None = None) -> tuple[RunOutcome, ...]:
+    def carry_out(self, watch: Watch | None = None) -> tuple[RunOutcome, ...]:
         """The run as recorded, then the changed one, unless the first was stopped."""
         first = self._run(AS_RECORDED, self.before, (), watch)
         if not first.complete:
@@ -50,7 +51,7 @@ class WhatIf:
         return first, self._run(CHANGED, self.after, self.changes, watch)
 
     def _run(
-        self, name: str, setting: Setting, changes: tuple[str, ...], watch: RunWatcher | None
+        self, name: str, setting: Setting, changes: tuple[str, ...], watch: Watch | None
     ) -> RunOutcome:
         history = self.history
         removed = _nodes(self.before) - _nodes(setting)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from bursar.core.deadline import POLICIES, DeadlineTerms
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
+from bursar.simulate.parallel_tasks import Progress, Watch, run_in_parallel
 from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell, evenly_spaced
 from bursar.simulate.spot_study.history import PoolHistory, SpotHistory, common_span, read_history
 from bursar.simulate.spot_study.market import PoolTrack, markets
 from bursar.simulate.spot_study.optimum import optimum_of_one_pool, optimum_of_pools
-from bursar.simulate.spot_study.parallel_tasks import SpotWatcher, run_tasks
 from bursar.simulate.spot_study.replay import replay
 
 PART: Final = "history"
@@ -78,7 +78,32 @@ class HistoryTask:
         return optimum_of_pools(self.terms, prices)
 
 
-def run_history_study(study: HistoryStudy, watcher: SpotWatcher | None = None) -> SpotOutcome:
+class SpotTask(Protocol):
+    """A picklable part of a study that returns rows."""
+
+    def run(self) -> list[StudyCell]: ...
+
+
+def run_tasks(
+    tasks: Sequence[SpotTask], watch: Watch | None = None, *, processes: int | None = None
+) -> tuple[list[StudyCell], bool]:
+    """The rows in the order of the tasks, and whether all tasks finished."""
+
+    def watch_all(progress: Sequence[Progress | None]) -> bool:
+        over = sum(one is not None for one in progress)
+        return watch is not None and watch([Progress(jobs_over=over, jobs_in_all=len(progress))])
+
+    rows_by_task = run_in_parallel(_run_task, tasks, watch_all, processes)
+    return [row for rows in rows_by_task for row in rows], len(rows_by_task) == len(tasks)
+
+
+def _run_task(task: SpotTask, watch: Watch) -> list[StudyCell]:
+    rows = task.run()
+    watch([Progress(jobs_over=1, jobs_in_all=1)])
+    return rows
+
+
+def run_history_study(study: HistoryStudy, watch: Watch | None = None) -> SpotOutcome:
     """Reads the histories and runs every start under every rule."""
     check_rules(study.rules)
     if not study.histories:
@@ -90,7 +115,7 @@ def run_history_study(study: HistoryStudy, watcher: SpotWatcher | None = None) -
         )
     histories = [read_history(path) for path in study.histories]
     tasks = _tasks(study, histories)
-    cells, complete = run_tasks(tasks, watcher)
+    cells, complete = run_tasks(tasks, watch)
     bad = [str(row) for history in histories for row in history.bad_rows]
     return SpotOutcome(cells=tuple(cells), left_out=tuple(bad), complete=complete)
 

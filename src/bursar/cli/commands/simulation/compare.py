@@ -17,7 +17,7 @@ from bursar.cli.commands.simulation.run_options import (
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
-from bursar.cli.terminal.progress import RunsBar
+from bursar.cli.terminal.progress import ProgressBar
 
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
@@ -58,9 +58,9 @@ def run(parsed: argparse.Namespace) -> int:
 
     expect_writable(parsed.html)
     with catch_interrupt() as interrupt:
-        bar = RunsBar(interrupt, shown=shows_progress(parsed))
+        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
         requests = run_requests(parsed, parsed.fleet, parsed.policy)
-        outcomes, requested = simulation.compare_runs(requests, bar), len(requests)
+        outcomes, requested = simulation.compare_runs(requests, bar.draw), len(requests)
         bar.clear()
     if parsed.html and outcomes:
         write_page(parsed.html, simulation.page_of(outcomes))

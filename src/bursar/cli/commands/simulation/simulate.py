@@ -19,7 +19,7 @@ from bursar.cli.exit_codes import INTERRUPTED, OK, WRONG_USAGE
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
-from bursar.cli.terminal.progress import RunBar
+from bursar.cli.terminal.progress import ProgressBar
 
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
@@ -78,8 +78,8 @@ def run(parsed: argparse.Namespace) -> int:
     (request,) = run_requests(parsed, [parsed.fleet], [policy])
     prepared = simulation.prepare_run(request)
     with catch_interrupt() as interrupt:
-        bar = RunBar(interrupt, shown=shows_progress(parsed))
-        outcome = prepared.carry_out(bar)
+        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
+        outcome = prepared.carry_out(bar.draw)
         bar.clear()
     if parsed.html:
         write_page(parsed.html, simulation.page_of([outcome]))

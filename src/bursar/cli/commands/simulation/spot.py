@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from typing import Final
 
 from bursar.cli.arguments import JSON, one_or_more
@@ -83,21 +82,6 @@ def _between(text: str, least: float, most: float, unit: str) -> float:
     return number
 
 
-@dataclass(frozen=True, slots=True)
-class _Tasks:
-    """The number of finished tasks, for the bar."""
-
-    jobs_over: int
-    jobs_in_all: int | None
-
-
-class TasksBar(ProgressBar):
-    """The bar of a study of many small tasks."""
-
-    def saw_tasks(self, done: int, in_all: int) -> bool:
-        return self.draw([_Tasks(done, in_all)])
-
-
 def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:
     """Run the study and print its results."""
     from bursar.wiring.spot import SpotOptions, spot_json, spot_text, study_spot
@@ -114,8 +98,8 @@ def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:
         starts=parsed.limit,
     )
     with catch_interrupt() as interrupt:
-        bar = TasksBar(interrupt, shown=with_progress)
-        outcome = study_spot(options, bar)
+        bar = ProgressBar(interrupt, shown=with_progress)
+        outcome = study_spot(options, bar.draw)
         bar.clear()
     if parsed.output == JSON:
         print_json(spot_json(outcome))

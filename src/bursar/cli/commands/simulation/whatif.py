@@ -11,7 +11,7 @@ from bursar.cli.commands.simulation.run_options import JSON, add_output, shows_p
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
-from bursar.cli.terminal.progress import RunBar
+from bursar.cli.terminal.progress import ProgressBar
 
 if TYPE_CHECKING:
     from bursar.cli.arguments import Subparsers
@@ -49,8 +49,8 @@ def run(parsed: argparse.Namespace) -> int:
     expect_writable(parsed.html)
     prepared = simulation.prepare_whatif(parsed.log, parsed.change)
     with catch_interrupt() as interrupt:
-        bar = RunBar(interrupt, shown=shows_progress(parsed))
-        outcomes = prepared.carry_out(bar)
+        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
+        outcomes = prepared.carry_out(bar.draw)
         bar.clear()
     if parsed.html:
         write_page(parsed.html, simulation.page_of(outcomes))
