@@ -15,7 +15,7 @@ from bursar.model.tenants.policy import DeadlineRule, Policies, SpotPolicy
 from bursar.model.units import HOUR_MS, MINUTE_MS
 from bursar.simulate.scenario import Delays
 from studies.spot_deadlines.sources import TWO_MONTHS, SpotCase, read_cases, spot_folder
-from tests.simulate.spot_days import Timed, run
+from tests.simulate.spot_job_runs import Timed, run
 
 JOB_HOURS = 48
 WITHIN_MS = 60 * HOUR_MS

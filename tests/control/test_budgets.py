@@ -21,7 +21,15 @@ from bursar.model.event import BudgetLevelChanged, JobSubmitted
 from bursar.model.jobs.job import JobState
 from bursar.model.units import DAY_MS, HOUR_MS, SECOND_MS, USD_MICRO
 from bursar.wiring.verify_store import prove
-from tests.control.stand import FLEET, Stand, gpu_job, row_of, submit, until, until_state
+from tests.control.harness import (
+    FLEET,
+    ControlPlaneHarness,
+    gpu_job,
+    row_of,
+    submit,
+    until,
+    until_state,
+)
 
 BUDGETED = FLEET.replace("  acme:\n", "  acme:\n    budget: %s\n")
 HARD = "{usd: %s, enforcement: hard, period: day}"
@@ -68,8 +76,8 @@ def asked_at_once(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Su
 
 def test_a_thousand_concurrent_submissions_do_not_exceed_the_budget(tmp_path: Path) -> None:
     """$100, of which 99 % is held by one job: only what fits into the last dollar is admitted."""
-    stand = Stand(tmp_path, fleet=fleet(HARD % 100))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(HARD % 100))
+    with harness.plane() as plane:
         first = gpu_job(1, max_cost_micro_usd=98_982_000)
         submit(plane, first)
         before = standing(plane)
@@ -92,8 +100,8 @@ def events(plane: ControlPlane) -> list[JobSubmitted]:
 
 
 def test_a_bulk_request_is_admitted_completely_or_not_at_all(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, fleet=fleet(HARD % 2))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(HARD % 2))
+    with harness.plane() as plane:
         each = one_job(1)
         with pytest.raises(UserError) as refused:
             submit(plane, *[each] * 5)
@@ -103,8 +111,8 @@ def test_a_bulk_request_is_admitted_completely_or_not_at_all(tmp_path: Path) -> 
 
 
 def test_an_array_holds_for_each_of_its_members(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, fleet=fleet(HARD % 2))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(HARD % 2))
+    with harness.plane() as plane:
         with pytest.raises(UserError) as refused:
             submit(plane, one_job(1, array_size=5))
         assert refused.value.code == "over-budget"
@@ -113,13 +121,13 @@ def test_an_array_holds_for_each_of_its_members(tmp_path: Path) -> None:
 
 
 def test_the_unused_hold_of_a_job_is_released_at_its_end(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, fleet=fleet(HARD % 1))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(HARD % 1))
+    with harness.plane() as plane:
         (job,) = submit(plane, one_job(2))
         with pytest.raises(UserError):
             submit(plane, one_job(2))
         until_state(plane, job, JobState.RUNNING)
-        stand.engine.end(job)
+        harness.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
         now = standing(plane)
         assert now.held_micro_usd == 0 and 0 < now.spent_micro_usd < 10_000
@@ -127,16 +135,16 @@ def test_the_unused_hold_of_a_job_is_released_at_its_end(tmp_path: Path) -> None
 
 
 def test_a_job_without_a_cost_limit_is_refused(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, fleet=fleet(HARD % 100))
-    with stand.plane() as plane, pytest.raises(UserError) as refused:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(HARD % 100))
+    with harness.plane() as plane, pytest.raises(UserError) as refused:
         submit(plane, gpu_job())
     assert refused.value.code == "needs-a-limit"
     assert "max_hours or max_cost" in refused.value.fix
 
 
 def test_the_refusal_contains_all_amounts_and_the_end_of_the_period(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, fleet=fleet(HARD % 1), clock=FixedClock())
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(HARD % 1), clock=FixedClock())
+    with harness.plane() as plane:
         submit(plane, one_job(1))
         with pytest.raises(UserError) as refused:
             submit(plane, one_job(2))
@@ -146,8 +154,8 @@ def test_the_refusal_contains_all_amounts_and_the_end_of_the_period(tmp_path: Pa
 
 
 def test_a_soft_budget_needs_no_limit_and_refuses_nothing(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, fleet=fleet("{usd: 0.01, period: day}"))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet("{usd: 0.01, period: day}"))
+    with harness.plane() as plane:
         assert len(submit(plane, gpu_job(), one_job(500))) == 2
         assert [one.hold_micro_usd for one in events(plane)] == [0, 0]
 
@@ -165,8 +173,8 @@ STEPS = (
 def test_thresholds_are_reached_in_time_and_apply_until_the_next_period(tmp_path: Path) -> None:
     """Four GPUs of two nodes cost $1.60 an hour each; $10 a day."""
     clock = FixedClock()
-    stand = Stand(tmp_path, fleet=fleet(STEPS), clock=clock)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(STEPS), clock=clock)
+    with harness.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4, queue="experiments"))
         until_state(plane, first, JobState.RUNNING)
         until_state(plane, second, JobState.RUNNING)
@@ -186,7 +194,7 @@ def test_thresholds_are_reached_in_time_and_apply_until_the_next_period(tmp_path
         until_state(plane, first, JobState.RUNNING)
         until_state(plane, second, JobState.RUNNING)
         assert [one.level for one in levels(plane)] == [20, 40, 80, 0]
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         assert (
             plane.query_state(lambda state, _now_ms: state.budgets.levels["acme"].level).result(10)
             == 0
@@ -195,13 +203,13 @@ def test_thresholds_are_reached_in_time_and_apply_until_the_next_period(tmp_path
 
 def test_levels_survive_a_restart_and_a_new_declaration(tmp_path: Path) -> None:
     clock = FixedClock()
-    stand = Stand(tmp_path, fleet=fleet(STEPS), clock=clock)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, fleet=fleet(STEPS), clock=clock)
+    with harness.plane() as plane:
         (first,) = submit(plane, gpu_job(4))
         until_state(plane, first, JobState.RUNNING)
         clock.at_ms += 3 * HOUR_MS
         until(lambda: [one.level for one in levels(plane)] == [40], "40 % is spent")
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         (second,) = submit(plane, gpu_job())
         until(lambda: row_of(plane, second).state is JobState.QUEUED, "it waits")
         held = plane.query_state(lambda state, _now_ms: sorted(state.budgets.holds)).result(10)

@@ -15,29 +15,37 @@ from bursar.model.errors import UserError
 from bursar.model.event import FleetDeclared, JobCancelled, JobSubmitted
 from bursar.model.jobs.attempt import Exit
 from bursar.model.jobs.job import JobState
-from tests.control.stand import Stand, gpu_job, row_of, small_fleet, submit, until, until_state
+from tests.control.harness import (
+    ControlPlaneHarness,
+    gpu_job,
+    row_of,
+    small_fleet,
+    submit,
+    until,
+    until_state,
+)
 
 
 def test_a_job_runs_and_its_end_is_stored(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
-        stand.engine.end(job)
+        harness.engine.end(job)
         row = until_state(plane, job, JobState.SUCCEEDED)
     assert row.attempt == 1
     assert row.started_at_ms is not None and row.ended_at_ms is not None
 
 
 def test_the_exit_of_a_failed_job_is_stored_and_it_is_retried(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job(retries=1))
         until_state(plane, job, JobState.RUNNING)
-        stand.engine.end(job, code=3)
+        harness.engine.end(job, code=3)
         until(lambda: row_of(plane, job).attempt == 2, "a second attempt")
         until_state(plane, job, JobState.RUNNING)
-        stand.engine.end(job, code=None, signal=9)
+        harness.engine.end(job, code=None, signal=9)
         row = until_state(plane, job, JobState.FAILED)
         attempts = plane.reader.attempts(job)
     assert (row.exit_signal, row.failures) == (9, 2)
@@ -45,29 +53,29 @@ def test_the_exit_of_a_failed_job_is_stored_and_it_is_retried(tmp_path: Path) ->
 
 
 def test_a_running_job_is_recovered_and_not_started_twice(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
         until_state(plane, first, JobState.RUNNING)
         until_state(plane, second, JobState.RUNNING)
-    stand.engine.end(first)
-    with stand.plane() as plane:
+    harness.engine.end(first)
+    with harness.plane() as plane:
         until_state(plane, first, JobState.SUCCEEDED)
         assert row_of(plane, second).state is JobState.RUNNING
-        stand.engine.end(second)
+        harness.engine.end(second)
         until_state(plane, second, JobState.SUCCEEDED)
-    assert len(stand.engine.started) == 2
+    assert len(harness.engine.started) == 2
 
 
 def test_an_order_that_never_reached_the_engine_is_sent_again(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
-    (ref,) = stand.engine.running
-    stand.engine.running.clear()
-    stand.engine.started.clear()
-    with stand.plane() as plane:
+    (ref,) = harness.engine.running
+    harness.engine.running.clear()
+    harness.engine.started.clear()
+    with harness.plane() as plane:
         until(lambda: row_of(plane, job).attempt == 1, "still the first attempt")
         row = until_state(plane, job, JobState.FAILED)
     assert "was gone when the control plane restarted" in row.exit_detail
@@ -75,20 +83,20 @@ def test_an_order_that_never_reached_the_engine_is_sent_again(tmp_path: Path) ->
 
 
 def test_a_stale_report_changes_nothing_and_is_counted(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
         old = TasksEnded(job_id=job, attempt=0, at_ms=0, exit=Exit(code=0))
         stranger = TasksEnded(job_id="j-nobody", attempt=1, at_ms=0, exit=Exit(code=0))
-        stand.engine.report(old, stranger)
+        harness.engine.report(old, stranger)
         until(lambda: plane.health().stale_reports == 2, "two stale reports")
         assert row_of(plane, job).state is JobState.RUNNING
 
 
 def test_cancelling_stops_running_jobs_and_removes_waiting_ones(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         running, waiting = submit(plane, gpu_job(4), gpu_job(4))
         blocked = submit(plane, gpu_job(4))[0]
         until_state(plane, running, JobState.RUNNING)
@@ -96,13 +104,13 @@ def test_cancelling_stops_running_jobs_and_removes_waiting_ones(tmp_path: Path) 
         told = plane.send(CancelJobs(job_ids=[running, blocked])).result(5)
         assert told[blocked] == JobState.CANCELLED
         until_state(plane, running, JobState.CANCELLED)
-    assert [ref.job_id for ref in stand.engine.stopped] == [running]
+    assert [ref.job_id for ref in harness.engine.stopped] == [running]
 
 
 def test_repeated_cancel_requests_cancel_a_job_once(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    stand.engine.ignores_stops = True
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    harness.engine.ignores_stops = True
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
         for _ in range(3):
@@ -114,11 +122,11 @@ def test_repeated_cancel_requests_cancel_a_job_once(tmp_path: Path) -> None:
 
 
 def test_the_same_idempotency_key_gets_the_same_response(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
+    harness = ControlPlaneHarness(tmp_path)
     key = IdempotencyKey(tenant="acme", key="nightly", request_sha256="1")
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         first = plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)).result(5)
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         again = plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)).result(5)
         other = IdempotencyKey(tenant="acme", key="nightly", request_sha256="2")
         with pytest.raises(UserError, match="different request"):
@@ -128,8 +136,8 @@ def test_the_same_idempotency_key_gets_the_same_response(tmp_path: Path) -> None
 
 
 def test_a_refused_job_writes_nothing_while_others_are_accepted(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         with pytest.raises(UserError, match="nobody"):
             submit(plane, gpu_job(), gpu_job(queue="nobody"))
         submit(plane, gpu_job())
@@ -139,27 +147,27 @@ def test_a_refused_job_writes_nothing_while_others_are_accepted(tmp_path: Path) 
 
 
 def test_jobs_of_removed_nodes_return_to_the_queue(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
         until_state(plane, first, JobState.RUNNING)
         until_state(plane, second, JobState.RUNNING)
         plane.send(DeclareFleet(caller=OPERATOR, declared=small_fleet(1))).result(5)
-        until(lambda: len(stand.engine.running) == 1, "one of them is stopped")
+        until(lambda: len(harness.engine.running) == 1, "one of them is stopped")
         states = {row_of(plane, job).state for job in (first, second)}
         assert states == {JobState.RUNNING, JobState.QUEUED}
-        (left,) = [ref.job_id for ref in stand.engine.running]
-        stand.engine.end(left)
+        (left,) = [ref.job_id for ref in harness.engine.running]
+        harness.engine.end(left)
         other = second if left == first else first
         until_state(plane, other, JobState.RUNNING)
         assert row_of(plane, other).attempt == 2
 
 
 def test_a_queue_with_jobs_cannot_be_removed(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
+    harness = ControlPlaneHarness(tmp_path)
     without = small_fleet()
     tenants = tuple(t for t in without.tenants if t.name != "retraining")
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         submit(plane, gpu_job())
         changed = type(without)(fleet=without.fleet, tenants=tenants, policies=without.policies)
         with pytest.raises(UserError, match="retraining"):
@@ -167,33 +175,33 @@ def test_a_queue_with_jobs_cannot_be_removed(tmp_path: Path) -> None:
 
 
 def test_a_second_plane_follows_and_takes_over(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane("first") as first:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane("first") as first:
         (job,) = submit(first, gpu_job())
-        with stand.plane("second") as second:
+        with harness.plane("second") as second:
             assert not second.is_leader
             assert second.leader_address == "first"
             until(lambda: row_of(second, job).state is JobState.RUNNING, "it follows")
             first.close()
             until(lambda: second.is_leader, "the second leads")
-            stand.engine.end(job)
+            harness.engine.end(job)
             until_state(second, job, JobState.SUCCEEDED)
             (more,) = submit(second, gpu_job())
             until_state(second, more, JobState.RUNNING)
-    assert stand.told == ["this process is now the leader"]
+    assert harness.told == ["this process is now the leader"]
 
 
 def test_an_order_that_an_engine_refuses_is_retried(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    stand.engine.fails_to_start = 2
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    harness.engine.fails_to_start = 2
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
 
 
 def test_an_engine_that_keeps_refusing_fails_the_job(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    stand.engine.fails_to_start = 5
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    harness.engine.fails_to_start = 5
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.FAILED)

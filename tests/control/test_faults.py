@@ -24,8 +24,8 @@ from bursar.model.jobs.job import JobState
 from bursar.model.units import HOUR_MS
 from bursar.ports import Batch, LeaderLease, LeadershipLost, StartOrder
 from bursar.store import open_store
-from tests.control.stand import (
-    Stand,
+from tests.control.harness import (
+    ControlPlaneHarness,
     gpu_job,
     row_of,
     small_fleet,
@@ -150,15 +150,15 @@ def test_a_step_of_the_wall_clock_does_not_end_a_job(tmp_path: Path, step_ms: in
     def wall_ms() -> int:
         return real.now_ms() + wall["offset"]
 
-    stand = Stand(tmp_path, clock=MonotonicClock(wall_ms=wall_ms))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, clock=MonotonicClock(wall_ms=wall_ms))
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job(max_run_ms=10 * 60_000))
         until_state(plane, job, JobState.RUNNING)
         wall["offset"] = step_ms
         (other,) = submit(plane, gpu_job())
         until_state(plane, other, JobState.RUNNING)
         assert row_of(plane, job).state is JobState.RUNNING
-    assert stand.engine.stopped == []
+    assert harness.engine.stopped == []
 
 
 def test_time_continues_from_the_log_after_the_clock_was_set_back() -> None:
@@ -168,23 +168,23 @@ def test_time_continues_from_the_log_after_the_clock_was_set_back() -> None:
 
 def test_a_run_time_limit_survives_a_restart(tmp_path: Path) -> None:
     """The second control plane starts from a snapshot and gets no report: only its timer can act."""
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job(max_run_ms=2_000))
         until_state(plane, job, JobState.RUNNING)
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         assert plane.reader.snapshot() is not None
         row = until_state(plane, job, JobState.FAILED)
     assert row.exit_detail == "reached its maximum run time (max_hours) of 2 s"
 
 
 def test_a_job_over_its_run_time_limit_is_stopped_and_fails(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job(max_run_ms=300))
         row = until_state(plane, job, JobState.FAILED)
     assert row.exit_signal == 15
-    assert [ref.job_id for ref in stand.engine.stopped] == [job]
+    assert [ref.job_id for ref in harness.engine.stopped] == [job]
 
 
 # -- an engine in trouble ---------------------------------------------------------------------------
@@ -218,12 +218,12 @@ class FaultyEngine(MemoryEngine):
 
 @pytest.mark.parametrize("trouble", [STALE, OUR_FAULT], ids=["its disk", "a fault of ours"])
 def test_temporary_engine_faults_only_delay_jobs(tmp_path: Path, trouble: Exception) -> None:
-    stand = Stand(tmp_path, engine=FaultyEngine(trouble))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, engine=FaultyEngine(trouble))
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.SUCCEEDED)
         until(lambda: not plane.health().engine_faults, "health has nothing to say")
-    assert len(stand.engine.started) == 1
+    assert len(harness.engine.started) == 1
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def test_health_reports_an_engine_fault_while_it_lasts(
 ) -> None:
     engine = FaultyEngine(trouble)
     engine.stays_bad = True
-    stand = Stand(tmp_path, engine=engine)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, engine=engine)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         expected = {"local": f"its reports cannot be read: {told}"}
         until(lambda: plane.health().engine_faults == expected, "health says so")
@@ -255,8 +255,8 @@ def test_health_reports_an_engine_fault_while_it_lasts(
 def test_reports_between_two_cycles_are_committed_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         jobs = submit(plane, *(gpu_job() for _ in range(8)))
         for job in jobs:
             until_state(plane, job, JobState.RUNNING)
@@ -270,7 +270,7 @@ def test_reports_between_two_cycles_are_committed_together(
 
         monkeypatch.setattr(plane._writer.store, "append", counted)
         for job in jobs:
-            stand.engine.end(job)
+            harness.engine.end(job)
             time.sleep(0.02)
         for job in jobs:
             until_state(plane, job, JobState.SUCCEEDED)

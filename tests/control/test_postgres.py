@@ -14,7 +14,7 @@ from bursar.control.requests.submission import IdempotencyKey
 from bursar.model.errors import EngineFault
 from bursar.model.jobs.job import JobState
 from bursar.store.rebuild import differences
-from tests.control.stand import Stand, gpu_job, submit, until, until_state
+from tests.control.harness import ControlPlaneHarness, gpu_job, submit, until, until_state
 from tests.store.private_postgres import PrivatePostgres
 from tests.support.memory_engine import MemoryEngine
 
@@ -24,27 +24,27 @@ JOBS = 120
 
 
 def test_a_job_runs_and_another_process_takes_over(tmp_path: Path, fresh_postgres: str) -> None:
-    stand = Stand(tmp_path, database=fresh_postgres)
-    with stand.plane("first") as first:
+    harness = ControlPlaneHarness(tmp_path, database=fresh_postgres)
+    with harness.plane("first") as first:
         (job,) = submit(first, gpu_job())
         until_state(first, job, JobState.RUNNING)
-        with stand.plane("second") as second:
+        with harness.plane("second") as second:
             assert not second.is_leader and second.leader_address == "first"
             first.close()
             until(lambda: second.is_leader, "the second leads")
-            stand.engine.end(job)
+            harness.engine.end(job)
             until_state(second, job, JobState.SUCCEEDED)
 
 
 def test_restarts_under_load_lose_and_repeat_nothing(
     tmp_path: Path, postgres_server: PrivatePostgres
 ) -> None:
-    stand = Stand(
+    harness = ControlPlaneHarness(
         tmp_path,
         engine=MemoryEngine(ends_at_once=True),
         database=postgres_server.new_database(),
     )
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         acknowledged: list[str] = []
         load = threading.Thread(target=submit_all, args=(plane, acknowledged))
@@ -57,7 +57,7 @@ def test_restarts_under_load_lose_and_repeat_nothing(
         assert not load.is_alive(), "the load never ended"
         until(lambda: all_succeeded(plane, acknowledged), "everything acknowledged has succeeded")
         assert len(acknowledged) == len(set(acknowledged)) == JOBS
-        started = [ref.job_id for ref in stand.engine.started]
+        started = [ref.job_id for ref in harness.engine.started]
         assert sorted(started) == sorted(acknowledged)
         assert list(differences(plane.reader)) == []  # type: ignore[arg-type]
 

@@ -22,7 +22,7 @@ from bursar.ports import PriceFeed, PriceRequest
 from bursar.wiring.price_refresh import clouds, refreshing_prices
 from tests.clouds.azure.test_prices import item
 from tests.clouds.recorded import Answers, StillClock
-from tests.control.stand import PATIENCE_SECONDS, Stand, until
+from tests.control.harness import PATIENCE_SECONDS, ControlPlaneHarness, until
 
 NC24 = {"machine": "Standard_NC24ads_A100_v4", "region": "eastus"}
 
@@ -85,13 +85,13 @@ def prices(plane: ControlPlane) -> dict[str, int]:
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Stand:
-    return Stand(folder=tmp_path, fleet=parse_fleet({"fleet.yaml": FLEET}))
+def harness(tmp_path: Path) -> ControlPlaneHarness:
+    return ControlPlaneHarness(folder=tmp_path, fleet=parse_fleet({"fleet.yaml": FLEET}))
 
 
-def test_only_pools_that_declare_it_follow_cloud_prices(stand: Stand) -> None:
+def test_only_pools_that_declare_it_follow_cloud_prices(harness: ControlPlaneHarness) -> None:
     told: list[str] = []
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         refresh = PriceRefresh(plane, {"azure": azure, "aws": nothing}, told.append)
         assert refresh.run_once() == 1
@@ -111,9 +111,9 @@ def test_only_pools_that_declare_it_follow_cloud_prices(stand: Stand) -> None:
         assert sum("boto3 is not installed" in line for line in told) == 1
 
 
-def test_an_unreachable_cloud_changes_nothing_and_is_retried(stand: Stand) -> None:
+def test_an_unreachable_cloud_changes_nothing_and_is_retried(harness: ControlPlaneHarness) -> None:
     told: list[str] = []
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         before = prices(plane)
         assert PriceRefresh(plane, {"azure": Unreachable}, told.append).run_once() == 0
@@ -122,9 +122,9 @@ def test_an_unreachable_cloud_changes_nothing_and_is_retried(stand: Stand) -> No
         assert any("there is no price feed for 'aws'" in line for line in told)
 
 
-def test_an_implausible_price_is_reported(stand: Stand) -> None:
+def test_an_implausible_price_is_reported(harness: ControlPlaneHarness) -> None:
     told: list[str] = []
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         wild = PriceRefresh(
             plane, {"azure": lambda: azure(retailPrice=9_999.0), "aws": nothing}, told.append
@@ -136,7 +136,7 @@ def test_an_implausible_price_is_reported(stand: Stand) -> None:
 
 @mock_aws
 def test_a_spot_pool_follows_the_market_of_moto(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
+    harness: ControlPlaneHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
@@ -145,8 +145,8 @@ def test_a_spot_pool_follows_the_market_of_moto(
     rows = feed.read([PriceRequest(region="us-east-1", instance_types=("p4d.24xlarge",))]).rows
     offered = {row.node_micro_usd_per_hour for row in rows}
     cheap = FLEET.replace("usd_per_node_hour: 3.00", "usd_per_node_hour: 0.0005")
-    stand.fleet = parse_fleet({"fleet.yaml": cheap})
-    with stand.plane() as plane:
+    harness.fleet = parse_fleet({"fleet.yaml": cheap})
+    with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         told: list[str] = []
         refresh = PriceRefresh(plane, {"aws": lambda: feed, "azure": azure}, told.append)
@@ -156,12 +156,12 @@ def test_a_spot_pool_follows_the_market_of_moto(
         assert len(past.result(PATIENCE_SECONDS)) == 2
 
 
-def test_the_thread_starts_and_ends_with_its_block(stand: Stand) -> None:
+def test_the_thread_starts_and_ends_with_its_block(harness: ControlPlaneHarness) -> None:
     told: list[str] = []
-    stand.fleet = parse_fleet(
+    harness.fleet = parse_fleet(
         {"fleet.yaml": FLEET.replace(": azure", ": here").replace(": aws", ": here")}
     )
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         with refreshing_prices(plane, told.append, every_seconds=0.05):
             until(lambda: bool(told), "somebody was told")

@@ -28,7 +28,7 @@ from bursar.model.event import (
 from bursar.model.jobs.job import JobState
 from bursar.model.jobs.run_spec import RunSpec
 from bursar.ports import AttemptRef
-from tests.control.stand import Stand, gpu_job, row_of, submit, until, until_state
+from tests.control.harness import ControlPlaneHarness, gpu_job, row_of, submit, until, until_state
 from tests.support.memory_engine import MemoryEngine
 
 HALF_A_MINUTE = InterruptionRequest(notice_ms=30_000, absence_ms=1_000)
@@ -76,8 +76,8 @@ def notice(node: str, seconds: int = 30) -> NoticeReported:
 
 def test_a_job_leaves_an_interrupted_node_and_runs_elsewhere(tmp_path: Path) -> None:
     engine = RecordingEngine()
-    stand = Stand(tmp_path, engine=engine)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, engine=engine)
+    with harness.plane() as plane:
         (job,) = submit(plane, job_with_grace(600))
         row = until_state(plane, job, JobState.RUNNING)
         assert row.placement is not None
@@ -96,7 +96,7 @@ def test_a_job_leaves_an_interrupted_node_and_runs_elsewhere(tmp_path: Path) -> 
 
 def test_a_shorter_grace_period_of_the_job_is_used(tmp_path: Path) -> None:
     engine = RecordingEngine()
-    with Stand(tmp_path, engine=engine).plane() as plane:
+    with ControlPlaneHarness(tmp_path, engine=engine).plane() as plane:
         (job,) = submit(plane, job_with_grace(7))
         row = until_state(plane, job, JobState.RUNNING)
         assert row.placement is not None
@@ -106,51 +106,51 @@ def test_a_shorter_grace_period_of_the_job_is_used(tmp_path: Path) -> None:
 
 
 def test_a_job_is_recovered_when_it_reports_its_resumed_step(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job(4))
         row = until_state(plane, job, JobState.RUNNING)
         assert row.is_recovered is None, "there is nothing to recover from yet"
         assert row.placement is not None
-        stand.engine.report(NodeLost(node=row.placement.tasks[0].node, at_ms=0))
+        harness.engine.report(NodeLost(node=row.placement.tasks[0].node, at_ms=0))
         until(lambda: row_of(plane, job).attempt == 2, "a second attempt")
         assert until_state(plane, job, JobState.RUNNING).is_recovered is False
-        stand.engine.report(AttemptResumed(job_id=job, attempt=2, at_ms=0, step=40))
+        harness.engine.report(AttemptResumed(job_id=job, attempt=2, at_ms=0, step=40))
         until(lambda: bool(row_of(plane, job).is_recovered), "it is recovered")
         assert row_of(plane, job).resumed_step == 40
         saved = CheckpointSaved(job_id=job, attempt=2, at_ms=1 << 60, step=50)
-        stand.engine.report(saved)
+        harness.engine.report(saved)
         until(lambda: row_of(plane, job).saved_step == 50, "the step is kept")
-        stand.engine.end(job)
+        harness.engine.end(job)
         assert until_state(plane, job, JobState.SUCCEEDED).is_recovered is None
         assert plane.reader.attempts(job)[1].resumed_step == 40
 
 
 def test_a_lost_node_returns(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
         until_state(plane, first, JobState.RUNNING)
         row = until_state(plane, second, JobState.RUNNING)
         assert row.placement is not None
         node = row.placement.tasks[0].node
-        stand.engine.report(NodeLost(node=node, at_ms=0))
+        harness.engine.report(NodeLost(node=node, at_ms=0))
         until_state(plane, second, JobState.QUEUED)
-        stand.engine.report(NodeRestored(node=node, at_ms=0))
+        harness.engine.report(NodeRestored(node=node, at_ms=0))
         row = until_state(plane, second, JobState.RUNNING)
         assert row.placement is not None and row.placement.tasks[0].node == node
 
 
 def test_a_node_lost_and_added_in_one_report_is_available(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         first, second = submit(plane, gpu_job(4), gpu_job(4))
         until_state(plane, first, JobState.RUNNING)
         row = until_state(plane, second, JobState.RUNNING)
         assert row.placement is not None
         node = row.placement.tasks[0].node
         gone, back = NodeLost(node=node, at_ms=0), NodeRestored(node=node, at_ms=0)
-        stand.engine.report(gone, back, gone, back)
+        harness.engine.report(gone, back, gone, back)
         until(lambda: row_of(plane, second).attempt == 2, "a second attempt")
         row = until_state(plane, second, JobState.RUNNING)
         assert row.placement is not None and row.placement.tasks[0].node == node
@@ -161,10 +161,10 @@ def test_providers_are_polled_again_after_a_fault(
 ) -> None:
     monkeypatch.setattr(control_plane, "NOTICE_POLL_SECONDS", 0.05)
     provider = Provider(fault="no metadata today")
-    stand = Stand(tmp_path, notices=(provider,))
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, notices=(provider,))
+    with harness.plane() as plane:
         until(lambda: provider.polls >= 3, "it is asked again")
-        node = stand.fleet.fleet.nodes[0].id
+        node = harness.fleet.fleet.nodes[0].id
         provider.says, provider.fault = [notice(node)], ""
         until(
             lambda: plane.query_state(lambda state, _: node in state.notices).result(9),
@@ -179,15 +179,15 @@ def test_providers_are_polled_again_after_a_fault(
 def test_a_notice_survives_a_restart_of_the_control_plane(tmp_path: Path) -> None:
     engine = RecordingEngine()
     engine.ignores_stops = True
-    stand = Stand(tmp_path, engine=engine)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path, engine=engine)
+    with harness.plane() as plane:
         (job,) = submit(plane, job_with_grace(600))
         row = until_state(plane, job, JobState.RUNNING)
         assert row.placement is not None
         node = row.placement.tasks[0].node
         engine.report(notice(node, seconds=20))
         until_state(plane, job, JobState.STOPPING)
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         until(lambda: len(engine.graces) >= 2, "it is told again")
         assert plane.query_state(lambda state, _: node in state.notices).result(9)
     assert all(grace <= 18 for grace in engine.graces)
@@ -195,7 +195,7 @@ def test_a_notice_survives_a_restart_of_the_control_plane(tmp_path: Path) -> Non
 
 def test_an_operator_interrupts_a_node(tmp_path: Path) -> None:
     engine = RecordingEngine()
-    with Stand(tmp_path, engine=engine).plane() as plane:
+    with ControlPlaneHarness(tmp_path, engine=engine).plane() as plane:
         (job,) = submit(plane, gpu_job(4))
         row = until_state(plane, job, JobState.RUNNING)
         assert row.placement is not None
@@ -207,13 +207,13 @@ def test_an_operator_interrupts_a_node(tmp_path: Path) -> None:
 
 
 def test_a_job_that_cannot_be_interrupted_gets_a_reason(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job(4))
         until_state(plane, job, JobState.RUNNING)
         with pytest.raises(UserError, match="Bursar cannot take away"):
             plane.send(InterruptJob(caller=OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)
-        stand.engine.end(job)
+        harness.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
         with pytest.raises(UserError, match="nothing to interrupt"):
             plane.send(InterruptJob(caller=OPERATOR, job_id=job, terms=HALF_A_MINUTE)).result(9)

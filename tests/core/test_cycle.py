@@ -28,7 +28,7 @@ from bursar.model.tenants.policy import (
 )
 from bursar.model.tenants.tenant import Queueing
 from bursar.model.units import HOUR_MS, MINUTE_MS
-from tests.core.stages import A100, borrowed, reasons, shared, stage
+from tests.core.small_fleets import A100, borrowed, one_queue, reasons, shared
 from tests.support import (
     SchedulerHarness,
     fleet_of,
@@ -48,7 +48,7 @@ from tests.support import (
 
 
 def test_small_jobs_share_the_fullest_node_so_that_whole_nodes_stay_free() -> None:
-    world = stage(3)
+    world = one_queue(3)
     world.submit(job("a", gpus=2), job("b", gpus=4), job("c", gpus=2), job("d", gpus=8))
     world.cycle()
     assert {world.nodes_of(one)[0] for one in "abc"} == {"a100-0001"}
@@ -56,7 +56,7 @@ def test_small_jobs_share_the_fullest_node_so_that_whole_nodes_stay_free() -> No
 
 
 def test_a_gang_starts_whole_or_not_at_all() -> None:
-    world = stage(2)
+    world = one_queue(2)
     world.submit(job("a", gpus=1), job("gang", gpus=8, tasks=2))
     world.cycle()
     assert world.started_now() == ["a"]
@@ -83,7 +83,7 @@ def test_a_required_rack_is_never_left_even_if_the_pool_has_room() -> None:
 
 
 def test_a_launcher_without_gpus_runs_next_to_its_workers() -> None:
-    world = stage(4)
+    world = one_queue(4)
     world.submit(gang("mpi", group("launcher", cpu=4), group("worker", 2, gpus=8)))
     world.cycle()
     placement = world.placement_of("mpi")
@@ -93,21 +93,21 @@ def test_a_launcher_without_gpus_runs_next_to_its_workers() -> None:
 
 
 def test_an_elastic_gang_starts_with_what_there_is_room_for() -> None:
-    world = stage(3)
+    world = one_queue(3)
     world.submit(job("alone", gpus=8), job("elastic", gpus=8, tasks=8, min_tasks=2))
     world.cycle()
     assert len(world.nodes_of("elastic")) == 2
 
 
 def test_spread_keeps_tasks_on_different_nodes() -> None:
-    world = stage(3)
+    world = one_queue(3)
     world.submit(job("spread", gpus=1, tasks=3, spread=Spread(max_tasks=1)))
     world.cycle()
     assert len(set(world.nodes_of("spread"))) == 3
 
 
 def test_jobs_that_want_to_be_apart_do_not_share_a_node() -> None:
-    world = stage(2)
+    world = one_queue(2)
     world.submit(*(job(name, gpus=1, apart="db") for name in ("a", "b", "c")))
     world.cycle()
     assert world.nodes_of("a") != world.nodes_of("b")
@@ -155,7 +155,7 @@ def test_expected_rework_can_make_spot_the_dearer_choice() -> None:
 
 
 def test_a_shape_that_no_pool_can_run_gets_the_reason_of_every_pool() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("huge", gpus=16))
     world.cycle()
     hold = world.hold_of("huge")
@@ -168,7 +168,7 @@ def test_a_shape_that_no_pool_can_run_gets_the_reason_of_every_pool() -> None:
 
 
 def test_slices_fill_a_gpu_that_is_already_cut_before_another_is_cut() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(*(mig_job(f"s{number}", "1g.10gb") for number in range(7)))
     world.cycle()
     assert len(world.decided(PartitionGpu)) == 1
@@ -176,7 +176,7 @@ def test_slices_fill_a_gpu_that_is_already_cut_before_another_is_cut() -> None:
 
 
 def test_a_share_never_meets_a_slice_on_one_gpu() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(mig_job("slice", "3g.40gb"), mps_job("share", 50), mps_job("other", 50))
     world.cycle()
     gpus = {
@@ -192,7 +192,7 @@ def test_a_share_never_meets_a_slice_on_one_gpu() -> None:
 
 
 def test_a_gpu_whose_slices_are_all_free_is_given_back_whole() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(mig_job("slice"))
     world.cycle()
     world.start_all().finish("slice")
@@ -250,7 +250,7 @@ def test_a_pressing_deadline_goes_before_fairness(slack_minutes: int, first: str
 
 def test_shortest_first_is_a_policy_by_name() -> None:
     order = OrderPolicy(share=SharePolicy.NONE, terms=(OrderTerm.SHORTEST,))
-    world = stage(1, policies=Policies(order=order))
+    world = one_queue(1, policies=Policies(order=order))
     world.submit(job("long", gpus=8, hours=9), job("short", gpus=8, hours=1))
     world.cycle()
     assert world.started_now() == ["short"]
@@ -312,7 +312,7 @@ def test_a_raised_quota_lets_the_next_cycle_start_the_job() -> None:
 
 def blocked_gang(policies: Policies | None = None) -> SchedulerHarness:
     """One node busy for an hour, one free, and a gang that needs both."""
-    world = stage(2, policies=policies)
+    world = one_queue(2, policies=policies)
     world.submit(job("busy", gpus=8, hours=1))
     world.cycle()
     world.start_all()
@@ -353,7 +353,7 @@ def test_a_gang_of_unknown_run_time_gets_a_reservation_only_after_a_wait(
     waited_ms: int, started: list[str]
 ) -> None:
     policies = Policies(backfill=BackfillPolicy(reserve_unknown_after_ms=HOUR_MS))
-    world = stage(2, policies=policies)
+    world = one_queue(2, policies=policies)
     world.submit(job("busy", gpus=8, hours=9))
     world.cycle()
     world.start_all()
@@ -387,7 +387,7 @@ def test_a_job_of_any_pool_leaves_a_planned_start_its_quota(
 
 
 def test_a_cancelled_job_is_stopped_and_gone_when_it_stops() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("a", gpus=8))
     world.cycle()
     world.start_all().cancel("a")
@@ -401,7 +401,7 @@ def test_a_cancelled_job_is_stopped_and_gone_when_it_stops() -> None:
 
 
 def test_a_job_past_its_limit_is_stopped_and_does_not_come_back() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("a", gpus=8, max_hours=1, retries=3))
     world.cycle()
     world.start_all().advance(HOUR_MS)
@@ -412,7 +412,7 @@ def test_a_job_past_its_limit_is_stopped_and_does_not_come_back() -> None:
 
 
 def test_a_failed_attempt_is_tried_again_while_retries_last() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("a", gpus=8, retries=1))
     for expected in (JobState.QUEUED, JobState.FAILED):
         world.cycle()
@@ -421,7 +421,7 @@ def test_a_failed_attempt_is_tried_again_while_retries_last() -> None:
 
 
 def test_a_job_waits_for_those_it_depends_on() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("first", gpus=1), job("second", gpus=1, depends_on=("first",)))
     world.cycle()
     assert world.started_now() == ["first"]
@@ -432,7 +432,7 @@ def test_a_job_waits_for_those_it_depends_on() -> None:
 
 
 def test_a_hold_for_others_follows_what_becomes_of_them() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("a"), job("b"), job("c", depends_on=("a", "b")))
     waited_for = []
     for step in (world.start_all, lambda: world.finish("a"), lambda: world.fail("b")):
@@ -450,7 +450,7 @@ def test_a_hold_for_others_follows_what_becomes_of_them() -> None:
 
 
 def test_nothing_starts_on_a_drained_node_and_a_lost_one_gives_its_jobs_back() -> None:
-    world = stage(2)
+    world = one_queue(2)
     world.apply(NodeDrained(at_ms=0, node="a100-0001"))
     world.submit(job("a", gpus=8))
     world.cycle()
@@ -475,7 +475,7 @@ def test_decide_changes_nothing_and_returns_the_same_twice() -> None:
 
 
 def test_a_late_report_about_a_lost_node_changes_nothing() -> None:
-    world = stage(2)
+    world = one_queue(2)
     world.apply(NodeLost(at_ms=0, node="a100-0001"))
     for event in (
         NodeDrained(at_ms=1, node="a100-0001"),
@@ -487,7 +487,7 @@ def test_a_late_report_about_a_lost_node_changes_nothing() -> None:
 
 
 def test_reloading_a_checkpoint_is_not_work() -> None:
-    world = stage(1)
+    world = one_queue(1)
     saved = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
     world.submit(job("a", gpus=8, hours=3, checkpoint=saved))
     world.cycle()
@@ -498,7 +498,7 @@ def test_reloading_a_checkpoint_is_not_work() -> None:
 
 
 def test_shapes_that_differ_in_run_time_alone_share_what_is_known_of_room() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("busy", gpus=8, hours=2))
     world.cycle()
     world.start_all()

@@ -1,1 +1,1 @@
-"""The control plane is killed at every boundary: nothing is lost or done twice."""
+"""The control plane is killed around commits and orders: nothing is lost or done twice."""

@@ -20,8 +20,8 @@ class ScriptRun:
     to_ns: int | None
 
 
-def read_stays(path: Path) -> list[ScriptRun]:
-    """Every script that began, with its end if there is one."""
+def read_runs(path: Path) -> list[ScriptRun]:
+    """All script runs, each with its end if there is one."""
     begun: dict[tuple[str, str], list[tuple[str, tuple[str, ...], int]]] = {}
     ended: dict[tuple[str, str], int] = {}
     for line in path.read_text(encoding="utf-8").splitlines():

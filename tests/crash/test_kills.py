@@ -16,28 +16,34 @@ from bursar.core.state.snapshot import to_snapshot
 from bursar.model.jobs.job import JobState
 from bursar.store import open_store
 from bursar.store.rebuild import differences
-from tests.crash.effects import read_stays, run_more_than_once, shared_devices
+from tests.crash.effects import read_runs, run_more_than_once, shared_devices
 from tests.seeds import first_always
 from tests.support.state_audit import state_faults
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (1, 2, 3, 4)
-LIVES = 26
-"""Each of four seeds; together more than a hundred kills."""
+KILLS = 26
+"""Of each of four seeds; more than a hundred together."""
 
 
 @pytest.fixture(scope="module", params=first_always(1, SEEDS), ids=lambda seed: f"seed {seed}")
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The state folder after all processes of a seed."""
-    folder = tmp_path_factory.mktemp("lives")
-    command = [sys.executable, "-m", "tests.crash.lives", str(folder), str(request.param)]
+    folder = tmp_path_factory.mktemp("killed")
+    command = [
+        sys.executable,
+        "-m",
+        "tests.crash.killed_processes",
+        str(folder),
+        str(request.param),
+    ]
     run = subprocess.run(
-        [*command, str(LIVES)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+        [*command, str(KILLS)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
-    again = f"to repeat: python -m tests.crash.lives FOLDER {request.param} {LIVES}"
+    again = f"to repeat: python -m tests.crash.killed_processes FOLDER {request.param} {KILLS}"
     assert run.returncode == 0, f"{run.stderr}\n{again}"
     ended = json.loads(run.stdout)
-    assert ended["killed"] >= LIVES - 2, f"too few were killed: {ended}"
+    assert ended["killed"] >= KILLS - 2, f"too few were killed: {ended}"
     return folder
 
 
@@ -49,22 +55,22 @@ def test_no_acknowledged_job_is_lost(folder: Path) -> None:
     store = open_store(folder / "bursar.db", read_only=True)
     try:
         jobs = acknowledged(folder)
-        assert len(jobs) > LIVES
+        assert len(jobs) > KILLS
         states = {job: row.state if (row := store.job(job)) else None for job in jobs}
     finally:
         store.close()
     assert set(states.values()) == {JobState.SUCCEEDED}, states
 
 
-def test_no_job_ran_twice_or_only_in_part(folder: Path) -> None:
-    stays = read_stays(folder / "effects")
-    assert run_more_than_once(stays) == []
-    assert [stay.job_id for stay in stays if stay.to_ns is None] == []
-    assert acknowledged(folder) <= {stay.job_id for stay in stays}
+def test_no_job_ran_twice_or_incompletely(folder: Path) -> None:
+    runs = read_runs(folder / "effects")
+    assert run_more_than_once(runs) == []
+    assert [run.job_id for run in runs if run.to_ns is None] == []
+    assert acknowledged(folder) <= {run.job_id for run in runs}
 
 
 def test_no_gpu_was_assigned_twice(folder: Path) -> None:
-    assert list(shared_devices(read_stays(folder / "effects"))) == []
+    assert list(shared_devices(read_runs(folder / "effects"))) == []
 
 
 def test_the_tables_match_the_log(folder: Path) -> None:
@@ -81,7 +87,7 @@ def test_a_snapshot_and_the_whole_log_give_the_same_state(folder: Path) -> None:
     store = open_store(folder / "bursar.db", read_only=True)
     try:
         short, long = LiveState(), LiveState()
-        assert store.snapshot() is not None, "the last life ended well and kept one"
+        assert store.snapshot() is not None, "the last process ended normally and stored one"
         short.catch_up(store)
         for recorded in store.events():
             long.apply([recorded.event])

@@ -8,7 +8,7 @@ import pytest
 
 from bursar.ports import JobFilter
 from bursar.wiring import sample_jobs
-from tests.control.stand import Stand, until
+from tests.control.harness import ControlPlaneHarness, until
 
 SWEEP = "name: sweep\nqueue: retraining\narray: 3\nresources: {accelerators: 'T4:1'}\nrun: 'true'\n"
 
@@ -20,11 +20,11 @@ def test_every_start_prints_the_next_commands(
     folder = tmp_path / "jobs"
     folder.mkdir()
     (folder / "1-sweep.yaml").write_text(SWEEP, encoding="utf-8")
-    stand = Stand(tmp_path)
+    harness = ControlPlaneHarness(tmp_path)
     starts: list[list[str]] = []
     for _ in range(2):
         messages: list[str] = []
-        with stand.plane() as plane, sample_jobs.submitting(plane, folder, messages.append):
+        with harness.plane() as plane, sample_jobs.submitting(plane, folder, messages.append):
             until(lambda: sample_jobs.WHAT_NEXT in messages, "the next commands are printed")  # noqa: B023
             (array,) = {job.id.partition("[")[0] for job in plane.reader.jobs(JobFilter())}
         starts.append(messages)

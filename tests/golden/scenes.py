@@ -37,45 +37,45 @@ Scene = Callable[[], Iterator[SchedulerHarness]]
 def lending_and_taking_back() -> Iterator[SchedulerHarness]:
     """Research borrows all; product comes back for its half and waits for the victim to leave."""
     teams = (tenant("co"), queue("research", "co", {A100: 16}), queue("product", "co", {A100: 16}))
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2}), teams))
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2}), teams))
     saved = CheckpointPolicy(interval_ms=30 * MINUTE_MS)
-    stage.submit(*(job(f"r{n}", gpus=8, hours=6, checkpoint=saved) for n in range(4)))
-    stage.cycle()
-    yield stage
-    stage.start_all().advance(HOUR_MS).save("r1")
-    stage.submit(job("p", gpus=8, queue="product", hours=1), job("r4", gpus=8, hours=1))
-    stage.cycle()
-    yield stage
-    stage.preempted(*stage.stop_requested())
-    stage.cycle()
-    yield stage
+    harness.submit(*(job(f"r{n}", gpus=8, hours=6, checkpoint=saved) for n in range(4)))
+    harness.cycle()
+    yield harness
+    harness.start_all().advance(HOUR_MS).save("r1")
+    harness.submit(job("p", gpus=8, queue="product", hours=1), job("r4", gpus=8, hours=1))
+    harness.cycle()
+    yield harness
+    harness.preempted(*harness.stop_requested())
+    harness.cycle()
+    yield harness
 
 
 def planning_around_a_gang() -> Iterator[SchedulerHarness]:
     """A gang that must share a rack waits; a short job passes it, a long one does not."""
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
-    stage.submit(*(job(f"a{n}", gpus=8, hours=hours) for n, hours in enumerate((5, 5, 2))))
-    stage.cycle()
-    yield stage
-    stage.start_all()
-    stage.submit(job("gang", gpus=8, tasks=2, hours=1, topology=Topology(required="rack")))
-    stage.submit(job("wide", gpus=8, tasks=4, hours=1))
-    stage.advance(MINUTE_MS)
-    stage.submit(job("short", gpus=4, hours=0.5), job("long", gpus=4, hours=9))
-    stage.cycle()
-    yield stage
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
+    harness.submit(*(job(f"a{n}", gpus=8, hours=hours) for n, hours in enumerate((5, 5, 2))))
+    harness.cycle()
+    yield harness
+    harness.start_all()
+    harness.submit(job("gang", gpus=8, tasks=2, hours=1, topology=Topology(required="rack")))
+    harness.submit(job("wide", gpus=8, tasks=4, hours=1))
+    harness.advance(MINUTE_MS)
+    harness.submit(job("short", gpus=4, hours=0.5), job("long", gpus=4, hours=9))
+    harness.cycle()
+    yield harness
 
 
 def parts_of_gpus() -> Iterator[SchedulerHarness]:
     """Slices fill a cut GPU, shares stay off it, and a whole GPU is given back when it is needed."""
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", 1, gpus=2))))
-    stage.submit(*(mig_job(f"s{n}", "2g.20gb") for n in range(2)), mps_job("m", 40))
-    stage.cycle()
-    yield stage
-    stage.start_all().finish("s0", "s1")
-    stage.submit(job("all", gpus=1), mps_job("m2", 40), mps_job("m3", 40))
-    stage.cycle()
-    yield stage
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", 1, gpus=2))))
+    harness.submit(*(mig_job(f"s{n}", "2g.20gb") for n in range(2)), mps_job("m", 40))
+    harness.cycle()
+    yield harness
+    harness.start_all().finish("s0", "s1")
+    harness.submit(job("all", gpus=1), mps_job("m2", 40), mps_job("m3", 40))
+    harness.cycle()
+    yield harness
 
 
 SCENES: dict[str, Scene] = {
@@ -86,9 +86,9 @@ SCENES: dict[str, Scene] = {
 def scene_text(scene: Scene) -> str:
     """Every cycle of a scene: its decisions, one line each."""
     lines = [(scene.__doc__ or "").strip()]
-    for stage in scene():
-        lines += ["", f"at {stage.now_ms // MINUTE_MS} min"]
-        lines += [f"  {written(decision)}" for decision in stage.decisions]
+    for harness in scene():
+        lines += ["", f"at {harness.now_ms // MINUTE_MS} min"]
+        lines += [f"  {written(decision)}" for decision in harness.decisions]
     return "\n".join(lines) + "\n"
 
 

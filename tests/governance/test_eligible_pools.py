@@ -69,12 +69,12 @@ def test_an_enforced_rule_takes_pools_away_and_the_job_runs_on_the_others() -> N
     made, said = ask(state, spec)
     assert made.spec.constraints.closed_pools == ("bought-h100",)
     assert len(said) == 1
-    stage = SchedulerHarness(state)
+    harness = SchedulerHarness(state)
     for number in range(3):
-        stage.apply(replace(made, job_id=f"train-{number}"))
-    stage.cycle()
+        harness.apply(replace(made, job_id=f"train-{number}"))
+    harness.cycle()
     assert [
-        one.placement.pool for one in map(stage.state.jobs.get, stage.started_now()) if one
+        one.placement.pool for one in map(harness.state.jobs.get, harness.started_now()) if one
     ] == [
         "spot-h100",
         "spot-h100",

@@ -15,7 +15,7 @@ from bursar.model.notification import Channel, ChannelKind, Notification, Notifi
 from bursar.notify.delivery import Delivery, DeliveryContext
 from bursar.notify.messages import MessageBuilder
 from bursar.ports import Recorded
-from tests.control.stand import Stand, gpu_job, row_of, submit, until, until_state
+from tests.control.harness import ControlPlaneHarness, gpu_job, row_of, submit, until, until_state
 
 
 @dataclass
@@ -57,24 +57,28 @@ def new_delivery(
     return Delivery(channel, notifier, context)
 
 
-def fail_a_job(stand: Stand, plane: ControlPlane) -> str:
+def fail_a_job(harness: ControlPlaneHarness, plane: ControlPlane) -> str:
     (job,) = submit(plane, gpu_job())
     until_state(plane, job, JobState.RUNNING)
-    stand.engine.end(job, code=3)
+    harness.engine.end(job, code=3)
     until_state(plane, job, JobState.FAILED)
     return job
 
 
 def test_a_failure_is_delivered_once_and_a_restart_continues_after_it(tmp_path: Path) -> None:
-    stand, notifier, problems = Stand(tmp_path), FakeNotifier(failures=2), list[str]()
-    with stand.plane() as plane:
-        first = fail_a_job(stand, plane)
+    harness, notifier, problems = (
+        ControlPlaneHarness(tmp_path),
+        FakeNotifier(failures=2),
+        list[str](),
+    )
+    with harness.plane() as plane:
+        first = fail_a_job(harness, plane)
         sequence = new_delivery(plane, tmp_path, notifier, problems).deliver_after(0)
         assert [one.job_id for one in notifier.messages] == [first]
         text = notifier.messages[0].text
         assert "exit code 3" in text and f"bursar logs {first}" in text
         assert sequence == plane.health().last_sequence
-        second = fail_a_job(stand, plane)
+        second = fail_a_job(harness, plane)
         restarted = new_delivery(plane, tmp_path, notifier, problems)
         restarted.start()
         until(lambda: len(notifier.messages) == 2, "the second failure is delivered")
@@ -84,11 +88,11 @@ def test_a_failure_is_delivered_once_and_a_restart_continues_after_it(tmp_path: 
 
 
 def test_an_undeliverable_message_is_dropped_and_reported_to_the_operator(tmp_path: Path) -> None:
-    stand, problems = Stand(tmp_path), list[str]()
+    harness, problems = ControlPlaneHarness(tmp_path), list[str]()
     notifier = FakeNotifier(failures=1, retry_seconds=0.0)
-    with stand.plane() as plane:
-        fail_a_job(stand, plane)
-        fail_a_job(stand, plane)
+    with harness.plane() as plane:
+        fail_a_job(harness, plane)
+        fail_a_job(harness, plane)
         new_delivery(plane, tmp_path, notifier, problems).deliver_after(0)
     assert len(notifier.messages) == 1
     assert len(problems) == 1
@@ -96,9 +100,14 @@ def test_an_undeliverable_message_is_dropped_and_reported_to_the_operator(tmp_pa
 
 
 def test_a_channel_gets_only_its_occasions_and_tenants(tmp_path: Path) -> None:
-    stand, other, budget, parent = Stand(tmp_path), FakeNotifier(), FakeNotifier(), FakeNotifier()
-    with stand.plane() as plane:
-        fail_a_job(stand, plane)
+    harness, other, budget, parent = (
+        ControlPlaneHarness(tmp_path),
+        FakeNotifier(),
+        FakeNotifier(),
+        FakeNotifier(),
+    )
+    with harness.plane() as plane:
+        fail_a_job(harness, plane)
         new_delivery(plane, tmp_path, other, [], tenants=("experiments",)).deliver_after(0)
         new_delivery(plane, tmp_path, budget, [], on=(NotificationKind.BUDGET,)).deliver_after(0)
         new_delivery(plane, tmp_path, parent, [], tenants=("acme",)).deliver_after(0)
@@ -107,23 +116,23 @@ def test_a_channel_gets_only_its_occasions_and_tenants(tmp_path: Path) -> None:
 
 def test_an_interruption_and_the_recovery_are_each_reported_once(tmp_path: Path) -> None:
     """The job loses its node, starts on another and saves twice: two messages."""
-    stand, notifier = Stand(tmp_path), FakeNotifier()
-    with stand.plane() as plane:
+    harness, notifier = ControlPlaneHarness(tmp_path), FakeNotifier()
+    with harness.plane() as plane:
         (victim,) = submit(plane, gpu_job(4, "experiments"))
         until_state(plane, victim, JobState.RUNNING)
         (other,) = submit(plane, gpu_job(4, "experiments"))
         until_state(plane, other, JobState.RUNNING)
         node = placement_of(plane, victim).tasks[0].node
-        stand.engine.report(NodeLost(node=node, at_ms=time.time_ns() // 1_000_000))
+        harness.engine.report(NodeLost(node=node, at_ms=time.time_ns() // 1_000_000))
         until(lambda: row_of(plane, victim).state is JobState.QUEUED, "the victim is queued again")
-        stand.engine.end(other)
+        harness.engine.end(other)
         until(lambda: row_of(plane, victim).attempt == 2, "the second attempt is assigned")
         until_state(plane, victim, JobState.RUNNING)
         checkpoint = CheckpointSaved(
             job_id=victim, attempt=2, at_ms=time.time_ns() // 1_000_000, step=40
         )
-        stand.engine.report(checkpoint)
-        stand.engine.report(checkpoint)
+        harness.engine.report(checkpoint)
+        harness.engine.report(checkpoint)
         until(lambda: bool(row_of(plane, victim).saved_at_ms), "the checkpoint is recorded")
         new_delivery(plane, tmp_path, notifier, []).deliver_after(0)
     assert notifier.titles == [

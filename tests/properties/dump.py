@@ -1,7 +1,6 @@
-"""Everything a state knows, as plain values that can be compared.
+"""The whole state as plain values that can be compared.
 
-Left out is only what is no knowledge: caches, logs of what to look at again, and removed entries that
-a lazy heap still carries.
+Left out are caches, logs of what to check again, and removed entries that a lazy heap still contains.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def dump_mix(state: FleetState) -> dict[str, Any]:
 
 
 def first_difference(one: Any, other: Any, path: str = "") -> str:
-    """Where two dumps differ, for a failing test to say."""
+    """The first difference of two dumps, as text."""
     if one == other:
         return ""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():

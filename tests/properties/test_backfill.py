@@ -1,4 +1,4 @@
-"""Passing a blocked job never delays it: the promise of EASY backfill."""
+"""Backfill never delays a blocked job: the guarantee of EASY backfill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bursar.model.tenants.policy import (
 )
 from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import MILLI, MINUTE_MS
-from tests.properties.plays import fresh_state
+from tests.properties.random_steps import fresh_state
 from tests.properties.worlds import World, brief
 from tests.support import SchedulerHarness, fleet_of, pool
 
@@ -33,7 +33,7 @@ EASY = BackfillPolicy(reservations=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A job, how long after the one before it comes, and how much of its limit it really runs."""
+    """A job, the time since the one before, and the percentage of its limit that it runs."""
 
     spec: JobSpec
     after_ms: int
@@ -42,7 +42,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """One queue, first come first served, and all that comes to it."""
+    """A world with one queue, first come first served, and the jobs submitted to it."""
 
     world: World
     arrivals: tuple[Arrival, ...]
@@ -86,66 +86,66 @@ def days(draw: st.DrawFn) -> Day:
     return Day(world=world, arrivals=tuple(found))
 
 
-class Diary:
+class DayRun:
     """Runs a day step by step; records the first planned and the actual start of each job."""
 
     def __init__(self, day: Day) -> None:
-        self.stage = SchedulerHarness(fresh_state(day.world))
+        self.harness = SchedulerHarness(fresh_state(day.world))
         self.first_planned: dict[str, int] = {}
         self.started: dict[str, int] = {}
         self.passed = 0
         self._ends: dict[str, int] = {}
         self._run_ms: dict[str, int] = {}
-        self._coming: list[tuple[int, str, JobSpec]] = []
+        self._arrivals: list[tuple[int, str, JobSpec]] = []
         at_ms = 0
         for number, one in enumerate(day.arrivals):
             at_ms += one.after_ms
             job_id = f"j{number:02d}"
-            self._coming.append((at_ms, job_id, replace(one.spec, name=job_id)))
+            self._arrivals.append((at_ms, job_id, replace(one.spec, name=job_id)))
             assert one.spec.max_run_ms is not None
             self._run_ms[job_id] = max(1, one.spec.max_run_ms * one.runs_percent // 100)
 
-    def live(self) -> Diary:
-        """To the end of the last job."""
-        while self._coming or self._ends:
-            moments = [*self._ends.values(), *(at_ms for at_ms, _, _ in self._coming)]
-            self.stage.now_ms = min(moments)
+    def run(self) -> DayRun:
+        """Runs to the end of the last job."""
+        while self._arrivals or self._ends:
+            due_ms = [*self._ends.values(), *(at_ms for at_ms, _, _ in self._arrivals)]
+            self.harness.now_ms = min(due_ms)
             self._report()
             self._decide()
         return self
 
     def _report(self) -> None:
-        """What has happened by now: ends first, then arrivals."""
-        now_ms = self.stage.now_ms
+        """Reports what is due by now: ends first, then submissions."""
+        now_ms = self.harness.now_ms
         for job_id in sorted(job for job, end_ms in self._ends.items() if end_ms <= now_ms):
             del self._ends[job_id]
-            self.stage.finish(job_id)
-        while self._coming and self._coming[0][0] <= now_ms:
-            self.stage.submit(self._coming.pop(0)[2])
+            self.harness.finish(job_id)
+        while self._arrivals and self._arrivals[0][0] <= now_ms:
+            self.harness.submit(self._arrivals.pop(0)[2])
 
     def _decide(self) -> None:
-        now_ms = self.stage.now_ms
-        waiting = self.stage.jobs_in(JobState.QUEUED)
-        decisions = self.stage.cycle()
+        now_ms = self.harness.now_ms
+        waiting = self.harness.jobs_in(JobState.QUEUED)
+        decisions = self.harness.cycle()
         for hold in (one for one in decisions if isinstance(one, Hold)):
             for reason in hold.reasons:
                 planned = reason.expected_at_ms if isinstance(reason, NoCapacity) else None
                 if planned is not None and hold.head == waiting[0]:
                     self.first_planned.setdefault(hold.head, planned)
-        for job_id in self.stage.started_now():
-            self.passed += any(other < job_id for other in self.stage.waiting())
+        for job_id in self.harness.started_now():
+            self.passed += any(other < job_id for other in self.harness.waiting())
             self.started[job_id] = now_ms
             self._ends[job_id] = now_ms + self._run_ms[job_id]
-        self.stage.start_all()
+        self.harness.start_all()
 
 
 @given(days())
-def test_a_planned_start_is_met_if_jobs_end_in_time(day: Day) -> None:
-    diary = Diary(day).live()
+def test_a_job_starts_no_later_than_planned_if_jobs_end_within_their_limits(day: Day) -> None:
+    result = DayRun(day).run()
     late = {
-        job_id: (planned_ms, diary.started[job_id])
-        for job_id, planned_ms in diary.first_planned.items()
-        if diary.started[job_id] > planned_ms
+        job_id: (planned_ms, result.started[job_id])
+        for job_id, planned_ms in result.first_planned.items()
+        if result.started[job_id] > planned_ms
     }
     assert not late
-    assert len(diary.started) == len(day.arrivals)
+    assert len(result.started) == len(day.arrivals)

@@ -1,4 +1,4 @@
-"""Whatever is submitted and happens, a hard budget is not overdrawn, and its numbers are the books'."""
+"""A hard budget is never exceeded, and its amounts agree with the ledger."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bursar.codec import from_text, to_text
 from bursar.control.live.live_ledger import LedgerSnapshot, LiveLedger
 from bursar.model.event import BudgetLevelChanged, FleetDeclared
 from bursar.model.tenants.tenant import BudgetPeriod, Tenant
-from tests.properties.money_life import Act, Life, acts, tenants
-from tests.properties.plays import ANY_SCRIPT, Play, Script
+from tests.properties.budget_scenario import Action, BudgetScenario, actions, tenants
+from tests.properties.random_steps import ANY_SCRIPT, Script, StepRunner
 from tests.support.book_views import by_day, by_job, by_queue
 
 TREES = st.builds(
@@ -22,34 +22,37 @@ TREES = st.builds(
 )
 
 
-def lived(tree: tuple[Tenant, ...], plan: list[Act]) -> Life:
-    life = Life(tree)
-    for act in plan:
-        life.act(act)
-    return life
+def run_actions(tree: tuple[Tenant, ...], plan: list[Action]) -> BudgetScenario:
+    scenario = BudgetScenario(tree)
+    for action in plan:
+        scenario.apply_action(action)
+    return scenario
 
 
-@given(TREES, acts())
+@given(TREES, actions())
 def test_what_is_committed_never_exceeds_a_hard_budget(
-    tree: tuple[Tenant, ...], plan: list[Act]
+    tree: tuple[Tenant, ...], plan: list[Action]
 ) -> None:
-    life = Life(tree)
-    for act in plan:
-        life.act(act)
-        for one in life.statuses():
-            assert one.committed_micro_usd <= one.amount_micro_usd, (act, one)
-            quick = life.books.budgets.committed(one.tenant, life.now_ms)
-            assert quick.micro_usd >= one.committed_micro_usd - len(life.state.jobs), (act, one)
+    scenario = BudgetScenario(tree)
+    for action in plan:
+        scenario.apply_action(action)
+        for one in scenario.statuses():
+            assert one.committed_micro_usd <= one.amount_micro_usd, (action, one)
+            quick = scenario.books.budgets.committed(one.tenant, scenario.now_ms)
+            assert quick.micro_usd >= one.committed_micro_usd - len(scenario.state.jobs), (
+                action,
+                one,
+            )
 
 
-@given(TREES, acts())
+@given(TREES, actions())
 def test_after_all_jobs_end_nothing_is_held_and_every_view_agrees(
-    tree: tuple[Tenant, ...], plan: list[Act]
+    tree: tuple[Tenant, ...], plan: list[Action]
 ) -> None:
-    life = lived(tree, plan)
-    life.end_everything()
-    assert not life.state.jobs
-    spending, books = life.books.spending, life.books.ledger.at(life.now_ms)
+    scenario = run_actions(tree, plan)
+    scenario.end_everything()
+    assert not scenario.state.jobs
+    spending, books = scenario.books.spending, scenario.books.ledger.at(scenario.now_ms)
     assert not spending.holds and not any(spending.held.values())
     assert not any(spending.unheld.values())
     jobs, queues, days_sums = by_job(books), by_queue(books), by_day(books, QUEUE_KINDS)
@@ -61,8 +64,8 @@ def test_after_all_jobs_end_nothing_is_held_and_every_view_agrees(
         for day_ms, amount in of_queue.items():
             days[day_ms] = days.get(day_ms, 0) + amount
     assert days == days_sums
-    for one in life.statuses():
-        queues = life.books.budgets.tree.queues[one.tenant]
+    for one in scenario.statuses():
+        queues = scenario.books.budgets.tree.queues[one.tenant]
         spent = sum(
             amount
             for queue in queues
@@ -72,47 +75,47 @@ def test_after_all_jobs_end_nothing_is_held_and_every_view_agrees(
         assert one.spent_micro_usd == spent and one.held_micro_usd == 0
 
 
-@given(TREES, acts())
+@given(TREES, actions())
 def test_replaying_the_log_gives_the_same_levels_and_holds(
-    tree: tuple[Tenant, ...], plan: list[Act]
+    tree: tuple[Tenant, ...], plan: list[Action]
 ) -> None:
-    life = lived(tree, plan)
+    scenario = run_actions(tree, plan)
     again, known = LiveLedger(), {}
-    for event in life.log:
+    for event in scenario.log:
         if isinstance(event, BudgetLevelChanged):
             found = again.budgets.statuses(event.at_ms)
-            (one,) = (standing for standing in found if standing.tenant == event.tenant)
+            (one,) = (status for status in found if status.tenant == event.tenant)
             assert (one.level, one.spent_micro_usd) == (event.level, event.spent_micro_usd)
             known[event.tenant] = event
         again.apply(event)
-    assert known == life.state.budgets.levels
-    assert again.spending.to_snapshot() == life.books.spending.to_snapshot()
+    assert known == scenario.state.budgets.levels
+    assert again.spending.to_snapshot() == scenario.books.spending.to_snapshot()
 
 
-@given(TREES, acts(), st.integers(0, 200))
+@given(TREES, actions(), st.integers(0, 200))
 def test_budgets_restored_at_any_event_continue_identically(
-    tree: tuple[Tenant, ...], plan: list[Act], cut: int
+    tree: tuple[Tenant, ...], plan: list[Action], cut: int
 ) -> None:
-    life = lived(tree, plan)
+    scenario = run_actions(tree, plan)
     first = LiveLedger()
-    for event in life.log[:cut]:
+    for event in scenario.log[:cut]:
         first.apply(event)
     second = LiveLedger.restore(from_text(LedgerSnapshot, to_text(first.to_snapshot())))
     second.budgets.set_tenants(tree if cut else ())
-    for event in life.log[cut:]:
+    for event in scenario.log[cut:]:
         second.apply(event)
-    assert isinstance(life.log[0], FleetDeclared)
-    assert second.budgets.statuses(life.now_ms) == life.statuses()
+    assert isinstance(scenario.log[0], FleetDeclared)
+    assert second.budgets.statuses(scenario.now_ms) == scenario.statuses()
 
 
 @given(ANY_SCRIPT)
 def test_the_ledger_and_the_state_agree_on_open_jobs(script: Script) -> None:
-    play, world = Play(script.world).run(script), script.world
+    runner, world = StepRunner(script.world).run(script), script.world
     declared = FleetDeclared(
         at_ms=0, fleet=world.fleet, tenants=tuple(world.tenants), policies=world.policies
     )
     books = LiveLedger()
-    for event in (declared, *play.stage.log):
+    for event in (declared, *runner.harness.log):
         books.apply(event)
-    assert books.ledger.meter.jobs.keys() == play.stage.state.jobs.keys()
-    assert sum(books.spending.unheld.values()) == len(play.stage.state.jobs)
+    assert books.ledger.meter.jobs.keys() == runner.harness.state.jobs.keys()
+    assert sum(books.spending.unheld.values()) == len(runner.harness.state.jobs)

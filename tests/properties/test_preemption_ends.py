@@ -1,4 +1,4 @@
-"""Preemption comes to an end: no world keeps stopping and starting the same jobs for ever."""
+"""Preemption ends: no world stops and restarts the same jobs forever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bursar.model.decision import ClaimPlacement, PreemptJob, StartJob
 from bursar.model.jobs.job import JobSpec
 from bursar.model.tenants.policy import FairStrategy, Policies, PreemptionLimits
 from bursar.model.units import MINUTE_MS
-from tests.properties.plays import Play
+from tests.properties.random_steps import StepRunner
 from tests.properties.worlds import (
     EAGER,
     STRATEGIES,
@@ -40,8 +40,8 @@ LIMITED = st.builds(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fight:
-    """A contested world and the jobs that come to it, so many cycles apart."""
+class Contest:
+    """A contested world and its jobs, each with the cycles since the one before."""
 
     world: World
     jobs: tuple[tuple[int, JobSpec], ...]
@@ -51,53 +51,55 @@ class Fight:
 
 
 @st.composite
-def fights(draw: st.DrawFn, limits: st.SearchStrategy[PreemptionLimits]) -> Fight:
+def contests(draw: st.DrawFn, limits: st.SearchStrategy[PreemptionLimits]) -> Contest:
     world = draw(contested_worlds(limits))
     jobs = draw(st.lists(st.tuples(st.integers(0, 3), specs(world)), min_size=4, max_size=10))
     endless = tuple((wait, replace(spec, max_run_ms=None)) for wait, spec in jobs)
-    return Fight(world=world, jobs=endless)
+    return Contest(world=world, jobs=endless)
 
 
-class Count:
-    """Orders of a fight, cycle by cycle; no job of it ever ends by itself."""
+class OrderCount:
+    """Counts the orders of each cycle; no job ends by itself."""
 
-    def __init__(self, fight: Fight) -> None:
-        self.play = Play(fight.world)
+    def __init__(self, contest: Contest) -> None:
+        self.runner = StepRunner(contest.world)
         self.preemptions: list[int] = []
         self.moves: list[int] = []
-        for wait, spec in fight.jobs:
+        for wait, spec in contest.jobs:
             for _ in range(wait):
                 self.cycle()
-            self.play.submit(spec)
+            self.runner.submit(spec)
 
     def cycle(self) -> None:
-        stage = self.play.stage
-        decisions = self.play.cycle()
+        harness = self.runner.harness
+        decisions = self.runner.cycle()
         self.preemptions.append(sum(isinstance(one, PreemptJob) for one in decisions))
         moves = (PreemptJob, ClaimPlacement, StartJob)
         self.moves.append(sum(isinstance(one, moves) for one in decisions))
-        for job_id in stage.stop_requested():
-            stage.preempted(job_id)
-        stage.start_all().advance(MINUTE_MS)
+        for job_id in harness.stop_requested():
+            harness.preempted(job_id)
+        harness.start_all().advance(MINUTE_MS)
 
-    def run(self) -> Count:
+    def run(self) -> OrderCount:
         while len(self.preemptions) < CYCLES:
             self.cycle()
         return self
 
 
-def must_be_bounded(count: Count, budget: int) -> None:
-    assert sum(count.preemptions) <= budget * len(count.play.submitted)
+def require_bounded(count: OrderCount, budget: int) -> None:
+    assert sum(count.preemptions) <= budget * len(count.runner.submitted)
     assert not any(count.moves[-QUIET:])
 
 
 @settings(max_examples=FEW)
-@given(fights(LIMITED))
-def test_preemptions_stay_within_the_budgets_and_then_end(fight: Fight) -> None:
-    must_be_bounded(Count(fight).run(), fight.world.policies.preemption.preemptions_per_job)
+@given(contests(LIMITED))
+def test_preemptions_stay_within_the_budgets_and_then_end(contest: Contest) -> None:
+    require_bounded(
+        OrderCount(contest).run(), contest.world.policies.preemption.preemptions_per_job
+    )
 
 
-def going_round(budget: int) -> Fight:
+def preemption_loop(budget: int) -> Contest:
     """A small job wins by fair share what an older job of its own queue then takes from it.
 
     That gives its queue more than before, so that its first victim may take from it in turn.
@@ -118,11 +120,11 @@ def going_round(budget: int) -> Fight:
     )
     large, other = job("large", gpus=4, queue="q0"), job("other", gpus=4, queue="q1")
     small = job("small", gpus=1, queue="q0")
-    return Fight(world=world, jobs=((0, large), (0, large), (0, other), (1, small)))
+    return Contest(world=world, jobs=((0, large), (0, large), (0, other), (1, small)))
 
 
 @pytest.mark.parametrize("budget", [1, 3, 10])
 def test_only_the_budget_ends_combined_in_queue_and_fair_preemption(budget: int) -> None:
-    count = Count(going_round(budget)).run()
-    must_be_bounded(count, budget)
+    count = OrderCount(preemption_loop(budget)).run()
+    require_bounded(count, budget)
     assert sum(count.preemptions) > budget

@@ -1,4 +1,4 @@
-"""Whatever happens to a fleet: every report, export and statement comes to what the fleet cost."""
+"""Every report, export and statement sums to the cost of the fleet."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bursar.accounting.reports.report import changes, report, total_change
 from bursar.model import event as ev
 from bursar.model.jobs.job_labels import JobLabel
 from bursar.model.units import DAY_MS, HOUR_MS, USD_MICRO
-from tests.properties.plays import ANY_SCRIPT, Script
-from tests.properties.test_books import log_of, rows
+from tests.properties.random_steps import ANY_SCRIPT, Script
+from tests.properties.test_ledger import log_of, rows
 from tests.support.book_views import by_queue
 
 EVERY_AXIS = tuple(
@@ -78,7 +78,7 @@ def test_exports_contain_all_costs(script: Script) -> None:
 def test_after_a_bill_the_ledger_total_is_the_billed_amount(
     script: Script, billed: int, data: st.DataObject
 ) -> None:
-    """Whenever the log is replayed, and without touching what was posted before."""
+    """Also when the log is replayed, and without changing earlier postings."""
     log, until_ms = log_of(script)
     at_ms = until_ms + HOUR_MS + LATE_MS
     over_ms = (at_ms - LATE_MS) // HOUR_MS * HOUR_MS

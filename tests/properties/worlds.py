@@ -61,7 +61,7 @@ GRACE = CheckpointPolicy(interval_ms=10 * MINUTE_MS, restart_ms=2 * MINUTE_MS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything a state is built from; its jobs have up to ``extras`` optional settings.
+    """A fleet, its tenants and policies; its jobs have up to ``extras`` optional settings.
 
     With ``anchors``, most jobs are gangs that require that percentage of their tasks on non-spot nodes.
     """

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from bursar.model.decision import Hold
-from tests.simulate.fault_days import fault_day, live_through
+from tests.simulate.fault_scenarios import fault_scenario, run_and_check
 
 
 def main(seed: int) -> None:
     """Print what happened and what was decided, up to the step that fails or to the end."""
-    for step in live_through(fault_day(seed)):
+    for step in run_and_check(fault_scenario(seed)):
         print(f"{step.now_ms:>12,} ms")
         for event in step.events:
             print(f"    {event}")

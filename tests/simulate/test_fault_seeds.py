@@ -12,7 +12,7 @@ import pytest
 
 from bursar.simulate.simulation import Simulation, Step
 from tests.seeds import first_always
-from tests.simulate.fault_days import fault_day, live_through
+from tests.simulate.fault_scenarios import fault_scenario, run_and_check
 
 SEEDS = 200
 WRITE_LOGS = """
@@ -29,7 +29,7 @@ REPEAT = "python -m tests.simulate.repeat"
 @pytest.mark.parametrize("seed", first_always(20, range(SEEDS)))
 def test_a_day_of_faults_is_sound_and_comes_to_an_end(seed: int) -> None:
     try:
-        for _ in live_through(fault_day(seed)):
+        for _ in run_and_check(fault_scenario(seed)):
             pass
     except Exception as error:
         error.add_note(f"\nto repeat it: {REPEAT} {seed}")
@@ -72,4 +72,4 @@ def test_the_days_are_rough_enough() -> None:
 
 
 def steps_of(seed: int) -> list[Step]:
-    return [replace(step, cycle_ns=None) for step in Simulation(fault_day(seed)).steps()]
+    return [replace(step, cycle_ns=None) for step in Simulation(fault_scenario(seed)).steps()]

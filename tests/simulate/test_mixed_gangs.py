@@ -11,7 +11,7 @@ from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
 from bursar.simulate.traces.spot_series import read_spot_series
 from studies.spot_deadlines.sources import SERIES, spot_folder
-from tests.simulate.mixed_days import GPUS, SPOT_USD, STEADY_USD, TASKS, Day, Gang, run
+from tests.simulate.mixed_gang_runs import GPUS, SPOT_USD, STEADY_USD, TASKS, Day, Gang, run
 from tests.tidy.source import ROOT
 
 FOLDER = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")

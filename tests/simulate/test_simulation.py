@@ -30,7 +30,7 @@ from bursar.simulate.demo.demo import demonstration
 from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation, Step
-from tests.simulate.rough_days import rough_day
+from tests.simulate.random_scenarios import random_scenario
 from tests.support import fleet_of, job, pool, queue, tenant
 from tests.support.state_audit import require_thoroughly_valid
 
@@ -72,7 +72,7 @@ def without_real_time(steps: Sequence[Step]) -> list[Step]:
     return [replace(step, cycle_ns=None) for step in steps]
 
 
-@pytest.mark.parametrize("scenario", [lambda: demonstration(3), lambda: rough_day(3)])
+@pytest.mark.parametrize("scenario", [lambda: demonstration(3), lambda: random_scenario(3)])
 def test_the_same_scenario_gives_the_same_steps(scenario: object) -> None:
     assert callable(scenario)
     assert without_real_time(take_all(scenario())) == without_real_time(take_all(scenario()))
@@ -81,7 +81,7 @@ def test_the_same_scenario_gives_the_same_steps(scenario: object) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("gap_ms", [2 * MINUTE_MS, 8 * MINUTE_MS])
 def test_a_rough_day_is_sound_at_every_step_and_loses_no_job(seed: int, gap_ms: int) -> None:
-    simulation = Simulation(rough_day(seed, gap_ms=gap_ms), check=require_thoroughly_valid)
+    simulation = Simulation(random_scenario(seed, gap_ms=gap_ms), check=require_thoroughly_valid)
     metrics = RunMetrics(simulation.state)
     for step in simulation.steps():
         metrics.note(step)

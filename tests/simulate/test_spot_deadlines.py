@@ -15,7 +15,7 @@ from bursar.model.tenants.policy import DeadlineRule, Policies, SpotPolicy
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.scenario import Delays
 from studies.spot_deadlines.sources import TWO_WEEKS, read_cases, spot_folder
-from tests.simulate.spot_days import STEADY_USD, Spells, Timed, run, spells_by_chance
+from tests.simulate.spot_job_runs import STEADY_USD, Spells, Timed, run, spells_by_chance
 from tests.tidy.source import ROOT
 
 FOLDER = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")

@@ -24,8 +24,8 @@ from bursar.model.units import MILLI
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 from tests.seeds import first_always
-from tests.simulate.fault_days import fault_day
-from tests.simulate.rough_days import rough_day
+from tests.simulate.fault_scenarios import fault_scenario
+from tests.simulate.random_scenarios import random_scenario
 
 DEADLINE_CHECK = ""
 WAITING = 0
@@ -141,10 +141,10 @@ def check_cycles_of(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("seed", first_always(3, range(12)))
-def test_on_rough_days(seed: int) -> None:
-    check_cycles_of(rough_day(seed))
+def test_on_random_scenarios(seed: int) -> None:
+    check_cycles_of(random_scenario(seed))
 
 
 @pytest.mark.parametrize("seed", first_always(3, range(12)))
-def test_on_days_full_of_faults(seed: int) -> None:
-    check_cycles_of(fault_day(seed))
+def test_on_scenarios_full_of_faults(seed: int) -> None:
+    check_cycles_of(fault_scenario(seed))

@@ -17,7 +17,7 @@ from bursar.model.jobs.attempt import Exit, Placement
 from bursar.model.jobs.job import OVER, JobState
 from bursar.store.tables import projection
 from bursar.store.tables.projection import Rows, fold
-from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state
+from tests.properties.random_steps import ANY_SCRIPT, Script, StepRunner, fresh_state
 from tests.store import facts
 
 REACHED_BY: dict[JobState, tuple[ev.LoggedEvent, ...]] = {
@@ -86,7 +86,7 @@ def test_the_sets_of_states_equal_those_of_the_core() -> None:
 @given(ANY_SCRIPT)
 def test_the_tables_equal_the_state_of_the_core(script: Script) -> None:
     """Checked after every event of a random run, replayed from its JSON text."""
-    log = Play(script.world).run(script).stage.log
+    log = StepRunner(script.world).run(script).harness.log
     state, rows = fresh_state(script.world), Rows()
     for sequence, event in enumerate(log, 1):
         state.apply(event)

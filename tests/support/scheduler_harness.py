@@ -1,6 +1,6 @@
 """A world with a clock: jobs come, the scheduler decides, engines report, time goes on.
 
-The stage does what the shells do and nothing more: it asks ``decide``, commits each decision as the
+The harness does what the shells do and nothing more: it asks ``decide``, commits each decision as the
 events it stands for, and brings in what an engine would report when a test says so.
 """
 
@@ -111,7 +111,7 @@ class SchedulerHarness:
     # -- what was decided ------------------------------------------------------------------------
 
     def decided(self, kind: type[DecisionType]) -> list[DecisionType]:
-        """The decisions of one type in the last cycle: ``stage.decided(PreemptJob)``."""
+        """The decisions of one type in the last cycle: ``harness.decided(PreemptJob)``."""
         return [decision for decision in self.decisions if isinstance(decision, kind)]
 
     def started_now(self) -> list[str]:

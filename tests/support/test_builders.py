@@ -125,13 +125,13 @@ def test_worlds(sentence: str) -> None:
     assert built == meant
 
 
-def assigned(stage: SchedulerHarness, job_id: str, gpus: tuple[int, ...]) -> None:
+def assigned(harness: SchedulerHarness, job_id: str, gpus: tuple[int, ...]) -> None:
     """Give a job GPUs of the first node, as a cycle would."""
     task = Task(group="main", node="p-0001", count=1, gpus=gpus)
     placement = Placement(pool="p", flavor="a100-80gb/owned", tasks=(task,), micro_usd_per_hour=1)
-    attempt = stage.job(job_id).attempt + 1
-    stage.apply(
-        AttemptAssigned(at_ms=stage.now_ms, job_id=job_id, attempt=attempt, placement=placement)
+    attempt = harness.job(job_id).attempt + 1
+    harness.apply(
+        AttemptAssigned(at_ms=harness.now_ms, job_id=job_id, attempt=attempt, placement=placement)
     )
 
 
@@ -145,19 +145,19 @@ def test_a_submitted_job_waits_under_its_name() -> None:
 
 
 def test_a_job_lives_on_the_stage() -> None:
-    stage = SchedulerHarness(state_of(fleet_of(pool("p"))))
-    assert stage.submit(job("a", gpus=2), job("a")) == ["a", "a-2"]
-    assert stage.waiting() == ["a", "a-2"]
-    assigned(stage, "a", (0, 3))
-    assert stage.running() == ["a"]
-    assert stage.gpus_of("a") == {"p-0001": (0, 3)}
-    assert stage.nodes_of("a") == ["p-0001"]
-    assert stage.free_gpus("p") == 6
-    stage.start_all().advance(HOUR_MS).save("a").finish("a")
-    assert stage.state_of("a") is JobState.SUCCEEDED
-    assert stage.now_ms == HOUR_MS
-    assert "a" in stage and "b" not in stage
-    assert [type(event).__name__ for event in stage.log] == [
+    harness = SchedulerHarness(state_of(fleet_of(pool("p"))))
+    assert harness.submit(job("a", gpus=2), job("a")) == ["a", "a-2"]
+    assert harness.waiting() == ["a", "a-2"]
+    assigned(harness, "a", (0, 3))
+    assert harness.running() == ["a"]
+    assert harness.gpus_of("a") == {"p-0001": (0, 3)}
+    assert harness.nodes_of("a") == ["p-0001"]
+    assert harness.free_gpus("p") == 6
+    harness.start_all().advance(HOUR_MS).save("a").finish("a")
+    assert harness.state_of("a") is JobState.SUCCEEDED
+    assert harness.now_ms == HOUR_MS
+    assert "a" in harness and "b" not in harness
+    assert [type(event).__name__ for event in harness.log] == [
         "JobSubmitted",
         "JobSubmitted",
         "AttemptAssigned",
@@ -168,41 +168,41 @@ def test_a_job_lives_on_the_stage() -> None:
 
 
 def test_a_job_told_to_stop_waits_again_once_it_has_stopped() -> None:
-    stage = SchedulerHarness(state_of(fleet_of(pool("p"))))
-    stage.submit(job("a"))
-    assigned(stage, "a", (0,))
-    stage.start_all().apply(AttemptStopping(at_ms=0, job_id="a", attempt=1))
-    assert stage.stop_requested() == ["a"]
-    assert stage.running() == []
-    stage.preempted()
-    assert stage.waiting() == ["a"]
+    harness = SchedulerHarness(state_of(fleet_of(pool("p"))))
+    harness.submit(job("a"))
+    assigned(harness, "a", (0,))
+    harness.start_all().apply(AttemptStopping(at_ms=0, job_id="a", attempt=1))
+    assert harness.stop_requested() == ["a"]
+    assert harness.running() == []
+    harness.preempted()
+    assert harness.waiting() == ["a"]
     with pytest.raises(LookupError, match="a is queued and has no place"):
-        stage.nodes_of("a")
+        harness.nodes_of("a")
 
 
 def test_failed_and_cancelled_jobs_are_over() -> None:
-    stage = SchedulerHarness(state_of(fleet_of(pool("p"))))
-    stage.submit(job("a"), job("b", retries=1))
-    stage.cancel("a")
+    harness = SchedulerHarness(state_of(fleet_of(pool("p"))))
+    harness.submit(job("a"), job("b", retries=1))
+    harness.cancel("a")
     for _ in range(2):
-        assigned(stage, "b", (0,))
-        stage.fail("b")
-    assert stage.state_of("a") is JobState.CANCELLED
-    assert stage.state_of("b") is JobState.FAILED
+        assigned(harness, "b", (0,))
+        harness.fail("b")
+    assert harness.state_of("a") is JobState.CANCELLED
+    assert harness.state_of("b") is JobState.FAILED
 
 
 def test_a_cycle_decides_and_commits() -> None:
     fleet = fleet_of(pool("a100", nodes=4), topology={"block": 2, "rack": 1})
     tenants = (tenant("acme", quota={"a100-80gb/owned": 16}), queue("research", parent="acme"))
-    stage = SchedulerHarness(state_of(fleet, tenants))
-    stage.submit(job("train", gpus=8, tasks=2, hours=2), priority=1)
-    stage.submit(job("next", gpus=8))
-    stage.cycle()
-    assert stage.started_now() == ["train"]
-    assert stage.nodes_of("train") == ["a100-0001", "a100-0002"]
-    hold = stage.hold_of("next")
+    harness = SchedulerHarness(state_of(fleet, tenants))
+    harness.submit(job("train", gpus=8, tasks=2, hours=2), priority=1)
+    harness.submit(job("next", gpus=8))
+    harness.cycle()
+    assert harness.started_now() == ["train"]
+    assert harness.nodes_of("train") == ["a100-0001", "a100-0002"]
+    hold = harness.hold_of("next")
     assert hold is not None and hold.head == "next"
-    assert stage.hold_of("train") is None
-    stage.start_all().advance(HOUR_MS).finish("train").cycle()
-    assert stage.running() == ["next"]
-    assert (stage.preempted_now(), stage.claimed_now()) == ([], [])
+    assert harness.hold_of("train") is None
+    harness.start_all().advance(HOUR_MS).finish("train").cycle()
+    assert harness.running() == ["next"]
+    assert (harness.preempted_now(), harness.claimed_now()) == ([], [])

@@ -24,7 +24,7 @@ def busy() -> FleetState:
     scene = Scene(fleet_of(a_pool()), (queue(quota={FLAVOR: 8}),))
     layout = layout_of("1g.5gb@0 3g.20gb@4")
     for gpu in (1, 2):
-        scene.stage.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=gpu, layout=layout))
+        scene.harness.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=gpu, layout=layout))
     scene.run(job("whole", max_hours=9, apart="t", cpu=2), at("a-0001", 0))
     slices = (slice_of(1, "1g.5gb@0"),)
     scene.run(
@@ -33,7 +33,7 @@ def busy() -> FleetState:
     shares = (share_of(3, 25),)
     scene.run(mps_job("part"), Task(group="main", node="a-0001", count=1, shares=shares))
     scene.run(job("gone", gpus=2), at("a-0002", 2, 3))
-    scene.stage.cancel("gone")
+    scene.harness.cancel("gone")
     scene.wait(job("line"), job("line"), job("kept"), job("after", depends_on=("whole",)))
     return scene.claimed("kept", at("a-0002", 0)).state
 

@@ -53,20 +53,20 @@ def test_nodes_without_gpus_have_the_same_price_too(spec: JobSpec) -> None:
 
 def assert_same(plan: object, spec: JobSpec, run_ms: int) -> None:
     fleet = fleet_of(plan)  # type: ignore[arg-type]
-    stage = SchedulerHarness(state_of(fleet), now_ms=13 * MINUTE_MS)
-    stage.submit(spec)
-    stage.cycle()
-    stage.start_all()
-    placement = stage.placement_of("a")
-    stage.advance(run_ms).finish("a")
+    harness = SchedulerHarness(state_of(fleet), now_ms=13 * MINUTE_MS)
+    harness.submit(spec)
+    harness.cycle()
+    harness.start_all()
+    placement = harness.placement_of("a")
+    harness.advance(run_ms).finish("a")
     postings: list[int] = []
     ledger = Ledger(also=lambda entry: count(postings, kind_of(entry.debit)))
     declared = FleetDeclared(
-        at_ms=0, fleet=fleet, tenants=(queue(),), policies=stage.state.policies
+        at_ms=0, fleet=fleet, tenants=(queue(),), policies=harness.state.policies
     )
-    for event in (declared, *stage.log):
+    for event in (declared, *harness.log):
         ledger.apply(event)
-    ledger.meter.close(stage.now_ms)
+    ledger.meter.close(harness.now_ms)
     predicted = placement.micro_usd_per_hour * run_ms / HOUR_MS
     rounded_down = len(placement.tasks) * run_ms / HOUR_MS
     """The hourly price of a task is a whole number; the ledger rounds only when it posts."""

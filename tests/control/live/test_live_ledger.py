@@ -19,7 +19,7 @@ from bursar.store import open_store
 from bursar.wiring.verify_store import prove
 from tests.accounting.ledger.test_meter import SCENARIOS
 from tests.accounting.scene import Scene, ms
-from tests.control.stand import Stand, gpu_job, submit, until_state
+from tests.control.harness import ControlPlaneHarness, gpu_job, submit, until_state
 from tests.support.book_views import by_job
 
 
@@ -29,41 +29,41 @@ def cost_of(plane: ControlPlane, job: str) -> int:
 
 
 def test_the_cost_of_a_job_can_be_queried_while_it_runs_and_after_its_end(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
         first = plane.query_ledger(lambda ledger, _, now: by_job(ledger.at(now + 3_600_000))[job])
         assert 400_000 <= first.result(5) < 401_000, "one GPU of four, at $1.60, for an hour"
-        stand.engine.end(job)
+        harness.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
         balance = plane.query_ledger(lambda ledger, _, now: ledger.at(now).trial_balance())
         assert cost_of(plane, job) > 0 and balance.result(5) == 0
 
 
 def test_the_ledger_continues_after_a_restart_and_passes_its_check(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         first, second = submit(plane, gpu_job(), gpu_job())
         until_state(plane, first, JobState.RUNNING)
         until_state(plane, second, JobState.RUNNING)
-        stand.engine.end(first)
+        harness.engine.end(first)
         until_state(plane, first, JobState.SUCCEEDED)
         before = cost_of(plane, first)
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         assert cost_of(plane, first) == before
-        stand.engine.end(second)
+        harness.engine.end(second)
         until_state(plane, second, JobState.SUCCEEDED)
     proof = prove(str(tmp_path), None)
     assert proof.book_faults == () and proof.micro_usd > 0
 
 
 def test_a_snapshot_without_a_ledger_replays_the_log_once(tmp_path: Path) -> None:
-    stand = Stand(tmp_path)
-    with stand.plane() as plane:
+    harness = ControlPlaneHarness(tmp_path)
+    with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
-        stand.engine.end(job)
+        harness.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
     store = open_store(tmp_path / "bursar.db")
     try:

@@ -14,12 +14,12 @@ from bursar.model.engine_report import EngineReport, ForeignReported, NoticeRepo
 from bursar.model.event import CheckpointSaved
 from bursar.model.jobs.job import JobState
 from bursar.ports import JobProgress
-from tests.control.stand import Stand, gpu_job, row_of, submit, until, until_state
+from tests.control.harness import ControlPlaneHarness, gpu_job, row_of, submit, until, until_state
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Stand:
-    return Stand(tmp_path)
+def harness(tmp_path: Path) -> ControlPlaneHarness:
+    return ControlPlaneHarness(tmp_path)
 
 
 def now_ms() -> int:
@@ -46,36 +46,36 @@ def one_job(plane: ControlPlane) -> str:
 
 
 def test_the_newest_progress_is_stored_without_an_event_and_survives_a_restart(
-    stand: Stand,
+    harness: ControlPlaneHarness,
 ) -> None:
-    with stand.plane() as plane:
+    with harness.plane() as plane:
         job_id = one_job(plane)
         assert progress_of(plane, job_id) is None
         events = plane.reader.last_sequence()
-        stand.engine.report(said(job_id, 100), said(job_id, 120))
+        harness.engine.report(said(job_id, 100), said(job_id, 120))
         until(lambda: step_of(plane, job_id) == 120, "its progress is shown")
         assert plane.reader.last_sequence() == events
-    with stand.plane() as plane:
-        stand.engine.report(said(job_id, 300))
+    with harness.plane() as plane:
+        harness.engine.report(said(job_id, 300))
         until(lambda: step_of(plane, job_id) == 300, "it is shown after a restart")
         progress = progress_of(plane, job_id)
         assert progress is not None
         assert (progress.since_step, progress.total, progress.permille) == (120, 1_000, 300)
 
 
-def test_the_last_progress_is_written_with_the_end(stand: Stand) -> None:
-    with stand.plane() as plane:
+def test_the_last_progress_is_written_with_the_end(harness: ControlPlaneHarness) -> None:
+    with harness.plane() as plane:
         job_id = one_job(plane)
-        stand.engine.report(said(job_id, 990))
-        stand.engine.end(job_id)
+        harness.engine.report(said(job_id, 990))
+        harness.engine.end(job_id)
         until_state(plane, job_id, JobState.SUCCEEDED)
         assert step_of(plane, job_id) == 990
 
 
-def test_progress_of_an_ended_attempt_is_ignored(stand: Stand) -> None:
-    with stand.plane() as plane:
+def test_progress_of_an_ended_attempt_is_ignored(harness: ControlPlaneHarness) -> None:
+    with harness.plane() as plane:
         job_id = one_job(plane)
-        stand.engine.report(said(job_id, 7, attempt=0), said(job_id, 5), said("j-unknown", 9))
+        harness.engine.report(said(job_id, 7, attempt=0), said(job_id, 5), said("j-unknown", 9))
         until(lambda: step_of(plane, job_id) == 5, "the live attempt is heard")
         until(lambda: plane.health().stale_reports == 2, "the others are counted")
 
@@ -98,11 +98,13 @@ def test_many_progress_reports_are_one_row_and_wait_for_the_next_commit() -> Non
     assert book.unwritten() == () and not book.is_due(1e9)
 
 
-def heard(stand: Stand, plane: ControlPlane, *reports: EngineReport) -> list[ev.LoggedEvent]:
+def heard(
+    harness: ControlPlaneHarness, plane: ControlPlane, *reports: EngineReport
+) -> list[ev.LoggedEvent]:
     """The events of reports that an engine sends in one batch."""
     until(lambda: plane.declaration() is not None, "there is a fleet")
     before = plane.reader.last_sequence()
-    stand.engine.report(*reports)
+    harness.engine.report(*reports)
     until(lambda: plane.reader.last_sequence() > before, "they were heard")
     return [one.event for one in plane.reader.events(after=before)]
 
@@ -111,22 +113,26 @@ def saved(job_id: str, step: int) -> CheckpointSaved:
     return CheckpointSaved(job_id=job_id, attempt=1, at_ms=now_ms(), step=step, save_ms=10)
 
 
-def test_every_checkpoint_of_one_batch_is_stored_and_a_repeated_one_once(stand: Stand) -> None:
-    with stand.plane() as plane:
+def test_every_checkpoint_of_one_batch_is_stored_and_a_repeated_one_once(
+    harness: ControlPlaneHarness,
+) -> None:
+    with harness.plane() as plane:
         job_id = one_job(plane)
         first, second = saved(job_id, 10), saved(job_id, 20)
-        found = heard(stand, plane, first, second, second)
+        found = heard(harness, plane, first, second, second)
         steps = [one.step for one in found if isinstance(one, ev.CheckpointSaved)]
         assert steps == [10, 20]
         assert row_of(plane, job_id).saved_step == 20
 
 
-def test_a_second_notice_in_one_batch_with_new_facts_is_recorded(stand: Stand) -> None:
-    with stand.plane() as plane:
+def test_a_second_notice_in_one_batch_with_new_facts_is_recorded(
+    harness: ControlPlaneHarness,
+) -> None:
+    with harness.plane() as plane:
         node = "t4-0001"
         may = NoticeReported(node=node, source="aws", kind=ev.NoticeKind.REBALANCE)
         will = NoticeReported(node=node, source="aws", kind=ev.NoticeKind.TERMINATE)
-        found = heard(stand, plane, may, will, will)
+        found = heard(harness, plane, may, will, will)
         assert [one.kind for one in found if isinstance(one, ev.SpotNotice)] == [
             may.kind,
             will.kind,
@@ -136,9 +142,11 @@ def test_a_second_notice_in_one_batch_with_new_facts_is_recorded(stand: Stand) -
         )
 
 
-def test_foreign_usage_is_the_last_one_reported(stand: Stand) -> None:
-    with stand.plane() as plane:
+def test_foreign_usage_is_the_last_one_reported(harness: ControlPlaneHarness) -> None:
+    with harness.plane() as plane:
         node = "t4-0001"
-        heard(stand, plane, *(ForeignReported(node=node, gpus=one) for one in ((0,), (0, 1), (0,))))
+        heard(
+            harness, plane, *(ForeignReported(node=node, gpus=one) for one in ((0,), (0, 1), (0,)))
+        )
         foreign = plane.query_state(lambda state, _now: state.node(node).foreign).result(20)
         assert foreign is not None and foreign.gpus == (0,)

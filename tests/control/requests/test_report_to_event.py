@@ -32,23 +32,23 @@ ASKS_AGAIN = Exit(code=PREEMPTED_EXIT)
 
 
 def running() -> SchedulerHarness:
-    stage = SchedulerHarness(state_of(FLEET), now_ms=1_000)
-    stage.submit(job("a", gpus=4))
-    stage.cycle()
-    return stage.start_all()
+    harness = SchedulerHarness(state_of(FLEET), now_ms=1_000)
+    harness.submit(job("a", gpus=4))
+    harness.cycle()
+    return harness.start_all()
 
 
-def notice(stage: SchedulerHarness, kind: NoticeKind = NoticeKind.TERMINATE) -> NoticeReported:
-    placement = stage.job("a").placement
+def notice(harness: SchedulerHarness, kind: NoticeKind = NoticeKind.TERMINATE) -> NoticeReported:
+    placement = harness.job("a").placement
     assert placement is not None
     return NoticeReported(node=placement.tasks[0].node, source="aws", kind=kind, ends_at_ms=121_000)
 
 
 def heard(
-    stage: SchedulerHarness, exit: Exit, saved: dict[str, int | None] | None = None
+    harness: SchedulerHarness, exit: Exit, saved: dict[str, int | None] | None = None
 ) -> ev.Event | None:
     report = TasksEnded(job_id="a", attempt=1, at_ms=2_000, exit=exit)
-    return event_for(report, stage.state, 3_000, ReportContext(saved=saved or {}))
+    return event_for(report, harness.state, 3_000, ReportContext(saved=saved or {}))
 
 
 def cause_of(event: ev.Event | None) -> PreemptionCause:
@@ -80,118 +80,118 @@ def test_a_resumed_step_is_an_event_and_progress_is_not() -> None:
 
 def test_reports_from_before_a_restart_count_once() -> None:
     """After a restart engines report again: the resume, and the newest checkpoint after it."""
-    stage = running()
+    harness = running()
     told = (
         AttemptResumed(job_id="a", attempt=1, at_ms=2_000, step=40),
         CheckpointSaved(job_id="a", attempt=1, at_ms=9_000, step=50),
     )
     for report in told:
-        event = event_for(report, stage.state, 10_000)
+        event = event_for(report, harness.state, 10_000)
         assert event is not None
-        stage.apply(event)
-    known = stage.job("a").done_ms, stage.job("a").saved_at_ms
-    assert [event_for(report, stage.state, 11_000) for report in told] == [None, None]
-    assert (stage.job("a").done_ms, stage.job("a").saved_at_ms) == known
+        harness.apply(event)
+    known = harness.job("a").done_ms, harness.job("a").saved_at_ms
+    assert [event_for(report, harness.state, 11_000) for report in told] == [None, None]
+    assert (harness.job("a").done_ms, harness.job("a").saved_at_ms) == known
     back = AttemptResumed(job_id="a", attempt=1, at_ms=10_000, step=40)
-    assert event_for(back, stage.state, 11_000) is not None, "it went back to an older one"
+    assert event_for(back, harness.state, 11_000) is not None, "it went back to an older one"
     later = CheckpointSaved(job_id="a", attempt=1, at_ms=12_000, step=50)
-    assert event_for(later, stage.state, 13_000) is not None, "the same step, saved anew"
+    assert event_for(later, harness.state, 13_000) is not None, "the same step, saved anew"
 
 
 def test_a_resume_faster_than_declared_is_accepted() -> None:
-    stage = SchedulerHarness(state_of(FLEET), now_ms=1_000)
-    stage.submit(
+    harness = SchedulerHarness(state_of(FLEET), now_ms=1_000)
+    harness.submit(
         job("a", gpus=4, checkpoint=CheckpointPolicy(interval_ms=1_000, restart_ms=60_000))
     )
-    stage.cycle()
-    stage.start_all()
+    harness.cycle()
+    harness.start_all()
     resumed = AttemptResumed(job_id="a", attempt=1, at_ms=3_000, step=4)
-    assert event_for(resumed, stage.state, 4_000) is not None
+    assert event_for(resumed, harness.state, 4_000) is not None
 
 
 def test_a_notice_is_an_event_once_and_again_only_with_new_facts() -> None:
-    stage = running()
-    first = notice(stage)
-    event = event_for(first, stage.state, 3_000)
+    harness = running()
+    first = notice(harness)
+    event = event_for(first, harness.state, 3_000)
     assert isinstance(event, ev.SpotNotice)
     assert (event.at_ms, event.source, event.ends_at_ms) == (3_000, "aws", 121_000)
-    stage.apply(event)
-    assert event_for(first, stage.state, 4_000) is None
-    assert event_for(notice(stage, NoticeKind.REBALANCE), stage.state, 4_000) is None
+    harness.apply(event)
+    assert event_for(first, harness.state, 4_000) is None
+    assert event_for(notice(harness, NoticeKind.REBALANCE), harness.state, 4_000) is None
     elsewhere = NoticeReported(node="nowhere", source="aws", kind=NoticeKind.TERMINATE)
-    assert event_for(elsewhere, stage.state, 4_000) is None
+    assert event_for(elsewhere, harness.state, 4_000) is None
 
 
 @pytest.mark.parametrize("exit", [ASKS_AGAIN, Exit(signal=9), Exit(signal=15)])
 def test_an_end_on_an_interrupted_node_is_no_failure(exit: Exit) -> None:
-    stage = running()
-    event = event_for(notice(stage), stage.state, 2_000)
+    harness = running()
+    event = event_for(notice(harness), harness.state, 2_000)
     assert event is not None
-    stage.apply(event)
-    assert cause_of(heard(stage, exit)) is PreemptionCause.NOTICE
-    assert isinstance(heard(stage, Exit(code=1)), ev.AttemptFailed)
-    stage.cycle()
-    assert cause_of(heard(stage, Exit(code=1))) is PreemptionCause.NOTICE
+    harness.apply(event)
+    assert cause_of(heard(harness, exit)) is PreemptionCause.NOTICE
+    assert isinstance(heard(harness, Exit(code=1)), ev.AttemptFailed)
+    harness.cycle()
+    assert cause_of(heard(harness, Exit(code=1))) is PreemptionCause.NOTICE
 
 
 def test_an_attempt_that_we_stopped_was_preempted() -> None:
-    stage = running()
-    stage.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1, on_behalf_of="b"))
-    assert cause_of(heard(stage, ASKS_AGAIN)) is PreemptionCause.ORDER
+    harness = running()
+    harness.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1, on_behalf_of="b"))
+    assert cause_of(heard(harness, ASKS_AGAIN)) is PreemptionCause.ORDER
 
 
 def test_a_job_may_request_a_requeue_without_a_notice_only_so_often() -> None:
-    stage = running()
-    record = stage.job("a")
-    assert cause_of(heard(stage, ASKS_AGAIN)) is PreemptionCause.UNPROMPTED
+    harness = running()
+    record = harness.job("a")
+    assert cause_of(heard(harness, ASKS_AGAIN)) is PreemptionCause.UNPROMPTED
     record.unprompted = MOST_UNPROMPTED
-    event = heard(stage, ASKS_AGAIN)
+    event = heard(harness, ASKS_AGAIN)
     assert isinstance(event, ev.AttemptFailed)
     assert event.exit is not None and "saved nothing newer" in event.exit.detail
     record.saved_step = 40
-    assert isinstance(heard(stage, ASKS_AGAIN, {"a": 40}), ev.AttemptFailed)
-    assert cause_of(heard(stage, ASKS_AGAIN, {"a": 41})) is PreemptionCause.UNPROMPTED
+    assert isinstance(heard(harness, ASKS_AGAIN, {"a": 40}), ev.AttemptFailed)
+    assert cause_of(heard(harness, ASKS_AGAIN, {"a": 41})) is PreemptionCause.UNPROMPTED
 
 
 def test_a_stop_by_the_cluster_is_a_notice_for_that_job_alone() -> None:
-    stage = running()
+    harness = running()
     said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="slurm", ends_at_ms=32_000)
-    event = event_for(said, stage.state, 3_000)
+    event = event_for(said, harness.state, 3_000)
     assert isinstance(event, ev.SpotNotice)
     assert (event.job_id, event.source, event.ends_at_ms) == ("a", "slurm", 32_000)
-    stage.apply(event)
-    assert not stage.state.notices, "the node stays"
-    assert event_for(said, stage.state, 3_000) is None
-    assert cause_of(heard(stage, Exit(signal=9))) is PreemptionCause.NOTICE
+    harness.apply(event)
+    assert not harness.state.notices, "the node stays"
+    assert event_for(said, harness.state, 3_000) is None
+    assert cause_of(heard(harness, Exit(signal=9))) is PreemptionCause.NOTICE
 
 
 def test_a_stop_reported_together_with_the_end_counts_too() -> None:
-    stage = running()
+    harness = running()
     end = TasksEnded(job_id="a", attempt=1, at_ms=2_000, exit=Exit(signal=9))
-    assert isinstance(event_for(end, stage.state, 3_000), ev.AttemptFailed)
+    assert isinstance(event_for(end, harness.state, 3_000), ev.AttemptFailed)
     beside = ReportContext(warned={"a"})
-    assert cause_of(event_for(end, stage.state, 3_000, beside)) is PreemptionCause.NOTICE
+    assert cause_of(event_for(end, harness.state, 3_000, beside)) is PreemptionCause.NOTICE
 
 
 def test_a_stop_that_we_ordered_is_no_event() -> None:
-    stage = running()
-    stage.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1))
+    harness = running()
+    harness.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1))
     said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="signal")
-    assert event_for(said, stage.state, 3_000) is None
+    assert event_for(said, harness.state, 3_000) is None
 
 
 def test_a_node_returns_as_it_was_declared() -> None:
-    stage = running()
+    harness = running()
     beside = ReportContext(fleet=FLEET)
     node = FLEET.nodes[1]
     back = NodeRestored(node=node.id, at_ms=0)
-    assert event_for(back, stage.state, 3_000, beside) is None
-    gone = event_for(NodeLost(node=node.id, at_ms=0), stage.state, 3_000, beside)
+    assert event_for(back, harness.state, 3_000, beside) is None
+    gone = event_for(NodeLost(node=node.id, at_ms=0), harness.state, 3_000, beside)
     assert gone == ev.NodeLost(at_ms=3_000, node=node.id)
-    stage.apply(gone)
-    assert event_for(back, stage.state, 4_000, beside) == ev.NodeAdded(at_ms=4_000, node=node)
-    assert event_for(back, stage.state, 4_000) is None
-    assert event_for(NodeRestored(node="x", at_ms=0), stage.state, 4_000, beside) is None
+    harness.apply(gone)
+    assert event_for(back, harness.state, 4_000, beside) == ev.NodeAdded(at_ms=4_000, node=node)
+    assert event_for(back, harness.state, 4_000) is None
+    assert event_for(NodeRestored(node="x", at_ms=0), harness.state, 4_000, beside) is None
 
 
 def test_reports_about_a_node_in_the_same_batch_count() -> None:
@@ -222,10 +222,10 @@ def test_foreign_usage_may_rise_and_fall_in_one_batch() -> None:
 
 
 def test_a_node_whose_interruption_is_withdrawn_takes_jobs_again() -> None:
-    stage = running()
-    report = notice(stage, NoticeKind.REBALANCE)
-    event = event_for(report, stage.state, 2_000)
+    harness = running()
+    report = notice(harness, NoticeKind.REBALANCE)
+    event = event_for(report, harness.state, 2_000)
     assert event is not None
-    stage.apply(event)
+    harness.apply(event)
     back = NodeRestored(node=report.node, at_ms=0)
-    assert event_for(back, stage.state, 3_000) == ev.NodeRestored(at_ms=3_000, node=report.node)
+    assert event_for(back, harness.state, 3_000) == ev.NodeRestored(at_ms=3_000, node=report.node)

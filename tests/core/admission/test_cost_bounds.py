@@ -18,7 +18,7 @@ DEAR = pool("dear", gpus=8, usd_per_node_hour=16.0)
 SPOT = pool("spot", gpus=8, usd_per_node_hour=80.0, market=Market.SPOT)
 
 
-def stage() -> SchedulerHarness:
+def harness() -> SchedulerHarness:
     tenants = (tenant("acme"), queue("research", "acme"))
     return SchedulerHarness(state_of(fleet_of(CHEAP, DEAR, SPOT), tenants), now_ms=HOUR_MS)
 
@@ -28,7 +28,7 @@ def ceiling(usd: int) -> JobSpec:
 
 
 def test_the_dearest_pool_that_could_run_it_counts() -> None:
-    state = stage().state
+    state = harness().state
     half = dearest_hourly_micro_usd(job("a", gpus=4), state)
     assert 8 * USD_MICRO <= half <= 8 * USD_MICRO + 1
     anywhere = Constraints(markets=(Market.OWNED, Market.SPOT))
@@ -37,7 +37,7 @@ def test_the_dearest_pool_that_could_run_it_counts() -> None:
 
 
 def test_a_gang_costs_all_its_tasks() -> None:
-    state = stage().state
+    state = harness().state
     assert dearest_hourly_micro_usd(job("a", gpus=1, tasks=3), state) == 3 * (2 * USD_MICRO + 1)
 
 
@@ -48,7 +48,7 @@ def test_time_is_rounded_up() -> None:
 
 def test_a_dearer_place_comes_to_the_ceiling_sooner() -> None:
     """$16 at $8 an hour last two hours; after one of them at $16, half an hour more."""
-    here = stage()
+    here = harness()
     here.submit(ceiling(16))
     here.cycle()
     here.start_all()
@@ -65,7 +65,7 @@ def test_a_dearer_place_comes_to_the_ceiling_sooner() -> None:
 
 
 def test_a_cheaper_place_lasts_longer() -> None:
-    here = stage()
+    here = harness()
     here.submit(ceiling(16))
     here.cycle()
     here.start_all()

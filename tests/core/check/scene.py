@@ -75,42 +75,42 @@ class Scene:
     ) -> None:
         if fleet is None:
             fleet = fleet_of(a_pool())
-        self.stage = SchedulerHarness(state_of(fleet, tenants, policies))
-        self.state = self.stage.state
+        self.harness = SchedulerHarness(state_of(fleet, tenants, policies))
+        self.state = self.harness.state
         self.decisions: list[Decision] = []
 
     def faults(self) -> list[str]:
         """Texts of the faults that the checker finds in the decisions and in the state."""
-        faults = check_thoroughly(self.state, self.decisions, self.stage.now_ms)
+        faults = check_thoroughly(self.state, self.decisions, self.harness.now_ms)
         return [str(fault) for fault in faults]
 
     # -- earlier events --------------------------------------------------------------------------
 
     def wait(self, *specs: JobSpec) -> Scene:
-        self.stage.submit(*specs)
+        self.harness.submit(*specs)
         return self
 
     def run(self, spec: JobSpec, *tasks: Task, hours: float = 1) -> Scene:
         """Adds a job that has run there for some hours."""
-        (job_id,) = self.stage.submit(spec)
+        (job_id,) = self.harness.submit(spec)
         placement = self.placement(job_id, *tasks)
-        now_ms = self.stage.now_ms
-        self.stage.apply(
+        now_ms = self.harness.now_ms
+        self.harness.apply(
             AttemptAssigned(at_ms=now_ms, job_id=job_id, attempt=1, placement=placement)
         )
-        self.stage.apply(AttemptStarted(at_ms=now_ms, job_id=job_id, attempt=1))
-        self.stage.advance(round(hours * HOUR_MS))
+        self.harness.apply(AttemptStarted(at_ms=now_ms, job_id=job_id, attempt=1))
+        self.harness.advance(round(hours * HOUR_MS))
         return self
 
     def stopping(self, job_id: str) -> Scene:
-        self.stage.apply(AttemptStopping(at_ms=self.stage.now_ms, job_id=job_id, attempt=1))
+        self.harness.apply(AttemptStopping(at_ms=self.harness.now_ms, job_id=job_id, attempt=1))
         return self
 
     def claimed(self, job_id: str, *tasks: Task, victims: tuple[str, ...] = ()) -> Scene:
         """Adds a claim from an earlier cycle."""
         placement = self.placement(job_id, *tasks)
-        now_ms = self.stage.now_ms
-        self.stage.apply(
+        now_ms = self.harness.now_ms
+        self.harness.apply(
             PlacementClaimed(at_ms=now_ms, job_id=job_id, placement=placement, victims=victims)
         )
         return self

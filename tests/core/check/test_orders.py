@@ -37,7 +37,7 @@ def often_preempted() -> Scene:
 
 def cancelled() -> Scene:
     scene = Scene().run(job("old"), at("a-0001", 0))
-    scene.stage.cancel("old")
+    scene.harness.cancel("old")
     return scene
 
 
@@ -177,7 +177,7 @@ def with_two_slices() -> Scene:
     """``small`` and ``big`` each run on a slice of the first GPU."""
     scene = Scene()
     layout = layout_of("1g.5gb@0 3g.20gb@4")
-    scene.stage.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=0, layout=layout))
+    scene.harness.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=0, layout=layout))
     scene.run(mig_job("small", profile="1g.5gb"), sliced("1g.5gb@0"))
     return scene.run(mig_job("big", profile="3g.20gb"), sliced("3g.20gb@4"))
 
@@ -201,7 +201,7 @@ def with_lowered_quota() -> Scene:
     """The quota of queue x was lowered from 4 GPUs to 1 while it uses 2."""
     scene = in_tree(x=quota(4, borrow=0), y=quota(4))
     changed = queue("x", "top", {FLAVOR: quota(1, borrow=0)})
-    scene.stage.apply(TenantChanged(at_ms=scene.stage.now_ms, tenant=changed))
+    scene.harness.apply(TenantChanged(at_ms=scene.harness.now_ms, tenant=changed))
     return scene
 
 
@@ -338,7 +338,7 @@ def test_an_invalid_order_is_reported(sentence: str) -> None:
 @pytest.mark.parametrize("sentence", sorted(QUOTAS))
 def test_quota_is_also_checked_when_no_job_is_recounted(sentence: str) -> None:
     scene, expected = QUOTAS[sentence][0](), QUOTAS[sentence][1]
-    faults = check(scene.state, scene.decisions, scene.stage.now_ms, recounted_jobs=0)
+    faults = check(scene.state, scene.decisions, scene.harness.now_ms, recounted_jobs=0)
     assert [str(fault) for fault in faults] == [expected]
 
 

@@ -241,7 +241,7 @@ DEVICES: dict[str, tuple[Build, str]] = {
 def foreign() -> Scene:
     """GPU 0 and 30 CPUs of the first node are in foreign use."""
     scene = Scene()
-    scene.stage.apply(ForeignUsageSeen(at_ms=0, node="a-0001", gpus=(0,), cpu_milli=30_000))
+    scene.harness.apply(ForeignUsageSeen(at_ms=0, node="a-0001", gpus=(0,), cpu_milli=30_000))
     return scene
 
 
@@ -256,7 +256,7 @@ def unhealthy() -> Scene:
 
 def drained() -> Scene:
     scene = Scene()
-    scene.stage.apply(NodeDrained(at_ms=0, node="a-0001"))
+    scene.harness.apply(NodeDrained(at_ms=0, node="a-0001"))
     return scene
 
 
@@ -391,7 +391,7 @@ SITES: dict[str, tuple[Build, str]] = {
 def partitioned(fleet: Fleet | None = None) -> Scene:
     """A slice job waits, and the first GPU is already partitioned for it."""
     scene = Scene(fleet)
-    scene.stage.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=0, layout=layout_of(SMALL)))
+    scene.harness.apply(GpuPartitioned(at_ms=0, node="a-0001", gpu=0, layout=layout_of(SMALL)))
     return scene.wait(mig_job(profile="1g.5gb"))
 
 
@@ -515,4 +515,4 @@ def test_faults_raise_an_error_that_lists_them() -> None:
     scene = Scene().wait(job(), job()).start("job", at("a-0001", 0)).start("job-2", at("a-0001", 0))
     expected = r"1 fault in 2 decisions:\n- job-2 is assigned all of GPU 0 of a-0001"
     with pytest.raises(BrokenInvariant, match=expected):
-        require_valid(scene.state, scene.decisions, scene.stage.now_ms)
+        require_valid(scene.state, scene.decisions, scene.harness.now_ms)

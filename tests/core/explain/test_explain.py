@@ -22,7 +22,7 @@ from bursar.model.jobs.job import JobSpec, Topology
 from bursar.model.reason import NeverFits, NoCapacity, OverQuota, WaitsForJobs, WouldDelay
 from bursar.model.tenants.policy import Policies, PreemptionLimits
 from bursar.model.units import HOUR_MS, MINUTE_MS, USD_MICRO
-from tests.core.picture import picture_of
+from tests.core.observable_state import observable_state
 from tests.support import (
     SchedulerHarness,
     fleet_of,
@@ -44,19 +44,19 @@ FEWER = settings(max_examples=settings.default.max_examples // 3)
 """Each example simulates a whole fleet, so there are fewer of them."""
 
 
-def run_jobs(stage: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
+def run_jobs(harness: SchedulerHarness, *specs: JobSpec) -> SchedulerHarness:
     """Submits jobs, runs a cycle and starts everything it placed."""
-    stage.submit(*specs)
-    stage.cycle()
-    return stage.start_all()
+    harness.submit(*specs)
+    harness.cycle()
+    return harness.start_all()
 
 
 def one_node() -> SchedulerHarness:
     return SchedulerHarness(state_of(fleet_of(pool("a100"))))
 
 
-def explained(stage: SchedulerHarness, job_id: str) -> Explanation:
-    return explain(stage.state, job_id, stage.now_ms)
+def explained(harness: SchedulerHarness, job_id: str) -> Explanation:
+    return explain(harness.state, job_id, harness.now_ms)
 
 
 def changes(explanation: Explanation) -> list[str]:
@@ -68,20 +68,20 @@ def changes(explanation: Explanation) -> list[str]:
 
 def test_the_position_in_the_queue_and_overall_is_given() -> None:
     tenants = [queue("research"), queue("product")]
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
-    run_jobs(stage, job("fills", gpus=8, hours=1, queue="product"))
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
+    run_jobs(harness, job("fills", gpus=8, hours=1, queue="product"))
     for number in range(3):
-        stage.advance(1).submit(
+        harness.advance(1).submit(
             job(f"r{number}", gpus=8), job(f"p{number}", gpus=8, queue="product")
         )
-    stage.submit(job("urgent", gpus=8, priority_class="high", queue="product"))
-    position = explained(stage, "r1").position
+    harness.submit(job("urgent", gpus=8, priority_class="high", queue="product"))
+    position = explained(harness, "r1").position
     assert position is not None
     assert (position.in_queue, position.queue_length) == (2, 3)
     assert (position.overall, position.waiting) == (3, 7)
     assert (
         "waits in research at position 2 of 3 in its queue, 3 of 7 overall"
-        in explained(stage, "r1").lines()[0]
+        in explained(harness, "r1").lines()[0]
     )
 
 
@@ -92,11 +92,11 @@ def test_the_queues_that_hold_the_quota_are_named_with_what_they_borrow() -> Non
         queue("product", "co", quota={A100: 2}),
         queue("elsewhere", quota={A100: 50}),
     ]
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=8)), tenants))
-    run_jobs(stage, job("a", gpus=8, queue="product"), job("b", gpus=2, queue="research"))
-    run_jobs(stage, job("c", gpus=8, queue="elsewhere"))
-    run_jobs(stage, job("held", gpus=5, queue="research", preemptible=False))
-    explanation = explained(stage, "held")
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=8)), tenants))
+    run_jobs(harness, job("a", gpus=8, queue="product"), job("b", gpus=2, queue="research"))
+    run_jobs(harness, job("c", gpus=8, queue="elsewhere"))
+    run_jobs(harness, job("held", gpus=5, queue="research", preemptible=False))
+    explanation = explained(harness, "held")
     assert [type(reason) for reason in explanation.reasons] == [OverQuota]
     (holding,) = explanation.holdings
     assert isinstance(holding, QuotaHolding)
@@ -106,9 +106,9 @@ def test_the_queues_that_hold_the_quota_are_named_with_what_they_borrow() -> Non
 
 
 def test_the_jobs_that_hold_the_gpus_are_named_with_their_expected_end() -> None:
-    stage = run_jobs(one_node(), job("large", gpus=5, hours=4), job("small", gpus=2, hours=1))
-    run_jobs(stage.advance(30 * MINUTE_MS), job("held", gpus=4))
-    explanation = explained(stage, "held")
+    harness = run_jobs(one_node(), job("large", gpus=5, hours=4), job("small", gpus=2, hours=1))
+    run_jobs(harness.advance(30 * MINUTE_MS), job("held", gpus=4))
+    explanation = explained(harness, "held")
     assert [type(reason) for reason in explanation.reasons] == [NoCapacity]
     (holding,) = explanation.holdings
     assert isinstance(holding, CapacityHolding)
@@ -119,10 +119,10 @@ def test_the_jobs_that_hold_the_gpus_are_named_with_their_expected_end() -> None
 
 def test_usage_and_fair_share_of_the_queue_are_given() -> None:
     tenants = [queue("research"), queue("product", weight=3)]
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
-    run_jobs(stage, job("a", gpus=2, queue="product"), job("b", gpus=6, queue="research"))
-    run_jobs(stage.advance(HOUR_MS), job("held", gpus=4, queue="product"))
-    (share,) = explained(stage, "held").fair_shares
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants))
+    run_jobs(harness, job("a", gpus=2, queue="product"), job("b", gpus=6, queue="research"))
+    run_jobs(harness.advance(HOUR_MS), job("held", gpus=4, queue="product"))
+    (share,) = explained(harness, "held").fair_shares
     assert (share.tenant, share.used_permille, share.promised_permille) == (
         "product",
         250,
@@ -132,56 +132,56 @@ def test_usage_and_fair_share_of_the_queue_are_given() -> None:
 
 
 def test_reasons_are_those_of_the_cycle() -> None:
-    stage = run_jobs(one_node(), job("half", gpus=4, hours=4))
-    run_jobs(stage.advance(1), job("whole", gpus=8, hours=9), job("zlong", gpus=4, max_hours=20))
-    stage.submit(job("after", gpus=1, depends_on=("whole",)), job("never", gpus=9))
-    assert [type(reason) for reason in explained(stage, "zlong").reasons] == [WouldDelay]
-    assert [type(reason) for reason in explained(stage, "after").reasons] == [WaitsForJobs]
-    assert [type(reason) for reason in explained(stage, "never").reasons] == [NeverFits]
+    harness = run_jobs(one_node(), job("half", gpus=4, hours=4))
+    run_jobs(harness.advance(1), job("whole", gpus=8, hours=9), job("zlong", gpus=4, max_hours=20))
+    harness.submit(job("after", gpus=1, depends_on=("whole",)), job("never", gpus=9))
+    assert [type(reason) for reason in explained(harness, "zlong").reasons] == [WouldDelay]
+    assert [type(reason) for reason in explained(harness, "after").reasons] == [WaitsForJobs]
+    assert [type(reason) for reason in explained(harness, "never").reasons] == [NeverFits]
 
 
 def test_running_ended_and_starting_jobs_are_explained() -> None:
-    stage = run_jobs(one_node(), job("runs", gpus=4, hours=2), job("done", gpus=1))
-    stage.finish("done")
-    stage.advance(HOUR_MS).submit(job("next", gpus=2))
-    assert explained(stage, "runs").lines() == (
+    harness = run_jobs(one_node(), job("runs", gpus=4, hours=2), job("done", gpus=1))
+    harness.finish("done")
+    harness.advance(HOUR_MS).submit(job("next", gpus=2))
+    assert explained(harness, "runs").lines() == (
         "runs (4 GPUs) of research is running on a100: a100-0001, $8.00 an hour, "
         "expected to end in 1 h.",
     )
-    assert explained(stage, "done").lines() == ("done has ended: succeeded.",)
-    assert explained(stage, "next").lines() == (
+    assert explained(harness, "done").lines() == ("done has ended: succeeded.",)
+    assert explained(harness, "next").lines() == (
         "next (2 GPUs) starts now on a100 for $4.00 an hour.",
     )
 
 
 def test_a_job_that_waits_for_preempted_jobs_names_them() -> None:
-    stage = run_jobs(one_node(), job("low", gpus=8, priority_class="low"))
-    stage.advance(HOUR_MS).submit(job("urgent", gpus=8, priority_class="high"))
-    assert explained(stage, "urgent").victims_stopping == ("low",)
-    assert "starts when these jobs have stopped: low." in explained(stage, "urgent").lines()[0]
-    stage.cycle()
-    assert explained(stage, "urgent").alternatives == ()
+    harness = run_jobs(one_node(), job("low", gpus=8, priority_class="low"))
+    harness.advance(HOUR_MS).submit(job("urgent", gpus=8, priority_class="high"))
+    assert explained(harness, "urgent").victims_stopping == ("low",)
+    assert "starts when these jobs have stopped: low." in explained(harness, "urgent").lines()[0]
+    harness.cycle()
+    assert explained(harness, "urgent").alternatives == ()
     assert (
         "nodes reserved; waiting for 1 preempted job to stop: low"
-        in explained(stage, "urgent").lines()[1]
+        in explained(harness, "urgent").lines()[1]
     )
 
 
 def test_an_unknown_job_id_gets_a_suggestion() -> None:
-    stage = run_jobs(one_node(), job("train-7", gpus=1), job("other", gpus=1))
+    harness = run_jobs(one_node(), job("train-7", gpus=1), job("other", gpus=1))
     with pytest.raises(UserError, match="Did you mean 'train-7") as caught:
-        explained(stage, "trian-7")
+        explained(harness, "trian-7")
     assert caught.value.code == "unknown-job"
     with pytest.raises(UserError, match="List the jobs"):
-        explained(stage, "xyz")
+        explained(harness, "xyz")
 
 
 # -- alternatives ----------------------------------------------------------------------------------
 
 
 def test_the_alternative_with_fewer_gpus_uses_all_free_ones() -> None:
-    stage = run_jobs(one_node(), job("busy", gpus=3, hours=1), job("held", gpus=8, hours=2))
-    (found,) = explained(stage, "held").alternatives
+    harness = run_jobs(one_node(), job("busy", gpus=3, hours=1), job("held", gpus=8, hours=2))
+    (found,) = explained(harness, "held").alternatives
     assert (found.change, found.pool) == ("5 GPUs instead of 8", "a100")
     assert (found.micro_usd_per_hour, found.expected_micro_usd) == (10 * USD_MICRO, 20 * USD_MICRO)
     assert (
@@ -190,10 +190,10 @@ def test_the_alternative_with_fewer_gpus_uses_all_free_ones() -> None:
 
 
 def test_fewer_tasks_are_suggested_for_the_largest_group() -> None:
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4))))
-    run_jobs(stage, job("busy", gpus=1, hours=1))
-    run_jobs(stage, gang("held", group("launcher", cpu=1), group("worker", 4, gpus=8)))
-    assert changes(explained(stage, "held")) == [
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4))))
+    run_jobs(harness, job("busy", gpus=1, hours=1))
+    run_jobs(harness, gang("held", group("launcher", cpu=1), group("worker", 4, gpus=8)))
+    assert changes(explained(harness, "held")) == [
         "7 GPUs instead of 8 for each task",
         "fewer tasks: 3 of 4",
     ]
@@ -215,10 +215,12 @@ def test_another_market_model_or_queue_is_suggested() -> None:
         queue("research", "co", quota={A100: quota(4, borrow=0)}),
         queue("adhoc", "co", quota={A100: 4}),
     ]
-    stage = SchedulerHarness(state_of(fleet, tenants))
+    harness = SchedulerHarness(state_of(fleet, tenants))
     wanted = ("a100-80gb",)
-    run_jobs(stage, job("busy", gpus=4, models=wanted), job("held", gpus=2, models=wanted, hours=1))
-    assert changes(explained(stage, "held")) == [
+    run_jobs(
+        harness, job("busy", gpus=4, models=wanted), job("held", gpus=2, models=wanted, hours=1)
+    )
+    assert changes(explained(harness, "held")) == [
         "spot capacity allowed",
         "queue adhoc",
         "on l4-24gb",
@@ -227,35 +229,35 @@ def test_another_market_model_or_queue_is_suggested() -> None:
 
 def test_model_and_market_are_changed_together_if_neither_alone_helps() -> None:
     fleet = fleet_of(pool("a100", gpus=2), pool("l4", model="l4-24gb", market=Market.SPOT))
-    stage = SchedulerHarness(state_of(fleet))
-    run_jobs(stage, job("busy", gpus=2), job("held", gpus=1, models=("a100-80gb",)))
-    assert changes(explained(stage, "held")) == ["on l4-24gb, spot capacity allowed"]
+    harness = SchedulerHarness(state_of(fleet))
+    run_jobs(harness, job("busy", gpus=2), job("held", gpus=1, models=("a100-80gb",)))
+    assert changes(explained(harness, "held")) == ["on l4-24gb, spot capacity allowed"]
 
 
 def test_a_run_time_limit_that_delays_no_reservation_is_suggested() -> None:
-    stage = run_jobs(one_node(), job("half", gpus=4, hours=4))
-    run_jobs(stage.advance(1), job("whole", gpus=8, hours=9))
-    run_jobs(stage.advance(1), job("long", gpus=4, max_hours=8))
-    assert changes(explained(stage, "long")) == ["a limit of 3 h 45 min instead of 8 h"]
+    harness = run_jobs(one_node(), job("half", gpus=4, hours=4))
+    run_jobs(harness.advance(1), job("whole", gpus=8, hours=9))
+    run_jobs(harness.advance(1), job("long", gpus=4, max_hours=8))
+    assert changes(explained(harness, "long")) == ["a limit of 3 h 45 min instead of 8 h"]
 
 
 def test_a_preferred_topology_is_suggested_instead_of_a_required_one() -> None:
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4), topology={"rack": 2})))
-    run_jobs(stage, job("busy", gpus=8))
-    run_jobs(stage, job("held", gpus=8, tasks=3, topology=Topology(required="rack")))
-    assert changes(explained(stage, "held"))[0] == "rack preferred instead of required"
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=4), topology={"rack": 2})))
+    run_jobs(harness, job("busy", gpus=8))
+    run_jobs(harness, job("held", gpus=8, tasks=3, topology=Topology(required="rack")))
+    assert changes(explained(harness, "held"))[0] == "rack preferred instead of required"
 
 
 def test_without_alternatives_the_explanation_says_so() -> None:
-    stage = run_jobs(one_node(), job("fills", gpus=8), job("held", gpus=4))
-    explanation = explained(stage, "held")
+    harness = run_jobs(one_node(), job("fills", gpus=8), job("held", gpus=4))
+    explanation = explained(harness, "held")
     assert explanation.alternatives == ()
     assert explanation.lines()[-1] == "No small change would start it now (2 considered)."
 
 
 def test_only_a_queued_job_can_get_another_spec() -> None:
-    stage = run_jobs(one_node(), job("busy", gpus=8))
-    with pytest.raises(BrokenInvariant), with_spec(stage.state, "busy", job("busy", gpus=1)):
+    harness = run_jobs(one_node(), job("busy", gpus=8))
+    with pytest.raises(BrokenInvariant), with_spec(harness.state, "busy", job("busy", gpus=1)):
         pass
 
 
@@ -313,16 +315,16 @@ def new_state() -> FleetState:
 @st.composite
 def worlds(draw: st.DrawFn) -> SchedulerHarness:
     """Batches of submissions; some running jobs end, some preempted jobs stop."""
-    stage = SchedulerHarness(new_state())
+    harness = SchedulerHarness(new_state())
     for batch in draw(st.lists(st.lists(specs(), min_size=1, max_size=4), min_size=1, max_size=4)):
-        stage.submit(*batch)
-        stage.cycle()
-        stage.start_all().advance(10 * MINUTE_MS)
+        harness.submit(*batch)
+        harness.cycle()
+        harness.start_all().advance(10 * MINUTE_MS)
         if draw(st.booleans()):
-            stage.preempted()
-        for job_id in stage.running()[: draw(st.integers(0, 1))]:
-            stage.finish(job_id)
-    return stage
+            harness.preempted()
+        for job_id in harness.running()[: draw(st.integers(0, 1))]:
+            harness.finish(job_id)
+    return harness
 
 
 def state_with_alternative(log: list[Event], job_id: str, alternative: Alternative) -> FleetState:
@@ -340,16 +342,16 @@ def state_with_alternative(log: list[Event], job_id: str, alternative: Alternati
 
 @FEWER
 @given(worlds())
-def test_every_alternative_really_starts_the_job_now(stage: SchedulerHarness) -> None:
-    never_ran = [job_id for job_id in stage.waiting() if not stage.job(job_id).attempt]
+def test_every_alternative_really_starts_the_job_now(harness: SchedulerHarness) -> None:
+    never_ran = [job_id for job_id in harness.waiting() if not harness.job(job_id).attempt]
     for job_id in never_ran:
-        explanation = explained(stage, job_id)
+        explanation = explained(harness, job_id)
         assert len(explanation.alternatives) <= MOST_ALTERNATIVES
         weights = [alternative.weight for alternative in explanation.alternatives]
         assert weights == sorted(weights)
         for alternative in explanation.alternatives:
-            state = state_with_alternative(stage.log, job_id, alternative)
-            orders = decide(state, stage.now_ms)
+            state = state_with_alternative(harness.log, job_id, alternative)
+            orders = decide(state, harness.now_ms)
             (start,) = (o for o in orders if isinstance(o, StartJob) and o.job_id == job_id)
             assert start.placement.pool == alternative.pool
             assert start.placement.micro_usd_per_hour == alternative.micro_usd_per_hour
@@ -357,17 +359,17 @@ def test_every_alternative_really_starts_the_job_now(stage: SchedulerHarness) ->
 
 @FEWER
 @given(worlds())
-def test_explaining_changes_no_state_and_always_gives_a_reason(stage: SchedulerHarness) -> None:
-    before = picture_of(stage.state, stage.now_ms)
-    job_ids = [*stage.waiting(), *stage.running()]
+def test_explaining_changes_no_state_and_always_gives_a_reason(harness: SchedulerHarness) -> None:
+    before = observable_state(harness.state, harness.now_ms)
+    job_ids = [*harness.waiting(), *harness.running()]
     for job_id in job_ids:
-        explanation = explained(stage, job_id)
+        explanation = explained(harness, job_id)
         lines = explanation.lines()
         assert lines[0].startswith(job_id) and all(line.endswith(".") for line in lines)
         waits = explanation.forecast is not None and explanation.starts_on is None
         assert waits <= bool(explanation.reasons or explanation.victims_stopping)
-    assert picture_of(stage.state, stage.now_ms) == before
-    assert not job_ids or explained(stage, job_ids[-1]) == explanation
+    assert observable_state(harness.state, harness.now_ms) == before
+    assert not job_ids or explained(harness, job_ids[-1]) == explanation
 
 
 def test_the_number_of_cycles_for_alternatives_is_bounded(
@@ -382,8 +384,8 @@ def test_the_number_of_cycles_for_alternatives_is_bounded(
 
     monkeypatch.setattr("bursar.core.explain.alternatives.decide", counted)
     tenants = [tenant("co"), *(queue(f"q{number}", "co") for number in range(50))]
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=2)), tenants))
-    run_jobs(stage, job("fills", gpus=8, tasks=2, queue="q0"))
-    run_jobs(stage, job("held", gpus=8, tasks=500, queue="q0"))
-    explained(stage, "held")
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=2)), tenants))
+    run_jobs(harness, job("fills", gpus=8, tasks=2, queue="q0"))
+    run_jobs(harness, job("held", gpus=8, tasks=500, queue="q0"))
+    explained(harness, "held")
     assert 0 < cycles <= MOST_TRIES

@@ -11,7 +11,7 @@ from bursar.core.explain.queue_position import EXACT_TURNS
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import StartJob
 from bursar.model.jobs.job import JobSpec
-from tests.core.picture import picture_of
+from tests.core.observable_state import observable_state
 from tests.support import fleet_of, job, pool, queue, state_of, submit, tenant
 
 MODELS = frozenset({"a100-80gb"})
@@ -36,10 +36,10 @@ def test_a_preview_equals_the_explanation_of_the_submitted_job() -> None:
 def test_a_preview_changes_no_state() -> None:
     state = one_node()
     submit(state, job("first", gpus=8))
-    before, decided = picture_of(state, 0), decide(state, 0)
+    before, decided = observable_state(state, 0), decide(state, 0)
     for spec in (job("a", gpus=4), job("b", gpus=8, depends_on=("first",)), job("c", gpus=9)):
         preview(request(state, spec))
-    assert picture_of(state, 0) == before
+    assert observable_state(state, 0) == before
     assert decide(state, 0) == decided
     assert THIS_JOB not in state.jobs and THIS_JOB not in state.finished
 
@@ -58,13 +58,13 @@ def test_the_queue_is_listed_in_the_order_of_starts() -> None:
     for number in range(3):
         submit(state, job(f"left-{number}", gpus=1, queue="left"), at_ms=number)
         submit(state, job(f"right-{number}", gpus=1, queue="right"), at_ms=10 + number)
-    before = picture_of(state, 0)
+    before = observable_state(state, 0)
     entries = list_queue(state, 100)
     started = [one.job_id for one in decide(state, 100) if isinstance(one, StartJob)]
     assert [entry.record.id for entry in entries][: len(started)] == started
     assert [entry.number for entry in entries] == [1, 2, 3, 4, 5, 6]
     assert [bool(entry.reasons) for entry in entries] == [False] * 4 + [True] * 2
-    assert picture_of(state, 0) == before
+    assert observable_state(state, 0) == before
 
 
 def test_jobs_with_dependencies_are_listed_last_with_their_reason() -> None:

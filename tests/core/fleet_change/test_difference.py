@@ -39,12 +39,12 @@ def change_texts(old: Declared | None, new: Declared, state: FleetState | None =
 
 def running(old: Declared, *jobs: tuple[str, int]) -> SchedulerHarness:
     """Each queue's job with so many GPUs, placed as far as there is room."""
-    stage = SchedulerHarness(FleetState(old.fleet, old.tenants, old.policies))
+    harness = SchedulerHarness(FleetState(old.fleet, old.tenants, old.policies))
     for name, gpus in jobs:
-        stage.submit(job(f"of-{name}", gpus=gpus, queue=name))
-    stage.cycle()
-    stage.start_all()
-    return stage
+        harness.submit(job(f"of-{name}", gpus=gpus, queue=name))
+    harness.cycle()
+    harness.start_all()
+    return harness
 
 
 # -- what is different -------------------------------------------------------------------------------
@@ -114,8 +114,8 @@ def test_nodes_come_and_go_by_name() -> None:
 
 def test_jobs_on_nodes_that_go_are_counted() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8), ("blue", 8))
-    assert change_texts(old, declared(1), stage.state) == [
+    harness = running(old, ("red", 8), ("blue", 8))
+    assert change_texts(old, declared(1), harness.state) == [
         "removed pool a100 nodes: 1, a100-0002 "
         "(1 job on 1 of these nodes would be stopped and queued again)"
     ]
@@ -123,10 +123,10 @@ def test_jobs_on_nodes_that_go_are_counted() -> None:
 
 def test_jobs_on_nodes_that_shrink_are_told_of_once() -> None:
     old = declared(2)
-    stage = running(old, ("red", 4), ("blue", 4))
+    harness = running(old, ("red", 4), ("blue", 4))
     smaller = replace(old.fleet.pools[0], gpus_per_node=4, cpu_milli=8000)
     new = replace(old, fleet=replace(old.fleet, pools=(smaller,)))
-    changes = fleet_changes(old, new, stage.state)
+    changes = fleet_changes(old, new, harness.state)
     effects = [change.effect for change in changes if change.subject == "pool a100"]
     assert len(effects) == 2
     assert effects[0].startswith("2 jobs on ") and effects[1] == ""
@@ -134,17 +134,17 @@ def test_jobs_on_nodes_that_shrink_are_told_of_once() -> None:
 
 def test_a_pool_that_only_grows_stops_nobody() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8))
+    harness = running(old, ("red", 8))
     larger = replace(old.fleet.pools[0], memory_mib=4096 * 1024)
     new = replace(old, fleet=replace(old.fleet, pools=(larger,)))
-    assert [change.effect for change in fleet_changes(old, new, stage.state)] == [""]
+    assert [change.effect for change in fleet_changes(old, new, harness.state)] == [""]
 
 
 def test_waiting_jobs_that_could_never_run_any_more_are_counted_with_the_reason() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8), ("blue", 8))
-    stage.submit(job("gang", gpus=8, tasks=2, queue="red"), job("small", gpus=1, queue="red"))
-    (*_, last) = fleet_changes(old, declared(1), stage.state)
+    harness = running(old, ("red", 8), ("blue", 8))
+    harness.submit(job("gang", gpus=8, tasks=2, queue="red"), job("small", gpus=1, queue="red"))
+    (*_, last) = fleet_changes(old, declared(1), harness.state)
     assert last.kind is ChangeKind.CHANGED
     assert (last.subject, last.before, last.after) == (
         "waiting jobs",
@@ -158,26 +158,26 @@ def test_waiting_jobs_that_could_never_run_any_more_are_counted_with_the_reason(
 
 def test_running_jobs_that_are_stopped_and_cannot_come_back_are_among_them() -> None:
     old = declared(1)
-    stage = running(old, ("red", 8))
+    harness = running(old, ("red", 8))
     smaller = replace(old.fleet.pools[0], gpus_per_node=4)
     new = replace(old, fleet=replace(old.fleet, pools=(smaller,)))
-    (*_, last) = fleet_changes(old, new, stage.state)
+    (*_, last) = fleet_changes(old, new, harness.state)
     assert "1 could never run any more: of-red" in last.effect
 
 
 def test_a_job_that_could_not_run_before_is_not_blamed_on_the_change() -> None:
     old = declared(1)
-    stage = running(old)
-    stage.submit(mig_job("odd", profile="9g.99gb", queue="red"))
-    assert change_texts(old, declared(1, red=4), stage.state) == [
+    harness = running(old)
+    harness.submit(mig_job("odd", profile="9g.99gb", queue="red"))
+    assert change_texts(old, declared(1, red=4), harness.state) == [
         "changed tenant red quota of a100-80gb/owned gpu: 8 GPUs -> 4 GPUs"
     ]
 
 
 def test_a_quota_below_use_is_reported_with_amounts() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8))
-    assert change_texts(old, declared(2, red=2), stage.state) == [
+    harness = running(old, ("red", 8))
+    assert change_texts(old, declared(2, red=2), harness.state) == [
         "changed tenant red quota of a100-80gb/owned gpu: 8 GPUs -> 2 GPUs "
         "(uses 8 GPUs now, 6 GPUs more than that; "
         "the excess counts as borrowed and may be reclaimed)"
@@ -186,10 +186,10 @@ def test_a_quota_below_use_is_reported_with_amounts() -> None:
 
 def test_a_quota_with_its_limit_below_use_holds_the_queue() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8))
+    harness = running(old, ("red", 8))
     tight = queue("red", "acme", {"a100-80gb/owned": quota(2, borrow=1)})
     new = replace(old, tenants=(old.tenants[0], tight, old.tenants[2]))
-    (change,) = fleet_changes(old, new, stage.state)
+    (change,) = fleet_changes(old, new, harness.state)
     assert change.effect.endswith("none of its jobs starts until it uses less")
 
 
@@ -198,10 +198,10 @@ def test_a_quota_with_its_limit_below_use_holds_the_queue() -> None:
 
 def test_a_queue_with_jobs_cannot_go() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8))
-    stage.submit(job("waits", gpus=8, queue="red"))
+    harness = running(old, ("red", 8))
+    harness.submit(job("waits", gpus=8, queue="red"))
     new = replace(old, tenants=(old.tenants[0], old.tenants[2]))
-    changes = fleet_changes(old, new, stage.state)
+    changes = fleet_changes(old, new, harness.state)
     assert [change.is_refused for change in changes] == [True]
     with pytest.raises(UserError, match="tenant red: it has 2 unfinished jobs") as caught:
         refuse_bad_changes(changes)
@@ -211,28 +211,28 @@ def test_a_queue_with_jobs_cannot_go() -> None:
 
 def test_a_queue_with_jobs_cannot_become_a_branch_and_all_refusals_are_told() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8), ("blue", 8))
+    harness = running(old, ("red", 8), ("blue", 8))
     branch = replace(old.tenants[1], is_queue=False)
     new = replace(old, tenants=(old.tenants[0], branch))
     with pytest.raises(UserError) as caught:
-        refuse_bad_changes(fleet_changes(old, new, stage.state))
+        refuse_bad_changes(fleet_changes(old, new, harness.state))
     assert caught.value.problem.startswith("2 changes cannot be made:")
 
 
 def test_a_queue_without_jobs_may_go() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8))
+    harness = running(old, ("red", 8))
     new = replace(old, tenants=old.tenants[:2])
-    changes = fleet_changes(old, new, stage.state)
+    changes = fleet_changes(old, new, harness.state)
     refuse_bad_changes(changes)
     assert [str(change) for change in changes] == ["removed tenant blue"]
 
 
 def test_looking_changes_nothing() -> None:
     old = declared(2)
-    stage = running(old, ("red", 8), ("blue", 8))
-    stage.submit(job("waits", gpus=8, queue="red"))
-    before = sorted((r.id, r.state, r.attempt) for r in stage.state.jobs.values())
-    fleet_changes(old, declared(1, red=1, blue=0), stage.state)
-    assert sorted((r.id, r.state, r.attempt) for r in stage.state.jobs.values()) == before
-    assert stage.free_gpus("a100") == 0
+    harness = running(old, ("red", 8), ("blue", 8))
+    harness.submit(job("waits", gpus=8, queue="red"))
+    before = sorted((r.id, r.state, r.attempt) for r in harness.state.jobs.values())
+    fleet_changes(old, declared(1, red=1, blue=0), harness.state)
+    assert sorted((r.id, r.state, r.attempt) for r in harness.state.jobs.values()) == before
+    assert harness.free_gpus("a100") == 0

@@ -75,10 +75,10 @@ def test_the_tournament_follows_the_full_fair_tree_ranking(tree: list[tuple[Tena
 
 def test_where_shares_tie_a_queue_goes_before_a_tenant_with_queues() -> None:
     tenants = [tenant("co"), tenant("a-team", "co"), queue("a-queue", "a-team"), queue("z", "co")]
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=1)), tenants))
-    stage.submit(job("team", gpus=8, queue="a-queue"), job("direct", gpus=8, queue="z"))
-    stage.cycle()
-    assert stage.started_now() == ["direct"]
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100", nodes=1)), tenants))
+    harness.submit(job("team", gpus=8, queue="a-queue"), job("direct", gpus=8, queue="z"))
+    harness.cycle()
+    assert harness.started_now() == ["direct"]
 
 
 def may_go_before(first: FairTreeKey, second: FairTreeKey) -> bool:
@@ -97,12 +97,12 @@ def may_go_before(first: FairTreeKey, second: FairTreeKey) -> bool:
 def started(policy: OrderPolicy, *jobs: tuple[str, str, int]) -> list[str]:
     """Submit (name, queue, gpus) on one node of 8 GPUs and see who starts first."""
     tenants = (tenant("co"), queue("a", "co", {A100: 2}), queue("b", "co", {A100: 6}))
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants, Policies(order=policy)))
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants, Policies(order=policy)))
     for name, where, gpus in jobs:
-        stage.submit(job(name, gpus=gpus, queue=where, hours=gpus))
-        stage.advance(MINUTE_MS)
-    stage.cycle()
-    return stage.started_now()
+        harness.submit(job(name, gpus=gpus, queue=where, hours=gpus))
+        harness.advance(MINUTE_MS)
+    harness.cycle()
+    return harness.started_now()
 
 
 def test_dominant_share_serves_first_who_borrows_least() -> None:
@@ -134,12 +134,12 @@ def test_smallest_and_least_work_are_terms_by_name() -> None:
 
 def test_waiting_raises_a_low_priority_when_aging_is_on() -> None:
     policy = Policies(order=OrderPolicy(aging_step_ms=MINUTE_MS))
-    stage = SchedulerHarness(state_of(fleet_of(pool("a100")), policies=policy))
-    stage.submit(job("old", gpus=8, priority_class="low"))
-    stage.advance(101 * MINUTE_MS)
-    stage.submit(job("new", gpus=8))
-    stage.cycle()
-    assert stage.started_now() == ["old"]
+    harness = SchedulerHarness(state_of(fleet_of(pool("a100")), policies=policy))
+    harness.submit(job("old", gpus=8, priority_class="low"))
+    harness.advance(101 * MINUTE_MS)
+    harness.submit(job("new", gpus=8))
+    harness.cycle()
+    assert harness.started_now() == ["old"]
 
 
 def test_usage_counts_gpu_hours_by_speed_or_dollars() -> None:
@@ -155,10 +155,10 @@ def test_usage_counts_gpu_hours_by_speed_or_dollars() -> None:
     for unit in UsageUnit:
         tenants = (tenant("co"), queue("a", "co"), queue("b", "co"))
         policies = Policies(order=OrderPolicy(usage_unit=unit))
-        stage = SchedulerHarness(state_of(fleet_of(*pools), tenants, policies))
-        stage.submit(*jobs)
-        stage.cycle()
-        had[unit] = (stage.state.usage.rate("a"), stage.state.usage.rate("b"))
+        harness = SchedulerHarness(state_of(fleet_of(*pools), tenants, policies))
+        harness.submit(*jobs)
+        harness.cycle()
+        had[unit] = (harness.state.usage.rate("a"), harness.state.usage.rate("b"))
     assert had[UsageUnit.DOLLARS][0] == had[UsageUnit.DOLLARS][1]
     assert had[UsageUnit.GPU_HOURS][0] < had[UsageUnit.GPU_HOURS][1]
 
@@ -173,31 +173,31 @@ def time_sharing(term: OrderTerm) -> SchedulerHarness:
         preemption=PreemptionLimits(minimum_run_ms=0),
     )
     fleet = fleet_of(pool("a100"))
-    stage = SchedulerHarness(state_of(fleet, [queue(preemption=sharing)], policies))
-    stage.submit(job("long", gpus=8, hours=10))
-    stage.cycle()
-    return stage.start_all().advance(HOUR_MS)
+    harness = SchedulerHarness(state_of(fleet, [queue(preemption=sharing)], policies))
+    harness.submit(job("long", gpus=8, hours=10))
+    harness.cycle()
+    return harness.start_all().advance(HOUR_MS)
 
 
 def test_shortest_remaining_stops_who_has_more_left_to_do() -> None:
-    stage = time_sharing(OrderTerm.SHORTEST_REMAINING)
-    stage.submit(job("longer", gpus=8, hours=9.5))
-    stage.cycle()
-    assert stage.preempted_now() == []
-    stage.submit(job("short", gpus=8, hours=1))
-    stage.cycle()
-    assert (stage.preempted_now(), stage.claimed_now()) == (["long"], ["short"])
+    harness = time_sharing(OrderTerm.SHORTEST_REMAINING)
+    harness.submit(job("longer", gpus=8, hours=9.5))
+    harness.cycle()
+    assert harness.preempted_now() == []
+    harness.submit(job("short", gpus=8, hours=1))
+    harness.cycle()
+    assert (harness.preempted_now(), harness.claimed_now()) == (["long"], ["short"])
 
 
 def test_least_attained_stops_only_jobs_of_a_lower_level() -> None:
-    stage = time_sharing(OrderTerm.LEAST_ATTAINED)
-    stage.submit(job("new", gpus=8, hours=20))
-    stage.cycle()
-    assert (stage.preempted_now(), stage.claimed_now()) == (["long"], ["new"])
-    stage.preempted("long")
-    stage.cycle()
-    stage.start_all().advance(MINUTE_MS)
-    stage.submit(job("newer", gpus=8, hours=1))
-    stage.cycle()
-    assert stage.preempted_now() == []
-    assert stage.job("long").rank[0] == 1
+    harness = time_sharing(OrderTerm.LEAST_ATTAINED)
+    harness.submit(job("new", gpus=8, hours=20))
+    harness.cycle()
+    assert (harness.preempted_now(), harness.claimed_now()) == (["long"], ["new"])
+    harness.preempted("long")
+    harness.cycle()
+    harness.start_all().advance(MINUTE_MS)
+    harness.submit(job("newer", gpus=8, hours=1))
+    harness.cycle()
+    assert harness.preempted_now() == []
+    assert harness.job("long").rank[0] == 1

@@ -77,17 +77,17 @@ def anchored(percent: int = 30, tasks: int = 10, **terms: object) -> JobSpec:
     return job("train", gpus=8, tasks=tasks, anchors_percent=percent, **options)  # type: ignore[arg-type]
 
 
-def stage_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerHarness:
+def harness_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerHarness:
     state = state_of(fleet(*pools), (queue(),), policies)
     state.spot.begin(0)
     return SchedulerHarness(state)
 
 
-def step(stage: SchedulerHarness) -> tuple[Decision, ...]:
+def step(harness: SchedulerHarness) -> tuple[Decision, ...]:
     """One cycle that is checked, with the state before and after it."""
-    require_thoroughly_valid(stage.state, decide(stage.state, stage.now_ms), stage.now_ms)
-    found = stage.cycle()
-    assert not state_faults(stage.state)
+    require_thoroughly_valid(harness.state, decide(harness.state, harness.now_ms), harness.now_ms)
+    found = harness.cycle()
+    assert not state_faults(harness.state)
     return found
 
 
@@ -95,10 +95,10 @@ def tasks_in(placement: Placement) -> dict[str, int]:
     return {part.pool: sum(task.count for task in part.tasks) for part in placement.parts}
 
 
-def start(stage: SchedulerHarness, spec: JobSpec) -> dict[str, int]:
-    stage.submit(spec)
-    step(stage)
-    return tasks_in(stage.placement_of(spec.name))
+def start(harness: SchedulerHarness, spec: JobSpec) -> dict[str, int]:
+    harness.submit(spec)
+    step(harness)
+    return tasks_in(harness.placement_of(spec.name))
 
 
 # -- how many are anchors --------------------------------------------------------------------------
@@ -215,14 +215,14 @@ CHOICES: dict[str, tuple[tuple[PoolPlan, ...], JobSpec, dict[str, int]]] = {
 @pytest.mark.parametrize("rule", CHOICES)
 def test_where_it_starts(rule: str) -> None:
     pools, spec, where = CHOICES[rule]
-    assert start(stage_of(*pools), spec) == where
+    assert start(harness_of(*pools), spec) == where
 
 
 def test_without_capacity_the_reason_names_the_part_that_lacks_it() -> None:
-    stage = stage_of(spot_pool(), steady_pool(nodes=2))
-    stage.submit(anchored(30))
-    step(stage)
-    held = stage.hold_of("train")
+    harness = harness_of(spot_pool(), steady_pool(nodes=2))
+    harness.submit(anchored(30))
+    step(harness)
+    held = harness.hold_of("train")
     assert held is not None
     mixed, steady = held.reasons
     assert isinstance(mixed, NoCapacity) and isinstance(steady, NoCapacity)
@@ -244,20 +244,20 @@ def with_racks(*plans: PoolPlan) -> Fleet:
 
 def test_a_gang_that_must_be_in_one_rack_has_its_anchors_there() -> None:
     state = state_of(with_racks(spot_pool(), steady_pool(nodes=8)))
-    stage = SchedulerHarness(state)
-    stage.submit(job("first", gpus=8, tasks=3))
-    stage.apply(NodeLost(at_ms=0, node="spot-0005"))
-    start(stage, replace(anchored(50, 4, topology=Topology(required="rack"))))
-    nodes = stage.nodes_of("train")
+    harness = SchedulerHarness(state)
+    harness.submit(job("first", gpus=8, tasks=3))
+    harness.apply(NodeLost(at_ms=0, node="spot-0005"))
+    start(harness, replace(anchored(50, 4, topology=Topology(required="rack"))))
+    nodes = harness.nodes_of("train")
     assert len({state.node(node).labels["rack"] for node in nodes}) == 1
     assert {state.pool_of_node[node].spec.name for node in nodes} == {"spot", "steady"}
 
 
 def test_a_spread_counts_both_parts() -> None:
     state = state_of(with_racks(spot_pool(), steady_pool(nodes=8)))
-    stage = SchedulerHarness(state)
-    start(stage, anchored(50, 4, spread=Spread(level="rack", max_tasks=2)))
-    racks = [state.node(node).labels["rack"] for node in stage.nodes_of("train")]
+    harness = SchedulerHarness(state)
+    start(harness, anchored(50, 4, spread=Spread(level="rack", max_tasks=2)))
+    racks = [state.node(node).labels["rack"] for node in harness.nodes_of("train")]
     assert sorted(racks) == ["rack-0001", "rack-0001", "rack-0002", "rack-0002"]
 
 
@@ -265,9 +265,9 @@ def test_a_spread_counts_both_parts() -> None:
 
 
 def test_only_spot_nodes_are_counted_as_ones_that_may_be_lost() -> None:
-    stage = stage_of()
-    start(stage, anchored(30))
-    fits = {fit.name: fit for fit in stage.job("train").backlog.plan.fits}
+    harness = harness_of()
+    start(harness, anchored(30))
+    fits = {fit.name: fit for fit in harness.job("train").backlog.plan.fits}
     assert list(fits) == ["spot+steady", "steady"]
     mixed = fits["spot+steady"]
     assert mixed.hourly_micro_usd == (7 * 10 + 3 * 30) * USD_MICRO
@@ -278,7 +278,7 @@ def test_only_spot_nodes_are_counted_as_ones_that_may_be_lost() -> None:
 
 
 def test_the_explanation_has_the_figures_of_the_mixed_choice() -> None:
-    state = stage_of().state
+    state = harness_of().state
     arrival = AdmissionRequest(
         spec=anchored(30), job_id="train", at_ms=0, state=state, known_models=frozenset()
     )
@@ -291,47 +291,47 @@ def test_the_explanation_has_the_figures_of_the_mixed_choice() -> None:
 
 
 def test_the_explanation_of_a_running_mixed_job_has_both_pools_and_the_total_price() -> None:
-    stage = stage_of()
-    start(stage, anchored(30))
-    text = "\n".join(explain(stage.state, "train", 0).lines())
+    harness = harness_of()
+    start(harness, anchored(30))
+    text = "\n".join(explain(harness.state, "train", 0).lines())
     assert "on spot and, as anchors, steady" in text
     assert "$160.00 an hour" in text
 
 
 def test_each_part_is_charged_to_the_quota_of_its_flavor() -> None:
-    stage = SchedulerHarness(
+    harness = SchedulerHarness(
         state_of(fleet(), (queue(quota={"a100-80gb/spot": 56, "a100-80gb/on-demand": 24}),))
     )
-    start(stage, anchored(30))
-    used = stage.state.quota.usage
+    start(harness, anchored(30))
+    used = harness.state.quota.usage
     assert used("research", ("a100-80gb/spot", GPU)) == 56_000
     assert used("research", ("a100-80gb/on-demand", GPU)) == 24_000
-    assert stage.job("train").weight == stage.placement_of("train").all_micro_usd_per_hour
-    stage.start_all().finish("train")
+    assert harness.job("train").weight == harness.placement_of("train").all_micro_usd_per_hour
+    harness.start_all().finish("train")
     assert used("research", ("a100-80gb/spot", GPU)) == 0
     assert used("research", ("a100-80gb/on-demand", GPU)) == 0
 
 
 @pytest.mark.parametrize(("flavor", "gpus"), [("spot", 55), ("on-demand", 23)])
 def test_quota_that_lacks_for_one_part_keeps_it_off(flavor: str, gpus: int) -> None:
-    stage = SchedulerHarness(state_of(fleet(), (queue(quota={f"a100-80gb/{flavor}": gpus}),)))
-    stage.submit(anchored(30))
-    step(stage)
-    assert ("train" in stage.running()) == (flavor == "spot")
+    harness = SchedulerHarness(state_of(fleet(), (queue(quota={f"a100-80gb/{flavor}": gpus}),)))
+    harness.submit(anchored(30))
+    step(harness)
+    assert ("train" in harness.running()) == (flavor == "spot")
 
 
 def test_a_ceiling_counts_both_parts_and_the_new_price_of_either() -> None:
-    stage = stage_of()
-    start(stage, anchored(30, max_cost_micro_usd=800 * USD_MICRO))
-    stage.start_all()
-    assert stage.job("train").limit_at_ms == 5 * HOUR_MS
-    stage.now_ms = HOUR_MS
+    harness = harness_of()
+    start(harness, anchored(30, max_cost_micro_usd=800 * USD_MICRO))
+    harness.start_all()
+    assert harness.job("train").limit_at_ms == 5 * HOUR_MS
+    harness.now_ms = HOUR_MS
     change = PriceChanged(
         at_ms=HOUR_MS, pool="steady", node_micro_usd_per_hour=190 * USD_MICRO // 3
     )
-    stage.apply(change)
-    assert not state_faults(stage.state)
-    found = stage.job("train").limit_at_ms
+    harness.apply(change)
+    assert not state_faults(harness.state)
+    found = harness.job("train").limit_at_ms
     assert found is not None and abs(found - (HOUR_MS + 640 * HOUR_MS // 260)) < 10
 
 
@@ -339,29 +339,29 @@ def test_a_ceiling_counts_both_parts_and_the_new_price_of_either() -> None:
 
 
 def test_a_lost_spot_node_ends_the_attempt_and_it_starts_again() -> None:
-    stage = stage_of(spot_pool(), steady_pool(nodes=3))
-    start(stage, anchored(30, min_tasks=3))
-    stage.start_all().advance(HOUR_MS).save("train")
+    harness = harness_of(spot_pool(), steady_pool(nodes=3))
+    start(harness, anchored(30, min_tasks=3))
+    harness.start_all().advance(HOUR_MS).save("train")
     for node in ("spot-0001", "spot-0002"):
-        stage.apply(NodeLost(at_ms=stage.now_ms, node=node))
-    step(stage)
-    assert tasks_in(stage.placement_of("train")) == {"spot": 6, "steady": 3}
-    assert stage.job("train").done_ms == HOUR_MS
-    assert stage.job("train").preemptions == 0
+        harness.apply(NodeLost(at_ms=harness.now_ms, node=node))
+    step(harness)
+    assert tasks_in(harness.placement_of("train")) == {"spot": 6, "steady": 3}
+    assert harness.job("train").done_ms == HOUR_MS
+    assert harness.job("train").preemptions == 0
 
 
 def test_a_notice_for_a_spot_node_stops_the_whole_gang() -> None:
-    stage = stage_of()
-    start(stage, anchored(30))
-    stage.start_all()
-    node = stage.placement_of("train").tasks[0].node
-    stage.apply(
+    harness = harness_of()
+    start(harness, anchored(30))
+    harness.start_all()
+    node = harness.placement_of("train").tasks[0].node
+    harness.apply(
         SpotNotice(
             at_ms=0, node=node, source="test", kind=NoticeKind.TERMINATE, ends_at_ms=2 * MINUTE_MS
         )
     )
-    step(stage)
-    assert [order.node for order in stage.decided(EvacuateJob)] == [node]
+    step(harness)
+    assert [order.node for order in harness.decided(EvacuateJob)] == [node]
 
 
 LOWER = PreemptionPolicy(within_queue=WithinQueue.LOWER_PRIORITY)
@@ -370,61 +370,63 @@ LOWER = PreemptionPolicy(within_queue=WithinQueue.LOWER_PRIORITY)
 @pytest.mark.parametrize("full", ["spot", "steady", "both"])
 def test_it_takes_over_room_in_either_pool(full: str) -> None:
     state = state_of(fleet(spot_pool(nodes=2), steady_pool(nodes=2)), (queue(preemption=LOWER),))
-    stage = SchedulerHarness(state)
+    harness = SchedulerHarness(state)
     spot_only, steady_only = (Market.SPOT,), (Market.ON_DEMAND,)
     if full in ("spot", "both"):
-        stage.submit(job("low-spot", gpus=8, tasks=2, markets=spot_only, priority_class="low"))
+        harness.submit(job("low-spot", gpus=8, tasks=2, markets=spot_only, priority_class="low"))
     if full in ("steady", "both"):
-        stage.submit(job("low-steady", gpus=8, tasks=2, markets=steady_only, priority_class="low"))
-    step(stage)
-    stage.start_all().advance(HOUR_MS).submit(anchored(50, 4))
-    step(stage)
-    (claim,) = stage.decided(ClaimPlacement)
+        harness.submit(
+            job("low-steady", gpus=8, tasks=2, markets=steady_only, priority_class="low")
+        )
+    step(harness)
+    harness.start_all().advance(HOUR_MS).submit(anchored(50, 4))
+    step(harness)
+    (claim,) = harness.decided(ClaimPlacement)
     assert tasks_in(claim.placement) == {"spot": 2, "steady": 2}
     for node in sorted({task.node for task in claim.placement.all_tasks}):
         assert state.node(node).closed_for == "train"
-    stage.preempted()
-    step(stage)
-    assert tasks_in(stage.placement_of("train")) == {"spot": 2, "steady": 2}
+    harness.preempted()
+    step(harness)
+    assert tasks_in(harness.placement_of("train")) == {"spot": 2, "steady": 2}
 
 
 @pytest.mark.parametrize("market", [Market.SPOT, Market.ON_DEMAND])
 def test_it_makes_room_in_both_pools(market: Market) -> None:
     state = state_of(fleet(spot_pool(nodes=2), steady_pool(nodes=2)), (queue(preemption=LOWER),))
-    stage = SchedulerHarness(state)
-    start(stage, replace(anchored(50, 4), priority_class="low"))
-    stage.start_all().advance(HOUR_MS)
-    stage.submit(job("urgent", gpus=8, tasks=2, markets=(market,), priority_class="high"))
-    step(stage)
-    assert stage.preempted_now() == ["train"]
-    stage.preempted()
-    step(stage)
-    assert "urgent" in stage.running()
+    harness = SchedulerHarness(state)
+    start(harness, replace(anchored(50, 4), priority_class="low"))
+    harness.start_all().advance(HOUR_MS)
+    harness.submit(job("urgent", gpus=8, tasks=2, markets=(market,), priority_class="high"))
+    step(harness)
+    assert harness.preempted_now() == ["train"]
+    harness.preempted()
+    step(harness)
+    assert "urgent" in harness.running()
 
 
 def test_room_is_planned_for_it_in_both_pools() -> None:
     policies = Policies(backfill=BackfillPolicy(reservations=1))
-    stage = stage_of(spot_pool(nodes=2), steady_pool(nodes=3), policies=policies)
-    stage.submit(
+    harness = harness_of(spot_pool(nodes=2), steady_pool(nodes=3), policies=policies)
+    harness.submit(
         job("spot-now", gpus=8, tasks=1, markets=(Market.SPOT,), max_hours=2),
         job("steady-now", gpus=8, tasks=2, markets=(Market.ON_DEMAND,), max_hours=3),
     )
-    step(stage)
-    stage.start_all()
-    stage.submit(anchored(50, 4))
-    step(stage)
-    held = stage.hold_of("train")
+    step(harness)
+    harness.start_all()
+    harness.submit(anchored(50, 4))
+    step(harness)
+    held = harness.hold_of("train")
     assert held is not None and isinstance(held.reasons[0], NoCapacity)
-    assert held.reasons[0].expected_at_ms == stage.job("steady-now").end_at_ms
+    assert held.reasons[0].expected_at_ms == harness.job("steady-now").end_at_ms
     long = {"gpus": 8, "hours": 9}
-    stage.advance(1)
-    stage.submit(
+    harness.advance(1)
+    harness.submit(
         job("long-spot", markets=(Market.SPOT,), **long),  # type: ignore[arg-type]
         job("long-steady", markets=(Market.ON_DEMAND,), **long),  # type: ignore[arg-type]
         job("short", gpus=8, hours=1, markets=(Market.SPOT,)),
     )
-    step(stage)
-    assert stage.started_now() == ["short"]
+    step(harness)
+    assert harness.started_now() == ["short"]
 
 
 # -- deadlines -------------------------------------------------------------------------------------
@@ -443,31 +445,31 @@ TIMED = Policies(spot=SpotPolicy(tick_ms=10 * MINUTE_MS, change_over_ms=5 * MINU
 def test_a_deadline_steers_between_mixed_and_steady(
     deadline_hours: float, spot_nodes: int, where: dict[str, int]
 ) -> None:
-    stage = stage_of(spot_pool(nodes=spot_nodes), steady_pool(nodes=4), policies=TIMED)
-    stage.submit(anchored(50, 4, deadline_ms=round(deadline_hours * HOUR_MS)))
-    step(stage)
-    placement = stage.job("train").placement
+    harness = harness_of(spot_pool(nodes=spot_nodes), steady_pool(nodes=4), policies=TIMED)
+    harness.submit(anchored(50, 4, deadline_ms=round(deadline_hours * HOUR_MS)))
+    step(harness)
+    placement = harness.job("train").placement
     assert ({} if placement is None else tasks_in(placement)) == where
 
 
 def test_a_deadline_managed_mixed_job_leaves_spot_in_time() -> None:
-    stage = stage_of(spot_pool(nodes=2), steady_pool(nodes=6), policies=TIMED)
-    start(stage, anchored(50, 4, deadline_ms=14 * HOUR_MS))
-    stage.start_all()
+    harness = harness_of(spot_pool(nodes=2), steady_pool(nodes=6), policies=TIMED)
+    start(harness, anchored(50, 4, deadline_ms=14 * HOUR_MS))
+    harness.start_all()
     for _ in range(40):
-        stage.advance(10 * MINUTE_MS)
-        step(stage)
-        stage.preempted().start_all()
-    assert tasks_in(stage.placement_of("train")) == {"steady": 4}
+        harness.advance(10 * MINUTE_MS)
+        step(harness)
+        harness.preempted().start_all()
+    assert tasks_in(harness.placement_of("train")) == {"steady": 4}
 
 
 # -- what is written down --------------------------------------------------------------------------
 
 
 def test_a_placement_is_written_and_read_with_its_anchors_and_without() -> None:
-    stage = stage_of()
-    start(stage, anchored(30))
-    mixed = stage.placement_of("train")
+    harness = harness_of()
+    start(harness, anchored(30))
+    mixed = harness.placement_of("train")
     assert from_text(Placement, to_text(mixed)) == mixed
     alone = replace(mixed, anchors=None)
     assert from_text(Placement, to_text(alone)) == alone
@@ -475,14 +477,14 @@ def test_a_placement_is_written_and_read_with_its_anchors_and_without() -> None:
 
 
 def test_a_mixed_job_survives_a_snapshot() -> None:
-    stage = stage_of()
-    start(stage, anchored(30))
-    stage.start_all()
-    state = stage.state
+    harness = harness_of()
+    start(harness, anchored(30))
+    harness.start_all()
+    state = harness.state
     declared = FleetDeclared(at_ms=0, fleet=fleet(), tenants=(queue(),), policies=state.policies)
     again = from_snapshot(to_snapshot(state, declared, 0))
     assert not state_faults(again)
-    assert again.jobs["train"].placement == stage.placement_of("train")
+    assert again.jobs["train"].placement == harness.placement_of("train")
 
 
 # -- the checker -----------------------------------------------------------------------------------
@@ -494,34 +496,34 @@ def faults(state: FleetState, placement: Placement) -> set[str]:
 
 
 def test_the_checker_knows_anchors() -> None:
-    stage = stage_of(spot_pool(nodes=10), steady_pool())
-    stage.submit(anchored(30))
-    (order,) = (one for one in decide(stage.state, 0) if isinstance(one, StartJob))
+    harness = harness_of(spot_pool(nodes=10), steady_pool())
+    harness.submit(anchored(30))
+    (order,) = (one for one in decide(harness.state, 0) if isinstance(one, StartJob))
     mixed = order.placement
     assert mixed.anchors is not None
-    assert faults(stage.state, mixed) == set()
+    assert faults(harness.state, mixed) == set()
     fewer = replace(mixed.anchors, tasks=mixed.anchors.tasks[:2])
-    assert "too-few-anchors" in faults(stage.state, replace(mixed, anchors=fewer))
+    assert "too-few-anchors" in faults(harness.state, replace(mixed, anchors=fewer))
     both_spot = replace(mixed, anchors=replace(mixed, tasks=mixed.tasks[:1]))
-    assert "wrong-pool-pair" in faults(stage.state, both_spot)
+    assert "wrong-pool-pair" in faults(harness.state, both_spot)
     swapped = replace(mixed.anchors, anchors=replace(mixed, anchors=None))
-    assert "wrong-pool-pair" in faults(stage.state, swapped)
+    assert "wrong-pool-pair" in faults(harness.state, swapped)
     dearer = replace(mixed, anchors=replace(mixed.anchors, micro_usd_per_hour=1))
-    assert faults(stage.state, dearer) == {"wrong-price"}
+    assert faults(harness.state, dearer) == {"wrong-price"}
     stray = replace(mixed.anchors, pool="nowhere")
-    assert "unknown-pool" in faults(stage.state, replace(mixed, anchors=stray))
+    assert "unknown-pool" in faults(harness.state, replace(mixed, anchors=stray))
     alone = replace(mixed, anchors=None)
-    assert {"gang-incomplete", "too-few-anchors"} <= faults(stage.state, alone)
+    assert {"gang-incomplete", "too-few-anchors"} <= faults(harness.state, alone)
 
 
 def test_a_reservation_counts_the_end_of_a_running_mixed_gang() -> None:
     policies = Policies(backfill=BackfillPolicy(reservations=1))
-    stage = stage_of(spot_pool(nodes=1), steady_pool(nodes=1), policies=policies)
-    stage.submit(anchored(50, 2, hours=4))
-    step(stage)
-    assert tasks_in(stage.placement_of("train")) == {"spot": 1, "steady": 1}
-    stage.start_all().submit(job("next", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
-    step(stage)
-    (reason,) = stage.hold_of("next").reasons
+    harness = harness_of(spot_pool(nodes=1), steady_pool(nodes=1), policies=policies)
+    harness.submit(anchored(50, 2, hours=4))
+    step(harness)
+    assert tasks_in(harness.placement_of("train")) == {"spot": 1, "steady": 1}
+    harness.start_all().submit(job("next", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
+    step(harness)
+    (reason,) = harness.hold_of("next").reasons
     assert isinstance(reason, NoCapacity)
     assert reason.expected_at_ms is not None and reason.expected_at_ms >= 4 * HOUR_MS

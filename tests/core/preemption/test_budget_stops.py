@@ -47,16 +47,16 @@ def tenants(of_team: Budget | None = BUDGET) -> tuple[Tenant, ...]:
     )
 
 
-def stage() -> SchedulerHarness:
+def harness() -> SchedulerHarness:
     """One node with eight GPUs; red belongs to a team with a budget, blue does not."""
     state = FleetState(fleet_of(pool("a100")), tenants(), POLICIES)
     return SchedulerHarness(state, now_ms=HOUR_MS)
 
 
-def spend(stage: SchedulerHarness, level: int, tenant_name: str = "team") -> SchedulerHarness:
-    return stage.apply(
+def spend(harness: SchedulerHarness, level: int, tenant_name: str = "team") -> SchedulerHarness:
+    return harness.apply(
         BudgetLevelChanged(
-            at_ms=stage.now_ms,
+            at_ms=harness.now_ms,
             tenant=tenant_name,
             level=level,
             spent_micro_usd=level * USD_MICRO,
@@ -70,20 +70,20 @@ def red(name: str, gpus: int, *, preemptible: bool = True) -> JobSpec:
     return replace(job(name, gpus=gpus, queue="red", hours=1), preemptible=preemptible)
 
 
-def decided(stage: SchedulerHarness) -> tuple[Decision, ...]:
-    found = decide(stage.state, stage.now_ms)
-    require_thoroughly_valid(stage.state, found, stage.now_ms)
+def decided(harness: SchedulerHarness) -> tuple[Decision, ...]:
+    found = decide(harness.state, harness.now_ms)
+    require_thoroughly_valid(harness.state, found, harness.now_ms)
     return found
 
 
 def test_a_notice_changes_no_decision() -> None:
-    here = spend(stage(), NOTIFY)
+    here = spend(harness(), NOTIFY)
     here.submit(red("a", 8))
     assert [type(one) for one in decided(here)] == [StartJob]
 
 
 def test_nothing_is_borrowed_and_the_reason_names_the_budget() -> None:
-    here = spend(stage(), NO_BORROWING)
+    here = spend(harness(), NO_BORROWING)
     here.submit(red("large", 8), red("small", 4))
     decided(here)
     here.cycle()
@@ -95,7 +95,7 @@ def test_nothing_is_borrowed_and_the_reason_names_the_budget() -> None:
 
 
 def test_others_still_borrow() -> None:
-    here = spend(stage(), NO_STARTS)
+    here = spend(harness(), NO_STARTS)
     here.submit(job("b", gpus=8, queue="blue"))
     decided(here)
     here.cycle()
@@ -103,7 +103,7 @@ def test_others_still_borrow() -> None:
 
 
 def test_nothing_starts_and_the_reason_has_the_spending_and_the_end_of_the_period() -> None:
-    here = spend(stage(), NO_STARTS)
+    here = spend(harness(), NO_STARTS)
     here.submit(red("a", 1))
     decided(here)
     here.cycle()
@@ -119,7 +119,7 @@ def test_nothing_starts_and_the_reason_has_the_spending_and_the_end_of_the_perio
 
 
 def test_amounts_are_hidden_from_users_who_do_not_see_all_queues() -> None:
-    here = spend(stage(), NO_STARTS)
+    here = spend(harness(), NO_STARTS)
     (reason,) = here.state.budgets.holds["red"]
     assert hide_spending(reason, None) == hide_spending(reason, frozenset({"red"})) == reason
     hidden = hide_spending(reason, frozenset({"blue"}))
@@ -127,7 +127,7 @@ def test_amounts_are_hidden_from_users_who_do_not_see_all_queues() -> None:
 
 
 def test_what_runs_goes_on_while_only_starts_are_blocked() -> None:
-    here = stage()
+    here = harness()
     here.submit(red("a", 4))
     here.cycle()
     here.start_all()
@@ -136,7 +136,7 @@ def test_what_runs_goes_on_while_only_starts_are_blocked() -> None:
 
 
 def test_who_must_stop_is_stopped_and_waits() -> None:
-    here = stage()
+    here = harness()
     here.submit(red("a", 2), red("kept", 2, preemptible=False))
     here.cycle()
     here.start("a")
@@ -158,7 +158,7 @@ def test_who_must_stop_is_stopped_and_waits() -> None:
 
 
 def test_a_kept_place_is_given_up() -> None:
-    here = stage()
+    here = harness()
     here.submit(job("b", gpus=8, queue="blue"))
     here.cycle()
     here.start_all()
@@ -175,7 +175,7 @@ def test_a_kept_place_is_given_up() -> None:
 
 
 def test_the_nearest_of_equally_strict_budgets_is_named() -> None:
-    here = spend(spend(stage(), NO_STARTS), NO_STARTS, "acme")
+    here = spend(spend(harness(), NO_STARTS), NO_STARTS, "acme")
     above = replace(here.state.tenants["acme"], budget=BUDGET)
     here.apply(TenantChanged(at_ms=here.now_ms, tenant=above))
     assert here.state.budgets.holds["red"][0].tenant == "team"
@@ -183,7 +183,7 @@ def test_the_nearest_of_equally_strict_budgets_is_named() -> None:
 
 
 def test_without_its_budget_a_tenant_is_free_again() -> None:
-    here = spend(stage(), STOP_ALL)
+    here = spend(harness(), STOP_ALL)
     assert here.state.budgets.holds
     free = replace(here.state.tenants["team"], budget=None)
     here.apply(TenantChanged(at_ms=here.now_ms, tenant=free))
@@ -192,7 +192,7 @@ def test_without_its_budget_a_tenant_is_free_again() -> None:
 
 
 def test_levels_survive_a_snapshot() -> None:
-    here = spend(stage(), STOP_SOME)
+    here = spend(harness(), STOP_SOME)
     declared = FleetDeclared(
         at_ms=0, fleet=fleet_of(pool("a100")), tenants=tenants(), policies=POLICIES
     )
@@ -217,19 +217,19 @@ def forgotten(here: SchedulerHarness, level: int) -> tuple[Decision, ...]:
 
 
 def test_the_checker_sees_a_start_that_no_budget_allows() -> None:
-    here = stage()
+    here = harness()
     here.submit(red("a", 1))
     assert "starts-over-budget" in faults(here, forgotten(here, NO_STARTS))
 
 
 def test_the_checker_sees_what_is_borrowed_though_it_may_not() -> None:
-    here = stage()
+    here = harness()
     here.submit(red("a", 8))
     assert "quota-exceeded" in faults(here, forgotten(here, NO_BORROWING))
 
 
 def test_the_checker_sees_who_goes_on_and_who_is_stopped_for_nothing() -> None:
-    here = stage()
+    here = harness()
     here.submit(red("a", 2))
     here.cycle()
     here.start_all()

@@ -11,7 +11,7 @@ from bursar.model.tenants.policy import (
     VictimOrder,
 )
 from bursar.model.units import HOUR_MS, MINUTE_MS
-from tests.core.stages import borrowed, shared, stage
+from tests.core.small_fleets import borrowed, one_queue, shared
 from tests.support import (
     SchedulerHarness,
     fleet_of,
@@ -79,7 +79,7 @@ def test_a_job_that_is_not_preemptible_is_left_alone() -> None:
 
 def test_a_job_is_preempted_no_more_often_than_its_budget() -> None:
     limits = PreemptionLimits(preemptions_per_job=1, minimum_run_ms=0)
-    world = stage(1, policies=Policies(preemption=limits))
+    world = one_queue(1, policies=Policies(preemption=limits))
     world.submit(job("low", gpus=8, priority_class="low"))
     world.cycle()
     world.start_all().advance(1)
@@ -97,7 +97,7 @@ def test_a_job_is_preempted_no_more_often_than_its_budget() -> None:
 
 
 def test_a_whole_gang_is_stopped_never_a_part_of_it() -> None:
-    world = stage(2)
+    world = one_queue(2)
     world.submit(job("gang", gpus=8, tasks=2, priority_class="low"))
     world.cycle()
     world.start_all().advance(HOUR_MS)

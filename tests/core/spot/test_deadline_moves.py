@@ -48,7 +48,7 @@ def timed(
     )
 
 
-def stage_of(steady: int = 2, spot: int = 1, policies: Policies = POLICIES) -> SchedulerHarness:
+def harness_of(steady: int = 2, spot: int = 1, policies: Policies = POLICIES) -> SchedulerHarness:
     fleet = fleet_of(
         pool("steady", steady, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
         pool(
@@ -65,50 +65,50 @@ def stage_of(steady: int = 2, spot: int = 1, policies: Policies = POLICIES) -> S
     return SchedulerHarness(state)
 
 
-def step(stage: SchedulerHarness, at_ms: int | None = None) -> str:
+def step(harness: SchedulerHarness, at_ms: int | None = None) -> str:
     """Run one cycle; returns where the job goes, or its other decision."""
-    stage.now_ms = stage.now_ms if at_ms is None else at_ms
-    require_valid(stage.state, decide(stage.state, stage.now_ms), stage.now_ms)
-    stage.cycle()
-    starts = [one.placement.pool for one in stage.decided(StartJob) if one.job_id == "timed"]
-    stops = [one.reason for one in stage.decided(StopJob) if one.job_id == "timed"]
+    harness.now_ms = harness.now_ms if at_ms is None else at_ms
+    require_valid(harness.state, decide(harness.state, harness.now_ms), harness.now_ms)
+    harness.cycle()
+    starts = [one.placement.pool for one in harness.decided(StartJob) if one.job_id == "timed"]
+    stops = [one.reason for one in harness.decided(StopJob) if one.job_id == "timed"]
     if starts or stops:
         return str(starts[0] if starts else stops[0])
-    held = stage.hold_of("timed") if "timed" in stage.state.jobs else None
+    held = harness.hold_of("timed") if "timed" in harness.state.jobs else None
     return "" if held is None else type(held.reasons[0]).__name__
 
 
-def take_spot_away(stage: SchedulerHarness, at_ms: int) -> None:
-    stage.now_ms = at_ms
-    stage.apply(NodeLost(at_ms=at_ms, node="spot-0001"))
+def take_spot_away(harness: SchedulerHarness, at_ms: int) -> None:
+    harness.now_ms = at_ms
+    harness.apply(NodeLost(at_ms=at_ms, node="spot-0001"))
 
 
-def give_spot_back(stage: SchedulerHarness, at_ms: int) -> None:
-    stage.now_ms = at_ms
-    stage.apply(NodeAdded(at_ms=at_ms, node=Node(id="spot-0001", pool="spot")))
+def give_spot_back(harness: SchedulerHarness, at_ms: int) -> None:
+    harness.now_ms = at_ms
+    harness.apply(NodeAdded(at_ms=at_ms, node=Node(id="spot-0001", pool="spot")))
 
 
-def run_until(stage: SchedulerHarness, until_ms: int) -> dict[int, str]:
+def run_until(harness: SchedulerHarness, until_ms: int) -> dict[int, str]:
     """Run a cycle and save at every tick; returns the decisions that changed."""
     decisions: dict[int, str] = {}
-    while stage.now_ms < until_ms:
-        stage.advance(TICK_MS)
-        if stage.job("timed").started_at_ms is not None:
-            stage.save("timed")
-        word = step(stage)
+    while harness.now_ms < until_ms:
+        harness.advance(TICK_MS)
+        if harness.job("timed").started_at_ms is not None:
+            harness.save("timed")
+        word = step(harness)
         if word and word not in list(decisions.values())[-1:]:
-            decisions[stage.now_ms] = word
-        stage.preempted()
-        stage.start_all()
+            decisions[harness.now_ms] = word
+        harness.preempted()
+        harness.start_all()
     return decisions
 
 
-def wait_for_a_word(stage: SchedulerHarness) -> None:
+def wait_for_a_word(harness: SchedulerHarness) -> None:
     """Run until there is a decision about the job, for at most a day."""
     for _ in range(150):
-        if step(stage):
+        if step(harness):
             return
-        stage.advance(TICK_MS)
+        harness.advance(TICK_MS)
     raise AssertionError("no decision")
 
 
@@ -147,16 +147,16 @@ FIRST: dict[str, tuple[JobSpec, int, str]] = {
 @pytest.mark.parametrize("sentence", FIRST)
 def test_it_starts_on(sentence: str) -> None:
     spec, nodes, wanted = FIRST[sentence]
-    stage = stage_of(spot=nodes)
-    stage.submit(spec)
-    assert step(stage) == wanted
+    harness = harness_of(spot=nodes)
+    harness.submit(spec)
+    assert step(harness) == wanted
 
 
 def test_a_wait_has_a_reason_in_numbers() -> None:
-    stage = stage_of(spot=0)
-    stage.submit(timed())
-    assert step(stage) == "WaitsForSpot"
-    hold = stage.hold_of("timed")
+    harness = harness_of(spot=0)
+    harness.submit(timed())
+    assert step(harness) == "WaitsForSpot"
+    hold = harness.hold_of("timed")
     assert hold is not None
     reason = hold.reasons[0]
     assert isinstance(reason, WaitsForSpot)
@@ -166,7 +166,7 @@ def test_a_wait_has_a_reason_in_numbers() -> None:
         "waits for spot in spot at $10.00 an hour instead of $30.00; 10 h of work left; "
         "to meet its deadline it starts on other capacity in 9 h 40 min at the latest"
     )
-    found = explain(stage.state, "timed", 0)
+    found = explain(harness.state, "timed", 0)
     assert found.forecast is not None and found.forecast.basis is Basis.WAITS_FOR_SPOT
     assert "When: starts when spot capacity is free, in 9 h 40 min at the latest." in found.lines()
 
@@ -177,174 +177,179 @@ def test_who_waits_by_choice_is_in_nobodys_way() -> None:
         pool("steady", 1, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
         pool("spot", 0, gpus=8, market=Market.SPOT, usd_per_node_hour=10),
     )
-    stage = SchedulerHarness(state_of(fleet, tenants, POLICIES))
-    stage.submit(timed())
-    stage.submit(job("other", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
-    step(stage)
-    assert stage.started_now() == ["other"]
+    harness = SchedulerHarness(state_of(fleet, tenants, POLICIES))
+    harness.submit(timed())
+    harness.submit(job("other", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
+    step(harness)
+    assert harness.started_now() == ["other"]
 
 
 def test_spot_that_costs_as_much_is_not_waited_for() -> None:
-    stage = stage_of(spot=0)
-    stage.apply(PriceChanged(at_ms=0, pool="spot", node_micro_usd_per_hour=30 * USD_MICRO))
-    stage.submit(timed())
-    assert step(stage) == "steady"
+    harness = harness_of(spot=0)
+    harness.apply(PriceChanged(at_ms=0, pool="spot", node_micro_usd_per_hour=30 * USD_MICRO))
+    harness.submit(timed())
+    assert step(harness) == "steady"
 
 
 # -- in time ---------------------------------------------------------------------------------------
 
 
 def test_without_spot_it_takes_non_spot_capacity_at_the_latest_start() -> None:
-    stage = stage_of(spot=0)
-    stage.submit(timed())
-    step(stage)
-    decisions = run_until(stage, 20 * HOUR_MS)
+    harness = harness_of(spot=0)
+    harness.submit(timed())
+    step(harness)
+    decisions = run_until(harness, 20 * HOUR_MS)
     assert list(decisions.values()) == ["WaitsForSpot", "steady"]
     began_ms = max(decisions)
     assert 8 * HOUR_MS < began_ms <= 20 * HOUR_MS - 10 * HOUR_MS - 20 * MINUTE_MS
 
 
 def test_on_spot_it_moves_when_a_loss_could_make_it_late_and_not_before() -> None:
-    stage = stage_of()
-    stage.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
-    assert step(stage) == "spot"
-    stage.start_all()
+    harness = harness_of()
+    harness.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
+    assert step(harness) == "spot"
+    harness.start_all()
     last_ms = 18 * HOUR_MS - 10 * HOUR_MS - 5 * MINUTE_MS - TICK_MS
-    wait_for_a_word(stage)
-    assert stage.decided(StopJob)[0].reason is StopReason.MOVE
-    assert last_ms - TICK_MS <= stage.now_ms <= last_ms
-    assert step(stage) == "", "ordered once"
-    stage.preempted()
-    assert stage.job("timed").preemptions == 0, "a move for its own good is no preemption"
-    assert step(stage) == "steady"
+    wait_for_a_word(harness)
+    assert harness.decided(StopJob)[0].reason is StopReason.MOVE
+    assert last_ms - TICK_MS <= harness.now_ms <= last_ms
+    assert step(harness) == "", "ordered once"
+    harness.preempted()
+    assert harness.job("timed").preemptions == 0, "a move for its own good is no preemption"
+    assert step(harness) == "steady"
 
 
 def test_a_save_lets_it_stay_on_spot() -> None:
-    stage = stage_of()
-    stage.submit(timed(10, 13))
-    assert step(stage) == "spot"
-    stage.start_all()
-    assert run_until(stage, 8 * HOUR_MS) == {}
+    harness = harness_of()
+    harness.submit(timed(10, 13))
+    assert step(harness) == "spot"
+    harness.start_all()
+    assert run_until(harness, 8 * HOUR_MS) == {}
 
 
 def test_it_stays_where_it_is_when_there_is_no_room_to_go_to() -> None:
-    stage = stage_of(steady=1)
-    stage.submit(job("long", gpus=8, hours=100, markets=(Market.ON_DEMAND,)))
-    stage.cycle()
-    stage.start_all()
-    stage.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
-    assert step(stage) == "spot"
-    stage.start_all()
-    assert {step(stage.advance(TICK_MS)) for _ in range(60)} == {""}
+    harness = harness_of(steady=1)
+    harness.submit(job("long", gpus=8, hours=100, markets=(Market.ON_DEMAND,)))
+    harness.cycle()
+    harness.start_all()
+    harness.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
+    assert step(harness) == "spot"
+    harness.start_all()
+    assert {step(harness.advance(TICK_MS)) for _ in range(60)} == {""}
 
 
 def test_the_room_it_moves_to_is_kept_while_it_stops() -> None:
-    stage = stage_of(steady=1)
-    stage.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
-    step(stage)
-    stage.start_all()
-    wait_for_a_word(stage)
-    stage.submit(job("thief", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
-    step(stage)
-    assert stage.started_now() == []
-    stage.preempted()
-    assert step(stage) == "steady"
+    harness = harness_of(steady=1)
+    harness.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
+    step(harness)
+    harness.start_all()
+    wait_for_a_word(harness)
+    harness.submit(job("thief", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
+    step(harness)
+    assert harness.started_now() == []
+    harness.preempted()
+    assert step(harness) == "steady"
 
 
 def test_who_may_not_be_preempted_is_not_moved() -> None:
-    stage = stage_of()
-    stage.submit(replace(timed(4, 20), preemptible=False))
-    assert step(stage) == "spot"
-    stage.start_all()
-    assert {step(stage.advance(TICK_MS)) for _ in range(125)} == {""}
+    harness = harness_of()
+    harness.submit(replace(timed(4, 20), preemptible=False))
+    assert step(harness) == "spot"
+    harness.start_all()
+    assert {step(harness.advance(TICK_MS)) for _ in range(125)} == {""}
 
 
 def test_back_to_spot_when_that_is_safe() -> None:
-    stage = stage_of()
-    stage.submit(timed(10, 16, CheckpointPolicy(interval_ms=TICK_MS)))
-    step(stage)
-    stage.start_all()
-    take_spot_away(stage, HOUR_MS)
-    assert list(run_until(stage, 8 * HOUR_MS).values()) == ["WaitsForSpot", "steady"]
-    give_spot_back(stage, 8 * HOUR_MS)
-    assert list(run_until(stage, 15 * HOUR_MS).values()) == ["move", "spot"]
+    harness = harness_of()
+    harness.submit(timed(10, 16, CheckpointPolicy(interval_ms=TICK_MS)))
+    step(harness)
+    harness.start_all()
+    take_spot_away(harness, HOUR_MS)
+    assert list(run_until(harness, 8 * HOUR_MS).values()) == ["WaitsForSpot", "steady"]
+    give_spot_back(harness, 8 * HOUR_MS)
+    assert list(run_until(harness, 15 * HOUR_MS).values()) == ["move", "spot"]
 
 
 def test_a_job_that_would_then_be_late_stays_on_steady_capacity() -> None:
-    stage = stage_of()
-    stage.submit(timed(10, 16, CheckpointPolicy(interval_ms=HOUR_MS)))
-    step(stage)
-    stage.start_all()
-    take_spot_away(stage, HOUR_MS)
-    run_until(stage, 8 * HOUR_MS)
-    give_spot_back(stage, 8 * HOUR_MS)
-    assert run_until(stage, 15 * HOUR_MS) == {}
+    harness = harness_of()
+    harness.submit(timed(10, 16, CheckpointPolicy(interval_ms=HOUR_MS)))
+    step(harness)
+    harness.start_all()
+    take_spot_away(harness, HOUR_MS)
+    run_until(harness, 8 * HOUR_MS)
+    give_spot_back(harness, 8 * HOUR_MS)
+    assert run_until(harness, 15 * HOUR_MS) == {}
 
 
 def test_a_notice_is_no_offer() -> None:
-    stage = stage_of()
-    stage.submit(timed())
-    step(stage)
-    stage.start_all().advance(HOUR_MS)
+    harness = harness_of()
+    harness.submit(timed())
+    step(harness)
+    harness.start_all().advance(HOUR_MS)
     notice = SpotNotice(
-        at_ms=stage.now_ms,
+        at_ms=harness.now_ms,
         node="spot-0001",
         source="test",
         kind=NoticeKind.TERMINATE,
-        ends_at_ms=stage.now_ms + 2 * MINUTE_MS,
+        ends_at_ms=harness.now_ms + 2 * MINUTE_MS,
     )
-    stage.apply(notice)
-    step(stage)
-    assert [type(one).__name__ for one in stage.decisions] == ["EvacuateJob"]
-    stage.preempted()
-    assert step(stage) == "WaitsForSpot"
+    harness.apply(notice)
+    step(harness)
+    assert [type(one).__name__ for one in harness.decisions] == ["EvacuateJob"]
+    harness.preempted()
+    assert step(harness) == "WaitsForSpot"
 
 
 def test_after_its_deadline_it_runs_wherever_it_is_cheapest() -> None:
-    stage = stage_of()
-    stage.submit(timed(10, 12))
-    stage.now_ms = 13 * HOUR_MS
-    assert step(stage) == "spot"
+    harness = harness_of()
+    harness.submit(timed(10, 12))
+    harness.now_ms = 13 * HOUR_MS
+    assert step(harness) == "spot"
 
 
 @pytest.mark.parametrize("rule", DeadlineRule)
 def test_every_rule_can_be_chosen(rule: DeadlineRule) -> None:
     policies = replace(POLICIES, spot=replace(POLICIES.spot, deadline_rule=rule))
-    stage = stage_of(policies=policies)
-    stage.submit(timed(10, 20))
+    harness = harness_of(policies=policies)
+    harness.submit(timed(10, 20))
     wanted = "steady" if rule is DeadlineRule.ON_DEMAND else "spot"
-    assert step(stage) == wanted
+    assert step(harness) == wanted
 
 
 # -- timers and texts ------------------------------------------------------------------------------
 
 
 def test_time_alone_calls_while_a_deadline_is_to_come() -> None:
-    stage = stage_of()
-    assert next_check_ms(stage.state, 0) == NEVER_MS
-    stage.submit(timed())
-    assert next_check_ms(stage.state, 0) == TICK_MS
-    assert next_check_ms(stage.state, TICK_MS + 1) == 2 * TICK_MS
-    assert next_check_ms(stage.state, 20 * HOUR_MS) == NEVER_MS
-    step(stage)
-    stage.start_all().finish("timed")
-    assert next_check_ms(stage.state, 0) == NEVER_MS
+    harness = harness_of()
+    assert next_check_ms(harness.state, 0) == NEVER_MS
+    harness.submit(timed())
+    assert next_check_ms(harness.state, 0) == TICK_MS
+    assert next_check_ms(harness.state, TICK_MS + 1) == 2 * TICK_MS
+    assert next_check_ms(harness.state, 20 * HOUR_MS) == NEVER_MS
+    step(harness)
+    harness.start_all().finish("timed")
+    assert next_check_ms(harness.state, 0) == NEVER_MS
 
 
 def test_no_two_such_jobs_are_of_one_kind() -> None:
-    stage = stage_of(spot=0)
-    first, second = stage.submit(timed(), timed())
-    assert stage.job(first).backlog is not stage.job(second).backlog
-    assert stage.job(first).backlog.plan.capacity_key == stage.job(second).backlog.plan.capacity_key
+    harness = harness_of(spot=0)
+    first, second = harness.submit(timed(), timed())
+    assert harness.job(first).backlog is not harness.job(second).backlog
+    assert (
+        harness.job(first).backlog.plan.capacity_key
+        == harness.job(second).backlog.plan.capacity_key
+    )
 
 
 def test_costs_deadline_and_saves_are_explained() -> None:
-    stage = stage_of()
-    stage.submit(timed(10, 20, CheckpointPolicy(interval_ms=4 * HOUR_MS, restart_ms=5 * MINUTE_MS)))
-    step(stage)
-    stage.start_all().advance(HOUR_MS)
-    attempt = stage.job("timed").attempt
-    lines = explain(stage.state, "timed", stage.now_ms).lines()
+    harness = harness_of()
+    harness.submit(
+        timed(10, 20, CheckpointPolicy(interval_ms=4 * HOUR_MS, restart_ms=5 * MINUTE_MS))
+    )
+    step(harness)
+    harness.start_all().advance(HOUR_MS)
+    attempt = harness.job("timed").attempt
+    lines = explain(harness.state, "timed", harness.now_ms).lines()
     lines = [
         line for line in lines if line.split(":")[0] in ("Deadline", "Expected cost", "Checkpoints")
     ]
@@ -362,12 +367,12 @@ def test_costs_deadline_and_saves_are_explained() -> None:
 
 
 def test_advice_rests_on_the_save_that_was_measured() -> None:
-    stage = stage_of()
-    stage.submit(timed(10, 20, CheckpointPolicy(interval_ms=4 * HOUR_MS)))
-    step(stage)
-    stage.start_all().advance(HOUR_MS)
-    saved = CheckpointSaved(at_ms=stage.now_ms, job_id="timed", attempt=1, save_ms=10_000)
-    stage.apply(saved).apply(replace(saved, save_ms=None))
-    view = explain(stage.state, "timed", stage.now_ms).spot
+    harness = harness_of()
+    harness.submit(timed(10, 20, CheckpointPolicy(interval_ms=4 * HOUR_MS)))
+    step(harness)
+    harness.start_all().advance(HOUR_MS)
+    saved = CheckpointSaved(at_ms=harness.now_ms, job_id="timed", attempt=1, save_ms=10_000)
+    harness.apply(saved).apply(replace(saved, save_ms=None))
+    view = explain(harness.state, "timed", harness.now_ms).spot
     assert view is not None and view.advice is not None and view.advice.is_measured
     assert view.advice.advised_every_ms == pytest.approx(1000 * (2 * 10 * 180_000) ** 0.5, rel=0.02)

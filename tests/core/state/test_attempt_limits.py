@@ -17,14 +17,14 @@ from bursar.model.jobs.job import JobState
 from bursar.model.state_snapshot import StateSnapshot
 from bursar.model.tenants.policy import Policies
 from bursar.model.units import HOUR_MS, MINUTE_MS, USD_MICRO
-from tests.core.stages import stage
+from tests.core.small_fleets import one_queue
 from tests.support import SchedulerHarness, fleet_of, job, pool, queue
 from tests.support.fleets import MAIN_QUEUE, state_of
 from tests.support.jobs import JobOptions
 from tests.support.state_audit import check_thoroughly, state_faults
 
 DOLLAR = USD_MICRO
-"""A node of the stage costs $16 an hour, one of its 8 GPUs $2."""
+"""A node of the harness costs $16 an hour, one of its 8 GPUs $2."""
 
 
 def stopped(world: SchedulerHarness) -> list[StopJob]:
@@ -34,7 +34,7 @@ def stopped(world: SchedulerHarness) -> list[StopJob]:
 
 
 def running(**terms: Unpack[JobOptions]) -> SchedulerHarness:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("a", gpus=8, **terms))
     world.cycle()
     return world.start_all()
@@ -68,7 +68,7 @@ def test_a_job_is_stopped_when_it_has_cost_what_it_may() -> None:
 
 
 def test_what_is_charged_counts_from_when_the_place_was_promised() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(job("a", gpus=8, max_cost_micro_usd=4 * DOLLAR))
     world.cycle()
     world.advance(5 * MINUTE_MS).start_all().advance(10 * MINUTE_MS)
@@ -107,7 +107,7 @@ def test_the_first_of_both_limits_counts() -> None:
 
 
 def test_the_time_to_stop_is_paid_from_the_ceiling_too() -> None:
-    world = stage(1)
+    world = one_queue(1)
     spec = replace(job("a", gpus=8, max_cost_micro_usd=4 * DOLLAR), grace_ms=3 * MINUTE_MS)
     world.submit(spec)
     world.cycle()
@@ -122,7 +122,7 @@ def test_the_time_to_stop_is_paid_from_the_ceiling_too() -> None:
 
 
 def test_a_long_grace_takes_no_more_than_half_of_what_can_be_paid_for() -> None:
-    world = stage(1)
+    world = one_queue(1)
     world.submit(replace(job("a", gpus=8, max_cost_micro_usd=4 * DOLLAR), grace_ms=HOUR_MS))
     world.cycle()
     world.start_all().advance(15 * MINUTE_MS // 2 - 1)

@@ -22,32 +22,32 @@ from tests.support.state_audit import state_faults
 FLEET = fleet_of(pool("spot", nodes=3, gpus=4, market=Market.SPOT))
 
 
-def stage() -> SchedulerHarness:
+def harness() -> SchedulerHarness:
     return SchedulerHarness(state_of(FLEET), now_ms=MINUTE_MS)
 
 
 def notice(
-    stage: SchedulerHarness, node: str, kind: NoticeKind = NoticeKind.TERMINATE
+    harness: SchedulerHarness, node: str, kind: NoticeKind = NoticeKind.TERMINATE
 ) -> ev.SpotNotice:
-    ends = stage.now_ms + 2 * MINUTE_MS if kind is NoticeKind.TERMINATE else None
-    return ev.SpotNotice(at_ms=stage.now_ms, node=node, source="test", kind=kind, ends_at_ms=ends)
+    ends = harness.now_ms + 2 * MINUTE_MS if kind is NoticeKind.TERMINATE else None
+    return ev.SpotNotice(at_ms=harness.now_ms, node=node, source="test", kind=kind, ends_at_ms=ends)
 
 
-def running(stage: SchedulerHarness, *names: str, tasks: int = 1) -> None:
+def running(harness: SchedulerHarness, *names: str, tasks: int = 1) -> None:
     for name in names:
-        stage.submit(job(name, gpus=4, tasks=tasks, markets=(Market.SPOT,)))
-    stage.cycle()
-    stage.start_all()
+        harness.submit(job(name, gpus=4, tasks=tasks, markets=(Market.SPOT,)))
+    harness.cycle()
+    harness.start_all()
 
 
-def node_of(stage: SchedulerHarness, job_id: str) -> str:
-    placement = stage.job(job_id).placement
+def node_of(harness: SchedulerHarness, job_id: str) -> str:
+    placement = harness.job(job_id).placement
     assert placement is not None
     return placement.tasks[0].node
 
 
 def test_who_is_on_a_node_that_is_taken_away_leaves_in_time_and_goes_on_elsewhere() -> None:
-    world = stage()
+    world = harness()
     running(world, "a", "b")
     doomed = node_of(world, "a")
     world.apply(notice(world, doomed))
@@ -70,7 +70,7 @@ def test_who_is_on_a_node_that_is_taken_away_leaves_in_time_and_goes_on_elsewher
 
 
 def test_a_gang_leaves_when_one_of_its_nodes_goes() -> None:
-    world = stage()
+    world = harness()
     running(world, "gang", tasks=3)
     world.apply(notice(world, "spot-0002")).cycle()
     (order,) = world.decided(EvacuateJob)
@@ -78,7 +78,7 @@ def test_a_gang_leaves_when_one_of_its_nodes_goes() -> None:
 
 
 def test_nothing_starts_on_a_node_that_is_taken_away() -> None:
-    world = stage()
+    world = harness()
     for node in ("spot-0001", "spot-0002", "spot-0003"):
         world.apply(notice(world, node))
     world.submit(job("late", gpus=1, markets=(Market.SPOT,)))
@@ -90,7 +90,7 @@ def test_nothing_starts_on_a_node_that_is_taken_away() -> None:
 
 
 def test_a_node_that_may_be_taken_away_is_the_last_to_get_something() -> None:
-    world = stage()
+    world = harness()
     world.apply(notice(world, "spot-0001", NoticeKind.REBALANCE))
     world.apply(notice(world, "spot-0002", NoticeKind.REBALANCE))
     running(world, "first", "second", "third")
@@ -101,7 +101,7 @@ def test_a_node_that_may_be_taken_away_is_the_last_to_get_something() -> None:
 
 
 def test_a_later_notice_that_is_less_urgent_changes_nothing() -> None:
-    world = stage()
+    world = harness()
     first = notice(world, "spot-0001")
     world.apply(first).advance(30 * SECOND_MS)
     world.apply(notice(world, "spot-0001"))
@@ -127,7 +127,7 @@ def test_a_notice_without_an_end_leaves_time_to_save() -> None:
 def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stays_too_long() -> (
     None
 ):
-    world = stage()
+    world = harness()
     running(world, "a", "b")
     doomed = node_of(world, "a")
     world.apply(notice(world, doomed))
@@ -148,7 +148,7 @@ def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stay
 
 
 def test_notices_survive_a_snapshot() -> None:
-    world = stage()
+    world = harness()
     running(world, "a", "b")
     world.apply(notice(world, node_of(world, "a")))
     world.apply(notice(world, "spot-0003", NoticeKind.REBALANCE))
@@ -166,7 +166,7 @@ def test_notices_survive_a_snapshot() -> None:
 
 
 def test_a_node_that_is_lost_and_joins_again_is_like_new() -> None:
-    world = stage()
+    world = harness()
     world.apply(notice(world, "spot-0001"))
     world.apply(ev.NodeLost(at_ms=world.now_ms, node="spot-0001"))
     world.apply(ev.NodeAdded(at_ms=world.now_ms, node=FLEET.nodes[0]))
@@ -175,7 +175,7 @@ def test_a_node_that_is_lost_and_joins_again_is_like_new() -> None:
 
 
 def test_a_job_that_leaves_unprompted_is_counted_until_it_saves_something_newer() -> None:
-    world = stage()
+    world = harness()
     for number in range(1, MOST_UNPROMPTED + 1):
         if number == 1:
             running(world, "a")
@@ -192,7 +192,7 @@ def test_a_job_that_leaves_unprompted_is_counted_until_it_saves_something_newer(
 
 
 def test_what_a_resumed_attempt_would_lose_counts_from_where_it_resumed() -> None:
-    world = stage()
+    world = harness()
     running(world, "a")
     world.advance(5 * MINUTE_MS)
     world.apply(ev.AttemptResumed(at_ms=world.now_ms, job_id="a", attempt=1, step=12))
@@ -200,7 +200,7 @@ def test_what_a_resumed_attempt_would_lose_counts_from_where_it_resumed() -> Non
 
 
 def test_the_explanation_names_the_node_that_is_reclaimed() -> None:
-    world = stage()
+    world = harness()
     running(world, "a")
     doomed = node_of(world, "a")
     world.apply(notice(world, doomed)).cycle()

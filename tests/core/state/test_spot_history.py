@@ -51,14 +51,14 @@ def either(
     return replace(spec, deadline_ms=deadline_ms)
 
 
-def stage_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerHarness:
+def harness_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerHarness:
     state = state_of(fleet_of(*pools), (queue(),), policies)
     state.spot.begin(0)
     return SchedulerHarness(state)
 
 
-def pools_taken(stage: SchedulerHarness) -> dict[str, int]:
-    decisions = stage.cycle()
+def pools_taken(harness: SchedulerHarness) -> dict[str, int]:
+    decisions = harness.cycle()
     return dict(Counter(one.placement.pool for one in decisions if isinstance(one, StartJob)))
 
 
@@ -98,9 +98,9 @@ CHOICES: dict[str, tuple[JobSpec, int, str]] = {
 @pytest.mark.parametrize("sentence", CHOICES)
 def test_the_pool_is_chosen_by_expected_cost(sentence: str) -> None:
     spec, rate, wanted = CHOICES[sentence]
-    stage = stage_of(STEADY, spot("spot", rate=rate))
-    stage.submit(spec)
-    assert pools_taken(stage) == {wanted: 1}
+    harness = harness_of(STEADY, spot("spot", rate=rate))
+    harness.submit(spec)
+    assert pools_taken(harness) == {wanted: 1}
 
 
 def test_expected_time_grows_with_the_rate_and_ends_at_never() -> None:
@@ -120,23 +120,23 @@ def test_expected_time_grows_with_the_rate_and_ends_at_never() -> None:
 # -- what is learned -------------------------------------------------------------------------------
 
 
-def lose(stage: SchedulerHarness, name: str, at_ms: int) -> None:
+def lose(harness: SchedulerHarness, name: str, at_ms: int) -> None:
     """A node is lost and another joins at the same time."""
-    stage.now_ms = at_ms
-    stage.apply(NodeLost(at_ms=at_ms, node=name))
-    stage.apply(NodeAdded(at_ms=at_ms, node=Node(id=name, pool=name.rpartition("-")[0])))
+    harness.now_ms = at_ms
+    harness.apply(NodeLost(at_ms=at_ms, node=name))
+    harness.apply(NodeAdded(at_ms=at_ms, node=Node(id=name, pool=name.rpartition("-")[0])))
 
 
 def test_losses_raise_the_declared_rate_and_quiet_days_lower_it() -> None:
-    stage = stage_of(STEADY, spot("spot", nodes=4, rate=10_000))
-    past = stage.state.spot.pools["spot"]
+    harness = harness_of(STEADY, spot("spot", nodes=4, rate=10_000))
+    past = harness.state.spot.pools["spot"]
     assert past.per_million_hours(0) == 10_000
     assert past.per_million_hours(5 * DAY_MS) < 5_000
     for hour in range(1, 11):
-        lose(stage, "spot-0001", hour * HOUR_MS)
+        lose(harness, "spot-0001", hour * HOUR_MS)
     # 1 + 10 losses in the 100 declared and 40 seen hours of nodes, hardly faded yet.
     assert past.per_million_hours(10 * HOUR_MS) == pytest.approx(11 / 140 * 1_000_000, rel=0.02)
-    assert stage.state.pools["spot"].interruptions_per_million_hours == past.per_million_hours(
+    assert harness.state.pools["spot"].interruptions_per_million_hours == past.per_million_hours(
         10 * HOUR_MS
     )
     faded = past.per_million_hours(60 * DAY_MS)
@@ -144,25 +144,25 @@ def test_losses_raise_the_declared_rate_and_quiet_days_lower_it() -> None:
 
 
 def test_a_pool_without_a_declared_rate_has_none_until_a_node_is_lost() -> None:
-    stage = stage_of(STEADY, spot("spot", nodes=1, rate=0))
-    past = stage.state.spot.pools["spot"]
+    harness = harness_of(STEADY, spot("spot", nodes=1, rate=0))
+    past = harness.state.spot.pools["spot"]
     assert past.per_million_hours(DAY_MS) == 0
-    lose(stage, "spot-0001", 20 * HOUR_MS)
+    lose(harness, "spot-0001", 20 * HOUR_MS)
     assert past.per_million_hours(20 * HOUR_MS) == pytest.approx(1.5 / 120 * 1_000_000, rel=0.03)
 
 
 def test_a_pool_that_loses_many_nodes_is_no_longer_chosen() -> None:
-    stage = stage_of(STEADY, spot("spot", rate=2_000))
-    stage.submit(either("before", 48))
-    assert pools_taken(stage) == {"spot": 1}
+    harness = harness_of(STEADY, spot("spot", rate=2_000))
+    harness.submit(either("before", 48))
+    assert pools_taken(harness) == {"spot": 1}
     for hour in range(1, 41):
-        lose(stage, "spot-0008", hour * HOUR_MS)
-    stage.submit(either("after", 48))
-    assert pools_taken(stage) == {"steady": 1}
+        lose(harness, "spot-0008", hour * HOUR_MS)
+    harness.submit(either("after", 48))
+    assert pools_taken(harness) == {"steady": 1}
 
 
 def test_intervals_are_learned_with_the_declared_rate_as_the_prior() -> None:
-    quiet, hasty = stage_of(spot("a", 1, rate=5_000)), stage_of(spot("a", 1, rate=2_000_000))
+    quiet, hasty = harness_of(spot("a", 1, rate=5_000)), harness_of(spot("a", 1, rate=2_000_000))
     steps = [one.state.spot.availability(["a"], HOUR_MS).up_step for one in (quiet, hasty)]
     assert steps[0] < 0 < steps[1]
     for hour in range(1, 60):
@@ -176,7 +176,7 @@ def test_intervals_are_learned_with_the_declared_rate_as_the_prior() -> None:
 
 
 def test_looking_changes_nothing_and_two_short_stretches_are_one_long() -> None:
-    once, often = stage_of(spot("a", 3, rate=5_000)), stage_of(spot("a", 3, rate=5_000))
+    once, often = harness_of(spot("a", 3, rate=5_000)), harness_of(spot("a", 3, rate=5_000))
     for hour in range(1, 50):
         often.state.spot.pools["a"].observe(hour * HOUR_MS, lost=False)
         assert often.state.spot.availability(["a"], hour * HOUR_MS) == once.state.spot.availability(
@@ -188,18 +188,18 @@ def test_looking_changes_nothing_and_two_short_stretches_are_one_long() -> None:
 
 def test_the_past_survives_a_snapshot() -> None:
     pools = (STEADY, spot("a", 4, rate=10_000), spot("b", 4, usd=10.5, rate=10_000))
-    stage = stage_of(*pools)
+    harness = harness_of(*pools)
     for hour in range(1, 20):
-        lose(stage, "a-0001", hour * HOUR_MS)
-    stage.submit(*(either(f"job-{number}", 20, checkpoint=HOURLY) for number in range(6)))
+        lose(harness, "a-0001", hour * HOUR_MS)
+    harness.submit(*(either(f"job-{number}", 20, checkpoint=HOURLY) for number in range(6)))
     fleet = fleet_of(*pools)
     declared = FleetDeclared(at_ms=0, fleet=fleet, tenants=(queue(),), policies=Policies())
-    twin = from_snapshot(to_snapshot(stage.state, declared, 20 * HOUR_MS))
-    assert twin.spot.to_snapshot() == stage.state.spot.to_snapshot() != ()
+    twin = from_snapshot(to_snapshot(harness.state, declared, 20 * HOUR_MS))
+    assert twin.spot.to_snapshot() == harness.state.spot.to_snapshot() != ()
     for name in ("a", "b"):
-        rates = [one.pools[name].interruptions_per_million_hours for one in (twin, stage.state)]
+        rates = [one.pools[name].interruptions_per_million_hours for one in (twin, harness.state)]
         assert rates[0] == rates[1]
-    assert decide(twin, 21 * HOUR_MS) == decide(stage.state, 21 * HOUR_MS) != ()
+    assert decide(twin, 21 * HOUR_MS) == decide(harness.state, 21 * HOUR_MS) != ()
 
 
 # -- spread ----------------------------------------------------------------------------------------
@@ -226,33 +226,33 @@ SPREADS: dict[str, tuple[tuple[PoolPlan, PoolPlan], int, dict[str, int]]] = {
 @pytest.mark.parametrize("sentence", SPREADS)
 def test_similar_jobs_are_spread_by_price_and_interruptions(sentence: str) -> None:
     pools, percent, wanted = SPREADS[sentence]
-    stage = stage_of(STEADY, *pools, policies=Policies(spot=SpotPolicy(spread_percent=percent)))
-    stage.submit(*(either(f"job-{number}", 12, checkpoint=HOURLY) for number in range(8)))
-    require_valid(stage.state, decide(stage.state, 0), 0)
-    assert pools_taken(stage) == wanted
+    harness = harness_of(STEADY, *pools, policies=Policies(spot=SpotPolicy(spread_percent=percent)))
+    harness.submit(*(either(f"job-{number}", 12, checkpoint=HOURLY) for number in range(8)))
+    require_valid(harness.state, decide(harness.state, 0), 0)
+    assert pools_taken(harness) == wanted
 
 
 def test_those_that_run_already_count() -> None:
-    stage = stage_of(STEADY, spot("a"), spot("b"))
+    harness = harness_of(STEADY, spot("a"), spot("b"))
     for number in range(4):
-        stage.submit(either(f"job-{number}", 12, checkpoint=HOURLY))
-        stage.cycle()
-    in_pools = Counter(record.placement.pool for record in stage.state.live() if record.placement)
+        harness.submit(either(f"job-{number}", 12, checkpoint=HOURLY))
+        harness.cycle()
+    in_pools = Counter(record.placement.pool for record in harness.state.live() if record.placement)
     assert in_pools == {"a": 2, "b": 2}
-    first = next(one for one in stage.state.live() if one.placement and one.placement.pool == "a")
-    stage.start_all().finish(first.id)
-    stage.submit(either("next", 12, checkpoint=HOURLY))
-    assert pools_taken(stage) == {"a": 1}
+    first = next(one for one in harness.state.live() if one.placement and one.placement.pool == "a")
+    harness.start_all().finish(first.id)
+    harness.submit(either("next", 12, checkpoint=HOURLY))
+    assert pools_taken(harness) == {"a": 1}
 
 
 # -- without spot ----------------------------------------------------------------------------------
 
 
 def test_a_fleet_without_spot_knows_nothing_of_it() -> None:
-    stage = stage_of(STEADY, pool("owned", 2, gpus=8))
-    stage.submit(either("a", 12, deadline_ms=30 * HOUR_MS, checkpoint=HOURLY))
-    plan = stage.job("a").backlog.plan
-    assert not stage.state.spot.pools and not stage.state.backlogs.deadline_jobs
+    harness = harness_of(STEADY, pool("owned", 2, gpus=8))
+    harness.submit(either("a", 12, deadline_ms=30 * HOUR_MS, checkpoint=HOURLY))
+    plan = harness.job("a").backlog.plan
+    assert not harness.state.spot.pools and not harness.state.backlogs.deadline_jobs
     assert not plan.needs_pool_choice and plan.similar_by_pool is None and plan.shape.own == ""
 
 
@@ -262,26 +262,26 @@ def test_the_core_loads_no_numpy_before_a_table_is_wanted() -> None:
 
 
 def test_a_cycle_leaves_everything_as_it_found_it() -> None:
-    stage = stage_of(STEADY, spot("a", 3), spot("b", 3, usd=11))
-    stage.submit(*(either(f"plain-{number}", 12, checkpoint=HOURLY) for number in range(4)))
-    stage.submit(*(either(f"unsaved-{number}", 40) for number in range(2)))
-    stage.submit(either("timed", 12, checkpoint=HOURLY, deadline_ms=30 * HOUR_MS))
-    stage.submit(either("tight", 12, checkpoint=HOURLY, deadline_ms=13 * HOUR_MS))
+    harness = harness_of(STEADY, spot("a", 3), spot("b", 3, usd=11))
+    harness.submit(*(either(f"plain-{number}", 12, checkpoint=HOURLY) for number in range(4)))
+    harness.submit(*(either(f"unsaved-{number}", 40) for number in range(2)))
+    harness.submit(either("timed", 12, checkpoint=HOURLY, deadline_ms=30 * HOUR_MS))
+    harness.submit(either("tight", 12, checkpoint=HOURLY, deadline_ms=13 * HOUR_MS))
     for hour in range(1, 24):
-        similar = dict(stage.job("timed").backlog.plan.similar_by_pool or {}) if hour < 9 else {}
-        before, now_ms = dump(stage.state), hour * HOUR_MS
-        first = decide(stage.state, now_ms)
-        require_valid(stage.state, first, now_ms)
-        assert dump(stage.state) == before
-        assert decide(stage.state, now_ms) == first
+        similar = dict(harness.job("timed").backlog.plan.similar_by_pool or {}) if hour < 9 else {}
+        before, now_ms = dump(harness.state), hour * HOUR_MS
+        first = decide(harness.state, now_ms)
+        require_valid(harness.state, first, now_ms)
+        assert dump(harness.state) == before
+        assert decide(harness.state, now_ms) == first
         if hour < 9:
-            counted = stage.job("timed").backlog.plan.similar_by_pool or {}
+            counted = harness.job("timed").backlog.plan.similar_by_pool or {}
             assert {k: v for k, v in counted.items() if v} == {
                 k: v for k, v in similar.items() if v
             }
-        stage.now_ms = now_ms
-        stage.cycle()
-        stage.preempted()
-        stage.start_all()
+        harness.now_ms = now_ms
+        harness.cycle()
+        harness.preempted()
+        harness.start_all()
         if hour % 4 == 0:
-            lose(stage, "a-0002", now_ms)
+            lose(harness, "a-0002", now_ms)

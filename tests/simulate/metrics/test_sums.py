@@ -20,7 +20,7 @@ from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 from tests.seeds import first_always
 from tests.simulate.metrics.small_runs import measured, submitted
-from tests.simulate.rough_days import rough_day
+from tests.simulate.random_scenarios import random_scenario
 from tests.support import fleet_of, job, pool
 
 SEEDS = range(25)
@@ -98,7 +98,7 @@ def slowly_counted(scenario: Scenario) -> tuple[RunMetrics, Counter[str], int]:
 
 @pytest.mark.parametrize("seed", first_always(5, SEEDS))
 def test_sums_agree_with_a_slow_count_to_the_last_unit(seed: int) -> None:
-    measures, slow, ended_ms = slowly_counted(rough_day(seed))
+    measures, slow, ended_ms = slowly_counted(random_scenario(seed))
     summary = measures.summary()
     assert summary.ended_ms == ended_ms
     assert summary.gpu_time.capacity == slow["capacity"]
@@ -120,7 +120,7 @@ def test_sums_agree_with_a_slow_count_to_the_last_unit(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", first_always(5, SEEDS))
 def test_outcomes_are_those_of_the_state_and_time_divides_without_rest(seed: int) -> None:
-    simulation = Simulation(rough_day(seed))
+    simulation = Simulation(random_scenario(seed))
     measures = RunMetrics(simulation.state)
     for step in simulation.steps():
         measures.note(step)
@@ -146,7 +146,7 @@ def spans_of(series: Series) -> list[int]:
 
 @pytest.mark.parametrize("seed", first_always(3, SEEDS[:8]))
 def test_curves_are_means_whose_sum_is_the_whole(seed: int) -> None:
-    measures, slow, _ = slowly_counted(rough_day(seed))
+    measures, slow, _ = slowly_counted(random_scenario(seed))
     series = measures.series()
     spans = spans_of(series)
     assert len(series) <= MOST_POINTS
@@ -160,7 +160,7 @@ def test_curves_are_means_whose_sum_is_the_whole(seed: int) -> None:
 
 
 def test_two_runs_of_one_scenario_are_measured_alike() -> None:
-    first, second = (slowly_counted(rough_day(3))[0] for _ in range(2))
+    first, second = (slowly_counted(random_scenario(3))[0] for _ in range(2))
     texts = []
     for measures in (first, second):
         summary = measures.summary().as_json()

@@ -32,7 +32,7 @@ from bursar.simulate.workload.event_log import (
     write_events,
     write_run,
 )
-from tests.simulate.rough_days import rough_day
+from tests.simulate.random_scenarios import random_scenario
 
 EVENT_TYPES = get_args(Event)
 requests = st.one_of(st.from_type(WholeGpus), st.from_type(MigSlice), st.from_type(MpsShare))
@@ -86,7 +86,9 @@ def test_every_header_survives(fleet: Fleet, tenants: list[Tenant], policies: Po
         assert replace(read, events=tuple(read.events)) == run
 
 
-@pytest.mark.parametrize("scenario", [demonstration(7), rough_day(5)], ids=["demo", "rough day"])
+@pytest.mark.parametrize(
+    "scenario", [demonstration(7), random_scenario(5)], ids=["demo", "rough day"]
+)
 def test_a_run_is_rebuilt_from_its_log(tmp_path: Path, scenario: object) -> None:
     assert hasattr(scenario, "fleet") and hasattr(scenario, "tenants")
     simulation = Simulation(scenario)  # type: ignore[arg-type]

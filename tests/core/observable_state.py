@@ -6,7 +6,7 @@ from bursar.core.cycle import decide
 from bursar.core.state.fleet_state import FleetState
 
 
-def picture_of(state: FleetState, now_ms: int) -> tuple[object, ...]:
+def observable_state(state: FleetState, now_ms: int) -> tuple[object, ...]:
     """What is held, free, kept, charged and waited for, and what would be decided now."""
     return (
         _rooms(state),

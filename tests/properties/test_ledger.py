@@ -1,4 +1,4 @@
-"""Whatever happens to a fleet, its books balance, charge everything once, and can be had again."""
+"""The books always balance, charge everything once, and can be restored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bursar.core.quota.charge import gpu_milli_held
 from bursar.model import event as ev
 from bursar.model.units import HOUR_MS
 from tests.accounting.ledger.plain_split import plain_costs
-from tests.properties.plays import ANY_SCRIPT, Play, Script
+from tests.properties.random_steps import ANY_SCRIPT, Script, StepRunner
 from tests.support.book_views import (
     by_day,
     by_gpu_model,
@@ -36,17 +36,17 @@ from tests.support.book_views import (
 
 SPENT = frozenset(AccountKind) - {AccountKind.CAPACITY}
 AFTER_MS = 90 * 60_000
-"""The books are closed a while after the last event, in the middle of an hour."""
+"""How long after the last event the books are closed: in the middle of an hour."""
 
 
 def log_of(script: Script) -> tuple[list[ev.LoggedEvent], int]:
-    """What happened, beginning with the declaration, and when it is looked at."""
-    play = Play(script.world).run(script)
+    """The log, beginning with the declaration, and the time at which the books are closed."""
+    runner = StepRunner(script.world).run(script)
     world = script.world
     declared = ev.FleetDeclared(
         at_ms=0, fleet=world.fleet, tenants=tuple(world.tenants), policies=world.policies
     )
-    return [declared, *play.stage.log], play.now_ms + AFTER_MS
+    return [declared, *runner.harness.log], runner.now_ms + AFTER_MS
 
 
 def entries_of(log: list[ev.LoggedEvent], until_ms: int) -> list[LedgerEntry]:
@@ -107,7 +107,7 @@ def test_every_millisecond_of_every_attempt_is_counted_once(script: Script) -> N
     models = {pool.name: pool.gpu_model for pool in script.world.fleet.pools}
     expected: dict[str, int] = defaultdict(int)
     live: dict[str, tuple[int, int, set[str]]] = {}
-    state = Play(script.world).state
+    state = StepRunner(script.world).state
     for event in log[1:]:
         before = {record.id for record in state.live()}
         state.apply(event)  # type: ignore[arg-type]
@@ -203,29 +203,29 @@ def money(entries: list[LedgerEntry]) -> dict[tuple[str, str, str], int]:
 
 
 @given(ANY_SCRIPT, st.data())
-def test_the_order_of_events_of_different_nodes_at_one_time_does_not_matter(
+def test_simultaneous_events_of_different_nodes_commute(
     script: Script, data: st.DataObject
 ) -> None:
     log, until_ms = log_of(script)
     shuffled = list(log)
     for index in range(1, len(shuffled) - 1):
-        if strangers(shuffled[index], shuffled[index + 1], log) and data.draw(st.booleans()):
+        if independent(shuffled[index], shuffled[index + 1], log) and data.draw(st.booleans()):
             pair = shuffled[index : index + 2]
             shuffled[index : index + 2] = reversed(pair)
     assert rows(replay(shuffled, until_ms)) == rows(replay(log, until_ms))
 
 
-def strangers(one: ev.LoggedEvent, two: ev.LoggedEvent, log: list[ev.LoggedEvent]) -> bool:
-    """Whether two events are of one time, and of different jobs on different nodes."""
+def independent(one: ev.LoggedEvent, two: ev.LoggedEvent, log: list[ev.LoggedEvent]) -> bool:
+    """Whether two events are simultaneous, of different jobs and on different nodes."""
     if one.at_ms != two.at_ms:
         return False
     jobs = [getattr(event, "job_id", None) for event in (one, two)]
-    nodes = [touched(event, log) for event in (one, two)]
+    nodes = [nodes_of(event, log) for event in (one, two)]
     return jobs[0] != jobs[1] and all(nodes) and not nodes[0] & nodes[1]
 
 
-def touched(event: ev.LoggedEvent, log: list[ev.LoggedEvent]) -> set[str]:
-    """Every node on which a job of the event ever was, or the event's own."""
+def nodes_of(event: ev.LoggedEvent, log: list[ev.LoggedEvent]) -> set[str]:
+    """The nodes the event's job ever ran on, or the event's own node."""
     job_id = getattr(event, "job_id", None)
     if job_id is None:
         node = getattr(event, "node", "")
@@ -267,7 +267,7 @@ def test_late_reports_are_never_counted_twice_or_backwards(
 
 @given(ANY_SCRIPT, st.integers(0, 10_000))
 def test_the_same_declaration_again_changes_no_balance(script: Script, cut: int) -> None:
-    """What was lost stays lost, and what joined stays; only postings are closed where prices moved back."""
+    """Lost nodes stay lost and added nodes stay; prices that change back only close postings."""
     log, until_ms = log_of(script)
     index = 1 + cut % len(log)
     declared = log[0]

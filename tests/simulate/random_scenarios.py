@@ -33,7 +33,7 @@ JOBS = 60
 FAULTS = 6
 
 
-def rough_day(seed: int, *, gap_ms: int = 8 * MINUTE_MS) -> Scenario:
+def random_scenario(seed: int, *, gap_ms: int = 8 * MINUTE_MS) -> Scenario:
     """A scenario that is the same for the same seed; a job arrives about every ``gap_ms``."""
     chance = Random(seed)
     fleet = fleet_of(

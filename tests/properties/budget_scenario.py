@@ -57,7 +57,7 @@ Report = (
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Action:
     """One action. ``number`` selects the object, or an amount."""
 
     verb: str
@@ -92,12 +92,12 @@ def job_specs(draw: st.DrawFn) -> JobSpec:
     )
 
 
-def acts() -> st.SearchStrategy[list[Act]]:
+def actions() -> st.SearchStrategy[list[Action]]:
     verbs = st.sampled_from(["finish", "fail", "cancel", "save", "lose node", "price"])
     return st.lists(
-        st.builds(Act, st.just("submit"), st.just(0), job_specs())
-        | st.builds(Act, st.just("wait"), st.integers(1, 100))
-        | st.builds(Act, verbs, st.integers(0, 9)),
+        st.builds(Action, st.just("submit"), st.just(0), job_specs())
+        | st.builds(Action, st.just("wait"), st.integers(1, 100))
+        | st.builds(Action, verbs, st.integers(0, 9)),
         min_size=6,
         max_size=40,
     )
@@ -113,7 +113,7 @@ def tenants(lab_usd: int, vision_usd: int | None, period: BudgetPeriod) -> tuple
 
 
 @dataclass
-class Life:
+class BudgetScenario:
     """Updates state, ledger and log together, like a control plane."""
 
     tenants: tuple[Tenant, ...]
@@ -147,24 +147,24 @@ class Life:
         self.books.apply(event)
         self.log.append(event)
 
-    # -- actions ---------------------------------------------------------------------------------
+    # -- applying actions ---------------------------------------------------------------------------------
 
-    def act(self, act: Act) -> None:
-        match act.verb:
+    def apply_action(self, action: Action) -> None:
+        match action.verb:
             case "submit":
-                assert act.spec is not None
-                self.submit(act.spec)
+                assert action.spec is not None
+                self.submit(action.spec)
             case "wait":
-                self.wait(act.number * 7 * MINUTE_MS // 3)
+                self.wait(action.number * 7 * MINUTE_MS // 3)
             case "lose node":
                 nodes = sorted(self.state.pool_of_node)
                 if len(nodes) > 1:
-                    node = nodes[act.number % len(nodes)]
+                    node = nodes[action.number % len(nodes)]
                     self.apply(ev.NodeLost(at_ms=self.now_ms, node=node))
             case "price":
-                self.change_price(act.number)
+                self.change_price(action.number)
             case _:
-                self._act_on_job(act)
+                self._apply_to_job(action)
         self.settle()
 
     def change_price(self, number: int) -> None:
@@ -193,13 +193,13 @@ class Life:
         for event in admitted:
             self.apply(event)
 
-    def _act_on_job(self, act: Act) -> None:
+    def _apply_to_job(self, action: Action) -> None:
         live = self.state.live()
-        jobs = live if act.verb in ("finish", "fail", "save") else list(self.state.jobs.values())
+        jobs = live if action.verb in ("finish", "fail", "save") else list(self.state.jobs.values())
         if not jobs:
             return
-        record = sorted(jobs, key=lambda one: one.id)[act.number % len(jobs)]
-        match act.verb:
+        record = sorted(jobs, key=lambda one: one.id)[action.number % len(jobs)]
+        match action.verb:
             case "cancel":
                 self.apply(ev.JobCancelled(at_ms=self.now_ms, job_id=record.id))
             case "save":

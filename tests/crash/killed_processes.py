@@ -1,9 +1,9 @@
 """A control plane that is killed repeatedly, and what its jobs really did.
 
-Run as a program: ``python -m tests.crash.lives FOLDER SEED LIVES``. It imports everything once and forks
-a process for each life, so that a hundred lives take seconds each rather than start-ups each. Every life
-submits jobs, writes down what was acknowledged, and dies by SIGKILL at a boundary that the seed chooses:
-before or after a commit, before or after an order reaches the engine. The last life lives until all is done.
+Run as a program: ``python -m tests.crash.killed_processes FOLDER SEED KILLS``. It imports everything once and
+forks one control plane after the other, so that a hundred of them start quickly. Each submits jobs, records
+which were acknowledged, and is killed by SIGKILL at a boundary that the seed chooses: before or after a
+commit, before or after an order reaches the engine. The last one runs until all jobs have ended.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from bursar.model.units import HOUR_MS
 from bursar.ports import AttemptRef, Batch, LeaderLease, StartOrder
 from bursar.store import open_store
 
-JOBS_A_LIFE = 6
+JOBS_PER_PROCESS = 6
 LAST_BOUNDARY = 36
-LIFE_SECONDS = 6.0
-LAST_LIFE_SECONDS = 90.0
+PROCESS_SECONDS = 6.0
+LAST_PROCESS_SECONDS = 90.0
 TOUCH_SECONDS = 0.05
 
 FLEET = """
@@ -54,12 +54,12 @@ tenants:
 """
 
 SCRIPT = """
-say() {
+record() {
   echo "$1 $BURSAR_JOB_ID $BURSAR_ATTEMPT $BURSAR_NODE $CUDA_VISIBLE_DEVICES $(date +%s%N)" >> "$EFFECTS"
 }
-say begin
+record begin
 sleep "$NAP"
-say end
+record end
 """
 
 
@@ -70,7 +70,7 @@ class CrashPoint:
         self._at = at
         self._seen = 0
 
-    def pass_by(self) -> None:
+    def reach_boundary(self) -> None:
         self._seen += 1
         if self._seen == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -78,54 +78,54 @@ class CrashPoint:
 
 
 class CrashingStore:
-    """A real store whose every commit is a boundary on both sides."""
+    """A real store with a boundary before and after every commit."""
 
-    def __init__(self, inner: Any, doom: CrashPoint) -> None:
+    def __init__(self, inner: Any, crash_point: CrashPoint) -> None:
         self._inner = inner
-        self._doom = doom
+        self._doom = crash_point
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def append(self, batch: Batch, lead: LeaderLease) -> int:
-        self._doom.pass_by()
+        self._doom.reach_boundary()
         last: int = self._inner.append(batch, lead)
-        self._doom.pass_by()
+        self._doom.reach_boundary()
         return last
 
 
 class CrashingEngine(LocalEngine):
-    """The real engine; its orders and its settling are boundaries too."""
+    """The real engine, with boundaries around orders and settled attempts."""
 
-    doom: CrashPoint
+    crash_point: CrashPoint
 
     def start(self, order: StartOrder) -> None:
-        self.doom.pass_by()
+        self.crash_point.reach_boundary()
         super().start(order)
-        self.doom.pass_by()
+        self.crash_point.reach_boundary()
 
     def settled(self, refs: Iterable[AttemptRef]) -> None:
-        self.doom.pass_by()
+        self.crash_point.reach_boundary()
         super().settled(refs)
-        self.doom.pass_by()
+        self.crash_point.reach_boundary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """The work of one process until it is killed."""
+class ControlPlaneProcess:
+    """One control plane that submits jobs until it is killed."""
 
     folder: Path
     number: int
     seed: int
     boundary: int | None
 
-    def live(self) -> None:
-        doom = CrashPoint(self.boundary)
+    def run(self) -> None:
+        crash_point = CrashPoint(self.boundary)
         engine = CrashingEngine(LocalSettings(state=self.folder / "state", nodes=("t4-1", "t4-2")))
-        engine.doom = doom
-        store = CrashingStore(open_store(self.folder / "bursar.db"), doom)
+        engine.crash_point = crash_point
+        store = CrashingStore(open_store(self.folder / "bursar.db"), crash_point)
         options = PlaneOptions(
-            address=f"life {self.number}",
+            address=f"process {self.number}",
             known_models=frozenset(model.name for model in GPU_MODELS),
             initial_fleet=parse_fleet({"fleet.yaml": FLEET}),
         )
@@ -134,15 +134,15 @@ class Life:
         _until(lambda: plane.is_leader, 30)
         self._submit(plane)
         if self.boundary is None:
-            _until(lambda: _all_over(plane), LAST_LIFE_SECONDS)
+            _until(lambda: _all_ended(plane), LAST_PROCESS_SECONDS)
         else:
-            time.sleep(LIFE_SECONDS)
+            time.sleep(PROCESS_SECONDS)
         plane.close()
         store.close()
 
     def _submit(self, plane: ControlPlane) -> None:
         chance = random.Random(f"{self.seed} {self.number}")
-        for index in range(JOBS_A_LIFE):
+        for index in range(JOBS_PER_PROCESS):
             key = IdempotencyKey(tenant="acme", key=f"{self.number}-{index}", request_sha256="x")
             job = self._job(chance)
             ids = (
@@ -165,57 +165,57 @@ class Life:
 
 
 def _append(path: Path, line: str) -> None:
-    """Written durably, because callers rely on an acknowledgement."""
+    """Writes durably: the tests rely on it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(descriptor, f"{line}\n".encode())
     os.fsync(descriptor)
     os.close(descriptor)
 
 
-def _all_over(plane: ControlPlane) -> bool:
+def _all_ended(plane: ControlPlane) -> bool:
     counted = plane.reader.count_jobs(None)
     return all(state in OVER for state, number in counted.items() if number)
 
 
-def _until(what: Callable[[], bool], seconds: float) -> None:
+def _until(condition: Callable[[], bool], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not what():
+    while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError
         time.sleep(0.02)
 
 
-def run_lives(
-    folder: Path, seed: int, lives: int, kind: type[Life] | None = None
+def run_processes(
+    folder: Path, seed: int, kills: int, kind: type[ControlPlaneProcess] | None = None
 ) -> dict[str, int]:
     """Runs all processes in turn; counts how many were killed and how many finished."""
     chance = random.Random(seed)
-    ended = {"killed": 0, "lived": 0}
-    for number in range(lives + 1):
-        is_last = number == lives
+    ended = {"killed": 0, "finished": 0}
+    for number in range(kills + 1):
+        is_last = number == kills
         boundary = None if is_last else chance.randint(1, LAST_BOUNDARY)
         child = os.fork()
         if not child:
             try:
-                make = kind or Life
-                make(folder=folder, number=number, seed=seed, boundary=boundary).live()
+                make = kind or ControlPlaneProcess
+                make(folder=folder, number=number, seed=seed, boundary=boundary).run()
             except BaseException as error:
-                print(f"life {number}, boundary {boundary}: {error!r}", file=sys.stderr)
+                print(f"process {number},  boundary {boundary}: {error!r}", file=sys.stderr)
                 os._exit(1)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             ended["killed"] += 1
         elif os.WEXITSTATUS(status) == 0:
-            ended["lived"] += 1
+            ended["finished"] += 1
         else:
-            raise SystemExit(f"life {number} at boundary {boundary} of seed {seed} broke")
+            raise SystemExit(f"process {number} at boundary {boundary} of seed {seed} broke")
     return ended
 
 
 def main(arguments: Sequence[str]) -> None:
-    folder, seed, lives = Path(arguments[0]), int(arguments[1]), int(arguments[2])
-    print(json.dumps(run_lives(folder, seed, lives)))
+    folder, seed, kills = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    print(json.dumps(run_processes(folder, seed, kills)))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ TEAMS = (
 )
 
 
-def stage(nodes: int = 2, *, policies: Policies | None = None) -> SchedulerHarness:
+def one_queue(nodes: int = 2, *, policies: Policies | None = None) -> SchedulerHarness:
     """Nodes with 8 GPUs each and one queue without limits."""
     return SchedulerHarness(state_of(fleet_of(pool("a100", nodes)), policies=policies))
 
@@ -34,8 +34,8 @@ def shared(nodes: int = 4, *, policies: Policies | None = None) -> SchedulerHarn
     return SchedulerHarness(state_of(fleet_of(pool("a100", nodes)), TEAMS, policies))
 
 
-def reasons(stage: SchedulerHarness, job_id: str) -> list[type]:
-    hold = stage.hold_of(job_id)
+def reasons(harness: SchedulerHarness, job_id: str) -> list[type]:
+    hold = harness.hold_of(job_id)
     assert hold is not None
     return [type(reason) for reason in hold.reasons]
 

@@ -16,25 +16,31 @@ from bursar.model.event import NodeLost, SpotNotice
 from bursar.model.jobs.job import JobState
 from bursar.store import open_store
 from bursar.store.rebuild import differences
-from tests.crash.effects import read_stays, shared_devices
+from tests.crash.effects import read_runs, shared_devices
 from tests.support.state_audit import state_faults
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (5, 6)
-LIVES = 10
+KILLS = 10
 pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed {seed}")
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("taken")
-    command = [sys.executable, "-m", "tests.crash.taken_away", str(folder), str(request.param)]
+    folder = tmp_path_factory.mktemp("interrupted")
+    command = [
+        sys.executable,
+        "-m",
+        "tests.crash.interrupted_nodes",
+        str(folder),
+        str(request.param),
+    ]
     run = subprocess.run(
-        [*command, str(LIVES)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+        [*command, str(KILLS)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
-    again = f"to repeat: python -m tests.crash.taken_away FOLDER {request.param} {LIVES}"
+    again = f"to repeat: python -m tests.crash.interrupted_nodes FOLDER {request.param} {KILLS}"
     assert run.returncode == 0, f"{run.stderr}\n{again}"
-    assert json.loads(run.stdout)["killed"] >= LIVES // 2, run.stdout
+    assert json.loads(run.stdout)["killed"] >= KILLS // 2, run.stdout
     return folder
 
 
@@ -48,24 +54,26 @@ def test_every_acknowledged_job_succeeds_and_no_interruption_is_a_failure(folder
         store.close()
     assert {row.state for row in rows if row is not None} == {JobState.SUCCEEDED}
     assert {row.failures for row in rows if row is not None} == {0}
-    assert counted[SpotNotice] and counted[NodeLost], "nothing was taken away: it proves nothing"
+    assert counted[SpotNotice] and counted[NodeLost], (
+        "no node was interrupted, so this test proves nothing"
+    )
 
 
 def test_no_two_attempts_of_a_job_overlap_and_no_gpu_is_assigned_twice(
     folder: Path,
 ) -> None:
-    stays = read_stays(folder / "effects")
+    runs = read_runs(folder / "effects")
     by_job: dict[str, list[tuple[int, int]]] = {}
-    for stay in stays:
-        if stay.to_ns is not None:
-            by_job.setdefault(stay.job_id, []).append((stay.from_ns, stay.to_ns))
+    for run in runs:
+        if run.to_ns is not None:
+            by_job.setdefault(run.job_id, []).append((run.from_ns, run.to_ns))
     for job, times in by_job.items():
         for earlier, later in pairwise(sorted(times)):
             assert earlier[1] <= later[0], job
-    assert list(shared_devices([stay for stay in stays if stay.to_ns is not None])) == []
+    assert list(shared_devices([run for run in runs if run.to_ns is not None])) == []
 
 
-def test_no_node_is_lost_and_the_tables_match_the_log(folder: Path) -> None:
+def test_every_node_returns_and_the_tables_match_the_log(folder: Path) -> None:
     store = open_store(folder / "bursar.db", read_only=True)
     try:
         assert list(differences(store)) == []
@@ -76,5 +84,5 @@ def test_no_node_is_lost_and_the_tables_match_the_log(folder: Path) -> None:
     assert state_faults(live.state) == []
     assert live.declared is not None
     missing = {node.id for node in live.declared.fleet.nodes} - live.state.pool_of_node.keys()
-    kept = json.loads((folder / "state" / "engine" / "outages").read_text(encoding="utf-8"))
-    assert missing | live.state.notices.keys() <= {one["node"] for one in kept}
+    outages = json.loads((folder / "state" / "engine" / "outages").read_text(encoding="utf-8"))
+    assert missing | live.state.notices.keys() <= {one["node"] for one in outages}

@@ -53,7 +53,7 @@ from bursar.simulate.faults import (
 )
 from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Simulation, Step
-from tests.properties.test_nothing_is_lost import must_be_empty, run_dry
+from tests.properties.test_no_leaks import require_empty, run_until_idle
 from tests.support import (
     SchedulerHarness,
     fleet_of,
@@ -77,7 +77,7 @@ CROWDED_MS = (0, 0, 1, MINUTE_MS, 15 * MINUTE_MS)
 LEISURELY_MS = (0, 20 * MINUTE_MS, HOUR_MS)
 
 
-def fault_day(seed: int) -> Scenario:
+def fault_scenario(seed: int) -> Scenario:
     """The same scenario for the same seed."""
     chance = Random(seed)
     gpus = chance.choice((2, 4, 8))
@@ -290,7 +290,7 @@ class Attendance:
         assert state.jobs.keys() | state.finished.keys() == self.submitted
 
 
-def live_through(scenario: Scenario) -> Iterator[Step]:
+def run_and_check(scenario: Scenario) -> Iterator[Step]:
     """Take every step, checking all that can be checked; at the end nothing may be left over."""
     simulation = Simulation(scenario, check=require_thoroughly_valid)
     attendance = Attendance()
@@ -313,8 +313,8 @@ def _must_have_ended(scenario: Scenario, state: FleetState, now_ms: int) -> None
     """
     assert sorted(state.pool_of_node) == sorted(node.id for node in scenario.fleet.nodes)
     assert state.live() == []
-    stage = SchedulerHarness(state, now_ms)
-    stage.cycle()
-    assert not stage.decided(StartJob), "something could have started, and nobody asked"
-    run_dry(stage)
-    must_be_empty(state)
+    harness = SchedulerHarness(state, now_ms)
+    harness.cycle()
+    assert not harness.decided(StartJob), "something could have started, and nobody asked"
+    run_until_idle(harness)
+    require_empty(state)

@@ -1,4 +1,4 @@
-"""No job starts out of order: strict queues keep their order, priority counts."""
+"""No job starts out of order: strict queues stay in order, and priority counts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import ClaimPlacement, Decision, StartJob
 from bursar.model.jobs.job import JobSpec, JobState
 from bursar.model.tenants.tenant import Queueing
-from tests.properties.plays import ANY_WORLD, Play, Script, Step, scripts
+from tests.properties.random_steps import ANY_WORLD, Script, Step, StepRunner, scripts
 from tests.properties.worlds import PRIORITIES, World, specs, worlds
 
 
-def in_line(play: Play) -> list[JobRecord]:
-    """Jobs that wait their turn: for no other job, and without a place already kept for them."""
-    records = play.state.jobs.values()
+def waiting_jobs(runner: StepRunner) -> list[JobRecord]:
+    """Queued jobs without a claimed placement."""
+    records = runner.state.jobs.values()
     return [one for one in records if one.state is JobState.QUEUED and one.claim is None]
 
 
-def served(decisions: tuple[Decision, ...]) -> set[str]:
-    """Jobs that were given a place, now or as soon as others have left it."""
+def chosen_jobs(decisions: tuple[Decision, ...]) -> set[str]:
+    """Jobs that start or claim a placement."""
     return {one.job_id for one in decisions if isinstance(one, StartJob | ClaimPlacement)}
 
 
 @st.composite
 def strict_worlds(draw: st.DrawFn) -> World:
-    """Every queue is strict, and a job's place in it never changes with time."""
+    """Every queue is strict, and the order in it never changes with time."""
     world = draw(worlds())
     order = replace(world.policies.order, aging_step_ms=None)
     return replace(
@@ -40,7 +40,7 @@ def strict_worlds(draw: st.DrawFn) -> World:
 
 
 def without_deadline(script: Script) -> Script:
-    """A deadline that presses moves a job forward, which is another rule."""
+    """Removes deadlines: an urgent one moves a job forward, which is another rule."""
     steps = tuple(
         step
         if step.spec is None
@@ -50,10 +50,10 @@ def without_deadline(script: Script) -> Script:
     return replace(script, steps=steps)
 
 
-def must_serve_in_order(play: Play, decisions: tuple[Decision, ...]) -> None:
-    chosen = served(decisions)
+def require_queue_order(runner: StepRunner, decisions: tuple[Decision, ...]) -> None:
+    chosen = chosen_jobs(decisions)
     queues: dict[str, list[JobRecord]] = {}
-    for record in in_line(play):
+    for record in waiting_jobs(runner):
         queues.setdefault(record.spec.queue, []).append(record)
     for records in queues.values():
         records.sort(key=lambda one: (-one.priority, one.rank))
@@ -63,14 +63,14 @@ def must_serve_in_order(play: Play, decisions: tuple[Decision, ...]) -> None:
 
 @given(scripts(strict_worlds()))
 def test_a_strict_queue_is_served_from_its_head(script: Script) -> None:
-    Play(script.world, must_serve_in_order).run(without_deadline(script))
+    StepRunner(script.world, require_queue_order).run(without_deadline(script))
 
 
-def must_prefer_the_higher(play: Play, decisions: tuple[Decision, ...]) -> None:
-    chosen = served(decisions)
+def require_priority_order(runner: StepRunner, decisions: tuple[Decision, ...]) -> None:
+    chosen = chosen_jobs(decisions)
     starts = {one.job_id for one in decisions if isinstance(one, StartJob)}
     kinds: dict[tuple[str, object], list[JobRecord]] = {}
-    for record in in_line(play):
+    for record in waiting_jobs(runner):
         kinds.setdefault((record.spec.queue, shape_of(record.spec)), []).append(record)
     for records in kinds.values():
         passed = [record.priority for record in records if record.id not in chosen]
@@ -100,4 +100,4 @@ def of_priority(spec: JobSpec, name: str) -> JobSpec:
 
 @given(similar_jobs())
 def test_of_similar_jobs_in_one_queue_the_higher_priority_starts_first(script: Script) -> None:
-    Play(script.world, must_prefer_the_higher).run(script)
+    StepRunner(script.world, require_priority_order).run(script)

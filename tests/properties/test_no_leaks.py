@@ -1,4 +1,4 @@
-"""Once everything may run and end, everything does, and nothing of it is left behind."""
+"""Once all nodes are open, every job that can run runs, and all its resources are released."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from bursar.model.event import (
 )
 from bursar.model.fleet.fleet import Fleet, Node
 from bursar.model.jobs.job import JobState
-from tests.properties.plays import ANY_SCRIPT, Play, Script
+from tests.properties.random_steps import ANY_SCRIPT, Script, StepRunner
 from tests.support import SchedulerHarness
 
 ROUNDS = 400
-"""Many more than any play has jobs to finish, retry and restart."""
+"""Many more than any script has jobs to finish, retry and restart."""
 
 
-def clear_the_way(stage: SchedulerHarness) -> None:
-    """Every node is open and has no holder."""
-    for node in sorted(stage.state.pool_of_node):
-        stage.apply(ForeignUsageSeen(at_ms=stage.now_ms, node=node))
-        stage.apply(NodeRestored(at_ms=stage.now_ms, node=node))
+def open_all_nodes(harness: SchedulerHarness) -> None:
+    """Opens every node and ends foreign usage."""
+    for node in sorted(harness.state.pool_of_node):
+        harness.apply(ForeignUsageSeen(at_ms=harness.now_ms, node=node))
+        harness.apply(NodeRestored(at_ms=harness.now_ms, node=node))
 
 
-def let_all_end(stage: SchedulerHarness) -> bool:
-    """One round: decide, and let everything that holds room end well; whether anything happened."""
-    events = len(stage.log)
-    stage.cycle()
-    stage.start_all()
-    stage.advance(1_000)
-    stage.preempted()
-    stage.finish(*(record.id for record in stage.state.live()))
-    return len(stage.log) > events
+def finish_all(harness: SchedulerHarness) -> bool:
+    """Runs one cycle and lets every running job succeed; returns whether anything happened."""
+    events = len(harness.log)
+    harness.cycle()
+    harness.start_all()
+    harness.advance(1_000)
+    harness.preempted()
+    harness.finish(*(record.id for record in harness.state.live()))
+    return len(harness.log) > events
 
 
-def fits_alone(stage: SchedulerHarness, job_id: str) -> bool:
-    """Whether a job would start in a world like this one in which there is nothing else."""
-    state = stage.state
+def fits_alone(harness: SchedulerHarness, job_id: str) -> bool:
+    """Whether the job would start on an empty fleet of the same nodes."""
+    state = harness.state
     nodes = tuple(
         Node(id=node.id, pool=pool.spec.name, labels=node.labels)
         for pool in state.pools.values()
@@ -67,25 +67,25 @@ def fits_alone(stage: SchedulerHarness, job_id: str) -> bool:
             priority=record.priority,
         )
     )
-    return any(isinstance(one, StartJob) for one in decide(empty, stage.now_ms))
+    return any(isinstance(one, StartJob) for one in decide(empty, harness.now_ms))
 
 
-def run_dry(stage: SchedulerHarness) -> None:
-    """Until nothing happens; then give up what could not even run alone, and go on."""
+def run_until_idle(harness: SchedulerHarness) -> None:
+    """Runs until nothing happens, then cancels jobs that could not even run alone, and repeats."""
     for _ in range(ROUNDS):
-        if let_all_end(stage):
+        if finish_all(harness):
             continue
-        waiting = stage.waiting()
+        waiting = harness.waiting()
         if not waiting:
             return
-        hopeless = [job_id for job_id in waiting if not fits_alone(stage, job_id)]
-        assert hopeless, {job_id: stage.hold_of(job_id) for job_id in waiting}
-        for job_id in hopeless:
-            stage.cancel(job_id)
-    raise AssertionError(f"still not at rest: {stage.waiting()}")
+        impossible = [job_id for job_id in waiting if not fits_alone(harness, job_id)]
+        assert impossible, {job_id: harness.hold_of(job_id) for job_id in waiting}
+        for job_id in impossible:
+            harness.cancel(job_id)
+    raise AssertionError(f"still not idle: {harness.waiting()}")
 
 
-def must_be_empty(state: FleetState) -> None:
+def require_empty(state: FleetState) -> None:
     """Nothing is held, reserved or charged."""
     assert not state.jobs and not state.blocked and not state.claims
     assert not state.to_stop and not state.limits and not state.dependents
@@ -108,7 +108,7 @@ def must_be_empty(state: FleetState) -> None:
 
 @given(ANY_SCRIPT)
 def test_every_job_that_could_run_alone_runs_and_frees_all_resources(script: Script) -> None:
-    play = Play(script.world).run(script)
-    clear_the_way(play.stage)
-    run_dry(play.stage)
-    must_be_empty(play.state)
+    runner = StepRunner(script.world).run(script)
+    open_all_nodes(runner.harness)
+    run_until_idle(runner.harness)
+    require_empty(runner.state)

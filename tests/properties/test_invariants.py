@@ -1,4 +1,4 @@
-"""Whatever happens, the decisions of every cycle are sound, and taking them changes nothing else."""
+"""The decisions of every cycle are valid, and deciding changes no state."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from bursar.model.decision import Decision
 from bursar.model.fleet.gpu import GpuMode
 from bursar.model.fleet.mig_layout import layout_fault
 from tests.properties.dump import dump, first_difference
-from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state
+from tests.properties.random_steps import ANY_SCRIPT, Script, StepRunner, fresh_state
 from tests.support.state_audit import require_thoroughly_valid
 
 
-def must_be_sound(play: Play, decisions: tuple[Decision, ...]) -> None:
-    require_thoroughly_valid(play.state, decisions, play.now_ms)
+def require_valid_cycle(runner: StepRunner, decisions: tuple[Decision, ...]) -> None:
+    require_thoroughly_valid(runner.state, decisions, runner.now_ms)
 
 
 @given(ANY_SCRIPT)
-def test_no_cycle_of_any_play_violates_an_invariant(script: Script) -> None:
-    Play(script.world, must_be_sound).run(script)
+def test_no_cycle_violates_an_invariant(script: Script) -> None:
+    StepRunner(script.world, require_valid_cycle).run(script)
 
 
-def must_be_pure(play: Play, decisions: tuple[Decision, ...]) -> None:
-    """The cycle has just been decided once: again, and nothing may have changed in between."""
-    before = dump(play.state)
-    assert decide(play.state, play.now_ms) == decisions
-    after = dump(play.state)
+def require_pure(runner: StepRunner, decisions: tuple[Decision, ...]) -> None:
+    """Decides a second time: neither the decisions nor the state may differ."""
+    before = dump(runner.state)
+    assert decide(runner.state, runner.now_ms) == decisions
+    after = dump(runner.state)
     assert not first_difference(before, after)
 
 
 @given(ANY_SCRIPT)
 def test_deciding_changes_nothing_and_deciding_again_decides_the_same(script: Script) -> None:
-    play = Play(script.world, must_be_pure)
+    runner = StepRunner(script.world, require_pure)
     for step in script.steps:
-        before = dump(play.state)
-        decide(play.state, play.now_ms)
-        assert not first_difference(before, dump(play.state))
-        play.run_step(step)
+        before = dump(runner.state)
+        decide(runner.state, runner.now_ms)
+        assert not first_difference(before, dump(runner.state))
+        runner.run_step(step)
 
 
 @given(ANY_SCRIPT)
 def test_a_state_rebuilt_from_the_log_is_the_same_and_decides_the_same(script: Script) -> None:
-    play = Play(script.world).run(script)
+    runner = StepRunner(script.world).run(script)
     rebuilt = fresh_state(script.world)
-    for event in play.stage.log:
+    for event in runner.harness.log:
         rebuilt.apply(event)
-    assert not first_difference(dump(play.state), dump(rebuilt))
-    assert decide(play.state, play.now_ms) == decide(rebuilt, play.now_ms)
+    assert not first_difference(dump(runner.state), dump(rebuilt))
+    assert decide(runner.state, runner.now_ms) == decide(rebuilt, runner.now_ms)
 
 
-def devices_are_sound(state: FleetState) -> None:
+def check_devices(state: FleetState) -> None:
     """Each GPU has one mode, a legal layout and no more holders than fit."""
     for pool in state.pools.values():
         for node in pool.nodes:
@@ -69,28 +69,30 @@ def devices_are_sound(state: FleetState) -> None:
                 if device.layout:
                     assert device.model.mig is not None and pool.spec.mig_allowed
                     assert not layout_fault(device.model.mig, device.layout)
-        index_is_true(pool.slices, state)
+        check_index(pool.slices, state)
 
 
-def index_is_true(kept: SlicePool | None, state: FleetState) -> None:
-    """The index over parts of GPUs offers what one built anew would."""
-    if kept is None:
+def check_index(index: SlicePool | None, state: FleetState) -> None:
+    """The slice index offers what a rebuilt one would."""
+    if index is None:
         return
-    anew = SlicePool(kept.geometry)
-    for key, device in kept._devices.items():
+    rebuilt = SlicePool(index.geometry)
+    for key, device in index._devices.items():
         node, gpu = key
         assert state.node(node).devices[gpu] is device
-        anew.add(key, device)
-    for profile in kept.free_by_profile:
-        assert list(kept.slice_candidates(profile)) == list(anew.slice_candidates(profile))
+        rebuilt.add(key, device)
+    for profile in index.free_by_profile:
+        assert list(index.slice_candidates(profile)) == list(rebuilt.slice_candidates(profile))
     for percent in (1, 50, 100):
-        assert list(kept.share_candidates(percent, 0)) == list(anew.share_candidates(percent, 0))
-    assert list(kept.share_candidates(100, 0)) == list(anew.share_candidates(100, 0))
+        assert list(index.share_candidates(percent, 0)) == list(
+            rebuilt.share_candidates(percent, 0)
+        )
+    assert list(index.share_candidates(100, 0)) == list(rebuilt.share_candidates(100, 0))
 
 
 @given(ANY_SCRIPT)
 def test_every_gpu_is_in_one_legal_mode_at_all_times(script: Script) -> None:
-    play = Play(script.world)
+    runner = StepRunner(script.world)
     for step in script.steps:
-        play.run_step(step)
-        devices_are_sound(play.state)
+        runner.run_step(step)
+        check_devices(runner.state)

@@ -14,7 +14,7 @@ from bursar.model.decision import Decision
 from bursar.model.errors import UserError
 from bursar.model.jobs.job import JobSpec
 from bursar.model.units import MINUTE_MS
-from tests.properties.plays import ANY_WORLD, fresh_state
+from tests.properties.random_steps import ANY_WORLD, fresh_state
 from tests.properties.worlds import World, brief, known_models, specs
 from tests.support import SchedulerHarness
 
@@ -22,8 +22,8 @@ Named = tuple[str, JobSpec]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twins:
-    """A world and its jobs, batch by batch, twice: the same things in two orders."""
+class Pair:
+    """A world and its batches of jobs, in two orders."""
 
     worlds: tuple[World, World]
     batches: tuple[tuple[tuple[Named, ...], tuple[Named, ...]], ...]
@@ -36,7 +36,7 @@ class Twins:
 
 
 @st.composite
-def twins(draw: st.DrawFn) -> Twins:
+def pairs(draw: st.DrawFn) -> Pair:
     world = draw(ANY_WORLD)
     fleet = world.fleet
     shuffled = replace(
@@ -53,39 +53,39 @@ def twins(draw: st.DrawFn) -> Twins:
         found = draw(st.lists(specs(world), min_size=2, max_size=6))
         named = tuple((f"j{number}{at:02d}", spec) for at, spec in enumerate(found))
         batches.append((named, tuple(draw(st.permutations(named)))))
-    return Twins(worlds=(world, shuffled), batches=tuple(batches))
+    return Pair(worlds=(world, shuffled), batches=tuple(batches))
 
 
-def submit_all(stage: SchedulerHarness, batch: tuple[Named, ...]) -> None:
+def submit_all(harness: SchedulerHarness, batch: tuple[Named, ...]) -> None:
     for job_id, spec in batch:
         with suppress(UserError):
-            for event in submissions(spec, job_id, stage.now_ms, stage.state, known_models()):
-                stage.apply(event)
+            for event in submissions(spec, job_id, harness.now_ms, harness.state, known_models()):
+                harness.apply(event)
 
 
-def go_on(stage: SchedulerHarness, number: int, *, backwards: bool) -> None:
-    """Simultaneous reports, in one order or the other."""
+def report_all(harness: SchedulerHarness, number: int, *, backwards: bool) -> None:
+    """Applies simultaneous reports, in one order or the other."""
     sign = -1 if backwards else 1
-    for job_id in stage.stop_requested()[::sign]:
-        stage.preempted(job_id)
-    for job_id in stage.running()[::sign]:
-        if stage.job(job_id).started_at_ms is None:
-            stage.start(job_id)
-    stage.advance(17 * MINUTE_MS)
-    for job_id in stage.running()[number % 2 :: 2][::sign]:
-        stage.finish(job_id)
+    for job_id in harness.stop_requested()[::sign]:
+        harness.preempted(job_id)
+    for job_id in harness.running()[::sign]:
+        if harness.job(job_id).started_at_ms is None:
+            harness.start(job_id)
+    harness.advance(17 * MINUTE_MS)
+    for job_id in harness.running()[number % 2 :: 2][::sign]:
+        harness.finish(job_id)
 
 
-@given(twins())
-def test_equal_inputs_in_another_order_give_the_same_decisions(pair: Twins) -> None:
-    stages = [SchedulerHarness(fresh_state(world)) for world in pair.worlds]
+@given(pairs())
+def test_equal_inputs_in_another_order_give_the_same_decisions(pair: Pair) -> None:
+    harnesses = [SchedulerHarness(fresh_state(world)) for world in pair.worlds]
     decided: list[tuple[Decision, ...]] = []
     for number, batches in enumerate(pair.batches):
-        for stage, batch in zip(stages, batches, strict=True):
-            submit_all(stage, batch)
+        for harness, batch in zip(harnesses, batches, strict=True):
+            submit_all(harness, batch)
         for _ in range(2):
-            decided = [stage.cycle() for stage in stages]
+            decided = [harness.cycle() for harness in harnesses]
             assert decided[0] == decided[1]
-            for backwards, stage in enumerate(stages):
-                go_on(stage, number, backwards=bool(backwards))
+            for backwards, harness in enumerate(harnesses):
+                report_all(harness, number, backwards=bool(backwards))
     assert len(decided) == 2

@@ -1,4 +1,4 @@
-"""What is remembered from cycle to cycle, and what is left out of one, changes no decision."""
+"""Caches kept between cycles, and steps a cycle skips, change no decision."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bursar.core.draft import Draft
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import Decision
 from bursar.model.event import Event
-from tests.properties.plays import ANY_SCRIPT, Play, Script, fresh_state
+from tests.properties.random_steps import ANY_SCRIPT, Script, StepRunner, fresh_state
 
 
 class NeverLastDraft(Draft):
-    """Writes every start into the state, also that of the only job that waits."""
+    """Writes every start into the state, even if no other job waits."""
 
     @property
     def is_last(self) -> bool:
@@ -28,9 +28,9 @@ class NeverLastDraft(Draft):
         pass
 
 
-def rebuilt(play: Play, log: Sequence[Event]) -> FleetState:
+def rebuilt(runner: StepRunner, log: Sequence[Event]) -> FleetState:
     """The same events applied to a state that has never decided anything."""
-    state = fresh_state(play.world)
+    state = fresh_state(runner.world)
     for event in log:
         state.apply(event)
     return state
@@ -40,17 +40,17 @@ def rebuilt(play: Play, log: Sequence[Event]) -> FleetState:
 def test_a_used_state_decides_like_a_new_one(script: Script) -> None:
     """Cached allocations, charges, backlogs and plans equal freshly computed ones."""
 
-    def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
-        assert decide(rebuilt(play, play.stage.log), play.now_ms) == decisions
+    def compare(runner: StepRunner, decisions: tuple[Decision, ...]) -> None:
+        assert decide(rebuilt(runner, runner.harness.log), runner.now_ms) == decisions
 
-    Play(script.world, compare).run(script)
+    StepRunner(script.world, compare).run(script)
 
 
 @given(ANY_SCRIPT)
 def test_the_last_job_of_a_cycle_gets_the_same_result_without_the_shortcut(script: Script) -> None:
-    def compare(play: Play, decisions: tuple[Decision, ...]) -> None:
+    def compare(runner: StepRunner, decisions: tuple[Decision, ...]) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cycle, "Draft", NeverLastDraft)
-            assert decide(play.state, play.now_ms) == decisions
+            assert decide(runner.state, runner.now_ms) == decisions
 
-    Play(script.world, compare).run(script)
+    StepRunner(script.world, compare).run(script)

@@ -1,4 +1,4 @@
-"""Plays: random sequences of steps in a random world, as values that shrink and print well.
+"""Random sequences of steps in a random world, as values that shrink and print well.
 
 A step selects its object by a number ("the 3rd live job"), modulo the number of objects. So any list of
 steps is valid in any world; a step without an object does nothing.
@@ -38,15 +38,15 @@ from tests.properties.worlds import (
 )
 from tests.support import SchedulerHarness
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 ADVANCES_MS = (0, 1, MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 7 * HOUR_MS)
 JOB_VERBS = (
     *("start", "start all", "finish", "fail", "save", "cancel", "stopped", "taken", "stale"),
     *("resume", "warned"),
 )
 NODE_VERBS = ("lose", "drain", "restore", "add", "foreign", "no foreign", "notice", "rebalance")
-TERMS_VERBS = ("quota", "weight", "move", "price")
-CALM = ("submit", "cycle", "submit", "cycle", "advance", "stopped", "finish", "start all")
+CONFIG_VERBS = ("quota", "weight", "move", "price")
+PLAIN_STEPS = ("submit", "cycle", "submit", "cycle", "advance", "stopped", "finish", "start all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Script:
 def scripts(
     draw: st.DrawFn,
     world_strategy: st.SearchStrategy[World] = ANY_WORLD,
-    verbs: Sequence[str] = (*CALM, *CALM, *JOB_VERBS, *NODE_VERBS, *TERMS_VERBS),
+    verbs: Sequence[str] = (*PLAIN_STEPS, *PLAIN_STEPS, *JOB_VERBS, *NODE_VERBS, *CONFIG_VERBS),
 ) -> Script:
     """Some submissions, then random steps."""
     world = draw(world_strategy)
@@ -105,19 +105,19 @@ TROUBLE = (
     "notice",
 )
 ANY_SCRIPT = st.one_of(
-    scripts(), scripts(contested_worlds(PREEMPTION_LIMITS), (*CALM, *TROUBLE, *TROUBLE))
+    scripts(), scripts(contested_worlds(PREEMPTION_LIMITS), (*PLAIN_STEPS, *TROUBLE, *TROUBLE))
 )
 """Half of them test reservations whose capacity is then lost."""
 
-Watcher = Callable[["Play", tuple[Decision, ...]], None]
+Watcher = Callable[["StepRunner", tuple[Decision, ...]], None]
 
 
-class Play:
+class StepRunner:
     """Runs steps; ``watch`` gets the decisions of each cycle before they are applied."""
 
     def __init__(self, world: World, watch: Watcher | None = None) -> None:
         self.world = world
-        self.stage = SchedulerHarness(fresh_state(world))
+        self.harness = SchedulerHarness(fresh_state(world))
         self.watch = watch
         self.submitted: list[str] = []
         self._new_nodes = count(1)
@@ -125,13 +125,13 @@ class Play:
 
     @property
     def state(self) -> FleetState:
-        return self.stage.state
+        return self.harness.state
 
     @property
     def now_ms(self) -> int:
-        return self.stage.now_ms
+        return self.harness.now_ms
 
-    def run(self, script: Script) -> Play:
+    def run(self, script: Script) -> StepRunner:
         for step in script.steps:
             self.run_step(step)
         return self
@@ -142,13 +142,13 @@ class Play:
         elif step.verb == "cycle":
             self.cycle()
         elif step.verb == "advance":
-            self.stage.advance(ADVANCES_MS[step.number % len(ADVANCES_MS)])
+            self.harness.advance(ADVANCES_MS[step.number % len(ADVANCES_MS)])
         elif step.verb in JOB_VERBS:
             self._step_job(step)
         elif step.verb in NODE_VERBS:
             self._step_node(step)
         else:
-            self._step_terms(step)
+            self._step_config(step)
 
     def cycle(self) -> tuple[Decision, ...]:
         """Decides, passes the decisions to the watcher, and applies them."""
@@ -157,7 +157,7 @@ class Play:
             self.watch(self, decisions)
         for decision in decisions:
             for event in events_for(decision, self.now_ms):
-                self.stage.apply(event)
+                self.harness.apply(event)
         return decisions
 
     def submit(self, spec: JobSpec, number: int = 0) -> None:
@@ -167,18 +167,18 @@ class Play:
             spec = replace(spec, depends_on=(_nth(self.submitted, number // 4),))
         with suppress(UserError):
             for event in submissions(spec, job_id, self.now_ms, self.state, known_models()):
-                self.stage.apply(event)
+                self.harness.apply(event)
                 self.submitted.append(event.job_id)
 
     # -- jobs ------------------------------------------------------------------------------------
 
     def _step_job(self, step: Step) -> None:
         if step.verb == "start all":
-            self.stage.start_all()
+            self.harness.start_all()
             return
         if step.verb == "cancel":
             if self.state.jobs:
-                self.stage.cancel(_nth(sorted(self.state.jobs), step.number))
+                self.harness.cancel(_nth(sorted(self.state.jobs), step.number))
             return
         job_ids = self._jobs_for(step.verb)
         if job_ids:
@@ -201,26 +201,26 @@ class Play:
     def _report(self, verb: str, job_id: str) -> None:
         match verb:
             case "start":
-                self.stage.start(job_id)
+                self.harness.start(job_id)
             case "finish":
-                self.stage.finish(job_id)
+                self.harness.finish(job_id)
             case "fail":
-                self.stage.fail(job_id)
+                self.harness.fail(job_id)
             case "save":
-                self.stage.save(job_id)
+                self.harness.save(job_id)
             case "stopped" | "taken":
-                self.stage.preempted(job_id)
+                self.harness.preempted(job_id)
             case "resume":
                 attempt = self.state.jobs[job_id].attempt
-                self.stage.apply(
+                self.harness.apply(
                     ev.AttemptResumed(at_ms=self.now_ms, job_id=job_id, attempt=attempt, step=7)
                 )
             case "warned":
-                self.stage.apply(self._notice("", 3, job_id))
+                self.harness.apply(self._notice("", 3, job_id))
             case "stale":
                 attempt = self.state.jobs[job_id].attempt - 1
                 late = ev.AttemptSucceeded(at_ms=self.now_ms, job_id=job_id, attempt=attempt)
-                self.stage.apply(late)
+                self.harness.apply(late)
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -234,25 +234,25 @@ class Play:
         node, at_ms = _nth(nodes, step.number), self.now_ms
         match step.verb:
             case "lose":
-                self.stage.apply(ev.NodeLost(at_ms=at_ms, node=node))
+                self.harness.apply(ev.NodeLost(at_ms=at_ms, node=node))
             case "drain":
-                self.stage.apply(ev.NodeDrained(at_ms=at_ms, node=node))
+                self.harness.apply(ev.NodeDrained(at_ms=at_ms, node=node))
             case "restore":
-                self.stage.apply(ev.NodeRestored(at_ms=at_ms, node=node))
+                self.harness.apply(ev.NodeRestored(at_ms=at_ms, node=node))
             case "notice":
-                self.stage.apply(self._notice(node, step.number))
+                self.harness.apply(self._notice(node, step.number))
             case "rebalance":
                 notice = self._notice(node, step.number)
-                self.stage.apply(replace(notice, kind=ev.NoticeKind.REBALANCE, ends_at_ms=None))
+                self.harness.apply(replace(notice, kind=ev.NoticeKind.REBALANCE, ends_at_ms=None))
             case "foreign":
                 gpus = len(self.state.node(node).devices)
                 held = tuple(gpu for gpu in range(gpus) if step.number >> gpu & 1)
                 cpu_milli = step.number % 3 * MILLI
-                self.stage.apply(
+                self.harness.apply(
                     ev.ForeignUsageSeen(at_ms=at_ms, node=node, gpus=held, cpu_milli=cpu_milli)
                 )
             case _:
-                self.stage.apply(ev.ForeignUsageSeen(at_ms=at_ms, node=node))
+                self.harness.apply(ev.ForeignUsageSeen(at_ms=at_ms, node=node))
 
     def _notice(self, node: str, number: int, job_id: str | None = None) -> ev.SpotNotice:
         attempt = None if job_id is None else self.state.jobs[job_id].attempt
@@ -273,16 +273,16 @@ class Play:
             pool=template.pool,
             labels=template.labels,
         )
-        self.stage.apply(ev.NodeAdded(at_ms=self.now_ms, node=node))
+        self.harness.apply(ev.NodeAdded(at_ms=self.now_ms, node=node))
 
-    # -- terms -----------------------------------------------------------------------------------
+    # -- prices, quotas and tenants --------------------------------------------------------------
 
-    def _step_terms(self, step: Step) -> None:
+    def _step_config(self, step: Step) -> None:
         if step.verb == "price":
             name = _nth(sorted(self.state.pools), step.number)
             price = step.number * 1_000_000
             event = ev.PriceChanged(at_ms=self.now_ms, pool=name, node_micro_usd_per_hour=price)
-            self.stage.apply(event)
+            self.harness.apply(event)
             return
         tenant = self.state.tenants[_nth(sorted(self.state.tenants), step.number)]
         if step.verb == "quota":
@@ -306,12 +306,12 @@ class Play:
         with suppress(UserError):
             tree = {**self.state.tenants, changed.name: changed}
             check_fleet(self.world.fleet, tree.values(), self.state.policies)
-            self.stage.apply(ev.TenantChanged(at_ms=self.now_ms, tenant=changed))
+            self.harness.apply(ev.TenantChanged(at_ms=self.now_ms, tenant=changed))
 
 
 def fresh_state(world: World) -> FleetState:
     return FleetState(world.fleet, world.tenants, world.policies)
 
 
-def _nth(things: Sequence[Thing], number: int) -> Thing:
-    return things[number % len(things)]
+def _nth(items: Sequence[Item], number: int) -> Item:
+    return items[number % len(items)]

@@ -58,7 +58,7 @@ def gpu_job(gpus: int = 1, queue: str = "retraining", **more: object) -> Submiss
 
 
 @dataclass
-class Stand:
+class ControlPlaneHarness:
     """One folder, one engine, and control planes that a test starts and closes."""
 
     folder: Path
