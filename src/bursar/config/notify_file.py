@@ -35,32 +35,29 @@ from bursar.model.notification import Channel, ChannelKind, NotificationKind
 CHANNEL = KeyTable(
     name="a channel",
     keys={
-        "kind": FileKey("slack, webhook or email", choice_of(ChannelKind), "kind"),
+        "kind": FileKey("slack, webhook or email", choice_of(ChannelKind)),
         "when": FileKey(
             "the occasions: preempted, recovered, failed, budget; left out: all",
             list_of(choice_of(NotificationKind)),
             "on",
         ),
         "tenants": FileKey(
-            "only for these tenants and those below them; left out: all", list_of(LABEL), "tenants"
+            "only for these tenants and those below them; left out: all", list_of(LABEL)
         ),
-        "url": FileKey("the address of a slack channel or webhook; a secret", LABEL, "url"),
-        "headers": FileKey(
-            "additional headers of a webhook, by name; secrets", by_name(LABEL), "headers"
-        ),
-        "server": FileKey("the mail server", LABEL, "server"),
+        "url": FileKey("the address of a slack channel or webhook; a secret", LABEL),
+        "headers": FileKey("additional headers of a webhook, by name; secrets", by_name(LABEL)),
+        "server": FileKey("the mail server", LABEL),
         "port": FileKey(
-            "its port; left out: 587", ValueFormat(whole(1, 65_535), {"type": "integer"}), "port"
+            "its port; left out: 587", ValueFormat(whole(1, 65_535), {"type": "integer"})
         ),
-        "user": FileKey("the user to log in as; left out: no login", LABEL, "user"),
-        "password": FileKey("the password; a secret", LABEL, "password"),
+        "user": FileKey("the user to log in as; left out: no login", LABEL),
+        "password": FileKey("the password; a secret", LABEL),
         "from": FileKey("the sender's address", LABEL, "sender"),
-        "to": FileKey("a list of the recipients' addresses", list_of(LABEL), "to"),
+        "to": FileKey("a list of the recipients' addresses", list_of(LABEL)),
         "encrypted": FileKey(
             "whether to use STARTTLS; must be true unless the server is on this machine. "
             "Left out: true",
             BOOLEAN,
-            "encrypted",
         ),
     },
     required=("kind",),

@@ -434,3 +434,20 @@ def test_the_page_names_every_choice(choices: type[Enum]) -> None:
 
 def test_every_key_has_a_meaning() -> None:
     assert all(key.meaning for table in TABLES for key in table.keys.values())
+
+
+def test_every_key_of_the_policies_has_a_meaning_in_the_schema() -> None:
+    policies = fleet_schema()["properties"]["policies"]
+    described = list(descriptions_in(policies))
+    assert len(described) > 40
+    assert all(described)
+
+
+def descriptions_in(schema: Any) -> Iterator[str]:
+    """The description of every key of a schema, at any depth; empty if it has none."""
+    if isinstance(schema, dict):
+        for key in schema.get("properties", {}).values():
+            yield key.get("description", "")
+    for one in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(one, dict | list):
+            yield from descriptions_in(one)

@@ -12,23 +12,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
+from bursar.config.fleet.policies import POLICIES, PRIORITY_CLASSES
 from bursar.config.fleet.pools import (
     CLUSTER,
     CLUSTERS,
     POOLS,
     NodePattern,
-    known_model,
     nodes_of,
     short_pool,
 )
 from bursar.config.fleet.tenants import TENANT, TENANTS, flatten, without_parent_queues
-from bursar.config.yaml.dataclass_tables import dataclass_format, key_of
+from bursar.config.yaml.dataclass_tables import key_of
 from bursar.config.yaml.key_tables import (
     DIALECT,
     INTEGER,
     FileKey,
     KeyTable,
-    ValueFormat,
     by_field,
     by_name,
     described,
@@ -47,7 +46,6 @@ from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
 
 SUFFIXES = (".yaml", ".yml")
-PRIORITY_CLASSES = "priority_classes"
 SINGULAR = {"clusters": "cluster", "pools": "pool", "tenants": "tenant"}
 
 
@@ -62,24 +60,6 @@ class FleetFile:
 
 # -- the keys at the top -----------------------------------------------------------------------------
 
-_DECLARED = dataclass_format(Policies, "policies", leave_out=frozenset({PRIORITY_CLASSES}))
-
-
-def _read_policies(value: Any) -> Policies:
-    """Policies, with each GPU model of a rule under its one name in the catalog."""
-    policies: Policies = _DECLARED.read(value)
-    rules = policies.governance
-    try:
-        restricted = tuple(
-            replace(rule, models=tuple(known_model(name).name for name in rule.models))
-            for rule in rules.restricted_models
-        )
-    except InvalidValue as error:
-        raise error.inside("governance", "restricted_models") from None
-    return replace(policies, governance=replace(rules, restricted_models=restricted))
-
-
-POLICIES = ValueFormat(_read_policies, _DECLARED.schema, _DECLARED.write)
 FILE = KeyTable(
     name="the file",
     keys={

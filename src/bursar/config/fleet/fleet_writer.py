@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from bursar.config.fleet.fleet_file import POLICIES, FleetFile
+from bursar.config.fleet.fleet_file import FleetFile
+from bursar.config.fleet.policies import POLICIES
 from bursar.config.fleet.pools import CLUSTER, POOL, write_nodes
 from bursar.config.fleet.tenants import write_tenants
 from bursar.config.yaml.key_tables import write_mapping
@@ -22,14 +23,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _write_number(dumper: yaml.SafeDumper, value: Decimal | float) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:float", f"{Decimal(repr(value)):f}")
+    return dumper.represent_scalar("tag:yaml.org,2002:float", f"{Decimal(str(value)):f}")
 
 
-def _write_decimal(dumper: yaml.SafeDumper, value: Decimal) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:float", f"{value:f}")
-
-
-_Dumper.add_representer(Decimal, _write_decimal)
+_Dumper.add_representer(Decimal, _write_number)
 _Dumper.add_representer(float, _write_number)
 
 

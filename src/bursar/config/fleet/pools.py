@@ -85,24 +85,21 @@ NODE_COUNT = ValueFormat(_read_count, COUNT.schema)
 NODE = KeyTable(
     name="a node",
     keys={
-        "id": FileKey("the node's name, unique in the fleet", LABEL, "id"),
-        "labels": FileKey("labels of this node", LABELS, "labels"),
+        "id": FileKey("the node's name, unique in the fleet", LABEL),
+        "labels": FileKey("labels of this node", LABELS),
     },
     required=("id",),
 )
 NODE_PATTERN = KeyTable(
     name="a pattern of nodes",
     keys={
-        "count": FileKey("number of nodes", NODE_COUNT, "count"),
+        "count": FileKey("number of nodes", NODE_COUNT),
         "prefix": FileKey(
-            "prefix of the numbered node names; default: the pool's name and a dash",
-            LABEL,
-            "prefix",
+            "prefix of the numbered node names; default: the pool's name and a dash", LABEL
         ),
         "per_domain": FileKey(
             "for each topology level, the number of consecutive nodes in one domain",
             by_name(ValueFormat(whole(1, MOST_NODES), COUNT.schema)),
-            "per_domain",
         ),
     },
     required=("count",),
@@ -190,9 +187,7 @@ CLUSTER = KeyTable(
     name="a cluster",
     keys={
         "engine": FileKey(
-            "what runs its jobs: local, slurm, kubernetes or simulated",
-            choice_of(EngineKind),
-            "engine",
+            "what runs its jobs: local, slurm, kubernetes or simulated", choice_of(EngineKind)
         ),
         "topology": FileKey(
             "topology levels, widest first; each node has a label for each level",
@@ -200,8 +195,7 @@ CLUSTER = KeyTable(
             "topology_levels",
         ),
         "nodes": FileKey(
-            "number of nodes: creates one owned pool with the cluster's name",
-            NODE_COUNT,
+            "number of nodes: creates one owned pool with the cluster's name", NODE_COUNT
         ),
         "gpus": FileKey("GPUs of each node of that pool, such as 't4 x 4'; default: none", GPUS),
         "cpus": FileKey("CPUs of each node of that pool", CPUS),
@@ -209,6 +203,7 @@ CLUSTER = KeyTable(
         "disk_gib": FileKey("GiB of local disk of each node of that pool", GIB),
         "usd_per_node_hour": FileKey("dollars for an hour of a node of that pool", USD),
     },
+    without_field=("nodes", *SHORT_FORM),
 )
 
 
@@ -252,22 +247,20 @@ def _guessed_price(model: GpuModel | None, gpus: int) -> int:
 TAINT = KeyTable(
     name="a taint",
     keys={
-        "key": FileKey("the taint's name", LABEL, "key"),
-        "value": FileKey("the taint's value; default: empty", LABEL, "value"),
+        "key": FileKey("the taint's name", LABEL),
+        "value": FileKey("the taint's value; default: empty", LABEL),
     },
     required=("key",),
 )
 POOL = KeyTable(
     name="a pool",
     keys={
-        "cluster": FileKey(
-            "the cluster it belongs to; default: the only cluster", LABEL, "cluster"
-        ),
-        "market": FileKey("owned, reserved, on-demand or spot", choice_of(Market), "market"),
+        "cluster": FileKey("the cluster it belongs to; default: the only cluster", LABEL),
+        "market": FileKey("owned, reserved, on-demand or spot", choice_of(Market)),
         "gpu_model": FileKey(
-            "the GPU model, by any of its common names; default: no GPUs", GPU_MODEL, "gpu_model"
+            "the GPU model, by any of its common names; default: no GPUs", GPU_MODEL
         ),
-        "gpus_per_node": FileKey("GPUs on each node", COUNT, "gpus_per_node"),
+        "gpus_per_node": FileKey("GPUs on each node", COUNT),
         "gpus": FileKey("gpu_model and gpus_per_node in one key, such as 't4 x 4'", GPUS),
         "cpus": FileKey("CPUs on each node", CPUS, "cpu_milli"),
         "memory_gib": FileKey("GiB of memory on each node", GIB, "memory_mib"),
@@ -283,19 +276,17 @@ POOL = KeyTable(
         "interruptions_per_million_hours": FileKey(
             "interruptions of a spot node in a million hours",
             ValueFormat(lambda value: in_units(value, 1, "interruption"), NUMBER_SCHEMA),
-            "interruptions_per_million_hours",
         ),
-        "labels": FileKey("labels of every node of the pool", LABELS, "labels"),
+        "labels": FileKey("labels of every node of the pool", LABELS),
         "taints": FileKey(
-            "only jobs that tolerate these taints run here",
-            list_of(mapping(TAINT, Taint)),
-            "taints",
+            "only jobs that tolerate these taints run here", list_of(mapping(TAINT, Taint))
         ),
         "mig": FileKey("whether its GPUs may be partitioned by MIG", BOOLEAN, "mig_allowed"),
         "mps_clients": FileKey("the most MPS shares of one GPU", COUNT, "mps_client_limit"),
         "nodes": FileKey("the nodes: a number, a pattern or a list", NODES),
     },
     required=("market", "cpus", "memory_gib", "nodes"),
+    without_field=("gpus", "owned", "nodes"),
 )
 
 

@@ -76,7 +76,7 @@ def _allowance_table(unit: ValueFormat) -> KeyTable:
     return KeyTable(
         name="an allowance",
         keys={
-            "nominal": FileKey("its guaranteed quota", unit, "nominal"),
+            "nominal": FileKey("its guaranteed quota", unit),
             "borrow": FileKey(
                 "the most it may borrow from other tenants' idle quota; default: no limit",
                 limit,
@@ -154,9 +154,9 @@ def _flavor(written: str) -> str:
 def _write_quotas(quotas: Mapping[FlavorResource, Quota]) -> dict[str, Any]:
     written: dict[str, dict[str, Any]] = {}
     for (flavor, resource), quota in quotas.items():
-        for name, key in QUOTA.keys.items():
-            if key.field == resource:
-                written.setdefault(flavor, {})[name] = key.format.write(quota)
+        for name, filled in QUOTA.fields.items():
+            if filled == resource:
+                written.setdefault(flavor, {})[name] = QUOTA.keys[name].format.write(quota)
     return {
         flavor: amounts["gpus"]
         if amounts.keys() == {"gpus"} and not isinstance(amounts["gpus"], dict)
@@ -173,14 +173,11 @@ QUOTAS = ValueFormat(_read_quotas, _by_flavor.schema, _write_quotas)
 BUDGET_STEP = KeyTable(
     name="a step",
     keys={
-        "at_percent": FileKey(
-            "percentage of the budget at which the step takes effect", COUNT, "at_percent"
-        ),
+        "at_percent": FileKey("percentage of the budget at which the step takes effect", COUNT),
         "action": FileKey(
             "notify, block-borrowing, block-new, stop-preemptible or stop-all; "
             "includes the actions before it",
             choice_of(BudgetAction),
-            "action",
         ),
     },
     required=("at_percent", "action"),
@@ -189,16 +186,14 @@ BUDGET = KeyTable(
     name="a budget",
     keys={
         "usd": FileKey("dollars for each period", USD, "amount_micro_usd"),
-        "period": FileKey("day, week, month, quarter or year", choice_of(BudgetPeriod), "period"),
+        "period": FileKey("day, week, month, quarter or year", choice_of(BudgetPeriod)),
         "enforcement": FileKey(
             "soft: warn. hard: admit only jobs that the remaining budget can pay for",
             choice_of(Enforcement),
-            "enforcement",
         ),
         "steps": FileKey(
             "actions by percentage of the budget; the default depends on enforcement",
             list_of(mapping(BUDGET_STEP, BudgetStep)),
-            "steps",
         ),
     },
     required=("usd",),
@@ -211,11 +206,7 @@ _BUDGET = _scalar_or(
 
 BORROWING = KeyTable(
     name="borrow_while_reclaiming",
-    keys={
-        "max_priority": FileKey(
-            "only jobs up to this priority may be preempted", INTEGER, "max_priority"
-        )
-    },
+    keys={"max_priority": FileKey("only jobs up to this priority may be preempted", INTEGER)},
 )
 _BORROWING = _scalar_or(
     BOOLEAN,
@@ -229,19 +220,15 @@ PREEMPTION = KeyTable(
             "jobs of its own queue: never, lower-priority, "
             "lower-or-newer-equal-priority or later-in-order",
             choice_of(WithinQueue),
-            "within_queue",
         ),
         "reclaim": FileKey(
-            "jobs of queues that borrowed: never, lower-priority or any",
-            choice_of(Reclaim),
-            "reclaim",
+            "jobs of queues that borrowed: never, lower-priority or any", choice_of(Reclaim)
         ),
         "borrow_while_reclaiming": FileKey(
             "true, or the highest priority that may be preempted",
             ValueFormat(
                 _BORROWING.read, _BORROWING.schema, lambda one: _BORROWING.write(one) or True
             ),
-            "borrow_while_reclaiming",
         ),
     },
 )
@@ -262,11 +249,7 @@ TENANTS = ValueFormat(_read_tenants, by_name(ValueFormat(_read_tenant, TENANT_RE
 TENANT = KeyTable(
     name="a tenant",
     keys={
-        "parent": FileKey(
-            "the parent tenant; only for tenants that are not nested",
-            LABEL,
-            "parent",
-        ),
+        "parent": FileKey("the parent tenant; only for tenants that are not nested", LABEL),
         "children": FileKey("the child tenants, by name", TENANTS),
         "queue": FileKey(
             "whether jobs may be submitted here; default: true without children",
@@ -276,23 +259,19 @@ TENANT = KeyTable(
         "weight": FileKey(
             "its share relative to its siblings; default: 1",
             ValueFormat(DECIMAL.read, NUMBER_SCHEMA),
-            "weight",
         ),
-        "quotas": FileKey("its quotas by flavor", QUOTAS, "quotas"),
-        "budget": FileKey(
-            "dollars for each period, spending of its children included", _BUDGET, "budget"
-        ),
+        "quotas": FileKey("its quotas by flavor", QUOTAS),
+        "budget": FileKey("dollars for each period, spending of its children included", _BUDGET),
         "queueing": FileKey(
             "best-effort: other jobs may pass a blocked job; strict: they may not",
             choice_of(Queueing),
-            "queueing",
         ),
         "preemption": FileKey(
             "which jobs its waiting jobs may preempt",
             mapping(PREEMPTION, PreemptionPolicy, Tenant(name="default").preemption),
-            "preemption",
         ),
     },
+    without_field=("children",),
 )
 
 

@@ -52,8 +52,8 @@ class ValueFormat:
 class FileKey:
     """One key of a mapping.
 
-    ``field`` is the field of the model that the value fills, if it is one. With ``nullable``, null is
-    a value of its own; otherwise a key with null counts as left out.
+    ``field`` is the field of the model that the value fills, if it is not named like the key. With
+    ``nullable``, null is a value of its own; otherwise a key with null counts as left out.
     """
 
     meaning: str
@@ -67,7 +67,7 @@ class KeyTable:
     """The keys of one mapping.
 
     ``meant`` maps other spellings to the right key; ``refused`` maps keys of other tools that have no
-    counterpart here to advice.
+    counterpart here to advice. The keys in ``without_field`` fill no field of the model.
     """
 
     name: str
@@ -75,6 +75,17 @@ class KeyTable:
     required: tuple[str, ...] = ()
     meant: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    without_field: tuple[str, ...] = ()
+    fields: Mapping[str, str] = field(init=False)
+    """The model's field that each key fills, by key."""
+
+    def __post_init__(self) -> None:
+        filled = {
+            name: key.field or name
+            for name, key in self.keys.items()
+            if name not in self.without_field
+        }
+        object.__setattr__(self, "fields", filled)
 
 
 # -- reading -----------------------------------------------------------------------------------------
@@ -133,8 +144,8 @@ def _closest_alias(plain: str, table: KeyTable) -> str | None:
 
 def by_field(values: Mapping[str, Any], table: KeyTable) -> dict[str, Any]:
     """Values by the model's field that each fills; keys that fill none are left out."""
-    keys = table.keys
-    return {keys[name].field: value for name, value in values.items() if keys[name].field}
+    fields = table.fields
+    return {fields[name]: value for name, value in values.items() if name in fields}
 
 
 # -- writing -----------------------------------------------------------------------------------------
@@ -142,15 +153,13 @@ def by_field(values: Mapping[str, Any], table: KeyTable) -> dict[str, Any]:
 
 def write_mapping(value: Any, table: KeyTable, default: Any = None) -> dict[str, Any]:
     """A model value as a mapping, without fields that have their default."""
-    defaults = _defaults(type(value)) if default is None else default
+    defaults = _defaults(type(value)) if default is None else {}
     written: dict[str, Any] = {}
-    for name, key in table.keys.items():
-        if not key.field:
-            continue
-        current = getattr(value, key.field)
-        usual = defaults[key.field] if default is None else getattr(default, key.field)
+    for name, field_name in table.fields.items():
+        current = getattr(value, field_name)
+        usual = defaults[field_name] if default is None else getattr(default, field_name)
         if current != usual:
-            written[name] = None if current is None else key.format.write(current)
+            written[name] = None if current is None else table.keys[name].format.write(current)
     return written
 
 
@@ -236,14 +245,11 @@ def mapping(table: KeyTable, build: Callable[..., Any] = dict, default: Any = No
 
     With ``default``, what is left out has the value it has there.
     """
-    usual = (
-        {} if default is None else {k.field: getattr(default, k.field) for k in table.keys.values()}
-    )
+    usual = {} if default is None else {f: getattr(default, f) for f in table.fields.values()}
 
     def read(value: Any) -> Any:
-        return build(
-            **(usual | by_field(read_mapping({} if value is None else value, table), table))
-        )
+        written = read_mapping({} if value is None else value, table)
+        return build(**(usual | by_field(written, table)))
 
     return ValueFormat(read, described(table), lambda one: write_mapping(one, table, default))
 
