@@ -25,6 +25,7 @@ from bursar.config.yaml.key_tables import (
     described,
     list_of,
     read_mapping,
+    read_mapping_or_null,
     require,
 )
 from bursar.config.yaml.value_readers import InvalidValue, subject_of, whole
@@ -80,7 +81,7 @@ def read_channels(path: Path, environment: Mapping[str, str] | None = None) -> t
     document = read_yaml(text, path.name)
     reader = _ChannelReader(path, os.environ if environment is None else environment)
     try:
-        sections = read_mapping({} if document.value is None else document.value, reader.table())
+        sections = read_mapping_or_null(document.value, reader.table())
     except InvalidValue as error:
         location = document.location(error.path, at_key=error.at_key)
         raise error.as_user_error(location, subject_of(error.path, "the file")) from None

@@ -31,15 +31,12 @@ from bursar.config.yaml.key_tables import (
     by_field,
     by_name,
     described,
-    read_mapping,
+    read_mapping_or_null,
 )
 from bursar.config.yaml.value_readers import InvalidValue, subject_of
 from bursar.config.yaml.yaml_text import Path, YamlDocument, decode, read_yaml
-from bursar.core.admission.admit import check_fleet
-from bursar.core.admission.fleet_rules import fleet_problems
+from bursar.core.admission.admit import fleet_steps
 from bursar.core.admission.problem import SHOWN, Problem
-from bursar.core.admission.tenant_rules import policy_problems, tenant_problems
-from bursar.core.admission.value_rules import value_problems
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Cluster, Fleet, Node, Pool
 from bursar.model.tenants.policy import Policies
@@ -125,7 +122,7 @@ def parse_fleet(texts: Mapping[str, str]) -> FleetFile:
     for file, text in texts.items():
         document = read_yaml(text, file)
         with _located(document):
-            documents.append((document, read_mapping(_or_empty(document.value), FILE)))
+            documents.append((document, read_mapping_or_null(document.value, FILE)))
     for document, sections in documents:
         builder.add_clusters(document, sections.get("clusters", {}))
     for document, sections in documents:
@@ -136,10 +133,6 @@ def parse_fleet(texts: Mapping[str, str]) -> FleetFile:
     read = builder.build()
     _reject_what_cannot_work(read, builder, next(iter(texts), "fleet.yaml"))
     return read
-
-
-def _or_empty(value: Any) -> Any:
-    return {} if value is None else value
 
 
 @contextmanager
@@ -270,21 +263,9 @@ class _Builder:
 
 
 def _reject_what_cannot_work(read: FleetFile, builder: _Builder, file: str) -> None:
-    for problems in map(list, _problem_groups(read)):
-        if problems:
+    for _, step in fleet_steps(read.fleet, read.tenants, read.policies):
+        if problems := list(step):
             raise _as_error(problems, builder, file)
-    check_fleet(read.fleet, read.tenants, read.policies)
-
-
-def _problem_groups(read: FleetFile) -> Iterator[Iterator[Problem]]:
-    """The problems that ``check_fleet`` reports, in the same order."""
-    yield value_problems(read.fleet)
-    yield fleet_problems(read.fleet)
-    for index, tenant in enumerate(read.tenants):
-        yield value_problems(tenant, f"tenants[{index}]")
-    yield tenant_problems(read.tenants, {pool.flavor for pool in read.fleet.pools})
-    yield value_problems(read.policies)
-    yield policy_problems(read.policies)
 
 
 def _as_error(problems: list[Problem], builder: _Builder, file: str) -> UserError:

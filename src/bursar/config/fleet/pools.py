@@ -29,6 +29,7 @@ from bursar.config.yaml.key_tables import (
     list_of,
     mapping,
     read_mapping,
+    read_mapping_or_null,
     require,
 )
 from bursar.config.yaml.value_readers import InvalidValue, in_units, plain_text, shown, whole
@@ -208,7 +209,7 @@ CLUSTER = KeyTable(
 
 
 def _read_cluster(value: Any) -> dict[str, Any]:
-    values = read_mapping({} if value is None else value, CLUSTER)
+    values = read_mapping_or_null(value, CLUSTER)
     stray = [key for key in SHORT_FORM if key in values]
     if stray and "nodes" not in values:
         fix = "Add 'nodes', or write a pool."
@@ -292,7 +293,7 @@ POOL = KeyTable(
 
 def _read_pool(value: Any) -> dict[str, Any]:
     """The fields of a pool, except its name, and ``nodes``."""
-    values = read_mapping({} if value is None else value, POOL)
+    values = read_mapping_or_null(value, POOL)
     pool = {"gpu_model": None, "gpus_per_node": 0, **by_field(values, POOL)}
     if "gpus" in values:
         if "gpu_model" in values or "gpus_per_node" in values:

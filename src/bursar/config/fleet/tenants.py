@@ -27,6 +27,7 @@ from bursar.config.yaml.key_tables import (
     list_of,
     mapping,
     read_mapping,
+    read_mapping_or_null,
     write_mapping,
 )
 from bursar.config.yaml.value_readers import InvalidValue
@@ -236,16 +237,11 @@ PREEMPTION = KeyTable(
 # -- tenants -------------------------------------------------------------------------------------
 
 
-def _read_tenants(value: Any) -> dict[str, Any]:
-    tenants: dict[str, Any] = by_name(ValueFormat(_read_tenant, TENANT_REF)).read(value)
-    return tenants
-
-
 def _read_tenant(value: Any) -> dict[str, Any]:
-    return read_mapping({} if value is None else value, TENANT)
+    return read_mapping_or_null(value, TENANT)
 
 
-TENANTS = ValueFormat(_read_tenants, by_name(ValueFormat(_read_tenant, TENANT_REF)).schema)
+TENANTS = by_name(ValueFormat(_read_tenant, TENANT_REF))
 TENANT = KeyTable(
     name="a tenant",
     keys={

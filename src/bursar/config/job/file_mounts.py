@@ -40,17 +40,13 @@ class MountSource:
     path: str | None = None
 
 
-def workdir(value: Any) -> MountSource:
-    """A local folder, or its uploaded bundle."""
-    return _source(value)
-
-
 def file_mounts(value: Any) -> dict[str, MountSource]:
     """Sources by their path in the working directory."""
-    return named(value, _target, _source, MOST_MOUNTS)
+    return named(value, _target, source, MOST_MOUNTS)
 
 
-def _source(value: Any) -> MountSource:
+def source(value: Any) -> MountSource:
+    """A local file or folder, or its uploaded bundle."""
     if isinstance(value, dict):
         fix = "Write only the local path; fetch from storage in 'setup'."
         raise InvalidValue("is a mapping", fix, "not-supported")

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from bursar.config.job.file_mounts import LocalFile, MountSource
@@ -246,8 +245,5 @@ def _document(
     return _WRITE(stored)
 
 
-def _json_number(value: Decimal) -> float:
-    return float(value)
-
-
-_WRITE = json.JSONEncoder(ensure_ascii=False, default=_json_number).encode
+_WRITE = json.JSONEncoder(ensure_ascii=False, default=float).encode
+"""Decimals, the only values that JSON does not know, are written as numbers."""

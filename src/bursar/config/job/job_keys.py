@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from bursar.config.job import resources as res
 from bursar.config.job.environment import envs, secrets
-from bursar.config.job.file_mounts import file_mounts, workdir
+from bursar.config.job.file_mounts import file_mounts, source
 from bursar.config.job.times import deadline, grace_seconds, stop_signal
 from bursar.config.yaml.key_tables import (
     BOOLEAN,
@@ -83,6 +84,18 @@ def as_schema(table: KeyTable) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
+def _mapping(table: KeyTable, build: Callable[..., Any] = dict) -> ValueFormat:
+    """A mapping whose keys are the arguments of ``build``."""
+    return ValueFormat(lambda value: build(**read_mapping(value, table)), as_schema(table))
+
+
+def _several(member: ValueFormat, most: int) -> ValueFormat:
+    """A list of at most ``most`` values, read as a tuple."""
+    return ValueFormat(
+        lambda value: tuple(members(value, member.read, most)), _list_of(member.schema)
+    )
+
+
 def job_schema() -> dict[str, Any]:
     """The JSON Schema of a job file."""
     return {
@@ -107,11 +120,6 @@ LAYER = KeyTable(
     required=("level", "size"),
 )
 
-
-def _layer(value: Any) -> SliceLayer:
-    return SliceLayer(**read_mapping(value, LAYER))
-
-
 TOPOLOGY = KeyTable(
     name="topology",
     keys={
@@ -119,9 +127,7 @@ TOPOLOGY = KeyTable(
         "preferred": FileKey("all tasks should run in one domain of this level", TEXT),
         "layers": FileKey(
             "groups of tasks that must share a domain, widest level first",
-            ValueFormat(
-                lambda value: tuple(members(value, _layer, 16)), _list_of(as_schema(LAYER))
-            ),
+            _several(_mapping(LAYER, SliceLayer), 16),
         ),
     },
 )
@@ -136,16 +142,9 @@ SPREAD = KeyTable(
 )
 
 
-def _topology(value: Any) -> Topology:
-    return Topology(**read_mapping(value, TOPOLOGY))
-
-
 def _spread(value: Any) -> Spread:
-    return (
-        Spread(level=text(value))
-        if isinstance(value, str)
-        else Spread(**read_mapping(value, SPREAD))
-    )
+    written = {"level": text(value)} if isinstance(value, str) else read_mapping(value, SPREAD)
+    return Spread(**written)
 
 
 # -- resources ---------------------------------------------------------------------------------------
@@ -186,12 +185,7 @@ ALTERNATIVE = KeyTable(
         "Bursar chooses among the pools of its fleet: remove it, or write node_labels outside.",
     ),
 )
-
-
-def _alternatives(value: Any) -> list[dict[str, Any]]:
-    return members(value, lambda one: read_mapping(one, ALTERNATIVE), res.MOST_ALTERNATIVES)
-
-
+_ALTERNATIVES = _several(_mapping(ALTERNATIVE), res.MOST_ALTERNATIVES)
 _POOLS = "Bursar chooses among the pools of its fleet: remove it, or write 'node_labels'."
 RESOURCES = KeyTable(
     name="resources",
@@ -210,14 +204,8 @@ RESOURCES = KeyTable(
             "percentage of the tasks that never run on spot, rounded up; needs use_spot: allowed",
             _whole(1, 100),
         ),
-        "any_of": FileKey(
-            "alternatives; the cheapest is used",
-            ValueFormat(_alternatives, _list_of(as_schema(ALTERNATIVE))),
-        ),
-        "ordered": FileKey(
-            "alternatives; the first that fits is used",
-            ValueFormat(_alternatives, _list_of(as_schema(ALTERNATIVE))),
-        ),
+        "any_of": FileKey("alternatives; the cheapest is used", _ALTERNATIVES),
+        "ordered": FileKey("alternatives; the first that fits is used", _ALTERNATIVES),
         "node_labels": FileKey(
             "labels that every node of the job must have",
             ValueFormat(
@@ -363,8 +351,7 @@ JOB = KeyTable(
             "minimum number of tasks to start with; makes the job elastic", _whole(1, MOST_NODES)
         ),
         "topology": FileKey(
-            "which tasks must or should run close together",
-            ValueFormat(_topology, as_schema(TOPOLOGY)),
+            "which tasks must or should run close together", _mapping(TOPOLOGY, Topology)
         ),
         "spread": FileKey(
             "keeps tasks apart: a topology level, or level and max_tasks",
@@ -373,7 +360,7 @@ JOB = KeyTable(
         "apart": FileKey("jobs with the same value never share a node", TEXT),
         "workdir": FileKey(
             "a local folder that is uploaded and becomes the working directory",
-            ValueFormat(workdir, PATH),
+            ValueFormat(source, PATH),
         ),
         "file_mounts": FileKey(
             "local files or folders to upload, by their path in the working directory",

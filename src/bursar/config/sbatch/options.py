@@ -42,7 +42,7 @@ LONG_NAMES = {
     "w": "nodelist",
     "x": "exclude",
 }
-ALIASES = {"workdir": "chdir", "gres-flags": "gres-flags", "share": "oversubscribe"}
+ALIASES = {"workdir": "chdir", "share": "oversubscribe"}
 WITHOUT_VALUE = frozenset(
     {"contiguous", "exclusive", "get-user-env", "hold", "ignore-pbs", "kill-on-invalid-dep"}
     | {"no-kill", "no-requeue", "overcommit", "oversubscribe", "parsable", "quiet", "reboot"}

@@ -154,6 +154,8 @@ def script_order(options: dict[str, SbatchOption]) -> list[SbatchOption]:
 
 # -- options with a counterpart -----------------------------------------------------------------
 
+Convert = Callable[[_Conversion, SbatchOption], None]
+
 
 def _job_name(conversion: _Conversion, option: SbatchOption) -> None:
     clean = re.sub(r"[^A-Za-z0-9._-]+", "-", option.value).strip("-._")[:128]
@@ -257,26 +259,19 @@ def _constraint(conversion: _Conversion, option: SbatchOption) -> None:
         conversion.job["resources"] = {"accelerators": choices if len(choices) > 1 else choices[0]}
 
 
-def _no_requeue(conversion: _Conversion, _option: SbatchOption) -> None:
-    conversion.job["preemptible"] = False
+def _sets(key: str, value: Any) -> Convert:
+    """For an option whose presence alone sets a key of the job."""
 
+    def convert(conversion: _Conversion, _option: SbatchOption) -> None:
+        conversion.job[key] = value
 
-def _requeue(conversion: _Conversion, _option: SbatchOption) -> None:
-    conversion.job["preemptible"] = True
+    return convert
 
 
 def _tmp(conversion: _Conversion, _option: SbatchOption) -> None:
     mib = Amounts(conversion.options, conversion.note).mib("tmp")
     if mib:
         conversion.job.setdefault("resources", {})["disk_size"] = f"{round(mib)} MiB"
-
-
-def _spread(conversion: _Conversion, _option: SbatchOption) -> None:
-    conversion.job["spread"] = "node"
-
-
-def _queue(conversion: _Conversion, option: SbatchOption) -> None:
-    conversion.note(option, "is replaced by the queue: write 'queue' or pass --queue")
 
 
 def _dependency(conversion: _Conversion, option: SbatchOption) -> None:
@@ -287,19 +282,16 @@ def _dependency(conversion: _Conversion, option: SbatchOption) -> None:
         conversion.note(option, f"({kind}) has no counterpart; 'depends_on' waits for success only")
 
 
-CONVERTED: dict[str, Callable[[_Conversion, SbatchOption], None]] = {
-    "account": _queue,
+CONVERTED: dict[str, Convert] = {
     "array": _array,
     "constraint": _constraint,
     "dependency": _dependency,
     "export": _export,
     "job-name": _job_name,
-    "no-requeue": _no_requeue,
-    "partition": _queue,
-    "qos": _queue,
-    "requeue": _requeue,
+    "no-requeue": _sets("preemptible", False),
+    "requeue": _sets("preemptible", True),
     "signal": _signal,
-    "spread-job": _spread,
+    "spread-job": _sets("spread", "node"),
     "time": _time,
     "tmp": _tmp,
 }
@@ -307,37 +299,32 @@ SIZES = frozenset(
     {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mem", "mem-per-cpu"}
     | {"mem-per-gpu", "gres", "gpus", "gpus-per-node", "gpus-per-task"}
 )
-_LOGS = "is not needed: 'bursar logs JOB' shows both streams of every task"
-_NODES = "names machines of the Slurm cluster; write 'resources.node_labels' for it"
-_BINDING = "is left to the node"
-_IGNORED = "is not converted"
-NOT_CONVERTED: dict[str, str] = {
-    **dict.fromkeys(("output", "error", "open-mode"), _LOGS),
-    **dict.fromkeys(("mail-type", "mail-user"), "is not converted: no mail is sent"),
-    **dict.fromkeys(("nodelist", "exclude", "nodefile", "clusters", "cluster"), _NODES),
-    **dict.fromkeys(("cpu-bind", "gpu-bind", "mem-bind", "distribution", "hint"), _BINDING),
-    **dict.fromkeys(("threads-per-core", "sockets-per-node", "cores-per-socket"), _BINDING),
-    **dict.fromkeys(("ntasks-per-socket", "ntasks-per-core", "ntasks-per-gpu"), _BINDING),
-    **dict.fromkeys(("gpu-freq", "cpu-freq", "core-spec", "gres-flags", "mincpus"), _BINDING),
-    **dict.fromkeys(("begin", "hold", "input", "licenses", "reservation", "nice"), _IGNORED),
-    **dict.fromkeys(("comment", "wckey", "verbose", "quiet", "parsable", "wait"), _IGNORED),
-    **dict.fromkeys(("get-user-env", "profile", "acctg-freq", "bb", "bbf", "network"), _IGNORED),
-    **dict.fromkeys(("no-kill", "overcommit", "contiguous", "use-min-nodes", "reboot"), _IGNORED),
-    **dict.fromkeys(
-        ("kill-on-invalid-dep", "power", "priority", "propagate", "thread-spec"), _IGNORED
+_NOTES = {
+    "is not needed: 'bursar logs JOB' shows both streams of every task": "output error open-mode",
+    "is not converted: no mail is sent": "mail-type mail-user",
+    "is replaced by the queue: write 'queue' or pass --queue": "account partition qos",
+    "names machines of the Slurm cluster; write 'resources.node_labels' for it": (
+        "nodelist exclude nodefile clusters cluster"
     ),
-    **dict.fromkeys(("uid", "gid"), "is not converted: jobs run as the submitting user"),
-    **dict.fromkeys(
-        ("exclusive", "oversubscribe"), "has no counterpart: request what the job uses"
+    "is left to the node": (
+        "cpu-bind gpu-bind mem-bind distribution hint threads-per-core sockets-per-node "
+        "cores-per-socket ntasks-per-socket ntasks-per-core ntasks-per-gpu gpu-freq cpu-freq "
+        "core-spec gres-flags mincpus"
     ),
-    "chdir": "is a folder of the Slurm cluster; write 'workdir' to send one with the job",
-    "deadline": "is not converted; write 'deadline' with a zone",
-    "switches": "is not converted; write 'topology' to place tasks near each other",
-    "container-image": "is not converted: jobs run on the node as it is",
-    "container-mounts": "is not converted: jobs run on the node as it is",
-    "delay-boot": _IGNORED,
-    "wait-all-nodes": _IGNORED,
-    "ignore-pbs": _IGNORED,
-    "export-file": "is not converted; write 'envs'",
-    "prefer": "is a feature of Slurm nodes; write 'resources.node_labels' for it",
+    "is not converted": (
+        "begin hold input licenses reservation nice comment wckey verbose quiet parsable wait "
+        "get-user-env profile acctg-freq bb bbf network no-kill overcommit contiguous use-min-nodes "
+        "reboot kill-on-invalid-dep power priority propagate thread-spec delay-boot wait-all-nodes "
+        "ignore-pbs"
+    ),
+    "is not converted: jobs run as the submitting user": "uid gid",
+    "is not converted: jobs run on the node as it is": "container-image container-mounts",
+    "is not converted; write 'deadline' with a zone": "deadline",
+    "is not converted; write 'topology' to place tasks near each other": "switches",
+    "is not converted; write 'envs'": "export-file",
+    "has no counterpart: request what the job uses": "exclusive oversubscribe",
+    "is a folder of the Slurm cluster; write 'workdir' to send one with the job": "chdir",
+    "is a feature of Slurm nodes; write 'resources.node_labels' for it": "prefer",
 }
+"""Options by the note about them."""
+NOT_CONVERTED = {name: note for note, names in _NOTES.items() for name in names.split()}

@@ -114,6 +114,11 @@ def read_mapping(plain: Any, table: KeyTable) -> dict[str, Any]:
     return values
 
 
+def read_mapping_or_null(plain: Any, table: KeyTable) -> dict[str, Any]:
+    """Read a mapping; null counts as an empty one."""
+    return read_mapping({} if plain is None else plain, table)
+
+
 def require(values: Mapping[str, Any], required: tuple[str, ...]) -> None:
     """Reject a mapping that lacks a key without a default."""
     missing = ", ".join(repr(key) for key in required if key not in values)
@@ -248,8 +253,7 @@ def mapping(table: KeyTable, build: Callable[..., Any] = dict, default: Any = No
     usual = {} if default is None else {f: getattr(default, f) for f in table.fields.values()}
 
     def read(value: Any) -> Any:
-        written = read_mapping({} if value is None else value, table)
-        return build(**(usual | by_field(written, table)))
+        return build(**(usual | by_field(read_mapping_or_null(value, table), table)))
 
     return ValueFormat(read, described(table), lambda one: write_mapping(one, table, default))
 

@@ -5,7 +5,7 @@ README.md lists the steps and every error code.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from bursar.core.admission.admission_request import AdmissionRequest
@@ -36,14 +36,21 @@ __all__ = [
 
 def check_fleet(fleet: Fleet, tenants: Iterable[Tenant], policies: Policies) -> None:
     """Rejects a fleet, a tenant tree or policies from which no state can be built."""
-    tree = tuple(tenants)
-    raise_problems("fleet", value_problems(fleet))
-    raise_problems("fleet", fleet_problems(fleet))
-    for index, tenant in enumerate(tree):
-        raise_problems("tenants", value_problems(tenant, f"tenants[{index}]"))
-    raise_problems("tenants", tenant_problems(tree, {pool.flavor for pool in fleet.pools}))
-    raise_problems("policies", value_problems(policies))
-    raise_problems("policies", policy_problems(policies))
+    for subject, problems in fleet_steps(fleet, tuple(tenants), policies):
+        raise_problems(subject, problems)
+
+
+def fleet_steps(
+    fleet: Fleet, tenants: Sequence[Tenant], policies: Policies
+) -> Iterator[tuple[str, Iterable[Problem]]]:
+    """The steps of the check, with what each is about; a step relies on those before it."""
+    yield "fleet", value_problems(fleet)
+    yield "fleet", fleet_problems(fleet)
+    for index, tenant in enumerate(tenants):
+        yield "tenants", value_problems(tenant, f"tenants[{index}]")
+    yield "tenants", tenant_problems(tenants, {pool.flavor for pool in fleet.pools})
+    yield "policies", value_problems(policies)
+    yield "policies", policy_problems(policies)
 
 
 def check_job(request: AdmissionRequest) -> None:
