@@ -88,7 +88,6 @@ A100 = DetectedGpu(
     uuid="GPU-a100",
     model="NVIDIA A100-SXM4-80GB",
     memory_mib=81_920,
-    mig_enabled=True,
     slices=(CUT,),
 )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bursar.engines.local.gpu_discovery import DetectedGpu, DetectedMigDevice
-from bursar.engines.local.order_to_plan import MachineSettings, make_plan
+from bursar.engines.local.order_to_plan import make_plan
+from bursar.engines.local.settings import LocalSettings
 from bursar.engines.local.supervisor.attempt_plan import AttemptPlan, read_plan
 from bursar.model.fleet.gpu import MigInstance
 from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
@@ -16,13 +18,13 @@ from tests.conformance.engine_harness import LocalHarness, until
 from tests.conformance.engine_orders import order, tasks_on
 from tests.conformance.engine_suite import output
 
-MACHINE = MachineSettings(
-    path="/bin", language="C.UTF-8", log_bytes=1 << 20, log_files=3, cgroup="", gpus={}
+MACHINE = LocalSettings(
+    state=Path("/state"), path="/bin", language="C.UTF-8", log_file_mib=1, log_files=3
 )
 HALF = MigInstance(profile="3g.40gb", start=4)
 
 
-def plan(*tasks: Task, machine: MachineSettings = MACHINE, job_id: str = "j-1") -> AttemptPlan:
+def plan(*tasks: Task, machine: LocalSettings = MACHINE, job_id: str = "j-1") -> AttemptPlan:
     return make_plan(order(job_id, "true", tasks=tasks), machine)
 
 

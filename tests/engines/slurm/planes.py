@@ -15,7 +15,6 @@ from bursar.control.requests.submission import Submission
 from bursar.engines.slurm.commands.commands import Commands
 from bursar.engines.slurm.driven.engine import SlurmEngine
 from bursar.engines.slurm.driven.settings import SlurmSettings
-from bursar.engines.status_file import StatusFile
 from bursar.model.fleet.fleet import EngineKind
 from bursar.model.jobs.job import JobSpec, JobState, TaskGroup, WholeGpus
 from bursar.model.jobs.run_spec import RunSpec
@@ -58,7 +57,6 @@ def settings_for(lab: Lab, state: Path) -> SlurmSettings:
         state=state,
         commands=Commands(environment=lab.environment()),
         rest_socket=lab.rest_socket,
-        status_reader=StatusFile,
         launch_seconds=8.0,
     )
 

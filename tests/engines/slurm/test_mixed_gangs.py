@@ -20,7 +20,6 @@ def partition(name: str, *nodes: str) -> SlurmPartition:
         is_up=True,
         max_minutes=60,
         default_minutes=None,
-        priority_tier=1,
     )
 
 

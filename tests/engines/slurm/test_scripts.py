@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,7 @@ from bursar.engines.slurm.driven.request import (
 )
 from bursar.engines.slurm.driven.script import ScriptContext, make_scripts, plain_command
 from bursar.engines.slurm.driven.submit import rest_properties, sbatch_options
+from bursar.engines.status_file import StatusFile
 from bursar.model.errors import EngineFault
 from bursar.model.jobs.attempt import ShareUse, Task
 from bursar.model.jobs.run_spec import RunSpec
@@ -248,7 +250,6 @@ def node(gres: str) -> SlurmNode:
         memory_mib=1,
         disk_mib=0,
         gres=parse_gres(gres),
-        features=(),
         partitions=(),
         states=frozenset({"IDLE"}),
     )
@@ -315,7 +316,12 @@ def attempt(folders: AttemptFolders, *, ran: bool) -> TrackedAttempt:
     folder.create(1)
     if ran:
         folder.write("claim", "77\n")
-    return TrackedAttempt(ref=ref("j-1"), folder=folder, ids=["77"], submissions=1)
+    return tracked(folder, ids=["77"], submissions=1)
+
+
+def tracked(folder: SlurmAttemptFolder, **more: Any) -> TrackedAttempt:
+    status = StatusFile(folder.file("saved"), ref("j-1"))
+    return TrackedAttempt(ref=ref("j-1"), folder=folder, status=status, **more)
 
 
 def test_a_forgotten_attempt_that_never_ran_is_submitted_again(folders: AttemptFolders) -> None:
@@ -384,6 +390,6 @@ def test_a_cancellation_that_the_script_did_not_record_is_taken_from_slurm(
     folders: AttemptFolders,
 ) -> None:
     record = EndRecord(at_ms=1, code=143, stop_signal="", detail="")
-    attempt = TrackedAttempt(ref=ref("j-1"), folder=folders.of(ref("j-1")))
+    attempt = tracked(folders.of(ref("j-1")))
     how = exit_of(record, attempt, SlurmJobState(state="CANCELLED", code=0, signal=15))
     assert how.signal == signal.SIGTERM and "cancelled in Slurm, not by Bursar" in how.detail

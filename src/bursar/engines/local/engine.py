@@ -46,7 +46,6 @@ class LocalEngine:
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
         self._state = os.path.abspath(settings.state)
-        self._machine = settings.machine_settings()
         self._lock = threading.Lock()
         self._queue: deque[EngineReport] = deque()
         self._reported: dict[AttemptRef, set[str]] = {}
@@ -113,7 +112,7 @@ class LocalEngine:
         """Return when the attempt is durably claimed; from then on it can end but not start again."""
         ref = order.ref
         self._folder(ref)
-        plan = make_plan(order, self._machine)
+        plan = make_plan(order, self._settings)
         if not plan.tasks:
             raise BrokenInvariant(f"attempt {ref.attempt} of {ref.job_id} has no placement")
         with self._lock:
@@ -293,7 +292,7 @@ class LocalEngine:
         """Two streams for each task that wrote something."""
         folder = self._folder(ref)
         claim = folder.read(names.CLAIM) or {}
-        files = int(claim.get("log_files", self._machine.log_files))
+        files = int(claim.get("log_files", self._settings.log_files))
         logs = []
         for task, node in enumerate(claim.get("nodes", ())):
             for stream, ending in (("stdout", "out"), ("stderr", "err")):

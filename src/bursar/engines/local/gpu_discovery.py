@@ -27,7 +27,6 @@ class DetectedGpu:
     uuid: str
     model: str
     memory_mib: int
-    mig_enabled: bool = False
     slices: tuple[DetectedMigDevice, ...] = ()
 
     def slice_uuid(self, instance: MigInstance) -> str | None:
@@ -55,17 +54,13 @@ def detect_gpus() -> tuple[DetectedGpu, ...]:
 
 def _read_gpu(nvml: Any, index: int) -> DetectedGpu:
     device = nvml.nvmlDeviceGetHandleByIndex(index)
-    enabled = _has_mig(nvml, device)
-    slices = (
-        sorted(_mig_devices(nvml, device), key=lambda mig: mig.instance.start) if enabled else ()
-    )
+    slices = _mig_devices(nvml, device) if _has_mig(nvml, device) else ()
     return DetectedGpu(
         index=index,
         uuid=_text(nvml.nvmlDeviceGetUUID(device)),
         model=_text(nvml.nvmlDeviceGetName(device)),
         memory_mib=nvml.nvmlDeviceGetMemoryInfo(device).total >> 20,
-        mig_enabled=enabled,
-        slices=tuple(slices),
+        slices=tuple(sorted(slices, key=lambda mig: mig.instance.start)),
     )
 
 

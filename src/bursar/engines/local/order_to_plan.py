@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from bursar.engines.local.gpu_discovery import DetectedGpu
+from bursar.engines.local.settings import LocalSettings
 from bursar.engines.local.supervisor.attempt_plan import AttemptPlan, TaskPlan
 from bursar.engines.task_ranks import (
     TaskRank,
@@ -18,26 +18,13 @@ from bursar.model.units import SECOND_MS
 from bursar.ports import StartOrder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineSettings:
-    """Settings that every attempt on this machine shares."""
-
-    path: str
-    language: str
-    log_bytes: int
-    log_files: int
-    cgroup: str
-    gpus: Mapping[str, tuple[DetectedGpu, ...]]
-    """Real GPUs by node, in order of index. Other nodes have virtual GPUs."""
-
-
-def make_plan(order: StartOrder, machine: MachineSettings) -> AttemptPlan:
+def make_plan(order: StartOrder, settings: LocalSettings) -> AttemptPlan:
     """The complete plan; the attempt process has nothing left to choose."""
     recipe = order.recipe
     return AttemptPlan(
         job_id=order.ref.job_id,
         attempt=order.ref.attempt,
-        tasks=tuple(_tasks(order, machine)),
+        tasks=tuple(_tasks(order, settings)),
         argv=recipe.argv,
         run=recipe.run,
         setup=recipe.setup,
@@ -46,26 +33,26 @@ def make_plan(order: StartOrder, machine: MachineSettings) -> AttemptPlan:
         mounts=tuple((mount.target, mount.bundle) for mount in recipe.mounts),
         grace_ms=recipe.grace_seconds * SECOND_MS,
         stop_signal=stop_signal(recipe.stop_signal),
-        log_bytes=machine.log_bytes,
-        log_files=machine.log_files,
-        cgroup=machine.cgroup,
+        log_bytes=settings.log_bytes,
+        log_files=max(1, settings.log_files),
+        cgroup=str(settings.cgroup or ""),
         refused=start_problem(order),
     )
 
 
-def _tasks(order: StartOrder, machine: MachineSettings) -> Iterator[TaskPlan]:
+def _tasks(order: StartOrder, settings: LocalSettings) -> Iterator[TaskPlan]:
     members = ranked_tasks(order)
     nodes = list(dict.fromkeys(member.task.node for member in members))
     per_node = {node: [member for member in members if member.task.node == node] for node in nodes}
     limits = {node: _limits(order, node) for node in nodes}
     for rank, member in enumerate(members):
         node = member.task.node
-        devices = _devices(member, machine.gpus.get(node, ()))
+        devices = _devices(member, settings.gpus.get(node, ()))
         gpus_per_task = len([name for name in devices["CUDA_VISIBLE_DEVICES"].split(",") if name])
         cpu_milli, memory_mib = limits[node]
         env = {
-            "PATH": machine.path,
-            "LANG": machine.language,
+            "PATH": settings.path,
+            "LANG": settings.language,
             **order.recipe.envs,
             **order.recipe.secrets,
             **devices,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from bursar.engines.local.supervisor.attempt_folder import write_atomically
 from bursar.model.engine_report import EngineReport, NoticeReported
 from bursar.model.event import NodeLost, NodeRestored, NoticeKind
 
@@ -66,8 +67,8 @@ class Outages:
     """Outages that are not over, on disk and in memory. Used by one thread at a time."""
 
     def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, FILE)
-        self._outages = {one.node: one for one in _read(self._path)}
+        self._folder = folder
+        self._outages = {one.node: one for one in _read(os.path.join(folder, FILE))}
 
     def last_reports(self) -> list[EngineReport]:
         """The last report of each node, which may have been lost; then finished outages are dropped."""
@@ -119,15 +120,8 @@ class Outages:
 
     def _write(self) -> None:
         """Durable: a node that is lost in the log must come back."""
-        temporary = f"{self._path}.{os.getpid()}"
-        text = json.dumps([asdict(self._outages[node]) for node in sorted(self._outages)])
-        fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        try:
-            os.write(fd, text.encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(temporary, self._path)
+        outages = [asdict(self._outages[node]) for node in sorted(self._outages)]
+        write_atomically(self._folder, FILE, outages, sync=True)
 
 
 def _next_phase(outage: NodeOutage, now_ms: int, is_empty: Callable[[str], bool]) -> Phase:

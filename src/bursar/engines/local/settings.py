@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bursar.engines.local.gpu_discovery import DetectedGpu
-from bursar.engines.local.order_to_plan import MachineSettings
 from bursar.model.units import GIB_MIB
 
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -32,16 +31,10 @@ class LocalSettings:
     log_file_mib: int = 64
     log_files: int = 5
     path: str = field(default_factory=lambda: os.environ.get("PATH", PLAIN_PATH))
+    language: str = field(default_factory=lambda: os.environ.get("LANG", "C.UTF-8"))
     supervisor_linger_seconds: float = 30.0
     """How long a supervisor without control plane and without attempts keeps running."""
 
-    def machine_settings(self) -> MachineSettings:
-        """The settings that reach tasks."""
-        return MachineSettings(
-            path=self.path,
-            language=os.environ.get("LANG", "C.UTF-8"),
-            log_bytes=min(self.log_file_mib, GIB_MIB) * MIB,
-            log_files=max(1, self.log_files),
-            cgroup=str(self.cgroup) if self.cgroup else "",
-            gpus=self.gpus,
-        )
+    @property
+    def log_bytes(self) -> int:
+        return min(self.log_file_mib, GIB_MIB) * MIB

@@ -37,7 +37,6 @@ def slurm_engine(state: Path) -> SlurmEngine:
     from bursar.engines.slurm.commands.commands import from_environment
     from bursar.engines.slurm.driven.engine import SlurmEngine
     from bursar.engines.slurm.driven.settings import SlurmSettings
-    from bursar.engines.status_file import StatusFile
 
     missing = [
         name for name in ("scontrol", "squeue", "sbatch", "scancel") if not shutil.which(name)
@@ -57,7 +56,6 @@ def slurm_engine(state: Path) -> SlurmEngine:
             partition=os.environ.get(PARTITION, ""),
             account=os.environ.get(ACCOUNT, ""),
             qos=os.environ.get(QOS, ""),
-            status_reader=StatusFile,
         )
     )
 

@@ -66,13 +66,7 @@ class AttemptFolder:
 
     def write(self, name: str, record: dict[str, Any]) -> None:
         """Write a record atomically. Not synced: it means nothing after a reboot."""
-        temporary = self.file(f".{name}.{os.getpid()}")
-        fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        try:
-            os.write(fd, json.dumps(record).encode())
-        finally:
-            os.close(fd)
-        os.rename(temporary, self.file(name))
+        write_atomically(self.path, name, record)
 
     @property
     def is_claimed(self) -> bool:
@@ -157,6 +151,19 @@ def indexed(state: str) -> Iterator[AttemptFolder]:
         job_id, _, attempt = name.rpartition("@")
         if JOB_ID.fullmatch(job_id) and attempt.isdecimal():
             yield AttemptFolder(state, job_id, int(attempt))
+
+
+def write_atomically(folder: str, name: str, value: Any, *, sync: bool = False) -> None:
+    """Write a file of JSON; with ``sync`` its contents survive a reboot."""
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
+    fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(fd, json.dumps(value).encode())
+        if sync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, os.path.join(folder, name))
 
 
 def sync_folder(path: str) -> None:

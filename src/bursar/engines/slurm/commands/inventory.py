@@ -44,13 +44,11 @@ class SlurmNode:
     memory_mib: int
     disk_mib: int
     gres: tuple[Gres, ...]
-    features: tuple[str, ...]
     partitions: tuple[str, ...]
     states: frozenset[str]
     reason: str = ""
     switches: tuple[str, ...] = ()
     """Its switches, from the top of the tree."""
-    gres_used: tuple[Gres, ...] = ()
 
     @property
     def gpus(self) -> tuple[Gres, ...]:
@@ -111,7 +109,6 @@ class SlurmPartition:
     is_up: bool
     max_minutes: int
     default_minutes: int | None
-    priority_tier: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +164,6 @@ def _node(record: Mapping[str, str], switches: Mapping[str, tuple[str, ...]]) ->
         memory_mib=_number(record.get("RealMemory")),
         disk_mib=_number(record.get("TmpDisk")),
         gres=parse_gres(record.get("Gres", "")),
-        gres_used=parse_gres(record.get("GresUsed", "")),
-        features=_words(record.get("ActiveFeatures")),
         partitions=_words(record.get("Partitions")),
         states=frozenset({*states, *suffixes} - {""}),
         reason=record.get("Reason", ""),
@@ -185,7 +180,6 @@ def _partition(record: Mapping[str, str]) -> SlurmPartition:
         is_up=record.get("State") == "UP",
         max_minutes=UNLIMITED_MINUTES if max_minutes is None else max_minutes,
         default_minutes=minutes(record.get("DefaultTime", "NONE")),
-        priority_tier=_number(record.get("PriorityTier")),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bursar.engines.slurm.commands.job_query import NODE_LOST, SlurmJobState
 from bursar.engines.slurm.driven.attempt_folder import CLAIM, EndRecord, SlurmAttemptFolder
 from bursar.engines.slurm.driven.script import CANNOT_CLAIM
-from bursar.engines.slurm.driven.settings import StatusReader
+from bursar.engines.status_file import StatusFile
 from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef
 
@@ -36,6 +36,7 @@ class TrackedAttempt:
 
     ref: AttemptRef
     folder: SlurmAttemptFolder
+    status: StatusFile
     ids: list[str] = field(default_factory=list)
     """Its Slurm jobs, newest last. More than one only after an in-doubt submission or a loss."""
     replaced_ids: set[str] = field(default_factory=set)
@@ -56,7 +57,6 @@ class TrackedAttempt:
     end_reported: bool = False
     stop: StopState | None = None
     missing_since: float | None = None
-    reader: StatusReader | None = None
 
     def add(self, slurm_id: str) -> None:
         """Add a Slurm job of this attempt."""

@@ -145,7 +145,6 @@ def _facts_from(record: Mapping[str, Any]) -> ClusterFacts:
                 memory_mib=0,
                 disk_mib=0,
                 gres=tuple(Gres(name=n, kind=k, count=c) for n, k, c in gres),
-                features=(),
                 partitions=(),
                 states=frozenset({"UNKNOWN"}),
             )
@@ -159,7 +158,6 @@ def _facts_from(record: Mapping[str, Any]) -> ClusterFacts:
                 is_up=True,
                 max_minutes=max_minutes,
                 default_minutes=None,
-                priority_tier=0,
             )
             for name, members, is_default, max_minutes in record["partitions"]
         ),

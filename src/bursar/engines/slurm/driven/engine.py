@@ -40,6 +40,7 @@ from bursar.engines.slurm.driven.outbox import RESUBMIT_SECONDS, Outbox
 from bursar.engines.slurm.driven.report_batch import ReportBatch
 from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.stop import Stopper, terms_of
+from bursar.engines.status_file import StatusFile
 from bursar.engines.task_ranks import start_problem
 from bursar.model.engine_report import EngineReport, TasksEnded
 from bursar.model.errors import BrokenInvariant, EngineFault
@@ -120,7 +121,8 @@ class SlurmEngine:
 
     def _track(self, ref: AttemptRef, record: dict[str, Any] | None = None) -> TrackedAttempt:
         folder = self._folders.of(ref)
-        attempt = TrackedAttempt(ref=ref, folder=folder)
+        status = StatusFile(folder.file(SAVED), ref)
+        attempt = TrackedAttempt(ref=ref, folder=folder, status=status)
         is_new = record is not None
         record = record or folder.read_record(SUBMISSION)
         if record is not None:
@@ -133,8 +135,6 @@ class SlurmEngine:
         if stop is not None:
             grace = int(stop.get("grace_seconds", 0))
             attempt.stop = StopState(grace_seconds=grace, kill_at=time.monotonic() + grace)
-        if self._settings.status_reader is not None:
-            attempt.reader = self._settings.status_reader(folder.file(SAVED), ref)
         with self._lock:
             return self._tracked.setdefault(ref, attempt)
 
@@ -414,8 +414,8 @@ class SlurmEngine:
             if began_at_ms is not None and not attempt.began_reported:
                 attempt.began_reported = True
                 self._report(AttemptStarted(at_ms=began_at_ms, **_attempt_fields(attempt)), attempt)
-            if attempt.reader is not None and not attempt.end_reported:
-                for report in attempt.reader.new_reports():
+            if not attempt.end_reported:
+                for report in attempt.status.new_reports():
                     self._report(report, attempt)
             if end is not None and not attempt.end_reported:
                 attempt.end_reported = True

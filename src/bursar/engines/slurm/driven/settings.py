@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from bursar.engines.slurm.commands.commands import PLAIN_PATH, Commands
-from bursar.model.engine_report import EngineReport
-from bursar.ports import AttemptRef
-
-
-class StatusReader(Protocol):
-    """Reads a job's status file while the job writes it."""
-
-    def new_reports(self) -> Sequence[EngineReport]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +27,6 @@ class SlurmSettings:
     account: str = ""
     qos: str = ""
     path: str = PLAIN_PATH
-    status_reader: Callable[[str, AttemptRef], StatusReader] | None = None
-    """Makes the reader of an attempt's ``BURSAR_SAVED_FILE``."""
     poll_seconds: float = 2.0
     """How often Slurm is polled. Ends that scripts record are reported at once."""
     folder_poll_seconds: float = 0.05

@@ -261,7 +261,3 @@ def _limit_texts(
         "Wait until one of them ends, request less, or raise the quota in the fleet file and render again.",
         _W,
     )
-
-
-KNOWN_CODES = tuple(sorted(_TABLE))
-"""Codes in the table."""
