@@ -166,12 +166,18 @@ def configured(app: App) -> uvicorn.Config:
 def write_server_file(path: Path, address: str) -> None:
     """Writes the address of the server to the state folder, atomically."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps({"address": address, "pid": os.getpid()})
+    write_private(path, json.dumps({"address": address, "pid": os.getpid()}) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file for its owner only, atomically."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.unlink(missing_ok=True)
     number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(number, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(part, path)
 
 

@@ -209,6 +209,7 @@ def engines_for(fleet: FleetFile, state: Path) -> Mapping[EngineKind, Engine]:
 
 def first_token(plane: ControlPlane, state: Path, log: Callable[[str], None]) -> None:
     """Create an admin token for an installation without tokens, in a file for its owner only."""
+    from bursar.api.server import write_private
     from bursar.control.access.token_cache import admin_token_spec, new_token
     from bursar.control.requests.token_requests import PutTokens
 
@@ -224,18 +225,9 @@ def first_token(plane: ControlPlane, state: Path, log: Callable[[str], None]) ->
 
 def save_fault(state: Path, text: str) -> str:
     """Save the details of an internal error; returns the path. One file a minute at most."""
+    from bursar.api.server import write_private
+
     path = state / f"fault-{time.strftime('%Y%m%d-%H%M')}.txt"
     path.unlink(missing_ok=True)
     write_private(path, text)
     return str(path)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file for its owner only, atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

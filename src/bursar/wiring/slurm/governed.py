@@ -48,7 +48,6 @@ class Applied:
 
     before: SlurmDifference
     after: SlurmDifference
-    conf_written: str | None = None
 
 
 @contextmanager
@@ -154,30 +153,30 @@ def apply_slurm(rendered: Rendered, options: SlurmOptions) -> Applied:
     from bursar.engines.slurm.governed.difference import apply
 
     before = compare_slurm(rendered)
-    written = _write_conf(rendered, options.conf) if options.conf else None
+    is_written = options.conf is not None and _write_conf(rendered, options.conf)
     with refusals_as_user_errors():
-        if written is not None:
+        if is_written:
             local_commands().run("scontrol", "reconfigure")
         after = apply(local_commands(), rendered.setup, before) if before.changes else before
-    if written is not None:
+    if is_written:
         after = compare_slurm(rendered)
-    return Applied(before=before, after=after, conf_written=written)
+    return Applied(before=before, after=after)
 
 
-def _write_conf(rendered: Rendered, path: str) -> str | None:
-    """Write the fragment; returns the path, or None if it is unchanged."""
+def _write_conf(rendered: Rendered, path: str) -> bool:
+    """Write the fragment; returns whether it has changed."""
     from bursar.wiring.simulation import cannot_write
 
     file = Path(path)
     try:
         if file.exists() and file.read_text(encoding="utf-8") == rendered.conf:
-            return None
+            return False
         temporary = file.with_name(f".{file.name}.new")
         temporary.write_text(rendered.conf, encoding="utf-8")
         temporary.replace(file)
     except OSError as error:
         raise cannot_write(path, error) from error
-    return path
+    return True
 
 
 # -- explaining --------------------------------------------------------------------------------------

@@ -190,7 +190,6 @@ def present_of(setup: SlurmSetup) -> CurrentSetup:
     accounts = [replace(one, qos=tuple(sorted(one.qos))) for one in setup.accounts]
     return CurrentSetup(
         cluster="site",
-        version="22.05.8",
         qos={one.name: one for one in sorted_qos},
         accounts={"root": SlurmAccount(name="root"), **{one.name: one for one in accounts}},
         members=frozenset(setup.members),

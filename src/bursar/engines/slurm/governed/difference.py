@@ -62,16 +62,7 @@ def difference(desired: SlurmSetup, current: CurrentSetup) -> SlurmDifference:
 
 def commands_for(desired: SlurmSetup, cluster: str) -> tuple[SlurmChange, ...]:
     """All commands for an empty cluster."""
-    empty = CurrentSetup(
-        cluster=cluster,
-        version="",
-        qos={},
-        accounts={},
-        members=frozenset(),
-        partitions={},
-        settings={},
-    )
-    return difference(desired, empty).changes
+    return difference(desired, CurrentSetup(cluster=cluster)).changes
 
 
 def apply(commands: CommandRunner, desired: SlurmSetup, todo: SlurmDifference) -> SlurmDifference:
@@ -177,13 +168,9 @@ def _change(
 def _modify(
     kind: str, names: tuple[str, ...], fields: Mapping[str, str], sentence: str
 ) -> SlurmChange:
-    change = _change("modify", kind, (*names, "set"), fields, sentence)
-    if len(names) == 1:
-        return change
     name, *where = names
-    values = (f"{key}={value}" for key, value in fields.items())
-    argv = (*SACCTMGR, "modify", kind, "where", f"name={name}", *where, "set", *values)
-    return SlurmChange(argv=argv, sentence=change.sentence)
+    target = ("where", f"name={name}", *where) if where else names
+    return _change("modify", kind, (*target, "set"), fields, sentence)
 
 
 # -- slurm.conf --------------------------------------------------------------------------------------

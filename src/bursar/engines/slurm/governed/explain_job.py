@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bursar.engines.slurm.commands.commands import SlurmRefused
+from bursar.engines.slurm.commands.gres import parse_gres
 from bursar.engines.slurm.commands.inventory import CommandRunner
 from bursar.engines.slurm.governed.priority_view import (
     AccountShare,
@@ -151,17 +152,17 @@ def explain(commands: CommandRunner, job_id: str, now_ms: int) -> SlurmExplanati
     if job.get("JobState", "") not in PENDING_STATES:
         return about
     meaning = _with_names(meaning_of(job.get("Reason", "None")), about)
-    queue = _queue(commands, about)
-    holders = queue.holders(SHOWN_HOLDERS)
-    shows_holders = meaning.code in ("Resources", "Priority")
+    ranks, running = _queue(commands, about)
+    own_rank = _rank(job.get("Priority", "0"), about.job_id)
+    holders = running if meaning.code in ("Resources", "Priority") else []
     return replace(
         about,
         meaning=meaning,
         limits=_limits(commands, meaning.limit, about) if meaning.limit else (),
-        holders=holders if shows_holders else (),
-        other_holders=max(0, queue.running - len(holders)) if shows_holders else 0,
-        before_it=queue.before(job.get("Priority", "0"), about.job_id),
-        waiting=queue.waiting,
+        holders=tuple(holders[:SHOWN_HOLDERS]),
+        other_holders=len(holders[SHOWN_HOLDERS:]),
+        before_it=sum(rank < own_rank for rank in ranks),
+        waiting=len(ranks),
         factors=read_factors(commands, about.job_id),
         shares=read_shares(commands, about.account, about.user),
     )
@@ -235,33 +236,17 @@ def request_text(job: Mapping[str, str]) -> str:
 # -- the queue ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Queue:
-    """Jobs of one partition."""
-
-    ranks: tuple[tuple[int, int], ...]
-    """Pending jobs: highest priority first, then lowest job id."""
-    running_jobs: tuple[SlurmHolder, ...]
-
-    @property
-    def waiting(self) -> int:
-        return len(self.ranks)
-
-    @property
-    def running(self) -> int:
-        return len(self.running_jobs)
-
-    def before(self, priority: str, job_id: str) -> int:
-        own_rank = _rank(priority, job_id)
-        return sum(1 for rank in self.ranks if rank < own_rank)
-
-    def holders(self, most: int) -> tuple[SlurmHolder, ...]:
-        return tuple(sorted(self.running_jobs, key=lambda one: (-one.gpus, one.job_id))[:most])
+Rank = tuple[int, int]
+"""Order of pending jobs: highest priority first, then lowest job id."""
 
 
-def _queue(commands: CommandRunner, about: SlurmExplanation) -> _Queue:
+def _queue(
+    commands: CommandRunner, about: SlurmExplanation
+) -> tuple[list[Rank], list[SlurmHolder]]:
+    """Ranks of the partition's pending jobs, and its running jobs, largest first."""
     argv = ("squeue", "-h", "-p", about.partition, "-t", "PD,R", "-o", "%i|%T|%Q|%a|%u|%D|%b|%e")
-    ranks, running = [], []
+    ranks: list[Rank] = []
+    running: list[SlurmHolder] = []
     for line in commands.run(*argv).splitlines():
         job_id, state, priority, account, user, nodes, gres, end = line.split("|")
         if state == "PENDING":
@@ -276,18 +261,17 @@ def _queue(commands: CommandRunner, about: SlurmExplanation) -> _Queue:
                 ends_at_ms=parse_time_ms(end),
             )
         )
-    return _Queue(ranks=tuple(ranks), running_jobs=tuple(running))
+    return ranks, sorted(running, key=lambda one: (-one.gpus, one.job_id))
 
 
-def _rank(priority: str, job_id: str) -> tuple[int, int]:
+def _rank(priority: str, job_id: str) -> Rank:
     number = re.match(r"\d+", job_id)
     return -int(priority), int(number[0]) if number else 0
 
 
 def gpus_per_node(gres: str) -> int:
     """GPUs on each node: of ``gres:gpu:t4:4`` or ``gres/gpu:2``; 0 if none are named."""
-    match = re.search(r"gpu(?::[^:,()]+)??(?::(\d+))?(?:[,(]|$)", gres)
-    return int(match[1] or 1) if match else 0
+    return sum(one.count for one in parse_gres(gres) if one.name == "gpu")
 
 
 # -- limits ------------------------------------------------------------------------------------------

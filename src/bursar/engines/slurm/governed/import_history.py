@@ -199,19 +199,14 @@ class _History:
             else:
                 by_job[run.job_id].append(run)
         events: list[tuple[int, int, Event]] = []
-        tries: dict[str, int] = defaultdict(int)
         # Devices of runs that end at the same time are free again.
         started = sorted(
             (run for run in runs if run.start_ms is not None and run.job_id in by_job),
             key=lambda run: (run.start_ms or 0, run.line),
         )
-        placements: dict[int, Placement] = {}
-        for run in started:
-            placement = self._place(run)
-            if placement is not None:
-                placements[run.line] = placement
+        placements = {run.line: placed for run in started if (placed := self._place(run))}
         for job_id, job_runs in by_job.items():
-            for event in self._job_events(job_id, job_runs, placements, tries):
+            for event in self._job_events(job_id, job_runs, placements):
                 events.append((event.at_ms, len(events), event))
         events.sort(key=lambda one: (one[0], _rank_at_same_time(one[2]), one[1]))
         notes = tuple(f"{count:,} {what}" for what, count in sorted(self._counts.items()))
@@ -280,11 +275,7 @@ class _History:
     # -- events --------------------------------------------------------------------------------------
 
     def _job_events(
-        self,
-        job_id: str,
-        runs: list[SlurmRun],
-        placements: Mapping[int, Placement],
-        tries: dict[str, int],
+        self, job_id: str, runs: list[SlurmRun], placements: Mapping[int, Placement]
     ) -> Iterator[Event]:
         runs = sorted(runs, key=lambda run: (run.start_ms or run.submit_ms, run.line))
         usable = [run for run in runs if run.start_ms is None or run.line in placements]
@@ -293,11 +284,11 @@ class _History:
         first = min(run.submit_ms for run in runs)
         last = usable[-1]
         yield self._submitted(job_id, first, last)
+        attempt = 0
         for run in usable:
             if run.start_ms is None:
                 continue
-            tries[job_id] += 1
-            attempt = tries[job_id]
+            attempt += 1
             placement = placements[run.line]
             yield AttemptAssigned(
                 at_ms=run.start_ms, job_id=job_id, attempt=attempt, placement=placement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bursar.engines.slurm.commands.inventory import CommandRunner
 from bursar.engines.slurm.governed.desired import (
@@ -39,12 +39,11 @@ class CurrentSetup:
     """The setup that a cluster has now, by name."""
 
     cluster: str
-    version: str
-    qos: Mapping[str, Qos]
-    accounts: Mapping[str, SlurmAccount]
-    members: frozenset[AccountMember]
-    partitions: Mapping[str, DesiredPartition]
-    settings: Mapping[str, str]
+    qos: Mapping[str, Qos] = field(default_factory=dict)
+    accounts: Mapping[str, SlurmAccount] = field(default_factory=dict)
+    members: frozenset[AccountMember] = frozenset()
+    partitions: Mapping[str, DesiredPartition] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_current_setup(commands: CommandRunner) -> CurrentSetup:
@@ -61,7 +60,6 @@ def read_current_setup(commands: CommandRunner) -> CurrentSetup:
     rows = read_associations(commands, cluster)
     return CurrentSetup(
         cluster=cluster,
-        version=config.get("SLURM_VERSION", ""),
         qos={one.name: one for one in read_qos(commands)},
         accounts={one.name: one for one in accounts_of(rows)},
         members=frozenset(

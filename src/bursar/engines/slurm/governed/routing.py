@@ -172,7 +172,7 @@ def used_by_qos(commands: CommandRunner) -> dict[str, dict[str, int]]:
 def requested_gpus(gres: str, nodes: int) -> dict[str, int]:
     """``gres:gpu:t4:4`` on two nodes: 8 GPUs, 8 of them t4."""
     amounts: dict[str, int] = {}
-    for one in parse_gres(gres.replace("gres:", "").replace("gres/", "")):
+    for one in parse_gres(gres):
         if one.name == "gpu":
             amounts[GPUS] = amounts.get(GPUS, 0) + one.count * nodes
             if one.kind:
