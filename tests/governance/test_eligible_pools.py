@@ -9,8 +9,8 @@ import pytest
 from bursar.config import parse_fleet
 from bursar.config.fleet.fleet_writer import write_fleet
 from bursar.control.requests.governance_admission import apply_governance
+from bursar.core.admission.eligible_pools import eligible_pools
 from bursar.core.state.fleet_state import FleetState
-from bursar.governance.eligible_pools import options_of
 from bursar.model.errors import UserError
 from bursar.model.event import JobSubmitted
 from bursar.model.fleet.fleet import Market
@@ -122,7 +122,7 @@ def test_models_are_kept_from_jobs_with_a_label() -> None:
 
 
 def test_options_are_the_pools_that_fit_with_their_price() -> None:
-    found = options_of(job(gpus=4, markets=ALL_MARKETS), state_under(Governance()))
+    found = eligible_pools(job(gpus=4, markets=ALL_MARKETS), state_under(Governance()))
     assert [(one.pool, one.model, one.micro_usd_per_hour) for one in found] == [
         ("bought-h100", "h100-80gb", 40_000_000),
         ("owned-a100", "a100-80gb", 8_000_000),
@@ -179,7 +179,7 @@ def test_a_rule_that_is_written_wrongly(was: str, now: str, code: str, words: st
 def test_a_gang_whose_anchors_have_no_place_left_is_refused() -> None:
     state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE)))
     spec = job("mixed", tasks=4, markets=ALL_MARKETS, models=("h100-80gb",), anchors_percent=50)
-    options = {one.pool: one for one in options_of(spec, state)}
+    options = {one.pool: one for one in eligible_pools(spec, state)}
     assert options["spot-h100"].anchors == ("bought-h100",)
     assert options["spot-h100"].micro_usd_per_hour == 26 * 1_000_000
     with pytest.raises(UserError, match="bought-h100"):

@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from bursar.governance.eligible_pools import EligiblePool
+from bursar.core.admission.eligible_pools import EligiblePool
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Market
 from bursar.model.jobs.job import Constraints, JobSpec
 from bursar.model.tenants.governance import Governance, RateCeiling, RuleMode, SpotMandatory
 from bursar.model.units import write_usd
-
-
-class GovernanceRuling(NamedTuple):
-    """A finding, and the pools it concerns."""
-
-    finding: Finding
-    pools: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +29,22 @@ class Applicant:
 
 def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[Finding, ...]]:
     """Returns the constraints under the enforced rules, and all findings; or rejects the job."""
-    rulings = list(rulings_on(rules, applicant))
+    findings = tuple(findings_of(rules, applicant))
     closed: set[str] = set()
-    for finding, pools in rulings:
+    for finding in findings:
         if finding.mode is RuleMode.ENFORCE:
-            closed |= pools
+            closed |= finding.pools
             if applicant.options and all(_is_closed(one, closed) for one in applicant.options):
+                owner = f"The rule is {finding.rule}; its owner, {finding.owner}, can change it."
                 raise UserError(
-                    f"{finding.subject} {finding.text}.", fix=_fix(finding), code=finding.code
+                    f"{finding.subject} {finding.text}.",
+                    fix=f"{finding.fix} {owner}",
+                    code=finding.code,
                 )
     constraints = applicant.spec.constraints
     if closed:
         constraints = replace(constraints, closed_pools=tuple(sorted(closed)))
-    return constraints, tuple(finding for finding, _ in rulings)
+    return constraints, findings
 
 
 def _is_closed(option: EligiblePool, closed: set[str]) -> bool:
@@ -58,12 +53,8 @@ def _is_closed(option: EligiblePool, closed: set[str]) -> bool:
     return option.pool in closed or no_anchors
 
 
-def _fix(finding: Finding) -> str:
-    return f"{finding.fix} The rule is {finding.rule}; its owner, {finding.owner}, can change it."
-
-
-def rulings_on(rules: Governance, applicant: Applicant) -> Iterator[GovernanceRuling]:
-    """Rulings of all rules, in the order of the model."""
+def findings_of(rules: Governance, applicant: Applicant) -> Iterator[Finding]:
+    """Findings of all rules, in the order of the model."""
     if rules.spot_mandatory is not None:
         yield from _spot_mandatory(rules.spot_mandatory, applicant)
     if rules.rate_ceiling is not None:
@@ -75,7 +66,7 @@ def _subject(applicant: Applicant) -> str:
     return f"job {applicant.spec.name[:60]!r}"
 
 
-def _spot_mandatory(rule: SpotMandatory, applicant: Applicant) -> Iterator[GovernanceRuling]:
+def _spot_mandatory(rule: SpotMandatory, applicant: Applicant) -> Iterator[Finding]:
     spec = applicant.spec
     on_demand = [one for one in applicant.options if one.market is Market.ON_DEMAND]
     if not on_demand or spec.priority_class in rule.exempt_priorities:
@@ -84,49 +75,45 @@ def _spot_mandatory(rule: SpotMandatory, applicant: Applicant) -> Iterator[Gover
         "" if Market.SPOT in spec.constraints.markets else "use_spot: true and checkpoint, or "
     )
     exempt = " or ".join(rule.exempt_priorities) or "none"
-    yield GovernanceRuling(
-        Finding(
-            rule="spot-mandatory",
-            mode=rule.mode,
-            owner=rule.owner,
-            subject=_subject(applicant),
-            text=(
-                f"could run on-demand on {_names(on_demand)}, which is for the priority classes "
-                f"{exempt}; its own is {spec.priority_class}"
-            ),
-            fix=f"Write {use_spot}a priority class that is exempt.",
-            micro_usd_per_hour=min(one.micro_usd_per_hour for one in on_demand),
+    yield Finding(
+        rule="spot-mandatory",
+        mode=rule.mode,
+        owner=rule.owner,
+        subject=_subject(applicant),
+        text=(
+            f"could run on-demand on {_names(on_demand)}, which is for the priority classes "
+            f"{exempt}; its own is {spec.priority_class}"
         ),
-        frozenset(one.pool for one in on_demand),
+        fix=f"Write {use_spot}a priority class that is exempt.",
+        micro_usd_per_hour=min(one.micro_usd_per_hour for one in on_demand),
+        pools=frozenset(one.pool for one in on_demand),
     )
 
 
-def _rate_ceiling(rule: RateCeiling, applicant: Applicant) -> Iterator[GovernanceRuling]:
+def _rate_ceiling(rule: RateCeiling, applicant: Applicant) -> Iterator[Finding]:
     too_expensive = [
         one for one in applicant.options if one.micro_usd_per_hour > rule.micro_usd_per_hour
     ]
     if not too_expensive or applicant.spec.priority_class in rule.exempt_priorities:
         return
     cheapest = min(too_expensive, key=lambda one: (one.micro_usd_per_hour, one.pool))
-    yield GovernanceRuling(
-        Finding(
-            rule="rate-ceiling",
-            mode=rule.mode,
-            owner=rule.owner,
-            subject=_subject(applicant),
-            text=(
-                f"would cost {write_usd(cheapest.micro_usd_per_hour)} an hour or more "
-                f"on {_names(too_expensive)}; "
-                f"no job may cost more than {write_usd(rule.micro_usd_per_hour)} an hour"
-            ),
-            fix="Ask for fewer or smaller GPUs, or for a cheaper model.",
-            micro_usd_per_hour=cheapest.micro_usd_per_hour - rule.micro_usd_per_hour,
+    yield Finding(
+        rule="rate-ceiling",
+        mode=rule.mode,
+        owner=rule.owner,
+        subject=_subject(applicant),
+        text=(
+            f"would cost {write_usd(cheapest.micro_usd_per_hour)} an hour or more "
+            f"on {_names(too_expensive)}; "
+            f"no job may cost more than {write_usd(rule.micro_usd_per_hour)} an hour"
         ),
-        frozenset(one.pool for one in too_expensive),
+        fix="Ask for fewer or smaller GPUs, or for a cheaper model.",
+        micro_usd_per_hour=cheapest.micro_usd_per_hour - rule.micro_usd_per_hour,
+        pools=frozenset(one.pool for one in too_expensive),
     )
 
 
-def _restricted_models(rules: Governance, applicant: Applicant) -> Iterator[GovernanceRuling]:
+def _restricted_models(rules: Governance, applicant: Applicant) -> Iterator[Finding]:
     for rule in rules.restricted_models:
         key, _, value = rule.label.partition("=")
         if applicant.labels.get(key) != value:
@@ -137,19 +124,17 @@ def _restricted_models(rules: Governance, applicant: Applicant) -> Iterator[Gove
                 {one.model for one in applicant.options if one.model} - set(rule.models)
             )
             instead = f"Ask for {' or '.join(others)}" if others else "Ask for another model"
-            yield GovernanceRuling(
-                Finding(
-                    rule="restricted-models",
-                    mode=rule.mode,
-                    owner=rule.owner,
-                    subject=_subject(applicant),
-                    text=(
-                        f"could run on {_names(forbidden)} with {' or '.join(rule.models)}, which jobs "
-                        f"labelled {rule.label} may not use"
-                    ),
-                    fix=f"{instead}, or drop the label if it is not true.",
+            yield Finding(
+                rule="restricted-models",
+                mode=rule.mode,
+                owner=rule.owner,
+                subject=_subject(applicant),
+                text=(
+                    f"could run on {_names(forbidden)} with {' or '.join(rule.models)}, which jobs "
+                    f"labelled {rule.label} may not use"
                 ),
-                frozenset(one.pool for one in forbidden),
+                fix=f"{instead}, or drop the label if it is not true.",
+                pools=frozenset(one.pool for one in forbidden),
             )
 
 

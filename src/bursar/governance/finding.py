@@ -22,6 +22,8 @@ class Finding:
     fix: str
     micro_usd_per_hour: int = 0
     """Hourly cost of breaking the rule, if known."""
+    pools: frozenset[str] = frozenset()
+    """Pools that the rule closes to the job, if it is enforced."""
 
     @property
     def code(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bursar.core.admission.cost_bounds import cost_of_ms, dearest_hourly_micro_usd
+from bursar.core.admission.eligible_pools import cost_of_ms, dearest_hourly_micro_usd
 from bursar.core.state.timers import Timers
 from bursar.model.event import PriceChanged
 from bursar.model.fleet.fleet import Market

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.core.explain.interruption_report import PoolPrice, interruption_report
+from bursar.core.admission.eligible_pools import EligiblePool
+from bursar.core.explain.interruption_report import interruption_report
 from bursar.model import event as ev
 from bursar.model.explain.interruption_report import Cause
 from bursar.model.fleet.fleet import Market
@@ -109,7 +110,7 @@ def test_a_job_that_saves_too_rarely_is_advised_to_save_more_often() -> None:
 
 def test_a_job_that_never_saved_is_advised_to_save_or_to_use_another_pool() -> None:
     events = [*started(1, 0), *lost(HOUR_MS), *started(2, 2 * HOUR_MS)]
-    on_demand = PoolPrice(pool="bought", market=Market.ON_DEMAND, micro_usd_per_hour=20 * USD)
+    on_demand = EligiblePool("bought", Market.ON_DEMAND, "", micro_usd_per_hour=20 * USD)
     report = interruption_report("j", events, (on_demand,))
     assert report.lost_micro_usd == 8 * USD
     text = "\n".join(report.lines())
@@ -152,7 +153,7 @@ def test_notices_and_requeues_count_as_interruptions_and_cancellations_do_not() 
 def test_slow_recovery_is_measured_and_advised_against() -> None:
     back = ev.AttemptResumed(at_ms=2 * HOUR_MS + 40 * MINUTE_MS, job_id="j", attempt=2, step=7)
     events = [*started(1, 0), *lost(HOUR_MS), *started(2, 2 * HOUR_MS), back]
-    owned = PoolPrice(pool="ours", market=Market.OWNED, micro_usd_per_hour=9 * USD)
+    owned = EligiblePool("ours", Market.OWNED, "", micro_usd_per_hour=9 * USD)
     report = interruption_report("j", events, (owned,))
     assert report.mean_recovery_ms == 40 * MINUTE_MS
     assert any("40 min of the 1 h between interruptions" in one for one in report.advice)

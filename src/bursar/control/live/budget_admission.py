@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bursar.accounting.budgets.budget import Committed
 from bursar.accounting.budgets.budget_monitor import BudgetMonitor
-from bursar.core.admission.cost_bounds import cost_of_ms, dearest_hourly_micro_usd
+from bursar.core.admission.eligible_pools import cost_of_ms, dearest_hourly_micro_usd
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.calendar import period_around, write_time
 from bursar.model.errors import UserError

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bursar.accounting.ledger.ledger import Ledger
+from bursar.core.admission.eligible_pools import eligible_pools
 from bursar.core.state.fleet_state import FleetState
-from bursar.governance.admission import Applicant, admit, rulings_on
-from bursar.governance.eligible_pools import options_of
+from bursar.governance.admission import Applicant, admit, findings_of
 from bursar.governance.finding import Finding
 from bursar.governance.fleet_findings import EmptyNode
 from bursar.model.event import JobSubmitted
@@ -25,7 +25,7 @@ def apply_governance(
     if not rules.has_admission_rules:
         return members, ()
     spec = members[0].spec
-    applicant = Applicant(spec=spec, labels=labels, options=options_of(spec, state))
+    applicant = Applicant(spec=spec, labels=labels, options=eligible_pools(spec, state))
     constraints, findings = admit(rules, applicant)
     if constraints == spec.constraints:
         return members, findings
@@ -39,8 +39,8 @@ def findings_on(spec: JobSpec, labels: Mapping[str, str], state: FleetState) -> 
     rules = state.policies.governance
     if not rules.has_admission_rules:
         return ()
-    applicant = Applicant(spec=spec, labels=labels, options=options_of(spec, state))
-    return tuple(finding for finding, _ in rulings_on(rules, applicant))
+    applicant = Applicant(spec=spec, labels=labels, options=eligible_pools(spec, state))
+    return tuple(findings_of(rules, applicant))
 
 
 def empty_nodes(ledger: Ledger, state: FleetState) -> list[EmptyNode]:

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bursar.core.admission.admission_request import AdmissionRequest
+from bursar.core.admission.eligible_pools import plan_apart
 from bursar.core.admission.placement_rules import levels_named
 from bursar.core.admission.problem import Problem
 from bursar.core.nodes.node import NodeState
 from bursar.core.nodes.pool import NODE_LEVEL, PoolState
-from bursar.core.placement.pool_fit import Counts, PoolFit, ShapePlan, mismatch, shape_of
+from bursar.core.placement.pool_fit import Counts, PoolFit, ShapePlan, mismatch
 from bursar.model.fleet.fleet import Market, Pool
 from bursar.model.jobs.job import Constraints, GpuRequest, MigSlice, MpsShare, TaskGroup, WholeGpus
 from bursar.model.reason import write_amount
@@ -26,10 +27,7 @@ ANY_NUMBER = 2**53
 
 def feasibility_problems(request: AdmissionRequest) -> Iterator[Problem]:
     """The first of the three problems that applies, if any."""
-    # A plan of its own: admission must not change the state.
-    state = request.state
-    plan = ShapePlan(-1, shape_of(request.spec), state.policies.backfill.unknown_run_time_ms)
-    plan.match(tuple(state.pools.values()), state.limited)
+    plan = plan_apart(request.spec, request.state)
     if not plan.fits:
         yield _no_pool(request, plan)
         return

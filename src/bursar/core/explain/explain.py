@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from bursar.core.admission.cost_bounds import cheapest_micro_usd_per_hour
+from bursar.core.admission.eligible_pools import cheapest_micro_usd_per_hour
 from bursar.core.cycle import decide
 from bursar.core.explain.alternatives import find_alternatives, is_queued
 from bursar.core.explain.fair_share_view import fair_share_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from bursar.core.admission.eligible_pools import EligiblePool
 from bursar.model import event as ev
 from bursar.model.decision import PreemptionReason, StopReason
 from bursar.model.explain.interruption_report import Cause, Interruption, InterruptionReport
@@ -57,17 +58,8 @@ class _Attempt:
         return 0 if since is None or self.ended_ms is None else max(0, self.ended_ms - since)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolPrice:
-    """Another pool that could run the job, and its price."""
-
-    pool: str
-    market: Market
-    micro_usd_per_hour: int
-
-
 def interruption_report(
-    job_id: str, events: Iterable[ev.LoggedEvent], elsewhere: Sequence[PoolPrice]
+    job_id: str, events: Iterable[ev.LoggedEvent], elsewhere: Sequence[EligiblePool]
 ) -> InterruptionReport:
     """The report from the events of one job in order, losses of its nodes included."""
     attempts, save_ms = _attempts(events)
@@ -202,7 +194,7 @@ def _checkpoint_advice(report: InterruptionReport, hourly: int) -> Iterator[str]
 
 
 def _pool_advice(
-    report: InterruptionReport, hourly: int, elsewhere: Sequence[PoolPrice]
+    report: InterruptionReport, hourly: int, elsewhere: Sequence[EligiblePool]
 ) -> Iterator[str]:
     """Compares the cost of an hour of useful work with the price of a non-spot pool."""
     non_spot = [one for one in elsewhere if one.market is not Market.SPOT]

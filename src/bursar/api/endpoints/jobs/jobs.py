@@ -12,10 +12,10 @@ from bursar.api.http.request import RequestContext
 from bursar.api.http.route import Parameter, Route
 from bursar.api.wire import views
 from bursar.control.requests.job_requests import CancelJobs
+from bursar.core.admission.eligible_pools import EligiblePool, eligible_pools
 from bursar.core.explain.explain import explain
-from bursar.core.explain.interruption_report import PoolPrice, interruption_report
+from bursar.core.explain.interruption_report import interruption_report
 from bursar.core.state.fleet_state import FleetState
-from bursar.governance.eligible_pools import options_of
 from bursar.model.explain.explanation import Explanation
 from bursar.model.explain.job_history import PastEvent, PastPreemption, job_history
 from bursar.model.jobs.job import OVER, JobState
@@ -182,14 +182,11 @@ async def why_preempted(request: RequestContext) -> wire.InterruptionReportView:
     row = await find_job(request)
     recorded = await request.read_store(lambda store: store.events_of(row.id))
 
-    def query(state: FleetState, _now_ms: int) -> list[PoolPrice]:
-        return [
-            PoolPrice(pool=one.pool, market=one.market, micro_usd_per_hour=one.micro_usd_per_hour)
-            for one in options_of(row.spec, state)
-        ]
+    def query(state: FleetState, _now_ms: int) -> tuple[EligiblePool, ...]:
+        return eligible_pools(row.spec, state)
 
-    other_pools = await request.context.query_state(query)
-    report = interruption_report(row.id, [one.event for one in recorded], other_pools)
+    pools = await request.context.query_state(query)
+    report = interruption_report(row.id, [one.event for one in recorded], pools)
     report = replace(report, state=row.state, attempts=row.attempt)
     return views.to_wire(
         report,

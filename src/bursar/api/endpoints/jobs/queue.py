@@ -14,7 +14,7 @@ from bursar.api.http.route import Route
 from bursar.api.wire import views
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.cost_bounds import cheapest_micro_usd_per_hour
+from bursar.core.admission.eligible_pools import cheapest_micro_usd_per_hour
 from bursar.core.explain.preview import THIS_JOB, Preview, preview
 from bursar.core.explain.queue_listing import list_queue
 from bursar.core.state.backlog import Backlog
