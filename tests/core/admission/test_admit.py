@@ -547,7 +547,7 @@ def test_every_code_is_tested_and_documented() -> None:
     folder = Path(admission.__file__).parent
     text = "".join(file.read_text() for file in sorted(folder.glob("*.py")))
     codes = set(
-        re.findall(r'(?:code=|problem\(|: |_Wrong\("", |code: str = )"([a-z]+(?:-[a-z]+)+)"', text)
+        re.findall(r'(?:code=|problem\(|: |_wrong\(|code: str = )"([a-z]+(?:-[a-z]+)+)"', text)
     )
     codes |= {f"duplicate-{thing}" for thing in ("cluster", "pool", "node")}
     tested = {case.code for case in JOB_CASES.values()} | {"job-id-taken"}

@@ -7,12 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bursar.core.admission import admit
-from bursar.core.admission.admit import (
-    AdmissionRequest,
-    CheckedJobs,
-    submissions,
-    submissions_in_batch,
-)
+from bursar.core.admission.admission_request import AdmissionRequest
+from bursar.core.admission.admit import CheckedJobs, submissions, submissions_in_batch
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import UserError
 from bursar.model.jobs.job import JobSpec

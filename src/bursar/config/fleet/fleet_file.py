@@ -36,7 +36,7 @@ from bursar.config.yaml.key_tables import (
 from bursar.config.yaml.value_readers import InvalidValue, subject_of
 from bursar.config.yaml.yaml_text import Path, YamlDocument, decode, read_yaml
 from bursar.core.admission.admit import fleet_steps
-from bursar.core.admission.problem import SHOWN, Problem
+from bursar.core.admission.problem import Problem, raise_problems
 from bursar.model.errors import UserError
 from bursar.model.fleet.fleet import Cluster, Fleet, Node, Pool
 from bursar.model.tenants.policy import Policies
@@ -263,31 +263,17 @@ class _Builder:
 
 
 def _reject_what_cannot_work(read: FleetFile, builder: _Builder, file: str) -> None:
-    for _, step in fleet_steps(read.fleet, read.tenants, read.policies):
-        if problems := list(step):
-            raise _as_error(problems, builder, file)
+    for _, problems in fleet_steps(read.fleet, read.tenants, read.policies):
+        raise_problems("", (_with_location(problem, builder, file) for problem in problems))
 
 
-def _as_error(problems: list[Problem], builder: _Builder, file: str) -> UserError:
-    sentences = [_with_location(problem, builder, file) for problem in problems]
-    if len(problems) == 1:
-        return UserError(sentences[0], fix=problems[0].fix, code=problems[0].code)
-    lines = [f"\n- {text} {one.fix}" for text, one in zip(sentences, problems, strict=True)]
-    if len(lines) > SHOWN:
-        lines[SHOWN:] = [f"\n- and {len(lines) - SHOWN} more."]
-    return UserError(
-        f"{len(problems)} problems:{''.join(lines)}\n",
-        fix="Fix these and try again.",
-        code=problems[0].code,
-    )
-
-
-def _with_location(problem: Problem, builder: _Builder, file: str) -> str:
-    """The problem after the location of the innermost written field that it is about."""
+def _with_location(problem: Problem, builder: _Builder, file: str) -> Problem:
+    """The problem at the location of the innermost written field that it is about."""
     field = problem.field
     while field and field not in builder.locations:
         field = field[: max(field.rfind("."), field.rfind("["), 0)]
     if not field:
-        return f"{file}: {problem.field} {problem.text}."
+        return replace(problem, field=f"{file}: {problem.field}")
     document, path = builder.locations[field]
-    return f"{document.location(path)}: {key_of(problem.field.rpartition('.')[2])} {problem.text}."
+    key = key_of(problem.field.rpartition(".")[2])
+    return replace(problem, field=f"{document.location(path)}: {key}")

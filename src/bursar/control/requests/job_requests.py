@@ -17,7 +17,8 @@ from bursar.control.requests.submission import (
     new_job_id,
 )
 from bursar.control.requests.write_request import AfterCommit, WriteRequest
-from bursar.core.admission.admit import AdmissionRequest, submissions_in_batch
+from bursar.core.admission.admission_request import AdmissionRequest
+from bursar.core.admission.admit import submissions_in_batch
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.event import JobCancelled, JobSubmitted

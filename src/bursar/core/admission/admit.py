@@ -5,18 +5,18 @@ README.md lists the steps and every error code.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.checked_jobs import CheckedJobs
 from bursar.core.admission.feasibility_rules import feasibility_problems
 from bursar.core.admission.fleet_rules import fleet_problems
-from bursar.core.admission.job_rules import JOB_RULES, job_ids
+from bursar.core.admission.job_rules import JOB_RULES, job_id_is_free, job_ids
 from bursar.core.admission.placement_rules import PLACEMENT_RULES
 from bursar.core.admission.problem import Problem, raise_problems
 from bursar.core.admission.tenant_rules import policy_problems, tenant_problems
-from bursar.core.admission.value_rules import value_problems
+from bursar.core.admission.value_rules import are_valid_names, value_problems
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.event import JobSubmitted
 from bursar.model.fleet.fleet import Fleet
@@ -24,14 +24,10 @@ from bursar.model.jobs.job import JobSpec
 from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
 
-__all__ = [
-    "AdmissionRequest",
-    "CheckedJobs",
-    "check_fleet",
-    "check_job",
-    "submissions",
-    "submissions_in_batch",
-]
+NAME_FIELDS = ("name", "similarity_keys")
+"""Fields that are checked for each job: no rule combines them with another field."""
+
+_cache_key = attrgetter(*(one.name for one in fields(JobSpec) if one.name not in NAME_FIELDS))
 
 
 def check_fleet(fleet: Fleet, tenants: Iterable[Tenant], policies: Policies) -> None:
@@ -83,6 +79,34 @@ def submissions(
     )
     check_job(request)
     return submission_events(request)
+
+
+class CheckedJobs:
+    """Specs that passed admission: jobs of a batch that differ only in name are checked once.
+
+    It holds for one state at one time. A job with dependencies is always checked in full.
+    """
+
+    __slots__ = ("_valid",)
+
+    def __init__(self) -> None:
+        self._valid: set[Hashable] = set()
+
+    def has(self, request: AdmissionRequest) -> bool:
+        """Whether an identical spec is valid; raises ``UserError`` if the job's id is taken."""
+        spec = request.spec
+        if spec.depends_on or not are_valid_names((spec.name, *spec.similarity_keys)):
+            return False
+        try:
+            if _cache_key(spec) not in self._valid:
+                return False
+        except TypeError:  # An unhashable value has the wrong type: the full check reports it.
+            return False
+        raise_problems(f"job {spec.name[:60]!r}", job_id_is_free(request))
+        return True
+
+    def add(self, spec: JobSpec) -> None:
+        self._valid.add(_cache_key(spec))
 
 
 def submissions_in_batch(

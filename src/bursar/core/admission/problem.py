@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bursar.model.errors import UserError
@@ -30,17 +30,22 @@ def raise_problems(subject: str, problems: Iterable[Problem]) -> None:
     found = list(problems)
     if not found:
         return
-    first = found[0]
+    first, where = found[0], f"{subject}: " if subject else ""
     if len(found) == 1:
-        raise UserError(f"{subject}: {first}", fix=first.fix, code=first.code)
-    lines = [f"\n- {problem} {problem.fix}" for problem in found[:SHOWN]]
-    if len(found) > SHOWN:
-        lines.append(f"\n- and {len(found) - SHOWN} more.")
+        raise UserError(f"{where}{first}", fix=first.fix, code=first.code)
     raise UserError(
-        f"{subject}: {len(found)} problems:{''.join(lines)}\n",
+        f"{where}{len(found)} problems:{itemized(found)}",
         fix="Fix these and try again.",
         code=first.code,
     )
+
+
+def itemized(problems: Sequence[Problem]) -> str:
+    """Problems with their fixes, one to a line; of many, the first few."""
+    lines = [f"\n- {problem} {problem.fix}" for problem in problems[:SHOWN]]
+    if len(problems) > SHOWN:
+        lines.append(f"\n- and {len(problems) - SHOWN} more.")
+    return f"{''.join(lines)}\n"
 
 
 def suggest(wrong: str, known: Iterable[str], what: str) -> str:

@@ -8,12 +8,12 @@ returns relative paths, which are joined only if there is a problem. Integers ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from functools import cache
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from bursar.core.admission.problem import Problem, listed
 from bursar.core.admission.value_limits import (
@@ -24,20 +24,8 @@ from bursar.core.admission.value_limits import (
     UNITS,
 )
 
-
-class _Wrong(NamedTuple):
-    """A problem and its path relative to the checked value."""
-
-    path: str
-    code: str
-    text: str
-    fix: str
-
-    def inside(self, step: str) -> _Wrong:
-        return self._replace(path=f"{step}{self.path}")
-
-
-Check = Callable[[Any], Sequence[_Wrong]]
+Check = Callable[[Any], Sequence[Problem]]
+"""Returns problems whose field is the path within the checked value."""
 Owner = tuple[type, str]
 """The field that sets the limits of a value."""
 
@@ -46,8 +34,7 @@ def value_problems(value: object, path: str = "") -> Iterator[Problem]:
     """All problems with the types and sizes of a dataclass, nested values included."""
     kind: Any = type(value)
     for one in _dataclass_check(kind)(value):
-        field = f"{path}{one.path}" if path else one.path.removeprefix(".")
-        yield Problem(code=one.code, field=field, text=one.text, fix=one.fix)
+        yield _inside(path, one) if path else replace(one, field=one.field.removeprefix("."))
 
 
 def are_valid_names(texts: Iterable[object]) -> bool:
@@ -63,11 +50,11 @@ def _dataclass_check(kind: Any) -> Check:
         (one.name, _check_of(hints[one.name], (kind, one.name))) for one in fields(kind) if one.init
     ]
 
-    def check(value: Any) -> Sequence[_Wrong]:
-        found: list[_Wrong] = []
+    def check(value: Any) -> Sequence[Problem]:
+        found: list[Problem] = []
         for name, of_field in checks:
             if wrong := of_field(getattr(value, name)):
-                found += [one.inside(f".{name}") for one in wrong]
+                found += [_inside(f".{name}", one) for one in wrong]
         return found
 
     return check
@@ -92,7 +79,7 @@ def _check_of(declared: Any, owner: Owner) -> Check:
 
 
 def _class_check(declared: Any) -> Check:
-    def check(value: Any) -> Sequence[_Wrong]:
+    def check(value: Any) -> Sequence[Problem]:
         if not isinstance(value, declared):
             members = dict.fromkeys(one.__name__ for one in declared.__subclasses__())
             return _wrong_type(value, " or ".join(members) or declared.__name__)
@@ -105,11 +92,11 @@ def _class_check(declared: Any) -> Check:
 def _enum_check(declared: type[Enum]) -> Check:
     members = tuple(declared)
 
-    def check(value: Any) -> Sequence[_Wrong]:
+    def check(value: Any) -> Sequence[Problem]:
         if value in members:
             return ()
         names = listed(str(one.value) for one in members)
-        return (_Wrong("", "unknown-choice", f"is {value!r}", f"Write one of {names}."),)
+        return _wrong("unknown-choice", f"is {value!r}", f"Write one of {names}.")
 
     return check
 
@@ -118,7 +105,7 @@ def _optional_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
     (kind,) = (one for one in kinds if one is not NoneType)
     check_value = _check_of(kind, owner)
 
-    def check(value: Any) -> Sequence[_Wrong]:
+    def check(value: Any) -> Sequence[Problem]:
         return () if value is None else check_value(value)
 
     return check
@@ -128,16 +115,16 @@ def _tuple_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
     endless = len(kinds) == 2 and kinds[1] is Ellipsis
     checks = [_check_of(kind, owner) for kind in (kinds[:1] if endless else kinds)]
 
-    def check(value: Any) -> Sequence[_Wrong]:
+    def check(value: Any) -> Sequence[Problem]:
         if not isinstance(value, tuple):
             return _wrong_type(value, "tuple")
         if not endless and len(value) != len(checks):
             fix = f"Write exactly {len(checks)} values."
-            return (_Wrong("", "wrong-type", f"has {len(value)} values", fix),)
-        found: list[_Wrong] = []
+            return _wrong("wrong-type", f"has {len(value)} values", fix)
+        found: list[Problem] = []
         for index, one in enumerate(value):
             if wrong := checks[0 if endless else index](one):
-                found += [each.inside(f"[{index}]") for each in wrong]
+                found += [_inside(f"[{index}]", each) for each in wrong]
         return found
 
     return check
@@ -146,13 +133,13 @@ def _tuple_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
 def _mapping_check(kinds: tuple[Any, ...], owner: Owner) -> Check:
     of_key, of_value = _check_of(kinds[0], owner), _check_of(kinds[1], owner)
 
-    def check(value: Any) -> Sequence[_Wrong]:
+    def check(value: Any) -> Sequence[Problem]:
         if not isinstance(value, Mapping):
             return _wrong_type(value, "mapping")
-        found: list[_Wrong] = []
+        found: list[Problem] = []
         for key, one in value.items():
-            found += [wrong.inside(f" key {key!r}") for wrong in of_key(key)]
-            found += [wrong.inside(f"[{_shown(key)}]") for wrong in of_value(one)]
+            found += [_inside(f" key {key!r}", wrong) for wrong in of_key(key)]
+            found += [_inside(f"[{_shown(key)}]", wrong) for wrong in of_value(one)]
         return found
 
     return check
@@ -162,17 +149,16 @@ def _number_check(declared: type, owner: Owner) -> Check:
     limits = LIMITS.get(owner, PLAIN)
     least, most = limits.least, limits.most
 
-    def check(value: Any) -> Sequence[_Wrong]:
+    def check(value: Any) -> Sequence[Problem]:
         if declared is float and type(value) is float:
             if not isfinite(value):
-                return (_Wrong("", "out-of-range", f"is {value}", "Write a finite number."),)
+                return _wrong("out-of-range", f"is {value}", "Write a finite number.")
         elif type(value) is not int:
             return _wrong_type(value, "whole number" if declared is int else "number")
         if least <= value <= most:
             return ()
         amount = f"{value:,}" if abs(value) < 10**30 else "longer than 30 digits"
-        fix = f"Write {UNITS.get(owner) or limits}."
-        return (_Wrong("", limits.code, f"is {amount}", fix),)
+        return _wrong(limits.code, f"is {amount}", f"Write {UNITS.get(owner) or limits}.")
 
     return check
 
@@ -181,29 +167,38 @@ def _number_check(declared: type, owner: Owner) -> Check:
 def _text_check(owner: Owner) -> Check:
     may_be_empty = owner in MAY_BE_EMPTY
 
-    def check(value: Any) -> Sequence[_Wrong]:
+    def check(value: Any) -> Sequence[Problem]:
         if not isinstance(value, str):
             return _wrong_type(value, "text")
         if not value.strip() and not may_be_empty:
-            fix = "Write a name there, or leave the field out."
-            return (_Wrong("", "empty-text", "is empty", fix),)
+            return _wrong("empty-text", "is empty", "Write a name there, or leave the field out.")
         if len(value) > MOST_CHARACTERS:
             fix = f"Shorten it to {MOST_CHARACTERS} characters."
-            return (_Wrong("", "text-too-long", f"has {len(value):,} characters", fix),)
+            return _wrong("text-too-long", f"has {len(value):,} characters", fix)
         if not value.isprintable():
             fix = "Leave out line breaks and control characters."
-            return (_Wrong("", "unprintable-text", f"is {value!r}", fix),)
+            return _wrong("unprintable-text", f"is {value!r}", fix)
         return ()
 
     return check
 
 
-def _wrong_type(value: object, wanted: str) -> Sequence[_Wrong]:
+def _wrong_type(value: object, wanted: str) -> Sequence[Problem]:
     shown = repr(value) if isinstance(value, bool | int | float | str | NoneType) else "there"
     if len(shown) > 60:
         shown = f"{shown[:60]}..."
     kind = type(value).__name__
-    return (_Wrong("", "wrong-type", f"is {shown}, of type {kind}", f"Write a {wanted}."),)
+    return _wrong("wrong-type", f"is {shown}, of type {kind}", f"Write a {wanted}.")
+
+
+def _wrong(code: str, text: str, fix: str) -> Sequence[Problem]:
+    """The problem of the checked value itself."""
+    return (Problem(code=code, field="", text=text, fix=fix),)
+
+
+def _inside(step: str, problem: Problem) -> Problem:
+    """The problem of a part, as one of the whole."""
+    return replace(problem, field=f"{step}{problem.field}")
 
 
 def _shown(key: object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bursar.core.admission.problem import SHOWN, listed
+from bursar.core.admission.problem import Problem, itemized, listed, raise_problems
 from bursar.core.fleet_change.effects import Effects, FleetDeclaration, effects_of
 from bursar.core.fleet_change.text import differing, write_pool, write_quota, write_value
 from bursar.core.state.fleet_state import FleetState
@@ -74,20 +74,18 @@ def fleet_changes(
 
 def refuse_bad_changes(changes: Iterable[FleetChange]) -> None:
     """Raises one ``UserError`` for all changes that current jobs do not allow."""
-    refused = [change for change in changes if change.is_refused]
-    if not refused:
-        return
-    if len(refused) == 1:
-        only = refused[0]
-        raise UserError(f"{only.subject}: {only.effect}.", fix=only.fix, code="queue-in-use")
-    lines = [f"\n- {one.subject}: {one.effect}. {one.fix}" for one in refused[:SHOWN]]
-    if len(refused) > SHOWN:
-        lines.append(f"\n- and {len(refused) - SHOWN} more.")
-    raise UserError(
-        f"{len(refused)} changes cannot be made:{''.join(lines)}\n",
-        fix="Do these first, then apply again.",
-        code="queue-in-use",
-    )
+    refused = [
+        Problem(code="queue-in-use", field=f"{one.subject}:", text=one.effect, fix=one.fix)
+        for one in changes
+        if one.is_refused
+    ]
+    if len(refused) > 1:
+        raise UserError(
+            f"{len(refused)} changes cannot be made:{itemized(refused)}",
+            fix="Do these first, then apply again.",
+            code="queue-in-use",
+        )
+    raise_problems("", refused)
 
 
 _EMPTY = FleetDeclared(
