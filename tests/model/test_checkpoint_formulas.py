@@ -28,7 +28,7 @@ HOUR = 3_600
     ("save", "between", "minutes"),
     [(300, 24 * HOUR, 116.7), (300, 6 * HOUR, 56.7), (300, 15 * 60, 9.14)],
 )
-def test_daly_gives_the_figures_of_his_paper(save: int, between: int, minutes: float) -> None:
+def test_daly_gives_the_published_figures(save: int, between: int, minutes: float) -> None:
     assert daly_interval(save, between) / 60 == pytest.approx(minutes, rel=1e-3)
 
 

@@ -1,6 +1,6 @@
-"""Small worlds in which everything goes wrong, each drawn from one seed, and what must hold in them.
+"""Random scenarios full of faults, and the invariants that every step must satisfy.
 
-A day has a handful of nodes and jobs, so that every invariant can be counted anew at every step.
+A scenario has few nodes and jobs, so that every invariant can be recounted at every step.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ QUEUES = ("vision", "speech", "serving")
 ANY_MARKET = (Market.SPOT, Market.OWNED)
 LAST_FAULT_MS = 12 * HOUR_MS
 CROWDED_MS = (0, 0, 1, MINUTE_MS, 15 * MINUTE_MS)
-LEISURELY_MS = (0, 20 * MINUTE_MS, HOUR_MS)
+SPARSE_MS = (0, 20 * MINUTE_MS, HOUR_MS)
 
 
 def fault_scenario(seed: int) -> Scenario:
-    """The same scenario for the same seed."""
+    """A scenario for the seed."""
     chance = Random(seed)
     gpus = chance.choice((2, 4, 8))
     fleet = fleet_of(
@@ -171,7 +171,7 @@ def _events(
     chance: Random, tenants: tuple[Tenant, ...], policies: Policies, gpus: int
 ) -> list[Event]:
     names = [f"job-{number:02}" for number in range(chance.randrange(12, 25))]
-    gaps_ms = chance.choice((CROWDED_MS, CROWDED_MS, LEISURELY_MS))
+    gaps_ms = chance.choice((CROWDED_MS, CROWDED_MS, SPARSE_MS))
     events: list[Event] = []
     at_ms = 0
     for number, name in enumerate(names):
@@ -250,11 +250,11 @@ def _faults(chance: Random, seed: int) -> Faults:
     )
 
 
-# -- what must hold ----------------------------------------------------------------------------------
+# -- invariants ----------------------------------------------------------------------------------
 
 
-class Attendance:
-    """Who was submitted, which attempts lived, and how each ended: nothing lost, nothing doubled."""
+class JobTracker:
+    """Tracks submitted jobs and live attempts; no job may be lost or run twice."""
 
     def __init__(self) -> None:
         self.submitted: set[str] = set()
@@ -262,7 +262,7 @@ class Attendance:
         self.live: dict[str, AttemptAssigned] = {}
         self.succeeded: set[str] = set()
 
-    def note(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         match event:
             case JobSubmitted(job_id=job_id):
                 assert job_id not in self.submitted
@@ -284,37 +284,37 @@ class Attendance:
                     if any(task.node == node for task in assigned.placement.tasks):
                         del self.live[job_id]
 
-    def agree(self, state: FleetState) -> None:
+    def compare(self, state: FleetState) -> None:
         assert {record.id for record in state.live()} == set(self.live)
         assert state.jobs.keys().isdisjoint(state.finished)
         assert state.jobs.keys() | state.finished.keys() == self.submitted
 
 
 def run_and_check(scenario: Scenario) -> Iterator[Step]:
-    """Take every step, checking all that can be checked; at the end nothing may be left over."""
+    """Yields every step of the simulation after checking it; at the end no resource may be in use."""
     simulation = Simulation(scenario, check=require_thoroughly_valid)
-    attendance = Attendance()
+    tracker = JobTracker()
     now_ms = 0
     for step in simulation.steps():
         assert step.now_ms >= now_ms
         now_ms = step.now_ms
         for event in (*step.events, *step.committed):
-            attendance.note(event)
-        attendance.agree(simulation.state)
+            tracker.record(event)
+        tracker.compare(simulation.state)
         assert state_faults(simulation.state) == []
         yield step
-    _must_have_ended(scenario, simulation.state, now_ms)
+    _require_ended(scenario, simulation.state, now_ms)
 
 
-def _must_have_ended(scenario: Scenario, state: FleetState, now_ms: int) -> None:
-    """All nodes are back, all that can end has ended, and all room and quota are free again.
+def _require_ended(scenario: Scenario, state: FleetState, now_ms: int) -> None:
+    """All nodes are back, no job can start any more, and all resources and quota are free.
 
-    What waits still must wait for good: behind a job that can never run, or for one that failed.
+    A job that still waits must wait forever: behind a job that can never run, or for one that failed.
     """
     assert sorted(state.pool_of_node) == sorted(node.id for node in scenario.fleet.nodes)
     assert state.live() == []
     harness = SchedulerHarness(state, now_ms)
     harness.cycle()
-    assert not harness.decided(StartJob), "something could have started, and nobody asked"
+    assert not harness.decided(StartJob), "a job could have started without a cycle"
     run_until_idle(harness)
     require_empty(state)

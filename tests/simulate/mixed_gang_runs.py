@@ -1,4 +1,4 @@
-"""One gang on a spot pool whose nodes come and go, with some of its tasks as anchors; and what came of it."""
+"""One gang with anchors on a spot pool whose nodes are lost and added, and its costs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Simulation
 from tests.support import fleet_of, job, pool, queue
 
-SPOT_USD, STEADY_USD = 0.9731, 3.06
-"""Of a GPU, an hour."""
+SPOT_USD, ON_DEMAND_USD = 0.9731, 3.06
+"""Per GPU and hour."""
 NODES, GPUS = 4, 4
 TASKS = NODES * GPUS
 SAVES = CheckpointPolicy(interval_ms=20 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
@@ -26,7 +26,7 @@ DELAYS = Delays(start_ms=MINUTE_MS, stop_ms=30_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """Sixteen tasks of which so many percent are anchors; elastic where ``least`` is fewer."""
+    """Sixteen tasks, of which that percentage are anchors; elastic if ``least`` is smaller."""
 
     anchors_percent: int
     hours: float = 24
@@ -46,21 +46,21 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Day:
-    """What it came to: dollars by purchase option, interruptions, and hours from submission to end."""
+class GangRun:
+    """The result: dollars by purchase option, interruptions, and hours from submission to end."""
 
     spot_usd: float
-    steady_usd: float
+    on_demand_usd: float
     interruptions: int
     hours: float
 
     @property
     def usd(self) -> float:
-        return self.spot_usd + self.steady_usd
+        return self.spot_usd + self.on_demand_usd
 
 
 def spot_nodes(counts: Iterable[tuple[int, int]], seed: str) -> list[Event]:
-    """Nodes lost and added so that there are so many at each moment; which of them go is drawn."""
+    """Losses and additions that give these node counts at these times; lost nodes are drawn."""
     chance = Random(seed)
     there: list[str] = []
     away = [f"spot-{number + 1:04d}" for number in range(NODES)]
@@ -77,19 +77,19 @@ def spot_nodes(counts: Iterable[tuple[int, int]], seed: str) -> list[Event]:
     return found
 
 
-def run(gang: Gang, counts: Iterable[tuple[int, int]], submitted_ms: int, seed: str) -> Day:
-    """Until the gang is done, every decision checked."""
+def run(gang: Gang, counts: Iterable[tuple[int, int]], submitted_ms: int, seed: str) -> GangRun:
+    """Runs until the gang has ended; every decision is checked."""
     events = spot_nodes(counts, seed)
     events.append(JobSubmitted(at_ms=submitted_ms, job_id="gang", spec=gang.spec, priority=0))
     scenario = Scenario(
         fleet=fleet_of(
             pool("spot", 0, gpus=GPUS, market=Market.SPOT, usd_per_node_hour=GPUS * SPOT_USD),
             pool(
-                "steady",
+                "standard",
                 NODES,
                 gpus=GPUS,
                 market=Market.ON_DEMAND,
-                usd_per_node_hour=GPUS * STEADY_USD,
+                usd_per_node_hour=GPUS * ON_DEMAND_USD,
             ),
         ),
         tenants=(queue(),),
@@ -103,9 +103,9 @@ def run(gang: Gang, counts: Iterable[tuple[int, int]], submitted_ms: int, seed: 
         if simulation.state.finished.get("gang") is JobState.SUCCEEDED:
             break
     found = measures.summary()
-    return Day(
+    return GangRun(
         spot_usd=found.cost.allocated.get("spot", 0) / USD_MICRO,
-        steady_usd=found.cost.allocated["on-demand"] / USD_MICRO,
+        on_demand_usd=found.cost.allocated["on-demand"] / USD_MICRO,
         interruptions=found.losses.attempts_lost_with_node,
         hours=(found.ended_ms - submitted_ms) / HOUR_MS,
     )

@@ -1,4 +1,4 @@
-"""Days in which everything happens: small fleets, mixed jobs, and faults, all drawn from one seed."""
+"""Random scenarios with small fleets, mixed jobs and faults; the same for the same seed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAULTS = 6
 
 
 def random_scenario(seed: int, *, gap_ms: int = 8 * MINUTE_MS) -> Scenario:
-    """A scenario that is the same for the same seed; a job arrives about every ``gap_ms``."""
+    """A scenario for the seed; a job arrives about every ``gap_ms``."""
     chance = Random(seed)
     fleet = fleet_of(
         pool("own", nodes=chance.randrange(3, 7)),
@@ -51,7 +51,7 @@ def random_scenario(seed: int, *, gap_ms: int = 8 * MINUTE_MS) -> Scenario:
     restored = [_end_of(fault) for fault in faults if isinstance(fault, PASSING)]
     lost = sorted({fault.node for fault in faults if isinstance(fault, NodeLost)})
     returned = [NodeAdded(at_ms=20 * HOUR_MS, node=n) for n in fleet.nodes if n.id in lost]
-    events: list[Event] = [*arrivals, *_only_on_living(faults, restored), *returned]
+    events: list[Event] = [*arrivals, *_without_lost_nodes(faults, restored), *returned]
     run_ms = {
         event.job_id: max(1, (event.spec.expected_run_ms or 0) * chance.randrange(40, 130) // 100)
         for event in arrivals
@@ -153,21 +153,21 @@ def _fault(chance: Random, nodes: list[str], tenants: tuple[Tenant, ...]) -> Eve
 
 
 def _end_of(fault: NodeDrained | ForeignUsageSeen) -> Event:
-    """What takes hold of a node lets it go after an hour."""
+    """The event that ends an outage or foreign usage after an hour."""
     at_ms = fault.at_ms + HOUR_MS
     if isinstance(fault, NodeDrained):
         return NodeRestored(at_ms=at_ms, node=fault.node)
     return ForeignUsageSeen(at_ms=at_ms, node=fault.node)
 
 
-def _only_on_living(faults: list[Event], restored: list[Event]) -> list[Event]:
-    """Nothing more is heard of a node once it is lost."""
-    kept: list[Event] = []
+def _without_lost_nodes(faults: list[Event], restored: list[Event]) -> list[Event]:
+    """Drops events of nodes that are lost."""
+    remaining: list[Event] = []
     lost: set[str] = set()
     for event in sorted([*faults, *restored], key=lambda event: event.at_ms):
         node = getattr(event, "node", "")
         if node not in lost:
-            kept.append(event)
+            remaining.append(event)
         if isinstance(event, NodeLost):
             lost.add(node)
-    return kept
+    return remaining

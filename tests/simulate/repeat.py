@@ -1,4 +1,4 @@
-"""Live through one day of faults again, step by step: ``python -m tests.simulate.repeat 137``."""
+"""Runs one fault scenario again, step by step: ``python -m tests.simulate.repeat 137``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulate.fault_scenarios import fault_scenario, run_and_check
 
 
 def main(seed: int) -> None:
-    """Print what happened and what was decided, up to the step that fails or to the end."""
+    """Prints events and decisions, up to the step that fails or to the end."""
     for step in run_and_check(fault_scenario(seed)):
         print(f"{step.now_ms:>12,} ms")
         for event in step.events:
@@ -17,7 +17,7 @@ def main(seed: int) -> None:
         for decision in step.decisions:
             if not isinstance(decision, Hold):
                 print(f"    -> {decision}")
-    print(f"seed {seed}: sound at every step, and nothing is left over")
+    print(f"seed {seed}: valid at every step, and no resource is in use at the end")
 
 
 if __name__ == "__main__":

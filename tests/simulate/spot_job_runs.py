@@ -1,4 +1,4 @@
-"""One job with a deadline on spot nodes that come and go, through the whole loop, and what it cost."""
+"""Simulates one job with a deadline on spot nodes that are lost and added, and its cost."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Simulation
 from tests.support import fleet_of, job, pool, queue
 
-STEADY_USD, SPOT_USD = 3.06, 0.9731
-Spells = Sequence[tuple[int, bool]]
-"""At each moment, whether there is room from then on."""
+ON_DEMAND_USD, SPOT_USD = 3.06, 0.9731
+Availability = Sequence[tuple[int, bool]]
+"""Times at which capacity appears (true) or disappears (false)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """A job, its deadline counted from its submission, and how it saves."""
+    """A job, its deadline relative to its submission, and its checkpoints."""
 
     submitted_ms: int
     hours: float
@@ -53,49 +53,49 @@ class Timed:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it."""
+    """The cost and the result of a run."""
 
     usd: float = 0.0
-    steady_hours: float = 0.0
+    on_demand_hours: float = 0.0
     moves: int = 0
     losses: int = 0
     done_ms: int | None = None
 
 
 def fleet_with(zones: Sequence[str]) -> Fleet:
-    """One steady node and one spot node in each zone, of one GPU each."""
+    """One on-demand node, and one spot node in each zone, with one GPU each."""
     spot = [pool(zone, 1, gpus=1, market=Market.SPOT, usd_per_node_hour=SPOT_USD) for zone in zones]
-    steady = pool("steady", 1, gpus=1, market=Market.ON_DEMAND, usd_per_node_hour=STEADY_USD)
-    return fleet_of(steady, *spot)
+    standard = pool("standard", 1, gpus=1, market=Market.ON_DEMAND, usd_per_node_hour=ON_DEMAND_USD)
+    return fleet_of(standard, *spot)
 
 
-def events_of(zones: dict[str, Spells], timed: Timed) -> list[Event]:
-    """Spot nodes that come and go, and the one job."""
+def events_of(zones: dict[str, Availability], timed: Timed) -> list[Event]:
+    """Losses and additions of spot nodes, and the submission of the job."""
     found: list[Event] = [
         JobSubmitted(at_ms=timed.submitted_ms, job_id="timed", spec=timed.spec, priority=0)
     ]
-    for zone, spells in zones.items():
-        node, is_there = Node(id=f"{zone}-0001", pool=zone), True
-        for at_ms, room in spells:
-            if room is not is_there:
+    for zone, changes in zones.items():
+        node, is_up = Node(id=f"{zone}-0001", pool=zone), True
+        for at_ms, available in changes:
+            if available is not is_up:
                 found.append(
                     NodeAdded(at_ms=at_ms, node=node)
-                    if room
+                    if available
                     else NodeLost(at_ms=at_ms, node=node.id)
                 )
-                is_there = room
+                is_up = available
     return sorted(found, key=lambda event: event.at_ms)
 
 
 def run(
-    zones: dict[str, Spells],
+    zones: dict[str, Availability],
     timed: Timed,
     policies: Policies,
     delays: Delays,
     *,
     check: bool = True,
 ) -> Outcome:
-    """Until the job is done."""
+    """Runs until the job has succeeded."""
     scenario = Scenario(
         fleet=fleet_with(sorted(zones)),
         tenants=(queue(),),
@@ -130,18 +130,20 @@ def _ends(held: AttemptAssigned, event: Event) -> bool:
 def _count(outcome: Outcome, held: AttemptAssigned, at_ms: int) -> None:
     hours = (at_ms - held.at_ms) / HOUR_MS
     outcome.usd += hours * held.placement.micro_usd_per_hour / 1e6
-    outcome.steady_hours += hours * (held.placement.pool == "steady")
+    outcome.on_demand_hours += hours * (held.placement.pool == "standard")
 
 
-def spells_by_chance(chance: Random, until_ms: int) -> Spells:
-    """Room and no room in turns, each of a length that differs from day to day."""
+def random_availability(chance: Random, until_ms: int) -> Availability:
+    """Random availability, with random mean lengths of both states."""
 
     def draw() -> Iterator[tuple[int, bool]]:
-        mean_ms = {room: chance.choice([0.2, 0.7, 2, 6]) * HOUR_MS for room in (True, False)}
-        at_ms, room = 0, chance.random() < 0.5
+        mean_ms = {
+            available: chance.choice([0.2, 0.7, 2, 6]) * HOUR_MS for available in (True, False)
+        }
+        at_ms, available = 0, chance.random() < 0.5
         while at_ms < until_ms:
-            yield at_ms, room
-            at_ms += max(1_000, round(chance.expovariate(1 / mean_ms[room])))
-            room = not room
+            yield at_ms, available
+            at_ms += max(1_000, round(chance.expovariate(1 / mean_ms[available])))
+            available = not available
 
     return list(draw())

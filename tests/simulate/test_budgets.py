@@ -1,4 +1,4 @@
-"""Budgets in a simulated run: the same decisions, on the same steps, at the right time."""
+"""Budgets in a simulated run: thresholds are reached and take effect at the right time."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ from tests.support.book_views import by_day
 OWNED = "a100-80gb/owned"
 
 
-def steps(**said: int) -> tuple[BudgetStep, ...]:
-    """``block_new=50``: from 50 percent on nothing starts."""
+def steps(**percents: int) -> tuple[BudgetStep, ...]:
+    """``block_new=50``: from 50 percent on no job starts."""
     return tuple(
         BudgetStep(at_percent=percent, action=BudgetAction(name.replace("_", "-")))
-        for name, percent in said.items()
+        for name, percent in percents.items()
     )
 
 
-def budgeted(usd: int, **said: int) -> tuple[Tenant, ...]:
+def budgeted(usd: int, **percents: int) -> tuple[Tenant, ...]:
     """Research and product have four GPUs each and may borrow; research has a budget for each day."""
-    budget = Budget(amount_micro_usd=usd * USD_MICRO, period=BudgetPeriod.DAY, steps=steps(**said))
+    budget = Budget(
+        amount_micro_usd=usd * USD_MICRO, period=BudgetPeriod.DAY, steps=steps(**percents)
+    )
     research = replace(queue("research", "acme", {OWNED: 4}), budget=budget)
     return tenant("acme"), research, queue("product", "acme", {OWNED: 4})
 
 
-def play(tenants: tuple[Tenant, ...], *specs: tuple[int, JobSpec]) -> list[Event]:
-    """One node of eight GPUs at $16 an hour; everything that happens, checked at every step."""
+def run(tenants: tuple[Tenant, ...], *specs: tuple[int, JobSpec]) -> list[Event]:
+    """All events of a run on one node of eight GPUs at $16 an hour; every decision is checked."""
     events = [
         JobSubmitted(at_ms=at_ms, job_id=spec.name, spec=spec, priority=0) for at_ms, spec in specs
     ]
@@ -61,28 +63,26 @@ def starts(log: list[Event], job_id: str) -> list[int]:
 
 
 def hours(name: str, gpus: int, run_hours: int) -> JobSpec:
-    """It saves its work, so that what was stopped can be finished in later periods."""
+    """A job with checkpoints, which can continue in a later period."""
     saved = CheckpointPolicy(interval_ms=10 * MINUTE_MS)
     return replace(job(name, gpus=gpus, queue="research", hours=run_hours), checkpoint=saved)
 
 
-def test_a_step_is_reached_to_the_second_when_the_money_is_spent() -> None:
-    log = play(budgeted(16, notify=50), (0, hours("a", 4, 3)))
+def test_a_threshold_is_reached_within_a_second() -> None:
+    log = run(budgeted(16, notify=50), (0, hours("a", 4, 3)))
     at_ms, level = levels(log)[0]
     assert level == 50
     assert HOUR_MS <= at_ms <= HOUR_MS + SECOND_MS, "half of $16 is an hour of four GPUs"
 
 
-def test_what_is_blocked_starts_when_the_next_day_begins() -> None:
-    log = play(
-        budgeted(16, block_new=50), (0, hours("a", 4, 2)), (90 * MINUTE_MS, hours("b", 1, 1))
-    )
+def test_a_blocked_job_starts_when_the_next_day_begins() -> None:
+    log = run(budgeted(16, block_new=50), (0, hours("a", 4, 2)), (90 * MINUTE_MS, hours("b", 1, 1)))
     assert starts(log, "b") == [DAY_MS]
     assert [level for _, level in levels(log)] == [50, 0]
 
 
-def test_nobody_starts_on_quota_of_others_once_borrowing_is_blocked() -> None:
-    log = play(
+def test_no_job_borrows_quota_once_borrowing_is_blocked() -> None:
+    log = run(
         budgeted(16, block_borrowing=50),
         (0, hours("a", 4, 1)),
         (HOUR_MS + MINUTE_MS, hours("large", 8, 1)),
@@ -92,28 +92,28 @@ def test_nobody_starts_on_quota_of_others_once_borrowing_is_blocked() -> None:
     assert starts(log, "small") == [HOUR_MS + 2 * MINUTE_MS]
 
 
-def test_what_is_preemptible_is_stopped_and_goes_on_in_the_next_period() -> None:
-    kept = replace(hours("kept", 1, 4), preemptible=False)
-    log = play(budgeted(16, stop_preemptible=50), (0, hours("a", 4, 3)), (0, kept))
+def test_preemptible_jobs_are_stopped_and_continue_in_the_next_period() -> None:
+    fixed = replace(hours("fixed", 1, 4), preemptible=False)
+    log = run(budgeted(16, stop_preemptible=50), (0, hours("a", 4, 3)), (0, fixed))
     stopped = {one.job_id for one in log if isinstance(one, AttemptStopping)}
     assert stopped == {"a"}
-    assert len(starts(log, "kept")) == 1
+    assert len(starts(log, "fixed")) == 1
     assert starts(log, "a")[1] == DAY_MS
 
 
 def test_stop_all_stops_everything() -> None:
-    kept = replace(hours("kept", 1, 4), preemptible=False)
-    log = play(budgeted(16, stop_all=50), (0, hours("a", 4, 3)), (0, kept))
+    fixed = replace(hours("fixed", 1, 4), preemptible=False)
+    log = run(budgeted(16, stop_all=50), (0, hours("a", 4, 3)), (0, fixed))
     stopped = [one for one in log if isinstance(one, AttemptStopping)]
-    assert {one.job_id for one in stopped} == {"a", "kept"}
+    assert {one.job_id for one in stopped} == {"a", "fixed"}
     assert {one.why for one in stopped} == {"budget"}
-    assert starts(log, "kept")[1] == DAY_MS
+    assert starts(log, "fixed")[1] == DAY_MS
 
 
-def test_the_levels_are_those_of_the_books() -> None:
+def test_the_levels_match_the_ledger() -> None:
     tenants = budgeted(16, notify=25, block_borrowing=50, block_new=75)
     jobs = [(number * 10 * MINUTE_MS, hours(f"j{number}", 1, 1)) for number in range(40)]
-    log = play(tenants, *jobs)
+    log = run(tenants, *jobs)
     declared = FleetDeclared(
         at_ms=0, fleet=fleet_of(pool("a100")), tenants=tenants, policies=Policies()
     )
@@ -127,5 +127,5 @@ def test_the_levels_are_those_of_the_books() -> None:
 
 
 def test_a_job_that_can_never_start_does_not_keep_the_clock_running() -> None:
-    log = play(budgeted(16, block_new=50), (0, hours("a", 4, 2)), (0, hours("never", 800, 1)))
+    log = run(budgeted(16, block_new=50), (0, hours("a", 4, 2)), (0, hours("never", 800, 1)))
     assert max(one.at_ms for one in log) <= 2 * DAY_MS

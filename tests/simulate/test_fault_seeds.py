@@ -1,4 +1,4 @@
-"""Two hundred days on which everything goes wrong: sound at every step, and in the end nothing is left."""
+"""Two hundred scenarios full of faults are valid at every step and end with no resource in use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPEAT = "python -m tests.simulate.repeat"
 
 
 @pytest.mark.parametrize("seed", first_always(20, range(SEEDS)))
-def test_a_day_of_faults_is_sound_and_comes_to_an_end(seed: int) -> None:
+def test_a_fault_scenario_is_valid_at_every_step_and_ends(seed: int) -> None:
     try:
         for _ in run_and_check(fault_scenario(seed)):
             pass
@@ -37,12 +37,12 @@ def test_a_day_of_faults_is_sound_and_comes_to_an_end(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", first_always(2, range(0, SEEDS, 25)))
-def test_the_same_seed_gives_the_same_day(seed: int) -> None:
+def test_the_same_seed_gives_the_same_scenario(seed: int) -> None:
     assert steps_of(seed) == steps_of(seed)
 
 
-def test_every_process_writes_the_same_bytes() -> None:
-    """Whatever order its sets have: text is hashed differently in every process."""
+def test_every_process_writes_the_same_log() -> None:
+    """Sets have another order in every process, because text is hashed differently."""
     written = {
         subprocess.run(
             [sys.executable, "-c", WRITE_LOGS],
@@ -60,8 +60,8 @@ def test_every_process_writes_the_same_bytes() -> None:
     assert b"AttemptSucceeded" in written.pop()
 
 
-def test_the_days_are_rough_enough() -> None:
-    """Days on which nothing happens would keep every promise."""
+def test_the_scenarios_contain_enough_faults() -> None:
+    """Scenarios without faults would pass every test."""
     seen: Counter[str] = Counter()
     for seed in range(0, SEEDS, 10):
         for step in steps_of(seed):

@@ -1,4 +1,4 @@
-"""Mixed gangs through the whole loop: what anchors cost, and what they spare, on spot that comes and goes."""
+"""Mixed gangs in the simulation: what anchors cost and what they save on unreliable spot capacity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
 from bursar.simulate.traces.spot_series import read_spot_series
 from studies.spot_deadlines.sources import SERIES, spot_folder
-from tests.simulate.mixed_gang_runs import GPUS, SPOT_USD, STEADY_USD, TASKS, Day, Gang, run
+from tests.simulate.mixed_gang_runs import GPUS, ON_DEMAND_USD, SPOT_USD, TASKS, Gang, GangRun, run
 from tests.tidy.source import ROOT
 
 FOLDER = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")
@@ -20,12 +20,12 @@ STARTS = 16
 FOUR_NODES = "preemption/4-node/aws-08-03-2023/us-east-2a_v100_1.json"
 
 
-def gpu_hours(day: Day) -> tuple[float, float]:
-    """On spot, and on capacity that stays."""
-    return day.spot_usd / SPOT_USD, day.steady_usd / STEADY_USD
+def gpu_hours(day: GangRun) -> tuple[float, float]:
+    """On spot and on on-demand capacity."""
+    return day.spot_usd / SPOT_USD, day.on_demand_usd / ON_DEMAND_USD
 
 
-def test_both_parts_are_measured_at_the_price_of_their_pools() -> None:
+def test_anchors_and_other_tasks_cost_the_price_of_their_pools() -> None:
     day = run(Gang(anchors_percent=30), [(0, 4)], HOUR_MS, "calm")
     on_spot, steady = gpu_hours(day)
     assert day.interruptions == 0
@@ -34,7 +34,7 @@ def test_both_parts_are_measured_at_the_price_of_their_pools() -> None:
     assert day.hours == pytest.approx(24, abs=0.05)
 
 
-def test_a_lost_spot_node_stops_the_gang_and_it_goes_on_with_the_nodes_that_are_left() -> None:
+def test_a_lost_spot_node_stops_the_gang_and_it_restarts_on_the_remaining_nodes() -> None:
     day = run(Gang(anchors_percent=30), [(0, 3), (10 * HOUR_MS, 2), (11 * HOUR_MS, 3)], 0, "loss")
     on_spot, steady = gpu_hours(day)
     assert day.interruptions == 1
@@ -43,7 +43,7 @@ def test_a_lost_spot_node_stops_the_gang_and_it_goes_on_with_the_nodes_that_are_
     assert 24 < day.hours < 25
 
 
-def test_an_elastic_gang_goes_on_with_its_anchors_and_less_of_spot() -> None:
+def test_an_elastic_gang_continues_with_its_anchors_and_fewer_spot_tasks() -> None:
     fewer = run(Gang(anchors_percent=50, least=2), [(0, 2), (10 * HOUR_MS, 1)], 0, "loss")
     on_spot, steady = gpu_hours(fewer)
     assert fewer.interruptions == 1
@@ -51,7 +51,7 @@ def test_an_elastic_gang_goes_on_with_its_anchors_and_less_of_spot() -> None:
     assert steady == pytest.approx(8 * 10 + (GPUS + 1) * (fewer.hours - 10), abs=0.1)
 
 
-def test_the_same_day_twice_is_the_same_day() -> None:
+def test_the_same_run_gives_the_same_result() -> None:
     spot = [(0, 4), (5 * HOUR_MS, 2), (9 * HOUR_MS, 4)]
     assert run(Gang(anchors_percent=30), spot, 0, "a") == run(
         Gang(anchors_percent=30), spot, 0, "a"
@@ -67,11 +67,13 @@ def archive() -> Path:
 
 
 @pytest.mark.parametrize("least", [TASKS, 5])
-def test_on_measured_spot_anchors_have_their_price(archive: Path, least: int) -> None:
-    """The means that docs/decisions/0025 tells; each run holds its share of anchors to the GPU-hour."""
+def test_on_recorded_spot_capacity_anchors_cost_what_is_published(
+    archive: Path, least: int
+) -> None:
+    """The means in docs/decisions/0025; each run holds its percentage of anchors to the GPU-hour."""
     series = read_spot_series(f"{archive}::{FOUR_NODES}")
     last_tick = len(series.available) - 52 * HOUR_MS // series.tick_ms
-    found: dict[int, list[Day]] = {}
+    found: dict[int, list[GangRun]] = {}
     for percent in PERCENTS:
         gang = Gang(anchors_percent=percent, least=least)
         for start in range(STARTS):

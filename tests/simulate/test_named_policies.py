@@ -1,4 +1,4 @@
-"""Policies by name: each name stands for choices of the core, and a wrong one is answered."""
+"""Policies by name: each selects rules of the core, and an unknown name is rejected."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def queueing(policy: str) -> list[Queueing]:
 
 
 @pytest.mark.parametrize("text", ["", "fleet", "order=fleet", " "])
-def test_without_a_name_the_fleets_own_policies_stay(text: str) -> None:
+def test_without_a_name_the_fleet_keeps_its_policies(text: str) -> None:
     choice = choose_policy(text, OWN)
     assert choice.policies == OWN
     assert choice.tenants(TENANTS) == TENANTS
     assert choice.estimates is RunTimeSource.WRITTEN
 
 
-def test_ours_is_what_a_fleet_has_that_says_nothing_and_jobs_take_turns() -> None:
+def test_ours_is_the_default_and_jobs_take_turns() -> None:
     choice = choose_policy("bursar", Policies())
     turns = PreemptionLimits(
         victim_order=VictimOrder.LATEST_FIRST, preemptions_per_job=TURNS_PER_JOB
@@ -68,7 +68,7 @@ def test_ours_is_what_a_fleet_has_that_says_nothing_and_jobs_take_turns() -> Non
 
 
 @pytest.mark.parametrize("name", sorted(ORDERS))
-def test_every_order_keeps_the_fleets_priority_classes_and_repeats_itself(name: str) -> None:
+def test_every_order_keeps_the_fleets_priority_classes_and_is_deterministic(name: str) -> None:
     choice = choose_policy(name, OWN)
     assert choice.name == name
     assert choice.policies.priority_classes == OWN.priority_classes
@@ -86,7 +86,7 @@ def test_every_order_keeps_the_fleets_priority_classes_and_repeats_itself(name: 
         ("qssf", OrderTerm.LEAST_WORK, True, RunTimeSource.LEARNED),
     ],
 )
-def test_the_orders_of_the_literature(
+def test_orders_from_the_literature(
     name: str, terms: OrderTerm, strict: bool, estimates: RunTimeSource
 ) -> None:
     choice = choose_policy(name, OWN)
@@ -104,7 +104,7 @@ def test_the_orders_of_the_literature(
         ("las", OrderTerm.LEAST_ATTAINED, RunTimeSource.NONE),
     ],
 )
-def test_time_sharing_stops_whoever_comes_later(
+def test_time_sharing_preempts_the_later_job(
     name: str, term: OrderTerm, estimates: RunTimeSource
 ) -> None:
     choice = choose_policy(name, OWN)
@@ -118,11 +118,11 @@ def test_time_sharing_stops_whoever_comes_later(
     assert quick.minimum_run_ms == 0 and quick.searches_per_cycle > 0
 
 
-def test_only_queues_become_strict() -> None:
+def test_strict_changes_only_queues() -> None:
     assert choose_policy("sjf", OWN).tenants(TENANTS)[0] == TENANTS[0]
 
 
-def test_shares_leave_queueing_to_the_fleet() -> None:
+def test_share_policies_do_not_change_queueing() -> None:
     assert queueing("fair-tree") == [Queueing.STRICT, Queueing.BEST_EFFORT]
     assert queueing("dominant-share") == [Queueing.STRICT, Queueing.BEST_EFFORT]
 
@@ -194,7 +194,7 @@ def test_an_unknown_name_is_rejected_with_suggestions(text: str, problem: str, f
 
 
 @pytest.mark.parametrize("name", sorted(ORDERS))
-def test_under_every_order_each_decision_is_sound_and_every_job_ends(name: str) -> None:
+def test_under_every_order_each_decision_is_valid_and_every_job_ends(name: str) -> None:
     request = RunRequest(
         name=name,
         source="synthetic:philly-like?jobs=120&load=1.5",

@@ -1,4 +1,4 @@
-"""Deadlines on spot through the whole loop: the same ``decide`` that a live fleet asks."""
+"""Deadlines on spot in the simulation, with the ``decide`` of a live fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from bursar.model.tenants.policy import DeadlineRule, Policies, SpotPolicy
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.scenario import Delays
 from studies.spot_deadlines.sources import TWO_WEEKS, read_cases, spot_folder
-from tests.simulate.spot_job_runs import STEADY_USD, Spells, Timed, run, spells_by_chance
+from tests.simulate.spot_job_runs import (
+    ON_DEMAND_USD,
+    Availability,
+    Timed,
+    random_availability,
+    run,
+)
 from tests.tidy.source import ROOT
 
 FOLDER = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")
@@ -24,8 +30,8 @@ DELAYS = Delays(start_ms=20 * SECOND_MS, stop_ms=30 * SECOND_MS)
 POLICIES = Policies(spot=SpotPolicy(tick_ms=TICK_MS, change_over_ms=MINUTE_MS))
 
 
-def drawn(seed: int) -> tuple[dict[str, Spells], Timed]:
-    """A job that can be done in time on steady capacity, begun at once; and spot by chance."""
+def drawn(seed: int) -> tuple[dict[str, Availability], Timed]:
+    """A job that meets its deadline if it starts on demand at once, and random spot availability."""
     chance = Random(f"{seed}/spot")
     hours = chance.choice([1, 3, 6])
     interval_ms = chance.choice([None, 5 * MINUTE_MS, 15 * MINUTE_MS, 50 * MINUTE_MS])
@@ -39,14 +45,14 @@ def drawn(seed: int) -> tuple[dict[str, Spells], Timed]:
         checkpoint=CheckpointPolicy(interval_ms=interval_ms, restart_ms=restart_ms),
     )
     zones = [f"zone-{number}" for number in range(chance.choice([1, 1, 2, 3]))]
-    return {zone: spells_by_chance(chance, 30 * HOUR_MS) for zone in zones}, timed
+    return {zone: random_availability(chance, 30 * HOUR_MS) for zone in zones}, timed
 
 
 SEEDS = range(40)
 
 
 @pytest.mark.thorough
-def test_no_deadline_that_could_be_met_is_missed_and_it_costs_less() -> None:
+def test_no_feasible_deadline_is_missed_and_the_job_costs_less_than_on_demand() -> None:
     paid = steady = 0.0
     seen = {"moves": 0, "losses": 0, "all on spot": 0, "all steady": 0}
     for seed in SEEDS:
@@ -56,16 +62,16 @@ def test_no_deadline_that_could_be_met_is_missed_and_it_costs_less() -> None:
         late_ms = found.done_ms - timed.submitted_ms - timed.within_ms
         assert late_ms <= 0, f"drawn({seed}) ended {late_ms} ms late"
         paid += found.usd
-        steady += timed.hours * STEADY_USD
+        steady += timed.hours * ON_DEMAND_USD
         seen["moves"] += found.moves
         seen["losses"] += found.losses
-        seen["all on spot"] += not found.steady_hours
-        seen["all steady"] += found.steady_hours >= timed.hours
+        seen["all on spot"] += not found.on_demand_hours
+        seen["all steady"] += found.on_demand_hours >= timed.hours
     assert paid < 0.9 * steady
     assert all(seen.values()), seen
 
 
-def test_the_same_day_twice_is_the_same_day() -> None:
+def test_the_same_run_gives_the_same_result() -> None:
     zones, timed = drawn(3)
     assert run(zones, timed, POLICIES, DELAYS) == run(zones, timed, POLICIES, DELAYS)
 
@@ -79,7 +85,7 @@ def traces() -> Path:
 
 
 @pytest.mark.thorough
-def test_on_measured_spot_ours_costs_less_than_uniform_progress(traces: Path) -> None:
+def test_on_recorded_spot_capacity_our_rule_costs_less_than_uniform_progress(traces: Path) -> None:
     paid = dict.fromkeys(DeadlineRule, 0.0)
     for case in read_cases(traces, 60 * HOUR_MS):
         if case.group != TWO_WEEKS:

@@ -32,7 +32,7 @@ WAITING = 0
 
 
 class SetOneByOne:
-    """What ``Timers`` stands for, spelled out: every timer on one heap, consumed once."""
+    """The definition of ``Timers``: every timer on one heap, consumed once."""
 
     def __init__(self, state: FleetState) -> None:
         self.state = state

@@ -1,4 +1,4 @@
-"""Gangs with anchors: some tasks on spot, at least so many of each group on capacity that stays."""
+"""Mixed gangs: some tasks on spot, and a minimum of each group (anchors) on demand."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ def spot_pool(name: str = "spot", nodes: int = 8, usd: float = 10, rate: int = 2
     )
 
 
-def steady_pool(name: str = "steady", nodes: int = 10, usd: float = 30) -> PoolPlan:
+def on_demand_pool(name: str = "standard", nodes: int = 10, usd: float = 30) -> PoolPlan:
     return pool(name, nodes, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=usd)
 
 
 def fleet(*pools: PoolPlan) -> Fleet:
-    return fleet_of(*(pools or (spot_pool(), steady_pool())))
+    return fleet_of(*(pools or (spot_pool(), on_demand_pool())))
 
 
 def anchored(percent: int = 30, tasks: int = 10, **terms: object) -> JobSpec:
-    """A gang of tasks with a node each."""
+    """A gang whose tasks use one node each."""
     options = {"hours": 10, "markets": SPOT_FIRST, "checkpoint": SAVES, **terms}
     return job("train", gpus=8, tasks=tasks, anchors_percent=percent, **options)  # type: ignore[arg-type]
 
@@ -84,7 +84,7 @@ def harness_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerH
 
 
 def step(harness: SchedulerHarness) -> tuple[Decision, ...]:
-    """One cycle that is checked, with the state before and after it."""
+    """Runs one cycle and checks its decisions, and the state before and after it."""
     require_thoroughly_valid(harness.state, decide(harness.state, harness.now_ms), harness.now_ms)
     found = harness.cycle()
     assert not state_faults(harness.state)
@@ -109,9 +109,9 @@ def plan_of(spec: JobSpec) -> ShapePlan:
 
 
 ANCHORS: dict[str, tuple[JobSpec, tuple[int, ...], tuple[int, ...]]] = {
-    "a part of the tasks": (anchored(30, 10), (7,), (3,)),
+    "a percentage of the tasks": (anchored(30, 10), (7,), (3,)),
     "rounded up": (anchored(30, 9), (6,), (3,)),
-    "of each group, so that a launcher is one": (
+    "of each group, so a launcher is an anchor": (
         gang("g", group("launcher", cpu=4), group("worker", 8, gpus=8), anchors_percent=25),
         (0, 6),
         (1, 2),
@@ -127,8 +127,8 @@ ANCHORS: dict[str, tuple[JobSpec, tuple[int, ...], tuple[int, ...]]] = {
         (3, 2),
         (1, 2),
     ),
-    "none is left for spot when all are": (anchored(100, 4), (0,), (4,)),
-    "tasks that stay together stay together": (
+    "no spot task remains when all tasks are anchors": (anchored(100, 4), (0,), (4,)),
+    "layers are not split": (
         anchored(30, 8, topology=Topology(layers=(SliceLayer(level="rack", size=4),))),
         (4,),
         (4,),
@@ -138,9 +138,9 @@ ANCHORS: dict[str, tuple[JobSpec, tuple[int, ...], tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("rule", ANCHORS)
 def test_how_many_tasks_are_anchors(rule: str) -> None:
-    spec, on_spot, steady = ANCHORS[rule]
+    spec, on_spot, on_demand = ANCHORS[rule]
     plan = plan_of(spec)
-    assert split_anchors(plan, plan.counts) == (on_spot, steady)
+    assert split_anchors(plan, plan.counts) == (on_spot, on_demand)
 
 
 def test_the_smallest_mixed_gang_has_a_task_on_spot() -> None:
@@ -152,82 +152,82 @@ def test_the_smallest_mixed_gang_has_a_task_on_spot() -> None:
 # -- placement -------------------------------------------------------------------------------------
 
 CHOICES: dict[str, tuple[tuple[PoolPlan, ...], JobSpec, dict[str, int]]] = {
-    "without anchors it is all on spot": ((), anchored(0, 4), {"spot": 4}),
-    "with anchors it is mixed": ((), anchored(30), {"spot": 7, "steady": 3}),
-    "it is all steady where that is expected to cost less": (
-        (spot_pool(rate=400_000), steady_pool()),
+    "without anchors all tasks are on spot": ((), anchored(0, 4), {"spot": 4}),
+    "with anchors the gang is mixed": ((), anchored(30), {"spot": 7, "standard": 3}),
+    "all tasks are on demand where that is expected to cost less": (
+        (spot_pool(rate=400_000), on_demand_pool()),
         anchored(30, checkpoint=CheckpointPolicy()),
-        {"steady": 10},
+        {"standard": 10},
     ),
-    "it is all steady where spot costs more": (
-        (spot_pool(usd=40), steady_pool()),
+    "all tasks are on demand where spot costs more": (
+        (spot_pool(usd=40), on_demand_pool()),
         anchored(30),
-        {"steady": 10},
+        {"standard": 10},
     ),
-    "it is all steady where spot has not enough room": (
-        (spot_pool(nodes=6), steady_pool()),
+    "all tasks are on demand where spot has too few free nodes": (
+        (spot_pool(nodes=6), on_demand_pool()),
         anchored(30),
-        {"steady": 10},
+        {"standard": 10},
     ),
-    "it is never all on spot, however cheap": (
-        (spot_pool(nodes=10, usd=0.5, rate=0), steady_pool(nodes=3)),
+    "tasks are never all on spot, however cheap": (
+        (spot_pool(nodes=10, usd=0.5, rate=0), on_demand_pool(nodes=3)),
         anchored(30),
-        {"spot": 7, "steady": 3},
+        {"spot": 7, "standard": 3},
     ),
-    "of two steady pools the cheaper has the anchors": (
-        (spot_pool(), steady_pool("dear"), steady_pool("cheap", usd=20)),
+    "of two on-demand pools the cheaper has the anchors": (
+        (spot_pool(), on_demand_pool("dear"), on_demand_pool("cheap", usd=20)),
         anchored(30),
         {"spot": 7, "cheap": 3},
     ),
-    "the dearer one has them when the cheaper is full": (
-        (spot_pool(), steady_pool("dear"), steady_pool("cheap", nodes=2, usd=20)),
+    "the more expensive one has them when the cheaper is full": (
+        (spot_pool(), on_demand_pool("dear"), on_demand_pool("cheap", nodes=2, usd=20)),
         anchored(30),
         {"spot": 7, "dear": 3},
     ),
     "anchors are of the same model": (
-        (spot_pool(), steady_pool(), pool("v", 10, gpus=8, model="h100-80gb")),
+        (spot_pool(), on_demand_pool(), pool("v", 10, gpus=8, model="h100-80gb")),
         anchored(30, markets=(Market.SPOT, Market.OWNED)),
         {"v": 10},
     ),
     "anchors are of the same cluster": (
-        (replace(spot_pool(), cluster="far"), steady_pool()),
+        (replace(spot_pool(), cluster="far"), on_demand_pool()),
         anchored(30),
-        {"steady": 10},
+        {"standard": 10},
     ),
-    "an order of markets is kept to": (
-        (spot_pool(usd=40), steady_pool()),
+    "an order of markets is respected": (
+        (spot_pool(usd=40), on_demand_pool()),
         anchored(30, choose_by=FlavorChoice.ORDER),
-        {"spot": 7, "steady": 3},
+        {"spot": 7, "standard": 3},
     ),
-    "an elastic gang is mixed with less of spot": (
-        (spot_pool(nodes=3), steady_pool(nodes=2)),
+    "an elastic gang is mixed with fewer spot tasks": (
+        (spot_pool(nodes=3), on_demand_pool(nodes=2)),
         anchored(30, min_tasks=2),
-        {"spot": 3, "steady": 2},
+        {"spot": 3, "standard": 2},
     ),
-    "an elastic gang is on its anchors alone when spot is away": (
-        (spot_pool(nodes=0), steady_pool(nodes=3)),
+    "an elastic gang runs on its anchors alone without spot nodes": (
+        (spot_pool(nodes=0), on_demand_pool(nodes=3)),
         anchored(30, min_tasks=2),
-        {"steady": 3},
+        {"standard": 3},
     ),
 }
 
 
 @pytest.mark.parametrize("rule", CHOICES)
-def test_where_it_starts(rule: str) -> None:
+def test_where_a_gang_starts(rule: str) -> None:
     pools, spec, where = CHOICES[rule]
     assert start(harness_of(*pools), spec) == where
 
 
 def test_without_capacity_the_reason_names_the_part_that_lacks_it() -> None:
-    harness = harness_of(spot_pool(), steady_pool(nodes=2))
+    harness = harness_of(spot_pool(), on_demand_pool(nodes=2))
     harness.submit(anchored(30))
     step(harness)
     held = harness.hold_of("train")
     assert held is not None
-    mixed, steady = held.reasons
-    assert isinstance(mixed, NoCapacity) and isinstance(steady, NoCapacity)
-    assert (mixed.pool, mixed.tasks_wanted, mixed.tasks_that_fit) == ("steady", 3, 2)
-    assert (steady.pool, steady.tasks_wanted) == ("steady", 10)
+    mixed, standard = held.reasons
+    assert isinstance(mixed, NoCapacity) and isinstance(standard, NoCapacity)
+    assert (mixed.pool, mixed.tasks_wanted, mixed.tasks_that_fit) == ("standard", 3, 2)
+    assert (standard.pool, standard.tasks_wanted) == ("standard", 10)
 
 
 def with_racks(*plans: PoolPlan) -> Fleet:
@@ -243,18 +243,18 @@ def with_racks(*plans: PoolPlan) -> Fleet:
 
 
 def test_a_gang_that_must_be_in_one_rack_has_its_anchors_there() -> None:
-    state = state_of(with_racks(spot_pool(), steady_pool(nodes=8)))
+    state = state_of(with_racks(spot_pool(), on_demand_pool(nodes=8)))
     harness = SchedulerHarness(state)
     harness.submit(job("first", gpus=8, tasks=3))
     harness.apply(NodeLost(at_ms=0, node="spot-0005"))
     start(harness, replace(anchored(50, 4, topology=Topology(required="rack"))))
     nodes = harness.nodes_of("train")
     assert len({state.node(node).labels["rack"] for node in nodes}) == 1
-    assert {state.pool_of_node[node].spec.name for node in nodes} == {"spot", "steady"}
+    assert {state.pool_of_node[node].spec.name for node in nodes} == {"spot", "standard"}
 
 
-def test_a_spread_counts_both_parts() -> None:
-    state = state_of(with_racks(spot_pool(), steady_pool(nodes=8)))
+def test_a_spread_counts_anchors_and_spot_tasks() -> None:
+    state = state_of(with_racks(spot_pool(), on_demand_pool(nodes=8)))
     harness = SchedulerHarness(state)
     start(harness, anchored(50, 4, spread=Spread(level="rack", max_tasks=2)))
     racks = [state.node(node).labels["rack"] for node in harness.nodes_of("train")]
@@ -264,17 +264,17 @@ def test_a_spread_counts_both_parts() -> None:
 # -- what it costs and takes -----------------------------------------------------------------------
 
 
-def test_only_spot_nodes_are_counted_as_ones_that_may_be_lost() -> None:
+def test_only_spot_nodes_count_as_interruptible() -> None:
     harness = harness_of()
     start(harness, anchored(30))
     fits = {fit.name: fit for fit in harness.job("train").backlog.plan.fits}
-    assert list(fits) == ["spot+steady", "steady"]
-    mixed = fits["spot+steady"]
+    assert list(fits) == ["spot+standard", "standard"]
+    mixed = fits["spot+standard"]
     assert mixed.hourly_micro_usd == (7 * 10 + 3 * 30) * USD_MICRO
     assert mixed.hazard(20_000).nodes == 7
     undisturbed = mixed.expected_cost(0)
-    assert undisturbed * 300 == fits["steady"].expected_micro_usd * 160
-    assert undisturbed < mixed.expected_micro_usd < fits["steady"].expected_micro_usd
+    assert undisturbed * 300 == fits["standard"].expected_micro_usd * 160
+    assert undisturbed < mixed.expected_micro_usd < fits["standard"].expected_micro_usd
 
 
 def test_the_explanation_has_the_figures_of_the_mixed_choice() -> None:
@@ -285,16 +285,16 @@ def test_the_explanation_has_the_figures_of_the_mixed_choice() -> None:
     found = preview(arrival).explanation
     assert found is not None and found.spot is not None
     text = "\n".join(found.spot.lines())
-    assert "spot (spot) with 3 of 10 tasks as anchors in steady at $160.00 an hour" in text
+    assert "spot (spot) with 3 of 10 tasks as anchors in standard at $160.00 an hour" in text
     assert "an interruption every 7 h 8 m" in text
-    assert "steady (on-demand) at $300.00 an hour for 10 h: $3,000.00" in text
+    assert "standard (on-demand) at $300.00 an hour for 10 h: $3,000.00" in text
 
 
 def test_the_explanation_of_a_running_mixed_job_has_both_pools_and_the_total_price() -> None:
     harness = harness_of()
     start(harness, anchored(30))
     text = "\n".join(explain(harness.state, "train", 0).lines())
-    assert "on spot and, as anchors, steady" in text
+    assert "on spot and, as anchors, standard" in text
     assert "$160.00 an hour" in text
 
 
@@ -313,21 +313,21 @@ def test_each_part_is_charged_to_the_quota_of_its_flavor() -> None:
 
 
 @pytest.mark.parametrize(("flavor", "gpus"), [("spot", 55), ("on-demand", 23)])
-def test_quota_that_lacks_for_one_part_keeps_it_off(flavor: str, gpus: int) -> None:
+def test_a_gang_waits_if_either_flavor_lacks_quota(flavor: str, gpus: int) -> None:
     harness = SchedulerHarness(state_of(fleet(), (queue(quota={f"a100-80gb/{flavor}": gpus}),)))
     harness.submit(anchored(30))
     step(harness)
     assert ("train" in harness.running()) == (flavor == "spot")
 
 
-def test_a_ceiling_counts_both_parts_and_the_new_price_of_either() -> None:
+def test_a_cost_limit_counts_both_pools_and_their_new_prices() -> None:
     harness = harness_of()
     start(harness, anchored(30, max_cost_micro_usd=800 * USD_MICRO))
     harness.start_all()
     assert harness.job("train").limit_at_ms == 5 * HOUR_MS
     harness.now_ms = HOUR_MS
     change = PriceChanged(
-        at_ms=HOUR_MS, pool="steady", node_micro_usd_per_hour=190 * USD_MICRO // 3
+        at_ms=HOUR_MS, pool="standard", node_micro_usd_per_hour=190 * USD_MICRO // 3
     )
     harness.apply(change)
     assert not state_faults(harness.state)
@@ -335,17 +335,17 @@ def test_a_ceiling_counts_both_parts_and_the_new_price_of_either() -> None:
     assert found is not None and abs(found - (HOUR_MS + 640 * HOUR_MS // 260)) < 10
 
 
-# -- when something is lost, or must make room -----------------------------------------------------
+# -- lost nodes and preemption -----------------------------------------------------
 
 
-def test_a_lost_spot_node_ends_the_attempt_and_it_starts_again() -> None:
-    harness = harness_of(spot_pool(), steady_pool(nodes=3))
+def test_a_lost_spot_node_ends_the_attempt_and_the_gang_restarts() -> None:
+    harness = harness_of(spot_pool(), on_demand_pool(nodes=3))
     start(harness, anchored(30, min_tasks=3))
     harness.start_all().advance(HOUR_MS).save("train")
     for node in ("spot-0001", "spot-0002"):
         harness.apply(NodeLost(at_ms=harness.now_ms, node=node))
     step(harness)
-    assert tasks_in(harness.placement_of("train")) == {"spot": 6, "steady": 3}
+    assert tasks_in(harness.placement_of("train")) == {"spot": 6, "standard": 3}
     assert harness.job("train").done_ms == HOUR_MS
     assert harness.job("train").preemptions == 0
 
@@ -367,32 +367,32 @@ def test_a_notice_for_a_spot_node_stops_the_whole_gang() -> None:
 LOWER = PreemptionPolicy(within_queue=WithinQueue.LOWER_PRIORITY)
 
 
-@pytest.mark.parametrize("full", ["spot", "steady", "both"])
-def test_it_takes_over_room_in_either_pool(full: str) -> None:
-    state = state_of(fleet(spot_pool(nodes=2), steady_pool(nodes=2)), (queue(preemption=LOWER),))
+@pytest.mark.parametrize("full", ["spot", "standard", "both"])
+def test_a_mixed_gang_preempts_in_either_pool(full: str) -> None:
+    state = state_of(fleet(spot_pool(nodes=2), on_demand_pool(nodes=2)), (queue(preemption=LOWER),))
     harness = SchedulerHarness(state)
-    spot_only, steady_only = (Market.SPOT,), (Market.ON_DEMAND,)
+    spot_only, on_demand_only = (Market.SPOT,), (Market.ON_DEMAND,)
     if full in ("spot", "both"):
         harness.submit(job("low-spot", gpus=8, tasks=2, markets=spot_only, priority_class="low"))
-    if full in ("steady", "both"):
+    if full in ("standard", "both"):
         harness.submit(
-            job("low-steady", gpus=8, tasks=2, markets=steady_only, priority_class="low")
+            job("low-standard", gpus=8, tasks=2, markets=on_demand_only, priority_class="low")
         )
     step(harness)
     harness.start_all().advance(HOUR_MS).submit(anchored(50, 4))
     step(harness)
     (claim,) = harness.decided(ClaimPlacement)
-    assert tasks_in(claim.placement) == {"spot": 2, "steady": 2}
+    assert tasks_in(claim.placement) == {"spot": 2, "standard": 2}
     for node in sorted({task.node for task in claim.placement.all_tasks}):
         assert state.node(node).closed_for == "train"
     harness.preempted()
     step(harness)
-    assert tasks_in(harness.placement_of("train")) == {"spot": 2, "steady": 2}
+    assert tasks_in(harness.placement_of("train")) == {"spot": 2, "standard": 2}
 
 
 @pytest.mark.parametrize("market", [Market.SPOT, Market.ON_DEMAND])
-def test_it_makes_room_in_both_pools(market: Market) -> None:
-    state = state_of(fleet(spot_pool(nodes=2), steady_pool(nodes=2)), (queue(preemption=LOWER),))
+def test_a_preempted_mixed_gang_frees_both_pools(market: Market) -> None:
+    state = state_of(fleet(spot_pool(nodes=2), on_demand_pool(nodes=2)), (queue(preemption=LOWER),))
     harness = SchedulerHarness(state)
     start(harness, replace(anchored(50, 4), priority_class="low"))
     harness.start_all().advance(HOUR_MS)
@@ -404,12 +404,12 @@ def test_it_makes_room_in_both_pools(market: Market) -> None:
     assert "urgent" in harness.running()
 
 
-def test_room_is_planned_for_it_in_both_pools() -> None:
+def test_a_reservation_covers_both_pools() -> None:
     policies = Policies(backfill=BackfillPolicy(reservations=1))
-    harness = harness_of(spot_pool(nodes=2), steady_pool(nodes=3), policies=policies)
+    harness = harness_of(spot_pool(nodes=2), on_demand_pool(nodes=3), policies=policies)
     harness.submit(
         job("spot-now", gpus=8, tasks=1, markets=(Market.SPOT,), max_hours=2),
-        job("steady-now", gpus=8, tasks=2, markets=(Market.ON_DEMAND,), max_hours=3),
+        job("standard-now", gpus=8, tasks=2, markets=(Market.ON_DEMAND,), max_hours=3),
     )
     step(harness)
     harness.start_all()
@@ -417,12 +417,12 @@ def test_room_is_planned_for_it_in_both_pools() -> None:
     step(harness)
     held = harness.hold_of("train")
     assert held is not None and isinstance(held.reasons[0], NoCapacity)
-    assert held.reasons[0].expected_at_ms == harness.job("steady-now").end_at_ms
+    assert held.reasons[0].expected_at_ms == harness.job("standard-now").end_at_ms
     long = {"gpus": 8, "hours": 9}
     harness.advance(1)
     harness.submit(
         job("long-spot", markets=(Market.SPOT,), **long),  # type: ignore[arg-type]
-        job("long-steady", markets=(Market.ON_DEMAND,), **long),  # type: ignore[arg-type]
+        job("long-standard", markets=(Market.ON_DEMAND,), **long),  # type: ignore[arg-type]
         job("short", gpus=8, hours=1, markets=(Market.SPOT,)),
     )
     step(harness)
@@ -437,15 +437,15 @@ TIMED = Policies(spot=SpotPolicy(tick_ms=10 * MINUTE_MS, change_over_ms=5 * MINU
 @pytest.mark.parametrize(
     ("deadline_hours", "spot_nodes", "where"),
     [
-        (20, 2, {"spot": 2, "steady": 2}),
+        (20, 2, {"spot": 2, "standard": 2}),
         (20, 0, {}),
-        (10.4, 2, {"steady": 4}),
+        (10.4, 2, {"standard": 4}),
     ],
 )
-def test_a_deadline_steers_between_mixed_and_steady(
+def test_a_deadline_decides_between_mixed_and_on_demand(
     deadline_hours: float, spot_nodes: int, where: dict[str, int]
 ) -> None:
-    harness = harness_of(spot_pool(nodes=spot_nodes), steady_pool(nodes=4), policies=TIMED)
+    harness = harness_of(spot_pool(nodes=spot_nodes), on_demand_pool(nodes=4), policies=TIMED)
     harness.submit(anchored(50, 4, deadline_ms=round(deadline_hours * HOUR_MS)))
     step(harness)
     placement = harness.job("train").placement
@@ -453,20 +453,20 @@ def test_a_deadline_steers_between_mixed_and_steady(
 
 
 def test_a_deadline_managed_mixed_job_leaves_spot_in_time() -> None:
-    harness = harness_of(spot_pool(nodes=2), steady_pool(nodes=6), policies=TIMED)
+    harness = harness_of(spot_pool(nodes=2), on_demand_pool(nodes=6), policies=TIMED)
     start(harness, anchored(50, 4, deadline_ms=14 * HOUR_MS))
     harness.start_all()
     for _ in range(40):
         harness.advance(10 * MINUTE_MS)
         step(harness)
         harness.preempted().start_all()
-    assert tasks_in(harness.placement_of("train")) == {"steady": 4}
+    assert tasks_in(harness.placement_of("train")) == {"standard": 4}
 
 
 # -- what is written down --------------------------------------------------------------------------
 
 
-def test_a_placement_is_written_and_read_with_its_anchors_and_without() -> None:
+def test_placements_with_and_without_anchors_are_read_back() -> None:
     harness = harness_of()
     start(harness, anchored(30))
     mixed = harness.placement_of("train")
@@ -495,8 +495,8 @@ def faults(state: FleetState, placement: Placement) -> set[str]:
     return {one.rule for one in check(state, (order,), 0)}
 
 
-def test_the_checker_knows_anchors() -> None:
-    harness = harness_of(spot_pool(nodes=10), steady_pool())
+def test_the_checker_checks_anchors() -> None:
+    harness = harness_of(spot_pool(nodes=10), on_demand_pool())
     harness.submit(anchored(30))
     (order,) = (one for one in decide(harness.state, 0) if isinstance(one, StartJob))
     mixed = order.placement
@@ -518,10 +518,10 @@ def test_the_checker_knows_anchors() -> None:
 
 def test_a_reservation_counts_the_end_of_a_running_mixed_gang() -> None:
     policies = Policies(backfill=BackfillPolicy(reservations=1))
-    harness = harness_of(spot_pool(nodes=1), steady_pool(nodes=1), policies=policies)
+    harness = harness_of(spot_pool(nodes=1), on_demand_pool(nodes=1), policies=policies)
     harness.submit(anchored(50, 2, hours=4))
     step(harness)
-    assert tasks_in(harness.placement_of("train")) == {"spot": 1, "steady": 1}
+    assert tasks_in(harness.placement_of("train")) == {"spot": 1, "standard": 1}
     harness.start_all().submit(job("next", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
     step(harness)
     (reason,) = harness.hold_of("next").reasons

@@ -137,7 +137,7 @@ def test_what_runs_goes_on_while_only_starts_are_blocked() -> None:
 
 def test_who_must_stop_is_stopped_and_waits() -> None:
     here = harness()
-    here.submit(red("a", 2), red("kept", 2, preemptible=False))
+    here.submit(red("a", 2), red("fixed", 2, preemptible=False))
     here.cycle()
     here.start("a")
     spend(here, STOP_SOME)
@@ -149,15 +149,15 @@ def test_who_must_stop_is_stopped_and_waits() -> None:
     spend(here, STOP_ALL)
     decided(here)
     here.cycle()
-    assert here.stop_requested() == ["kept"], "also one that has not begun to run"
-    here.preempted("kept")
+    assert here.stop_requested() == ["fixed"], "also one that has not begun to run"
+    here.preempted("fixed")
     spend(here, 0)
     decided(here)
     here.cycle()
-    assert sorted(here.started_now()) == ["a", "kept"]
+    assert sorted(here.started_now()) == ["a", "fixed"]
 
 
-def test_a_kept_place_is_given_up() -> None:
+def test_a_claim_is_released() -> None:
     here = harness()
     here.submit(job("b", gpus=8, queue="blue"))
     here.cycle()

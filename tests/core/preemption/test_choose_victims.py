@@ -64,7 +64,7 @@ def job(name: str, gpus: int = 1, priority: int = 0, started: int = 0) -> Candid
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Job ``new`` of queue ``a`` wants GPUs; ``stopped`` maps those who must go to the reason."""
+    """Job ``new`` of queue ``a`` requests GPUs; ``stopped`` maps its victims to the reason."""
 
     nodes: Sequence[QuotaNode]
     running: Sequence[Candidate]
@@ -394,7 +394,7 @@ def test_victims(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", CASES)
-def test_the_order_in_which_jobs_are_listed_changes_nothing(sentence: str) -> None:
+def test_the_order_of_the_candidates_does_not_matter(sentence: str) -> None:
     case = CASES[sentence]
     assert replace(case, running=case.running[::-1]).answer() == case.answer()
 
@@ -438,7 +438,7 @@ def test_legality(sentence: str) -> None:
     assert may_preempt(rule, Rank(*preemptor), Rank(*candidate)) == allowed
 
 
-def test_where_a_queue_shares_by_owner_the_heaviest_goes_first() -> None:
+def test_in_a_queue_that_shares_by_owner_the_largest_owner_is_preempted_first() -> None:
     candidates = [
         job("a1", priority=0),
         job("a2", priority=5),
@@ -451,7 +451,7 @@ def test_where_a_queue_shares_by_owner_the_heaviest_goes_first() -> None:
     assert [candidate.id for candidate in ordered] == ["a3", "b1", "a2", "a1", "b2"]
 
 
-def test_jobs_of_other_queues_go_before_own_ones() -> None:
+def test_jobs_of_other_queues_are_preempted_first() -> None:
     candidates = [job("a1", priority=0), job("b1", priority=9)]
     ordered = in_victim_order(candidates, "a", VictimOrder.NEWEST_FIRST)
     assert [candidate.id for candidate in ordered] == ["b1", "a1"]
@@ -462,8 +462,8 @@ def test_fair_strategies_that_cannot_be_combined_are_rejected() -> None:
         PreemptionRules(fair_strategies=(INITIAL, FINAL))
 
 
-class ScriptedRoom:
-    """Physical room exists once certain jobs are out; counts that each comes back."""
+class ScriptedPlacement:
+    """The gang fits once certain jobs are removed; checks that all are restored."""
 
     def __init__(self, enough: Callable[[set[str]], bool]) -> None:
         self.out: set[str] = set()
@@ -480,18 +480,18 @@ class ScriptedRoom:
 
 
 @pytest.mark.parametrize("rules", [PreemptionRules(), FAIR], ids=["classical", "fair"])
-def test_room_for_the_gang_is_needed_besides_quota(rules: PreemptionRules) -> None:
-    room = ScriptedRoom(lambda out: {"a3", "a4"} <= out)
+def test_the_gang_needs_a_placement_in_addition_to_quota(rules: PreemptionRules) -> None:
+    placement = ScriptedPlacement(lambda out: {"a3", "a4"} <= out)
     running = [job(f"a{number}", 1, priority=number) for number in range(1, 5)]
-    rules = replace(rules, placement=room)
+    rules = replace(rules, placement=placement)
     case = Case(nodes=ALONE, running=running, wants=1, priority=9, rules=rules)
     assert {victim.id for victim in case.answer()} == {"a3", "a4"}
-    assert room.out == set()
+    assert placement.out == set()
 
 
 @pytest.mark.parametrize("rules", [PreemptionRules(), FAIR], ids=["classical", "fair"])
 @pytest.mark.parametrize("at", ["remove", "fits"])
-def test_a_failure_leaves_the_tree_as_it_was(
+def test_an_exception_leaves_the_tree_unchanged(
     rules: PreemptionRules, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(Exception):
@@ -500,15 +500,17 @@ def test_a_failure_leaves_the_tree_as_it_was(
     def fail(*_: object) -> bool:
         raise Broken
 
-    room = ScriptedRoom(bool)
-    monkeypatch.setattr(room, at, fail)
+    placement = ScriptedPlacement(bool)
+    monkeypatch.setattr(placement, at, fail)
     case = Case(nodes=TWO, running=[job("b1", 4), job("b2", 3)], wants=4)
     tree, running = case.world()
     before = [tree.usage(name, GPU) for name in tree.names()]
     with pytest.raises(Broken):
-        choose_victims(tree, case.preemptor(), running, {"a": OPEN}, replace(rules, placement=room))
+        choose_victims(
+            tree, case.preemptor(), running, {"a": OPEN}, replace(rules, placement=placement)
+        )
     assert [tree.usage(name, GPU) for name in tree.names()] == before
-    assert room.out == set()
+    assert placement.out == set()
 
 
 quantities = st.integers(0, 5)

@@ -22,7 +22,7 @@ from tests.support import (
 )
 
 
-def test_a_team_takes_back_what_it_lent_and_its_place_is_kept() -> None:
+def test_a_team_reclaims_its_quota_and_claims_the_placement() -> None:
     world = borrowed()
     world.submit(job("mine", gpus=8, queue="product"))
     world.cycle()
@@ -36,7 +36,7 @@ def test_a_team_takes_back_what_it_lent_and_its_place_is_kept() -> None:
     assert "thief" not in world.started_now()
 
 
-def test_the_victim_is_the_one_that_loses_least_work() -> None:
+def test_the_job_that_loses_the_least_work_is_preempted() -> None:
     world = borrowed()
     world.save("r2")
     world.submit(job("mine", gpus=8, queue="product"))
@@ -44,7 +44,7 @@ def test_the_victim_is_the_one_that_loses_least_work() -> None:
     assert world.preempted_now() == ["r2"]
 
 
-def test_newest_first_is_a_policy_by_name() -> None:
+def test_newest_first_is_a_victim_order() -> None:
     limits = PreemptionLimits(victim_order=VictimOrder.NEWEST_FIRST)
     world = shared(policies=Policies(preemption=limits))
     for number in range(4):
@@ -67,7 +67,7 @@ def test_no_job_is_preempted_before_its_minimum_run_time() -> None:
     assert world.preempted_now() == []
 
 
-def test_a_job_that_is_not_preemptible_is_left_alone() -> None:
+def test_a_job_that_is_not_preemptible_is_not_preempted() -> None:
     world = shared()
     world.submit(*(job(f"r{n}", gpus=8, queue="research", preemptible=False) for n in range(4)))
     world.cycle()
@@ -77,7 +77,7 @@ def test_a_job_that_is_not_preemptible_is_left_alone() -> None:
     assert world.preempted_now() == []
 
 
-def test_a_job_is_preempted_no_more_often_than_its_budget() -> None:
+def test_a_job_is_preempted_at_most_as_often_as_its_budget_allows() -> None:
     limits = PreemptionLimits(preemptions_per_job=1, minimum_run_ms=0)
     world = one_queue(1, policies=Policies(preemption=limits))
     world.submit(job("low", gpus=8, priority_class="low"))
@@ -96,7 +96,7 @@ def test_a_job_is_preempted_no_more_often_than_its_budget() -> None:
     assert world.preempted_now() == []
 
 
-def test_a_whole_gang_is_stopped_never_a_part_of_it() -> None:
+def test_a_gang_is_preempted_as_a_whole() -> None:
     world = one_queue(2)
     world.submit(job("gang", gpus=8, tasks=2, priority_class="low"))
     world.cycle()
@@ -110,7 +110,7 @@ def test_a_whole_gang_is_stopped_never_a_part_of_it() -> None:
     assert world.free_gpus("a100") == 8
 
 
-def test_a_gang_of_slices_finds_the_place_that_was_kept_for_it() -> None:
+def test_a_gang_of_slices_starts_on_its_claim() -> None:
     world = SchedulerHarness(state_of(fleet_of(pool("a100", 1, gpus=2))))
     world.submit(mig_job("low", "3g.40gb", tasks=4, priority_class="low"))
     world.cycle()
@@ -123,7 +123,7 @@ def test_a_gang_of_slices_finds_the_place_that_was_kept_for_it() -> None:
     assert world.started_now() == ["high"]
 
 
-def test_a_claim_on_a_lost_node_goes_back_in_line() -> None:
+def test_a_job_with_a_claim_on_a_lost_node_is_queued_again() -> None:
     world = borrowed()
     world.submit(job("mine", gpus=8, queue="product"))
     world.cycle()

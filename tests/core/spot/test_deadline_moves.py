@@ -1,4 +1,4 @@
-"""Jobs with a deadline that may run on spot: wait, spot, steady capacity in time, and back."""
+"""Jobs with a deadline that may run on spot: they wait, use spot, move on demand in time, and back."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ def timed(
     )
 
 
-def harness_of(steady: int = 2, spot: int = 1, policies: Policies = POLICIES) -> SchedulerHarness:
+def harness_of(
+    on_demand: int = 2, spot: int = 1, policies: Policies = POLICIES
+) -> SchedulerHarness:
     fleet = fleet_of(
-        pool("steady", steady, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
+        pool("standard", on_demand, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
         pool(
             "spot",
             spot,
@@ -66,7 +68,7 @@ def harness_of(steady: int = 2, spot: int = 1, policies: Policies = POLICIES) ->
 
 
 def step(harness: SchedulerHarness, at_ms: int | None = None) -> str:
-    """Run one cycle; returns where the job goes, or its other decision."""
+    """Runs one cycle; returns the pool the job starts or moves to, or its other decision."""
     harness.now_ms = harness.now_ms if at_ms is None else at_ms
     require_valid(harness.state, decide(harness.state, harness.now_ms), harness.now_ms)
     harness.cycle()
@@ -78,18 +80,18 @@ def step(harness: SchedulerHarness, at_ms: int | None = None) -> str:
     return "" if held is None else type(held.reasons[0]).__name__
 
 
-def take_spot_away(harness: SchedulerHarness, at_ms: int) -> None:
+def lose_spot(harness: SchedulerHarness, at_ms: int) -> None:
     harness.now_ms = at_ms
     harness.apply(NodeLost(at_ms=at_ms, node="spot-0001"))
 
 
-def give_spot_back(harness: SchedulerHarness, at_ms: int) -> None:
+def restore_spot(harness: SchedulerHarness, at_ms: int) -> None:
     harness.now_ms = at_ms
     harness.apply(NodeAdded(at_ms=at_ms, node=Node(id="spot-0001", pool="spot")))
 
 
 def run_until(harness: SchedulerHarness, until_ms: int) -> dict[int, str]:
-    """Run a cycle and save at every tick; returns the decisions that changed."""
+    """Runs a cycle and a save at every tick; returns the decisions that changed."""
     decisions: dict[int, str] = {}
     while harness.now_ms < until_ms:
         harness.advance(TICK_MS)
@@ -103,8 +105,8 @@ def run_until(harness: SchedulerHarness, until_ms: int) -> dict[int, str]:
     return decisions
 
 
-def wait_for_a_word(harness: SchedulerHarness) -> None:
-    """Run until there is a decision about the job, for at most a day."""
+def run_until_decided(harness: SchedulerHarness) -> None:
+    """Runs until there is a decision about the job, for at most a day."""
     for _ in range(150):
         if step(harness):
             return
@@ -117,17 +119,17 @@ def wait_for_a_word(harness: SchedulerHarness) -> None:
 FIRST: dict[str, tuple[JobSpec, int, str]] = {
     "spot, while there is time": (timed(), 1, "spot"),
     "nowhere yet, when spot is away and there is time": (timed(), 0, "WaitsForSpot"),
-    "steady capacity, when time is short": (timed(10, 10.4), 1, "steady"),
-    "steady capacity, when the deadline cannot be met": (timed(10, 6), 1, "steady"),
+    "on demand, when time is short": (timed(10, 10.4), 1, "standard"),
+    "on demand, when the deadline cannot be met": (timed(10, 6), 1, "standard"),
     "spot, for a job that saves nothing and has time for two tries": (
         timed(4, 20, CheckpointPolicy()),
         1,
         "spot",
     ),
-    "steady capacity, for a job that saves nothing and has time for one": (
+    "on demand, for a job without checkpoints and with time for one": (
         timed(10, 18, CheckpointPolicy()),
         1,
-        "steady",
+        "standard",
     ),
     "by its own order, when that puts spot last": (
         replace(
@@ -139,17 +141,17 @@ FIRST: dict[str, tuple[JobSpec, int, str]] = {
             ),
         ),
         1,
-        "steady",
+        "standard",
     ),
 }
 
 
 @pytest.mark.parametrize("sentence", FIRST)
-def test_it_starts_on(sentence: str) -> None:
-    spec, nodes, wanted = FIRST[sentence]
+def test_where_a_deadline_job_starts(sentence: str) -> None:
+    spec, nodes, expected = FIRST[sentence]
     harness = harness_of(spot=nodes)
     harness.submit(spec)
-    assert step(harness) == wanted
+    assert step(harness) == expected
 
 
 def test_a_wait_has_a_reason_in_numbers() -> None:
@@ -171,10 +173,10 @@ def test_a_wait_has_a_reason_in_numbers() -> None:
     assert "When: starts when spot capacity is free, in 9 h 40 min at the latest." in found.lines()
 
 
-def test_who_waits_by_choice_is_in_nobodys_way() -> None:
+def test_a_job_that_waits_for_spot_blocks_no_other_job() -> None:
     tenants = (queue(queueing=Queueing.STRICT),)
     fleet = fleet_of(
-        pool("steady", 1, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
+        pool("standard", 1, gpus=8, market=Market.ON_DEMAND, usd_per_node_hour=30),
         pool("spot", 0, gpus=8, market=Market.SPOT, usd_per_node_hour=10),
     )
     harness = SchedulerHarness(state_of(fleet, tenants, POLICIES))
@@ -184,11 +186,11 @@ def test_who_waits_by_choice_is_in_nobodys_way() -> None:
     assert harness.started_now() == ["other"]
 
 
-def test_spot_that_costs_as_much_is_not_waited_for() -> None:
+def test_no_job_waits_for_spot_that_is_not_cheaper() -> None:
     harness = harness_of(spot=0)
     harness.apply(PriceChanged(at_ms=0, pool="spot", node_micro_usd_per_hour=30 * USD_MICRO))
     harness.submit(timed())
-    assert step(harness) == "steady"
+    assert step(harness) == "standard"
 
 
 # -- in time ---------------------------------------------------------------------------------------
@@ -199,27 +201,27 @@ def test_without_spot_it_takes_non_spot_capacity_at_the_latest_start() -> None:
     harness.submit(timed())
     step(harness)
     decisions = run_until(harness, 20 * HOUR_MS)
-    assert list(decisions.values()) == ["WaitsForSpot", "steady"]
+    assert list(decisions.values()) == ["WaitsForSpot", "standard"]
     began_ms = max(decisions)
     assert 8 * HOUR_MS < began_ms <= 20 * HOUR_MS - 10 * HOUR_MS - 20 * MINUTE_MS
 
 
-def test_on_spot_it_moves_when_a_loss_could_make_it_late_and_not_before() -> None:
+def test_a_job_leaves_spot_only_when_a_loss_could_make_it_late() -> None:
     harness = harness_of()
     harness.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
     assert step(harness) == "spot"
     harness.start_all()
     last_ms = 18 * HOUR_MS - 10 * HOUR_MS - 5 * MINUTE_MS - TICK_MS
-    wait_for_a_word(harness)
+    run_until_decided(harness)
     assert harness.decided(StopJob)[0].reason is StopReason.MOVE
     assert last_ms - TICK_MS <= harness.now_ms <= last_ms
     assert step(harness) == "", "ordered once"
     harness.preempted()
     assert harness.job("timed").preemptions == 0, "a move for its own good is no preemption"
-    assert step(harness) == "steady"
+    assert step(harness) == "standard"
 
 
-def test_a_save_lets_it_stay_on_spot() -> None:
+def test_a_save_allows_a_job_to_stay_on_spot() -> None:
     harness = harness_of()
     harness.submit(timed(10, 13))
     assert step(harness) == "spot"
@@ -227,8 +229,8 @@ def test_a_save_lets_it_stay_on_spot() -> None:
     assert run_until(harness, 8 * HOUR_MS) == {}
 
 
-def test_it_stays_where_it_is_when_there_is_no_room_to_go_to() -> None:
-    harness = harness_of(steady=1)
+def test_a_job_does_not_move_without_free_capacity() -> None:
+    harness = harness_of(on_demand=1)
     harness.submit(job("long", gpus=8, hours=100, markets=(Market.ON_DEMAND,)))
     harness.cycle()
     harness.start_all()
@@ -238,20 +240,20 @@ def test_it_stays_where_it_is_when_there_is_no_room_to_go_to() -> None:
     assert {step(harness.advance(TICK_MS)) for _ in range(60)} == {""}
 
 
-def test_the_room_it_moves_to_is_kept_while_it_stops() -> None:
-    harness = harness_of(steady=1)
+def test_the_capacity_a_job_moves_to_is_reserved_while_it_stops() -> None:
+    harness = harness_of(on_demand=1)
     harness.submit(timed(10, 18, CheckpointPolicy(interval_ms=5 * HOUR_MS)))
     step(harness)
     harness.start_all()
-    wait_for_a_word(harness)
+    run_until_decided(harness)
     harness.submit(job("thief", gpus=8, hours=1, markets=(Market.ON_DEMAND,)))
     step(harness)
     assert harness.started_now() == []
     harness.preempted()
-    assert step(harness) == "steady"
+    assert step(harness) == "standard"
 
 
-def test_who_may_not_be_preempted_is_not_moved() -> None:
+def test_a_job_that_is_not_preemptible_is_not_moved() -> None:
     harness = harness_of()
     harness.submit(replace(timed(4, 20), preemptible=False))
     assert step(harness) == "spot"
@@ -259,29 +261,29 @@ def test_who_may_not_be_preempted_is_not_moved() -> None:
     assert {step(harness.advance(TICK_MS)) for _ in range(125)} == {""}
 
 
-def test_back_to_spot_when_that_is_safe() -> None:
+def test_a_job_returns_to_spot_when_that_is_safe() -> None:
     harness = harness_of()
     harness.submit(timed(10, 16, CheckpointPolicy(interval_ms=TICK_MS)))
     step(harness)
     harness.start_all()
-    take_spot_away(harness, HOUR_MS)
-    assert list(run_until(harness, 8 * HOUR_MS).values()) == ["WaitsForSpot", "steady"]
-    give_spot_back(harness, 8 * HOUR_MS)
+    lose_spot(harness, HOUR_MS)
+    assert list(run_until(harness, 8 * HOUR_MS).values()) == ["WaitsForSpot", "standard"]
+    restore_spot(harness, 8 * HOUR_MS)
     assert list(run_until(harness, 15 * HOUR_MS).values()) == ["move", "spot"]
 
 
-def test_a_job_that_would_then_be_late_stays_on_steady_capacity() -> None:
+def test_a_job_that_would_then_be_late_stays_on_demand() -> None:
     harness = harness_of()
     harness.submit(timed(10, 16, CheckpointPolicy(interval_ms=HOUR_MS)))
     step(harness)
     harness.start_all()
-    take_spot_away(harness, HOUR_MS)
+    lose_spot(harness, HOUR_MS)
     run_until(harness, 8 * HOUR_MS)
-    give_spot_back(harness, 8 * HOUR_MS)
+    restore_spot(harness, 8 * HOUR_MS)
     assert run_until(harness, 15 * HOUR_MS) == {}
 
 
-def test_a_notice_is_no_offer() -> None:
+def test_a_node_with_a_notice_is_not_offered() -> None:
     harness = harness_of()
     harness.submit(timed())
     step(harness)
@@ -300,7 +302,7 @@ def test_a_notice_is_no_offer() -> None:
     assert step(harness) == "WaitsForSpot"
 
 
-def test_after_its_deadline_it_runs_wherever_it_is_cheapest() -> None:
+def test_after_its_deadline_a_job_runs_where_it_is_cheapest() -> None:
     harness = harness_of()
     harness.submit(timed(10, 12))
     harness.now_ms = 13 * HOUR_MS
@@ -308,18 +310,18 @@ def test_after_its_deadline_it_runs_wherever_it_is_cheapest() -> None:
 
 
 @pytest.mark.parametrize("rule", DeadlineRule)
-def test_every_rule_can_be_chosen(rule: DeadlineRule) -> None:
+def test_every_deadline_rule_can_be_selected(rule: DeadlineRule) -> None:
     policies = replace(POLICIES, spot=replace(POLICIES.spot, deadline_rule=rule))
     harness = harness_of(policies=policies)
     harness.submit(timed(10, 20))
-    wanted = "steady" if rule is DeadlineRule.ON_DEMAND else "spot"
-    assert step(harness) == wanted
+    expected = "standard" if rule is DeadlineRule.ON_DEMAND else "spot"
+    assert step(harness) == expected
 
 
 # -- timers and texts ------------------------------------------------------------------------------
 
 
-def test_time_alone_calls_while_a_deadline_is_to_come() -> None:
+def test_timers_trigger_cycles_until_the_deadline() -> None:
     harness = harness_of()
     assert next_check_ms(harness.state, 0) == NEVER_MS
     harness.submit(timed())
@@ -331,7 +333,7 @@ def test_time_alone_calls_while_a_deadline_is_to_come() -> None:
     assert next_check_ms(harness.state, 0) == NEVER_MS
 
 
-def test_no_two_such_jobs_are_of_one_kind() -> None:
+def test_every_deadline_job_is_its_own_job_kind() -> None:
     harness = harness_of(spot=0)
     first, second = harness.submit(timed(), timed())
     assert harness.job(first).backlog is not harness.job(second).backlog
@@ -358,7 +360,7 @@ def test_costs_deadline_and_saves_are_explained() -> None:
         "longer if it saves work by then.",
         "Expected cost: spot (spot) at $10.00 an hour for 10 h 25 min instead of 10 h, with an interruption "
         "every 2 d 2 h and a save every 4 h: $104.28.",
-        "Expected cost: steady (on-demand) at $30.00 an hour for 10 h: $300.00.",
+        "Expected cost: standard (on-demand) at $30.00 an hour for 10 h: $300.00.",
         "Checkpoints: it saves every 4 h and wastes 4.6 % of its time in spot, which interrupts it "
         "every 2 d 2 h; a save every 1 h 16 min would waste 2.7 %, with 1 min for a save "
         "(assumed, not measured yet).",
@@ -366,7 +368,7 @@ def test_costs_deadline_and_saves_are_explained() -> None:
     assert attempt == 1
 
 
-def test_advice_rests_on_the_save_that_was_measured() -> None:
+def test_advice_uses_the_measured_save_time() -> None:
     harness = harness_of()
     harness.submit(timed(10, 20, CheckpointPolicy(interval_ms=4 * HOUR_MS)))
     step(harness)

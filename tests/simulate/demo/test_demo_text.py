@@ -1,4 +1,4 @@
-"""The text of the demonstration, and the metrics in it."""
+"""The text and the metrics of the demonstration."""
 
 from __future__ import annotations
 

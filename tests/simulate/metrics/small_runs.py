@@ -1,4 +1,4 @@
-"""Runs so small that every number can be worked out by hand: eight GPUs at $1 an hour each."""
+"""Small runs whose metrics can be calculated by hand: eight GPUs at $1 an hour each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measured(
     fleet: Fleet | None = None,
     delays: Delays | None = None,
 ) -> RunMetrics:
-    """Run it to the end, engines being instant unless said otherwise."""
+    """Runs to the end; engines are instant unless delays are given."""
     scenario = Scenario(
         fleet=fleet or one_node(),
         tenants=tenants,

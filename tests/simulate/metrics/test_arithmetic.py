@@ -1,4 +1,4 @@
-"""The small parts: integrals, quantiles, entitlements, Jain's index."""
+"""Integrals, quantiles, entitlements and Jain's index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support import job, queue, tenant
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(-50, 50)), max_size=30))
-def test_a_meter_adds_up_what_a_loop_over_every_millisecond_would(
+def test_a_time_integral_equals_a_sum_over_every_millisecond(
     changes: list[tuple[int, int]],
 ) -> None:
     meter = TimeIntegral()
@@ -33,13 +33,13 @@ def test_a_meter_adds_up_what_a_loop_over_every_millisecond_would(
     ("values", "percent", "expected"),
     [([], 50, 0), ([5], 1, 5), ([5], 99, 5), ([1, 2, 3, 4], 50, 2), (list(range(1, 101)), 99, 99)],
 )
-def test_a_quantile_is_the_smallest_value_that_so_many_do_not_exceed(
+def test_a_quantile_is_the_smallest_value_that_enough_values_do_not_exceed(
     values: list[int], percent: int, expected: int
 ) -> None:
     assert nearest_rank(np.array(values, dtype=np.int64), percent) == expected
 
 
-def test_values_are_told_apart_by_group() -> None:
+def test_values_are_grouped() -> None:
     values, groups = np.array([30, 10, 20, 40]), np.array([0, 1, 0, 1])
     found = list(Grouping(groups, 3).of(values))
     assert [sorted(group.tolist()) for group in found] == [[20, 30], [10, 40], []]
@@ -50,7 +50,7 @@ def test_values_are_told_apart_by_group() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=50), st.integers(1, 40))
-def test_cycle_times_are_exact_while_few_and_then_to_a_hundredth(
+def test_cycle_times_are_exact_while_few_and_accurate_to_one_percent_later(
     times_ns: list[int], copies: int
 ) -> None:
     few, many = CycleTimes(), CycleTimes()
@@ -71,19 +71,19 @@ SIZE_OF |= {8000: "5-8 GPUs", 9000: "9-32 GPUs", 32_000: "9-32 GPUs", 33_000: "3
 
 
 @pytest.mark.parametrize("milli", SIZE_OF)
-def test_sizes(milli: int) -> None:
+def test_job_sizes(milli: int) -> None:
     assert SIZES[size_class(milli)] == SIZE_OF[milli]
 
 
 ENTITLEMENTS: dict[str, tuple[float, list[float], list[float], tuple[float, ...]]] = {
-    "two who want all divide it by their claims": (12, [20, 20], [2, 1], (8, 4)),
-    "who wants little gets it, and the other the rest": (12, [1, 20], [2, 1], (1, 11)),
-    "who wants nothing is entitled to nothing": (12, [0, 20], [2, 1], (0, 12)),
-    "what is left over goes round by claim": (12, [3, 20, 20], [1, 1, 2], (3, 3, 6)),
-    "who has no claim gets what the others leave": (12, [4, 20], [1, 0], (4, 8)),
-    "those without claims divide by what they want": (9, [10, 20], [0, 0], (3, 6)),
-    "nothing is divided into nothing": (0, [1, 1], [1, 1], (0, 0)),
-    "nobody is there": (0, [], [], ()),
+    "two teams that demand everything divide it by their weights": (12, [20, 20], [2, 1], (8, 4)),
+    "a small demand is met, and the other team gets the rest": (12, [1, 20], [2, 1], (1, 11)),
+    "a team without demand is entitled to nothing": (12, [0, 20], [2, 1], (0, 12)),
+    "leftovers are divided by weight": (12, [3, 20, 20], [1, 1, 2], (3, 3, 6)),
+    "a team without a weight gets what the others leave": (12, [4, 20], [1, 0], (4, 8)),
+    "teams without weights divide by demand": (9, [10, 20], [0, 0], (3, 6)),
+    "an empty fleet is divided into nothing": (0, [1, 1], [1, 1], (0, 0)),
+    "without teams there are no entitlements": (0, [], [], ()),
 }
 
 
@@ -110,14 +110,14 @@ def test_entitlements_divide_everything_and_exceed_no_demand(
 @pytest.mark.parametrize(
     ("values", "expected"), [([], 1), ([0, 0], 1), ([1, 1, 1], 1), ([1, 0, 0, 0], 0.25)]
 )
-def test_jain(values: list[float], expected: float) -> None:
+def test_jains_index(values: list[float], expected: float) -> None:
     assert jain(values) == expected
 
 
 # -- fairness of runs ----------------------------------------------------------------------------
 
 
-def test_teams_that_hold_their_quotas_are_treated_fairly() -> None:
+def test_teams_that_hold_their_quotas_have_no_share_error() -> None:
     jobs = submitted(
         (0, job("a", 4, queue="vision", hours=3)), (0, job("b", 4, queue="product", hours=3))
     )
@@ -126,13 +126,13 @@ def test_teams_that_hold_their_quotas_are_treated_fairly() -> None:
     assert fairness.worst_of_entitlement == 1
 
 
-def test_a_team_kept_out_for_half_of_the_time_is_the_worst() -> None:
-    """Vision holds everything for three hours and cannot be preempted; product comes after one."""
+def test_a_team_without_gpus_for_half_of_the_time_has_the_largest_error() -> None:
+    """Vision holds all GPUs for three hours and cannot be preempted; product submits after one hour."""
     stays = job("a", 8, queue="vision", hours=3, preemptible=False)
     jobs = submitted((0, stays), (HOUR_MS, job("b", 4, queue="product", hours=2)))
     summary = measured(jobs, tenants=TWO_TEAMS).summary()
     by_name = {team.team: team for team in summary.teams}
-    # For two hours product wants 4 of 8 GPUs, is entitled to them and has none.
+    # For two hours product demands 4 of 8 GPUs, is entitled to them and has none.
     assert summary.fairness.share_error_max == pytest.approx(0.5)
     assert summary.fairness.share_error_mean == pytest.approx(0.5)
     assert summary.fairness.worst_team == "product"
@@ -142,7 +142,7 @@ def test_a_team_kept_out_for_half_of_the_time_is_the_worst() -> None:
     assert summary.fairness.jain == pytest.approx(1.5**2 / (2 * 1.25))
 
 
-def test_without_quotas_weights_entitle() -> None:
+def test_without_quotas_entitlements_follow_weights() -> None:
     tenants = (tenant("acme"), queue("a", "acme", weight=3.0), queue("b", "acme"))
     stays = [job(f"{name}-1", 8, queue=name, hours=1, preemptible=False) for name in ("a", "b")]
     series = measured(submitted(*((0, spec) for spec in stays)), tenants=tenants).series()
@@ -150,7 +150,7 @@ def test_without_quotas_weights_entitle() -> None:
     assert series.entitlements["b"][0] == pytest.approx(0.25)
 
 
-def test_a_changed_quota_counts_from_then_on() -> None:
+def test_a_changed_quota_counts_from_the_change_on() -> None:
     stays = job("a", 8, queue="vision", hours=3, preemptible=False)
     late = job("b", 8, queue="product", hours=1, preemptible=False)
     more = TenantChanged(at_ms=2 * HOUR_MS, tenant=queue("vision", "science", {OWNED: 12}))

@@ -1,4 +1,4 @@
-"""Every measure on runs of a few jobs, against numbers worked out by hand."""
+"""Every metric on runs of a few jobs, compared with numbers calculated by hand."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: (s.times.wait_ms.p50, s.times.wait_ms.p99, s.times.wait_ms.mean),
         (0, HOUR_MS, HOUR_MS / 2),
     ),
-    "completion is from submission to the end": (
+    "completion time is from submission to the end": (
         one_after_another,
         lambda s: (s.times.jct_ms.p50, s.times.jct_ms.p90, s.times.jct_ms.mean),
         (HOUR_MS, 2 * HOUR_MS, 1.5 * HOUR_MS),
     ),
-    "slowdown is the whole time over the time of work": (
+    "slowdown is completion time over run time": (
         one_after_another,
         lambda s: (s.times.slowdown_milli.p50, s.times.slowdown_milli.p99),
         (MILLI, 2 * MILLI),
@@ -64,7 +64,7 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: s.times.slowdown_milli.largest,
         1600,
     ),
-    "a full node is used whole and leaves nothing idle": (
+    "a full node has no idle GPUs": (
         one_after_another,
         lambda s: (s.use.allocated, s.use.useful, s.cost.idle_micro_usd, s.gpu_time.idle),
         (1.0, 1.0, 0, 0),
@@ -74,12 +74,12 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: (s.gpu_time.allocated, s.gpu_time.idle, *s.cost.allocated.values()),
         (8 * GPU_HOUR, 8 * GPU_HOUR, 8 * USD),
     ),
-    "free GPUs beside a job are all fragmented on the only node": (
+    "free GPUs on a node with a job are fragmented": (
         half_a_node,
         lambda s: s.use.fragmentation,
         1.0,
     ),
-    "GPUs are unallocated only while someone waits for them": (
+    "free GPUs count as unallocated only while jobs wait": (
         submitted((0, job("a", 4, hours=1)), (0, job("b", 8, hours=1))),
         lambda s: (s.use.unallocated_gpus_while_waiting, s.use.waiting_jobs),
         (2.0, 0.5),
@@ -99,7 +99,7 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: (s.outcomes.cancelled, s.times.jct_ms.count, s.use.waiting_jobs),
         (1, 1, 1 / 60),
     ),
-    "what a user stops on purpose is not lost": (
+    "work of a cancelled job is not lost": (
         [*submitted((0, job("a", 8, hours=4))), JobCancelled(at_ms=HOUR_MS, job_id="a")],
         lambda s: (s.gpu_time.allocated, s.gpu_time.useful, s.losses.lost_micro_usd),
         (8 * GPU_HOUR, 8 * GPU_HOUR, 0),
@@ -109,12 +109,12 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: (s.outcomes.failed, s.losses.lost_gpu_milli_ms, s.makespan_ms),
         (1, 0, HOUR_MS),
     ),
-    "who depends on others waits in line from their end on, and completes from submission": (
+    "a dependent job waits from the end of its dependencies, and completes from submission": (
         submitted((0, job("a", 8, hours=1)), (0, job("b", 8, hours=1, depends_on=("a",)))),
         lambda s: (s.times.wait_ms.largest, s.times.jct_ms.largest, s.times.slowdown_milli.largest),
         (0, 2 * HOUR_MS, MILLI),
     ),
-    "a deadline is kept by the end, not by the start": (
+    "a deadline is met by the end, not by the start": (
         submitted(
             (0, job("a", 4, hours=1, deadline_ms=HOUR_MS)),
             (0, job("b", 4, hours=1, deadline_ms=HOUR_MS - 1)),
@@ -124,7 +124,7 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: (s.promises.deadlines_kept, s.promises.deadlines_missed),
         (1, 2),
     ),
-    "an SLO is kept when its GPU time is reached in time, though the job runs on": (
+    "an SLO is met when its GPU time is reached in time, even if the job continues": (
         submitted(
             (0, job("a", 4, hours=3, slo=Slo(gpu_ms=4 * HOUR_MS, within_ms=HOUR_MS))),
             (0, job("b", 4, hours=3, slo=Slo(gpu_ms=4 * HOUR_MS, within_ms=HOUR_MS - 1))),
@@ -132,7 +132,7 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: (s.promises.slos_kept, s.promises.slos_missed),
         (1, 1),
     ),
-    "jobs are told apart by size": (
+    "jobs are grouped by size": (
         submitted(
             (0, job("a", 1, hours=1)),
             (0, job("b", 4, hours=1)),
@@ -142,17 +142,17 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: {size: times.jct_ms.count for size, times in s.by_size.items()},
         {"part of a GPU": 2, "1 GPU": 1, "2-4 GPUs": 1},
     ),
-    "parts of a cut GPU never count as more than the GPU": (
+    "slices of a GPU never count as more than the GPU": (
         submitted((0, mig_job("a", "4g.40gb", hours=1)), (0, mig_job("b", "3g.40gb", hours=1))),
         lambda s: s.gpu_time.allocated,
         GPU_HOUR,
     ),
-    "a quarter of a GPU is a quarter of its time": (
+    "a quarter of a GPU is a quarter of its GPU time": (
         submitted((0, mps_job("a", 25, hours=4))),
         lambda s: (s.gpu_time.allocated, s.use.fragmentation),
         (GPU_HOUR, 1.0),
     ),
-    "a price that rises is paid from then on, and the attempt keeps its own": (
+    "a new price is paid from then on, and a running attempt keeps its price": (
         [
             *submitted((0, job("a", 4, hours=2))),
             PriceChanged(at_ms=HOUR_MS, pool="a100", node_micro_usd_per_hour=16 * USD),
@@ -160,12 +160,12 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
         lambda s: (s.cost.capacity_micro_usd, s.cost.allocated_micro_usd, s.cost.idle_micro_usd),
         (24 * USD, 8 * USD, 16 * USD),
     ),
-    "a drained node has no free GPUs, and is still paid for": (
+    "a drained node has no free GPUs and still costs": (
         [*half_a_node, NodeDrained(at_ms=HOUR_MS, node="a100-0001")],
         lambda s: (s.use.fragmentation, s.gpu_time.idle, s.cost.idle_micro_usd),
         (1.0, 8 * GPU_HOUR, 8 * USD),
     ),
-    "what happens to the fleet before the first job and after the last is not counted": (
+    "time before the first job and after the last is not counted": (
         [
             NodeAdded(at_ms=0, node=Node(id="early", pool="a100")),
             NodeLost(at_ms=MINUTE_MS, node="early"),
@@ -180,29 +180,29 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
 
 
 @pytest.mark.parametrize("sentence", ONE_QUEUE_RUNS)
-def test_it_is_true_that(sentence: str) -> None:
+def test_metric(sentence: str) -> None:
     events, look, expected = ONE_QUEUE_RUNS[sentence]
     assert look(measured(events).summary()) == pytest.approx(expected)
 
 
 TWO_TEAM_RUNS: dict[str, tuple[Check, object]] = {
-    "a preempted job loses what it had not saved": (
+    "a preempted job loses its unsaved work": (
         lambda s: (s.losses.preemptions, s.losses.lost_gpu_milli_ms, s.losses.lost_micro_usd),
         (1, 2 * GPU_HOUR, 2 * USD),
     ),
-    "its restart is told apart from its loss": (
+    "restart time is separate from lost time": (
         lambda s: (s.losses.restart_gpu_milli_ms, s.losses.restart_micro_usd),
         (8 * GPU_HOUR // 10, 8 * USD // 10),
     ),
-    "useful time is what was held less both": (
+    "useful time is held time less lost and restart time": (
         lambda s: s.gpu_time.useful,
         (8 * 2 + 4) * GPU_HOUR,
     ),
-    "its wait is that of all its attempts": (
+    "its wait is the sum over its attempts": (
         lambda s: s.times.wait_ms.largest,
         HOUR_MS,
     ),
-    "a team is a tenant next to the root": (
+    "a team is a child of the root tenant": (
         lambda s: [(t.team, t.outcomes.succeeded, t.preemptions) for t in s.teams],
         [("product", 1, 0), ("science", 1, 1)],
     ),
@@ -214,12 +214,12 @@ TWO_TEAM_RUNS: dict[str, tuple[Check, object]] = {
 
 
 @pytest.mark.parametrize("sentence", TWO_TEAM_RUNS)
-def test_of_a_borrower_that_is_preempted(sentence: str) -> None:
+def test_metric_of_a_preempted_borrower(sentence: str) -> None:
     look, expected = TWO_TEAM_RUNS[sentence]
     assert look(measured(preempted, tenants=TWO_TEAMS).summary()) == expected
 
 
-def test_an_attempt_that_is_lost_while_it_restarts_is_not_lost_twice() -> None:
+def test_work_of_an_attempt_lost_during_its_restart_is_counted_once() -> None:
     events = [
         *submitted((0, job("a", 8, hours=2, checkpoint=SAVES))),
         NodeLost(at_ms=45 * MINUTE_MS, node="a100-0001"),
@@ -239,14 +239,14 @@ def test_an_attempt_that_is_lost_while_it_restarts_is_not_lost_twice() -> None:
     )
 
 
-def test_the_time_engines_take_is_held_but_not_waited() -> None:
+def test_engine_delays_count_as_held_and_not_as_waiting() -> None:
     delays = Delays(start_ms=20 * SECOND_MS)
     summary = measured(submitted((0, job("a", 8, hours=1))), delays=delays).summary()
     assert summary.times.jct_ms.largest == HOUR_MS + 20 * SECOND_MS
     assert summary.times.wait_ms.largest == 0
 
 
-def test_purchase_options_are_told_apart() -> None:
+def test_costs_are_separate_for_each_purchase_option() -> None:
     fleet = fleet_of(
         pool("own", nodes=1, usd_per_node_hour=8.0),
         pool("spot", nodes=1, usd_per_node_hour=4.0, market=Market.SPOT),
@@ -257,7 +257,7 @@ def test_purchase_options_are_told_apart() -> None:
     assert cost.idle == {"owned": 8 * USD, "spot": 0}
 
 
-def test_a_summary_in_the_middle_counts_what_is_running() -> None:
+def test_a_summary_during_a_run_counts_running_jobs() -> None:
     events = submitted((0, job("a", 4, hours=4)), (HOUR_MS, job("b", 8, hours=1)))
     scenario = Scenario(
         fleet=one_node(), tenants=ONE_QUEUE, events=events, delays=Delays(start_ms=0)
@@ -275,7 +275,7 @@ def test_a_summary_in_the_middle_counts_what_is_running() -> None:
     assert len({bar.gpu for bar in measures.series().gantt.bars}) == 4
 
 
-def test_a_run_without_jobs_is_all_zeros_and_can_be_written() -> None:
+def test_a_run_without_jobs_has_zeros_and_can_be_serialized() -> None:
     measures = measured([])
     summary = measures.summary()
     assert (summary.makespan_ms, summary.gpu_time.capacity, summary.teams) == (0, 0, ())

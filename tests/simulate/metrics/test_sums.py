@@ -1,4 +1,4 @@
-"""Whatever happens, the sums are right: against a slow count that looks at everything at every step."""
+"""Incremental sums equal a full recount at every step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEDS = range(25)
 
 
 def rates_of(state: FleetState) -> Counter[str]:
-    """What is true between this step and the next, by looking at everything there is."""
+    """The rates between this step and the next, counted over the whole state."""
     rates: Counter[str] = Counter()
     for there in state.pools.values():
         spec = there.spec
@@ -68,10 +68,10 @@ def team_of(queue: str) -> str:
     return {"vision": "research", "speech": "research", "serving": "product"}.get(queue, queue)
 
 
-def slowly_counted(scenario: Scenario) -> tuple[RunMetrics, Counter[str], int]:
-    """The measures, the slow sums beside them, and when the last job was alive.
+def recounted(scenario: Scenario) -> tuple[RunMetrics, Counter[str], int]:
+    """The metrics, the recounted sums, and the time at which the last job ended.
 
-    What happens while no job is alive counts only if another one comes.
+    Time without jobs counts only if another job follows.
     """
     simulation = Simulation(scenario)
     measures = RunMetrics(simulation.state)
@@ -83,8 +83,8 @@ def slowly_counted(scenario: Scenario) -> tuple[RunMetrics, Counter[str], int]:
         if not (step.events or step.committed):
             measures.note(step)
             continue
-        for what, rate in rates.items():
-            later[what] += rate * (step.now_ms - last_ms)
+        for name, rate in rates.items():
+            later[name] += rate * (step.now_ms - last_ms)
         last_ms = step.now_ms
         if rates["jobs"] or any(isinstance(event, JobSubmitted) for event in step.events):
             sums.update(later)
@@ -97,8 +97,8 @@ def slowly_counted(scenario: Scenario) -> tuple[RunMetrics, Counter[str], int]:
 
 
 @pytest.mark.parametrize("seed", first_always(5, SEEDS))
-def test_sums_agree_with_a_slow_count_to_the_last_unit(seed: int) -> None:
-    measures, slow, ended_ms = slowly_counted(random_scenario(seed))
+def test_sums_equal_a_recount(seed: int) -> None:
+    measures, slow, ended_ms = recounted(random_scenario(seed))
     summary = measures.summary()
     assert summary.ended_ms == ended_ms
     assert summary.gpu_time.capacity == slow["capacity"]
@@ -119,7 +119,7 @@ def test_sums_agree_with_a_slow_count_to_the_last_unit(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", first_always(5, SEEDS))
-def test_outcomes_are_those_of_the_state_and_time_divides_without_rest(seed: int) -> None:
+def test_outcomes_match_the_state_and_parts_sum_to_the_total(seed: int) -> None:
     simulation = Simulation(random_scenario(seed))
     measures = RunMetrics(simulation.state)
     for step in simulation.steps():
@@ -138,15 +138,15 @@ def test_outcomes_are_those_of_the_state_and_time_divides_without_rest(seed: int
 
 
 def spans_of(series: Series) -> list[int]:
-    """How long each window is: all alike but the last."""
+    """The length of each window; all are equal except the last."""
     edges = [n * series.width_ms for n in range(len(series))]
     edges.append(series.ended_ms - series.began_ms)
     return [b - a for a, b in pairwise(edges)]
 
 
 @pytest.mark.parametrize("seed", first_always(3, SEEDS[:8]))
-def test_curves_are_means_whose_sum_is_the_whole(seed: int) -> None:
-    measures, slow, _ = slowly_counted(random_scenario(seed))
+def test_curves_integrate_to_the_sums(seed: int) -> None:
+    measures, slow, _ = recounted(random_scenario(seed))
     series = measures.series()
     spans = spans_of(series)
     assert len(series) <= MOST_POINTS
@@ -159,8 +159,8 @@ def test_curves_are_means_whose_sum_is_the_whole(seed: int) -> None:
             assert sum(parts) == pytest.approx(1.0) or sum(parts) == 0.0
 
 
-def test_two_runs_of_one_scenario_are_measured_alike() -> None:
-    first, second = (slowly_counted(random_scenario(3))[0] for _ in range(2))
+def test_two_runs_of_one_scenario_have_equal_metrics() -> None:
+    first, second = (recounted(random_scenario(3))[0] for _ in range(2))
     texts = []
     for measures in (first, second):
         summary = measures.summary().as_json()
@@ -169,7 +169,7 @@ def test_two_runs_of_one_scenario_are_measured_alike() -> None:
     assert texts[0] == texts[1]
 
 
-def test_a_long_run_has_no_more_points_than_a_page_needs() -> None:
+def test_a_long_run_has_a_bounded_number_of_points() -> None:
     jobs = [(n * 50 * HOUR_MS, job(f"job-{n}", 8, hours=1)) for n in range(200)]
     series = measured(submitted(*jobs)).series()
     assert MOST_POINTS // 2 <= len(series) <= MOST_POINTS
@@ -177,7 +177,7 @@ def test_a_long_run_has_no_more_points_than_a_page_needs() -> None:
     assert held == pytest.approx(200 * 8 * HOUR_MS)
 
 
-def test_a_large_fleet_is_drawn_in_part_and_says_so() -> None:
+def test_of_a_large_fleet_only_some_nodes_are_drawn() -> None:
     fleet = fleet_of(pool("a100", nodes=150, usd_per_node_hour=8.0))
     jobs = [(0, job(f"job-{n:03}", 8, hours=1)) for n in range(150)]
     gantt = measured(submitted(*jobs), fleet=fleet).series().gantt

@@ -42,7 +42,7 @@ def test_the_best_is_marked_and_percent_is_the_difference_to_the_first(
     assert lines["preemptions"].split() == ["2", "0", "*", "-100", "%"]
 
 
-def test_what_is_equal_has_no_best(slow: Summary, quick: Summary) -> None:
+def test_equal_values_have_no_best(slow: Summary, quick: Summary) -> None:
     assert lines_of(compare_table([slow, quick]))["makespan"].split() == [
         "2.00",
         "h",
@@ -82,7 +82,7 @@ def test_a_metric_without_values_has_no_row(slow: Summary) -> None:
     assert lines_of(compare_table([due]))["deadlines kept"] == "100.0 %"
 
 
-def test_json_has_values_changes_and_best_runs(slow: Summary, quick: Summary) -> None:
+def test_json_contains_values_changes_and_best_runs(slow: Summary, quick: Summary) -> None:
     read = json.loads(json.dumps(compare_json([slow, quick]), allow_nan=False))
     assert read["runs"] == ["slow", "quick"]
     mean = next(one for one in read["measures"] if one["measure"] == "JCT mean")

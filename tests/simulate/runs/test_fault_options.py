@@ -1,4 +1,4 @@
-"""What ``--faults`` takes of recorded spot series."""
+"""Recorded spot series in ``--faults``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def spot_fleet() -> Fleet:
     return replace(fleet, pools=tuple(replace(one, market=Market.SPOT) for one in fleet.pools))
 
 
-def test_a_recorded_series_says_what_part_of_a_pool_is_there(tmp_path: Path) -> None:
+def test_a_recorded_series_gives_the_available_part_of_a_pool(tmp_path: Path) -> None:
     path = tmp_path / "zone_v100.json"
     path.write_text(SERIES, encoding="utf-8")
     faults = choose_faults(f"spot=cheap:{path},failure=0.1", 3, spot_fleet())
@@ -31,7 +31,7 @@ def test_a_recorded_series_says_what_part_of_a_pool_is_there(tmp_path: Path) -> 
     assert faults.failure_chance == 0.1
 
 
-def test_machines_in_a_table_are_taken_as_well(tmp_path: Path) -> None:
+def test_a_table_of_machines_is_a_series_too(tmp_path: Path) -> None:
     path = tmp_path / "machines.csv"
     path.write_text("0,8\n1000,4\n5000,8\n", encoding="utf-8")
     faults = choose_faults(f"spot=cheap:{path}", 0, spot_fleet())
@@ -48,7 +48,7 @@ def test_machines_in_a_table_are_taken_as_well(tmp_path: Path) -> None:
         ("spot=cheap:{empty}", "never has a machine", "a series with machines"),
     ],
 )
-def test_a_wrong_series_is_answered(tmp_path: Path, text: str, problem: str, fix: str) -> None:
+def test_an_invalid_series_is_rejected(tmp_path: Path, text: str, problem: str, fix: str) -> None:
     path, empty = tmp_path / "a_b.json", tmp_path / "c_d.json"
     path.write_text(SERIES, encoding="utf-8")
     empty.write_text('{"metadata": {"gap_seconds": 600}, "data": [0]}', encoding="utf-8")

@@ -17,7 +17,7 @@ from bursar.simulate.workload.event_log import RecordedRun, write_run
 from tests.support import fleet_of, pool
 
 
-def test_a_table_has_pools_and_prices_that_stay(tmp_path: Path) -> None:
+def test_a_table_has_pools_and_constant_prices(tmp_path: Path) -> None:
     file = tmp_path / "spot.csv"
     file.write_text(
         "at,pool,machines,usd_per_hour\n"
@@ -38,7 +38,7 @@ def test_a_table_has_pools_and_prices_that_stay(tmp_path: Path) -> None:
     ]
 
 
-def test_what_faults_read_is_a_history_too(tmp_path: Path) -> None:
+def test_a_file_for_faults_is_a_history_too(tmp_path: Path) -> None:
     series = tmp_path / "west.json"
     series.write_text(
         json.dumps({"metadata": {"gap_seconds": 600}, "data": [1, 0, 2], "prices": [1.0, 1.0, 0.5]})
@@ -61,7 +61,7 @@ def test_what_faults_read_is_a_history_too(tmp_path: Path) -> None:
     assert east.track(span, 1, 9).prices_micro_usd == (9, 0, 0)
 
 
-def test_an_event_log_says_when_spot_nodes_were_there(tmp_path: Path) -> None:
+def test_an_event_log_gives_the_availability_of_spot_nodes(tmp_path: Path) -> None:
     fleet = fleet_of(
         pool("cheap", 2, market=Market.SPOT, usd_per_node_hour=10),
         pool("steady", 1, usd_per_node_hour=30),

@@ -16,7 +16,7 @@ from bursar.simulate.spot_study.replay import replay
 
 
 def by_brute_force(terms: DeadlineTerms, prices: list[tuple[int, ...]]) -> int:
-    """Try everything: wait, each pool with room, on demand, at every tick; work left is counted."""
+    """The lowest cost over all choices at every tick: wait, any available pool, or on demand."""
 
     @cache
     def least(tick: int, place: int, pending_ms: int, remaining_ms: int) -> int:
@@ -52,33 +52,33 @@ def small_terms(chance: random.Random, ticks: int) -> DeadlineTerms:
     )
 
 
-def drawn_room(chance: random.Random, ticks: int) -> list[int]:
+def random_availability(chance: random.Random, ticks: int) -> list[int]:
     turns = chance.random()
-    room = [chance.random() < 0.5]
-    while len(room) < ticks:
-        room.append(room[-1] ^ (chance.random() < turns))
-    return [int(one) for one in room]
+    available = [chance.random() < 0.5]
+    while len(available) < ticks:
+        available.append(available[-1] ^ (chance.random() < turns))
+    return [int(one) for one in available]
 
 
-def test_the_optimum_of_one_pool_is_that_of_trying_everything() -> None:
+def test_the_optimum_of_one_pool_equals_brute_force() -> None:
     for seed in range(250):
         chance = random.Random(seed)
         ticks = chance.randrange(5, 15)
-        terms, room = small_terms(chance, ticks), drawn_room(chance, ticks)
+        terms, available = small_terms(chance, ticks), random_availability(chance, ticks)
         price = chance.randrange(1, 25)
-        wanted = by_brute_force(terms, [(price * one,) for one in room])
-        assert optimum_of_one_pool(terms, room, price) == wanted, f"seed {seed}"
+        expected = by_brute_force(terms, [(price * one,) for one in available])
+        assert optimum_of_one_pool(terms, available, price) == expected, f"seed {seed}"
 
 
-def test_the_optimum_of_several_pools_is_that_of_trying_everything() -> None:
+def test_the_optimum_of_several_pools_equals_brute_force() -> None:
     for seed in range(80):
         chance = random.Random(seed)
         ticks = chance.randrange(5, 10)
         terms = small_terms(chance, ticks)
-        rooms = [drawn_room(chance, ticks) for _ in range(2)]
+        availabilities = [random_availability(chance, ticks) for _ in range(2)]
         prices = [
             tuple(one * chance.randrange(1, 25) for one in both)
-            for both in zip(*rooms, strict=True)
+            for both in zip(*availabilities, strict=True)
         ]
         assert optimum_of_pools(terms, prices) == by_brute_force(terms, prices), f"seed {seed}"
 
@@ -86,9 +86,9 @@ def test_the_optimum_of_several_pools_is_that_of_trying_everything() -> None:
 def test_no_rule_costs_less_than_the_optimum() -> None:
     terms = JobSize(job_hours=4, deadline_hours=6).terms(600_000, 3_060_000)
     for seed in range(30):
-        room = drawn_room(random.Random(seed), terms.ticks)
-        seen = markets([constant_price_track("a", room, 900_000)], terms.tick_ms)
-        least = optimum_of_one_pool(terms, room, 900_000)
+        available = random_availability(random.Random(seed), terms.ticks)
+        seen = markets([constant_price_track("a", available, 900_000)], terms.tick_ms)
+        least = optimum_of_one_pool(terms, available, 900_000)
         for name, rule in POLICIES.items():
             run = replay(terms, seen, rule)
             assert run.finished_ms is not None and run.cost_micro_usd >= least, f"{name}, {seed}"
@@ -97,7 +97,7 @@ def test_no_rule_costs_less_than_the_optimum() -> None:
 # -- replay ----------------------------------------------------------------------------------------
 
 
-def test_a_tick_is_billed_whole_and_a_change_over_too() -> None:
+def test_whole_ticks_and_change_overs_are_billed() -> None:
     terms = JobSize(job_hours=1, deadline_hours=3).terms(600_000, 3_060_000)
     run = replay(
         terms, markets([constant_price_track("a", [1] * 18, 600_000)], 600_000), POLICIES["greedy"]
@@ -106,18 +106,21 @@ def test_a_tick_is_billed_whole_and_a_change_over_too() -> None:
     assert run.cost_micro_usd == 800_000
 
 
-def test_a_loss_undoes_the_work_since_the_last_save() -> None:
+def test_a_loss_discards_the_work_since_the_last_save() -> None:
     terms = JobSize(job_hours=2, deadline_hours=10).terms(600_000, 3_060_000)
-    room = [1] * 6 + [0] + [1] * 53
-    seen = markets([constant_price_track("a", room, 600_000)], 600_000)
+    available = [1] * 6 + [0] + [1] * 53
+    seen = markets([constant_price_track("a", available, 600_000)], 600_000)
     run = replay(terms, seen, POLICIES["greedy"], save_every_ms=30 * 60_000)
     assert (run.losses, run.lost_ms) == (1, 18 * 60_000), "48 min were done, 30 were saved"
 
 
-def test_the_market_at_a_tick_does_not_know_what_comes_after() -> None:
+def test_the_market_at_a_tick_does_not_depend_on_later_ticks() -> None:
     chance = random.Random(5)
-    rooms = [drawn_room(chance, 200) for _ in range(3)]
-    tracks = [PoolTrack(pool=f"z{n}", prices_micro_usd=room) for n, room in enumerate(rooms)]
+    availabilities = [random_availability(chance, 200) for _ in range(3)]
+    tracks = [
+        PoolTrack(pool=f"z{n}", prices_micro_usd=available)
+        for n, available in enumerate(availabilities)
+    ]
     cut = [PoolTrack(pool=one.pool, prices_micro_usd=one.prices_micro_usd[:90]) for one in tracks]
     assert markets(tracks, 195_000)[:90] == markets(cut, 195_000)
     assert markets(tracks[:1], 195_000)[:90] == markets(cut[:1], 195_000)

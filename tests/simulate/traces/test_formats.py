@@ -1,4 +1,4 @@
-"""Where traces lie and which format they are in: packed or plain, named or recognised, or refused."""
+"""Trace files: compressed or plain, with a given or a detected format, or rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def archive(path: Path, **files: str) -> Path:
     return path
 
 
-def test_a_file_is_read_the_same_however_it_is_packed(tmp_path: Path) -> None:
+def test_compressed_files_and_archives_are_read_like_plain_files(tmp_path: Path) -> None:
     plain = tmp_path / "t.csv"
     plain.write_text(TEXT)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TEXT.encode()))
@@ -66,23 +66,21 @@ def test_the_members_of_an_archive_can_be_listed(tmp_path: Path) -> None:
         ("blank.csv", "trace-columns-missing", "the file is empty"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told(
-    tmp_path: Path, place: str, code: str, words: str
-) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path, place: str, code: str, words: str) -> None:
     archive(tmp_path / "two.tar.gz", t=TEXT, s="x\n")
     long = (TEXT + "".join(f"c{n},1,2,3\n" for n in range(50_000))).encode()
     (tmp_path / "cut.csv.xz").write_bytes(lzma.compress(long)[:-40])
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(long)[:-40])
     (tmp_path / "false.tar.gz").write_text(TEXT)
     (tmp_path / "blank.csv").write_text("\n\n")
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as raised:
         read_trace(tmp_path / place)
-    assert told.value.code == code
-    assert words in str(told.value)
-    assert str(tmp_path / place.partition("::")[0]) in told.value.problem
+    assert raised.value.code == code
+    assert words in str(raised.value)
+    assert str(tmp_path / place.partition("::")[0]) in raised.value.problem
 
 
-def test_an_unknown_format_is_answered_with_the_known(tmp_path: Path) -> None:
+def test_an_unknown_format_is_rejected_with_the_known_ones(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text(TEXT)
     with pytest.raises(UserError, match="Did you mean 'sacct'"):
@@ -93,20 +91,20 @@ def test_an_unknown_format_is_answered_with_the_known(tmp_path: Path) -> None:
         assert format_named(one.name) is one
 
 
-def test_an_unknown_header_is_compared_with_the_nearest_format(tmp_path: Path) -> None:
+def test_an_unknown_header_is_compared_with_the_most_similar_format(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("job_id,submit_s,run_s,gpu\n1,2,3,4\n")
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as raised:
         read_trace(file)
-    assert "column gpus missing; found job_id, submit_s, run_s, gpu" in told.value.problem
-    assert "most similar format is 'csv'" in told.value.problem
-    assert told.value.fix == "Did you write 'gpu' for 'gpus'?"
+    assert "column gpus missing; found job_id, submit_s, run_s, gpu" in raised.value.problem
+    assert "most similar format is 'csv'" in raised.value.problem
+    assert raised.value.fix == "Did you write 'gpu' for 'gpus'?"
     file.write_text("Dear all,\nplease find\n")
     with pytest.raises(UserError, match="not a trace in a known format"):
         read_trace(file)
 
 
-def test_a_marked_file_with_comments_and_windows_lines_is_read(tmp_path: Path) -> None:
+def test_a_byte_order_mark_comments_and_crlf_lines_are_accepted(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     text = "# who made it\r\n\r\njob_id, submit_s ,run_s,gpus\r\na,0,1,1\r\nb,0,1,z\r\n"
     file.write_bytes(b"\xef\xbb\xbf" + text.encode())
@@ -115,7 +113,7 @@ def test_a_marked_file_with_comments_and_windows_lines_is_read(tmp_path: Path) -
     assert [row.line for row in trace.bad_rows] == [5]
 
 
-def test_a_field_that_is_far_too_long_is_one_bad_row(tmp_path: Path) -> None:
+def test_an_oversized_field_is_one_bad_row(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text(f"job_id,submit_s,run_s,gpus\n{'x' * 200_000},0,1,1\nb,0,1,1\n")
     trace = read_trace(file)
@@ -123,7 +121,7 @@ def test_a_field_that_is_far_too_long_is_one_bad_row(tmp_path: Path) -> None:
     assert "cannot be read as a row" in trace.bad_rows[0].problem
 
 
-def test_times_and_amounts_as_others_write_them() -> None:
+def test_times_and_amounts_in_other_notations() -> None:
     assert parse_time("1970-01-02", "t") == 86_400_000
     assert parse_time("1970-01-01T08:00:00.0005+08:00", "t") == 0
     assert parse_time("1970-01-01T00:00:01Z", "t") == 1_000

@@ -1,4 +1,4 @@
-"""Formats that are no tables: SWF, Kueue objects and our own event log."""
+"""Trace formats that are not tables: SWF, Kueue objects and our event log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_swf_processors_are_gpus_or_cores(tmp_path: Path) -> None:
     assert (on_cores.gpus, on_cores.cpu_milli) == (0, 8_000)
 
 
-def test_swf_lines_that_are_no_whole_jobs(tmp_path: Path) -> None:
+def test_incomplete_swf_lines(tmp_path: Path) -> None:
     part = "1 10 5 30 8 -1 -1 8 120 -1 2 3 4 -1 1 -1 -1 -1\n"
     cancelled = "2 10 5 -1 -1 -1 -1 8 120 -1 5 3 4 -1 1 -1 -1 -1\n"
     unknown = "3 10 5 -1 8 -1 -1 8 120 -1 1 3 4 -1 1 -1 -1 -1\n"
@@ -123,7 +123,7 @@ KUEUE_JOB = TraceJob(
 )
 
 
-def test_workloads_one_a_line_in_a_list_or_as_watched(tmp_path: Path) -> None:
+def test_workloads_as_lines_as_a_list_or_as_watch_events(tmp_path: Path) -> None:
     pending = workload(conditions=[])
     lines = [json.dumps(pending), "", json.dumps(workload())]
     watched = [json.dumps({"type": "MODIFIED", "object": one}) for one in (pending, workload())]
@@ -135,7 +135,7 @@ def test_workloads_one_a_line_in_a_list_or_as_watched(tmp_path: Path) -> None:
         assert "CPU-only tasks" in trace.notes[0]
 
 
-def test_bad_workloads_are_told(tmp_path: Path) -> None:
+def test_bad_workloads_are_reported(tmp_path: Path) -> None:
     no_pods, odd = workload("none"), workload("odd")
     no_pods["spec"]["podSets"] = []
     odd["spec"]["podSets"] = [{"count": 0}]
@@ -169,7 +169,7 @@ def log(*events: ev.Event) -> str:
     return file.getvalue()
 
 
-def test_lost_work_is_not_part_of_a_job(tmp_path: Path) -> None:
+def test_lost_work_is_not_run_time(tmp_path: Path) -> None:
     at = {"job_id": "a", "attempt": 1}
     trace = read(
         tmp_path,
@@ -201,7 +201,7 @@ def test_lost_work_is_not_part_of_a_job(tmp_path: Path) -> None:
     )
 
 
-def test_jobs_that_did_not_end_well_or_at_all(tmp_path: Path) -> None:
+def test_jobs_that_failed_or_did_not_end(tmp_path: Path) -> None:
     events = [submitted(job_id) for job_id in "abcd"]
     started = [ev.AttemptStarted(at_ms=2_000, job_id=one, attempt=1) for one in "abc"]
     ends = [
@@ -223,7 +223,7 @@ def test_jobs_that_did_not_end_well_or_at_all(tmp_path: Path) -> None:
     assert "is not an event" in trace.bad_rows[0].problem
 
 
-def test_a_share_of_a_gpu_is_a_part(tmp_path: Path) -> None:
+def test_an_mps_share_is_a_fraction_of_a_gpu(tmp_path: Path) -> None:
     one = submitted("a")
     groups = (TaskGroup(gpu=MpsShare(percent=30)),)
     share = ev.JobSubmitted(
@@ -234,7 +234,7 @@ def test_a_share_of_a_gpu_is_a_part(tmp_path: Path) -> None:
     assert [(job.job_id, job.gpus, job.gpu_milli) for job in trace] == [("b", 0, 300)]
 
 
-def test_the_demonstration_day_reads_back_with_its_true_run_times(tmp_path: Path) -> None:
+def test_the_demonstration_is_read_back_with_its_true_run_times(tmp_path: Path) -> None:
     scenario = demonstration(7)
     steps = Simulation(scenario).steps()
     events = [event for step in steps for event in (*step.events, *step.committed)]

@@ -1,4 +1,4 @@
-"""Our own form: what is written is what is read, and the README says what every column is."""
+"""Our own format: traces are read as they were written, and the README documents every column."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ jobs = st.builds(
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    """In order, and starting at zero, as every trace that was read is."""
+    """Random traces, sorted and starting at zero like every trace that is read."""
     drawn = draw(st.lists(jobs, max_size=6, unique_by=lambda job: job.job_id))
     if drawn:
         drawn[0] = replace(drawn[0], submitted_ms=0)
@@ -64,7 +64,7 @@ def round_trip(trace: Trace, name: str) -> Trace:
 
 
 @given(traces(), st.sampled_from(["t.csv", "t.csv.gz", "t.csv.xz"]))
-def test_what_is_written_is_read(trace: Trace, name: str) -> None:
+def test_a_written_trace_is_read_back(trace: Trace, name: str) -> None:
     read = round_trip(trace, name)
     assert read.bad_rows == ()
     assert read.jobs == trace.jobs
@@ -72,14 +72,14 @@ def test_what_is_written_is_read(trace: Trace, name: str) -> None:
 
 @pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed")
 @given(traces())
-def test_what_is_written_in_parquet_is_read(trace: Trace) -> None:
+def test_a_trace_written_in_parquet_is_read_back(trace: Trace) -> None:
     read = round_trip(trace, "t.parquet")
     assert read.bad_rows == ()
     assert read.jobs == trace.jobs
 
 
 @pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed")
-def test_bad_rows_and_missing_columns_of_parquet_are_told(tmp_path: Path) -> None:
+def test_bad_rows_and_missing_columns_of_parquet_are_reported(tmp_path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -98,13 +98,13 @@ def test_bad_rows_and_missing_columns_of_parquet_are_told(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(HAS_PYARROW, reason="pyarrow is installed")
-def test_without_pyarrow_parquet_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_without_pyarrow_parquet_is_refused_with_a_fix(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     for attempt in (lambda: write_trace(Trace(source="", jobs=()), path), lambda: _read(path)):
-        with pytest.raises(UserError) as told:
+        with pytest.raises(UserError) as raised:
             attempt()
-        assert told.value.code == "parquet-needs-pyarrow"
-        assert "pip install pyarrow" in told.value.fix
+        assert raised.value.code == "parquet-needs-pyarrow"
+        assert "pip install pyarrow" in raised.value.fix
 
 
 def _read(path: Path) -> Trace:
@@ -117,19 +117,19 @@ def test_parquet_in_an_archive_is_refused(tmp_path: Path) -> None:
         read_trace(tmp_path / "a.tar::t.parquet", "parquet")
 
 
-def test_columns_that_say_nothing_are_left_out(tmp_path: Path) -> None:
+def test_empty_columns_are_left_out(tmp_path: Path) -> None:
     job = TraceJob(job_id="a", submitted_ms=0, run_ms=1_500, gpus=0, priority=-3)
     path = tmp_path / "t.csv"
     write_trace(Trace(source="", jobs=(job,)), path)
     assert path.read_text() == "job_id,submit_s,run_s,gpus,priority\na,0,1.500,0,-3\n"
 
 
-def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+def test_another_file_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"ends in \.csv"):
         write_trace(Trace(source="", jobs=()), tmp_path / "t.xlsx")
 
 
-def test_the_readme_says_what_every_column_and_format_is() -> None:
+def test_the_readme_documents_every_column_and_format() -> None:
     text = README.read_text()
     for column in COLUMNS.all:
         assert f"| `{column}` |" in text

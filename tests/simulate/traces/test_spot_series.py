@@ -1,4 +1,4 @@
-"""Spot capacity: both conventions, changes, and what cannot be read."""
+"""Spot availability series: both conventions, changes, and invalid files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def series_file(path: Path, **content: object) -> Path:
     return path
 
 
-def test_one_means_available_as_published(tmp_path: Path) -> None:
+def test_in_published_series_one_means_available(tmp_path: Path) -> None:
     path = series_file(
         tmp_path / "us-west-2a_v100_1.json", metadata={"gap_seconds": 600}, data=[1, 1, 0, 16]
     )
@@ -36,7 +36,7 @@ def test_one_means_available_as_published(tmp_path: Path) -> None:
     assert series.span_ms == 2_400_000
 
 
-def test_zero_means_available_where_derived(tmp_path: Path) -> None:
+def test_in_derived_series_zero_means_available(tmp_path: Path) -> None:
     metadata = {"gap_seconds": 195, "source_file": "x.csv"}
     path = series_file(
         tmp_path / "us-east-1a_v100_1" / "17.json",
@@ -61,12 +61,12 @@ def test_zero_means_available_where_derived(tmp_path: Path) -> None:
         {"metadata": {"gap_seconds": 0}, "data": [1]},
     ],
 )
-def test_what_is_no_series_is_refused(tmp_path: Path, content: dict[str, object]) -> None:
+def test_an_invalid_series_is_refused(tmp_path: Path, content: dict[str, object]) -> None:
     with pytest.raises(UserError, match="not a series of spot availability"):
         read_spot_series(series_file(tmp_path / "z_t.json", **content))
 
 
-def test_machines_that_come_and_go(tmp_path: Path) -> None:
+def test_a_table_of_machines_is_a_series(tmp_path: Path) -> None:
     path = tmp_path / "p3.csv"
     path.write_text(
         "0,add,n1\n0,add,n2\n60000,remove,n1\n70000,remove,n9\n50000,add,n3\nx,add,n4\n"

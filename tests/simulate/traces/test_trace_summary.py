@@ -1,4 +1,4 @@
-"""A trace in a few numbers, each checked by hand."""
+"""The summary of a trace, with every number checked by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_small_trace_in_numbers() -> None:
         assert words in text
 
 
-def test_an_empty_trace_has_numbers_too() -> None:
+def test_an_empty_trace_has_a_summary() -> None:
     summary = describe(Trace(source="none", jobs=()), gpus=8)
     assert (summary.jobs, summary.gpu_hours, summary.load) == (0, 0, None)
     assert summary.lines()[0] == "none"

@@ -1,4 +1,4 @@
-"""The event log: what is written is what is read, of every type, and a bad line is told."""
+"""The event log: every type is read as it was written, and bad lines are reported."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def to_log(*events: Event) -> str:
     return file.getvalue()
 
 
-def test_every_event_is_meant() -> None:
-    """A union that lost members would keep every promise below."""
+def test_every_event_type_is_covered() -> None:
+    """If the union lost members, the tests below would still pass."""
     classes = {
         value
         for name, value in vars(ev).items()
@@ -62,7 +62,7 @@ def test_every_event_is_meant() -> None:
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__name__)
-def test_every_type_of_event_survives(kind: type[Event]) -> None:
+def test_every_event_type_is_read_back(kind: type[Event]) -> None:
     @given(st.lists(st.from_type(kind), max_size=3))
     @settings(max_examples=25)
     def round_trip(events: list[Event]) -> None:
@@ -76,7 +76,7 @@ def test_every_type_of_event_survives(kind: type[Event]) -> None:
 
 @given(st.from_type(Fleet), st.lists(st.from_type(Tenant), max_size=2), st.from_type(Policies))
 @settings(max_examples=25)
-def test_every_header_survives(fleet: Fleet, tenants: list[Tenant], policies: Policies) -> None:
+def test_every_header_is_read_back(fleet: Fleet, tenants: list[Tenant], policies: Policies) -> None:
     run = RecordedRun(fleet=fleet, tenants=tuple(tenants), policies=policies, events=())
     with TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
@@ -109,12 +109,12 @@ def test_a_run_is_rebuilt_from_its_log(tmp_path: Path, scenario: object) -> None
     assert sorted(rebuilt.jobs) == sorted(simulation.state.jobs)
 
 
-def test_a_line_is_short_and_says_its_type() -> None:
+def test_a_line_is_short_and_has_its_type() -> None:
     line = to_log(ev.NodeLost(at_ms=5, node="n1"))
     assert line == '{"type":"NodeLost","at_ms":5,"node":"n1"}\n'
 
 
-def test_a_field_that_is_younger_than_the_log_gets_its_default() -> None:
+def test_a_field_newer_than_the_log_gets_its_default() -> None:
     (seen,) = from_log('{"type":"ForeignUsageSeen","at_ms":5,"node":"n1"}\n')
     assert seen == ev.ForeignUsageSeen(at_ms=5, node="n1")
 
@@ -158,7 +158,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("mistake", sorted(BAD_LINES))
-def test_a_bad_line_is_told_with_file_and_line(mistake: str) -> None:
+def test_a_bad_line_is_reported_with_file_and_line(mistake: str) -> None:
     line, reason = BAD_LINES[mistake]
     good = to_log(ev.NodeRestored(at_ms=5, node="n1"))
     events = read_events(io.StringIO(good + "\n" + line))
@@ -169,7 +169,7 @@ def test_a_bad_line_is_told_with_file_and_line(mistake: str) -> None:
     assert caught.value.code == "bad-event-line"
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"\xff\xfe\n")
     with path.open(encoding="utf-8") as file, pytest.raises(UserError, match=r"log:1: .*UTF-8"):
@@ -187,7 +187,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
         ("\udcff\n", "bad-event-line"),
     ],
 )
-def test_a_file_that_is_no_log_is_refused(tmp_path: Path, text: str, code: str) -> None:
+def test_a_file_that_is_not_a_log_is_refused(tmp_path: Path, text: str, code: str) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(UserError) as caught:
@@ -195,7 +195,7 @@ def test_a_file_that_is_no_log_is_refused(tmp_path: Path, text: str, code: str) 
     assert caught.value.code == code
 
 
-def test_a_log_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         read_run(tmp_path / "none")
     assert caught.value.code == "no-event-log"

@@ -1,4 +1,4 @@
-"""Synthetic workloads: the published averages, the rhythm, the teams, and the same jobs every time."""
+"""Synthetic workloads have the published averages, arrival patterns and teams, and are deterministic."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_preset_has_the_published_averages(name: str) -> None:
     assert found == pytest.approx(PUBLISHED[name], rel=0.05)
 
 
-def test_the_batch_part_of_the_inference_mix_has_the_published_averages() -> None:
+def test_the_batch_jobs_of_the_inference_mix_have_the_published_averages() -> None:
     whole = preset("inference-mix")
     batch = replace(whole, classes=tuple(one for one in whole.classes if one.name == "batch"))
     found = (batch.mean_run_ms() / SECOND_MS, batch.median_run_ms() / SECOND_MS, batch.mean_gpus())
@@ -69,7 +69,7 @@ def test_the_batch_part_of_the_inference_mix_has_the_published_averages() -> Non
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 @pytest.mark.parametrize("seed", first_always(1, [1, 2]))
-def test_what_is_drawn_is_what_was_said(name: str, seed: int) -> None:
+def test_generated_jobs_match_the_workload_description(name: str, seed: int) -> None:
     workload = preset(name, jobs=40_000)
     jobs = list(synthetic_jobs(workload, seed))
     assert len(jobs) == 40_000
@@ -83,7 +83,7 @@ def test_what_is_drawn_is_what_was_said(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_a_week_has_as_many_jobs_as_was_said(name: str) -> None:
+def test_a_week_has_the_given_number_of_jobs(name: str) -> None:
     workload = preset(name, jobs=100_000, jobs_per_day=2_000)
     weeks = Counter(job.submitted_ms // (7 * DAY_MS) for job in synthetic_jobs(workload, 1))
     assert [weeks[week] for week in range(7)] == pytest.approx([14_000] * 7, rel=0.05)
@@ -125,31 +125,31 @@ def test_waits_between_jobs_are_exponential() -> None:
 def test_teams_share_the_jobs_by_zipf() -> None:
     workload = replace(PLAIN, teams=Teams(count=4, skew=1.0), templates=1_000)
     parts = Counter(job.team for job in synthetic_jobs(workload, 1))
-    told = [parts[f"team-0{rank}"] / workload.jobs for rank in range(1, 5)]
-    assert told == pytest.approx([12 / 25, 6 / 25, 4 / 25, 3 / 25], abs=0.02)
+    shares = [parts[f"team-0{rank}"] / workload.jobs for rank in range(1, 5)]
+    assert shares == pytest.approx([12 / 25, 6 / 25, 4 / 25, 3 / 25], abs=0.02)
     assert set(stream(workload, 1).teams) == set(parts)
 
 
-def test_users_say_too_much_and_round_it_up() -> None:
+def test_users_overestimate_and_round_up() -> None:
     estimates = UserEstimates(given=0.8, max_factor=4.0)
     jobs = list(synthetic_jobs(replace(PLAIN, estimates=estimates), 1))
-    told = [(job.run_ms, job.expected_ms) for job in jobs if job.expected_ms is not None]
-    assert len(told) / len(jobs) == pytest.approx(0.8, abs=0.02)
-    assert all(expected >= run for run, expected in told)
-    rounded = [expected for _, expected in told if expected <= max(estimates.common_ms)]
+    estimated = [(job.run_ms, job.expected_ms) for job in jobs if job.expected_ms is not None]
+    assert len(estimated) / len(jobs) == pytest.approx(0.8, abs=0.02)
+    assert all(expected >= run for run, expected in estimated)
+    rounded = [expected for _, expected in estimated if expected <= max(estimates.common_ms)]
     assert set(rounded) <= set(estimates.common_ms)
-    assert fmean(run / expected for run, expected in told) < 0.5
+    assert fmean(run / expected for run, expected in estimated) < 0.5
 
 
-def test_some_jobs_have_deadlines_that_can_be_met() -> None:
+def test_some_jobs_have_feasible_deadlines() -> None:
     jobs = list(synthetic_jobs(replace(PLAIN, deadlines=Deadlines(given=0.25)), 1))
     due = [job for job in jobs if job.deadline_ms is not None]
     assert len(due) / len(jobs) == pytest.approx(0.25, abs=0.02)
     assert all((job.deadline_ms or 0) >= job.submitted_ms + 1.4 * job.run_ms for job in due)
 
 
-def test_runs_of_one_template_are_alike() -> None:
-    """Without that nobody could learn a run time from history."""
+def test_jobs_of_one_template_have_similar_run_times() -> None:
+    """Otherwise run times could not be learned from history."""
 
     def spread(similarity: float) -> float:
         runs: dict[str, list[int]] = {}
@@ -167,7 +167,7 @@ def test_a_workload_is_scaled_to_a_load() -> None:
     assert busy == pytest.approx(80, rel=0.05)
 
 
-def test_the_mean_of_a_distribution_that_is_cut_off_is_known() -> None:
+def test_the_mean_of_a_truncated_distribution_is_exact() -> None:
     cut = replace(PLAIN, longest_ms=2 * HOUR_MS, jobs=60_000, templates=1_000)
     drawn = fmean(job.run_ms for job in synthetic_jobs(cut, 1))
     assert cut.mean_run_ms() == pytest.approx(drawn, rel=0.01)
@@ -200,12 +200,12 @@ def test_a_preset_runs_on_a_fleet(name: str) -> None:
         {"similarity": 1.5},
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+def test_invalid_numbers_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError) as caught:
         synthetic_jobs(replace(PLAIN, **wrong), 1)  # type: ignore[arg-type]
     assert caught.value.code == "bad-workload"
 
 
-def test_an_unknown_preset_is_refused_with_what_was_meant() -> None:
+def test_an_unknown_preset_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UserError, match="Did you mean 'philly-like'"):
         preset("philly-likes")

@@ -1,4 +1,4 @@
-"""Run times are learned from jobs that have ended, and from nothing else."""
+"""Run times are predicted from ended jobs only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB = TraceJob(
 )
 
 
-def guess_ms(predictor: Predictor, job: TraceJob) -> int:
+def predicted_ms(predictor: Predictor, job: TraceJob) -> int:
     return predictor.guess(job)
 
 
@@ -34,32 +34,32 @@ def end(predictor: Predictor, job_id: str) -> None:
     predictor.apply_all([AttemptSucceeded(at_ms=1, job_id=job_id, attempt=1)])
 
 
-def test_before_anything_has_ended_the_truth_is_not_known() -> None:
+def test_before_any_job_has_ended_no_run_time_is_known() -> None:
     predictor = Predictor()
-    assert guess_ms(predictor, JOB) == FIRST_GUESS_MS
-    assert guess_ms(predictor, replace(JOB, job_id="b")) == FIRST_GUESS_MS
+    assert predicted_ms(predictor, JOB) == FIRST_GUESS_MS
+    assert predicted_ms(predictor, replace(JOB, job_id="b")) == FIRST_GUESS_MS
 
 
-def test_what_a_user_wrote_is_not_looked_at() -> None:
-    assert guess_ms(Predictor(), replace(JOB, expected_ms=7)) == FIRST_GUESS_MS
+def test_user_estimates_are_ignored() -> None:
+    assert predicted_ms(Predictor(), replace(JOB, expected_ms=7)) == FIRST_GUESS_MS
 
 
-def test_a_job_that_ended_teaches_about_those_like_it() -> None:
+def test_an_ended_job_predicts_similar_jobs() -> None:
     predictor = Predictor()
-    guess_ms(predictor, JOB)
+    predicted_ms(predictor, JOB)
     end(predictor, "a")
-    assert guess_ms(predictor, replace(JOB, job_id="b")) == 10 * HOUR_MS
+    assert predicted_ms(predictor, replace(JOB, job_id="b")) == 10 * HOUR_MS
 
 
-def test_the_narrower_likeness_weighs_more_with_every_job() -> None:
+def test_closer_matches_weigh_more_with_every_ended_job() -> None:
     predictor = Predictor()
     others = replace(JOB, team="blue", user="bob", run_ms=10 * HOUR_MS)
     for number in range(20):
-        guess_ms(predictor, replace(others, job_id=f"o{number}"))
+        predicted_ms(predictor, replace(others, job_id=f"o{number}"))
         end(predictor, f"o{number}")
     guesses = []
     for number in range(6):
-        guesses.append(guess_ms(predictor, replace(JOB, job_id=f"s{number}", run_ms=MINUTE_MS)))
+        guesses.append(predicted_ms(predictor, replace(JOB, job_id=f"s{number}", run_ms=MINUTE_MS)))
         end(predictor, f"s{number}")
     assert guesses == sorted(guesses, reverse=True)
     assert guesses[0] == 10 * HOUR_MS
@@ -74,28 +74,28 @@ def test_the_narrower_likeness_weighs_more_with_every_job() -> None:
         replace(JOB, job_id="b", user="eve"),
     ],
 )
-def test_a_job_less_alike_is_guessed_from_the_wider_level(other: TraceJob) -> None:
+def test_a_less_similar_job_is_predicted_from_a_wider_group(other: TraceJob) -> None:
     predictor = Predictor()
-    guess_ms(predictor, JOB)
+    predicted_ms(predictor, JOB)
     end(predictor, "a")
     wide = replace(JOB, job_id="w", team="blue", run_ms=HOUR_MS)
-    guess_ms(predictor, wide)
+    predicted_ms(predictor, wide)
     end(predictor, "w")
-    same, less = guess_ms(predictor, replace(JOB, job_id="c")), guess_ms(predictor, other)
+    same, less = predicted_ms(predictor, replace(JOB, job_id="c")), predicted_ms(predictor, other)
     assert HOUR_MS < less < same
 
 
-def test_jobs_that_do_not_end_well_teach_nothing() -> None:
+def test_only_successful_jobs_are_learned_from() -> None:
     predictor = Predictor()
-    guess_ms(predictor, JOB)
+    predicted_ms(predictor, JOB)
     predictor.apply_all(
         [AttemptFailed(at_ms=1, job_id="a", attempt=1), JobCancelled(at_ms=2, job_id="a")]
     )
     end(predictor, "a")
-    assert guess_ms(predictor, replace(JOB, job_id="b")) == FIRST_GUESS_MS
+    assert predicted_ms(predictor, replace(JOB, job_id="b")) == FIRST_GUESS_MS
 
 
-def test_a_mean_is_exact_first_and_forgets_later() -> None:
+def test_a_mean_is_exact_at_first_and_decays_later() -> None:
     mean = RollingMean()
     for run_ms in (10, 20, 60):
         mean.add(run_ms)
@@ -106,8 +106,8 @@ def test_a_mean_is_exact_first_and_forgets_later() -> None:
     assert mean.mean_ms == pytest.approx(1_000)
 
 
-def test_in_a_run_a_later_job_is_guessed_from_an_earlier_end(tmp_path: Path) -> None:
-    """One node: the short jobs of one user are learned and pass the long ones of another."""
+def test_in_a_run_later_jobs_are_predicted_from_ended_jobs(tmp_path: Path) -> None:
+    """On one node, short jobs of one user pass the long ones of another once their run times are learned."""
     rows = ["job_id,submit_s,run_s,gpus,team,user,expected_s"]
     for number in range(6):
         rows.append(
@@ -133,7 +133,7 @@ def test_in_a_run_a_later_job_is_guessed_from_an_earlier_end(tmp_path: Path) -> 
     )
     outcome = prepare(request).carry_out()
     assert outcome.summary.outcomes.succeeded == 9
-    told = log.read_text(encoding="utf-8")
-    started = [line for line in told.splitlines() if "AttemptStarted" in line]
+    events = log.read_text(encoding="utf-8")
+    started = [line for line in events.splitlines() if "AttemptStarted" in line]
     order = [name for line in started for name in ("block", "long", "short") if f'"{name}"' in line]
     assert order == ["block", "short", "long"]

@@ -1,4 +1,4 @@
-"""A trace on a fleet: every row is a job of ours, or is told why not."""
+"""A trace on a fleet: every row becomes a job or a reported problem."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def spec_of(job: TraceJob, mapping: TraceMapping | None = None) -> JobSpec:
         (replace(ROW, gpus=0, cpu_milli=500), (TaskGroup(cpu_milli=500),)),
     ],
 )
-def test_what_a_row_asks_for(job: TraceJob, groups: tuple[TaskGroup, ...]) -> None:
+def test_the_request_of_a_row(job: TraceJob, groups: tuple[TaskGroup, ...]) -> None:
     assert spec_of(job).groups == groups
 
 
-def test_a_type_whose_model_is_hidden_runs_on_the_fleet_that_has_it() -> None:
+def test_a_masked_gpu_type_runs_on_a_fleet_that_has_it() -> None:
     machine = TraceNode(
         node_id="n", cpu_milli=9_000, memory_mib=9, gpus=2, gpu_model="anonymous-g2"
     )
@@ -88,7 +88,7 @@ def test_a_type_whose_model_is_hidden_runs_on_the_fleet_that_has_it() -> None:
     assert isinstance(request, WholeGpus) and request.models == ("anonymous-g2", "t4-16gb")
 
 
-def test_parts_can_become_slices() -> None:
+def test_gpu_fractions_can_become_slices() -> None:
     mapping = TraceMapping(slices={143: "1g.10gb"})
     seventh = replace(ROW, gpus=0, gpu_milli=143)
     run = run_of(seventh, replace(seventh, job_id="2", gpu_milli=150), mapping=mapping)
@@ -97,7 +97,7 @@ def test_parts_can_become_slices() -> None:
     assert run.remarks.notes == ()
 
 
-def test_parts_that_are_rounded_are_counted() -> None:
+def test_rounded_gpu_fractions_are_counted() -> None:
     odd = replace(ROW, gpus=0, gpu_milli=333)
     notes = run_of(odd, replace(odd, job_id="2")).remarks.notes
     assert notes == ("2 jobs: ask for a part of a GPU that is no whole percent, rounded up",)
@@ -116,7 +116,7 @@ def test_parts_that_are_rounded_are_counted() -> None:
         (replace(ROW, tasks=0), "groups[0].count is 0"),
     ],
 )
-def test_what_can_never_run_is_left_out_and_the_rest_kept(job: TraceJob, problem: str) -> None:
+def test_a_job_that_can_never_run_is_left_out(job: TraceJob, problem: str) -> None:
     run = run_of(job, replace(ROW, job_id="good"), replace(job, job_id="again"))
     assert [event.job_id for event in run.scenario.events if hasattr(event, "spec")] == ["good"]
     assert sorted(one.job_id for one in run.remarks.left_out) == ["1", "again"]
@@ -124,7 +124,7 @@ def test_what_can_never_run_is_left_out_and_the_rest_kept(job: TraceJob, problem
         assert str(one).startswith(f"days.csv: job {one.job_id}: {problem}")
 
 
-def test_an_id_that_stands_twice_is_left_out_once() -> None:
+def test_a_repeated_job_id_is_left_out() -> None:
     run = run_of(ROW, ROW)
     assert len(tuple(run.scenario.events)) == 1
     assert [str(one) for one in run.remarks.left_out] == [
@@ -132,7 +132,7 @@ def test_an_id_that_stands_twice_is_left_out_once() -> None:
     ]
 
 
-def test_unknown_teams_get_a_queue_each_below_the_root() -> None:
+def test_each_unknown_team_gets_a_queue_below_the_root() -> None:
     run = run_of(
         ROW, replace(ROW, job_id="2", team="speech"), replace(ROW, job_id="3", team="acme")
     )
@@ -157,7 +157,7 @@ def queues_of(run: TraceRun) -> Sequence[str]:
 
 
 @pytest.mark.parametrize(
-    ("estimate", "limits", "told"),
+    ("estimate", "limits", "expected"),
     [
         (EstimateSource.WRITTEN, False, (2 * HOUR_MS, None)),
         (EstimateSource.WRITTEN, True, (2 * HOUR_MS, 2 * HOUR_MS)),
@@ -165,28 +165,30 @@ def queues_of(run: TraceRun) -> Sequence[str]:
         (EstimateSource.NONE, False, (None, None)),
     ],
 )
-def test_what_the_scheduler_is_told_of_run_times(
-    estimate: EstimateSource, limits: bool, told: tuple[int | None, int | None]
+def test_run_time_estimates_given_to_the_scheduler(
+    estimate: EstimateSource, limits: bool, expected: tuple[int | None, int | None]
 ) -> None:
     mapping = TraceMapping(estimate=estimate, limits=limits)
     spec = spec_of(replace(ROW, expected_ms=2 * HOUR_MS), mapping)
-    assert (spec.expected_run_ms, spec.max_run_ms) == told
+    assert (spec.expected_run_ms, spec.max_run_ms) == expected
 
 
-def test_a_priority_has_the_class_of_its_value() -> None:
+def test_a_priority_gets_the_class_of_its_value() -> None:
     run = run_of(replace(ROW, priority=100), replace(ROW, job_id="2", priority=7))
-    told = [(e.priority, e.spec.priority_class) for e in run.scenario.events if hasattr(e, "spec")]
-    assert told == [(100, "high"), (7, "normal")]
+    classes = [
+        (e.priority, e.spec.priority_class) for e in run.scenario.events if hasattr(e, "spec")
+    ]
+    assert classes == [(100, "high"), (7, "normal")]
 
 
-def test_a_deadline_that_had_passed_is_dropped_and_counted() -> None:
+def test_a_passed_deadline_is_dropped_and_counted() -> None:
     late = replace(ROW, submitted_ms=MINUTE_MS, deadline_ms=MINUTE_MS)
     assert spec_of(late).deadline_ms is None
     assert "had passed their deadline" in run_of(late).remarks.notes[0]
     assert spec_of(replace(late, deadline_ms=HOUR_MS)).deadline_ms == HOUR_MS
 
 
-def test_a_stream_runs_like_the_trace_and_keeps_nothing() -> None:
+def test_a_stream_runs_like_the_trace_without_storing_jobs() -> None:
     jobs = tuple(
         replace(ROW, job_id=str(n), submitted_ms=n * MINUTE_MS, run_ms=(n % 7 + 1) * HOUR_MS)
         for n in range(100)
