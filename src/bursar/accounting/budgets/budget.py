@@ -8,11 +8,12 @@ only when a job is submitted or finishes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bursar.accounting.budgets.spending import Accrual, SpendingTotals, accruals
+from bursar.accounting.budgets.spending import Accrual, BudgetHold, SpendingTotals, accruals
 from bursar.accounting.ledger.meter import Meter
+from bursar.accounting.reports.payer import upwards
 from bursar.model.calendar import period_around
 from bursar.model.event import BudgetLevelChanged
 from bursar.model.tenants.tenant import Budget, BudgetPeriod, Enforcement, Tenant
@@ -33,7 +34,7 @@ class BudgetTree:
         self.above: dict[str, tuple[str, ...]] = {}
         self.hard_above: dict[str, tuple[str, ...]] = {}
         for queue in sorted(name for name, one in known.items() if one.is_queue):
-            above = tuple(name for name in _upwards(known, queue) if name in self.budgets)
+            above = tuple(name for name in upwards(known, queue) if name in self.budgets)
             if above:
                 self.above[queue] = above
             hard = tuple(name for name in above if self.is_hard(name))
@@ -44,13 +45,6 @@ class BudgetTree:
 
     def is_hard(self, tenant: str) -> bool:
         return self.budgets[tenant].enforcement is Enforcement.HARD
-
-
-def _upwards(tenants: Mapping[str, Tenant], name: str) -> Iterator[str]:
-    tenant = tenants.get(name)
-    while tenant is not None:
-        yield tenant.name
-        tenant = tenants.get(tenant.parent or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,51 +99,52 @@ def budget_statuses(
     """The status of every budget, to the micro-dollar for each running attempt."""
     statuses = []
     for period in sorted({budget.period for budget in tree.budgets.values()}):
-        from_ms, to_ms = period_around(period, now_ms)
         names = [name for name, budget in tree.budgets.items() if budget.period is period]
         queues = {queue for name in names for queue in tree.queues[name]}
-        sums = _Sums(spending, accruals(meter, queues, now_ms, from_ms))
-        for name in names:
-            posted = sum(spending.posted(queue, from_ms, to_ms) for queue in tree.queues[name])
-            statuses.append(_status(name, tree, sums, (now_ms, posted)))
+        sums = _PeriodSums(spending, queues, period, now_ms)
+        sums.add_accruals(accruals(meter, queues, now_ms, sums.from_ms), spending.holds)
+        statuses += [_status(name, tree, sums) for name in names]
     return sorted(statuses, key=lambda one: one.tenant)
 
 
-class _Sums:
-    """Accruals by queue: in this period, per hour, and what is held beyond them."""
+class _PeriodSums:
+    """Sums by queue: what is spent in the current period, what is held beyond it, and the hourly cost."""
 
-    def __init__(self, spending: SpendingTotals, unposted: Iterator[Accrual]) -> None:
-        self.accrued: Counter[str] = Counter()
-        self.hourly: Counter[str] = Counter()
+    def __init__(
+        self, spending: SpendingTotals, queues: Collection[str], period: BudgetPeriod, now_ms: int
+    ) -> None:
+        self.now_ms = now_ms
+        self.from_ms, self.to_ms = period_around(period, now_ms)
+        self.spent = {one: spending.posted(one, self.from_ms, self.to_ms) for one in queues}
+        self.hourly = dict.fromkeys(queues, 0)
         self.held = dict(spending.held)
+
+    def add_accruals(self, unposted: Iterable[Accrual], holds: Mapping[str, BudgetHold]) -> None:
+        """Counts accruals as spent; those of a job with a hold are no longer held."""
         by_job: Counter[str] = Counter()
         for accrual in unposted:
-            self.accrued[accrual.queue] += accrual.in_period_micro_usd
+            self.spent[accrual.queue] += accrual.in_period_micro_usd
             self.hourly[accrual.queue] += accrual.micro_usd_per_hour
             by_job[accrual.job_id] += accrual.micro_usd
         for job_id, micro_usd in by_job.items():
-            hold = spending.holds.get(job_id)
+            hold = holds.get(job_id)
             if hold is not None:
                 self.held[hold.queue] -= min(hold.left_micro_usd, micro_usd)
 
 
-def _status(
-    name: str, tree: BudgetTree, sums: _Sums, now_and_posted: tuple[int, int]
-) -> BudgetStatus:
-    now_ms, posted = now_and_posted
+def _status(name: str, tree: BudgetTree, sums: _PeriodSums) -> BudgetStatus:
     budget, queues = tree.budgets[name], tree.queues[name]
-    from_ms, to_ms = period_around(budget.period, now_ms)
-    spent = posted + sum(sums.accrued[queue] for queue in queues)
+    spent = sum(sums.spent[queue] for queue in queues)
     level = budget.level_of(spent)
     later = [one.at_percent for one in budget.effective_steps if one.at_percent > level]
     return BudgetStatus(
         tenant=name,
-        at_ms=now_ms,
+        at_ms=sums.now_ms,
         amount_micro_usd=budget.amount_micro_usd,
         period=budget.period,
         enforcement=budget.enforcement,
-        period_start_ms=from_ms,
-        period_end_ms=to_ms,
+        period_start_ms=sums.from_ms,
+        period_end_ms=sums.to_ms,
         spent_micro_usd=spent,
         held_micro_usd=sum(sums.held.get(queue, 0) for queue in queues),
         micro_usd_per_hour=sum(sums.hourly[queue] for queue in queues),
@@ -168,35 +163,6 @@ class Committed:
     @property
     def micro_usd(self) -> int:
         return self.spent_micro_usd + self.held_micro_usd
-
-
-def committed(tenant: str, tree: BudgetTree, spending: SpendingTotals, now_ms: int) -> Committed:
-    """What is committed of one budget, without reading the running attempts.
-
-    The accruals of jobs with a hold are part of the hold until they are posted. The caller adds those of
-    other jobs (``accrued_without_hold``).
-    """
-    from_ms, to_ms = period_around(tree.budgets[tenant].period, now_ms)
-    queues = tree.queues[tenant]
-    return Committed(
-        spent_micro_usd=sum(spending.posted(queue, from_ms, to_ms) for queue in queues),
-        held_micro_usd=sum(spending.held.get(queue, 0) for queue in queues),
-    )
-
-
-def accrued_without_hold(
-    tenant: str, tree: BudgetTree, spending: SpendingTotals, meter: Meter, now_ms: int
-) -> int:
-    """Accruals of jobs without a hold: those submitted before the budget existed."""
-    unheld = [queue for queue in tree.queues[tenant] if spending.unheld.get(queue)]
-    if not unheld:
-        return 0
-    from_ms = period_around(tree.budgets[tenant].period, now_ms)[0]
-    return sum(
-        one.in_period_micro_usd
-        for one in accruals(meter, unheld, now_ms, from_ms)
-        if one.job_id not in spending.holds
-    )
 
 
 def level_changes(

@@ -8,21 +8,20 @@ cost at once; an end is noticed at the next check, which is then too early but n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 
 from bursar.accounting.budgets.budget import (
     NEVER_MS,
     BudgetStatus,
     BudgetTree,
     Committed,
-    accrued_without_hold,
     budget_statuses,
-    committed,
     level_changes,
 )
-from bursar.accounting.budgets.spending import SpendingTotals
+from bursar.accounting.budgets.spending import SpendingTotals, accruals
 from bursar.accounting.ledger.meter import Meter
 from bursar.model import event as ev
+from bursar.model.calendar import period_around
 from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import HOUR_MS, SECOND_MS
 
@@ -30,16 +29,14 @@ MIN_INTERVAL_MS = SECOND_MS
 """Minimum time between two checks, unless tenants change."""
 
 
+@dataclass(slots=True)
 class _Prediction:
     """When a budget reaches its next step, at the current hourly cost."""
 
-    __slots__ = ("at_ms", "end_ms", "hourly", "until_step")
-
-    def __init__(self, at_ms: int, end_ms: int, hourly: int, until_step: int | None) -> None:
-        self.at_ms = at_ms
-        self.end_ms = end_ms
-        self.hourly = hourly
-        self.until_step = until_step
+    at_ms: int
+    end_ms: int
+    hourly: int
+    until_step: int | None
 
     def check_ms(self) -> int:
         if self.until_step is None or not self.hourly:
@@ -148,14 +145,29 @@ class BudgetMonitor:
         return budget_statuses(self.tree, self.spending, self.meter, now_ms)
 
     def committed(self, tenant: str, now_ms: int) -> Committed:
-        """What is spent of one budget and what is held.
+        """What is spent of one budget and what is held, without reading all running attempts.
 
-        Accruals of jobs without a hold are cached for a second, because they need a pass over all running
-        attempts. Such jobs exist only if they are older than the budget.
+        The accruals of jobs with a hold are part of the hold until they are posted. Those of jobs without
+        a hold are cached for a second, because they need a pass over all running attempts.
         """
-        known = committed(tenant, self.tree, self.spending, now_ms)
+        from_ms, to_ms = period_around(self.tree.budgets[tenant].period, now_ms)
+        queues, spending = self.tree.queues[tenant], self.spending
         at_ms, accrued = self._accrued.get(tenant, (now_ms - MIN_INTERVAL_MS, 0))
         if not at_ms <= now_ms < at_ms + MIN_INTERVAL_MS:
-            accrued = accrued_without_hold(tenant, self.tree, self.spending, self.meter, now_ms)
+            accrued = self._accrued_without_hold(queues, now_ms, from_ms)
             self._accrued[tenant] = now_ms, accrued
-        return replace(known, spent_micro_usd=known.spent_micro_usd + accrued)
+        return Committed(
+            spent_micro_usd=accrued + sum(spending.posted(one, from_ms, to_ms) for one in queues),
+            held_micro_usd=sum(spending.held.get(one, 0) for one in queues),
+        )
+
+    def _accrued_without_hold(self, queues: Iterable[str], now_ms: int, from_ms: int) -> int:
+        """Accruals of jobs without a hold: those submitted before the budget existed."""
+        unheld = [queue for queue in queues if self.spending.unheld.get(queue)]
+        if not unheld:
+            return 0
+        return sum(
+            one.in_period_micro_usd
+            for one in accruals(self.meter, unheld, now_ms, from_ms)
+            if one.job_id not in self.spending.holds
+        )

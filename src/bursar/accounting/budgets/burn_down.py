@@ -7,6 +7,7 @@ differ. Days are assumed independent. The band covers their variance and the unc
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -149,11 +150,4 @@ def _reached_ms(rate: _Rate, spending: SpendingHistory, amount: int, sign: int) 
 
     if not is_spent(LONGEST_HOURS):
         return None
-    least, most = 0, LONGEST_HOURS
-    while most - least > 1:
-        middle = (least + most) // 2
-        if is_spent(middle):
-            most = middle
-        else:
-            least = middle
-    return now_ms + most * HOUR_MS
+    return now_ms + bisect_left(range(LONGEST_HOURS), True, key=is_spent) * HOUR_MS

@@ -23,15 +23,13 @@ _USAGE, _CAPACITY = AccountKind.USAGE, AccountKind.CAPACITY
 SpendingSnapshot = dict[str, Any]
 
 
+@dataclass(slots=True)
 class BudgetHold:
     """The amount held for one open job."""
 
-    __slots__ = ("charged_micro_usd", "hold_micro_usd", "queue")
-
-    def __init__(self, queue: str, hold_micro_usd: int, charged_micro_usd: int = 0) -> None:
-        self.queue = queue
-        self.hold_micro_usd = hold_micro_usd
-        self.charged_micro_usd = charged_micro_usd
+    queue: str
+    hold_micro_usd: int
+    charged_micro_usd: int = 0
 
     @property
     def left_micro_usd(self) -> int:

@@ -7,6 +7,7 @@ binomial; each loses on average half its length and a restart.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from math import erf, exp, expm1, log, sqrt
 
@@ -73,14 +74,7 @@ def lost_ms(hazard: Hazard, work_ms: int, permille: int) -> int:
     most = 1
     while chance(most) < wanted and most < 1 << 62:
         most *= 2
-    least = 0
-    while least + 1 < most:
-        middle = (least + most) // 2
-        if chance(middle) >= wanted:
-            most = middle
-        else:
-            least = middle
-    return most
+    return 1 + bisect_left(range(1, most), wanted, key=chance)
 
 
 def _failure_odds(hazard: Hazard, work_ms: int) -> list[float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from bursar.accounting.estimates.run_time import RunTime
 from bursar.model.event import (
@@ -32,16 +33,15 @@ SimilarityKey = tuple[str | int, ...]
 Followed = AttemptStarted | CheckpointSaved | AttemptSucceeded | AttemptPreempted | AttemptFailed
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
     """The run time of one job: completed work, and when the current work began."""
 
-    __slots__ = ("done_ms", "has_ended", "has_started", "since_ms", "spec")
-
-    def __init__(self, spec: JobSpec) -> None:
-        self.spec = spec
-        self.done_ms = 0
-        self.since_ms: int | None = None
-        self.has_started = self.has_ended = False
+    spec: JobSpec
+    done_ms: int = 0
+    since_ms: int | None = None
+    has_started: bool = False
+    has_ended: bool = False
 
     def so_far_ms(self, now_ms: int) -> int:
         return self.done_ms + (0 if self.since_ms is None else max(0, now_ms - self.since_ms))

@@ -36,6 +36,10 @@ class LineItem(NamedTuple):
     memory_mib_ms: int
 
 
+NO_JOB: tuple[object, ...] = ("", "", "", "", "", "", {})
+"""Team, project, queue, user, job id, job name and labels of a line that is about no job."""
+
+
 def line_items(books: Books, naming: Naming) -> Iterator[LineItem]:
     """Lines of jobs, then lines of unused capacity; pass a copy of the wanted days."""
     yield from _of_jobs(books, naming)
@@ -85,21 +89,5 @@ def _of_pools(books: Books) -> Iterator[LineItem]:
     for (day_ms, kind, pool, flavor), (micro_usd, gpu, cpu, memory) in sorted(sums.items()):
         if not micro_usd and not gpu and not cpu:
             continue
-        yield LineItem(
-            day_ms=day_ms,
-            kind=kind,
-            pool=pool,
-            gpu_model=model_of(flavor),
-            market=market_of(flavor),
-            team="",
-            project="",
-            queue="",
-            user="",
-            job_id="",
-            job_name="",
-            labels={},
-            micro_usd=micro_usd,
-            gpu_milli_ms=gpu,
-            cpu_milli_ms=cpu,
-            memory_mib_ms=memory,
-        )
+        names = (kind, pool, model_of(flavor), market_of(flavor))
+        yield fast_tuple(LineItem, (day_ms, *names, *NO_JOB, micro_usd, gpu, cpu, memory))

@@ -7,6 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from bursar.model.tenants.tenant import FlavorResource, Tenant
 
 
+def upwards(tenants: Mapping[str, Tenant], name: str) -> Iterator[str]:
+    """A tenant and all its ancestors."""
+    tenant = tenants.get(name)
+    while tenant is not None:
+        yield tenant.name
+        tenant = tenants.get(tenant.parent or "")
+
+
 class PayerTree:
     """The tenants at the time of a statement. A queue that no longer exists is its own payer."""
 
@@ -18,10 +26,7 @@ class PayerTree:
 
     def upwards(self, name: str) -> Iterator[str]:
         """The tenant and all its ancestors."""
-        tenant = self._tenants.get(name)
-        while tenant is not None:
-            yield tenant.name
-            tenant = self._tenants.get(tenant.parent or "")
+        return upwards(self._tenants, name)
 
     def payer_of(self, name: str) -> str:
         """The payer of a tenant: itself if no tenant above it pays."""

@@ -6,6 +6,7 @@ of its own, so the rows sum to the cost of the fleet.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -33,11 +34,12 @@ _GPU, _IDLE_GPU = len(KINDS), len(KINDS) + 1
 Keys = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReportRow:
-    """Costs under one combination of keys. ``gpu_milli_ms`` is GPU time of jobs."""
+    """Costs under one combination of keys, in the order of ``KINDS``. ``gpu_milli_ms`` is time of jobs."""
 
     keys: Keys
+    jobs: int = 0
     usage_micro_usd: int = 0
     waste_micro_usd: int = 0
     idle_micro_usd: int = 0
@@ -46,7 +48,6 @@ class ReportRow:
     adjustment_micro_usd: int = 0
     gpu_milli_ms: int = 0
     idle_gpu_milli_ms: int = 0
-    jobs: int = 0
 
     @property
     def total_micro_usd(self) -> int:
@@ -78,23 +79,12 @@ class _Cell:
         self.jobs: set[str] = set()
 
     def row(self, keys: Keys) -> ReportRow:
-        return ReportRow(
-            keys=keys,
-            usage_micro_usd=self.sums[0],
-            waste_micro_usd=self.sums[1],
-            idle_micro_usd=self.sums[2],
-            reserved_micro_usd=self.sums[3],
-            foreign_micro_usd=self.sums[4],
-            adjustment_micro_usd=self.sums[5],
-            gpu_milli_ms=self.sums[_GPU],
-            idle_gpu_milli_ms=self.sums[_IDLE_GPU],
-            jobs=len(self.jobs) - ("" in self.jobs),
-        )
+        return ReportRow(keys, len(self.jobs) - ("" in self.jobs), *self.sums)
 
 
 def report(books: Books, axes: Sequence[GroupBy], naming: Naming) -> CostReport:
     """A report of everything in the books; pass a copy of the wanted days."""
-    cells: dict[Keys, _Cell] = {}
+    cells: dict[Keys, _Cell] = defaultdict(_Cell)
     total = _Cell()
     _add_jobs(books, axes, naming, cells)
     _add_pools(books, axes, naming, cells)
@@ -132,18 +122,15 @@ def _add_jobs(
             for job_names, group in _group_by_names(jobs, names).items():
                 for index, name in zip(by_job, job_names, strict=True):
                     keys[index] = name
-                _add_group(_cell(cells, tuple(keys)), column, group)
+                _add_group(cells[tuple(keys)], column, group)
         else:
-            _add_group(_cell(cells, tuple(keys)), column, jobs)
+            _add_group(cells[tuple(keys)], column, jobs)
 
 
 def _group_by_names(jobs: Cells, names: Sequence[Sequence[str]]) -> dict[Keys, Cells]:
-    groups: dict[Keys, Cells] = {}
+    groups: dict[Keys, Cells] = defaultdict(dict)
     for job_names, (job_id, amounts) in zip(zip(*names, strict=True), jobs.items(), strict=True):
-        group = groups.get(job_names)
-        if group is None:
-            group = groups[job_names] = {}
-        group[job_id] = amounts
+        groups[job_names][job_id] = amounts
     return groups
 
 
@@ -153,13 +140,6 @@ def _add_group(cell: _Cell, column: int, jobs: Cells) -> None:
     cell.jobs.update(jobs)
 
 
-def _cell(cells: dict[Keys, _Cell], keys: Keys) -> _Cell:
-    cell = cells.get(keys)
-    if cell is None:
-        cell = cells[keys] = _Cell()
-    return cell
-
-
 def _add_pools(
     books: Books, axes: Sequence[GroupBy], naming: Naming, cells: dict[Keys, _Cell]
 ) -> None:
@@ -167,7 +147,7 @@ def _add_pools(
     for row in books.hour_rows(POOL_KINDS):
         day_ms = row.hour_ms // DAY_MS * DAY_MS
         keys = tuple(naming.pool_key(axis, day_ms, row.pool, row.flavor) for axis in axes)
-        cell = _cell(cells, keys)
+        cell = cells[keys]
         cell.sums[_COLUMN[row.kind]] += row.micro_usd
         if row.kind is AccountKind.IDLE:
             cell.sums[_IDLE_GPU] += row.volume.gpu_milli_ms

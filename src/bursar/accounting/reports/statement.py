@@ -8,7 +8,7 @@ their lines; each time the rounding difference goes to the largest, so every sum
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -36,6 +36,10 @@ POOL_KINDS = SHARED_KINDS | {AccountKind.FOREIGN, AccountKind.ADJUSTMENT}
 
 PoolFlavor = tuple[str, str]
 """A pool and its flavor at the time."""
+PoolSum = tuple[tuple[PoolFlavor, AccountKind], list[int]]
+"""Micro-dollars and GPU time of one kind of account of a pool."""
+Used = dict[tuple[str, str], list[int]]
+"""GPU and CPU time by flavor and queue."""
 JobGroup = tuple[str, str, str]
 """Account, pool and flavor of a group of jobs."""
 
@@ -138,16 +142,19 @@ def statements(books: Books, terms: StatementRequest) -> Statements:
     ]
     blocks: dict[str, list[StatementBlock]] = defaultdict(list)
     paid: dict[PoolFlavor, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    used = _Used()
+    used: Used = defaultdict(lambda: [0, 0])
     for pool, block in _own_blocks(books.jobs_between(terms.from_ms, terms.to_ms), used):
         payer = tree.payer_of(block.queue)
         blocks[payer].append(block)
         paid[pool][payer] += sum(block.micro_usd)
-    for payer, pool, block in _shared_blocks(hours, _Weights(used, paid, tree, terms)):
-        blocks[payer].append(block)
-        paid[pool][payer] += sum(block.micro_usd)
-    for payer, block in _adjustment_blocks(hours, paid):
-        blocks[payer].append(block)
+    weights = _Weights(used, paid, tree, terms)
+    for (pool, kind), amounts in _pool_sums(hours):
+        payers = paid[pool] if kind is AccountKind.ADJUSTMENT else {}
+        if kind in SHARED_KINDS:
+            payers = weights.of(pool)
+        for payer, block in _divided(amounts, payers, kind, pool):
+            blocks[payer].append(block)
+            paid[pool][payer] += sum(block.micro_usd)
     return _in_cents(blocks, terms)
 
 
@@ -160,15 +167,8 @@ def _check(terms: StatementRequest) -> None:
         )
 
 
-class _Used(defaultdict[tuple[str, str], list[int]]):
-    """GPU and CPU time by flavor and queue."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: [0, 0])
-
-
 def _own_blocks(
-    jobs: Iterable[tuple[JobGroup, Cells]], used: _Used
+    jobs: Iterable[tuple[JobGroup, Cells]], used: Used
 ) -> Iterator[tuple[PoolFlavor, StatementBlock]]:
     """Lines of what jobs used and wasted; adds their GPU and CPU time to ``used``."""
     for (account, pool, flavor), cells in jobs:
@@ -191,7 +191,7 @@ class _Weights:
 
     def __init__(
         self,
-        used: _Used,
+        used: Used,
         paid: dict[PoolFlavor, dict[str, int]],
         tree: PayerTree,
         terms: StatementRequest,
@@ -232,50 +232,25 @@ class _Weights:
         return weights
 
 
-def _shared_blocks(
-    hours: Iterable[HourRow], weights: _Weights
-) -> list[tuple[str, PoolFlavor, StatementBlock]]:
-    """Lines of unused and foreign capacity, divided among payers."""
-    sums: dict[tuple[PoolFlavor, AccountKind], list[int]] = {}
+def _pool_sums(hours: Iterable[HourRow]) -> list[PoolSum]:
+    """Unused and foreign capacity by pool, then adjustments: they follow what is paid for a pool."""
+    sums: dict[tuple[PoolFlavor, AccountKind], list[int]] = defaultdict(lambda: [0, 0])
     for row in hours:
-        if row.kind is not AccountKind.ADJUSTMENT:
-            cell = sums.setdefault(((row.pool, row.flavor), row.kind), [0, 0])
-            cell[0] += row.micro_usd
-            cell[1] += row.volume.gpu_milli_ms
-    blocks: list[tuple[str, PoolFlavor, StatementBlock]] = []
-    for (pool, kind), (micro_usd, gpu_milli_ms) in sorted(sums.items()):
-        payers = dict(sorted(weights.of(pool).items())) if kind in SHARED_KINDS else {}
-        if not any(payers.values()):
-            payers = {PLATFORM: 1}
-        money = largest_remainder(micro_usd, list(payers.values()))
-        time = largest_remainder(gpu_milli_ms, list(payers.values()))
-        for payer, usd, gpu in zip(payers, money, time, strict=True):
-            if usd or gpu:
-                blocks.append(
-                    (payer, pool, StatementBlock(kind, pool[1], "", ("",), (usd,), (gpu,)))
-                )
-    return blocks
+        cell = sums[(row.pool, row.flavor), row.kind]
+        cell[0] += row.micro_usd
+        cell[1] += row.volume.gpu_milli_ms
+    return sorted(sums.items(), key=lambda one: (one[0][1] is AccountKind.ADJUSTMENT, one))
 
 
-def _adjustment_blocks(
-    hours: Iterable[HourRow], paid: dict[PoolFlavor, dict[str, int]]
-) -> list[tuple[str, StatementBlock]]:
-    """Lines of adjustments, in proportion to what each payer pays for the pool."""
-    adjustments: dict[PoolFlavor, int] = defaultdict(int)
-    for row in hours:
-        if row.kind is AccountKind.ADJUSTMENT:
-            adjustments[row.pool, row.flavor] += row.micro_usd
-    blocks: list[tuple[str, StatementBlock]] = []
-    for pool, micro_usd in sorted(adjustments.items()):
-        payers = dict(sorted(paid.get(pool, {}).items()))
-        if not any(payers.values()):
-            payers = {PLATFORM: 1}
-        money = largest_remainder(micro_usd, list(payers.values()))
-        for payer, usd in zip(payers, money, strict=True):
-            if usd:
-                block = StatementBlock(AccountKind.ADJUSTMENT, pool[1], "", ("",), (usd,), (0,))
-                blocks.append((payer, block))
-    return blocks
+def _divided(
+    amounts: Sequence[int], payers: Mapping[str, int], kind: AccountKind, pool: PoolFlavor
+) -> Iterator[tuple[str, StatementBlock]]:
+    """Lines of an amount and its GPU time, divided by weight; without any the platform pays."""
+    weights = dict(sorted(payers.items())) if any(payers.values()) else {PLATFORM: 1}
+    money, time = (largest_remainder(amount, list(weights.values())) for amount in amounts)
+    for payer, usd, gpu in zip(weights, money, time, strict=True):
+        if usd or gpu:
+            yield payer, StatementBlock(kind, pool[1], "", ("",), (usd,), (gpu,))
 
 
 def _in_cents(blocks: dict[str, list[StatementBlock]], terms: StatementRequest) -> Statements:
@@ -322,22 +297,11 @@ def without_jobs(statement: Statement) -> Statement:
         cell[0] += line.micro_usd
         cell[1] += line.gpu_milli_ms
     cents = cents_of([micro_usd for micro_usd, _ in sums.values()], statement.cents)
-    lines = tuple(
-        StatementLine(
-            kind=kind,
-            gpu_model=gpu_model,
-            market=market,
-            queue=queue,
-            job_id="",
-            micro_usd=micro_usd,
-            gpu_milli_ms=gpu_milli_ms,
-            cents=line_cents,
-        )
-        for ((kind, gpu_model, market, queue), (micro_usd, gpu_milli_ms)), line_cents in zip(
-            sums.items(), cents, strict=True
-        )
-    )
-    return replace(statement, lines=lines)
+    lines = [
+        StatementLine(*group, "", micro_usd, gpu_milli_ms, line_cents)
+        for (group, (micro_usd, gpu_milli_ms)), line_cents in zip(sums.items(), cents, strict=True)
+    ]
+    return replace(statement, lines=tuple(lines))
 
 
 def round_to_cents(micro_usd: int) -> int:
