@@ -24,9 +24,10 @@ ARROWS: dict[str, frozenset[str]] = {
     "codec": frozenset({"model"}),
     "config": frozenset({"model", "core", "catalog", "accounting", "slurm_text"}),
     "gc_tuning": frozenset(),
+    "page_templates": frozenset(),
     "slurm_text": frozenset({"model"}),
     "control": SHELL | {"background", "codec", "config", "gc_tuning"},
-    "simulate": SHELL | {"codec", "gc_tuning", "slurm_text"},
+    "simulate": SHELL | {"codec", "gc_tuning", "page_templates", "slurm_text"},
     "plan": SHELL | {"simulate"},
     "engines": frozenset({"model", "ports", "background", "slurm_text"}),
     "store": frozenset({"model", "ports", "codec"}),
@@ -35,7 +36,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "api": SHELL | {"config", "control"},
     "client": frozenset({"model", "api"}),
     "cli": frozenset({"model", "client", "wiring"}),
-    "portal": frozenset({"model", "client"}),
+    "portal": frozenset({"model", "client", "page_templates"}),
     "sdk": frozenset(),
 }
 NOT_SHIPPED = frozenset({"benchmarks", "studies", "tests"})

@@ -9,14 +9,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 
 from bursar.model.units import HOUR_MS
+from bursar.page_templates import coordinate, environment
 from bursar.simulate.demo.demo import demonstration
 from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.report.page import page_html, write_page
 from bursar.simulate.report.page.axes import percent_axis, time_axis, value_axis, wait_axis
 from bursar.simulate.report.page.curve import Box, Curve, curve_of, step_path
-from bursar.simulate.report.page.html import tag, text
 from tests.simulate.metrics.small_runs import measured, noted, submitted
 from tests.support import fleet_of, job, pool, queue, tenant
 
@@ -193,12 +194,24 @@ def test_a_page_without_runs_is_rejected() -> None:
         page_html([], [])
 
 
-# -- elements, axes and curves -------------------------------------------------------------------
+# -- templates, axes and curves -------------------------------------------------------------------
 
 
-def test_elements_escape_text_and_attributes() -> None:
-    made = tag("p", text("a < b\x00"), class_='x"y', data_at=1.25, hidden=None)
-    assert made == '<p class="x&quot;y" data-at="1.2">a &lt; b </p>'
+def test_templates_escape_text_and_attributes() -> None:
+    template = environment().from_string(
+        '<p class="{{ style }}" data-at="{{ at|coordinate }}">{{ words }}</p>'
+    )
+    made = template.render(words="a < b\x00", style='x"y', at=1.25)
+    assert made == '<p class="x&#34;y" data-at="1.2">a &lt; b </p>'
+
+
+def test_a_template_rejects_a_name_without_a_value() -> None:
+    with pytest.raises(UndefinedError, match="'titel' is undefined"):
+        environment().from_string("<p>{{ titel }}</p>").render(title="one")
+
+
+def test_coordinates_have_at_most_one_decimal() -> None:
+    assert [coordinate(value) for value in (0.0, 12.0, 12.04, 12.34)] == ["0", "12", "12", "12.3"]
 
 
 @pytest.mark.parametrize(
@@ -236,10 +249,10 @@ def test_zero_has_a_position_on_the_logarithmic_axis() -> None:
 
 
 def test_a_value_lasts_until_the_next_step() -> None:
-    box = Box(left=0, top=0, width=100, height=10)
-    curve = Curve((0, 50, 100), (0.0, 1.0))
     x, y = replace(time_axis(1000), high=100.0), value_axis(1, "", "number", str)
-    assert step_path(curve, box, x, y) == "M0 10H50V0H100"
+    box = Box(x_axis=x, y_axis=y, left=0, top=0, width=100, height=10)
+    curve = Curve((0, 50, 100), (0.0, 1.0))
+    assert step_path(curve, box) == "M0 10H50V0H100"
     assert (curve.at(49), curve.at(50), curve.at(1000)) == (0.0, 1.0, 1.0)
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bursar.simulate.metrics.summary import Summary
+from bursar.simulate.report.aligned import aligned
 from bursar.simulate.report.metric_rows import MetricRow, metric_rows
 
 BEST = "*"
 NOTHING = "-"
+SMALL_CHANGE = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,12 @@ class ComparisonCell:
     text: str
     change: float | None
     best: bool
+    improves: bool | None
+    """Whether the change is for the better; None where it is too small, or neither direction is better."""
+
+    @property
+    def change_text(self) -> str:
+        return write_change(self.change)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +54,24 @@ def _cells(metric: MetricRow, values: Sequence[float | None]) -> tuple[Compariso
     best = None
     if metric.better and len(known) > 1 and min(known) < max(known):
         best = max(known) if metric.better > 0 else min(known)
-    return tuple(
-        ComparisonCell(
+    cells = []
+    for number, value in enumerate(values):
+        change = change_from(values[0], value) if number else None
+        cell = ComparisonCell(
             value=value,
             text=NOTHING if value is None else metric.write(value),
-            change=None if number == 0 else change_from(values[0], value),
+            change=change,
             best=best is not None and value == best,
+            improves=_improves(change, metric.better),
         )
-        for number, value in enumerate(values)
-    )
+        cells.append(cell)
+    return tuple(cells)
+
+
+def _improves(change: float | None, better: int) -> bool | None:
+    if change is None or not better or abs(change) < SMALL_CHANGE:
+        return None
+    return (change > 0) == (better > 0)
 
 
 def change_from(first: float | None, value: float | None) -> float | None:
@@ -79,31 +96,26 @@ def compare_table(summaries: Sequence[Summary]) -> str:
     """A row for each metric, a column for each run, with marks for the best and differences."""
     if not summaries:
         return ""
-    rows = [["", *(cell for s in summaries for cell in (s.name, "", ""))]]
-    for line in compare(summaries):
-        row = [line.metric.label]
-        for cell in line.cells:
-            row += [cell.text, BEST if cell.best else "", write_change(cell.change)]
-        rows.append(row)
-    lines = _align(rows)
+    metrics = compare(summaries)
+    columns = [["", *(line.metric.label for line in metrics)]]
+    for number, summary in enumerate(summaries):
+        columns.append(_column(summary.name, [line.cells[number] for line in metrics]))
+    lines = aligned(list(zip(*columns, strict=True)))
     if len(summaries) > 1:
         lines += ["", f"{BEST} best run; percentages are differences to {summaries[0].name}"]
     return "\n".join(lines) + "\n"
 
 
-def _align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Labels to the left, numbers to the right; an empty column of changes is omitted."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        for column in range(1, len(row), 3):
-            value, mark, change = row[column : column + 3]
-            cells.append("  " + value.rjust(widths[column]) + " " + (mark or " "))
-            if widths[column + 2]:
-                cells.append(" " + change.rjust(widths[column + 2]))
-        lines.append("".join(cells).rstrip())
-    return lines
+def _column(name: str, cells: Sequence[ComparisonCell]) -> list[str]:
+    """The values of a run, each with its mark and its change; an empty column of changes is omitted."""
+    rows = [
+        (name, "", ""),
+        *((cell.text, BEST if cell.best else "", cell.change_text) for cell in cells),
+    ]
+    width = max(len(change) for _, _, change in rows)
+    if not width:
+        return [f"{value} {mark or ' '}" for value, mark, _ in rows]
+    return [f"{value} {mark or ' '} {change:>{width}}" for value, mark, change in rows]
 
 
 def compare_json(summaries: Sequence[Summary]) -> dict[str, Any]:

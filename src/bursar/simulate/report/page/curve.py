@@ -1,13 +1,14 @@
-"""Step curves: each value is the mean of a window."""
+"""Step curves, each value the mean of a window, and their paths in a plot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from bursar.page_templates import coordinate
 from bursar.simulate.metrics.series import Series
 from bursar.simulate.report.page.axes import ChartAxis
-from bursar.simulate.report.page.html import number
 
 MAX_STEPS = 360
 
@@ -26,21 +27,34 @@ class Curve:
                 return value
         return self.values[-1] if self.values else 0.0
 
+    @property
+    def mean(self) -> float:
+        spans = [b - a for a, b in pairwise(self.edges)]
+        total = sum(value * span for value, span in zip(self.values, spans, strict=True))
+        return total / max(1, sum(spans))
+
+    @property
+    def zero(self) -> Curve:
+        """Zero for the same time: the bottom of the area below the curve."""
+        return Curve(self.edges, tuple(0.0 for _ in self.values))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """The area of a plot in which curves are drawn, in its coordinates."""
+    """The axes of a plot, and the area between them, in which curves are drawn."""
 
-    left: float
-    top: float
-    width: float
-    height: float
+    x_axis: ChartAxis
+    y_axis: ChartAxis
+    left: float = 54.0
+    top: float = 26.0
+    width: float = 492.0
+    height: float = 188.0
 
-    def x(self, axis: ChartAxis, value: float) -> float:
-        return self.left + self.width * axis.fraction(value)
+    def x(self, value: float) -> float:
+        return self.left + self.width * self.x_axis.fraction(value)
 
-    def y(self, axis: ChartAxis, value: float) -> float:
-        return self.top + self.height * (1 - min(1.0, max(0.0, axis.fraction(value))))
+    def y(self, value: float) -> float:
+        return self.top + self.height * (1 - min(1.0, max(0.0, self.y_axis.fraction(value))))
 
 
 def curve_of(series: Series, values: Sequence[float]) -> Curve:
@@ -64,32 +78,35 @@ def add(one: Curve, other: Curve) -> Curve:
     return Curve(one.edges, tuple(a + b for a, b in zip(one.values, other.values, strict=True)))
 
 
-def step_path(curve: Curve, box: Box, x: ChartAxis, y: ChartAxis) -> str:
+def highest(curves: Sequence[Curve]) -> float:
+    return max((max(curve.values, default=0.0) for curve in curves), default=0.0)
+
+
+def step_path(curve: Curve, box: Box) -> str:
     """The SVG path of a step curve."""
     if not curve.values:
         return ""
-    height = number(box.y(y, curve.values[0]))
-    parts = [f"M{number(box.x(x, curve.edges[0]))} {height}"]
+    height = coordinate(box.y(curve.values[0]))
+    parts = [f"M{coordinate(box.x(curve.edges[0]))} {height}"]
     for edge, value in zip(curve.edges[1:-1], curve.values[1:], strict=True):
-        new = number(box.y(y, value))
+        new = coordinate(box.y(value))
         if new != height:
-            parts.append(f"H{number(box.x(x, edge))}V{new}")
+            parts.append(f"H{coordinate(box.x(edge))}V{new}")
             height = new
-    parts.append(f"H{number(box.x(x, curve.edges[-1]))}")
+    parts.append(f"H{coordinate(box.x(curve.edges[-1]))}")
     return "".join(parts)
 
 
-def area_path(top: Curve, bottom: Curve, box: Box, axes: tuple[ChartAxis, ChartAxis]) -> str:
+def area_path(top: Curve, bottom: Curve, box: Box) -> str:
     """The SVG path of the area between two curves."""
-    x, y = axes
     if not top.values:
         return ""
-    parts = [step_path(top, box, x, y)]
+    parts = [step_path(top, box)]
     height = ""
     for index in range(len(bottom.values) - 1, -1, -1):
-        new = number(box.y(y, bottom.values[index]))
+        new = coordinate(box.y(bottom.values[index]))
         if new != height:
-            parts.append(f"H{number(box.x(x, bottom.edges[index + 1]))}V{new}")
+            parts.append(f"H{coordinate(box.x(bottom.edges[index + 1]))}V{new}")
             height = new
-    parts.append(f"H{number(box.x(x, bottom.edges[0]))}Z")
+    parts.append(f"H{coordinate(box.x(bottom.edges[0]))}Z")
     return "".join(parts)

@@ -1,32 +1,22 @@
-"""Assembles the page from its sections."""
+"""Renders the page of one or several runs from their numbers."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 
 from bursar.model.units import counted
+from bursar.page_templates import environment
 from bursar.simulate.metrics.series import Series
 from bursar.simulate.metrics.summary import Summary
+from bursar.simulate.report.comparison import compare
 from bursar.simulate.report.metric_rows import write_count, write_time
-from bursar.simulate.report.page.charts import cost_charts, gpu_chart, queue_chart, wait_chart
-from bursar.simulate.report.page.gantt import gantt_section
-from bursar.simulate.report.page.html import Html, tag, text
-from bursar.simulate.report.page.runs import PageRun, PageRuns, gather
-from bursar.simulate.report.page.shares import share_section
-from bursar.simulate.report.page.style import SCRIPT, STYLE
-from bursar.simulate.report.page.tables import by_size, by_team, headline
-
-DEFINITIONS = (
-    "Waits, completion times and slowdowns are those of succeeded jobs; quantiles are by nearest rank. A "
-    "wait is the queued time of all attempts. Slowdown is the time from being ready to the end, divided by "
-    "the time of useful work (at least 10 s). Useful GPU time is the time held, less lost work and "
-    "restarts. Fragmentation is the fraction of free GPU time on partly used nodes. The share error is the "
-    "difference between a team's share of GPU time and its entitlement, in windows of an hour. Idle "
-    "dollars are the cost of the fleet less the cost of what was held."
-)
+from bursar.simulate.report.page.charts import over_time_charts
+from bursar.simulate.report.page.gantt import gantt_charts
+from bursar.simulate.report.page.runs import PageRun, gather
+from bursar.simulate.report.page.shares import share_charts
+from bursar.simulate.report.page.tables import size_tables, team_tables
 
 
 def write_page(
@@ -43,58 +33,24 @@ def page_html(summaries: Summary | Sequence[Summary], series: Series | Sequence[
     )
     if not runs.each:
         raise ValueError("a page needs at least one run")
-    title = " / ".join(run.name for run in runs.each)
-    return "<!doctype html>\n" + tag(
-        "html",
-        _head(f"Simulation: {title}"),
-        tag("body", tag("main", *_content(runs, title)), tag("script", Html(SCRIPT))),
-        lang="en",
+    metrics = compare([run.summary for run in runs.each])
+    groups = groupby(metrics, key=lambda line: line.metric.group)
+    return (
+        environment()
+        .get_template("report/page.html")
+        .render(
+            title=" / ".join(run.name for run in runs.each),
+            runs=runs,
+            first=_describe(runs.each[0]),
+            groups=[(group, list(lines)) for group, lines in groups],
+            charts=over_time_charts(runs),
+            shares=share_charts(runs),
+            teams_in_all=max(run.series.teams_in_all for run in runs.each),
+            gantts=gantt_charts(runs),
+            team_tables=team_tables(runs),
+            size_tables=size_tables(runs),
+        )
     )
-
-
-def _head(title: str) -> Html:
-    """The security policy allows no requests and no script but ours."""
-    hashed = b64encode(sha256(SCRIPT.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hashed}'"
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
-        tag("title", text(title)),
-        tag("style", Html(STYLE)),
-    )
-
-
-def _content(runs: PageRuns, title: str) -> list[Html]:
-    return [
-        tag("header", tag("h1", text(title)), tag("p", text(_lead(runs)), class_="lead")),
-        headline(runs),
-        tag(
-            "section",
-            tag("h2", text("Over time")),
-            tag(
-                "div",
-                queue_chart(runs),
-                gpu_chart(runs),
-                wait_chart(runs),
-                cost_charts(runs),
-                class_="grid",
-            ),
-        ),
-        share_section(runs),
-        gantt_section(runs),
-        by_team(runs),
-        by_size(runs),
-        tag("footer", tag("p", text(DEFINITIONS))),
-    ]
-
-
-def _lead(runs: PageRuns) -> str:
-    if runs.is_single:
-        return f"{_describe(runs.each[0])}."
-    first = runs.each[0]
-    return f"Comparison of {len(runs.each)} runs. The first, {first.name}: {_describe(first)}."
 
 
 def _describe(run: PageRun) -> str:

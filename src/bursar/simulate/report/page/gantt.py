@@ -2,95 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from bursar.model.units import counted
-from bursar.simulate.metrics.series import Gantt, GanttBar
+from bursar.page_templates import coordinate
+from bursar.simulate.metrics.series import GanttBar
 from bursar.simulate.report.metric_rows import write_time
 from bursar.simulate.report.page.axes import ChartAxis, time_axis
-from bursar.simulate.report.page.html import NOTHING, Html, join, number, tag, text
-from bursar.simulate.report.page.plot import OTHERS, figure, legend
-from bursar.simulate.report.page.runs import PageRun, PageRuns
+from bursar.simulate.report.page.plot import LegendEntries
+from bursar.simulate.report.page.runs import OTHERS, PageRun, PageRuns
 
-WIDTH = 1140.0
-LEFT, RIGHT, TOP, FOOT = 110.0, 14.0, 6.0, 40.0
+TOP = 6.0
 GAP = 3.0
+LEFT, WIDTH = 110.0, 1016.0
 LONGEST_NAME = 15
 MOST_RECTANGLES = 16_000
 
 
-def gantt_section(runs: PageRuns) -> Html:
-    """The charts of all runs below each other, with one time axis."""
-    charts = [_chart(run, runs) for run in runs.each if run.series.gantt.nodes]
-    if not charts:
-        return NOTHING
-    return tag("section", tag("h2", text("Nodes")), join(charts))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GanttRow:
+    """The position of a node; the GPUs in it are lanes of one height."""
+
+    name: str
+    top: float
+    height: float
 
 
-def _chart(run: PageRun, runs: PageRuns) -> Html:
-    gantt = run.series.gantt
-    rows = _Rows(gantt)
-    x = time_axis(runs.longest_ms, 12)
-    bars, dropped = _widest(_merged(gantt.bars), MOST_RECTANGLES // len(runs.each))
-    title = "GPUs by team" if runs.is_single else f"GPUs by team: {run.name}"
-    plot = tag(
-        "svg",
-        tag("title", text(title), id=f"gantt-{run.number}-t"),
-        tag("desc", text(_describe(run)), id=f"gantt-{run.number}-d"),
-        rows.background(),
-        _time_marks(x, rows.bottom),
-        join(_paths(bars, rows, _styles(gantt, runs), _column_width(run, runs))),
-        viewBox=f"0 0 {WIDTH:g} {rows.bottom + FOOT:g}",
-        role="img",
-        aria_labelledby=f"gantt-{run.number}-t gantt-{run.number}-d",
-        class_="plot",
-    )
-    return figure(title, _note(run, dropped), plot, _legend(bars, gantt, runs), wide=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GanttChart:
+    """The nodes of a run. ``paths`` are the rectangles of each colour, as one path to keep the page small."""
 
+    key: str
+    title: str
+    note: str
+    description: str
+    x_axis: ChartAxis
+    rows: Sequence[GanttRow]
+    paths: Sequence[tuple[str, str]]
+    legend: LegendEntries
+    left: float = LEFT
+    top: float = TOP
+    width: float = WIDTH
 
-class _Rows:
-    """The positions of nodes and their GPUs; the more GPUs, the thinner the lanes."""
-
-    def __init__(self, gantt: Gantt) -> None:
-        self._names = gantt.nodes
-        lane_height = min(6.0, max(1.5, 640.0 / max(1, sum(gantt.gpus))))
-        self.lane_height = max(lane_height, 10.0 / max(1, max(gantt.gpus)))
-        self._tops: list[float] = []
-        self._heights = [self.lane_height * gpus for gpus in gantt.gpus]
-        top = TOP
-        for height in self._heights:
-            self._tops.append(top)
-            top += height + GAP
-        self.bottom = top
-
-    def top(self, bar: GanttBar) -> float:
-        return self._tops[bar.node] + self.lane_height * bar.gpu
-
-    def background(self) -> Html:
-        """An empty bar for each node, and its name."""
-        parts = []
-        width = WIDTH - LEFT - RIGHT
-        for name, top, height in zip(self._names, self._tops, self._heights, strict=True):
-            short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-            parts.append(
-                tag("rect", x=LEFT, y=top, width=width, height=height, class_="empty")
-                + tag("text", text(short), x=LEFT - 8, y=top + height / 2 + 3.5, class_="node end")
-            )
-        return join(Html(part) for part in parts)
-
-
-def _time_marks(x: ChartAxis, bottom: float) -> Html:
-    width = WIDTH - LEFT - RIGHT
-    parts = []
-    for value, label in x.ticks:
-        at = LEFT + width * x.fraction(value)
-        parts.append(
-            tag("path", d=f"M{number(at)} {number(TOP)}V{number(bottom)}", class_="grid-line")
-        )
-        parts.append(tag("text", text(label), x=at, y=bottom + 16, class_="tick middle"))
-    middle = LEFT + width / 2
-    parts.append(tag("text", text(x.title), x=middle, y=bottom + 33, class_="axis-title middle"))
-    return join(parts)
+    @property
+    def bottom(self) -> float:
+        return self.rows[-1].top + self.rows[-1].height + GAP
 
 
 class _Block:
@@ -101,6 +58,53 @@ class _Block:
     def __init__(self, bar: GanttBar) -> None:
         self.bar = bar
         self.gpus = 1
+
+
+def gantt_charts(runs: PageRuns) -> list[GanttChart]:
+    """The charts of all runs below each other, with one time axis."""
+    return [_chart(run, runs) for run in runs.each if run.series.gantt.nodes]
+
+
+def _chart(run: PageRun, runs: PageRuns) -> GanttChart:
+    gantt = run.series.gantt
+    blocks, dropped = _widest(_merged(gantt.bars), MOST_RECTANGLES // len(runs.each))
+    column = WIDTH * run.length_ms / max(1, runs.longest_ms) / max(1, gantt.columns)
+    lane = _lane_height(gantt.gpus)
+    rows = _rows(gantt.nodes, gantt.gpus, lane)
+    drawn: dict[str, list[str]] = {}
+    for block in blocks:
+        bar = block.bar
+        left, top = LEFT + bar.begin * column, rows[bar.node].top + lane * bar.gpu
+        width, height = coordinate(bar.columns * column), coordinate(lane * block.gpus)
+        rectangle = f"M{coordinate(left)} {coordinate(top)}h{width}v{height}h-{width}z"
+        style = runs.style_of_team.get(gantt.teams[bar.team], OTHERS)
+        drawn.setdefault(style, []).append(rectangle)
+    return GanttChart(
+        key=f"gantt-{run.number}",
+        title=runs.title("GPUs by team", run),
+        note=_note(run, dropped),
+        description=_describe(run),
+        x_axis=time_axis(runs.longest_ms, 12),
+        rows=rows,
+        paths=[(style, "".join(drawn[style])) for style in sorted(drawn)],
+        legend=_legend({gantt.teams[block.bar.team] for block in blocks}, runs),
+    )
+
+
+def _lane_height(gpus: Sequence[int]) -> float:
+    """The more GPUs, the thinner the lanes."""
+    height = min(6.0, max(1.5, 640.0 / max(1, sum(gpus))))
+    return max(height, 10.0 / max(1, max(gpus)))
+
+
+def _rows(nodes: Sequence[str], gpus: Sequence[int], lane: float) -> list[GanttRow]:
+    rows = []
+    top = TOP
+    for name, lanes in zip(nodes, gpus, strict=True):
+        short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+        rows.append(GanttRow(name=short, top=top, height=lane * lanes))
+        top += lane * lanes + GAP
+    return rows
 
 
 def _merged(bars: Iterable[GanttBar]) -> list[_Block]:
@@ -126,35 +130,10 @@ def _widest(blocks: list[_Block], limit: int) -> tuple[list[_Block], int]:
     return [blocks[n] for n in sorted(widest)], len(blocks) - limit
 
 
-def _column_width(run: PageRun, runs: PageRuns) -> float:
-    fraction = run.length_ms / max(1, runs.longest_ms)
-    return (WIDTH - LEFT - RIGHT) * fraction / max(1, run.series.gantt.columns)
-
-
-def _styles(gantt: Gantt, runs: PageRuns) -> list[str]:
-    return [runs.style(team) for team in gantt.teams]
-
-
-def _paths(
-    blocks: Iterable[_Block], rows: _Rows, styles: list[str], column: float
-) -> Iterable[Html]:
-    """One path for each colour, to keep the page small."""
-    drawn: dict[str, list[str]] = {}
-    for block in blocks:
-        bar = block.bar
-        width, height = number(bar.columns * column), number(rows.lane_height * block.gpus)
-        corner = f"M{number(LEFT + bar.begin * column)} {number(rows.top(bar))}"
-        drawn.setdefault(styles[bar.team], []).append(f"{corner}h{width}v{height}h-{width}z")
-    for style in sorted(drawn):
-        yield tag("path", d="".join(drawn[style]), class_=f"held {style}")
-
-
-def _legend(blocks: Iterable[_Block], gantt: Gantt, runs: PageRuns) -> Html:
-    shown = {gantt.teams[block.bar.team] for block in blocks}
+def _legend(shown: set[str], runs: PageRuns) -> LegendEntries:
     entries = [(team, style) for team, style in runs.style_of_team.items() if team in shown]
-    if shown - set(runs.style_of_team):
-        entries.append(("other teams", OTHERS))
-    return legend([*entries, ("free", "empty")])
+    others = [("other teams", OTHERS)] if shown - set(runs.style_of_team) else []
+    return [*entries, *others, ("free", "empty")]
 
 
 def _note(run: PageRun, dropped: int) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from bursar.simulate.metrics.series import Series
 from bursar.simulate.metrics.summary import Summary
-from bursar.simulate.report.page.plot import COLOURS, OTHERS, colour
+
+OTHERS = "cx"
+COLOURS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,11 @@ class PageRun:
     @property
     def length_ms(self) -> int:
         return self.series.ended_ms - self.series.began_ms
+
+    @property
+    def style(self) -> str:
+        """The class of its colour; after the last, colours repeat."""
+        return f"c{self.number % COLOURS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +46,13 @@ class PageRuns:
     def longest_ms(self) -> int:
         return max(run.length_ms for run in self.each)
 
-    def style(self, team: str) -> str:
-        return self.style_of_team.get(team, OTHERS)
+    @property
+    def legend(self) -> list[tuple[str, str]]:
+        return [(run.name, run.style) for run in self.each]
+
+    def title(self, subject: str, run: PageRun) -> str:
+        """The title of a plot or table of one run."""
+        return subject if self.is_single else f"{subject}: {run.name}"
 
 
 def gather(summaries: Sequence[Summary], series: Sequence[Series]) -> PageRuns:
@@ -59,4 +71,4 @@ def _styles(runs: Sequence[PageRun]) -> dict[str, str]:
     names: list[str] = []
     for run in runs:
         names += [team for team in run.series.shares if team not in names]
-    return {team: colour(index) for index, team in enumerate(names[:COLOURS])}
+    return {team: f"c{index}" for index, team in enumerate(names[:COLOURS])}
