@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bursar.cli.arguments import one_or_more
-from bursar.cli.commands.simulation.run_options import JSON, add_output, shows_progress
-from bursar.cli.commands.simulation.spot import add_job_size
+from bursar.cli.commands.simulation.run_options import JSON, OUTPUT, shows_progress
+from bursar.cli.commands.simulation.spot import JOB_SIZE
 from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
@@ -51,7 +51,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help=f"folder of the spot traces and prices (default: the variable {FOLDER_VARIABLE})",
     )
-    add_job_size(parser)
+    for option in JOB_SIZE:
+        option(parser)
     parser.add_argument(
         "--policy", default="", metavar="P", help="comma-separated rules (default: all)"
     )
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="at most N starts of each series, windows or seeds",
     )
     parser.add_argument("--progress", action="store_true", help="always show a progress bar")
-    add_output(parser)
+    OUTPUT(parser)
     return parser
 
 

@@ -1,11 +1,13 @@
-"""The parser of a command, and the options that many commands share."""
+"""How a command is declared, and the options that many commands share."""
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import textwrap
-from collections.abc import Sequence
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeAlias
 
 from bursar.cli.exit_codes import WRONG_USAGE
 from bursar.cli.terminal.messages import print_error
@@ -37,87 +39,94 @@ class _Formatter(argparse.HelpFormatter):
         return textwrap.fill(" ".join(text.split()), width, initial_indent=indent)
 
 
-def new_parser(
-    commands: Subparsers,
-    name: str,
-    words: tuple[str, str],
-    examples: Sequence[str],
-    aliases: Sequence[str] = (),
-) -> argparse.ArgumentParser:
-    """Add a command; ``words`` are its one-line summary and further sentences."""
-    summary, details = words
-    title = "example" if len(examples) == 1 else "examples"
-    return commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[:1].upper()}{summary[1:]}. {details}".rstrip(),
-        epilog="\n".join([f"{title}:", *(f"  {example}" for example in examples)]),
-        aliases=list(aliases),
-        formatter_class=_Formatter,
-        allow_abbrev=False,
-    )
+Option = Callable[[argparse._ActionsContainer], object]
+"""Adds itself to a parser, or to a group of one."""
 
 
-def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Options for the server and the token."""
-    group = parser.add_argument_group("server")
-    group.add_argument(
-        "--server",
-        metavar="URL",
-        help="server address (default: BURSAR_SERVER, else the local server)",
-    )
-    group.add_argument(
-        "--token",
-        metavar="TOKEN",
-        help="token (default: BURSAR_TOKEN, else the state folder's); other users of this machine can "
-        "see command lines, so prefer the variable",
-    )
-    group.add_argument(
-        "--timeout",
-        type=seconds,
-        default=30.0,
-        metavar="S",
-        help="timeout of a request in seconds (default 30)",
-    )
+def argument(*names: str, **settings: Any) -> Option:
+    """One argument or option; the settings are those of argparse."""
+    return lambda parser: parser.add_argument(*names, **settings)
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """Options for the output format."""
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "-o", "--output", choices=FORMATS, default=TABLE, help="output format (default: table)"
-    )
-    group.add_argument(
-        "--json", dest="output", action="store_const", const=JSON, help="same as -o json"
-    )
-    group.add_argument("--no-color", action="store_true", help="disable colours (also: NO_COLOR=1)")
+def group(title: str, *options: Option, description: str | None = None) -> Option:
+    """Options under a title of their own."""
+
+    def add(parser: argparse._ActionsContainer) -> None:
+        under = parser.add_argument_group(title, description)
+        for option in options:
+            option(under)
+
+    return add
 
 
-def add_list(parser: argparse.ArgumentParser, *, watch: bool = True, limit: int = 50) -> None:
-    """Options of commands that list things."""
-    add_format(parser)
-    parser.add_argument(
-        "--limit",
-        type=one_or_more,
-        default=limit,
-        metavar="N",
-        help=f"show at most N rows (default {limit})",
-    )
-    if watch:
-        parser.add_argument(
-            "--watch",
-            nargs="?",
-            type=seconds,
-            const=2.0,
-            metavar="S",
-            help="repeat every S seconds (default 2) until Ctrl-C",
+def one_of(*options: Option) -> Option:
+    """Options that exclude each other."""
+
+    def add(parser: argparse._ActionsContainer) -> None:
+        exclusive = parser.add_mutually_exclusive_group()
+        for option in options:
+            option(exclusive)
+
+    return add
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, or a verb of one. The first sentence of ``about`` is its summary."""
+
+    name: str
+    about: str
+    run: Callable[[argparse.Namespace], int]
+    options: tuple[Option, ...]
+    examples: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+
+    def add_to(self, commands: Subparsers) -> None:
+        """Add the parser of the command."""
+        summary = " ".join(self.about.partition("\n\n")[0].split()).removesuffix(".")
+        title = "example" if len(self.examples) == 1 else "examples"
+        parser = commands.add_parser(
+            self.name,
+            help=f"{summary[:1].lower()}{summary[1:]}",
+            description=" ".join(self.about.split()),
+            epilog="\n".join([f"{title}:", *(f"  {example}" for example in self.examples)]),
+            aliases=list(self.aliases),
+            formatter_class=_Formatter,
+            allow_abbrev=False,
         )
-    add_connection(parser)
+        for option in self.options:
+            option(parser)
 
 
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    """The option that skips the confirmation."""
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+def command(
+    name: str, *options: Option, examples: tuple[str, ...], aliases: tuple[str, ...] = ()
+) -> Callable[[Callable[[argparse.Namespace], int]], Command]:
+    """Declare the command that a function runs; the docstring is its help."""
+
+    def declare(run: Callable[[argparse.Namespace], int]) -> Command:
+        return Command(name, inspect.getdoc(run) or "", run, options, examples, aliases)
+
+    return declare
+
+
+def command_of_verbs(
+    name: str, about: str, *verbs: Command, examples: tuple[str, ...], noun: str = "verb"
+) -> Command:
+    """A command whose next argument chooses a command."""
+
+    def add_verbs(parser: argparse._ActionsContainer) -> None:
+        assert isinstance(parser, argparse.ArgumentParser)
+        below = parser.add_subparsers(
+            dest=noun, metavar=noun.upper(), title=f"{noun}s", required=True
+        )
+        for verb in verbs:
+            verb.add_to(below)
+
+    def run(parsed: argparse.Namespace) -> int:
+        return functions[getattr(parsed, noun)](parsed)
+
+    functions = {verb.name: verb.run for verb in verbs}
+    return Command(name, about, run, (add_verbs,), examples)
 
 
 def whole(text: str) -> int:
@@ -152,3 +161,60 @@ def key_value(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key, value
+
+
+CONNECTION: Final = group(
+    "server",
+    argument(
+        "--server",
+        metavar="URL",
+        help="server address (default: BURSAR_SERVER, else the local server)",
+    ),
+    argument(
+        "--token",
+        metavar="TOKEN",
+        help="token (default: BURSAR_TOKEN, else the state folder's); other users of this machine can "
+        "see command lines, so prefer the variable",
+    ),
+    argument(
+        "--timeout",
+        type=seconds,
+        default=30.0,
+        metavar="S",
+        help="timeout of a request in seconds (default 30)",
+    ),
+)
+FORMAT: Final = group(
+    "output",
+    argument(
+        "-o", "--output", choices=FORMATS, default=TABLE, help="output format (default: table)"
+    ),
+    argument("--json", dest="output", action="store_const", const=JSON, help="same as -o json"),
+    argument("--no-color", action="store_true", help="disable colours (also: NO_COLOR=1)"),
+)
+YES: Final = argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+PRINT_JSON: Final = argument("--json", action="store_true", help="print JSON")
+WATCH: Final = argument(
+    "--watch",
+    nargs="?",
+    type=seconds,
+    const=2.0,
+    metavar="S",
+    help="repeat every S seconds (default 2) until Ctrl-C",
+)
+
+
+def limit(rows: int, noun: str = "rows") -> Option:
+    """How many rows to show."""
+    text = f"show at most N {noun} (default {rows})"
+    return argument("--limit", type=one_or_more, default=rows, metavar="N", help=text)
+
+
+def listing(rows: int = 50) -> tuple[Option, ...]:
+    """Options of commands that list what changes."""
+    return FORMAT, limit(rows), WATCH, CONNECTION
+
+
+def fleet_file(**settings: Any) -> Option:
+    """The fleet file of a command that works without the server."""
+    return argument("--fleet", metavar="FILE", **{"help": "fleet file or folder", **settings})

@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bursar import __version__
-from bursar.cli.arguments import Parser, Subparsers, new_parser
+from bursar.cli.arguments import Command, Parser, argument, command
 from bursar.cli.commands.fleet import fleet, gpus, render, rules, slurm, tenant, top
-from bursar.cli.commands.jobs import cancel, logs, plan, queue, status, submit, why, why_preempted
+from bursar.cli.commands.jobs import cancel, logs, plan, queue, status, submit, why
 from bursar.cli.commands.money import cost, shares
 from bursar.cli.commands.operations import chaos, completion, doctor, notify, token, up
 from bursar.cli.commands.simulation import compare, simulate, trace, whatif
@@ -23,8 +23,6 @@ from bursar.cli.terminal.messages import print_error
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 
 DEMO_SEED = 7
-
-Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,8 +79,23 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:position], arguments[position + 1 :]
 
 
+@command(
+    "demo",
+    argument("--verbose", action="store_true", help="print every event and every hold"),
+    argument(
+        "--seed",
+        type=int,
+        default=DEMO_SEED,
+        metavar="N",
+        help=f"seed of the arrival times and run times of small jobs (default {DEMO_SEED})",
+    ),
+    examples=("bursar demo --seed 3",),
+)
 def demo(parsed: argparse.Namespace) -> int:
-    """Print the demonstration, in colour at a terminal."""
+    """Simulate a small fleet and print what happened and why.
+
+    Three teams share 80 GPUs for one day; every decision is checked. The same seed gives the same output.
+    """
     from bursar.wiring import simulation
 
     coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -91,61 +104,16 @@ def demo(parsed: argparse.Namespace) -> int:
     return OK
 
 
-COMMANDS: dict[str, Command] = {
-    "budget": shares.run_budget,
-    "cancel": cancel.run_cancel,
-    "chaos": chaos.run,
-    "compare": compare.run,
-    "completion": completion.run,
-    "cost": cost.run,
-    "demo": demo,
-    "doctor": doctor.run,
-    "fair": shares.run_fair,
-    "fleet": fleet.run,
-    "gpus": gpus.run,
-    "launch": submit.run,
-    "logs": logs.run,
-    "notify": notify.run,
-    "plan": plan.run,
-    "ps": queue.run,
-    "queue": queue.run,
-    "quota": shares.run_quota,
-    "render": render.run,
-    "retry": cancel.run_retry,
-    "rules": rules.run,
-    "simulate": simulate.run,
-    "slurm": slurm.run,
-    "status": status.run,
-    "submit": submit.run,
-    "tenant": tenant.run,
-    "token": token.run,
-    "top": top.run,
-    "trace": trace.run,
-    "up": up.run,
-    "whatif": whatif.run,
-    "whoami": token.run_whoami,
-    "why": why.run,
-    "why-preempted": why_preempted.run,
-}
-ALIASES = {"launch": "submit", "ps": "queue"}
-
-JOB_COMMANDS = (up, submit, plan, queue, why, why_preempted, status, logs, cancel)
-FLEET_COMMANDS = (
-    top,
-    gpus,
-    shares,
-    cost,
-    rules,
-    fleet,
-    tenant,
-    token,
-    notify,
-    chaos,
-    doctor,
-    render,
-    slurm,
+ALL: tuple[Command, ...] = (
+    *(up.up, submit.submit, plan.plan, queue.queue, why.why, why.why_preempted),
+    *(status.status, logs.logs, cancel.cancel, cancel.retry),
+    *(top.top, gpus.gpus, shares.quota, shares.fair, shares.budget, cost.cost, rules.rules),
+    *(fleet.fleet, tenant.tenant, token.token, token.whoami, notify.notify, chaos.chaos),
+    *(doctor.doctor, render.render, slurm.slurm, demo),
+    *(simulate.simulate, compare.compare, whatif.whatif, trace.trace, completion.completion),
 )
-SIMULATION_COMMANDS = (simulate, compare, whatif, trace)
+COMMANDS = {name: one.run for one in ALL for name in (one.name, *one.aliases)}
+ALIASES = {alias: one.name for one in ALL for alias in one.aliases}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -158,33 +126,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"bursar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in (*JOB_COMMANDS, *FLEET_COMMANDS):
-        command.add_parser(commands)
-    _add_demo(commands)
-    for command in (*SIMULATION_COMMANDS, completion):
-        command.add_parser(commands)
+    for one in ALL:
+        one.add_to(commands)
     return parser
-
-
-def _add_demo(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "demo",
-        (
-            "simulate a small fleet and print what happened and why",
-            "Three teams share 80 GPUs for one day; every decision is checked. The same seed gives the "
-            "same output.",
-        ),
-        ("bursar demo --seed 3",),
-    )
-    parser.add_argument("--verbose", action="store_true", help="print every event and every hold")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=DEMO_SEED,
-        metavar="N",
-        help=f"seed of the arrival times and run times of small jobs (default {DEMO_SEED})",
-    )
 
 
 def suggestion(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
 from bursar.cli.terminal.safe_text import lines
 
 
@@ -34,3 +35,14 @@ def confirm(question: str, *, default: bool) -> bool:
     )
     reply = sys.stdin.readline().strip().lower()
     return default if not reply else reply in ("y", "yes")
+
+
+def refused(question: str, *, subject: str, otherwise: str) -> int:
+    """Ask for confirmation; returns the exit code if there is none, else 0."""
+    if not is_interactive():
+        print_error(f"cannot confirm {subject}: not a terminal.", "Pass --yes.")
+        return WRONG_USAGE
+    if not confirm(question, default=False):
+        print_note(otherwise)
+        return FAILED
+    return OK

@@ -11,17 +11,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from bursar.cli.arguments import CSV, JSON, WIDE, YAML
+from bursar.cli.connection import ask
 from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.safe_text import csv_cell, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from bursar.client import Client
 
 Row = Mapping[str, Any]
 UNBOUNDED: Final = 10_000
@@ -42,24 +45,39 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """The columns of a table, and the keys that programs get, in order."""
+    """The columns of a table, and the keys that programs get, in order.
+
+    ``keys`` may be the name of the wire type of a row.
+    """
 
     columns: tuple[Column, ...]
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] | str
     nothing: str = "nothing to show"
+
+    def key_names(self) -> Sequence[str]:
+        """The keys that programs get."""
+        if not isinstance(self.keys, str):
+            return self.keys
+        from bursar.client import wire
+
+        return tuple(getattr(wire, self.keys).__annotations__)
 
 
 def show_list(
-    parsed: argparse.Namespace, listing: TableSpec, fetch: Callable[[], Sequence[Row]]
+    parsed: argparse.Namespace, listing: TableSpec, fetch: Callable[[Client], Iterable[Row]]
 ) -> int:
-    """Fetch and print rows once, or repeatedly until Ctrl-C."""
+    """Fetch and print rows up to ``--limit``, once or repeatedly until Ctrl-C."""
+
+    def read_rows() -> list[Row]:
+        return ask(parsed, lambda client: [*fetch(client)])[: parsed.limit]
+
     interval_seconds = getattr(parsed, "watch", None)
     if interval_seconds is None:
-        print_rows(parsed, listing, fetch())
+        print_rows(parsed, listing, read_rows())
         return OK
     try:
         while True:
-            rows = fetch()
+            rows = read_rows()
             if sys.stdout.isatty():
                 sys.stdout.write(CLEAR)
             print_rows(parsed, listing, rows)
@@ -71,15 +89,13 @@ def show_list(
 
 def print_rows(parsed: argparse.Namespace, listing: TableSpec, rows: Sequence[Row]) -> None:
     """Print rows in the requested format."""
-    match parsed.output:
-        case "json":
-            print_plain(JSON, [_selected(row, listing.keys) for row in rows])
-        case "yaml":
-            print_plain(YAML, [_selected(row, listing.keys) for row in rows])
-        case "csv":
-            _print_csv(listing.keys, rows)
-        case _:
-            _print_table(parsed, listing, rows)
+    if parsed.output in (JSON, YAML):
+        keys = listing.key_names()
+        print_plain(parsed.output, [{key: row.get(key) for key in keys} for row in rows])
+    elif parsed.output == CSV:
+        _print_csv(listing.key_names(), rows)
+    else:
+        _print_table(parsed, listing, rows)
 
 
 def print_plain(form: str, value: object) -> None:
@@ -165,10 +181,6 @@ def table_of(listing: TableSpec, rows: Sequence[Row], *, wide: bool) -> Table:
 
 def _shown(value: object) -> object:
     return "-" if value is None or value == "" else value
-
-
-def _selected(row: Row, keys: Sequence[str]) -> dict[str, Any]:
-    return {key: row.get(key) for key in keys}
 
 
 def _print_csv(keys: Sequence[str], rows: Sequence[Row]) -> None:

@@ -3,107 +3,80 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import add_connection, add_format, add_list, add_yes, new_parser
+from bursar.cli.arguments import (
+    CONNECTION,
+    FORMAT,
+    YES,
+    argument,
+    command,
+    command_of_verbs,
+    listing,
+)
 from bursar.cli.connection import ask, connect, show_activity
-from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
+from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.format import until
-from bursar.cli.terminal.messages import confirm, is_interactive, print_error, print_note
+from bursar.cli.terminal.messages import print_note, refused
 from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows, show_list
 from bursar.model.errors import UserError
 from bursar.model.units import GIB_MIB, MILLI, counted
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
+    from bursar.client import Client
 
 SUFFIXES: Final = (".yaml", ".yml")
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "fleet",
-        ("list nodes; plan and apply changes of fleet, tenants and policies", ""),
-        ("bursar fleet show", "bursar fleet plan fleet.yaml", "bursar fleet apply fleet.yaml -y"),
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-    show = new_parser(
-        verbs,
-        "show",
-        ("list nodes and their free capacity", ""),
-        ("bursar fleet show -o wide",),
-    )
-    show.add_argument("--pool", metavar="POOL", help="only this pool")
-    add_list(show, limit=500)
-    plan = new_parser(
-        verbs,
-        "plan",
-        ("print what a fleet file would change, and the effect on jobs", ""),
-        ("bursar fleet plan fleet.yaml",),
-    )
-    apply = new_parser(
-        verbs,
-        "apply",
-        (
-            "apply a fleet file",
-            "The changes are printed and confirmed first. They are applied atomically, and not at all if "
-            "the fleet has changed in the meantime.",
-        ),
-        ("bursar fleet apply fleet.yaml", "bursar fleet apply fleet/ -y"),
-    )
-    for verb in (plan, apply):
-        verb.add_argument("file", metavar="FILE", help="fleet file, or folder of fleet files")
-        add_format(verb)
-        add_connection(verb)
-    add_yes(apply)
-    for name, summary in (
-        ("drain", "start no new jobs on a node"),
-        ("restore", "start jobs on a drained node again"),
-    ):
-        verb = new_parser(verbs, name, (summary, ""), (f"bursar fleet {name} n1",))
-        verb.add_argument("node", metavar="NODE", help="node name")
-        add_connection(verb)
+FILE: Final = argument("file", metavar="FILE", help="fleet file, or folder of fleet files")
+NODE: Final = argument("node", metavar="NODE", help="node name")
 
 
-def run(parsed: argparse.Namespace) -> int:
-    match parsed.verb:
-        case "show":
-            return show_list(parsed, NODES, lambda: _nodes(parsed))
-        case "plan":
-            return _plan(parsed)
-        case "apply":
-            return _apply(parsed)
-        case "drain":
-            ask(parsed, lambda client: client.drain(parsed.node))
-            print_note(f"{parsed.node} is drained: running jobs continue, no new jobs start.")
-        case "restore":
-            ask(parsed, lambda client: client.restore(parsed.node))
-            print_note(f"{parsed.node} accepts jobs again.")
-    return OK
+@command(
+    "show",
+    argument("--pool", metavar="POOL", help="only this pool"),
+    *listing(500),
+    examples=("bursar fleet show -o wide",),
+)
+def show(parsed: argparse.Namespace) -> int:
+    """List nodes and their free capacity."""
+    return show_list(parsed, NODES, lambda client: _nodes(client, parsed.pool))
 
 
-def _nodes(parsed: argparse.Namespace) -> Sequence[Row]:
-    fleet = ask(parsed, lambda client: client.fleet())
+def _nodes(client: Client, name: str | None) -> list[Row]:
     return [
         {**node, "pool": pool["name"], "gpu_model": pool["gpu_model"], "gpus": len(node["devices"])}
-        for pool in fleet["pools"]
-        if parsed.pool in (None, pool["name"])
+        for pool in client.fleet()["pools"]
+        if name in (None, pool["name"])
         for node in pool["nodes"]
-    ][: parsed.limit]
+    ]
 
 
-def _plan(parsed: argparse.Namespace) -> int:
+@command("plan", FILE, FORMAT, CONNECTION, examples=("bursar fleet plan fleet.yaml",))
+def plan(parsed: argparse.Namespace) -> int:
+    """Print what a fleet file would change, and the effect on jobs."""
     files = read_files(parsed.file)
     planned = ask(parsed, lambda client: client.plan_fleet(files))
     print_rows(parsed, CHANGES, [*planned["changes"]])
     return OK
 
 
-def _apply(parsed: argparse.Namespace) -> int:
+@command(
+    "apply",
+    FILE,
+    FORMAT,
+    CONNECTION,
+    YES,
+    examples=("bursar fleet apply fleet.yaml", "bursar fleet apply fleet/ -y"),
+)
+def apply(parsed: argparse.Namespace) -> int:
+    """Apply a fleet file.
+
+    The changes are printed and confirmed first. They are applied atomically, and not at all if the fleet has
+    changed in the meantime.
+    """
     files = read_files(parsed.file)
     with connect(parsed) as client:
         with show_activity("planning the changes"):
@@ -111,17 +84,43 @@ def _apply(parsed: argparse.Namespace) -> int:
         print_rows(parsed, CHANGES, [*planned["changes"]])
         if not planned["changes"]:
             return OK
-        if not parsed.yes:
-            if not is_interactive():
-                print_error("cannot confirm the changes: not a terminal.", "Pass --yes.")
-                return WRONG_USAGE
-            if not confirm(f"apply {counted(len(planned['changes']), 'change')}?", default=False):
-                print_note("changed nothing.")
-                return FAILED
+        question = f"apply {counted(len(planned['changes']), 'change')}?"
+        if not parsed.yes and (
+            code := refused(question, subject="the changes", otherwise="changed nothing.")
+        ):
+            return code
         with show_activity("applying the changes"):
             client.apply_fleet(files, planned["sequence"])
     print_note(f"applied {parsed.file}.")
     return OK
+
+
+@command("drain", NODE, CONNECTION, examples=("bursar fleet drain n1",))
+def drain(parsed: argparse.Namespace) -> int:
+    """Start no new jobs on a node."""
+    ask(parsed, lambda client: client.drain(parsed.node))
+    print_note(f"{parsed.node} is drained: running jobs continue, no new jobs start.")
+    return OK
+
+
+@command("restore", NODE, CONNECTION, examples=("bursar fleet restore n1",))
+def restore(parsed: argparse.Namespace) -> int:
+    """Start jobs on a drained node again."""
+    ask(parsed, lambda client: client.restore(parsed.node))
+    print_note(f"{parsed.node} accepts jobs again.")
+    return OK
+
+
+fleet = command_of_verbs(
+    "fleet",
+    "List nodes; plan and apply changes of fleet, tenants and policies.",
+    *(show, plan, apply, drain, restore),
+    examples=(
+        "bursar fleet show",
+        "bursar fleet plan fleet.yaml",
+        "bursar fleet apply fleet.yaml -y",
+    ),
+)
 
 
 def read_files(path: str) -> dict[str, str]:
@@ -185,6 +184,6 @@ CHANGES: Final = TableSpec(
         Column("AFTER", lambda row: row["after"]),
         Column("EFFECT", lambda row: row["effect"]),
     ),
-    keys=("kind", "subject", "before", "after", "effect"),
+    keys="FleetChangeView",
     nothing="no changes: the fleet equals the file.",
 )

@@ -6,42 +6,31 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from bursar.cli.arguments import add_list, new_parser
-from bursar.cli.connection import ask
+from bursar.cli.arguments import argument, command, listing
 from bursar.cli.terminal.format import per_hour
 from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
+    from bursar.client import Client
 
 WHOLE_MILLI: Final = 1_000
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "gpus",
-        (
-            "list GPUs by pool with free count and price, or each with its holder",
-            "",
-        ),
-        ("bursar gpus", "bursar gpus --each --pool t4 --watch"),
-    )
-    parser.add_argument("--pool", metavar="POOL", help="only this pool")
-    parser.add_argument("--each", action="store_true", help="one row for each GPU, with its holder")
-    add_list(parser, limit=200)
+@command(
+    "gpus",
+    argument("--pool", metavar="POOL", help="only this pool"),
+    argument("--each", action="store_true", help="one row for each GPU, with its holder"),
+    *listing(200),
+    examples=("bursar gpus", "bursar gpus --each --pool t4 --watch"),
+)
+def gpus(parsed: argparse.Namespace) -> int:
+    """List GPUs by pool with free count and price, or each with its holder."""
 
+    def rows(client: Client) -> Sequence[Row]:
+        pools = [one for one in client.fleet()["pools"] if parsed.pool in (None, one["name"])]
+        return devices_of(pools) if parsed.each else pools
 
-def run(parsed: argparse.Namespace) -> int:
-    listing = DEVICES if parsed.each else POOLS
-
-    def rows() -> Sequence[Row]:
-        fleet = ask(parsed, lambda client: client.fleet())
-        pools = [one for one in fleet["pools"] if parsed.pool in (None, one["name"])]
-        selected: Sequence[Row] = devices_of(pools) if parsed.each else pools
-        return selected[: parsed.limit]
-
-    return show_list(parsed, listing, rows)
+    return show_list(parsed, DEVICES if parsed.each else POOLS, rows)
 
 
 def devices_of(pools: list[Any]) -> list[Row]:

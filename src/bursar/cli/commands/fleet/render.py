@@ -5,14 +5,22 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import add_yes, key_value, new_parser, whole
+from bursar.cli.arguments import (
+    PRINT_JSON,
+    YES,
+    argument,
+    command,
+    command_of_verbs,
+    fleet_file,
+    key_value,
+    whole,
+)
 from bursar.cli.exit_codes import FAILED, OK
 from bursar.cli.terminal.messages import confirm, is_interactive, print_note, warn
 from bursar.cli.terminal.output import print_json
 from bursar.model.units import counted
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.wiring.slurm.governed import Rendered, SlurmOptions
 
 EXAMPLES = (
@@ -22,57 +30,44 @@ EXAMPLES = (
 )
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "render",
-        (
-            "write the configuration of another scheduler from the fleet file",
-            "For a scheduler that makes its own decisions: accounts, shares, limits and partitions.",
-        ),
-        EXAMPLES[:1],
-    )
-    tools = parser.add_subparsers(dest="tool", metavar="TOOL", title="tools", required=True)
-    slurm = new_parser(
-        tools,
-        "slurm",
-        (
-            "write accounts, shares, QOS and limits as sacctmgr commands, partitions as slurm.conf",
-            "With --apply, what differs in the local Slurm is changed, and nothing else.",
-        ),
-        EXAMPLES,
-    )
-    slurm.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
-    slurm.add_argument(
-        "--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several"
-    )
-    slurm.add_argument(
+CLUSTER = argument("--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several")
+
+
+@command(
+    "slurm",
+    fleet_file(required=True),
+    CLUSTER,
+    argument(
         "--user",
         type=key_value,
         action="append",
         default=[],
         metavar="USER=QUEUE",
         help="a user who may submit to a queue; repeatable",
-    )
-    slurm.add_argument(
+    ),
+    argument(
         "--grace",
         type=whole,
         default=30,
         metavar="S",
         help="seconds that a preempted job has to save its work (default 30)",
-    )
-    slurm.add_argument(
+    ),
+    argument(
         "--compare", action="store_true", help="only print the differences from the local Slurm"
-    )
-    slurm.add_argument("--apply", action="store_true", help="apply the differences")
-    slurm.add_argument(
+    ),
+    argument("--apply", action="store_true", help="apply the differences"),
+    argument(
         "--conf", metavar="FILE", help="with --apply: write the section of slurm.conf to this file"
-    )
-    slurm.add_argument("--json", action="store_true", help="print JSON")
-    add_yes(slurm)
+    ),
+    PRINT_JSON,
+    YES,
+    examples=EXAMPLES,
+)
+def slurm(parsed: argparse.Namespace) -> int:
+    """Write accounts, shares, QOS and limits as sacctmgr commands, partitions as slurm.conf.
 
-
-def run(parsed: argparse.Namespace) -> int:
+    With --apply, what differs in the local Slurm is changed, and nothing else.
+    """
     from bursar.wiring.slurm.governed import SlurmOptions, render_slurm
 
     options = SlurmOptions(
@@ -94,6 +89,18 @@ def run(parsed: argparse.Namespace) -> int:
     print("\n# -- slurm.conf " + "-" * 84)
     print(rendered.conf, end="")
     return OK
+
+
+render = command_of_verbs(
+    "render",
+    """Write the configuration of another scheduler from the fleet file.
+
+    For a scheduler that makes its own decisions: accounts, shares, limits and partitions.
+    """,
+    slurm,
+    examples=EXAMPLES[:1],
+    noun="tool",
+)
 
 
 def _change(parsed: argparse.Namespace, rendered: Rendered, options: SlurmOptions) -> int:

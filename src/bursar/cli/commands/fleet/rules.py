@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from bursar.cli.arguments import add_list, new_parser
-from bursar.cli.connection import ask
+from bursar.cli.arguments import argument, command, listing
 from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
 from bursar.model.units import write_usd
 
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
 
+@command(
+    "rules",
+    argument("--rule", metavar="RULE", help="only findings of this rule"),
+    *listing(500),
+    examples=("bursar rules", "bursar rules --rule idle-nodes -o csv"),
+)
+def rules(parsed: argparse.Namespace) -> int:
+    """List what governance rules forbid or would forbid, with owner and fix.
 
-def add_parser(commands: Subparsers) -> None:
-    rules = new_parser(
-        commands,
-        "rules",
-        (
-            "list what governance rules forbid or would forbid, with owner and fix",
-            "Rules are in the fleet file under policies.governance. A rule in dry-run reports what it "
-            "would forbid and forbids nothing. Change rules with 'bursar fleet plan' and 'apply'.",
-        ),
-        ("bursar rules", "bursar rules --rule idle-nodes -o csv"),
+    Rules are in the fleet file under policies.governance. A rule in dry-run reports what it would forbid and
+    forbids nothing. Change rules with 'bursar fleet plan' and 'apply'.
+    """
+    return show_list(
+        parsed,
+        FINDINGS,
+        lambda client: [one for one in client.findings() if parsed.rule in (None, one["rule"])],
     )
-    rules.add_argument("--rule", metavar="RULE", help="only findings of this rule")
-    add_list(rules, limit=500)
-
-
-def run(parsed: argparse.Namespace) -> int:
-
-    def rows() -> list[Row]:
-        findings: list[Row] = [*ask(parsed, lambda client: client.findings())]
-        return [row for row in findings if parsed.rule in (None, row["rule"])][: parsed.limit]
-
-    return show_list(parsed, FINDINGS, rows)
 
 
 FINDINGS: Final = TableSpec(
@@ -47,7 +38,7 @@ FINDINGS: Final = TableSpec(
         Column("FIX", lambda row: row["fix"]),
         Column("$/H", lambda row: _rate(row), right=True, only_wide=True),
     ),
-    keys=("rule", "mode", "owner", "subject", "text", "fix", "micro_usd_per_hour"),
+    keys="FindingRow",
     nothing="no findings, or no governance rules.",
 )
 

@@ -5,144 +5,55 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import JSON, key_value, new_parser
-from bursar.cli.commands.jobs.job_options import add_job, document_of
+from bursar.cli.arguments import (
+    JSON,
+    PRINT_JSON,
+    argument,
+    command,
+    command_of_verbs,
+    fleet_file,
+    key_value,
+)
+from bursar.cli.commands.fleet.render import CLUSTER
+from bursar.cli.commands.jobs.job_options import JOB, document_of
 from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.messages import print_note
 from bursar.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.wiring.slurm.governed import SlurmOptions
     from bursar.wiring.slurm.submit import SubmitOptions
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "slurm",
-        (
-            "import a Slurm cluster, price its usage, submit jobs that it schedules",
-            "Uses the Slurm that the commands of this machine reach (SLURM_CONF).",
-        ),
-        ("bursar slurm import --output site", "bursar slurm usage --fleet fleet.yaml"),
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-    _add_import(verbs)
-    _add_usage(verbs)
-    _add_submit(verbs)
-    _add_promote(verbs)
+FLEET = fleet_file(required=True)
+SINCE = argument(
+    "--since", metavar="DATE", help="jobs since this time, in the format of sacct (default: all)"
+)
+UNTIL = argument("--until", metavar="DATE", help="jobs until this time (default: now)")
 
 
-def _add_import(verbs: Subparsers) -> None:
-    parser = new_parser(
-        verbs,
-        "import",
-        (
-            "write a fleet file, a trace and an event log of a Slurm cluster",
-            "Nodes, partitions, accounts, QOS and the job history are read; nothing is changed. The files "
-            "are fleet.yaml, trace.csv, history.jsonl and sacct.txt, for simulate and whatif.",
-        ),
-        ("bursar slurm import --output site --since 2026-01-01",),
-    )
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder to write to")
-    _add_period(parser)
-    parser.add_argument(
+@command(
+    "import",
+    argument("--output", required=True, metavar="DIR", help="folder to write to"),
+    SINCE,
+    UNTIL,
+    argument(
         "--gpu",
         type=key_value,
         action="append",
         default=[],
         metavar="TYPE=MODEL",
         help="GPU model of a gres type whose name is ambiguous; 'gpu' for GPUs without a type",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    ),
+    PRINT_JSON,
+    examples=("bursar slurm import --output site --since 2026-01-01",),
+)
+def import_site(parsed: argparse.Namespace) -> int:
+    """Write a fleet file, a trace and an event log of a Slurm cluster.
 
-
-def _add_usage(verbs: Subparsers) -> None:
-    parser = new_parser(
-        verbs,
-        "usage",
-        (
-            "print what each account used, wasted and cost, at the prices of a fleet file",
-            "Costs are computed from sacct by the ledger. Accounts that are not in the fleet are listed as "
-            "foreign. The rows sum to the cost of all nodes since the first job.",
-        ),
-        ("bursar slurm usage --fleet fleet.yaml --since 2026-11-01",),
-    )
-    parser.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
-    _add_period(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _add_submit(verbs: Subparsers) -> None:
-    parser = new_parser(
-        verbs,
-        "submit",
-        (
-            "submit a job to Slurm with account, QOS and partitions from the fleet file",
-            "The job uses its queue's own quota if it fits there, else borrowed quota. Slurm decides "
-            "when it starts.",
-        ),
-        (
-            "bursar slurm submit job.yaml --fleet fleet.yaml",
-            "bursar slurm submit --fleet fleet.yaml --queue vision --gpus T4:2 -- python train.py",
-            "bursar slurm submit job.yaml --fleet fleet.yaml --dry-run",
-        ),
-    )
-    add_job(parser)
-    parser.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
-    parser.add_argument(
-        "--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several"
-    )
-    parser.add_argument(
-        "--as",
-        dest="user",
-        metavar="USER",
-        help="submit as this user; only root and the Slurm user may",
-    )
-    parser.add_argument(
-        "--log", metavar="FILE", help="file for its output (default: slurm-NUMBER.out)"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only print the sbatch command")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _add_promote(verbs: Subparsers) -> None:
-    parser = new_parser(
-        verbs,
-        "promote",
-        (
-            "move waiting jobs from borrowed to their queue's own quota where it is free",
-            "",
-        ),
-        ("bursar slurm promote --fleet fleet.yaml",),
-    )
-    parser.add_argument("--fleet", required=True, metavar="FILE", help="fleet file or folder")
-    parser.add_argument(
-        "--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _add_period(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--since",
-        metavar="DATE",
-        help="jobs since this time, in the format of sacct (default: all)",
-    )
-    parser.add_argument("--until", metavar="DATE", help="jobs until this time (default: now)")
-
-
-def run(parsed: argparse.Namespace) -> int:
-    return {
-        "import": _import,
-        "usage": _usage,
-        "submit": _submit,
-        "promote": _promote,
-    }[parsed.verb](parsed)
-
-
-def _import(parsed: argparse.Namespace) -> int:
+    Nodes, partitions, accounts, QOS and the job history are read; nothing is changed. The files are
+    fleet.yaml, trace.csv, history.jsonl and sacct.txt, for simulate and whatif.
+    """
     from bursar.wiring.slurm.import_cluster import import_slurm, summary_json
 
     summary = import_slurm(parsed.output, parsed.since, parsed.until, dict(parsed.gpu))
@@ -157,7 +68,20 @@ def _import(parsed: argparse.Namespace) -> int:
     return OK
 
 
-def _usage(parsed: argparse.Namespace) -> int:
+@command(
+    "usage",
+    FLEET,
+    SINCE,
+    UNTIL,
+    PRINT_JSON,
+    examples=("bursar slurm usage --fleet fleet.yaml --since 2026-11-01",),
+)
+def usage(parsed: argparse.Namespace) -> int:
+    """Print what each account used, wasted and cost, at the prices of a fleet file.
+
+    Costs are computed from sacct by the ledger. Accounts that are not in the fleet are listed as foreign.
+    The rows sum to the cost of all nodes since the first job.
+    """
     from bursar.wiring.slurm.usage import slurm_usage, usage_json
 
     report = slurm_usage(parsed.fleet, parsed.since, parsed.until)
@@ -169,7 +93,31 @@ def _usage(parsed: argparse.Namespace) -> int:
     return OK
 
 
-def _submit(parsed: argparse.Namespace) -> int:
+@command(
+    "submit",
+    *JOB,
+    FLEET,
+    CLUSTER,
+    argument(
+        "--as",
+        dest="user",
+        metavar="USER",
+        help="submit as this user; only root and the Slurm user may",
+    ),
+    argument("--log", metavar="FILE", help="file for its output (default: slurm-NUMBER.out)"),
+    argument("--dry-run", action="store_true", help="only print the sbatch command"),
+    PRINT_JSON,
+    examples=(
+        "bursar slurm submit job.yaml --fleet fleet.yaml",
+        "bursar slurm submit --fleet fleet.yaml --queue vision --gpus T4:2 -- python train.py",
+        "bursar slurm submit job.yaml --fleet fleet.yaml --dry-run",
+    ),
+)
+def submit(parsed: argparse.Namespace) -> int:
+    """Submit a job to Slurm with account, QOS and partitions from the fleet file.
+
+    The job uses its queue's own quota if it fits there, else borrowed quota. Slurm decides when it starts.
+    """
     from bursar.wiring.slurm.governed import SlurmOptions
     from bursar.wiring.slurm.submit import SubmitOptions
 
@@ -204,7 +152,15 @@ def submit_job(parsed: argparse.Namespace, options: SlurmOptions, submission: Su
     return OK
 
 
-def _promote(parsed: argparse.Namespace) -> int:
+@command(
+    "promote",
+    FLEET,
+    CLUSTER,
+    PRINT_JSON,
+    examples=("bursar slurm promote --fleet fleet.yaml",),
+)
+def promote(parsed: argparse.Namespace) -> int:
+    """Move waiting jobs from borrowed to their queue's own quota where it is free."""
     from bursar.wiring.slurm.governed import SlurmOptions
     from bursar.wiring.slurm.submit import promote_in_slurm
 
@@ -217,3 +173,14 @@ def _promote(parsed: argparse.Namespace) -> int:
     if not promoted:
         print("no waiting job fits into the free quota of its queue")
     return OK
+
+
+slurm = command_of_verbs(
+    "slurm",
+    """Import a Slurm cluster, price its usage, submit jobs that it schedules.
+
+    Uses the Slurm that the commands of this machine reach (SLURM_CONF).
+    """,
+    *(import_site, usage, submit, promote),
+    examples=("bursar slurm import --output site", "bursar slurm usage --fleet fleet.yaml"),
+)

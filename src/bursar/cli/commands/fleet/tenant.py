@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import add_connection, add_format, add_list, new_parser
+from bursar.cli.arguments import (
+    CONNECTION,
+    FORMAT,
+    argument,
+    command,
+    command_of_verbs,
+    listing,
+)
 from bursar.cli.commands.money.shares import FAIR, QUOTA
 from bursar.cli.connection import ask
 from bursar.cli.exit_codes import NOT_FOUND, OK
@@ -14,44 +21,28 @@ from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_one, print_rows, show_list
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import Client
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "tenant",
-        ("list tenants, or show one with its quota and share", ""),
-        ("bursar tenant list", "bursar tenant show vision"),
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-    listing = new_parser(
-        verbs, "list", ("list the tenants you may see", ""), ("bursar tenant list -o csv",)
-    )
-    add_list(listing, limit=500)
-    show = new_parser(
-        verbs,
-        "show",
-        ("show one tenant with its quota and share", ""),
-        ("bursar tenant show vision",),
-    )
-    show.add_argument("tenant", metavar="TENANT", help="tenant name")
-    add_format(show)
-    add_connection(show)
+@command(
+    "list",
+    *listing(500),
+    examples=("bursar tenant list -o csv",),
+)
+def list_tenants(parsed: argparse.Namespace) -> int:
+    """List the tenants you may see."""
+    return show_list(parsed, TENANTS, lambda client: client.tenants())
 
 
-def run(parsed: argparse.Namespace) -> int:
-    if parsed.verb == "list":
-        return show_list(
-            parsed,
-            TENANTS,
-            lambda: [*ask(parsed, lambda client: client.tenants())][: parsed.limit],
-        )
-    return _show(parsed)
-
-
-def _show(parsed: argparse.Namespace) -> int:
+@command(
+    "show",
+    argument("tenant", metavar="TENANT", help="tenant name"),
+    FORMAT,
+    CONNECTION,
+    examples=("bursar tenant show vision",),
+)
+def show(parsed: argparse.Namespace) -> int:
+    """Show one tenant with its quota and share."""
     detail = ask(parsed, lambda client: _detail(client, parsed.tenant))
     if detail is None:
         print_error(
@@ -59,19 +50,27 @@ def _show(parsed: argparse.Namespace) -> int:
             "'bursar tenant list' lists the tenants you may see.",
         )
         return NOT_FOUND
-    tenant: Row = detail
+    row: Row = detail
 
     def print_text() -> None:
-        kind = "queue" if tenant["is_queue"] else "tenant"
-        under = f" of {one_line(tenant['parent'])}" if tenant["parent"] else ""
-        print(f"{one_line(tenant['name'])}: {kind}{under}, weight {tenant['weight']:g}")
-        for listing, rows in ((QUOTA, tenant["quota"]), (FAIR, tenant["fair"])):
+        kind = "queue" if row["is_queue"] else "tenant"
+        under = f" of {one_line(row['parent'])}" if row["parent"] else ""
+        print(f"{one_line(row['name'])}: {kind}{under}, weight {row['weight']:g}")
+        for table, rows in ((QUOTA, row["quota"]), (FAIR, row["fair"])):
             if rows:
                 print()
-                print_rows(parsed, listing, rows)
+                print_rows(parsed, table, rows)
 
-    print_one(parsed, tenant, print_text)
+    print_one(parsed, row, print_text)
     return OK
+
+
+tenant = command_of_verbs(
+    "tenant",
+    "List tenants, or show one with its quota and share.",
+    *(list_tenants, show),
+    examples=("bursar tenant list", "bursar tenant show vision"),
+)
 
 
 def _detail(client: Client, name: str) -> dict[str, object] | None:
@@ -91,6 +90,6 @@ TENANTS: Final = TableSpec(
         Column("QUEUE", lambda row: "yes" if row["is_queue"] else "no"),
         Column("QUEUEING", lambda row: row["queueing"], only_wide=True),
     ),
-    keys=("name", "parent", "weight", "is_queue", "queueing"),
+    keys="TenantRow",
     nothing="no tenants; 'bursar fleet apply FILE' adds some.",
 )

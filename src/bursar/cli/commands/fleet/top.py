@@ -8,13 +8,14 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from bursar.cli.arguments import (
+    CONNECTION,
     CSV,
+    FORMAT,
     JSON,
     YAML,
-    add_connection,
-    add_format,
-    new_parser,
-    one_or_more,
+    argument,
+    command,
+    limit,
     seconds,
 )
 from bursar.cli.commands.jobs.queue import ACTIVE, LISTING, with_defaults
@@ -26,43 +27,31 @@ from bursar.cli.terminal.table import CLEAR, print_plain, print_rows
 from bursar.model.units import MILLI, counted, write_usd
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import Client
 
 BAR: Final = 24
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "top",
-        (
-            "show utilisation and cost of the fleet, the largest jobs and the next ones",
-            "At a terminal the display is refreshed until Ctrl-C; elsewhere it is printed once.",
-        ),
-        ("bursar top", "bursar top --once -o json"),
-    )
-    parser.add_argument("--once", action="store_true", help="print once, even at a terminal")
-    parser.add_argument(
+@command(
+    "top",
+    argument("--once", action="store_true", help="print once, even at a terminal"),
+    argument(
         "--every",
         type=seconds,
         default=2.0,
         metavar="S",
         help="refresh interval in seconds (default 2)",
-    )
-    parser.add_argument(
-        "--limit",
-        type=one_or_more,
-        default=15,
-        metavar="N",
-        help="show at most N jobs (default 15)",
-    )
-    add_format(parser)
-    add_connection(parser)
+    ),
+    limit(15, "jobs"),
+    FORMAT,
+    CONNECTION,
+    examples=("bursar top", "bursar top --once -o json"),
+)
+def top(parsed: argparse.Namespace) -> int:
+    """Show utilisation and cost of the fleet, the largest jobs and the next ones.
 
-
-def run(parsed: argparse.Namespace) -> int:
-    """Print once, or refresh until Ctrl-C."""
+    At a terminal the display is refreshed until Ctrl-C; elsewhere it is printed once.
+    """
     with connect(parsed) as client:
         if parsed.once or not sys.stdout.isatty() or parsed.output in (JSON, YAML, CSV):
             with show_activity("reading the fleet"):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import add_connection, add_format, add_yes, new_parser
-from bursar.cli.commands.jobs.wait import add_wait, should_wait, wait_or_follow
+from bursar.cli.arguments import CONNECTION, FORMAT, YES, argument, command
+from bursar.cli.commands.jobs.wait import WAIT, should_wait, wait_or_follow
 from bursar.cli.connection import connect, show_activity
-from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE, exit_code_of
-from bursar.cli.terminal.messages import confirm, is_interactive, print_error, print_note
+from bursar.cli.exit_codes import OK, WRONG_USAGE, exit_code_of
+from bursar.cli.terminal.messages import print_error, print_note, refused
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows
 from bursar.model.errors import UserError
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import Client
 
 LIVE: Final = ("blocked", "queued", "starting", "running", "stopping", "expiring")
@@ -22,52 +21,31 @@ CONFIRM_FROM: Final = 2
 """How many jobs need a confirmation."""
 
 
-def add_parser(commands: Subparsers) -> None:
-    cancel = new_parser(
-        commands,
-        "cancel",
-        (
-            "cancel running or waiting jobs",
-            "Running jobs get their grace period. Cancelling several jobs asks for confirmation at a "
-            "terminal and needs --yes elsewhere.",
-        ),
-        ("bursar cancel j-abcdefghij", "bursar cancel --queue vision -y"),
-    )
-    cancel.add_argument("jobs", nargs="*", metavar="JOB", help="job ids")
-    cancel.add_argument("--queue", metavar="QUEUE", help="all unfinished jobs of this queue")
-    cancel.add_argument("--mine", action="store_true", help="all your own unfinished jobs")
-    add_yes(cancel)
-    add_format(cancel)
-    add_connection(cancel)
-    retry = new_parser(
-        commands,
-        "retry",
-        (
-            "submit a finished job again, unchanged",
-            "The new job gets a new id. Secrets are deleted when a job ends: submit a job with "
-            "secrets again from its file.",
-        ),
-        ("bursar retry j-abcdefghij --follow",),
-    )
-    retry.add_argument("job", metavar="JOB", help="id of a finished job")
-    add_wait(retry)
-    add_format(retry)
-    add_connection(retry)
+@command(
+    "cancel",
+    argument("jobs", nargs="*", metavar="JOB", help="job ids"),
+    argument("--queue", metavar="QUEUE", help="all unfinished jobs of this queue"),
+    argument("--mine", action="store_true", help="all your own unfinished jobs"),
+    YES,
+    FORMAT,
+    CONNECTION,
+    examples=("bursar cancel j-abcdefghij", "bursar cancel --queue vision -y"),
+)
+def cancel(parsed: argparse.Namespace) -> int:
+    """Cancel running or waiting jobs.
 
-
-def run_cancel(parsed: argparse.Namespace) -> int:
-    """Cancel the jobs and print the state of each."""
+    Running jobs get their grace period. Cancelling several jobs asks for confirmation at a terminal and
+    needs --yes elsewhere.
+    """
     with connect(parsed) as client:
         ids = list(dict.fromkeys([*parsed.jobs, *_selected(parsed, client)]))
         if not ids:
             return _no_job(parsed)
         if len(ids) >= CONFIRM_FROM and not parsed.yes:
-            if not is_interactive():
-                print_error(f"cannot confirm {len(ids)} jobs: not a terminal.", "Pass --yes.")
-                return WRONG_USAGE
-            if not confirm(f"cancel {len(ids)} jobs ({', '.join(ids[:3])}, ...)?", default=False):
-                print_note("cancelled nothing.")
-                return FAILED
+            jobs = f"{len(ids)} jobs"
+            question = f"cancel {jobs} ({', '.join(ids[:3])}, ...)?"
+            if code := refused(question, subject=jobs, otherwise="cancelled nothing."):
+                return code
         with show_activity("cancelling jobs"):
             return _cancel_each(parsed, client, ids)
 
@@ -103,8 +81,20 @@ def _cancel_each(parsed: argparse.Namespace, client: Client, ids: list[str]) -> 
     return code
 
 
-def run_retry(parsed: argparse.Namespace) -> int:
-    """Submit the job again and print the new id."""
+@command(
+    "retry",
+    argument("job", metavar="JOB", help="id of a finished job"),
+    WAIT,
+    FORMAT,
+    CONNECTION,
+    examples=("bursar retry j-abcdefghij --follow",),
+)
+def retry(parsed: argparse.Namespace) -> int:
+    """Submit a finished job again, unchanged.
+
+    The new job gets a new id. Secrets are deleted when a job ends: submit a job with secrets again from its
+    file.
+    """
     with connect(parsed) as client:
         with show_activity("submitting the job again"):
             job = client.retry(parsed.job)

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import one_or_more
+from bursar.cli.arguments import Option, argument, group, one_or_more
 from bursar.cli.terminal.messages import warn
 from bursar.model.errors import UserError
 
@@ -20,47 +20,45 @@ if TYPE_CHECKING:
 QUEUE: Final = re.compile(r"""^\s*[{"']*queue["']?\s*:""", re.MULTILINE)
 
 
-def add_job(parser: argparse.ArgumentParser) -> None:
-    """Add the options that specify a job."""
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a job file (YAML)")
-    parser.add_argument(
-        "--from-slurm", metavar="SCRIPT", help="convert an sbatch script instead of a job file"
-    )
-    changes = parser.add_argument_group("job")
-    changes.add_argument("--name", metavar="NAME", help="name of the job")
-    changes.add_argument("--queue", metavar="QUEUE", help="queue of the job")
-    changes.add_argument("--priority", metavar="CLASS", help="priority class")
-    changes.add_argument(
-        "--gpus", metavar="N|MODEL:N", help="GPUs for each task: 2 of any model, or T4:2"
-    )
-    changes.add_argument(
-        "--nodes", type=one_or_more, metavar="N", help="number of tasks, started together"
-    )
-    changes.add_argument("--max-hours", type=float, metavar="H", help="stop the job after H hours")
-    changes.add_argument(
+CHANGES: Final = group(
+    "job",
+    argument("--name", metavar="NAME", help="name of the job"),
+    argument("--queue", metavar="QUEUE", help="queue of the job"),
+    argument("--priority", metavar="CLASS", help="priority class"),
+    argument("--gpus", metavar="N|MODEL:N", help="GPUs for each task: 2 of any model, or T4:2"),
+    argument("--nodes", type=one_or_more, metavar="N", help="number of tasks, started together"),
+    argument("--max-hours", type=float, metavar="H", help="stop the job after H hours"),
+    argument(
         "--max-cost", metavar="USD", help="stop the job before it costs more than USD dollars"
-    )
-    changes.add_argument(
-        "--workdir", metavar="DIR", help="folder to upload as the working directory"
-    )
-    changes.add_argument(
+    ),
+    argument("--workdir", metavar="DIR", help="folder to upload as the working directory"),
+    argument(
         "--env",
         action="append",
         default=[],
         metavar="KEY[=VALUE]",
         help="environment variable; KEY alone takes its value from your environment; repeatable",
-    )
-    changes.add_argument(
+    ),
+    argument(
         "--secret",
         action="append",
         default=[],
         metavar="KEY[=VALUE]",
         help="environment variable that is never shown; KEY alone takes its value from your environment",
-    )
-    changes.description = (
-        "options override the file; the command may follow '--': -- python train.py"
-    )
-    parser.set_defaults(takes_words=True)
+    ),
+    description="options override the file; the command may follow '--': -- python train.py",
+)
+
+
+JOB: Final[tuple[Option, ...]] = (
+    argument("file", nargs="?", metavar="FILE", help="a job file (YAML)"),
+    argument(
+        "--from-slurm", metavar="SCRIPT", help="convert an sbatch script instead of a job file"
+    ),
+    CHANGES,
+    lambda parser: parser.set_defaults(takes_words=True),
+)
+"""The options that specify a job."""
 
 
 def document_of(parsed: argparse.Namespace) -> tuple[Document, dict[str, object]]:

@@ -6,59 +6,52 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import add_connection, add_format, new_parser
-from bursar.cli.commands.jobs.estimates import estimate_lines
-from bursar.cli.commands.jobs.job_options import add_job, document_of, with_queue
+from bursar.cli.arguments import CONNECTION, FORMAT, argument, command
+from bursar.cli.commands.jobs.job_options import JOB, document_of, with_queue
 from bursar.cli.connection import ask
 from bursar.cli.exit_codes import FAILED, INFEASIBLE, OK, exit_code_of
-from bursar.cli.terminal.format import at_most, per_hour, timestamp, until
+from bursar.cli.terminal.format import at_most, duration, per_hour, timestamp, until
 from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import print_one
 from bursar.model.units import write_usd
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import wire
 
 SHOWN_NODES: Final = 4
+SHOWN_ESTIMATES: Final = 8
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "plan",
-        (
-            "print whether, where and when a job would start, and its cost",
-            "Nothing is submitted. Exit code 0: the job can run, now or later; 6: it can never run; "
-            "5: quota or budget forbids it; 2: it is invalid.",
-        ),
-        ("bursar plan job.yaml", "bursar plan --queue vision --gpus T4:4 --max-hours 6 -- ./train"),
-    )
-    add_job(parser)
-    parser.add_argument(
+@command(
+    "plan",
+    *JOB,
+    argument(
         "--detailed-exitcode",
         action="store_true",
         help="exit with 0 only if the job would start now, with 1 if it would wait",
-    )
-    add_format(parser)
-    add_connection(parser)
+    ),
+    FORMAT,
+    CONNECTION,
+    examples=(
+        "bursar plan job.yaml",
+        "bursar plan --queue vision --gpus T4:4 --max-hours 6 -- ./train",
+    ),
+)
+def plan(parsed: argparse.Namespace) -> int:
+    """Print whether, where and when a job would start, and its cost.
 
-
-def run(parsed: argparse.Namespace) -> int:
+    Nothing is submitted. Exit code 0: the job can run, now or later; 6: it can never run; 5: quota or budget
+    forbids it; 2: it is invalid.
+    """
     document, changes = document_of(parsed)
-    plan = ask(
+    planned = ask(
         parsed,
         lambda client: client.plan(document, **with_queue(client, document, changes)),
     )
-
-    def print_text() -> None:
-        for line in long_lines(plan):
-            print(line)
-
-    print_one(parsed, plan, print_text)
-    if parsed.detailed_exitcode and plan["feasible"]:
-        return OK if plan["starts"] is not None and plan["starts"]["now"] else FAILED
-    return exit_code(plan)
+    print_one(parsed, planned, lambda: print("\n".join(long_lines(planned))))
+    if parsed.detailed_exitcode and planned["feasible"]:
+        return OK if planned["starts"] is not None and planned["starts"]["now"] else FAILED
+    return exit_code(planned)
 
 
 def exit_code(plan: wire.Plan) -> int:
@@ -98,6 +91,36 @@ def long_lines(plan: wire.Plan) -> Iterator[str]:
         yield f"waits     {one_line(reason['text'])}"
     for other in plan["alternatives"]:
         yield f"instead   {one_line(other['text'])}"
+
+
+def estimate_lines(plan: wire.Plan) -> Iterator[str]:
+    """The estimated cost on each pool, the cheapest first, then the warnings."""
+    estimates = plan["estimates"]
+    if estimates or plan["estimates_note"]:
+        yield f"estimate  {one_line(plan['estimates_note'])}"
+    if not estimates:
+        return
+    names = [
+        f"{one_line(one['pool'])} ({one_line(one['market'])})"
+        for one in estimates[:SHOWN_ESTIMATES]
+    ]
+    widest = max(len(name) for name in names)
+    for name, one in zip(names, estimates, strict=False):
+        yield f"          {name.ljust(widest)}  {_figures(one)}"
+    omitted = len(estimates) - SHOWN_ESTIMATES
+    if omitted > 0:
+        yield f"          {omitted} more expensive pools are omitted; -o json lists all"
+    for one in estimates[:SHOWN_ESTIMATES]:
+        for warning in one["warnings"]:
+            yield f"note      {one_line(warning)}"
+
+
+def _figures(one: wire.PlanEstimate) -> str:
+    if one["p50_micro_usd"] is None or one["p90_micro_usd"] is None:
+        return one_line(one["reason"])
+    text = f"P50 {write_usd(one['p50_micro_usd'])} in {duration(one['p50_ms'])}, "
+    text += f"P90 {write_usd(one['p90_micro_usd'])} in {duration(one['p90_ms'])}"
+    return text if one["is_allowed"] else f"{text}; the job does not allow {one['market']}"
 
 
 def start_line(starts: wire.PlannedStartView | None) -> str:

@@ -6,41 +6,39 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from bursar.cli.arguments import add_list, new_parser
-from bursar.cli.connection import ask
+from bursar.cli.arguments import argument, command, listing
 from bursar.cli.terminal.format import per_hour, since, tone_of_state
 from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import Client
 
 ACTIVE: Final = ("starting", "running", "stopping", "cancelling", "expiring")
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "queue",
-        (
-            "list running and waiting jobs, with nodes, positions and reasons",
-            "Running jobs come first, then waiting jobs in queue order. The last column shows where a job "
-            "runs, or why it waits.",
-        ),
-        ("bursar queue", "bursar queue --queue vision --watch", "bursar queue --waiting -o json"),
-        aliases=("ps",),
-    )
-    parser.add_argument("--queue", metavar="QUEUE", help="only jobs of this queue")
-    parser.add_argument("--owner", metavar="USER", help="only jobs of this user")
-    parser.add_argument("--waiting", action="store_true", help="only waiting jobs")
-    add_list(parser)
+@command(
+    "queue",
+    argument("--queue", metavar="QUEUE", help="only jobs of this queue"),
+    argument("--owner", metavar="USER", help="only jobs of this user"),
+    argument("--waiting", action="store_true", help="only waiting jobs"),
+    *listing(),
+    examples=(
+        "bursar queue",
+        "bursar queue --queue vision --watch",
+        "bursar queue --waiting -o json",
+    ),
+    aliases=("ps",),
+)
+def queue(parsed: argparse.Namespace) -> int:
+    """List running and waiting jobs, with nodes, positions and reasons.
+
+    Running jobs come first, then waiting jobs in queue order. The last column shows where a job runs, or why
+    it waits.
+    """
+    return show_list(parsed, LISTING, lambda client: _rows(parsed, client))
 
 
-def run(parsed: argparse.Namespace) -> int:
-    return show_list(parsed, LISTING, lambda: ask(parsed, lambda client: rows(parsed, client)))
-
-
-def rows(parsed: argparse.Namespace, client: Client) -> list[Row]:
+def _rows(parsed: argparse.Namespace, client: Client) -> list[Row]:
     """The selected running jobs, then the selected waiting jobs."""
     selected: list[Row] = []
     if not parsed.waiting:

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from bursar.cli.arguments import add_list, new_parser
-from bursar.cli.commands.jobs.wait import add_wait, should_wait, wait_or_follow
+from bursar.cli.arguments import argument, command, listing
+from bursar.cli.commands.jobs.wait import WAIT, should_wait, wait_or_follow
 from bursar.cli.connection import ask, connect
 from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.format import (
@@ -24,7 +24,6 @@ from bursar.cli.terminal.table import Column, Row, TableSpec, print_one, show_li
 from bursar.model.units import counted
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import Client
 
 SHOWN_MEMBERS: Final = 20
@@ -35,53 +34,42 @@ STATES: Final = (
 )
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "status",
-        (
-            "list jobs, newest first, or show one in detail",
-            "Without JOB: list the jobs you may see, also finished ones. With JOB: show "
-            "its state, its attempts and where they ran.",
-        ),
-        (
-            "bursar status",
-            "bursar status --state failed --state cancelled -o csv",
-            "bursar status j-abcdefghij --wait --exit-code",
-        ),
-    )
-    parser.add_argument("job", nargs="?", metavar="JOB", help="job id")
-    parser.add_argument(
+@command(
+    "status",
+    argument("job", nargs="?", metavar="JOB", help="job id"),
+    argument(
         "--state", action="append", choices=STATES, help="only jobs in this state; repeatable"
-    )
-    parser.add_argument("--queue", metavar="QUEUE", help="only jobs of this queue")
-    parser.add_argument("--owner", metavar="USER", help="only jobs of this user")
-    parser.add_argument("--mine", action="store_true", help="only your own jobs")
-    parser.add_argument("--name", metavar="NAME", help="only jobs of this name")
-    parser.add_argument("--label", metavar="KEY=VALUE", help="only jobs with this label")
-    add_wait(parser)
-    add_list(parser, limit=20)
+    ),
+    argument("--queue", metavar="QUEUE", help="only jobs of this queue"),
+    argument("--owner", metavar="USER", help="only jobs of this user"),
+    argument("--mine", action="store_true", help="only your own jobs"),
+    argument("--name", metavar="NAME", help="only jobs of this name"),
+    argument("--label", metavar="KEY=VALUE", help="only jobs with this label"),
+    WAIT,
+    *listing(20),
+    examples=(
+        "bursar status",
+        "bursar status --state failed --state cancelled -o csv",
+        "bursar status j-abcdefghij --wait --exit-code",
+    ),
+)
+def status(parsed: argparse.Namespace) -> int:
+    """List jobs, newest first, or show one in detail.
 
-
-def run(parsed: argparse.Namespace) -> int:
-    """Print a list, or one job."""
+    Without JOB: list the jobs you may see, also finished ones. With JOB: show its state, its attempts and
+    where they ran.
+    """
     if parsed.job is None:
-        return show_list(parsed, LISTING, lambda: ask(parsed, lambda client: rows(parsed, client)))
+        return show_list(parsed, LISTING, lambda client: _rows(parsed, client))
     if should_wait(parsed):
         with connect(parsed) as client:
             return wait_or_follow(parsed, client, client.job(parsed.job))
     job = ask(parsed, lambda client: client.show(parsed.job))
-
-    def print_text() -> None:
-        for line in job_lines(job):
-            print(line)
-
-    print_one(parsed, job, print_text)
+    print_one(parsed, job, lambda: print("\n".join(job_lines(job))))
     return OK
 
 
-def rows(parsed: argparse.Namespace, client: Client) -> list[Row]:
-    """The selected jobs."""
+def _rows(parsed: argparse.Namespace, client: Client) -> Iterator[Row]:
     owner = client.whoami()["user"] if parsed.mine else parsed.owner
     filters = {
         "state": parsed.state or "",
@@ -90,7 +78,7 @@ def rows(parsed: argparse.Namespace, client: Client) -> list[Row]:
         "name": parsed.name or "",
         "label": parsed.label or "",
     }
-    return list(client.jobs(limit=parsed.limit, **filters))
+    return client.jobs(limit=parsed.limit, **filters)
 
 
 def job_lines(job: Any) -> Iterator[str]:
@@ -200,19 +188,9 @@ LISTING: Final = TableSpec(
         ),
     ),
     keys=(
-        *(
-            "id",
-            "name",
-            "queue",
-            "owner",
-            "state",
-            "priority",
-            "attempt",
-            "failures",
-            "preemptions",
-        ),
-        *("submitted_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "exit_signal"),
-        *("exit_detail", "nodes", "gpus", "pool", "micro_usd_per_hour"),
+        *("id", "name", "queue", "owner", "state", "priority", "attempt", "failures"),
+        *("preemptions", "submitted_at_ms", "started_at_ms", "ended_at_ms", "exit_code"),
+        *("exit_signal", "exit_detail", "nodes", "gpus", "pool", "micro_usd_per_hour"),
         *("saved_step", "resumed_step", "recovered", "progress", "labels"),
     ),
     nothing="no job matches; 'bursar submit job.yaml' submits one.",

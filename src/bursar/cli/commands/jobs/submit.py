@@ -6,53 +6,45 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import add_connection, add_format, add_yes, new_parser
-from bursar.cli.commands.jobs.job_options import add_job, document_of, with_queue
-from bursar.cli.commands.jobs.wait import add_wait, should_wait, wait_or_follow
+from bursar.cli.arguments import CONNECTION, FORMAT, YES, argument, command
+from bursar.cli.commands.jobs.job_options import JOB, document_of, with_queue
+from bursar.cli.commands.jobs.wait import WAIT, should_wait, wait_or_follow
 from bursar.cli.connection import connect, show_activity
 from bursar.cli.exit_codes import FAILED, OK
 from bursar.cli.terminal.messages import confirm, is_interactive, print_note
 from bursar.cli.terminal.table import print_one
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import Client
     from bursar.client.document import Document
 
-EXAMPLES = (
-    "bursar submit job.yaml",
-    "bursar submit job.yaml --queue vision --env EPOCHS=3 --follow",
-    "bursar submit --queue vision --gpus 2 -- python train.py",
-    "bursar submit --from-slurm train.sbatch --wait --exit-code",
-)
 
-
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "submit",
-        (
-            "submit a job file, an sbatch script or a command",
-            "Once its id is printed, the job is stored durably and never runs twice at "
-            "once. At a terminal the price and the expected start are shown first.",
-        ),
-        EXAMPLES,
-        aliases=("launch",),
-    )
-    add_job(parser)
-    parser.add_argument(
+@command(
+    "submit",
+    *JOB,
+    argument(
         "--governed",
         metavar="FLEET",
         help="submit to the local Slurm, which schedules the job, routed by this fleet file",
-    )
-    add_wait(parser)
-    add_yes(parser)
-    add_format(parser)
-    add_connection(parser)
+    ),
+    WAIT,
+    YES,
+    FORMAT,
+    CONNECTION,
+    examples=(
+        "bursar submit job.yaml",
+        "bursar submit job.yaml --queue vision --env EPOCHS=3 --follow",
+        "bursar submit --queue vision --gpus 2 -- python train.py",
+        "bursar submit --from-slurm train.sbatch --wait --exit-code",
+    ),
+    aliases=("launch",),
+)
+def submit(parsed: argparse.Namespace) -> int:
+    """Submit a job file, an sbatch script or a command.
 
-
-def run(parsed: argparse.Namespace) -> int:
-    """Submit, print the id, and wait if requested."""
+    Once its id is printed, the job is stored durably and never runs twice at once. At a terminal the price
+    and the expected start are shown first.
+    """
     if parsed.governed:
         return _submit_to_slurm(parsed)
     document, changes = document_of(parsed)

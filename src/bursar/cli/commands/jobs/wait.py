@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from bursar.cli import exit_codes
-from bursar.cli.arguments import seconds
+from bursar.cli.arguments import argument, group, seconds
 from bursar.cli.connection import show_activity
 from bursar.cli.terminal.messages import print_note
 from bursar.cli.terminal.safe_text import log_lines
@@ -24,24 +24,25 @@ BY_STATE: Final = {
 }
 
 
-def add_wait(parser: argparse.ArgumentParser) -> None:
-    """Add the options to wait for the end of the job."""
-    group = parser.add_argument_group("waiting")
-    group.add_argument(
+WAIT: Final = group(
+    "waiting",
+    argument(
         "--wait", action="store_true", help="wait for the job to end; the exit code is its outcome"
-    )
-    group.add_argument("--follow", action="store_true", help="wait and print the output of the job")
-    group.add_argument(
+    ),
+    argument("--follow", action="store_true", help="wait and print the output of the job"),
+    argument(
         "--wait-seconds",
         type=seconds,
         metavar="S",
         help="wait at most S seconds (then exit code 101)",
-    )
-    group.add_argument(
+    ),
+    argument(
         "--exit-code",
         action="store_true",
         help="exit with the job's own exit code, or 128 + the signal that ended it",
-    )
+    ),
+)
+"""The options to wait for the end of the job."""
 
 
 def should_wait(parsed: argparse.Namespace) -> bool:

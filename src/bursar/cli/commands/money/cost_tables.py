@@ -218,12 +218,7 @@ FORECAST: Final = TableSpec(
         Column("KIND", lambda row: row["enforcement"], only_wide=True),
         Column("BASIS", lambda row: row["basis"], only_wide=True),
     ),
-    keys=(
-        *("tenant", "period", "from_day", "to_day", "enforcement", "amount_micro_usd"),
-        *("spent_micro_usd", "left_micro_usd", "micro_usd_per_day", "end_micro_usd"),
-        *("low_end_micro_usd", "high_end_micro_usd", "exhausted_ms", "earliest_ms", "latest_ms"),
-        *("basis", "text"),
-    ),
+    keys="CostForecast",
     nothing="no tenant is visible to you.",
 )
 
@@ -320,9 +315,6 @@ SAVINGS: Final = TableSpec(
         Column("%", lambda row: f"{row['saved_permille'] / 10:.1f} %", right=True),
         Column("ABOUT", lambda row: row["about"], only_wide=True),
     ),
-    keys=(
-        *("baseline", "about", "baseline_micro_usd", "cost_micro_usd", "saved_micro_usd"),
-        "saved_permille",
-    ),
+    keys="CostSaving",
     nothing="nothing to compare.",
 )

@@ -3,77 +3,50 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
-from bursar.cli.arguments import add_list, new_parser
-from bursar.cli.connection import ask
+from bursar.cli.arguments import argument, command, listing
 from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
 from bursar.model.calendar import write_time
 from bursar.model.reason import write_amount
 from bursar.model.units import write_usd
 
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
+OPTIONS: Final = (argument("--tenant", metavar="TENANT", help="only this tenant"), *listing(500))
 
 
-def add_parser(commands: Subparsers) -> None:
-    quota = new_parser(
-        commands,
-        "quota",
-        (
-            "list quota, usage and borrowing of each tenant",
-            "Nominal is a tenant's own quota; idle quota of others may be borrowed on top. Available "
-            "is what could start now.",
-        ),
-        ("bursar quota", "bursar quota --tenant vision -o json"),
-    )
-    fair = new_parser(
-        commands,
-        "fair",
-        (
-            "list share, entitlement and rank of each tenant",
-            "Share is a tenant's fraction of the recent usage of its siblings; entitlement is the fraction "
-            "due to its weight. The tenant furthest below its entitlement is next.",
-        ),
-        ("bursar fair", "bursar fair --watch 5"),
-    )
-    budget = new_parser(
-        commands,
-        "budget",
-        (
-            "list what is spent, held and left of each budget, and when it is exhausted",
-            "Held is what open jobs may still cost: a hard budget admits a job only if that much is left. "
-            "Level is the last step that was reached, with its action.",
-        ),
-        ("bursar budget", "bursar budget --tenant research -o json"),
-    )
-    for parser in (quota, fair, budget):
-        parser.add_argument("--tenant", metavar="TENANT", help="only this tenant")
-        add_list(parser, limit=500)
+@command("quota", *OPTIONS, examples=("bursar quota", "bursar quota --tenant vision -o json"))
+def quota(parsed: argparse.Namespace) -> int:
+    """List quota, usage and borrowing of each tenant.
+
+    Nominal is a tenant's own quota; idle quota of others may be borrowed on top. Available is what could
+    start now.
+    """
+    return show_list(parsed, QUOTA, lambda client: _selected(parsed, client.quota()))
 
 
-def run_quota(parsed: argparse.Namespace) -> int:
-    return show_list(
-        parsed, QUOTA, lambda: _selected(parsed, [*ask(parsed, lambda client: client.quota())])
-    )
+@command("fair", *OPTIONS, examples=("bursar fair", "bursar fair --watch 5"))
+def fair(parsed: argparse.Namespace) -> int:
+    """List share, entitlement and rank of each tenant.
+
+    Share is a tenant's fraction of the recent usage of its siblings; entitlement is the fraction due to its
+    weight. The tenant furthest below its entitlement is next.
+    """
+    return show_list(parsed, FAIR, lambda client: _selected(parsed, client.fair()))
 
 
-def run_fair(parsed: argparse.Namespace) -> int:
-    return show_list(
-        parsed, FAIR, lambda: _selected(parsed, [*ask(parsed, lambda client: client.fair())])
-    )
+@command("budget", *OPTIONS, examples=("bursar budget", "bursar budget --tenant research -o json"))
+def budget(parsed: argparse.Namespace) -> int:
+    """List what is spent, held and left of each budget, and when it is exhausted.
+
+    Held is what open jobs may still cost: a hard budget admits a job only if that much is left. Level is the
+    last step that was reached, with its action.
+    """
+    return show_list(parsed, BUDGET, lambda client: _selected(parsed, client.cost.budgets()))
 
 
-def run_budget(parsed: argparse.Namespace) -> int:
-    return show_list(
-        parsed,
-        BUDGET,
-        lambda: _selected(parsed, [*ask(parsed, lambda client: client.cost.budgets())]),
-    )
-
-
-def _selected(parsed: argparse.Namespace, rows: list[Row]) -> list[Row]:
-    return [row for row in rows if parsed.tenant in (None, row["tenant"])][: parsed.limit]
+def _selected(parsed: argparse.Namespace, rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if parsed.tenant in (None, row["tenant"])]
 
 
 def _amount(row: Row, key: str, without: str = "-") -> str:
@@ -104,10 +77,7 @@ QUOTA: Final = TableSpec(
         Column("LIMIT", lambda row: _amount(row, "limit", "no limit"), right=True, only_wide=True),
         Column("LIMITED BY", lambda row: row["limited_by"], only_wide=True),
     ),
-    keys=(
-        *("tenant", "flavor", "resource", "nominal", "used", "borrowed", "available", "limit"),
-        "limited_by",
-    ),
+    keys="QuotaRow",
     nothing="no tenant has a quota: every tenant may use all free capacity.",
 )
 BUDGET: Final = TableSpec(
@@ -124,11 +94,7 @@ BUDGET: Final = TableSpec(
         Column("EXHAUSTED", lambda row: _time(row["exhausted_ms"], "not in this period")),
         Column("ENDS", lambda row: _time(row["period_end_ms"], "-")),
     ),
-    keys=(
-        *("tenant", "enforcement", "period", "period_start_ms", "period_end_ms"),
-        *("amount_micro_usd", "spent_micro_usd", "held_micro_usd", "left_micro_usd", "percent"),
-        *("level", "action", "micro_usd_per_hour", "exhausted_ms"),
-    ),
+    keys="BudgetRow",
     nothing="no tenant has a budget; budgets are set in the fleet file.",
 )
 FAIR: Final = TableSpec(
@@ -141,9 +107,6 @@ FAIR: Final = TableSpec(
         Column("ENTITLEMENT", lambda row: _percent(row["entitlement_permille"]), right=True),
         Column("NEXT", lambda row: f"{row['rank']} of {row['siblings']}", right=True),
     ),
-    keys=(
-        *("tenant", "parent", "weight", "usage", "share_permille", "entitlement_permille"),
-        *("rank", "siblings"),
-    ),
+    keys="FairRow",
     nothing="no tenants share the fleet.",
 )

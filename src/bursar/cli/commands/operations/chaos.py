@@ -4,64 +4,21 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import add_connection, add_format, new_parser
+from bursar.cli.arguments import (
+    CONNECTION,
+    FORMAT,
+    argument,
+    command,
+    command_of_verbs,
+    one_of,
+)
 from bursar.cli.connection import ask
 from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import print_one
 
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
-
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
-
-
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "chaos",
-        ("interrupt a job as a spot provider would, to test its recovery", ""),
-        ("bursar chaos interrupt j-abc --notice 30s", "bursar chaos interrupt j-abc --kill"),
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-    interrupt = new_parser(
-        verbs,
-        "interrupt",
-        (
-            "remove the virtual node of a running job",
-            "The loss of the node is announced, as a spot provider does, and the node is removed at the "
-            "end of the notice; it returns later. The job is asked to save its work and stop, and continues "
-            "elsewhere or when the node is back. With --kill there is no notice and everything on the node "
-            "is killed at once. Works on clusters of the local engine, whose nodes are virtual.",
-        ),
-        (
-            "bursar chaos interrupt j-abc --notice 30s",
-            "bursar chaos interrupt j-abc --kill --away 5m",
-        ),
-    )
-    interrupt.add_argument("job", metavar="JOB", help="id of a running job")
-    how = interrupt.add_mutually_exclusive_group()
-    how.add_argument(
-        "--notice",
-        type=duration,
-        default=30,
-        metavar="TIME",
-        help="notice before the node is removed: 30s, 2m (default 30s)",
-    )
-    how.add_argument(
-        "--kill", action="store_true", help="no notice: kill everything on the node at once"
-    )
-    interrupt.add_argument(
-        "--away",
-        type=duration,
-        default=60,
-        metavar="TIME",
-        help="how long the node is gone: 60s, 5m (default 60s)",
-    )
-    add_format(interrupt)
-    add_connection(interrupt)
 
 
 def duration(text: str) -> int:
@@ -72,8 +29,43 @@ def duration(text: str) -> int:
     return int(match[1]) * UNITS[match[2] or ""]
 
 
-def run(parsed: argparse.Namespace) -> int:
-    """Interrupt a job and print what will happen."""
+@command(
+    "interrupt",
+    argument("job", metavar="JOB", help="id of a running job"),
+    one_of(
+        argument(
+            "--notice",
+            type=duration,
+            default=30,
+            metavar="TIME",
+            help="notice before the node is removed: 30s, 2m (default 30s)",
+        ),
+        argument(
+            "--kill", action="store_true", help="no notice: kill everything on the node at once"
+        ),
+    ),
+    argument(
+        "--away",
+        type=duration,
+        default=60,
+        metavar="TIME",
+        help="how long the node is gone: 60s, 5m (default 60s)",
+    ),
+    FORMAT,
+    CONNECTION,
+    examples=(
+        "bursar chaos interrupt j-abc --notice 30s",
+        "bursar chaos interrupt j-abc --kill --away 5m",
+    ),
+)
+def interrupt(parsed: argparse.Namespace) -> int:
+    """Remove the virtual node of a running job.
+
+    The loss of the node is announced, as a spot provider does, and the node is removed at the end of the
+    notice; it returns later. The job is asked to save its work and stop, and continues elsewhere or when the
+    node is back. With --kill there is no notice and everything on the node is killed at once. Works on
+    clusters of the local engine, whose nodes are virtual.
+    """
     notice_seconds = 0 if parsed.kill else parsed.notice
     interruption = ask(
         parsed,
@@ -93,3 +85,11 @@ def run(parsed: argparse.Namespace) -> int:
 
     print_one(parsed, dict(interruption), print_text)
     return OK
+
+
+chaos = command_of_verbs(
+    "chaos",
+    "Interrupt a job as a spot provider would, to test its recovery.",
+    interrupt,
+    examples=("bursar chaos interrupt j-abc --notice 30s", "bursar chaos interrupt j-abc --kill"),
+)

@@ -8,29 +8,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from bursar.cli.arguments import new_parser
+from bursar.cli.arguments import argument, command
 from bursar.cli.exit_codes import OK
 
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
-
 SHELLS: Final = ("bash", "zsh", "fish")
-
-
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "completion",
-        ("print a completion script for a shell", ""),
-        (
-            "bursar completion bash > ~/.local/share/bash-completion/completions/bursar",
-            "bursar completion zsh > ~/.zfunc/_bursar",
-            "bursar completion fish > ~/.config/fish/completions/bursar.fish",
-        ),
-    )
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +26,17 @@ class CompletionWords:
     choices: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def run(parsed: argparse.Namespace) -> int:
+@command(
+    "completion",
+    argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"),
+    examples=(
+        "bursar completion bash > ~/.local/share/bash-completion/completions/bursar",
+        "bursar completion zsh > ~/.zfunc/_bursar",
+        "bursar completion fish > ~/.config/fish/completions/bursar.fish",
+    ),
+)
+def completion(parsed: argparse.Namespace) -> int:
+    """Print a completion script for a shell."""
     from bursar.cli.main import build_parser
 
     words = list(words_of(build_parser(), ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import add_connection, add_format, new_parser
+from bursar.cli.arguments import CONNECTION, FORMAT, argument, command
 from bursar.cli.connection import show_activity
 from bursar.cli.exit_codes import FAILED, OK
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows
@@ -13,39 +13,31 @@ from bursar.model.errors import UserError
 from bursar.model.units import counted, write_usd
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.cli.commands.operations.doctor_checks import DoctorCheck
     from bursar.wiring.verify_store import Proof
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "doctor",
-        (
-            "check this machine, the state folder and the server; print fixes",
-            "The exit code is 0 unless a check fails; warnings do not count. --rebuild also verifies that "
-            "replaying the event log of a state folder or database gives its tables and its ledger.",
-        ),
-        ("bursar doctor", "bursar doctor --rebuild --state ./state"),
-    )
-    parser.add_argument(
-        "--state", metavar="DIR", help="state folder (default: that of 'bursar up')"
-    )
-    parser.add_argument(
+@command(
+    "doctor",
+    argument("--state", metavar="DIR", help="state folder (default: that of 'bursar up')"),
+    argument(
         "--rebuild", action="store_true", help="replay the event log and compare it with the tables"
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--database",
         metavar="URL",
         help="postgresql://... instead of the database in the state folder",
-    )
-    add_format(parser)
-    add_connection(parser)
+    ),
+    FORMAT,
+    CONNECTION,
+    examples=("bursar doctor", "bursar doctor --rebuild --state ./state"),
+)
+def doctor(parsed: argparse.Namespace) -> int:
+    """Check this machine, the state folder and the server; print fixes.
 
-
-def run(parsed: argparse.Namespace) -> int:
-    """Run all checks; one failure makes the command fail."""
+    The exit code is 0 unless a check fails; warnings do not count. --rebuild also verifies that replaying the
+    event log of a state folder or database gives its tables and its ledger.
+    """
     from bursar.cli.commands.operations.doctor_checks import all_checks
 
     with show_activity("checking"):

@@ -6,121 +6,70 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Final, cast
 
-from bursar.cli.arguments import add_connection, add_format, add_list, add_yes, new_parser
+from bursar.cli.arguments import (
+    CONNECTION,
+    FORMAT,
+    YES,
+    argument,
+    command,
+    command_of_verbs,
+    listing,
+)
 from bursar.cli.connection import ask
-from bursar.cli.exit_codes import FAILED, OK, WRONG_USAGE
+from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.format import now_ms, timestamp
-from bursar.cli.terminal.messages import confirm, is_interactive, print_error, print_note
+from bursar.cli.terminal.messages import print_note, refused
 from bursar.cli.terminal.safe_text import one_line
 from bursar.cli.terminal.table import Column, Row, TableSpec, print_one, show_list
 
 if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
     from bursar.client import wire
 
 ROLES: Final = ("viewer", "member", "lead", "admin")
 UNITS: Final = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "token",
-        ("create, list and revoke tokens", ""),
-        ("bursar token create --user ada --role member --tenant vision", "bursar token list"),
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-    _add_create(verbs)
-    listing = new_parser(
-        verbs, "list", ("list tokens, newest first", ""), ("bursar token list --json",)
-    )
-    add_list(listing, limit=200)
-    revoke = new_parser(
-        verbs,
-        "revoke",
-        ("revoke a token; it works for at most one more second", ""),
-        ("bursar token revoke ID",),
-    )
-    revoke.add_argument("id", metavar="ID", help="token id, as listed by 'bursar token list'")
-    add_yes(revoke)
-    add_connection(revoke)
-    whoami = new_parser(
-        commands,
-        "whoami",
-        ("print your user, role, permissions and queues", ""),
-        ("bursar whoami",),
-    )
-    add_format(whoami)
-    add_connection(whoami)
+def _validity_seconds(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,9})\s*([a-z]+)", text.strip())
+    if match is None or match[2] not in UNITS or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30min, 12h, 30d or 4w")
+    return int(match[1]) * UNITS[match[2]]
 
 
-def _add_create(verbs: Subparsers) -> None:
-    create = new_parser(
-        verbs,
-        "create",
-        (
-            "create a token",
-            "The token is printed once; only its hash is stored. You cannot grant more rights than you have.",
-        ),
-        (
-            "bursar token create --user ada --role member --tenant vision --expires 30d",
-            "bursar token create --user ci --role member --tenant vision --scope jobs:read",
-        ),
-    )
-    create.add_argument("--user", required=True, metavar="USER", help="user of the token")
-    create.add_argument("--role", required=True, choices=ROLES, help="role of the user")
-    create.add_argument(
+@command(
+    "create",
+    argument("--user", required=True, metavar="USER", help="user of the token"),
+    argument("--role", required=True, choices=ROLES, help="role of the user"),
+    argument(
         "--tenant",
         default="",
         metavar="TENANT",
         help="tenant of the role (default: the whole installation)",
-    )
-    create.add_argument(
+    ),
+    argument(
         "--scope",
         action="append",
         metavar="SCOPE",
         help="only this right of the role, for example jobs:read; repeatable (default: all)",
-    )
-    create.add_argument(
+    ),
+    argument(
         "--expires",
         type=_validity_seconds,
         metavar="TIME",
         help="validity, for example 12h or 30d (default: unlimited)",
-    )
-    add_format(create)
-    add_connection(create)
+    ),
+    FORMAT,
+    CONNECTION,
+    examples=(
+        "bursar token create --user ada --role member --tenant vision --expires 30d",
+        "bursar token create --user ci --role member --tenant vision --scope jobs:read",
+    ),
+)
+def create(parsed: argparse.Namespace) -> int:
+    """Create a token.
 
-
-def run_whoami(parsed: argparse.Namespace) -> int:
-    identity = ask(parsed, lambda client: client.whoami())
-
-    def print_text() -> None:
-        print(f"user        {one_line(identity['user'])}")
-        print(
-            f"role        {identity['role']} of {one_line(identity['tenant']) or 'the whole installation'}"
-        )
-        print(f"may         {', '.join(identity['permissions'])}")
-        print(f"queues      {one_line(', '.join(identity['queues'])) or '-'}")
-        print(f"token       {one_line(identity['token_id'])}")
-
-    print_one(parsed, identity, print_text)
-    return OK
-
-
-def run(parsed: argparse.Namespace) -> int:
-    match parsed.verb:
-        case "create":
-            return _create(parsed)
-        case "list":
-            return show_list(
-                parsed,
-                TOKENS,
-                lambda: [*ask(parsed, lambda client: client.tokens())][: parsed.limit],
-            )
-    return _revoke(parsed)
-
-
-def _create(parsed: argparse.Namespace) -> int:
+    The token is printed once; only its hash is stored. You cannot grant more rights than you have.
+    """
     request: dict[str, object] = {
         "user": parsed.user,
         "role": parsed.role,
@@ -142,24 +91,58 @@ def _create(parsed: argparse.Namespace) -> int:
     return OK
 
 
-def _revoke(parsed: argparse.Namespace) -> int:
-    if not parsed.yes:
-        if not is_interactive():
-            print_error("cannot confirm the revocation: not a terminal.", "Pass --yes.")
-            return WRONG_USAGE
-        if not confirm(f"revoke token {parsed.id}?", default=False):
-            print_note("revoked nothing.")
-            return FAILED
+@command("list", *listing(200), examples=("bursar token list --json",))
+def list_tokens(parsed: argparse.Namespace) -> int:
+    """List tokens, newest first."""
+    return show_list(parsed, TOKENS, lambda client: client.tokens())
+
+
+@command(
+    "revoke",
+    argument("id", metavar="ID", help="token id, as listed by 'bursar token list'"),
+    YES,
+    CONNECTION,
+    examples=("bursar token revoke ID",),
+)
+def revoke(parsed: argparse.Namespace) -> int:
+    """Revoke a token; it works for at most one more second."""
+    question = f"revoke token {parsed.id}?"
+    if not parsed.yes and (
+        code := refused(question, subject="the revocation", otherwise="revoked nothing.")
+    ):
+        return code
     ask(parsed, lambda client: client.revoke_token(parsed.id))
     print_note(f"revoked token {parsed.id}.")
     return OK
 
 
-def _validity_seconds(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,9})\s*([a-z]+)", text.strip())
-    if match is None or match[2] not in UNITS or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30min, 12h, 30d or 4w")
-    return int(match[1]) * UNITS[match[2]]
+token = command_of_verbs(
+    "token",
+    "Create, list and revoke tokens.",
+    *(create, list_tokens, revoke),
+    examples=(
+        "bursar token create --user ada --role member --tenant vision",
+        "bursar token list",
+    ),
+)
+
+
+@command("whoami", FORMAT, CONNECTION, examples=("bursar whoami",))
+def whoami(parsed: argparse.Namespace) -> int:
+    """Print your user, role, permissions and queues."""
+    identity = ask(parsed, lambda client: client.whoami())
+
+    def print_text() -> None:
+        print(f"user        {one_line(identity['user'])}")
+        print(
+            f"role        {identity['role']} of {one_line(identity['tenant']) or 'the whole installation'}"
+        )
+        print(f"may         {', '.join(identity['permissions'])}")
+        print(f"queues      {one_line(', '.join(identity['queues'])) or '-'}")
+        print(f"token       {one_line(identity['token_id'])}")
+
+    print_one(parsed, identity, print_text)
+    return OK
 
 
 def _state(token: Row) -> str:
@@ -182,9 +165,6 @@ TOKENS: Final = TableSpec(
         Column("BY", lambda row: row["created_by"], only_wide=True),
         Column("SCOPES", lambda row: " ".join(row["scopes"]), only_wide=True),
     ),
-    keys=(
-        *("id", "user", "role", "tenant", "scopes", "created_at_ms", "created_by"),
-        *("expires_at_ms", "revoked_at_ms", "last_used_at_ms"),
-    ),
+    keys="TokenRow",
     nothing="no tokens are visible to you.",
 )

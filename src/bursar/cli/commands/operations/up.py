@@ -4,93 +4,74 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from bursar.cli.arguments import new_parser, whole
+from bursar.cli.arguments import argument, command, fleet_file, whole
 from bursar.cli.terminal.messages import print_note
-
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
 
 PORT: Final = 7171
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "up",
-        (
-            "start the server on this machine: API, scheduler and local engine",
-            "The database is embedded, and jobs run as processes. Without a fleet file, this machine is "
-            "the fleet. Ctrl-C stops the server; jobs keep running, and the next start takes them over.",
-        ),
-        ("bursar up", "bursar up --fleet fleet.yaml --state ./state --port 9000"),
-    )
-    parser.add_argument(
-        "--fleet",
-        metavar="FILE",
-        help="fleet file, or folder of fleet files, to apply at the first start",
-    )
-    parser.add_argument(
+@command(
+    "up",
+    fleet_file(help="fleet file, or folder of fleet files, to apply at the first start"),
+    argument(
         "--state",
         metavar="DIR",
         help="state folder (default: BURSAR_STATE, else ~/.local/share/bursar)",
-    )
-    parser.add_argument(
-        "--database", metavar="URL", help="postgresql://... instead of the embedded database"
-    )
-    _add_address(parser)
-    parser.add_argument(
+    ),
+    argument("--database", metavar="URL", help="postgresql://... instead of the embedded database"),
+    argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="address to listen on (default: loopback)",
+    ),
+    argument(
+        "--port",
+        type=whole,
+        default=PORT,
+        metavar="PORT",
+        help=f"port to listen on (default {PORT}; 0: any free port)",
+    ),
+    argument(
+        "--allow-remote",
+        action="store_true",
+        help="allow an address that other machines can reach; put a TLS proxy in front",
+    ),
+    argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="host name that clients may use for this server; repeatable",
+    ),
+    argument(
         "--notify",
         metavar="FILE",
         help="file with the notification channels (Slack, webhooks, e-mail)",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--submit",
         metavar="DIR",
         help="submit the jobs of this folder if no job was ever submitted",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--spot-notices",
         action="append",
         default=[],
         metavar="WHERE",
         help="poll aws, gcp or azure for interruption notices of this machine's spot nodes, or "
         "NODE=aws@http://host:port for one node; repeatable",
-    )
+    ),
+    examples=("bursar up", "bursar up --fleet fleet.yaml --state ./state --port 9000"),
+)
+def up(parsed: argparse.Namespace) -> int:
+    """Start the server on this machine: API, scheduler and local engine.
 
-
-def _add_address(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the server's address."""
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="HOST",
-        help="address to listen on (default: loopback)",
-    )
-    parser.add_argument(
-        "--port",
-        type=whole,
-        default=PORT,
-        metavar="PORT",
-        help=f"port to listen on (default {PORT}; 0: any free port)",
-    )
-    parser.add_argument(
-        "--allow-remote",
-        action="store_true",
-        help="allow an address that other machines can reach; put a TLS proxy in front",
-    )
-    parser.add_argument(
-        "--allowed-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="host name that clients may use for this server; repeatable",
-    )
-
-
-def run(parsed: argparse.Namespace) -> int:
-    """Start the server and run it until it is stopped."""
+    The database is embedded, and jobs run as processes. Without a fleet file, this machine is the fleet.
+    Ctrl-C stops the server; jobs keep running, and the next start takes them over.
+    """
     from bursar.wiring.serve import UpOptions, default_state, run_up
 
     return run_up(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import new_parser
+from bursar.cli.arguments import argument, command
 from bursar.cli.commands.simulation.run_options import (
     JSON,
-    add_output,
-    add_run_options,
+    OUTPUT,
+    PAGE,
+    RUN,
     run_requests,
     shows_progress,
 )
@@ -19,41 +19,36 @@ from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import ProgressBar
 
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
 
-
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "compare",
-        (
-            "compare several policies or fleets on one trace",
-            "Every policy runs on every fleet, each run in its own process. The result is one table; the "
-            "first run is the baseline.",
-        ),
-        ("bursar compare trace.csv --fleet fleet.yaml --policy fifo-strict --policy order=sjf",),
-    )
-    add_run_options(parser)
-    parser.add_argument(
+@command(
+    "compare",
+    *RUN,
+    argument(
         "--fleet",
         required=True,
         action="append",
         metavar="FILE",
         help="fleet file, or folder of fleet files; repeatable",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--policy",
         action="append",
         default=[],
         metavar="P",
         help="as in 'bursar simulate'; repeatable (default: the policies of the fleet file)",
-    )
-    add_output(parser, html=True)
+    ),
+    OUTPUT,
+    *PAGE,
+    examples=(
+        "bursar compare trace.csv --fleet fleet.yaml --policy fifo-strict --policy order=sjf",
+    ),
+)
+def compare(parsed: argparse.Namespace) -> int:
+    """Compare several policies or fleets on one trace.
 
-
-def run(parsed: argparse.Namespace) -> int:
-    """Run all simulations and print the comparison."""
+    Every policy runs on every fleet, each run in its own process. The result is one table; the first run is
+    the baseline.
+    """
     from bursar.wiring import simulation
 
     expect_writable(parsed.html)

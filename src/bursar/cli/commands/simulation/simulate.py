@@ -4,67 +4,54 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import new_parser
+from bursar.cli.arguments import argument, command, fleet_file
 from bursar.cli.commands.simulation.run_options import (
     JSON,
-    add_output,
-    add_run_options,
+    OUTPUT,
+    PAGE,
+    RUN,
     run_requests,
     shows_progress,
 )
-from bursar.cli.commands.simulation.spot import SPOT, add_spot_options, run_spot
+from bursar.cli.commands.simulation.spot import SPOT, SPOT_OPTIONS, run_spot
 from bursar.cli.exit_codes import INTERRUPTED, OK, WRONG_USAGE
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import ProgressBar
 
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
 
-SUMMARY = "simulate a trace on a fleet; print waits, utilisation, fairness and cost"
-
-
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "simulate",
-        (
-            SUMMARY,
-            "The scheduler is the one that runs in production. The same input and seed give the same "
-            "numbers. Ctrl-C stops early and prints partial results.",
-        ),
-        (
-            "bursar simulate synthetic:philly-like?jobs=2000 --fleet fleet.yaml --html run.html",
-            "bursar simulate spot --history spot.csv --on-demand-price 3.06 --deadline-hours 52",
-        ),
-    )
-    add_run_options(parser)
-    parser.add_argument(
-        "--fleet",
-        metavar="FILE",
-        help="fleet file, or folder of fleet files; required unless TRACE is 'spot'",
-    )
-    parser.add_argument(
+@command(
+    "simulate",
+    *RUN,
+    fleet_file(help="fleet file, or folder of fleet files; required unless TRACE is 'spot'"),
+    argument(
         "--policy",
         default="",
         metavar="P",
         help="policy name such as fifo-strict, or order=sjf,backfill=easy (default: the fleet file's)",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--placement",
         metavar="P",
         help="placement policy such as best-fit (default: the policy's)",
-    )
-    parser.add_argument("--log", metavar="FILE", help="also write an event log of the run")
-    add_output(parser, html=True)
-    add_spot_options(parser)
+    ),
+    argument("--log", metavar="FILE", help="also write an event log of the run"),
+    OUTPUT,
+    *PAGE,
+    SPOT_OPTIONS,
+    examples=(
+        "bursar simulate synthetic:philly-like?jobs=2000 --fleet fleet.yaml --html run.html",
+        "bursar simulate spot --history spot.csv --on-demand-price 3.06 --deadline-hours 52",
+    ),
+)
+def simulate(parsed: argparse.Namespace) -> int:
+    """Simulate a trace on a fleet; print waits, utilisation, fairness and cost.
 
-
-def run(parsed: argparse.Namespace) -> int:
-    """Run the simulation and print its results."""
+    The scheduler is the one that runs in production. The same input and seed give the same numbers. Ctrl-C
+    stops early and prints partial results.
+    """
     from bursar.wiring import simulation
 
     if parsed.trace == SPOT:

@@ -6,59 +6,13 @@ import argparse
 import sys
 from typing import Final
 
-from bursar.cli.arguments import JSON, one_or_more
+from bursar.cli.arguments import JSON, Option, argument, group, one_or_more
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import print_json
 from bursar.cli.terminal.progress import ProgressBar
 
 SPOT: Final = "spot"
-
-
-def add_spot_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the spot study."""
-    group = parser.add_argument_group("spot study, if TRACE is 'spot'")
-    group.add_argument(
-        "--history",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="history of spot machines and prices: a CSV with the columns at,machines,usd_per_hour "
-        "(and pool), a recorded series, or an event log; repeatable",
-    )
-    group.add_argument(
-        "--on-demand-price",
-        type=usd,
-        default=0.0,
-        metavar="USD",
-        help="on-demand price of a machine per hour",
-    )
-    group.add_argument(
-        "--spot-price",
-        type=usd,
-        default=0.0,
-        metavar="USD",
-        help="spot price of a machine per hour, if the history has no prices",
-    )
-    group.add_argument(
-        "--machines",
-        type=one_or_more,
-        default=1,
-        metavar="N",
-        help="machines that a job needs (default 1)",
-    )
-    add_job_size(group)
-
-
-def add_job_size(parser: argparse._ActionsContainer) -> None:
-    """Add the options for the size and the deadline of a job."""
-    for name, default, meaning in (
-        ("--job-hours", 48.0, "run time of a job"),
-        ("--deadline-hours", 60.0, "time from its start to its deadline"),
-        ("--change-over-hours", 0.2, "time without progress after each start or move"),
-    ):
-        text = f"{meaning} (default {default:g})"
-        parser.add_argument(name, type=hours, default=default, metavar="H", help=text)
 
 
 def hours(text: str) -> float:
@@ -80,6 +34,52 @@ def _between(text: str, least: float, most: float, unit: str) -> float:
         problem = f"{text!r} is not a number of {unit} from {least:g} to {most:g}"
         raise argparse.ArgumentTypeError(problem)
     return number
+
+
+JOB_SIZE: Final[tuple[Option, ...]] = tuple(
+    argument(
+        name, type=hours, default=default, metavar="H", help=f"{meaning} (default {default:g})"
+    )
+    for name, default, meaning in (
+        ("--job-hours", 48.0, "run time of a job"),
+        ("--deadline-hours", 60.0, "time from its start to its deadline"),
+        ("--change-over-hours", 0.2, "time without progress after each start or move"),
+    )
+)
+"""The size and the deadline of a job."""
+SPOT_OPTIONS: Final = group(
+    "spot study, if TRACE is 'spot'",
+    argument(
+        "--history",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="history of spot machines and prices: a CSV with the columns at,machines,usd_per_hour "
+        "(and pool), a recorded series, or an event log; repeatable",
+    ),
+    argument(
+        "--on-demand-price",
+        type=usd,
+        default=0.0,
+        metavar="USD",
+        help="on-demand price of a machine per hour",
+    ),
+    argument(
+        "--spot-price",
+        type=usd,
+        default=0.0,
+        metavar="USD",
+        help="spot price of a machine per hour, if the history has no prices",
+    ),
+    argument(
+        "--machines",
+        type=one_or_more,
+        default=1,
+        metavar="N",
+        help="machines that a job needs (default 1)",
+    ),
+    *JOB_SIZE,
+)
 
 
 def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:

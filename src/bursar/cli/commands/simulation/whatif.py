@@ -4,46 +4,37 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import new_parser
-from bursar.cli.commands.simulation.run_options import JSON, add_output, shows_progress
+from bursar.cli.arguments import argument, command
+from bursar.cli.commands.simulation.run_options import JSON, OUTPUT, PAGE, shows_progress
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import ProgressBar
 
-if TYPE_CHECKING:
-    from bursar.cli.arguments import Subparsers
-
 RUNS = 2
 
 
-def add_parser(commands: Subparsers) -> None:
-    parser = new_parser(
-        commands,
-        "whatif",
-        (
-            "replay a recorded history with a changed quota, weight, policy or number of nodes",
-            "The history is simulated twice: on the recorded fleet, and with the changes. Jobs keep "
-            "their recorded run times. 'bursar simulate --log FILE' writes such a log.",
-        ),
-        ("bursar whatif run.jsonl --change nodes.a100=16 --change weight.vision=2",),
-    )
-    parser.add_argument("log", metavar="LOG", help="event log")
-    parser.add_argument(
+@command(
+    "whatif",
+    argument("log", metavar="LOG", help="event log"),
+    argument(
         "--change",
         required=True,
         action="append",
         metavar="PATH=VALUE",
-        help="quota.TENANT.FLAVOR=GPUS, weight.TENANT=W, nodes.POOL=N, policy.PART=NAME; "
-        "repeatable",
-    )
-    add_output(parser, html=True)
+        help="quota.TENANT.FLAVOR=GPUS, weight.TENANT=W, nodes.POOL=N, policy.PART=NAME; repeatable",
+    ),
+    OUTPUT,
+    *PAGE,
+    examples=("bursar whatif run.jsonl --change nodes.a100=16 --change weight.vision=2",),
+)
+def whatif(parsed: argparse.Namespace) -> int:
+    """Replay a recorded history with a changed quota, weight, policy or number of nodes.
 
-
-def run(parsed: argparse.Namespace) -> int:
-    """Run both simulations and print the comparison."""
+    The history is simulated twice: on the recorded fleet, and with the changes. Jobs keep their recorded run
+    times. 'bursar simulate --log FILE' writes such a log.
+    """
     from bursar.wiring import simulation
 
     expect_writable(parsed.html)
