@@ -10,19 +10,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bursar.core.other_schedulers.kueue_topology import (
+from bursar.core.other_schedulers.kueue_topology.place import (
     KueueAssignment,
     KueueDomainCount,
-    KueueTopologyRequest,
-    LeafCounts,
+    place,
+)
+from bursar.core.other_schedulers.kueue_topology.reassign import (
     find_stale,
     grow,
-    place,
     replace_lost,
     shrink,
 )
-from bursar.core.topology import Leaf, MissReason, TopologyMiss, TopologyRequest, TopologyTree
-from bursar.core.topology import place as place_as_bursar
+from bursar.core.other_schedulers.kueue_topology.request import KueueTopologyRequest, LeafCounts
+from bursar.core.topology.place import place as place_as_bursar
+from bursar.core.topology.request import TopologyRequest
+from bursar.core.topology.result import MissReason, TopologyMiss
+from bursar.core.topology.tree import Leaf, TopologyTree
 from bursar.model.jobs.job import SliceLayer
 from tests.oracle.answer_quota import keys, note_unread
 from tests.oracle.runner import Case

@@ -7,19 +7,22 @@ from random import Random
 
 import pytest
 
-from bursar.core.other_schedulers.kueue_topology import (
+from bursar.core.other_schedulers.kueue_topology.place import (
     KueueAssignment,
     KueueDomainCount,
-    KueueTopologyRequest,
-    LeafCounts,
+    place,
+)
+from bursar.core.other_schedulers.kueue_topology.reassign import (
     Revision,
     grow,
-    place,
     replace_lost,
     shrink,
 )
-from bursar.core.topology import Leaf, MissReason, TopologyMiss, TopologyRequest, TopologyTree
-from bursar.core.topology import place as place_as_bursar
+from bursar.core.other_schedulers.kueue_topology.request import KueueTopologyRequest, LeafCounts
+from bursar.core.topology.place import place as place_as_bursar
+from bursar.core.topology.request import TopologyRequest
+from bursar.core.topology.result import MissReason, TopologyMiss
+from bursar.core.topology.tree import Leaf, TopologyTree
 from bursar.model.jobs.job import SliceLayer
 
 LEVELS = ("block", "rack", "host")

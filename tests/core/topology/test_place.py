@@ -6,15 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from bursar.core.topology import (
-    Assignment,
-    Leaf,
-    MissReason,
-    TopologyMiss,
-    TopologyRequest,
-    TopologyTree,
-    place,
-)
+from bursar.core.topology.place import place
+from bursar.core.topology.request import TopologyRequest
+from bursar.core.topology.result import Assignment, MissReason, TopologyMiss
+from bursar.core.topology.tree import Leaf, TopologyTree
 from bursar.model.jobs.job import SliceLayer
 
 LEVELS = ("block", "rack", "host")

@@ -15,7 +15,7 @@ from typing import Final
 from bursar.core.nodes.node import NodeState
 from bursar.core.nodes.node_index import NodeIndex, Scorer
 from bursar.core.nodes.slices import SlicePool
-from bursar.core.topology import Leaf, TopologyTree
+from bursar.core.topology.tree import Leaf, TopologyTree
 from bursar.model.fleet.fleet import Pool
 from bursar.model.fleet.gpu import Layout
 from bursar.model.jobs.attempt import Task

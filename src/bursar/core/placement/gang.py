@@ -18,11 +18,9 @@ from bursar.core.placement.search import (
     fractional_task,
     occupy_whole,
 )
-from bursar.core.topology import (
-    TopologyMiss,
-    TopologyRequest,
-    place,
-)
+from bursar.core.topology.place import place
+from bursar.core.topology.request import TopologyRequest
+from bursar.core.topology.result import TopologyMiss
 from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
 from bursar.model.jobs.job import MigSlice, MpsShare, Spread, TaskGroup, WholeGpus
 from bursar.model.tenants.policy import LEARNING_PLACEMENTS

@@ -37,13 +37,13 @@ def measure(
         if level < tree.bottom:
             size = shape.inner_sizes[level + 1]
             for domain in domains:
-                _add_children(capacity, domain, tree.children(domain), size)
+                add_children(capacity, domain, tree.children(domain), size)
         if level == shape.slice_level:
             capacity.slice_up(domains, shape.slice_size)
     return capacity
 
 
-def _add_children(capacity: DomainCapacity, domain: int, children: range, size: int) -> None:
+def add_children(capacity: DomainCapacity, domain: int, children: range, size: int) -> None:
     """Sum the children; only whole groups of ``size`` tasks can be placed in them."""
     where = slice(children.start, children.stop)
     tasks = capacity.tasks[where]

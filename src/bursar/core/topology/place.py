@@ -8,7 +8,7 @@ from bursar.core.topology.assign import descend
 from bursar.core.topology.domain_capacity import measure
 from bursar.core.topology.request import TopologyRequest, resolve
 from bursar.core.topology.result import Assignment, DomainCount, MissReason, TopologyMiss
-from bursar.core.topology.search import find_fit
+from bursar.core.topology.search import find_fit, miss
 from bursar.core.topology.tree import TopologyTree
 
 
@@ -33,9 +33,4 @@ def place(
             for share in sorted(shares)
             if share.tasks
         )
-    return TopologyMiss(
-        reason=MissReason.NOT_ENOUGH_CAPACITY,
-        level=tree.levels[-1],
-        slices_wanted=shape.slices,
-        slice_size=shape.slice_size,
-    )
+    return miss(tree, shape, tree.bottom, MissReason.NOT_ENOUGH_CAPACITY)

@@ -28,14 +28,14 @@ def find_fit(
     while True:
         domains = tree.domains(level)
         if not domains:
-            return _miss(tree, shape, level, MissReason.NO_DOMAINS, 0)
+            return miss(tree, shape, level, MissReason.NO_DOMAINS)
         fitting = [domain for domain in domains if slices[domain] >= shape.slices]
         if fitting:
             best = min(fitting, key=lambda domain: (slices[domain], tasks[domain], domain))
             return Fit(level=level, domains=(best,))
         if shape.required:
             most = max(slices[domains.start : domains.stop])
-            return _miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, most)
+            return miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, most)
         if level == 0 or shape.unconstrained:
             return _several_domains(tree, capacity, shape, level)
         level -= 1
@@ -68,13 +68,14 @@ def _several_domains(
         chosen.append(domain)
         left -= slices[domain]
     if left > 0:
-        return _miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, shape.slices - left)
+        return miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, shape.slices - left)
     return Fit(level=level, domains=tuple(chosen))
 
 
-def _miss(
-    tree: TopologyTree, shape: ResolvedRequest, level: int, reason: MissReason, slices_fit: int
+def miss(
+    tree: TopologyTree, shape: ResolvedRequest, level: int, reason: MissReason, slices_fit: int = 0
 ) -> TopologyMiss:
+    """No placement of a resolved request."""
     return TopologyMiss(
         reason=reason,
         level=tree.levels[level],

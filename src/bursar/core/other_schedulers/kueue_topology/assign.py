@@ -85,7 +85,7 @@ def fill(
 ) -> list[KueueDomainShare] | None:
     """Fill domains completely, in order; the last is the tightest that holds the remainder."""
     order = leader_first(capacity, domains, demand)
-    free, with_leader = demand.free(capacity), demand.free_with_leader(capacity)
+    free, with_leader = demand.free(capacity.plain), demand.free(capacity.led)
     units, leaders = demand.units, demand.leaders
     shares: list[KueueDomainShare] = []
     for position, domain in enumerate(order):

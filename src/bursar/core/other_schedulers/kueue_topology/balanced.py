@@ -7,14 +7,16 @@ the largest number of slices that every used domain can hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from math import log2
 
-from bursar.core.other_schedulers.kueue_topology.domain_capacity import KueueDomainCapacity, roll_up
-from bursar.core.other_schedulers.kueue_topology.domain_order import (
-    by_capacity,
-    by_capacity_with_leader,
+from bursar.core.other_schedulers.kueue_topology.domain_capacity import (
+    KueueDomainCapacity,
+    layers_below,
+    roll_up,
 )
+from bursar.core.other_schedulers.kueue_topology.domain_order import by_capacity
 from bursar.core.other_schedulers.kueue_topology.request import KueueResolvedRequest
 from bursar.core.other_schedulers.kueue_topology.search import KueueFit
 from bursar.core.other_schedulers.kueue_topology.subset import smallest_subset
@@ -45,7 +47,7 @@ def find_balanced_fit(
     """An even fit and the capacity reserved for it; None if no even placement exists."""
     if shape.slices == 0:
         return None
-    trial = capacity.copy()
+    trial = deepcopy(capacity)
     siblings = _best_siblings(tree, capacity, trial, shape)
     if siblings is None:
         return None
@@ -103,26 +105,18 @@ def _try_family(
     threshold = _threshold(trial, shape, greedy)
     thresholds = [threshold]
     if shape.leaders and greedy.last_follower is not None:
-        thresholds.append(min(threshold, trial.led_slices[greedy.last_follower]))
+        thresholds.append(min(threshold, trial.led.slices[greedy.last_follower]))
     for attempt, value in enumerate(thresholds):
         if value < min_threshold or (attempt and value == threshold):
             return None
         if attempt:
-            for domains in _family_layers(tree, family):
+            for domains in layers_below(tree, family):
                 trial.restore(capacity, domains)
         _prune(tree, trial, shape, family, value)
         pruned = _greedy(trial, family, shape)
         if pruned is not None:
             return DomainSet(domains=family, threshold=value, domain_count=pruned.domain_count)
     return None
-
-
-def _family_layers(tree: TopologyTree, family: range) -> list[range]:
-    """Siblings and all their descendants, one range per level."""
-    layers = [family]
-    while inner := tree.below(layers[-1]):
-        layers.append(inner)
-    return layers
 
 
 def _greedy(
@@ -133,22 +127,22 @@ def _greedy(
     last_leader = last_follower = None
     candidates: Sequence[int] = domains
     if leaders_left:
-        candidates = by_capacity_with_leader(capacity, domains, least_free=False)
+        candidates = by_capacity(capacity, domains, least_free=False, with_leader=True)
         while (
             leaders_left > 0 and count < len(candidates) and capacity.leaders[candidates[count]] > 0
         ):
             last_leader = candidates[count]
             leaders_left -= capacity.leaders[last_leader]
-            slices_left -= capacity.led_slices[last_leader]
+            slices_left -= capacity.led.slices[last_leader]
             count += 1
         if leaders_left > 0:
             return None
         candidates = candidates[count:]
     for domain in by_capacity(capacity, candidates, least_free=False):
-        if slices_left <= 0 or capacity.slices[domain] <= 0:
+        if slices_left <= 0 or capacity.plain.slices[domain] <= 0:
             break
         last_follower = domain
-        slices_left -= capacity.slices[domain]
+        slices_left -= capacity.plain.slices[domain]
         count += 1
     if slices_left > 0:
         return None
@@ -159,9 +153,9 @@ def _threshold(capacity: KueueDomainCapacity, shape: KueueResolvedRequest, greed
     """Slices that every domain of the greedy choice can hold: at most an even share."""
     threshold = shape.slices // greedy.domain_count
     if greedy.last_leader is not None:
-        threshold = min(threshold, capacity.led_slices[greedy.last_leader])
+        threshold = min(threshold, capacity.led.slices[greedy.last_leader])
     if greedy.last_follower is not None:
-        threshold = min(threshold, capacity.slices[greedy.last_follower])
+        threshold = min(threshold, capacity.plain.slices[greedy.last_follower])
     return threshold
 
 
@@ -189,12 +183,12 @@ def _prune_one(
     threshold: int,
 ) -> None:
     """Remove a domain below the threshold, or only as host if it is too small with the leader."""
-    too_small = capacity.slices[domain] < threshold
+    too_small = capacity.plain.slices[domain] < threshold
     too_small_with_leader = (
-        bool(shape.leaders and capacity.leaders[domain]) and capacity.led_slices[domain] < threshold
+        bool(shape.leaders and capacity.leaders[domain]) and capacity.led.slices[domain] < threshold
     )
     if too_small or too_small_with_leader:
-        for domains in _family_layers(tree, range(domain, domain + 1)):
+        for domains in layers_below(tree, range(domain, domain + 1)):
             capacity.clear(domains, leaders_only=not too_small)
 
 
@@ -217,7 +211,7 @@ def _by_evenness(
         domains,
         key=lambda domain: (
             -capacity.leaders[domain],
-            -capacity.led_slices[domain],
+            -capacity.led.slices[domain],
             -entropies[domain],
             domain,
         ),
@@ -226,7 +220,9 @@ def _by_evenness(
 
 def _entropy(capacity: KueueDomainCapacity, domains: range) -> float:
     """Shannon entropy of how tasks fit over domains; summed in size order, so equals are equal."""
-    counts = sorted(count for count in capacity.tasks[domains.start : domains.stop] if count > 0)
+    counts = sorted(
+        count for count in capacity.plain.tasks[domains.start : domains.stop] if count > 0
+    )
     total = sum(counts)
     return -sum(count / total * log2(count / total) for count in counts)
 
@@ -247,16 +243,16 @@ def _assign_evenly(
     extra, leaders_left = shape.slices - len(chosen) * threshold, shape.leaders
     if extra < 0:
         return None
-    order = by_capacity_with_leader(capacity, chosen, least_free=False)
+    order = by_capacity(capacity, chosen, least_free=False, with_leader=True)
     for domain in order:
         hosted = min(1, leaders_left)
-        free = capacity.led_slices[domain] if hosted else capacity.slices[domain]
+        free = capacity.led.slices[domain] if hosted else capacity.plain.slices[domain]
         more = min(free - threshold, extra) if hosted or extra > 0 else 0
         leaders_left -= hosted
         extra -= more
         slices = threshold + more
         capacity.leaders[domain] = hosted
-        capacity.slices[domain] = capacity.led_slices[domain] = slices
-        capacity.tasks[domain] = slices * shape.slice_size
-        capacity.led_tasks[domain] = slices * shape.slice_size - hosted
+        capacity.plain.slices[domain] = capacity.led.slices[domain] = slices
+        capacity.plain.tasks[domain] = slices * shape.slice_size
+        capacity.led.tasks[domain] = slices * shape.slice_size - hosted
     return tuple(order) if extra <= 0 and leaders_left <= 0 else None

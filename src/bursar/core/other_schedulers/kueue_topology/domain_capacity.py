@@ -2,63 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from bursar.core.other_schedulers.kueue_topology.request import KueueResolvedRequest, LeafCounts
+from bursar.core.topology.domain_capacity import DomainCapacity, add_children
 from bursar.core.topology.tree import TopologyTree
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class KueueDomainCapacity:
-    """Per domain number: tasks and whole slices that fit, without and with the leader.
+    """Capacity of each domain, ``plain`` and together with the leader (``led``); the same if there is none.
 
-    ``leaders`` is whether a leader fits at all (0 or 1). Below the slice level ``slices`` stay 0
-    until a layer there needs them.
+    ``leaders`` is whether a leader fits at all (0 or 1).
     """
 
-    tasks: list[int]
-    slices: list[int]
-    led_tasks: list[int]
-    led_slices: list[int]
+    plain: DomainCapacity
+    led: DomainCapacity
     leaders: list[int]
     affinity: list[int]
 
-    def copy(self) -> KueueDomainCapacity:
-        return KueueDomainCapacity(
-            tasks=self.tasks[:],
-            slices=self.slices[:],
-            led_tasks=self.led_tasks[:],
-            led_slices=self.led_slices[:],
-            leaders=self.leaders[:],
-            affinity=self.affinity[:],
-        )
-
     def restore(self, original: KueueDomainCapacity, domains: range) -> None:
         """Reset adjacent domains of one level to their original capacity."""
-        indexes = slice(domains.start, domains.stop)
-        self.tasks[indexes] = original.tasks[indexes]
-        self.slices[indexes] = original.slices[indexes]
-        self.led_tasks[indexes] = original.led_tasks[indexes]
-        self.led_slices[indexes] = original.led_slices[indexes]
-        self.leaders[indexes] = original.leaders[indexes]
+        where = slice(domains.start, domains.stop)
+        for mine, its in zip(self._counts(), original._counts(), strict=True):
+            mine[where] = its[where]
 
     def clear(self, domains: range, *, leaders_only: bool) -> None:
         """Exclude adjacent domains entirely, or only as hosts of the leader."""
-        indexes = slice(domains.start, domains.stop)
-        zeros = [0] * len(domains)
-        if not leaders_only:
-            self.tasks[indexes] = zeros
-            self.slices[indexes] = zeros
-        self.led_tasks[indexes] = zeros
-        self.led_slices[indexes] = zeros
-        self.leaders[indexes] = zeros
+        counts = self._counts()
+        for each in counts[:3] if leaders_only else counts:
+            each[domains.start : domains.stop] = [0] * len(domains)
 
-    def slice_up(self, domains: Iterable[int], size: int) -> None:
+    def _counts(self) -> tuple[list[int], ...]:
+        return (self.leaders, self.led.tasks, self.led.slices, self.plain.tasks, self.plain.slices)
+
+    def slice_up(self, domains: Sequence[int], size: int) -> None:
         """Count slices of an inner layer's size in domains below the outermost slice level."""
-        for domain in domains:
-            self.slices[domain] = self.tasks[domain] // size
-            self.led_slices[domain] = self.led_tasks[domain] // size
+        self.plain.slice_up(domains, size)
+        self.led.slice_up(domains, size)
 
 
 def measure(
@@ -71,29 +54,20 @@ def measure(
 
     Leaves not ``within`` (if given) have no capacity, but their affinity still ranks their domains.
     """
-    capacity = KueueDomainCapacity(
-        tasks=[0] * tree.size,
-        slices=[0] * tree.size,
-        led_tasks=[0] * tree.size,
-        led_slices=[0] * tree.size,
-        leaders=[0] * tree.size,
-        affinity=[0] * tree.size,
-    )
-    start = tree.leaf_start
-    inside = tree.domains(tree.bottom) if within is None else within
+    plain = DomainCapacity(tasks=[0] * tree.size, slices=[0] * tree.size)
+    led = deepcopy(plain) if shape.leaders else plain
+    capacity = KueueDomainCapacity(plain, led, [0] * tree.size, [0] * tree.size)
     for leaf in tree.domains(tree.bottom):
-        count = counts.get(tree.leaf_ids[leaf - start])
+        count = counts.get(tree.leaf_id(leaf))
         if count is None:
             continue
         capacity.affinity[leaf] = count.affinity
-        if leaf not in inside:
+        if within is not None and leaf not in within:
             continue
-        capacity.tasks[leaf] = count.tasks
+        plain.tasks[leaf] = count.tasks
         if shape.leaders:
             capacity.leaders[leaf] = count.leaders
-            capacity.led_tasks[leaf] = count.tasks_with_leader if count.leaders else count.tasks
-    if not shape.leaders:
-        capacity.led_tasks = capacity.tasks[:]
+            led.tasks[leaf] = count.tasks_with_leader if count.leaders else count.tasks
     roll_up(tree, capacity, shape, tree.domains(0), shape.inner_sizes)
     _sum_affinity(tree, capacity)
     return capacity
@@ -107,48 +81,44 @@ def roll_up(
     inner_sizes: tuple[int, ...],
 ) -> None:
     """Recount adjacent domains and their descendants from their leaves."""
-    layers = [tops]
-    while inner := tree.below(layers[-1]):
-        layers.append(inner)
-    for depth, domains in enumerate(reversed(layers)):
+    for depth, domains in enumerate(reversed(layers_below(tree, tops))):
         level = tree.bottom - depth
         if level < tree.bottom:
             size = inner_sizes[level + 1]
             for domain in domains:
-                _add_children(capacity, domain, tree.children(domain), size, shape.leaders > 0)
+                add_children(capacity.plain, domain, tree.children(domain), size)
+                if shape.leaders:
+                    _add_children_with_leader(capacity, domain, tree.children(domain), size)
         if level == shape.slice_level:
             capacity.slice_up(domains, shape.slice_size)
 
 
-def _add_children(
-    capacity: KueueDomainCapacity, domain: int, children: range, size: int, led: bool
+def layers_below(tree: TopologyTree, tops: range) -> list[range]:
+    """Adjacent domains and all their descendants, one range per level."""
+    layers = [tops]
+    while inner := tree.below(layers[-1]):
+        layers.append(inner)
+    return layers
+
+
+def _add_children_with_leader(
+    capacity: KueueDomainCapacity, domain: int, children: range, size: int
 ) -> None:
-    """Sum the children; the leader is counted in the child where it displaces the least.
+    """The leader is counted in the child where it displaces the least.
 
     Children count only in whole groups of ``size``, because nothing smaller can be placed in them.
     """
-    indexes = slice(children.start, children.stop)
-    child_tasks = capacity.tasks[indexes]
-    if size > 1:
-        child_tasks = [tasks // size * size for tasks in child_tasks]
-    capacity.tasks[domain] = tasks = sum(child_tasks)
-    capacity.slices[domain] = slices = sum(capacity.slices[indexes])
-    if not led:
-        capacity.led_tasks[domain] = tasks
-        capacity.led_slices[domain] = slices
-        return
+    plain, led = capacity.plain, capacity.led
     hosts = [child for child in children if capacity.leaders[child] > 0]
     capacity.leaders[domain] = max((capacity.leaders[child] for child in hosts), default=0)
-    if not hosts:
-        capacity.led_tasks[domain] = capacity.led_slices[domain] = 0
-        return
-    first = children.start
-    capacity.led_tasks[domain] = tasks - min(
-        child_tasks[child - first] - capacity.led_tasks[child] // size * size for child in hosts
-    )
-    capacity.led_slices[domain] = slices - min(
-        capacity.slices[child] - capacity.led_slices[child] for child in hosts
-    )
+    led.tasks[domain] = led.slices[domain] = 0
+    if hosts:
+        led.tasks[domain] = plain.tasks[domain] - min(
+            (plain.tasks[child] // size - led.tasks[child] // size) * size for child in hosts
+        )
+        led.slices[domain] = plain.slices[domain] - min(
+            plain.slices[child] - led.slices[child] for child in hosts
+        )
 
 
 def _sum_affinity(tree: TopologyTree, capacity: KueueDomainCapacity) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bursar.core.other_schedulers.kueue_topology.domain_capacity import KueueDomainCapacity
+from bursar.core.topology.domain_capacity import DomainCapacity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,48 +23,31 @@ class Demand:
     by_slice: bool
     tight: bool
 
-    def free(self, capacity: KueueDomainCapacity) -> list[int]:
+    def free(self, capacity: DomainCapacity) -> list[int]:
         """Units that fit in each domain."""
         return capacity.slices if self.by_slice else capacity.tasks
 
-    def free_with_leader(self, capacity: KueueDomainCapacity) -> list[int]:
-        """Units that fit in each domain together with the leader."""
-        return capacity.led_slices if self.by_slice else capacity.led_tasks
-
 
 def by_capacity(
-    capacity: KueueDomainCapacity, domains: Iterable[int], *, least_free: bool
+    capacity: KueueDomainCapacity,
+    domains: Iterable[int],
+    *,
+    least_free: bool,
+    with_leader: bool = False,
 ) -> list[int]:
-    """Most slices first (or fewest), then fewest tasks left over."""
-    sign = 1 if least_free else -1
-    affinity, slices, tasks = capacity.affinity, capacity.slices, capacity.tasks
-    return sorted(
-        domains,
-        key=lambda domain: (-affinity[domain], sign * slices[domain], tasks[domain], domain),
-    )
+    """Most slices first (or fewest), then fewest tasks left over.
 
-
-def by_capacity_with_leader(
-    capacity: KueueDomainCapacity, domains: Iterable[int], *, least_free: bool
-) -> list[int]:
-    """Hosts of a leader first, then as :func:`by_capacity`, counted with the leader."""
+    With a leader its hosts go first, and capacity is counted together with it.
+    """
     sign = 1 if least_free else -1
-    leaders, affinity, slices, tasks = (
-        capacity.leaders,
-        capacity.affinity,
-        capacity.led_slices,
-        capacity.led_tasks,
-    )
-    return sorted(
-        domains,
-        key=lambda domain: (
-            -leaders[domain],
-            -affinity[domain],
-            sign * slices[domain],
-            tasks[domain],
-            domain,
-        ),
-    )
+    free = capacity.led if with_leader else capacity.plain
+    leaders, affinity, slices, tasks = capacity.leaders, capacity.affinity, free.slices, free.tasks
+
+    def key(domain: int) -> tuple[int, int, int, int, int]:
+        hosts = leaders[domain] if with_leader else 0
+        return -hosts, -affinity[domain], sign * slices[domain], tasks[domain], domain
+
+    return sorted(domains, key=key)
 
 
 def tightest(
@@ -95,7 +79,7 @@ def leader_first(
     """
     if demand.leaders == 0 or len(domains) < 2:
         return domains
-    free, with_leader = demand.free(capacity), demand.free_with_leader(capacity)
+    free, with_leader = demand.free(capacity.plain), demand.free(capacity.led)
     spare = sum(free[domain] for domain in domains) - demand.units
     for position, domain in enumerate(domains):
         if capacity.leaders[domain] < demand.leaders or free[domain] - with_leader[domain] > spare:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from bursar.core.other_schedulers.kueue_topology.assign import KueueDomainShare, descend
 from bursar.core.other_schedulers.kueue_topology.balanced import find_balanced_fit
@@ -13,10 +14,22 @@ from bursar.core.other_schedulers.kueue_topology.request import (
     LeafCounts,
     resolve_for_kueue,
 )
-from bursar.core.other_schedulers.kueue_topology.result import KueueAssignment, KueueDomainCount
 from bursar.core.other_schedulers.kueue_topology.search import find_fit
 from bursar.core.topology.result import MissReason, TopologyMiss
+from bursar.core.topology.search import miss
 from bursar.core.topology.tree import TopologyTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueDomainCount:
+    """A leaf's share of a gang. ``tasks`` is 0 where only the leader runs."""
+
+    leaf: str
+    tasks: int
+    leaders: int = 0
+
+
+KueueAssignment = tuple[KueueDomainCount, ...]
 
 
 def place(
@@ -50,12 +63,7 @@ def place_within(
     placed = _complete_assignment(tree, shape, descend(tree, capacity, shape, fit))
     if placed is not None:
         return placed
-    return TopologyMiss(
-        reason=MissReason.NOT_ENOUGH_CAPACITY,
-        level=tree.levels[-1],
-        slices_wanted=shape.slices,
-        slice_size=shape.slice_size,
-    )
+    return miss(tree, shape, tree.bottom, MissReason.NOT_ENOUGH_CAPACITY)
 
 
 def _place_evenly(

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from bursar.core.other_schedulers.kueue_topology.place import place, place_within
-from bursar.core.other_schedulers.kueue_topology.request import KueueTopologyRequest, LeafCounts
-from bursar.core.other_schedulers.kueue_topology.result import (
+from bursar.core.other_schedulers.kueue_topology.place import (
     KueueAssignment,
     KueueDomainCount,
-    Revision,
+    place,
+    place_within,
 )
+from bursar.core.other_schedulers.kueue_topology.request import KueueTopologyRequest, LeafCounts
 from bursar.core.topology.result import MissReason, TopologyMiss
 from bursar.core.topology.tree import TopologyTree
 from bursar.model.jobs.job import SliceLayer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """A changed assignment, and the tasks that were added to it."""
+
+    assignment: KueueAssignment
+    added: KueueAssignment
 
 
 def replace_lost(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from bursar.core.topology.request import ResolvedRequest, TopologyRequest, resolve
 from bursar.core.topology.result import TopologyMiss
@@ -53,13 +53,7 @@ def resolve_for_kueue(
     if isinstance(shape, TopologyMiss):
         return shape
     return KueueResolvedRequest(
-        count=shape.count,
-        level=shape.level,
-        slice_level=shape.slice_level,
-        slice_size=shape.slice_size,
-        inner_sizes=shape.inner_sizes,
-        required=shape.required,
-        unconstrained=shape.unconstrained,
+        **{each.name: getattr(shape, each.name) for each in fields(shape)},
         leaders=request.leaders,
         least_free=shape.unconstrained and request.least_free,
     )

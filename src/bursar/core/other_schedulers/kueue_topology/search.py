@@ -9,24 +9,19 @@ from bursar.core.other_schedulers.kueue_topology.domain_capacity import KueueDom
 from bursar.core.other_schedulers.kueue_topology.domain_order import (
     Demand,
     by_capacity,
-    by_capacity_with_leader,
     leader_first,
     tightest,
 )
 from bursar.core.other_schedulers.kueue_topology.request import KueueResolvedRequest
 from bursar.core.topology.result import MissReason, TopologyMiss
+from bursar.core.topology.search import Fit, miss
 from bursar.core.topology.tree import TopologyTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KueueFit:
-    """Domains of one level that together hold the request, in the order to fill them.
+class KueueFit(Fit):
+    """``keep_shares``: each domain's share is fixed and is split among its own children only."""
 
-    ``keep_shares``: each domain's share is fixed and is split among its own children only.
-    """
-
-    level: int
-    domains: tuple[int, ...]
     keep_shares: bool = False
 
 
@@ -49,8 +44,8 @@ def find_fit(
     while True:
         domains = tree.domains(level)
         if not domains:
-            return _miss(tree, shape, level, MissReason.NO_DOMAINS, 0)
-        order = by_capacity_with_leader(capacity, domains, least_free=shape.least_free)
+            return miss(tree, shape, level, MissReason.NO_DOMAINS)
+        order = by_capacity(capacity, domains, least_free=shape.least_free, with_leader=True)
         single = _one_domain(capacity, order, shape)
         if single is not None:
             return KueueFit(level=level, domains=(single,))
@@ -59,7 +54,7 @@ def find_fit(
             reason = (
                 MissReason.NO_CAPACITY_FOR_LEADER if lacks_host else MissReason.NOT_ENOUGH_CAPACITY
             )
-            return _miss(tree, shape, level, reason, capacity.slices[order[0]])
+            return miss(tree, shape, level, reason, capacity.plain.slices[order[0]])
         if level == 0 or shape.unconstrained:
             return _several_domains(tree, capacity, shape, level, order)
         level -= 1
@@ -76,12 +71,12 @@ def _one_domain(
     for position, domain in enumerate(order):
         if (
             capacity.leaders[domain] >= shape.leaders
-            and capacity.led_slices[domain] >= shape.slices
+            and capacity.led.slices[domain] >= shape.slices
         ):
             if shape.least_free:
                 return domain
             candidates = order[position:]
-            return tightest(capacity, candidates, capacity.led_slices, shape.slices, shape.leaders)
+            return tightest(capacity, candidates, capacity.led.slices, shape.slices, shape.leaders)
         if not shape.least_free and not shape.required:
             return None
     return None
@@ -101,36 +96,24 @@ def _several_domains(
     slices_left, leaders_left, position = shape.slices, shape.leaders, 0
     while leaders_left > 0 and position < len(order) and capacity.leaders[order[position]] > 0:
         domain = order[position]
-        if demand.tight and capacity.led_slices[domain] >= slices_left:
+        if demand.tight and capacity.led.slices[domain] >= slices_left:
             candidates = order[position:]
-            domain = tightest(capacity, candidates, capacity.led_slices, slices_left, leaders_left)
+            domain = tightest(capacity, candidates, capacity.led.slices, slices_left, leaders_left)
         chosen.append(domain)
         leaders_left -= capacity.leaders[domain]
-        slices_left -= capacity.led_slices[domain]
+        slices_left -= capacity.led.slices[domain]
         position += 1
     if leaders_left > 0:
-        return _miss(tree, shape, level, MissReason.NO_CAPACITY_FOR_LEADER, 0)
+        return miss(tree, shape, level, MissReason.NO_CAPACITY_FOR_LEADER)
     followers = by_capacity(capacity, order[position:], least_free=shape.least_free)
     for index, domain in enumerate(followers):
         if slices_left <= 0:
             break
-        if demand.tight and capacity.slices[domain] >= slices_left:
-            domain = tightest(capacity, followers[index:], capacity.slices, slices_left, 0)
+        if demand.tight and capacity.plain.slices[domain] >= slices_left:
+            domain = tightest(capacity, followers[index:], capacity.plain.slices, slices_left, 0)
         chosen.append(domain)
-        slices_left -= capacity.slices[domain]
+        slices_left -= capacity.plain.slices[domain]
     if slices_left > 0:
         fit = shape.slices - slices_left
-        return _miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, fit)
+        return miss(tree, shape, level, MissReason.NOT_ENOUGH_CAPACITY, fit)
     return KueueFit(level=level, domains=tuple(chosen))
-
-
-def _miss(
-    tree: TopologyTree, shape: KueueResolvedRequest, level: int, reason: MissReason, slices_fit: int
-) -> TopologyMiss:
-    return TopologyMiss(
-        reason=reason,
-        level=tree.levels[level],
-        slices_wanted=shape.slices,
-        slices_fit=slices_fit,
-        slice_size=shape.slice_size,
-    )

@@ -28,14 +28,15 @@ def smallest_subset(
     result.
     """
     largest = max(
-        (max(capacity.tasks[domain], capacity.led_tasks[domain]) for domain in domains), default=0
+        (max(capacity.plain.tasks[domain], capacity.led.tasks[domain]) for domain in domains),
+        default=0,
     )
     tables: list[list[Chains]] = [
         [{} for _ in range(shape.leaders + 1)] for _ in range(domain_count + 1)
     ]
     tables[0][shape.leaders][shape.slices * shape.slice_size] = None
     for domain in domains:
-        if capacity.slices[domain] <= 0 and capacity.leaders[domain] <= 0:
+        if capacity.plain.slices[domain] <= 0 and capacity.leaders[domain] <= 0:
             continue
         for used in range(domain_count, 0, -1):
             reach = (domain_count - used) * largest
@@ -60,11 +61,11 @@ def _extend(
             if leaders_left <= 0 and tasks_left <= 0:
                 continue
             if leaders_left > 0 and hosts > 0:
-                remaining = tasks_left - capacity.led_tasks[domain]
+                remaining = tasks_left - capacity.led.tasks[domain]
                 if remaining <= reach:
                     after[leaders_left - hosts].setdefault(remaining, (chain, domain))
-            if capacity.slices[domain] > 0:
-                remaining = tasks_left - capacity.tasks[domain]
+            if capacity.plain.slices[domain] > 0:
+                remaining = tasks_left - capacity.plain.tasks[domain]
                 if remaining <= reach:
                     after[leaders_left].setdefault(remaining, (chain, domain))
 
