@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
 from bursar.core.nodes.device import Device, GpuShareHolding
-from bursar.core.nodes.slices import SlicePool, choose_instance, layout_for, slice_milli
+from bursar.core.nodes.slices import SlicePool, choose_instance, layout_for
 from bursar.model.errors import BrokenInvariant
-from bursar.model.fleet.gpu import GpuMode, Layout, MigGeometry, MigInstance
+from bursar.model.fleet.gpu import GpuMode, Layout, MigGeometry, MigInstance, slice_milli
 from bursar.model.fleet.mig_layout import layout_fault, layouts
 
 A100 = find_gpu_model("a100-40gb")
@@ -70,7 +70,7 @@ def unhealthy(device: Device) -> Device:
 def snapshot(device: Device) -> tuple[object, ...]:
     free = tuple((name, device.free_instances(name)) for name in device.free_profiles())
     shown = (device.mode, device.whole_holder, device.layout, device.healthy, free)
-    counted = (device.used_milli, device.free_percent, device.free_memory_slices)
+    counted = (device.free_percent, device.free_memory_slices)
     return (*shown, *counted, dict(device.held), dict(device.shares))
 
 
@@ -112,20 +112,20 @@ REFUSALS: dict[str, tuple[Callable[[], Device], Act]] = {
         lambda d: d.partition(cut("4g.20gb@0 2g.10gb@2")),
     ),
     "a board without MIG is not cut": (lambda: Device(T4), lambda d: d.partition(BALANCED)),
-    "only the holder releases the GPU": (used_whole, lambda d: d.release("x")),
+    "only the holder releases the GPU": (used_whole, lambda d: d.release_whole("x")),
     "only the holder releases its slice": (
         with_slice_held,
-        lambda d: d.release("x", one("2g.10gb@2")),
+        lambda d: d.release_slice(one("2g.10gb@2"), "x"),
     ),
     "a holder releases only what it holds": (
         with_slice_held,
-        lambda d: d.release("s", one("1g.5gb@0")),
+        lambda d: d.release_slice(one("1g.5gb@0"), "s"),
     ),
     "there is no slice to release on a shared GPU": (
         shared,
-        lambda d: d.release("m", one("1g.5gb@0")),
+        lambda d: d.release_slice(one("1g.5gb@0"), "m"),
     ),
-    "an idle GPU has nothing to release": (lambda: Device(A100), lambda d: d.release("x")),
+    "an idle GPU has nothing to release": (lambda: Device(A100), lambda d: d.release_whole("x")),
     "a share is released as it was taken": (shared, lambda d: d.release_share("m", 40, 9_999)),
     "nothing starts on an unhealthy GPU": (
         lambda: unhealthy(Device(A100)),
@@ -153,15 +153,15 @@ def test_misuse_is_refused_and_changes_nothing(build: Callable[[], Device], act:
 
 def test_a_gpu_used_whole_is_idle_again_when_its_holder_leaves() -> None:
     device = used_whole()
-    assert (device.mode, device.used_milli, device.holders) == (GpuMode.WHOLE, 1000, ("w",))
-    device.release("w")
-    assert (device.mode, device.used_milli, device.holders) == (GpuMode.IDLE, 0, ())
+    assert (device.mode, device.holders) == (GpuMode.WHOLE, ("w",))
+    device.release_whole("w")
+    assert (device.mode, device.holders) == (GpuMode.IDLE, ())
 
 
 def test_a_cut_stays_when_its_last_tenant_leaves_until_it_is_dropped() -> None:
     device = with_slice_held()
-    assert (device.used_milli, device.is_vacant) == (285, False)
-    device.release("s")
+    assert not device.is_vacant
+    device.release_slice(one("2g.10gb@2"), "s")
     assert (device.mode, device.layout) == (GpuMode.MIG, BALANCED)
     assert device.is_vacant
     device.partition(())
@@ -172,9 +172,10 @@ def test_a_holder_of_several_slices_gives_back_one_or_all() -> None:
     device = cut_device()
     for text in ("1g.5gb@0", "1g.5gb@1", "3g.20gb@4"):
         device.take_slice(one(text), "h")
-    device.release("h", one("1g.5gb@0"))
+    device.release_slice(one("1g.5gb@0"), "h")
     assert device.held == {one("1g.5gb@1"): "h", one("3g.20gb@4"): "h"}
-    device.release("h")
+    for text in ("1g.5gb@1", "3g.20gb@4"):
+        device.release_slice(one(text), "h")
     assert device.held == {} and device.free_memory_slices == 8
 
 
@@ -185,8 +186,9 @@ def test_a_holder_of_several_shares_gives_back_one_or_all() -> None:
     device.release_share("h", 20, 100)
     twenty, ten = (GpuShareHolding(percent=part, memory_mib=100) for part in (20, 10))
     assert device.shares == {"h": (ten, twenty)}
-    assert (device.used_milli, device.free_percent) == (300, 70)
-    device.release("h")
+    assert device.free_percent == 70
+    for percent in (20, 10):
+        device.release_share("h", percent, 100)
     assert device.mode is GpuMode.IDLE and device.shares == {}
 
 
@@ -202,26 +204,8 @@ def test_mps_accepts_no_more_clients_than_its_limit() -> None:
 def test_holders_leave_an_unhealthy_gpu() -> None:
     device = unhealthy(with_slice_held())
     assert device.free_instances("1g.5gb") == () and device.free_profiles() == ()
-    device.release("s")
+    device.release_slice(one("2g.10gb@2"), "s")
     assert device.is_vacant
-
-
-def test_a_full_layout_counts_as_one_gpu_though_its_slices_add_up_to_more() -> None:
-    device = cut_device(cut("4g.20gb@0 3g.20gb@4"))
-    device.take_slice(one("4g.20gb@0"), "a")
-    device.take_slice(one("3g.20gb@4"), "b")
-    assert device.used_milli == 1000
-
-
-def test_a_copy_lives_its_own_life() -> None:
-    device = with_slice_held()
-    before = snapshot(device)
-    twin = device.copy()
-    assert snapshot(twin) == before
-    twin.release("s")
-    twin.partition(())
-    twin.take_share("x", 5, 5)
-    assert snapshot(device) == before
 
 
 MILLI = {
@@ -254,7 +238,7 @@ def test_the_instance_that_strands_least_is_chosen(
     assert choose_instance(device, profile) == one(chosen)
     device.take_slice(one(chosen), "h")
     assert choose_instance(device, profile) != one(chosen)
-    device.release("h")
+    device.release_slice(one(chosen), "h")
     assert choose_instance(device, profile) == one(chosen)
 
 
@@ -385,9 +369,6 @@ def test_a_pool_knows_its_devices() -> None:
         pool.add(("n", 0), Device(A100))
     with pytest.raises(BrokenInvariant, match="another MIG geometry"):
         pool.add(("n", 1), Device(T4))
-    pool.remove(("n", 0))
-    assert len(pool) == 0 and ("n", 0) not in pool
-    assert list(pool.share_candidates(100, 0)) == []
 
 
 def test_gpus_without_mig_are_shared_too() -> None:

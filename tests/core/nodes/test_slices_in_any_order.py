@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bursar.catalog.gpu_models import find_gpu_model
 from bursar.core.nodes.device import Device, DeviceKey
-from bursar.core.nodes.slices import SlicePool, choose_instance, slice_milli
+from bursar.core.nodes.slices import SlicePool, choose_instance
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet.gpu import GpuMode, GpuModel, MigGeometry, MigInstance
 from bursar.model.fleet.mig_layout import layouts
@@ -44,7 +44,7 @@ def act(draw: st.DataObject, device: Device) -> None:
         percent = draw.draw(st.integers(0, 60))
         device.take_share(holder, percent, draw.draw(st.integers(0, device.model.memory_mib)))
     elif kind == "release":
-        device.release(holder)
+        release_all(device, holder)
     elif kind == "give one back":
         give_one_back(draw, device, holder)
     elif kind == "cut":
@@ -58,7 +58,19 @@ def give_one_back(draw: st.DataObject, device: Device, holder: str) -> None:
         device.release_share(holder, share.percent, share.memory_mib)
     mine = [instance for instance, its_holder in device.held.items() if its_holder == holder]
     if mine:
-        device.release(holder, draw.draw(st.sampled_from(mine)))
+        device.release_slice(draw.draw(st.sampled_from(mine)), holder)
+
+
+def release_all(device: Device, holder: str) -> None:
+    """Everything that a holder has; refused if it has nothing."""
+    mine = [instance for instance, its_holder in device.held.items() if its_holder == holder]
+    shares = device.shares.get(holder, ())
+    for instance in mine:
+        device.release_slice(instance, holder)
+    for share in shares:
+        device.release_share(holder, share.percent, share.memory_mib)
+    if not mine and not shares:
+        device.release_whole(holder)
 
 
 def assert_within_capacity(device: Device) -> None:
@@ -79,15 +91,6 @@ def assert_within_capacity(device: Device) -> None:
     assert sum(share.percent for share in shares) <= 100
     assert sum(share.memory_mib for share in shares) <= device.model.memory_mib
     assert len(shares) <= CLIENT_LIMIT
-    assert device.used_milli == used_milli(device, geometry)
-
-
-def used_milli(device: Device, geometry: MigGeometry) -> int:
-    if device.mode is GpuMode.WHOLE:
-        return 1000
-    shares = [share for held in device.shares.values() for share in held]
-    held_milli = sum(slice_milli(geometry, instance.profile) for instance in device.held)
-    return min(1000, held_milli + 10 * sum(share.percent for share in shares))
 
 
 def memory_slices(geometry: MigGeometry, instance: MigInstance) -> int:
@@ -172,8 +175,8 @@ def test_taking_what_is_offered_is_never_refused_and_ends_when_nothing_is_free(
         pool[key].take_slice(chosen, "h")
         pool.update(key)
     assert all(len(pool[key].held) == len(layout) for key in KEYS)
-    assert all(not keys for keys in pool.free_by_profile.values())
+    assert all(not list(keys) for keys in pool.free_by_profile.values())
     for key in KEYS:
-        pool[key].release("h")
+        release_all(pool[key], "h")
         pool.update(key)
     assert list(pool.share_candidates(100, 0)) == sorted(KEYS)

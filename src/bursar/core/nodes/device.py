@@ -23,7 +23,6 @@ from bursar.model.fleet.gpu import (
     Layout,
     MigGeometry,
     MigInstance,
-    slice_milli,
 )
 from bursar.model.fleet.mig_layout import layout_fault
 from bursar.model.units import MILLI
@@ -57,7 +56,6 @@ class Device:
         "_clients",
         "_free",
         "_free_memory_slices",
-        "_held_milli",
         "_shared_memory_mib",
         "_shared_percent",
         "healthy",
@@ -83,7 +81,6 @@ class Device:
         self.shares: dict[str, tuple[GpuShareHolding, ...]] = {}
         self._free: dict[str, list[MigInstance]] = {}
         self._free_memory_slices = 0
-        self._held_milli = 0
         self._shared_percent = 0
         self._shared_memory_mib = 0
         self._clients = 0
@@ -102,13 +99,6 @@ class Device:
         """The ids of all holders, sorted, each once."""
         whole = () if self.whole_holder is None else (self.whole_holder,)
         return tuple(sorted({*whole, *self.held.values(), *self.shares}))
-
-    @property
-    def used_milli(self) -> int:
-        """The fraction in use, 0..1000, capped: held slices can add up to more than a GPU."""
-        if self.mode is GpuMode.WHOLE:
-            return MILLI
-        return min(MILLI, self._held_milli + MILLI_PER_PERCENT * self._shared_percent)
 
     @property
     def free_percent(self) -> int:
@@ -178,24 +168,13 @@ class Device:
         self._shared_memory_mib += memory_mib
         self._clients += 1
 
-    def release(self, holder: str, instance: MigInstance | None = None) -> None:
-        """Release all that the holder has on this device, or one of its instances.
-
-        A device shared or used whole becomes idle with its last holder; a layout stays, because the
-        next slice probably needs it. Works on unhealthy devices too.
-        """
-        if self.mode is GpuMode.MIG:
-            self._release_slices(holder, instance)
-        elif instance is not None:
+    def release_slice(self, instance: MigInstance, holder: str) -> None:
+        """Undo ``take_slice``; the layout stays, because the next slice probably needs it."""
+        if self.held.get(instance) != holder:
             raise self._misuse(f"{holder} does not hold {instance}")
-        elif self.mode is GpuMode.WHOLE and self.whole_holder == holder:
-            self.whole_holder = None
-            self.mode = GpuMode.IDLE
-        elif holder in self.shares:
-            for share in self.shares[holder]:
-                self.release_share(holder, share.percent, share.memory_mib)
-        else:
-            raise self._misuse(f"{holder} holds nothing to release")
+        del self.held[instance]
+        insort(self._free[instance.profile], instance, key=self._preference)
+        self._count_held(instance, -1)
 
     def release_share(self, holder: str, percent: int, memory_mib: int) -> None:
         """Undo one ``take_share``; a holder may have several shares."""
@@ -233,39 +212,11 @@ class Device:
         self._free_memory_slices = free_memory_slices
         self.mode = GpuMode.MIG if layout else GpuMode.IDLE
 
-    def copy(self) -> Device:
-        """An independent copy, for trial placements."""
-        twin = Device(self.model, mps_client_limit=self.mps_client_limit)
-        twin.healthy, twin.mode, twin.whole_holder = self.healthy, self.mode, self.whole_holder
-        twin.layout, twin._free_memory_slices = self.layout, self._free_memory_slices
-        twin._held_milli, twin._clients = self._held_milli, self._clients
-        twin._shared_percent = self._shared_percent
-        twin._shared_memory_mib = self._shared_memory_mib
-        twin.held = dict(self.held)
-        twin.shares = dict(self.shares)
-        twin._free = {profile: list(free) for profile, free in self._free.items()}
-        return twin
-
-    def _release_slices(self, holder: str, instance: MigInstance | None) -> None:
-        released = [
-            held
-            for held, its_holder in self.held.items()
-            if its_holder == holder and (instance is None or held == instance)
-        ]
-        if not released:
-            raise self._misuse(f"{holder} does not hold {instance or 'any instance'}")
-        for held in released:
-            del self.held[held]
-            insort(self._free[held.profile], held, key=self._preference)
-            self._count_held(held, -1)
-
     def _preference(self, instance: MigInstance) -> int:
         return _start_preference(self._geometry(), instance)
 
     def _count_held(self, instance: MigInstance, sign: int) -> None:
-        geometry = self._geometry()
-        self._held_milli += sign * slice_milli(geometry, instance.profile)
-        self._free_memory_slices -= sign * geometry[instance.profile].memory_slices
+        self._free_memory_slices -= sign * self._geometry()[instance.profile].memory_slices
 
     def _geometry(self) -> MigGeometry:
         if self.model.mig is None:

@@ -127,7 +127,7 @@ class NodeState:
 
     def _vacate_parts(self, task: Task, holder: str) -> None:
         for use in task.slices:
-            self.devices[use.gpu].release(holder, use.instance)
+            self.devices[use.gpu].release_slice(use.instance, holder)
             self.refresh(use.gpu)
         for share in task.shares:
             self.devices[share.gpu].release_share(holder, share.percent, share.memory_mib)

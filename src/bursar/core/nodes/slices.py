@@ -18,8 +18,6 @@ from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet.gpu import GpuMode, Layout, MigGeometry, MigInstance, slice_milli
 from bursar.model.fleet.mig_layout import layouts
 
-__all__ = ["RankedKeys", "SlicePool", "choose_instance", "layout_for", "slice_milli"]
-
 
 def choose_instance(device: Device, profile: str) -> MigInstance | None:
     """The free instance of this profile that strands the fewest slices, or None."""
@@ -111,9 +109,6 @@ class RankedKeys:
     def __iter__(self) -> Iterator[DeviceKey]:
         return self.starting_at(0)
 
-    def __len__(self) -> int:
-        return sum(len(keys) for keys in self._ranks)
-
     def starting_at(self, lowest_rank: int) -> Iterator[DeviceKey]:
         """Keys of this rank and above, lowest first."""
         for rank in range(lowest_rank, len(self._ranks)):
@@ -154,12 +149,6 @@ class SlicePool:
         self._entries: dict[DeviceKey, Entry] = {}
         self._version = 0
 
-    def __len__(self) -> int:
-        return len(self._devices)
-
-    def __contains__(self, key: DeviceKey) -> bool:
-        return key in self._devices
-
     def __getitem__(self, key: DeviceKey) -> Device:
         return self._devices[key]
 
@@ -171,12 +160,6 @@ class SlicePool:
         self._devices[key] = device
         self._entries[key] = ()
         self.update(key)
-
-    def remove(self, key: DeviceKey) -> None:
-        """Remove a device, e.g. because its node is lost."""
-        self._move(key, ())
-        del self._entries[key]
-        del self._devices[key]
 
     def update(self, key: DeviceKey) -> None:
         """Reindex a device; must be called after every change of it."""
