@@ -17,7 +17,6 @@ from bursar.core.deadline import POLICIES, DeadlineTerms, SpotMarket
 from bursar.model.jobs.checkpoint_formulas import (
     Interruptions,
     advise_interval,
-    hours_between_failures_seen,
 )
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.spot_study.cells import JobSize, StudyCell
@@ -90,6 +89,13 @@ def save_cycle_ms(zones: Sequence[SpotCase], start: int, terms: DeadlineTerms) -
     advice = advise_interval(SAVE_SECONDS, failures)
     cycle_ms = round((advice.interval_seconds + SAVE_SECONDS) * SECOND_MS)
     return max(1, round(cycle_ms / ROUNDED_TO_MS)) * ROUNDED_TO_MS
+
+
+def hours_between_failures_seen(
+    exposure_hours: float, failures: int, *, prior_hours: float = 24.0, prior_failures: float = 1.0
+) -> float:
+    """Estimate from history; the prior prevents an infinite estimate from a short history."""
+    return (prior_hours + exposure_hours) / (prior_failures + failures)
 
 
 def saving_terms(terms: DeadlineTerms, cycle_ms: int) -> DeadlineTerms:

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
 from bursar.catalog.mig_geometries import mig_geometry
 from bursar.model.fleet.gpu import Layout, MigGeometry, MigInstance, slice_milli
-from bursar.model.fleet.mig_layout import (
-    OverlappingInstances,
-    TooManyInstances,
-    UnknownProfile,
-    WrongStart,
-    layout_fault,
-    layouts,
-)
+from bursar.model.fleet.mig_layout import layout_fault, layouts
 
 BOARDS = {
     "a30-24gb": "1g.6gb 1g.6gb+me 2g.12gb 2g.12gb+me 4g.24gb",
@@ -126,40 +119,31 @@ def test_the_slices_of_a_gpu_count_for_at_most_1106_milli() -> None:
 FAULTS = {
     "two instances may not overlap": (
         "3g.20gb@0 2g.10gb@2",
-        OverlappingInstances(
-            first=parse_layout("3g.20gb@0")[0], second=parse_layout("2g.10gb@2")[0]
-        ),
         "3g.20gb@0 and 2g.10gb@2 overlap on the memory axis",
     ),
     "the same instance twice overlaps itself": (
         "1g.5gb@1 1g.5gb@1",
-        OverlappingInstances(first=parse_layout("1g.5gb@1")[0], second=parse_layout("1g.5gb@1")[0]),
         "1g.5gb@1 and 1g.5gb@1 overlap on the memory axis",
     ),
     "a 2g cannot start at the last slices": (
         "2g.10gb@6",
-        WrongStart(instance=parse_layout("2g.10gb@6")[0], legal_starts=(0, 2, 4)),
         "2g.10gb cannot start at memory slice 6; valid starts: 0, 2, 4",
     ),
     "only one instance can have the media engines": (
         "1g.5gb+me@0 1g.5gb+me@1",
-        TooManyInstances(profile="1g.5gb+me", wanted=2, max_instances=1),
         "2 of 1g.5gb+me on one GPU; at most 1 fit",
     ),
     "a profile of another board is unknown": (
         "3g.40gb@0",
-        UnknownProfile(profile="3g.40gb", known_profiles=tuple(BOARDS["a100-40gb"].split())),
         "this GPU has no 3g.40gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, "
         "7g.40gb",
     ),
 }
 
 
-@pytest.mark.parametrize(("layout", "fault", "text"), FAULTS.values(), ids=FAULTS.keys())
-def test_an_invalid_layout_has_a_reason(layout: str, fault: object, text: str) -> None:
-    actual = layout_fault(board("a100-40gb"), parse_layout(layout))
-    assert actual == fault
-    assert str(actual) == text
+@pytest.mark.parametrize(("layout", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_an_invalid_layout_has_a_reason(layout: str, text: str) -> None:
+    assert layout_fault(board("a100-40gb"), parse_layout(layout)) == text
 
 
 VALID = {

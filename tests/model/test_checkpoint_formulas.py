@@ -14,7 +14,6 @@ from bursar.model.jobs.checkpoint_formulas import (
     daly_interval,
     expected_run_ms,
     expected_wall_seconds,
-    hours_between_failures_seen,
     waste,
     young_interval,
 )
@@ -66,10 +65,6 @@ def test_the_advised_interval_wastes_less_than_others() -> None:
 def test_an_interval_is_never_shorter_than_an_upload() -> None:
     failures = Interruptions(between_failures_seconds=HOUR)
     assert advise_interval(1, failures, upload_seconds=900).interval_seconds == 900
-
-
-def test_a_rate_that_was_seen_becomes_hours() -> None:
-    assert hours_between_failures_seen(76, 3) == 25.0
 
 
 @pytest.mark.parametrize("save_ms", [1, 999, 60_000, 600_000, 7_200_000])

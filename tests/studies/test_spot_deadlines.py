@@ -13,7 +13,7 @@ from bursar.model.units import HOUR_MS
 from bursar.simulate.spot_study.cells import OPTIMUM, OURS, JobSize, StudyCell
 from bursar.simulate.spot_study.text import spot_json
 from studies.spot_deadlines import SpotRequest, run_spot_study
-from studies.spot_deadlines.fine_tuning import SEEDS
+from studies.spot_deadlines.fine_tuning import SEEDS, hours_between_failures_seen
 from studies.spot_deadlines.published_tables import PUBLISHED
 from studies.spot_deadlines.series import SeriesTask
 from studies.spot_deadlines.sources import TWO_WEEKS, read_cases, spot_folder
@@ -123,3 +123,7 @@ def test_a_wrong_wish_is_answered_with_what_there_is(request_: SpotRequest, word
     with pytest.raises(UserError) as refused:
         run_spot_study(request_)
     assert word in refused.value.fix
+
+
+def test_a_rate_that_was_seen_becomes_hours() -> None:
+    assert hours_between_failures_seen(76, 3) == 25.0

@@ -47,21 +47,18 @@ def events_for(decision: Decision, now_ms: int) -> tuple[Event, ...]:
                 lost_micro_usd=decision.lost_micro_usd,
             )
             return (stopping,)
-        case StopJob(reason=StopReason.CANCELLED, job_id=job_id, attempt=attempt):
-            return (AttemptStopping(at_ms=now_ms, job_id=job_id, attempt=attempt),)
-        case StopJob(
-            reason=StopReason.BUDGET | StopReason.MOVE as why, job_id=job_id, attempt=attempt
-        ):
-            return (AttemptStopping(at_ms=now_ms, job_id=job_id, attempt=attempt, why=why.value),)
-        case StopJob(job_id=job_id, attempt=attempt):
+        case StopJob(reason=StopReason.TIME_LIMIT | StopReason.COST_LIMIT as limit):
             expired = AttemptExpired(
                 at_ms=now_ms,
-                job_id=job_id,
-                attempt=attempt,
-                why=decision.reason.value,
+                job_id=decision.job_id,
+                attempt=decision.attempt,
+                why=limit.value,
                 charged_micro_usd=decision.charged_micro_usd,
             )
             return (expired,)
+        case StopJob(job_id=job_id, attempt=attempt, reason=reason):
+            why = "" if reason is StopReason.CANCELLED else reason.value
+            return (AttemptStopping(at_ms=now_ms, job_id=job_id, attempt=attempt, why=why),)
         case EvacuateJob(job_id=job_id, attempt=attempt):
             leaving = AttemptStopping(
                 at_ms=now_ms,

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from bursar.model.fleet.gpu import MigInstance
 from bursar.model.jobs.attempt import Placement
-from bursar.model.jobs.job_kind import JobKind
+from bursar.model.jobs.job import JobKind
 from bursar.model.reason import Reason
 
 

@@ -11,8 +11,7 @@ from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import Hold
-from bursar.model.jobs.job import JobState
-from bursar.model.jobs.job_kind import JobKind
+from bursar.model.jobs.job import JobKind, JobState
 
 WAITING = frozenset({JobState.QUEUED, JobState.BLOCKED})
 

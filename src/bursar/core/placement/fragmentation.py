@@ -55,16 +55,12 @@ def parts_for(free: FreeResources, shape: TaskShape) -> list[int]:
     return parts
 
 
-class Fragmentation:
-    """The paper's measure over one mix; scores are cached until the mix changes."""
+class MixScorer:
+    """A scorer over the workload mix; ranks hold until the mix changes."""
 
     def __init__(self, mix: WorkloadMix) -> None:
         self._mix = mix
         self._version = -1
-        self._scores: dict[tuple[object, ...], int] = {}
-        self._admitted: dict[tuple[str, int, int], tuple[tuple[tuple[int, int], int], ...]] = {}
-        self._cpu_needs: list[int] = []
-        self._memory_needs: list[int] = []
 
     @property
     def version(self) -> int:
@@ -72,6 +68,17 @@ class Fragmentation:
 
     def key(self, group: TaskGroup) -> TaskShape:
         return shape_of(group)._replace(models=(), memory_mib=0)
+
+
+class Fragmentation(MixScorer):
+    """The paper's measure over one mix; scores are cached until the mix changes."""
+
+    def __init__(self, mix: WorkloadMix) -> None:
+        super().__init__(mix)
+        self._scores: dict[tuple[object, ...], int] = {}
+        self._admitted: dict[tuple[str, int, int], tuple[tuple[tuple[int, int], int], ...]] = {}
+        self._cpu_needs: list[int] = []
+        self._memory_needs: list[int] = []
 
     def rank(self, free: FreeResources, shape: TaskShape) -> tuple[int, int] | None:
         """How many steps fragmentation grows with one task; None if it does not fit."""

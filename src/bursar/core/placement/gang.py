@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bursar.core.nodes.device import DeviceKey
 from bursar.core.nodes.node import NodeState
@@ -142,7 +142,7 @@ class GangPlacer:
             if single is not None:
                 return [(single, count)]
         if self.constraints.spread is not None:
-            return self._spread_out(group, count)
+            return self._fill(self.pool.tightest_first(_whole(group)), group, count)
         if topology is not None or len(self.pool.levels) > 1:
             return self._by_topology(group, count)
         return self._widest_first(group, count)
@@ -178,15 +178,15 @@ class GangPlacer:
                 return node
         return None
 
-    def _spread_out(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
-        """Limit the tasks in each domain of the spread's level."""
-        spread = self.constraints.spread
-        assert spread is not None
+    def _fill(
+        self, nodes: Iterable[NodeState], group: TaskGroup, count: int
+    ) -> list[tuple[NodeState, int]] | None:
+        """Fill nodes in order, with at most the spread's limit of tasks in each of its domains."""
         split: list[tuple[NodeState, int]] = []
         left = count
-        for node in self.pool.tightest_first(_whole(group)):
+        for node in nodes:
             part = self._tasks_on(node, group, min(left, self._spread_left(node)))
-            if part > 0:
+            if part:
                 split.append((node, part))
                 self._count_spread(node, part)
                 left -= part
@@ -236,26 +236,12 @@ class GangPlacer:
 
     def _place_plain_tasks(self, group: TaskGroup, count: int) -> bool:
         """Use the gang's nodes first, then those with the fewest free GPUs."""
-        if self.constraints.spread is not None:
-            split = self._spread_out(group, count)
-        else:
-            split = self._near_gang(group, count)
+        spread_out = self.constraints.spread is not None
+        nodes = self.pool.tightest_first(0) if spread_out else self._nearest_first(group)
+        split = self._fill(nodes, group, count)
         for node, part in split or ():
             self.tasks.append(occupy_whole(self.pool, node, group, part, self.search))
         return split is not None
-
-    def _near_gang(self, group: TaskGroup, count: int) -> list[tuple[NodeState, int]] | None:
-        left = count
-        split: list[tuple[NodeState, int]] = []
-        for node in self._nearest_first(group):
-            part = self._tasks_on(node, group, left)
-            if part:
-                split.append((node, part))
-                left -= part
-            if not left:
-                return split
-        self.search.tasks_that_fit = count - left
-        return None
 
     def _nearest_first(self, group: TaskGroup) -> Iterator[NodeState]:
         near = {task.node for task in self.tasks}

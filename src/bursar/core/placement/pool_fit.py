@@ -20,8 +20,15 @@ from bursar.core.quota.charge import gpu_milli, hourly_micro_usd, placement_micr
 from bursar.model.fleet.fleet import Market, Pool
 from bursar.model.jobs.attempt import Placement, Task
 from bursar.model.jobs.checkpoint_formulas import InterruptionHazard, expected_run_ms
-from bursar.model.jobs.job import FlavorChoice, JobSpec, MigSlice, MpsShare, TaskGroup, WholeGpus
-from bursar.model.jobs.job_kind import JobShape
+from bursar.model.jobs.job import (
+    FlavorChoice,
+    JobShape,
+    JobSpec,
+    MigSlice,
+    MpsShare,
+    TaskGroup,
+    WholeGpus,
+)
 from bursar.model.reason import NoCapacity
 from bursar.model.tenants.tenant import CPU, GPU, MEMORY, FlavorResource
 from bursar.model.units import HOUR_MS, MILLI, round_up_run_time_ms

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from bursar.core.nodes.workload_mix import FreeResources, TaskShape, WorkloadMix, shape_of
-from bursar.core.placement.fragmentation import MOST_SCORES, after, parts_for
-from bursar.model.jobs.job import TaskGroup
+from bursar.core.nodes.workload_mix import FreeResources, TaskShape, WorkloadMix
+from bursar.core.placement.fragmentation import MOST_SCORES, MixScorer, after, parts_for
 from bursar.model.units import MILLI
 
 STEP_MILLI = 20
@@ -29,23 +28,15 @@ Want = tuple[int, int, int, int, tuple[tuple[int, int], ...]]
 (ascending) and stake of each of them."""
 
 
-class RemainingCapacity:
+class RemainingCapacity(MixScorer):
     """The capacity that each start takes from future tasks."""
 
     def __init__(self, mix: WorkloadMix) -> None:
-        self._mix = mix
-        self._version = -1
+        super().__init__(mix)
         self._wants: dict[str, tuple[Want, ...]] = {}
         self._enough: dict[str, tuple[int, int]] = {}
         self._stake: tuple[tuple[TaskShape, int], ...] = ()
         self._capacity: dict[tuple[str, int, tuple[int, ...], int], int] = {}
-
-    @property
-    def version(self) -> int:
-        return self._mix.version
-
-    def key(self, group: TaskGroup) -> TaskShape:
-        return shape_of(group)._replace(models=(), memory_mib=0)
 
     def rank(self, free: FreeResources, shape: TaskShape) -> tuple[int, int] | None:
         """The capacity one task takes, in steps, then what is free; None if it does not fit."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, NamedTuple
 
 from bursar.model.fleet.fleet import Pool
 from bursar.model.fleet.gpu import GpuModel, slice_milli
@@ -13,6 +14,9 @@ from bursar.model.tenants.tenant import CPU, GPU, MEMORY, FlavorResource
 from bursar.model.units import HOUR_MS, MILLI
 
 MILLI_PER_PERCENT = MILLI // 100
+
+MOST_CHARGES: Final = 8_192
+"""Above this number of cached charges, all are dropped."""
 
 
 def gpu_milli(group: TaskGroup, spec: Pool) -> int:
@@ -82,6 +86,49 @@ def share_weight(placement: Placement, spec: Pool, unit: UsageUnit) -> int:
         return 0
     held = sum(gpu_milli_held(task, spec.gpu_model) for task in placement.tasks)
     return held * spec.gpu_model.relative_speed_milli // MILLI
+
+
+class Charge(NamedTuple):
+    """What a placement takes of the limited quotas, and its weight in fair share."""
+
+    placement: Placement
+    request: Mapping[FlavorResource, int]
+    weight: int
+
+
+class ChargeCache:
+    """Charges by placement object: plans reuse the same ones.
+
+    The object is stored with its charge, so no other object can get its address meanwhile.
+    """
+
+    def __init__(self, spec_of: Callable[[str], Pool], unit: UsageUnit) -> None:
+        self._spec_of = spec_of
+        self._unit = unit
+        self._limited: Collection[FlavorResource] = ()
+        self._known: dict[int, Charge] = {}
+
+    def limit(self, limited: Collection[FlavorResource]) -> None:
+        """Set the limited resources and clear the cache."""
+        self._limited = limited
+        self._known.clear()
+
+    def of(self, placement: Placement) -> Charge:
+        """The charge of a placement."""
+        known = self._known.get(id(placement))
+        if known is not None:
+            return known
+        spec = self._spec_of(placement.pool)
+        request = quota_request(placement, spec.gpu_model, self._limited)
+        weight = share_weight(placement, spec, self._unit)
+        if placement.anchors is not None:
+            anchors = self.of(placement.anchors)
+            request, weight = request | dict(anchors.request), weight + anchors.weight
+        charge = Charge(placement, request, weight)
+        if len(self._known) >= MOST_CHARGES:
+            self._known.clear()
+        self._known[id(placement)] = charge
+        return charge
 
 
 def run_time_of(spec: JobSpec) -> int | None:

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from bursar.core.placement.pool_fit import ShapePlan
 from bursar.core.state.job_record import JobRecord, Rank
-from bursar.model.jobs.job_kind import JobKind
+from bursar.model.jobs.job import JobKind
 
 BacklogKey = tuple[str, int, int]
 """Queue, priority, and the number of the shape's plan."""

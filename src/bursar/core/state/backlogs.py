@@ -13,8 +13,15 @@ from bursar.core.state.backlog import Backlog, BacklogKey
 from bursar.core.state.job_record import JobRecord, rank_of
 from bursar.core.state.run_time_model import RunTimeModel, SimilarityKey, SimilarJobs
 from bursar.model.fleet.fleet import Fleet, Market
-from bursar.model.jobs.job import CheckpointPolicy, Constraints, JobSpec, JobState, TaskGroup
-from bursar.model.jobs.job_kind import JobKind, JobShape
+from bursar.model.jobs.job import (
+    CheckpointPolicy,
+    Constraints,
+    JobKind,
+    JobShape,
+    JobSpec,
+    JobState,
+    TaskGroup,
+)
 from bursar.model.tenants.policy import OrderTerm, Policies
 from bursar.model.tenants.tenant import FlavorResource
 from bursar.model.units import MILLI

@@ -12,10 +12,10 @@ from bursar.core.nodes.node import FOREIGN, NodeState, foreign_task
 from bursar.core.nodes.pool import PoolState
 from bursar.core.nodes.workload_mix import WorkloadMix, empty_node
 from bursar.core.quota.budget_rules import BudgetRules, quota_tree
+from bursar.core.quota.charge import ChargeCache
 from bursar.core.state.attempt_ends import count_preemption, note_step
 from bursar.core.state.attempt_limits import charged_micro_usd, limit_at_ms, reprice
 from bursar.core.state.backlogs import Backlogs
-from bursar.core.state.charge_cache import ChargeCache
 from bursar.core.state.finished_jobs import FinishedJobs
 from bursar.core.state.job_record import (
     Claim,
@@ -74,7 +74,7 @@ class FleetState:
         pools = self.pools.values()
         self.mix = WorkloadMix(lambda: [(empty_node(one.spec), len(one.nodes)) for one in pools])
         self._learns_mix = policies.placement in LEARNING_PLACEMENTS
-        self.charges = ChargeCache(self.pools, policies.order.usage_unit)
+        self.charges = ChargeCache(lambda name: self.pools[name].spec, policies.order.usage_unit)
         self._place_nodes(fleet.nodes)
         self._build_quota()
 

@@ -8,88 +8,45 @@ GPU (a test enumerates it for every known model).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
 from bursar.model.fleet.gpu import Layout, MigGeometry, MigInstance, MigProfile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownProfile:
-    profile: str
-    known_profiles: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"this GPU has no {self.profile}; it has {', '.join(self.known_profiles)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrongStart:
-    instance: MigInstance
-    legal_starts: tuple[int, ...]
-
-    def __str__(self) -> str:
-        legal = ", ".join(str(start) for start in self.legal_starts)
-        return (
-            f"{self.instance.profile} cannot start at memory slice {self.instance.start}; "
-            f"valid starts: {legal}"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TooManyInstances:
-    profile: str
-    wanted: int
-    max_instances: int
-
-    def __str__(self) -> str:
-        return f"{self.wanted} of {self.profile} on one GPU; at most {self.max_instances} fit"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverlappingInstances:
-    first: MigInstance
-    second: MigInstance
-
-    def __str__(self) -> str:
-        return f"{self.first} and {self.second} overlap on the memory axis"
-
-
-LayoutFault = UnknownProfile | WrongStart | TooManyInstances | OverlappingInstances
-
-
 @cache
-def layout_fault(geometry: MigGeometry, instances: Layout) -> LayoutFault | None:
+def layout_fault(geometry: MigGeometry, instances: Layout) -> str | None:
     """First fault of a layout, or None if it is valid."""
     spans: list[tuple[int, int, MigInstance]] = []
     for instance in instances:
         profile = geometry.find(instance.profile)
         if profile is None:
-            return UnknownProfile(profile=instance.profile, known_profiles=geometry.profile_names)
+            known = ", ".join(geometry.profile_names)
+            return f"this GPU has no {instance.profile}; it has {known}"
         if instance.start not in profile.starts:
-            return WrongStart(instance=instance, legal_starts=profile.starts)
+            valid = ", ".join(str(start) for start in profile.starts)
+            return (
+                f"{instance.profile} cannot start at memory slice {instance.start}; "
+                f"valid starts: {valid}"
+            )
         spans.append((instance.start, instance.start + profile.memory_slices, instance))
     return _too_many(geometry, instances) or _overlap(spans)
 
 
-def _too_many(geometry: MigGeometry, instances: Layout) -> TooManyInstances | None:
+def _too_many(geometry: MigGeometry, instances: Layout) -> str | None:
     counts = Counter(instance.profile for instance in instances)
     for profile in geometry.profiles:
-        if counts[profile.name] > profile.max_instances:
-            return TooManyInstances(
-                profile=profile.name,
-                wanted=counts[profile.name],
-                max_instances=profile.max_instances,
-            )
+        wanted, most = counts[profile.name], profile.max_instances
+        if wanted > most:
+            return f"{wanted} of {profile.name} on one GPU; at most {most} fit"
     return None
 
 
-def _overlap(spans: list[tuple[int, int, MigInstance]]) -> OverlappingInstances | None:
+def _overlap(spans: list[tuple[int, int, MigInstance]]) -> str | None:
     ordered = sorted(spans, key=lambda span: (span[0], span[1], span[2].profile))
     for (_, end, first), (start, _, second) in pairwise(ordered):
         if start < end:
-            return OverlappingInstances(first=first, second=second)
+            return f"{first} and {second} overlap on the memory axis"
     return None
 
 

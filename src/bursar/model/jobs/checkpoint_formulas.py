@@ -114,16 +114,6 @@ def expected_run_ms(work_ms: int, saving: CheckpointPolicy, hazard: Interruption
     return min(NEVER_ENDS_MS, max(work_ms, round(wall * SECOND_MS)))
 
 
-# -- failure rate ----------------------------------------------------------------------------------
-
-
-def hours_between_failures_seen(
-    exposure_hours: float, failures: int, *, prior_hours: float = 24.0, prior_failures: float = 1.0
-) -> float:
-    """Estimate from history; the prior prevents an infinite estimate from a short history."""
-    return (prior_hours + exposure_hours) / (prior_failures + failures)
-
-
 def _expect_positive(*values: float) -> None:
     if min(values) <= 0:
         raise UserError(

@@ -154,6 +154,34 @@ class JobSpec:
     """Grace time to stop on request; set only if that time is charged."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobShape:
+    """What a job needs. ``run_ms`` is its run time rounded up to the grid.
+
+    ``own`` is the id of a deadline-managed job: its pools depend on its progress, so it is alone in its
+    kind.
+    """
+
+    groups: tuple[TaskGroup, ...]
+    constraints: Constraints
+    checkpoint: CheckpointPolicy
+    preemptible: bool
+    run_ms: int | None
+    own: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind:
+    """Jobs that the scheduler cannot tell apart: a shape, a queue and a priority.
+
+    A cycle schedules kinds (kube-scheduler: equivalence classes).
+    """
+
+    queue: str
+    priority: int
+    shape: JobShape
+
+
 class JobState(StrEnum):
     """The state of a job. ``lifecycle.py`` has the table of transitions."""
 
