@@ -23,8 +23,7 @@ from bursar.core.state.notices import notice_on
 from bursar.model.decision import ClaimPlacement, Decision, Hold, StartJob
 from bursar.model.errors import UserError
 from bursar.model.explain.explanation import Basis, Explanation, Forecast
-from bursar.model.jobs.job import GpuRequest, JobSpec, MigSlice, MpsShare, WholeGpus
-from bursar.model.jobs.job_kind import JobKind
+from bursar.model.jobs.job import GpuRequest, JobKind, JobSpec, MigSlice, MpsShare, WholeGpus
 from bursar.model.lifecycle import LIVE
 from bursar.model.reason import Reason, WaitsForSpot
 from bursar.model.suggestion import did_you_mean
