@@ -29,7 +29,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "control": SHELL | {"background", "codec", "config", "gc_tuning"},
     "simulate": SHELL | {"codec", "gc_tuning", "page_templates", "slurm_text"},
     "plan": SHELL | {"simulate"},
-    "engines": frozenset({"model", "ports", "background", "slurm_text"}),
+    "engines": frozenset({"model", "ports", "background", "codec", "slurm_text"}),
     "store": frozenset({"model", "ports", "codec"}),
     "clouds": frozenset({"model", "ports"}),
     "notify": frozenset({"model", "ports"}),

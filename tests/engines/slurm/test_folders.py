@@ -127,4 +127,6 @@ def test_the_index_uses_a_hard_link_where_that_is_possible(
     folder.add_to_index()
     assert os.path.exists(entry) and os.stat(folder.file(SUBMISSION)).st_nlink == 1 + can_link
     folder.remove_from_index()
-    assert not os.path.exists(entry) and folder.read_record(SUBMISSION) == {"request": 1}
+    assert not os.path.exists(entry) and folder.read_record(SUBMISSION, dict[str, int]) == {
+        "request": 1
+    }

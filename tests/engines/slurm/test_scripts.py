@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bursar.codec import from_text, to_text
 from bursar.engines.slurm.commands.gres import parse_gres
 from bursar.engines.slurm.commands.inventory import SlurmNode
 from bursar.engines.slurm.commands.job_query import SlurmJobState
@@ -31,7 +32,6 @@ from bursar.engines.slurm.driven.request import (
     JobRequest,
     components_of,
     gres_of,
-    request_from,
 )
 from bursar.engines.slurm.driven.script import ScriptContext, make_scripts, plain_command
 from bursar.engines.slurm.driven.submit import rest_properties, sbatch_options
@@ -296,7 +296,7 @@ def test_rest_and_sbatch_make_the_same_request() -> None:
     request = JobRequest(
         name="n", comment="c", components=(part,), minutes=9, partition="p", qos="q"
     )
-    assert request_from(request.as_record()) == request
+    assert from_text(JobRequest, to_text(request)) == request
     rest, words = rest_properties(request, part), list(sbatch_options(request, part))
     assert (rest["nodelist"], rest["nodes"], rest["cpus_per_task"]) == ("a,b", [2, 2], 3)
     assert (rest["no_requeue"], rest["time_limit"], rest["memory_per_node"]) == (True, 9, 500)

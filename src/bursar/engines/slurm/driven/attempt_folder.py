@@ -11,16 +11,16 @@ file.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from bursar.codec import UnreadableValue, from_text, to_text
+from bursar.engines.slurm.driven.request import StoredOrder
 from bursar.model.errors import BrokenInvariant
 from bursar.ports import AttemptRef, LogFile
 
@@ -35,6 +35,7 @@ RUNTIME_FILES = frozenset({"run.sh", "setup.sh", "node.sh", SECRETS, "failed", "
 MOST_MESSAGE_BYTES = 1_000_000
 """A message file is truncated at this size. A message lost then is made up for by polling Slurm."""
 
+Record = TypeVar("Record")
 _JOB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,119}(?:\[\d{1,9}\])?")
 
 
@@ -88,12 +89,12 @@ class AttemptFolders:
         """Attempts with messages since the last call. Messages may get lost; the folders do not."""
         return [ref for ref in map(ref_of, self.messages.take()) if ref is not None]
 
-    def write_record(self, name: str, record: Mapping[str, Any]) -> None:
+    def write_record(self, name: str, record: object) -> None:
         """Store facts about the cluster, for a start while Slurm does not respond."""
-        _write_json(os.path.join(self.root, name), record)
+        _write_record(os.path.join(self.root, name), record)
 
-    def read_record(self, name: str) -> dict[str, Any] | None:
-        return _read_json(os.path.join(self.root, name))
+    def read_record(self, name: str, kind: type[Record]) -> Record | None:
+        return _read_record(os.path.join(self.root, name), kind)
 
 
 class SlurmAttemptFolder:
@@ -122,9 +123,9 @@ class SlurmAttemptFolder:
     def write(self, name: str, text: str) -> None:
         _write(self.file(name), text)
 
-    def write_record(self, name: str, record: Mapping[str, Any]) -> None:
+    def write_record(self, name: str, record: object) -> None:
         """Write a record atomically."""
-        _write_json(self.file(name), record)
+        _write_record(self.file(name), record)
 
     def add_to_index(self) -> None:
         """Add to the index, once everything else is written: as a hard link where that is possible."""
@@ -194,14 +195,17 @@ class SlurmAttemptFolder:
             began_at_ms=None if began is None else milliseconds(began.strip()), end=end
         )
 
-    def read_record(self, name: str) -> dict[str, Any] | None:
-        return _read_json(self.file(name))
+    def read_record(self, name: str, kind: type[Record]) -> Record | None:
+        return _read_record(self.file(name), kind)
+
+    def order(self) -> StoredOrder | None:
+        return self.read_record(SUBMISSION, StoredOrder)
 
     def logs(self) -> list[LogFile]:
         """Two streams for each task that wrote something."""
-        record = self.read_record(SUBMISSION) or {}
+        order = self.order()
         logs = []
-        for task, node in enumerate(record.get("tasks", ())):
+        for task, node in enumerate(order.tasks if order is not None else ()):
             for stream, ending in (("stdout", "out"), ("stderr", "err")):
                 path = self.file(f"task-{task}.{ending}")
                 if os.path.exists(path):
@@ -279,8 +283,8 @@ def _write(path: str, text: str) -> None:
             remaining = remaining[file.write(remaining) :]
 
 
-def _write_json(path: str, record: Mapping[str, Any]) -> None:
-    _write(f"{path}.new", json.dumps(record))
+def _write_record(path: str, record: object) -> None:
+    _write(f"{path}.new", to_text(record))
     os.replace(f"{path}.new", path)
 
 
@@ -310,12 +314,11 @@ def _parse_end(lines: list[str]) -> EndRecord | None:
     )
 
 
-def _read_json(path: str) -> dict[str, Any] | None:
+def _read_record(path: str, kind: type[Record]) -> Record | None:
     try:
-        record = json.loads(_text(path) or "")
-    except ValueError:
+        return from_text(kind, _text(path) or "")
+    except UnreadableValue:
         return None
-    return record if isinstance(record, dict) else None
 
 
 def _remove(path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bursar.engines.slurm.commands.job_query import NODE_LOST, SlurmJobState
@@ -44,8 +45,10 @@ class TrackedAttempt:
     running_since: float | None = None
     """Since when Slurm reports it as running although its script has not started."""
     nodes: tuple[str, ...] = ()
-    gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    gpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The devices assigned to it, by node."""
+    grace_seconds: int = 0
+    stop_signal: str = "SIGTERM"
     is_live: bool = True
     """False if the control plane does not list it as live: it is stopped without reports."""
     submitted_at: float = 0.0

@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from bursar.engines.slurm.commands.commands import Commands
-from bursar.engines.slurm.commands.gres import Gres
 from bursar.engines.slurm.commands.inventory import (
-    SlurmNode,
-    SlurmPartition,
     node_records,
     nodes,
     partitions,
 )
 from bursar.engines.slurm.driven.attempt_folder import AttemptFolders
-from bursar.engines.slurm.driven.foreign_usage import ForeignUsage, as_record, changes, from_record
+from bursar.engines.slurm.driven.foreign_usage import ForeignUsage, changes
 from bursar.engines.slurm.driven.request import ClusterFacts
 from bursar.model.engine_report import EngineReport, ForeignReported
 from bursar.model.errors import EngineFault
@@ -40,19 +36,16 @@ class ClusterWatch:
         self._lost: set[str] = set()
         self._foreign = ForeignUsage(commands)
         self._reported: dict[str, ForeignReported] = {}
-        self.addresses: dict[str, str] = {}
 
     def open(self) -> None:
         """Query Slurm; if it does not respond, use the stored facts."""
-        self._reported = from_record(self._folders.read_record(FOREIGN) or {})
+        self._reported = self._folders.read_record(FOREIGN, dict[str, ForeignReported]) or {}
         try:
             self._refresh(with_partitions=True)
         except EngineFault:
-            stored = self._folders.read_record(FACTS)
-            if stored is None:
+            self._facts = self._folders.read_record(FACTS, ClusterFacts)
+            if self._facts is None:
                 raise
-            self._facts = _facts_from(stored)
-            self.addresses = dict(stored["addresses"])
 
     def facts(self) -> ClusterFacts:
         if self._facts is None:
@@ -61,16 +54,15 @@ class ClusterWatch:
 
     def _refresh(self, *, with_partitions: bool) -> None:
         records = node_records(self._commands)
-        self.addresses = {
-            one["NodeName"]: one["NodeAddr"] for one in records if one.get("NodeAddr")
-        }
         queried = partitions(self._commands) if with_partitions or self._facts is None else ()
         known = self._facts.partitions if self._facts is not None else ()
         facts = ClusterFacts(
-            nodes={node.name: node for node in nodes(records)}, partitions=queried or known
+            nodes={node.name: node for node in nodes(records)},
+            partitions=queried or known,
+            addresses={one["NodeName"]: one["NodeAddr"] for one in records if one.get("NodeAddr")},
         )
         if with_partitions:
-            self._folders.write_record(FACTS, _record_of(facts, self.addresses))
+            self._folders.write_record(FACTS, facts)
         self._facts = facts
 
     def poll(self, foreign: Iterable[str], held: Mapping[str, set[int]]) -> list[EngineReport]:
@@ -82,7 +74,7 @@ class ClusterWatch:
         watched = {name: node for name, node in known.items() if self._is_watched(name)}
         usage = changes(watched, holdings, held, self._reported)
         if usage:
-            self._folders.write_record(FOREIGN, as_record(self._reported))
+            self._folders.write_record(FOREIGN, self._reported)
         return [*self._node_changes(), *usage]
 
     def _node_changes(self) -> Iterator[EngineReport]:
@@ -120,45 +112,3 @@ class ClusterWatch:
                 "and add its types to gres.conf",
                 retry_after_seconds=60,
             )
-
-
-def _record_of(facts: ClusterFacts, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """The facts that a submission needs, as values for JSON."""
-    return {
-        "addresses": dict(addresses),
-        "nodes": {
-            name: [[one.name, one.kind, one.count] for one in node.gres]
-            for name, node in facts.nodes.items()
-        },
-        "partitions": [
-            [one.name, list(one.nodes), one.is_default, one.max_minutes] for one in facts.partitions
-        ],
-    }
-
-
-def _facts_from(record: Mapping[str, Any]) -> ClusterFacts:
-    return ClusterFacts(
-        nodes={
-            name: SlurmNode(
-                name=name,
-                cpus=0,
-                memory_mib=0,
-                disk_mib=0,
-                gres=tuple(Gres(name=n, kind=k, count=c) for n, k, c in gres),
-                partitions=(),
-                states=frozenset({"UNKNOWN"}),
-            )
-            for name, gres in record["nodes"].items()
-        },
-        partitions=tuple(
-            SlurmPartition(
-                name=name,
-                nodes=tuple(members),
-                is_default=is_default,
-                is_up=True,
-                max_minutes=max_minutes,
-                default_minutes=None,
-            )
-            for name, members, is_default, max_minutes in record["partitions"]
-        ),
-    )

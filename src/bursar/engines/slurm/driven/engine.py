@@ -38,8 +38,9 @@ from bursar.engines.slurm.driven.attempt_tracking import (
 from bursar.engines.slurm.driven.cluster_watch import ClusterWatch
 from bursar.engines.slurm.driven.outbox import RESUBMIT_SECONDS, Outbox
 from bursar.engines.slurm.driven.report_batch import ReportBatch
+from bursar.engines.slurm.driven.request import StoredOrder
 from bursar.engines.slurm.driven.settings import SlurmSettings
-from bursar.engines.slurm.driven.stop import Stopper, terms_of
+from bursar.engines.slurm.driven.stop import Stopper
 from bursar.engines.status_file import StatusFile
 from bursar.engines.task_ranks import start_problem
 from bursar.model.engine_report import EngineReport, TasksEnded
@@ -99,7 +100,7 @@ class SlurmEngine:
         self._outbox.seed_highest_id(one.main_id for one in self._tracked.values())
         for attempt in list(self._tracked.values()):
             if not attempt.is_live:
-                self._stop(attempt, int(terms_of(attempt)["grace_seconds"]))
+                self._stop(attempt, attempt.grace_seconds)
             self._report_changes(attempt)
 
     def _adopt_queued(self) -> None:
@@ -119,19 +120,19 @@ class SlurmEngine:
                 untracked.append(entry.id)
         self._stopper.cancel(untracked)
 
-    def _track(self, ref: AttemptRef, record: dict[str, Any] | None = None) -> TrackedAttempt:
+    def _track(self, ref: AttemptRef, order: StoredOrder | None = None) -> TrackedAttempt:
         folder = self._folders.of(ref)
         status = StatusFile(folder.file(SAVED), ref)
         attempt = TrackedAttempt(ref=ref, folder=folder, status=status)
-        is_new = record is not None
-        record = record or folder.read_record(SUBMISSION)
-        if record is not None:
-            components = record["request"]["components"]
-            attempt.nodes = tuple(node for component in components for node in component[0])
-            attempt.gpus = {node: tuple(gpus) for node, gpus in record["gpus"].items()}
+        is_new = order is not None
+        order = order or folder.order()
+        if order is not None:
+            attempt.nodes = tuple(node for one in order.request.components for node in one.nodes)
+            attempt.gpus = order.gpus
+            attempt.grace_seconds, attempt.stop_signal = order.grace_seconds, order.stop_signal
         if not is_new and folder.claimed_by:
             attempt.add(folder.claimed_by)
-        stop = None if is_new else folder.read_record(STOP)
+        stop = None if is_new else folder.read_record(STOP, dict[str, Any])
         if stop is not None:
             grace = int(stop.get("grace_seconds", 0))
             attempt.stop = StopState(grace_seconds=grace, kill_at=time.monotonic() + grace)
@@ -171,10 +172,10 @@ class SlurmEngine:
             attempt = self._track(ref)
             self._record_end(attempt, Exit(detail=refused))
             return
-        record = self._outbox.write_order(order)
-        attempt = self._track(ref, record)
+        stored = self._outbox.write_order(order)
+        attempt = self._track(ref, stored)
         folder.add_to_index()
-        self._outbox.post(attempt, record)
+        self._outbox.post(attempt, stored)
 
     def _refuse(self, attempt: TrackedAttempt, problem: str) -> None:
         self._record_end(attempt, Exit(detail=problem))
@@ -201,8 +202,7 @@ class SlurmEngine:
         elif now + grace_seconds < attempt.stop.kill_at:
             attempt.stop.kill_at = now + grace_seconds
             attempt.stop.grace_seconds = grace_seconds
-        terms = {**terms_of(attempt), "grace_seconds": attempt.stop.grace_seconds}
-        attempt.folder.write_record(STOP, terms)
+        attempt.folder.write_record(STOP, {"grace_seconds": attempt.stop.grace_seconds})
         if attempt.folder.claim():
             self._record_end(attempt, Exit(detail="stopped as ordered, before it was started"))
             self._stopper.cancel(self._stopper.ids(attempt))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bursar.engines.slurm.commands.commands import Commands, SlurmRefused
 from bursar.engines.slurm.commands.gres import parse_gres
@@ -119,22 +118,6 @@ def changes(
             reported[name] = report
             reports.append(report)
     return reports
-
-
-def as_record(reported: Mapping[str, ForeignReported]) -> dict[str, Any]:
-    """Reports as values for JSON: after a restart, what was reported may have to be withdrawn."""
-    return {
-        name: [list(report.gpus), report.cpu_milli, report.memory_mib]
-        for name, report in sorted(reported.items())
-    }
-
-
-def from_record(record: Mapping[str, Any]) -> dict[str, ForeignReported]:
-    """Parse the result of ``as_record``."""
-    return {
-        name: ForeignReported(node=name, gpus=tuple(gpus), cpu_milli=cpu, memory_mib=memory)
-        for name, (gpus, cpu, memory) in record.items()
-    }
 
 
 def _amounts(holdings: Sequence[ForeignHolding]) -> tuple[int, int, int]:

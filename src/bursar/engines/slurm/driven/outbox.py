@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 from bursar.background import BackgroundThread
 from bursar.engines.slurm.commands import job_query
@@ -19,10 +18,10 @@ from bursar.engines.slurm.driven.attempt_tracking import TrackedAttempt
 from bursar.engines.slurm.driven.cluster_watch import ClusterWatch
 from bursar.engines.slurm.driven.request import (
     JobRequest,
+    StoredOrder,
     components_of,
     minutes_of,
     no_common_partition,
-    request_from,
 )
 from bursar.engines.slurm.driven.script import ScriptContext, make_scripts
 from bursar.engines.slurm.driven.settings import SlurmSettings
@@ -60,7 +59,7 @@ class Outbox:
         self._submitter = Submitter(settings.commands, settings.rest_socket)
         self._accounts = Accounts(settings.commands, settings.account)
         self._on_refused = on_refused
-        self._queue: queue.SimpleQueue[tuple[TrackedAttempt, dict[str, Any] | None] | None]
+        self._queue: queue.SimpleQueue[tuple[TrackedAttempt, StoredOrder | None] | None]
         self._queue = queue.SimpleQueue()
         self._senders: list[BackgroundThread] = []
         self._lock = threading.Lock()
@@ -104,7 +103,7 @@ class Outbox:
             return ""
         return no_common_partition(order, self._cluster.facts(), self._settings.partition)
 
-    def write_order(self, order: StartOrder) -> dict[str, Any]:
+    def write_order(self, order: StartOrder) -> StoredOrder:
         """Store everything that the scripts and a later submission need. Secrets are in a separate file,
         which the script removes before user code runs."""
         facts = self._cluster.facts()
@@ -116,7 +115,7 @@ class Outbox:
             messages=self._folders.messages.path,
             bundles=self._bundles,
             path=self._settings.path,
-            addresses=self._cluster.addresses,
+            addresses=facts.addresses,
         )
         scripts = make_scripts(order, context, tuple(one.nodes for one in components))
         partition = facts.partition_of(scripts.nodes, self._settings.partition)
@@ -138,32 +137,32 @@ class Outbox:
         folder.create(len(scripts.nodes))
         for name, text in scripts.files.items():
             folder.write(name, text)
-        record = {
-            "request": request.as_record(),
-            "script": scripts.batch,
-            "gpus": gpus,
-            "tasks": [member.task.node for member in ranked_tasks(order)],
-            "grace_seconds": order.recipe.grace_seconds,
-            "stop_signal": order.recipe.stop_signal,
-        }
-        folder.write_record(names.SUBMISSION, record)
-        return record
+        stored = StoredOrder(
+            request=request,
+            script=scripts.batch,
+            gpus={node: tuple(held) for node, held in gpus.items()},
+            tasks=tuple(member.task.node for member in ranked_tasks(order)),
+            grace_seconds=order.recipe.grace_seconds,
+            stop_signal=order.recipe.stop_signal,
+        )
+        folder.write_record(names.SUBMISSION, stored)
+        return stored
 
-    def post(self, attempt: TrackedAttempt, record: dict[str, Any] | None = None) -> None:
+    def post(self, attempt: TrackedAttempt, order: StoredOrder | None = None) -> None:
         """Queue an attempt for submission, unless it is queued or submitted already."""
         with self._lock:
             if attempt.ids or attempt.is_sending or attempt.end_reported:
                 return
             attempt.is_sending = True
-        self._queue.put((attempt, record))
+        self._queue.put((attempt, order))
 
     def _send_next(self) -> None:
         if (item := self._queue.get()) is None:
             return
-        attempt, record = item
+        attempt, order = item
         try:
             if not self._is_closing:
-                self._send(attempt, record)
+                self._send(attempt, order)
         except (EngineFault, OSError) as problem:
             # Slurm or the shared folder does not respond: retry later.
             pause = problem.retry_after_seconds if isinstance(problem, EngineFault) else 0.0
@@ -172,7 +171,7 @@ class Outbox:
         finally:
             attempt.is_sending = False
 
-    def _send(self, attempt: TrackedAttempt, record: dict[str, Any] | None) -> None:
+    def _send(self, attempt: TrackedAttempt, order: StoredOrder | None) -> None:
         """Submit an attempt unless it is in the queue already. Report a permanent refusal."""
         if attempt.end_reported:
             return
@@ -181,7 +180,7 @@ class Outbox:
         if attempt.ids:
             return
         try:
-            problem = self._submit(attempt, record)
+            problem = self._submit(attempt, order)
         except SlurmRefused as refused:
             problem = f"not started: {refused}"
         if problem:
@@ -194,20 +193,20 @@ class Outbox:
                 attempt.add(entry.id)
         attempt.in_doubt = False
 
-    def _submit(self, attempt: TrackedAttempt, record: dict[str, Any] | None) -> str:
+    def _submit(self, attempt: TrackedAttempt, order: StoredOrder | None) -> str:
         """Submit an attempt; returns why it can never be submitted, or ""."""
-        record = record or attempt.folder.read_record(names.SUBMISSION)
-        if record is None:
+        order = order or attempt.folder.order()
+        if order is None:
             return "lost: its stored order no longer exists"
         attempt.submissions += 1
         before = self._highest_id
-        request = request_from(record["request"])
+        request = order.request
         try:
-            slurm_id = self._submitter.submit(request, record["script"])
+            slurm_id = self._submitter.submit(request, order.script)
         except SlurmRefused:
             if not self._accounts.exclude(request.account):
                 raise
-            slurm_id = self._submitter.submit(replace(request, account=""), record["script"])
+            slurm_id = self._submitter.submit(replace(request, account=""), order.script)
         self._update_highest_id(slurm_id, before)
         attempt.replaced_ids.discard(slurm_id)
         attempt.add(slurm_id)

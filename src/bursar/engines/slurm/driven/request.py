@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from bursar.engines.slurm.commands.inventory import SlurmNode, SlurmPartition
 from bursar.model.errors import EngineFault
@@ -41,22 +40,19 @@ class JobRequest:
     folder: str = "/"
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def as_record(self) -> dict[str, Any]:
-        """As values for JSON."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        components = [
-            [list(one.nodes), one.cpus, one.memory_mib, one.gres] for one in self.components
-        ]
-        return {**plain, "components": components, "environment": dict(self.environment)}
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredOrder:
+    """An order as it is stored in its attempt's folder, for submissions, stops and logs."""
 
-def request_from(record: Mapping[str, Any]) -> JobRequest:
-    """Parse the result of ``as_record``."""
-    components = tuple(
-        HetComponent(nodes=tuple(nodes), cpus=cpus, memory_mib=memory, gres=gres)
-        for nodes, cpus, memory, gres in record["components"]
-    )
-    return JobRequest(**{**record, "components": components})
+    request: JobRequest
+    script: str
+    gpus: Mapping[str, tuple[int, ...]]
+    """The devices assigned to it, by node."""
+    tasks: tuple[str, ...]
+    """The node of each task, by rank."""
+    grace_seconds: int
+    stop_signal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +61,7 @@ class ClusterFacts:
 
     nodes: Mapping[str, SlurmNode]
     partitions: tuple[SlurmPartition, ...]
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
     def partition_of(self, nodes: tuple[str, ...], configured: str) -> SlurmPartition | None:
         """The configured partition; else the default or the first that has all of these nodes."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from bursar.engines.slurm.commands.commands import Commands, SlurmRefused
-from bursar.engines.slurm.driven.attempt_folder import SUBMISSION
 from bursar.engines.slurm.driven.attempt_tracking import TrackedAttempt
 from bursar.engines.slurm.driven.outbox import Outbox
 
@@ -33,7 +31,7 @@ class Stopper:
             self._signal(attempt, "KILL", "--full")
             stop.kill_sent = stop.signal_sent = True
         elif not stop.signal_sent:
-            self._signal(attempt, terms_of(attempt)["stop_signal"], "--batch")
+            self._signal(attempt, attempt.stop_signal, "--batch")
             stop.signal_sent = True
 
     def _signal(self, attempt: TrackedAttempt, name: str, scope: str) -> None:
@@ -51,12 +49,3 @@ class Stopper:
             self._commands.run("scancel", *arguments)
         except SlurmRefused:
             return
-
-
-def terms_of(attempt: TrackedAttempt) -> dict[str, Any]:
-    """Grace period and stop signal of a job, from its order."""
-    record = attempt.folder.read_record(SUBMISSION) or {}
-    return {
-        "grace_seconds": record.get("grace_seconds", 0),
-        "stop_signal": record.get("stop_signal", "SIGTERM"),
-    }
