@@ -16,8 +16,9 @@ from bursar.model.jobs.job import CheckpointPolicy
 from bursar.model.tenants.policy import Policies
 from bursar.model.units import HOUR_MS, MILLI, MINUTE_MS, SECOND_MS
 from bursar.simulate.metrics import Summary
-from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.simulate.runs import FleetChoice, RunRequest, prepare
 from bursar.simulate.scenario import Delays
+from bursar.simulate.workload.trace_scenario import TraceMapping
 from tests.support import fleet_of, pool
 
 TRACES = Path(os.environ.get("BURSAR_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
@@ -43,15 +44,15 @@ def figures() -> list[Figure]:
         pool("large", 20, model="v100-32gb", labels={"vc": "vcvGl"}),
         pool("small", 2, model="v100-32gb", labels={"vc": "vcvlY"}),
     )
-    one_queue = WorkloadOptions(teams_share_a_queue=True, checkpoint=CHECKPOINTS)
-    pinned = WorkloadOptions(pin_label="vc", any_model=True, checkpoint=CHECKPOINTS)
+    one_queue = TraceMapping(teams_share_a_queue=True, checkpoint=CHECKPOINTS)
+    pinned = TraceMapping(pin_label="vc", any_model=True, checkpoint=CHECKPOINTS)
     return [
         *_compare("Philly", PHILLY, philly, one_queue),
         *_compare("Helios", HELIOS, helios, pinned),
     ]
 
 
-def _compare(name: str, source: Path, fleet: Fleet, options: WorkloadOptions) -> list[Figure]:
+def _compare(name: str, source: Path, fleet: Fleet, mapping: TraceMapping) -> list[Figure]:
     if not source.exists():
         return [
             Figure(
@@ -69,7 +70,7 @@ def _compare(name: str, source: Path, fleet: Fleet, options: WorkloadOptions) ->
             source=str(source),
             fleet=choice,
             policy=order,
-            workload=options,
+            mapping=mapping,
             delays=Delays(start_ms=0, stop_ms=0),
         )
         summary = prepare(request).carry_out().summary

@@ -26,9 +26,7 @@ from bursar.simulate.simulation import Simulation
 from bursar.simulate.traces import read_trace
 from bursar.simulate.workload.run_time_predictor import Predictor
 from bursar.simulate.workload.trace_scenario import (
-    EstimateSource,
     TraceMapping,
-    UnknownTeams,
     as_scenario,
 )
 from tests.support import fleet_of, pool, queue, tenant
@@ -115,10 +113,6 @@ def _slice() -> TraceSetup:
 
 def _scenario(setup: TraceSetup, choice: PolicyChoice) -> tuple[Scenario, Predictor | None]:
     trace = read_trace(str(setup.trace))
-    estimate_source = (
-        EstimateSource.TRUE if choice.estimates is RunTimeSource.ORACLE else EstimateSource.WRITTEN
-    )
-    teams = UnknownTeams.OWN_QUEUE if setup.tenants else UnknownTeams.DEFAULT_QUEUE
     predictor = Predictor() if choice.estimates is RunTimeSource.LEARNED else None
     workload = Workload(jobs=trace, count=len(trace))
     run = as_scenario(
@@ -126,7 +120,9 @@ def _scenario(setup: TraceSetup, choice: PolicyChoice) -> tuple[Scenario, Predic
         fleet_of(pool("a100", setup.nodes)),
         setup.tenants or (queue("default"),),
         choice.policies,
-        TraceMapping(unknown_teams=teams, any_model=True, estimate=estimate_source),
+        TraceMapping(
+            teams_share_a_queue=not setup.tenants, any_model=True, estimate=choice.estimates
+        ),
     )
     tenants = choice.tenants(run.scenario.tenants)
     no_delays = Delays(start_ms=0, stop_ms=0)

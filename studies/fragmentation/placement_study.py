@@ -20,17 +20,12 @@ from bursar.model.decision import StartJob
 from bursar.model.event import JobSubmitted
 from bursar.model.tenants.policy import PlacementPolicy, Policies
 from bursar.model.units import DAY_MS, MILLI, SECOND_MS
-from bursar.simulate.named_policies import choose_policy
+from bursar.simulate.named_policies import RunTimeSource, choose_policy
 from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Check, Simulation
 from bursar.simulate.traces import read_trace
 from bursar.simulate.workload.trace import Trace, TraceJob
-from bursar.simulate.workload.trace_scenario import (
-    EstimateSource,
-    TraceMapping,
-    UnknownTeams,
-    as_scenario,
-)
+from bursar.simulate.workload.trace_scenario import TraceMapping, as_scenario
 from studies.formats.openb_nodes import NodeList, read_nodes
 from studies.fragmentation.trace_fleet import fleet_of_nodes
 
@@ -99,9 +94,7 @@ class PlacementStudy:
         machines = _renamed(_nodes(traces), seed)
         pods = tuple(drawn_pods(traces, workload, seed, load))
         choice = choose_policy(f"order=fifo,placement={placement}", Policies())
-        mapping = TraceMapping(
-            unknown_teams=UnknownTeams.DEFAULT_QUEUE, estimate=EstimateSource.NONE
-        )
+        mapping = TraceMapping(teams_share_a_queue=True, estimate=RunTimeSource.NONE)
         run = as_scenario(
             Trace(source=workload, jobs=pods),
             fleet_of_nodes(machines),

@@ -27,8 +27,9 @@ from bursar.simulate.named_policies import (
     RunTimeSource,
     choose_policy,
 )
-from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.simulate.runs import FleetChoice, RunRequest, prepare
 from bursar.simulate.simulation import Simulation
+from bursar.simulate.workload.trace_scenario import TraceMapping
 from tests.support import fleet_of, pool
 
 OWN = Policies(
@@ -202,9 +203,7 @@ def test_under_every_order_each_decision_is_valid_and_every_job_ends(name: str) 
             name="small", fleet=fleet_of(pool("a", 2)), tenants=(), policies=Policies()
         ),
         policy=name,
-        workload=WorkloadOptions(
-            checkpoint=CheckpointPolicy(interval_ms=600_000, restart_ms=30_000)
-        ),
+        mapping=TraceMapping(checkpoint=CheckpointPolicy(interval_ms=600_000, restart_ms=30_000)),
     )
     prepared = prepare(request)
     simulation = Simulation(prepared.scenario, check=require_valid)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from bursar.config import read_fleet
 from bursar.simulate.named_policies import FLEET
-from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions
+from bursar.simulate.runs import FleetChoice, RunRequest
 from bursar.simulate.scenario import Delays
+from bursar.simulate.workload.trace_scenario import TraceMapping
 
-__all__ = ["Delays", "RunRequest", "WorkloadOptions", "choose_fleet", "every_run"]
+__all__ = ["Delays", "RunRequest", "TraceMapping", "choose_fleet", "every_run"]
 
 
 def choose_fleet(path: str) -> FleetChoice:

@@ -27,6 +27,7 @@ from bursar.model.jobs.job import CheckpointPolicy, Constraints
 from bursar.model.tenants.policy import Policies
 from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS
 from bursar.simulate.faults import Faults, SpotReclaims
+from bursar.simulate.named_policies import RunTimeSource
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 from bursar.simulate.traces.formats import read_trace
@@ -144,7 +145,7 @@ def philly(market: Market, jobs: int, checkpoint: CheckpointPolicy, **terms: int
     trace = replace(trace, jobs=trace.jobs[:jobs])
     fleet = fleet_of(pool("machines", 48, market=market, usd_per_node_hour=20.0, **terms))  # type: ignore[arg-type]
     mapping = trace_scenario.TraceMapping(
-        estimate=trace_scenario.EstimateSource.TRUE,
+        estimate=RunTimeSource.ORACLE,
         constraints=Constraints(markets=(market,)),
         checkpoint=checkpoint,
         any_model=True,

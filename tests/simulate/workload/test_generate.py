@@ -177,7 +177,7 @@ def test_the_mean_of_a_truncated_distribution_is_exact() -> None:
 def test_a_preset_runs_on_a_fleet(name: str) -> None:
     workload = preset(name, jobs=300).at_load(gpus=128, load=0.7)
     fleet = fleet_of(pool("a100", nodes=16))
-    mapping = TraceMapping(slices={143: "1g.10gb", 286: "2g.20gb"})
+    mapping = TraceMapping(parts_are_slices=True)
     run = as_scenario(stream(workload, 3), fleet, (queue("ops"),), Policies(), mapping)
     simulation = Simulation(run.scenario, check=require_valid)
     for _ in simulation.steps():

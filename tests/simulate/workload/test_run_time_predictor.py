@@ -10,7 +10,7 @@ import pytest
 from bursar.model.event import AttemptFailed, AttemptSucceeded, JobCancelled
 from bursar.model.tenants.policy import Policies
 from bursar.model.units import HOUR_MS, MINUTE_MS
-from bursar.simulate.runs import FleetChoice, RunRequest, WorkloadOptions, prepare
+from bursar.simulate.runs import FleetChoice, RunRequest, prepare
 from bursar.simulate.workload.run_time_predictor import (
     FIRST_GUESS_MS,
     MEMORY,
@@ -128,7 +128,6 @@ def test_in_a_run_later_jobs_are_predicted_from_ended_jobs(tmp_path: Path) -> No
             name="one", fleet=fleet_of(pool("a", 1)), tenants=(), policies=Policies()
         ),
         policy="qssf",
-        workload=WorkloadOptions(),
         log=log,
     )
     outcome = prepare(request).carry_out()

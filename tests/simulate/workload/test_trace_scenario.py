@@ -13,14 +13,13 @@ from bursar.model.jobs.job import JobSpec, JobState, MigSlice, MpsShare, TaskGro
 from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
 from bursar.model.units import HOUR_MS, MINUTE_MS
+from bursar.simulate.named_policies import RunTimeSource
 from bursar.simulate.simulation import Simulation
 from bursar.simulate.workload.trace import Trace, TraceJob
 from bursar.simulate.workload.trace_scenario import (
-    EstimateSource,
     JobStream,
     TraceMapping,
     TraceRun,
-    UnknownTeams,
     as_scenario,
 )
 from studies.formats.openb_nodes import NodeList, TraceNode
@@ -89,11 +88,11 @@ def test_a_masked_gpu_type_runs_on_a_fleet_that_has_it() -> None:
 
 
 def test_gpu_fractions_can_become_slices() -> None:
-    mapping = TraceMapping(slices={143: "1g.10gb"})
-    seventh = replace(ROW, gpus=0, gpu_milli=143)
-    run = run_of(seventh, replace(seventh, job_id="2", gpu_milli=150), mapping=mapping)
+    mapping = TraceMapping(parts_are_slices=True)
+    seventh = replace(ROW, gpus=0, gpu_milli=150)
+    run = run_of(seventh, replace(seventh, job_id="2", gpu_milli=280), mapping=mapping)
     requests = [e.spec.groups[0].gpu for e in run.scenario.events if isinstance(e, JobSubmitted)]
-    assert requests == [MigSlice(profile="1g.10gb"), MpsShare(percent=15)]
+    assert requests == [MigSlice(profile="1g.10gb"), MigSlice(profile="2g.20gb")]
     assert run.remarks.notes == ()
 
 
@@ -144,10 +143,8 @@ def test_each_unknown_team_gets_a_queue_below_the_root() -> None:
 
 
 def test_unknown_teams_can_share_the_default_queue() -> None:
-    mapping = TraceMapping(
-        unknown_teams=UnknownTeams.DEFAULT_QUEUE, teams={"images": "vision", "b": "nowhere"}
-    )
-    rows = [replace(ROW, job_id=team, team=team) for team in ("a", "b", "images")]
+    mapping = TraceMapping(teams_share_a_queue=True)
+    rows = [replace(ROW, job_id=team, team=team) for team in ("a", "b", "vision")]
     run = run_of(*rows, mapping=mapping)
     assert queues_of(run) == ["default", "default", "vision"]
 
@@ -157,19 +154,17 @@ def queues_of(run: TraceRun) -> Sequence[str]:
 
 
 @pytest.mark.parametrize(
-    ("estimate", "limits", "expected"),
+    ("estimate", "expected"),
     [
-        (EstimateSource.WRITTEN, False, (2 * HOUR_MS, None)),
-        (EstimateSource.WRITTEN, True, (2 * HOUR_MS, 2 * HOUR_MS)),
-        (EstimateSource.TRUE, False, (HOUR_MS, None)),
-        (EstimateSource.NONE, False, (None, None)),
+        (RunTimeSource.WRITTEN, (2 * HOUR_MS, None)),
+        (RunTimeSource.ORACLE, (HOUR_MS, None)),
+        (RunTimeSource.NONE, (None, None)),
     ],
 )
 def test_run_time_estimates_given_to_the_scheduler(
-    estimate: EstimateSource, limits: bool, expected: tuple[int | None, int | None]
+    estimate: RunTimeSource, expected: tuple[int | None, int | None]
 ) -> None:
-    mapping = TraceMapping(estimate=estimate, limits=limits)
-    spec = spec_of(replace(ROW, expected_ms=2 * HOUR_MS), mapping)
+    spec = spec_of(replace(ROW, expected_ms=2 * HOUR_MS), TraceMapping(estimate=estimate))
     assert (spec.expected_run_ms, spec.max_run_ms) == expected
 
 

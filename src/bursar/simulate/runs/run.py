@@ -10,10 +10,9 @@ from typing import TextIO
 from bursar.gc_tuning import rare_gc_in_a_run
 from bursar.model.errors import UserError
 from bursar.model.event import Event
-from bursar.simulate.named_policies import PolicyChoice, RunTimeSource, choose_policy
+from bursar.simulate.named_policies import RunTimeSource, choose_policy
 from bursar.simulate.parallel_tasks import Watch
 from bursar.simulate.runs.fault_options import choose_faults
-from bursar.simulate.runs.job_transforms import pinned, with_slices
 from bursar.simulate.runs.run_outcome import SHOWN, RunOutcome
 from bursar.simulate.runs.run_request import RunRequest
 from bursar.simulate.runs.run_to_end import Listener, RunResult, run_to_end
@@ -86,30 +85,20 @@ def _prepare(request: RunRequest) -> PreparedRun:
         fleet.fleet,
         fleet.tenants,
         choice.policies,
-        request.workload.mapping(choice.estimates, fleet.fleet),
+        replace(request.mapping, estimate=choice.estimates),
     )
-    scenario = _with_request(run.scenario, choice, request)
+    scenario = replace(
+        run.scenario,
+        tenants=choice.tenants(run.scenario.tenants),
+        delays=request.delays,
+        faults=faults,
+    )
     return PreparedRun(
         request=request,
         workload=workload,
-        scenario=replace(scenario, faults=faults),
+        scenario=scenario,
         remarks=run.remarks,
         predictor=predictor,
-    )
-
-
-def _with_request(scenario: Scenario, choice: PolicyChoice, request: RunRequest) -> Scenario:
-    """The scenario with the policy's queues, and the delays and job changes of the request."""
-    events: Iterable[Event] = scenario.events
-    if request.workload.pin_label is not None:
-        events = pinned(events, request.workload.pin_label)
-    if request.workload.parts_are_slices:
-        events = with_slices(events, scenario.fleet)
-    return replace(
-        scenario,
-        tenants=choice.tenants(scenario.tenants),
-        delays=request.delays,
-        events=events,
     )
 
 

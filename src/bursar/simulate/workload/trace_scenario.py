@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from bursar.catalog.gpu_models import GPU_MODELS, find_gpu_model
 from bursar.core.admission.admission_request import AdmissionRequest
@@ -20,66 +19,49 @@ from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import UserError
 from bursar.model.event import JobSubmitted
 from bursar.model.fleet.fleet import Fleet
-from bursar.model.jobs.job import (
-    CheckpointPolicy,
-    Constraints,
-    GpuRequest,
-    JobSpec,
-    MigSlice,
-    MpsShare,
-    TaskGroup,
-    WholeGpus,
-)
+from bursar.model.jobs.job import CheckpointPolicy, Constraints, JobSpec
 from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
-from bursar.model.units import MILLI
+from bursar.simulate.named_policies import RunTimeSource
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.traces.gpu_names import ANONYMOUS
 from bursar.simulate.workload.trace import Trace, TraceJob
+from bursar.simulate.workload.trace_requests import (
+    MILLI_PER_PERCENT,
+    TraceRequest,
+    all_markets,
+    mig_geometry,
+    task_groups,
+    with_slices,
+)
 
 DEFAULT_QUEUE: Final = "default"
-MILLI_PER_PERCENT: Final = MILLI // 100
 KNOWN_MODELS: Final = frozenset(model.name for model in GPU_MODELS)
 
 
-class UnknownTeams(StrEnum):
-    """The queue of a team that is not a tenant of the fleet."""
-
-    OWN_QUEUE = "own-queue"
-    DEFAULT_QUEUE = "default-queue"
-
-
-class EstimateSource(StrEnum):
-    """The run time estimate of a job: its user's, the true one, or none."""
-
-    WRITTEN = "written"
-    TRUE = "true"
-    NONE = "none"
-
-
 # Module-level names are faster than looking up members of an enum.
-_WRITTEN: Final = EstimateSource.WRITTEN
-_TRUE: Final = EstimateSource.TRUE
+_ORACLE: Final = RunTimeSource.ORACLE
+_NONE: Final = RunTimeSource.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceMapping:
     """How the jobs of a trace become submissions.
 
-    ``teams`` maps teams to queues. ``limits`` also makes a user's estimate the job's maximum run time, as
-    Slurm does. ``any_model`` ignores the requested GPU models. ``slices`` maps thousandths of a GPU to
-    MIG profiles; other fractions become MPS shares.
+    ``estimate`` is where their run time estimates come from. ``teams_share_a_queue`` puts teams that the
+    fleet does not know into one queue. ``pin_label`` restricts each queue's jobs to nodes whose label of
+    this name is the queue. ``any_model`` ignores the requested GPU models. ``may_use_spot`` also allows
+    spot capacity for every job. ``parts_are_slices`` replaces GPU shares by MIG slices.
     """
 
-    teams: Mapping[str, str] = field(default_factory=dict)
-    unknown_teams: UnknownTeams = UnknownTeams.OWN_QUEUE
-    estimate: EstimateSource = EstimateSource.WRITTEN
-    limits: bool = False
+    estimate: RunTimeSource = RunTimeSource.WRITTEN
+    teams_share_a_queue: bool = False
+    pin_label: str | None = None
     any_model: bool = False
-    slices: Mapping[int, str] = field(default_factory=dict)
+    may_use_spot: bool = False
+    parts_are_slices: bool = False
     constraints: Constraints = field(default_factory=Constraints)
     checkpoint: CheckpointPolicy = field(default_factory=CheckpointPolicy)
-    preemptible: bool = True
     retries: int = 0
 
 
@@ -142,7 +124,7 @@ def as_scenario(
     """Makes a scenario from a trace, with the queues that its teams need."""
     mapping = mapping or TraceMapping()
     teams = trace.teams if isinstance(trace, JobStream) else {job.team for job in trace}
-    queues, tree = _queues(sorted(teams), tuple(tenants), mapping)
+    queues, tree = _queues(sorted(teams), tuple(tenants), share=mapping.teams_share_a_queue)
     remarks = Remarks()
     state = FleetState(fleet, tree, policies)
     submissions = _Submissions(trace.source, mapping, queues, state, remarks)
@@ -178,7 +160,7 @@ def _without_duplicates(trace: Trace, remarks: Remarks) -> Iterable[TraceJob]:
 
 
 def _queues(
-    teams: Iterable[str], tenants: tuple[Tenant, ...], mapping: TraceMapping
+    teams: Iterable[str], tenants: tuple[Tenant, ...], *, share: bool
 ) -> tuple[dict[str, str], tuple[Tenant, ...]]:
     """The queue of each team, and the tenants including new queues."""
     known = {tenant.name: tenant for tenant in tenants}
@@ -186,9 +168,9 @@ def _queues(
     parent = roots[0] if len(roots) == 1 else None
     queues: dict[str, str] = {}
     for team in teams:
-        queue = mapping.teams.get(team, team)
+        queue = team
         if queue not in known or not known[queue].is_queue:
-            if mapping.unknown_teams is UnknownTeams.DEFAULT_QUEUE:
+            if share:
                 queue = DEFAULT_QUEUE
             elif queue in known:
                 queue = f"{queue}-jobs"
@@ -216,18 +198,6 @@ class RunTimesToCome(Mapping[str, int]):
         return len(self.waiting)
 
 
-class _JobRequest(NamedTuple):
-    """The fields of a trace's job that decide whether and where it can run."""
-
-    queue: str
-    tasks: int
-    gpus: int
-    gpu_milli: int
-    gpu_models: tuple[str, ...]
-    cpu_milli: int
-    memory_mib: int
-
-
 class _Submissions:
     """Makes submissions of trace jobs; jobs with the same request share a template."""
 
@@ -241,6 +211,9 @@ class _Submissions:
     ) -> None:
         self._source = source
         self._mapping = mapping
+        pools = [pool.spec for pool in state.pools.values()]
+        self._constraints = all_markets(pools) if mapping.may_use_spot else mapping.constraints
+        self._geometry = mig_geometry(pools) if mapping.parts_are_slices else None
         self._queues = queues
         self._state = state
         self._remarks = remarks
@@ -271,7 +244,6 @@ class _Submissions:
             )
 
     def _spec(self, job: TraceJob, template: JobSpec) -> JobSpec:
-        mapping = self._mapping
         deadline_ms = job.deadline_ms
         if deadline_ms is not None and deadline_ms <= job.submitted_ms:
             deadline_ms = None
@@ -279,8 +251,7 @@ class _Submissions:
             template,
             name=job.name or job.job_id,
             priority_class=self._classes.get(job.priority, self._classes[None]),
-            expected_run_ms=self._estimate_ms(job, mapping.estimate),
-            max_run_ms=self._estimate_ms(job, _WRITTEN) if mapping.limits else None,
+            expected_run_ms=self._estimate_ms(job),
             deadline_ms=deadline_ms,
             similarity_keys=self._similarity_keys(job),
         )
@@ -291,16 +262,20 @@ class _Submissions:
             return self._team_keys[job.team]
         return tuple(filter(None, (job.team, job.user, job.name)))
 
-    def _estimate_ms(self, job: TraceJob, estimate: EstimateSource) -> int | None:
-        if estimate is _WRITTEN:
-            estimate_ms = job.expected_ms if self.guess is None else self.guess(job)
-            return estimate_ms if estimate_ms and estimate_ms > 0 else None
-        return max(1, job.run_ms) if estimate is _TRUE else None
+    def _estimate_ms(self, job: TraceJob) -> int | None:
+        """A learned estimate is the guess of the stream, in place of the written one."""
+        estimate = self._mapping.estimate
+        if estimate is _ORACLE:
+            return max(1, job.run_ms)
+        if estimate is _NONE:
+            return None
+        estimate_ms = job.expected_ms if self.guess is None else self.guess(job)
+        return estimate_ms if estimate_ms and estimate_ms > 0 else None
 
     def _note(self, job: TraceJob) -> None:
         if job.run_ms < 1:
             self._remarks.count("ran for less than a millisecond, counted as one")
-        if job.gpu_milli % MILLI_PER_PERCENT and job.gpu_milli not in self._mapping.slices:
+        if job.gpu_milli % MILLI_PER_PERCENT:
             self._remarks.count("ask for a part of a GPU that is no whole percent, rounded up")
         if job.deadline_ms is not None and job.deadline_ms <= job.submitted_ms:
             self._remarks.count("had passed their deadline when submitted, run without one")
@@ -318,22 +293,20 @@ class _Submissions:
         )
         template = self._templates.get(request_key)
         if template is None:
-            template = self._make_template(_JobRequest(*request_key))
+            template = self._make_template(TraceRequest(*request_key))
             self._templates[request_key] = template
         return template
 
-    def _make_template(self, request_key: _JobRequest) -> JobSpec | str:
+    def _make_template(self, request: TraceRequest) -> JobSpec | str:
         mapping = self._mapping
         try:
-            models = tuple(sorted({_catalog_name(name) for name in request_key.gpu_models}))
+            models = tuple(sorted({_catalog_name(name) for name in request.gpu_models}))
             spec = JobSpec(
                 name="job",
-                queue=request_key.queue,
-                groups=_task_groups(
-                    request_key, models, self._gpus_per_node(models), mapping.slices
-                ),
+                queue=request.queue,
+                groups=task_groups(request, models, self._gpus_per_node(models)),
                 priority_class=self._classes[None],
-                constraints=mapping.constraints,
+                constraints=self._constraints,
             )
             check_job(
                 AdmissionRequest(
@@ -346,9 +319,14 @@ class _Submissions:
             )
         except UserError as error:
             return error.problem.removeprefix("job 'job': ")
+        if mapping.pin_label is not None:
+            labels = (*spec.constraints.node_labels, (mapping.pin_label, spec.queue))
+            spec = replace(spec, constraints=replace(spec.constraints, node_labels=labels))
+        if self._geometry is not None:
+            groups = tuple(with_slices(group, self._geometry) for group in spec.groups)
+            spec = replace(spec, groups=groups)
         return replace(
             spec,
-            preemptible=mapping.preemptible,
             checkpoint=mapping.checkpoint,
             retries=mapping.retries,
         )
@@ -384,51 +362,3 @@ def _classes_by_value(policies: Policies) -> dict[int | None, str]:
     for name, value in ordered:
         classes.setdefault(value, name)
     return classes
-
-
-def _task_groups(
-    request_key: _JobRequest, models: tuple[str, ...], gpus_per_node: int, slices: Mapping[int, str]
-) -> tuple[TaskGroup, ...]:
-    """Splits tasks that need more GPUs than a node has: full nodes, and one for the remainder."""
-    if request_key.gpus <= max(1, gpus_per_node):
-        return (
-            _group("main", request_key, request_key.tasks, _request(request_key, models, slices)),
-        )
-    full, rest = divmod(request_key.gpus, gpus_per_node)
-    whole = WholeGpus(count=gpus_per_node, models=models)
-    groups = [_group("main", request_key, request_key.tasks * full, whole)]
-    if rest:
-        groups.append(
-            _group("rest", request_key, request_key.tasks, WholeGpus(count=rest, models=models))
-        )
-    return tuple(groups)
-
-
-def _group(
-    name: str, request_key: _JobRequest, count: int, request: GpuRequest | None
-) -> TaskGroup:
-    """CPU and memory of a split task are divided in proportion to its GPUs."""
-    gpus = request.count if isinstance(request, WholeGpus) else request_key.gpus
-    total = max(1, request_key.gpus)
-    return TaskGroup(
-        name=name,
-        count=count,
-        gpu=request,
-        cpu_milli=request_key.cpu_milli * gpus // total if gpus else request_key.cpu_milli,
-        memory_mib=request_key.memory_mib * gpus // total if gpus else request_key.memory_mib,
-    )
-
-
-def _request(
-    request_key: _JobRequest, models: tuple[str, ...], slices: Mapping[int, str]
-) -> GpuRequest | None:
-    if request_key.gpus:
-        return WholeGpus(count=request_key.gpus, models=models)
-    if request_key.gpu_milli in slices:
-        return MigSlice(profile=slices[request_key.gpu_milli], models=models)
-    if not request_key.gpu_milli:
-        return None
-    percent = -(-request_key.gpu_milli // MILLI_PER_PERCENT)
-    if percent >= 100:
-        return WholeGpus(count=-(-percent // 100), models=models)
-    return MpsShare(percent=percent, models=models)

@@ -124,7 +124,7 @@ def run_requests(
     from bursar.wiring.run_requests import (
         Delays,
         RunRequest,
-        WorkloadOptions,
+        TraceMapping,
         choose_fleet,
         every_run,
     )
@@ -136,9 +136,9 @@ def run_requests(
         name="",
         source=parsed.trace,
         fleet=chosen[0],
-        workload=WorkloadOptions(
-            format=parsed.format,
-            limit=parsed.limit,
+        format=parsed.format,
+        limit=parsed.limit,
+        mapping=TraceMapping(
             teams_share_a_queue=parsed.one_queue,
             pin_label=parsed.pin_teams,
             any_model=parsed.any_model,
