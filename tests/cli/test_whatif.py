@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.wiring.simulation import comparison_text, prepare_whatif
+from bursar.wiring.run_requests import comparison_text, prepare_whatif
 from tests.cli.commands import bursar, bursar_alone, expect_refusal, write_trace
 
 FLEET = """

@@ -1,4 +1,4 @@
-"""Simulated runs, comparisons, what-ifs and traces for the command line.
+"""The demonstration, pages and traces for the command line.
 
 Imports are inside the functions, so that a command loads only what it uses.
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bursar.model.errors import UserError
 
 if TYPE_CHECKING:
     from bursar.simulate.demo.demo_text import TextLine
-    from bursar.simulate.parallel_tasks import Watch
-    from bursar.simulate.runs import PreparedRun, RunOutcome, RunRequest
-    from bursar.simulate.runs.what_if import WhatIf
+    from bursar.simulate.runs import RunOutcome
     from bursar.simulate.traces import TraceSummary
     from bursar.simulate.workload.trace import Trace
 
@@ -31,71 +28,11 @@ def demo(*, seed: int, verbose: bool) -> Iterator[TextLine]:
     return demo_text(Simulation(demonstration(seed), check=require_valid), verbose=verbose)
 
 
-# -- runs ------------------------------------------------------------------------------------------
-
-
-def prepare_run(request: RunRequest) -> PreparedRun:
-    """Everything that one run needs, read and checked."""
-    from bursar.simulate.runs import prepare
-
-    return prepare(request)
-
-
-def compare_runs(requests: Sequence[RunRequest], watch: Watch) -> list[RunOutcome]:
-    """The runs in parallel processes."""
-    from bursar.simulate.named_policies import choose_policy
-    from bursar.simulate.parallel_tasks import run_in_parallel
-    from bursar.simulate.runs import prepare_and_run
-
-    for request in requests:
-        choose_policy(request.policy, request.fleet.policies)
-    return run_in_parallel(prepare_and_run, requests, watch)
-
-
-def prepare_whatif(log: str, changes: Sequence[str]) -> WhatIf:
-    """A recorded history, ready to run as it was and with something changed."""
-    from bursar.simulate.runs.what_if import prepare_whatif as prepare_both
-
-    return prepare_both(Path(log), changes)
-
-
-# -- results ---------------------------------------------------------------------------------------
-
-
-def run_text(outcome: RunOutcome) -> str:
-    """One run as text."""
-    from bursar.simulate.report import text
-
-    return text.run_text(outcome)
-
-
-def comparison_text(outcomes: Sequence[RunOutcome]) -> str:
-    """Several runs as one table."""
-    from bursar.simulate.report import text
-
-    return text.comparison_text(outcomes)
-
-
-def comparison_json(outcomes: Sequence[RunOutcome]) -> dict[str, Any]:
-    """The comparison as JSON, with details of each run."""
-    from bursar.simulate.metrics import compare_json
-
-    runs: list[Any] = []
-    for outcome in outcomes:
-        run = outcome.as_json()
-        run.pop("summary")
-        runs.append({"name": outcome.summary.name, **run})
-    return {**compare_json([one.summary for one in outcomes]), "about": runs}
-
-
 def page_of(outcomes: Sequence[RunOutcome]) -> str:
     """The comparison as an HTML page with plots, in one file without external resources."""
     from bursar.simulate.report.page import page_html
 
     return page_html([one.summary for one in outcomes], [one.series for one in outcomes])
-
-
-# -- traces ----------------------------------------------------------------------------------------
 
 
 def describe_trace(source: str, format: str | None, fleet: str | None, seed: int) -> TraceSummary:

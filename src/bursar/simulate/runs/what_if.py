@@ -81,9 +81,9 @@ class WhatIf:
         )
 
 
-def prepare_whatif(path: Path, changes: Sequence[str]) -> WhatIf:
+def prepare_whatif(path: str | Path, changes: Sequence[str]) -> WhatIf:
     """Reads a log, and applies the changes to the fleet in its header."""
-    recorded = read_run(path)
+    recorded = read_run(Path(path))
     before = Setting(fleet=recorded.fleet, tenants=recorded.tenants, policies=recorded.policies)
     after = before
     for text in changes:

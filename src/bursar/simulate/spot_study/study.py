@@ -24,11 +24,14 @@ DEFAULT_SIZE: Final = JobSize()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStudy:
-    """The history files, the job and the rules. Prices are per machine-hour; 0 means not given."""
+    """The history files, the job and the rules, none for all.
+
+    Prices are per machine-hour; 0 means not given.
+    """
 
     histories: Sequence[str]
     size: JobSize = DEFAULT_SIZE
-    rules: Sequence[str] = tuple(POLICIES)
+    rules: Sequence[str] = ()
     starts: int | None = None
     nodes: int = 1
     on_demand_micro_usd: int = 0
@@ -158,7 +161,7 @@ def _tasks(study: HistoryStudy, histories: Sequence[SpotHistory]) -> list[Histor
             tracks=chosen,
             size=study.size,
             terms=terms,
-            rules=tuple(study.rules),
+            rules=tuple(study.rules or POLICIES),
             starts=evenly_spaced(0, last, study.starts or DEFAULT_STARTS),
         )
         for name, chosen in named

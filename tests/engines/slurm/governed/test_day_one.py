@@ -8,8 +8,7 @@ import pytest
 
 from bursar.config import read_fleet
 from bursar.model.errors import UserError
-from bursar.wiring import simulation
-from bursar.wiring.run_requests import RunRequest, choose_fleet
+from bursar.wiring.run_requests import RunRequest, choose_fleet, prepare, prepare_whatif
 from bursar.wiring.slurm import governed, import_cluster, usage
 from bursar.wiring.slurm.import_cluster import FLEET_FILE, LOG_FILE, SACCT_FILE, TRACE_FILE
 from tests.engines.slurm.governed.fake_slurm import FakeSlurm
@@ -66,9 +65,9 @@ def test_an_import_writes_files_that_can_be_simulated_at_once(
     assert len(read_fleet(site / FLEET_FILE).fleet.nodes) == 4
     fleet = choose_fleet(str(site / FLEET_FILE))
     request = RunRequest(name="", source=str(site / TRACE_FILE), fleet=fleet)
-    run = simulation.prepare_run(request).carry_out()
+    run = prepare(request).carry_out()
     assert run.summary.outcomes.succeeded == 5
-    both = simulation.prepare_whatif(str(site / LOG_FILE), ["nodes.t4=4"]).carry_out()
+    both = prepare_whatif(str(site / LOG_FILE), ["nodes.t4=4"]).carry_out()
     assert [one.jobs_over for one in both] == [4, 4]
     programs = {argv[0] for argv in commands.asked}
     assert programs == {"scontrol", "sacctmgr", "sacct"}

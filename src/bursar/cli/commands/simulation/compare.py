@@ -18,6 +18,7 @@ from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import ProgressBar
+from bursar.wiring.simulation import page_of
 
 
 @command(
@@ -49,20 +50,20 @@ def compare(parsed: argparse.Namespace) -> int:
     Every policy runs on every fleet, each run in its own process. The result is one table; the first run is
     the baseline.
     """
-    from bursar.wiring import simulation
+    from bursar.wiring import run_requests as runs
 
     expect_writable(parsed.html)
     with catch_interrupt() as interrupt:
         bar = ProgressBar(interrupt, shown=shows_progress(parsed))
         requests = run_requests(parsed, parsed.fleet, parsed.policy)
-        outcomes, requested = simulation.compare_runs(requests, bar.draw), len(requests)
+        outcomes, requested = runs.compare_runs(requests, bar.draw), len(requests)
         bar.clear()
     if parsed.html and outcomes:
-        write_page(parsed.html, simulation.page_of(outcomes))
+        write_page(parsed.html, page_of(outcomes))
     if parsed.output == JSON:
-        print_json({**simulation.comparison_json(outcomes), "runs_asked_for": requested})
+        print_json({**runs.comparison_json(outcomes), "runs_asked_for": requested})
     else:
-        sys.stdout.write(simulation.comparison_text(outcomes))
+        sys.stdout.write(runs.comparison_text(outcomes))
         if len(outcomes) < requested:
             not_started = requested - len(outcomes)
             print(f"\nstopped early: {not_started} of {requested} runs did not start")

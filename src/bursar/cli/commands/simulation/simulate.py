@@ -20,6 +20,7 @@ from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import ProgressBar
+from bursar.wiring.simulation import page_of
 
 
 @command(
@@ -52,7 +53,7 @@ def simulate(parsed: argparse.Namespace) -> int:
     The scheduler is the one that runs in production. The same input and seed give the same numbers. Ctrl-C
     stops early and prints partial results.
     """
-    from bursar.wiring import simulation
+    from bursar.wiring.run_requests import prepare, run_text
 
     if parsed.trace == SPOT:
         return run_spot(parsed, with_progress=shows_progress(parsed))
@@ -63,15 +64,15 @@ def simulate(parsed: argparse.Namespace) -> int:
     placement = f"placement={parsed.placement}" if parsed.placement else ""
     policy = ",".join(filter(None, (parsed.policy, placement)))
     (request,) = run_requests(parsed, [parsed.fleet], [policy])
-    prepared = simulation.prepare_run(request)
+    prepared = prepare(request)
     with catch_interrupt() as interrupt:
         bar = ProgressBar(interrupt, shown=shows_progress(parsed))
         outcome = prepared.carry_out(bar.draw)
         bar.clear()
     if parsed.html:
-        write_page(parsed.html, simulation.page_of([outcome]))
+        write_page(parsed.html, page_of([outcome]))
     if parsed.output == JSON:
         print_json(outcome.as_json())
     else:
-        sys.stdout.write(simulation.run_text(outcome))
+        sys.stdout.write(run_text(outcome))
     return OK if outcome.complete else INTERRUPTED

@@ -11,6 +11,7 @@ from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import print_json
 from bursar.cli.terminal.progress import ProgressBar
+from bursar.model.units import USD_MICRO
 
 SPOT: Final = "spot"
 
@@ -20,9 +21,9 @@ def hours(text: str) -> float:
     return _between(text, 0.001, 10_000, "hours")
 
 
-def usd(text: str) -> float:
-    """Parse a positive price."""
-    return _between(text, 0.0001, 10_000, "dollars an hour")
+def usd(text: str) -> int:
+    """Parse a positive price into micro-dollars."""
+    return round(_between(text, 0.0001, 10_000, "dollars an hour") * USD_MICRO)
 
 
 def _between(text: str, least: float, most: float, unit: str) -> float:
@@ -60,14 +61,14 @@ SPOT_OPTIONS: Final = group(
     argument(
         "--on-demand-price",
         type=usd,
-        default=0.0,
+        default=0,
         metavar="USD",
         help="on-demand price of a machine per hour",
     ),
     argument(
         "--spot-price",
         type=usd,
-        default=0.0,
+        default=0,
         metavar="USD",
         help="spot price of a machine per hour, if the history has no prices",
     ),
@@ -84,22 +85,30 @@ SPOT_OPTIONS: Final = group(
 
 def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:
     """Run the study and print its results."""
-    from bursar.wiring.spot import SpotOptions, spot_json, spot_text, study_spot
+    from bursar.wiring.spot import (
+        HistoryStudy,
+        JobSize,
+        run_history_study,
+        spot_json,
+        spot_text,
+    )
 
-    options = SpotOptions(
+    study = HistoryStudy(
         histories=tuple(parsed.history),
-        job_hours=parsed.job_hours,
-        deadline_hours=parsed.deadline_hours,
-        change_over_hours=parsed.change_over_hours,
-        nodes=parsed.machines,
-        on_demand_usd=parsed.on_demand_price,
-        spot_usd=parsed.spot_price,
+        size=JobSize(
+            job_hours=parsed.job_hours,
+            deadline_hours=parsed.deadline_hours,
+            change_over_hours=parsed.change_over_hours,
+        ),
         rules=tuple(filter(None, parsed.policy.split(","))),
         starts=parsed.limit,
+        nodes=parsed.machines,
+        on_demand_micro_usd=parsed.on_demand_price,
+        spot_micro_usd=parsed.spot_price,
     )
     with catch_interrupt() as interrupt:
         bar = ProgressBar(interrupt, shown=with_progress)
-        outcome = study_spot(options, bar.draw)
+        outcome = run_history_study(study, bar.draw)
         bar.clear()
     if parsed.output == JSON:
         print_json(spot_json(outcome))

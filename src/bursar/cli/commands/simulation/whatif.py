@@ -11,6 +11,7 @@ from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
 from bursar.cli.terminal.progress import ProgressBar
+from bursar.wiring.simulation import page_of
 
 RUNS = 2
 
@@ -35,20 +36,20 @@ def whatif(parsed: argparse.Namespace) -> int:
     The history is simulated twice: on the recorded fleet, and with the changes. Jobs keep their recorded run
     times. 'bursar simulate --log FILE' writes such a log.
     """
-    from bursar.wiring import simulation
+    from bursar.wiring.run_requests import comparison_json, comparison_text, prepare_whatif
 
     expect_writable(parsed.html)
-    prepared = simulation.prepare_whatif(parsed.log, parsed.change)
+    prepared = prepare_whatif(parsed.log, parsed.change)
     with catch_interrupt() as interrupt:
         bar = ProgressBar(interrupt, shown=shows_progress(parsed))
         outcomes = prepared.carry_out(bar.draw)
         bar.clear()
     if parsed.html:
-        write_page(parsed.html, simulation.page_of(outcomes))
+        write_page(parsed.html, page_of(outcomes))
     if parsed.output == JSON:
-        print_json(simulation.comparison_json(outcomes))
+        print_json(comparison_json(outcomes))
     else:
         print(f"changed: {', '.join(parsed.change)}")
-        sys.stdout.write(simulation.comparison_text(outcomes))
+        sys.stdout.write(comparison_text(outcomes))
     complete = len(outcomes) == RUNS and all(one.complete for one in outcomes)
     return OK if complete else INTERRUPTED
