@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bursar.core.check import Fault, check, require_no_faults
-from bursar.core.check.orders import LIVE_STATES
 from bursar.core.check.quotas import TreeWalk, amounts_of, children_of, sum_up
 from bursar.core.check.recount import DeviceCount, NodeCount, RecountedNodes
 from bursar.core.nodes.node import FOREIGN
@@ -17,8 +16,10 @@ from bursar.core.nodes.pool import PoolState
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import Decision
-from bursar.model.fleet.gpu import GpuMode
+from bursar.model.fleet.gpu import GpuMode, MigInstance
+from bursar.model.jobs.attempt import ShareUse
 from bursar.model.jobs.job import JobState
+from bursar.model.lifecycle import LIVE
 from bursar.model.tenants.tenant import FlavorResource
 from bursar.model.units import HOUR_MS
 
@@ -37,7 +38,7 @@ def require_thoroughly_valid(state: FleetState, decisions: Sequence[Decision], n
 
 def state_faults(state: FleetState) -> list[Fault]:
     """Every difference between stored and recounted values."""
-    live = {r.id: r for _, r in sorted(state.jobs.items()) if r.state in LIVE_STATES}
+    live = {r.id: r for _, r in sorted(state.jobs.items()) if r.state in LIVE}
     return [
         *_node_drift(state, live),
         *_pool_drift(state, live),
@@ -102,11 +103,11 @@ def _positive(counted: Counter[str]) -> dict[str, int]:
 def _amount_drift(count: NodeCount) -> Iterator[Fault]:
     node, spec = count.node, count.spec
     blank = emptied = 0
-    devices = [DeviceCount(stored.layout, stored.healthy) for stored in node.devices]
+    devices = [DeviceCount(node, gpu) for gpu in range(len(node.devices))]
     for gpu, held in count.devices.items():
         devices[gpu] = held
     for gpu, device in enumerate(devices):
-        if device.healthy and not any(device.held()):
+        if device.healthy and not device.uses:
             if device.layout:
                 emptied |= 1 << gpu
             else:
@@ -131,11 +132,14 @@ def _amount_drift(count: NodeCount) -> Iterator[Fault]:
 def _device_drift(count: NodeCount, gpu: int, device: DeviceCount) -> Iterator[Fault]:
     stored = count.node.devices[gpu]
     mode = GpuMode.IDLE
-    if device.whole:
+    whole = [holder for holder, use in device.uses if use is None]
+    held_slices = [(use, holder) for holder, use in device.uses if isinstance(use, MigInstance)]
+    held_shares = [(use, holder) for holder, use in device.uses if isinstance(use, ShareUse)]
+    if whole:
         mode = GpuMode.WHOLE
     elif device.layout:
         mode = GpuMode.MIG
-    elif device.shares:
+    elif held_shares:
         mode = GpuMode.MPS
     shares = sorted(
         (holder, one.percent, one.memory_mib)
@@ -146,14 +150,14 @@ def _device_drift(count: NodeCount, gpu: int, device: DeviceCount) -> Iterator[F
         f"GPU {gpu} of {count.node.id}",
         {
             "mode": (stored.mode, mode),
-            "holder": ([stored.whole_holder] if stored.whole_holder else [], list(device.whole)),
+            "holder": ([stored.whole_holder] if stored.whole_holder else [], whole),
             "slices": (
                 sorted((str(one), holder) for one, holder in stored.held.items()),
-                sorted((str(one), holder) for one, holder in device.slices),
+                sorted((str(one), holder) for one, holder in held_slices),
             ),
             "shares": (
                 shares,
-                sorted((holder, one.percent, one.memory_mib) for one, holder in device.shares),
+                sorted((holder, one.percent, one.memory_mib) for one, holder in held_shares),
             ),
         },
     )

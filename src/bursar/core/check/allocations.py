@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bursar.core.check.fault import Fault
 from bursar.core.check.mig_layouts import no_such_gpu, overlap, problem_of_layout
-from bursar.core.check.recount import DeviceCount, NodeCount
-from bursar.model.fleet.gpu import MigGeometry
-from bursar.model.jobs.attempt import ShareUse, SliceUse, Task
+from bursar.core.check.recount import DeviceCount, NodeCount, Use, uses_of
+from bursar.model.fleet.fleet import Pool
+from bursar.model.fleet.gpu import Layout, MigGeometry, MigInstance
+from bursar.model.jobs.attempt import ShareUse, Task
 
 WHOLE_PERCENT = 100
 
@@ -25,95 +26,63 @@ class AllocationReplay:
 
     def allocate(self, count: NodeCount, task: Task) -> None:
         """Allocates everything a task holds, and appends to ``faults``."""
-        for gpu in task.gpus:
-            device = self._device(count, gpu)
-            if device is not None:
-                self._allocate_whole(count, gpu, device)
-        for use in task.slices:
-            device = self._device(count, use.gpu)
-            if device is not None:
-                self._allocate_slice(count, use, device)
-        for share in task.shares:
-            device = self._device(count, share.gpu)
-            if device is not None:
-                self._allocate_share(count, share, device)
+        for gpu, use in uses_of(task):
+            device = count.device(gpu)
+            if device is None:
+                self.faults.append(no_such_gpu(count, gpu))
+            else:
+                self._allocate_gpu(device, use, count.spec)
         count.add_amounts(task)
         self._compare_amounts(count, task)
 
-    def _device(self, count: NodeCount, gpu: int) -> DeviceCount | None:
-        device = count.device(gpu)
-        if device is None:
-            self.faults.append(no_such_gpu(count, gpu))
-        elif not device.healthy:
-            text = f"{self.job_id} is assigned GPU {gpu} of {count.node.id}, which is not healthy"
+    def _allocate_gpu(self, device: DeviceCount, use: Use, spec: Pool) -> None:
+        if not device.healthy:
+            text = f"{self.job_id} is assigned {device}, which is not healthy"
             self._add_fault("unhealthy-gpu", text)
-        return device
+        geometry = None if spec.gpu_model is None else spec.gpu_model.mig
+        for holder, other in device.uses:
+            if _are_exclusive(geometry, use, other):
+                problem = f"of which {holder} holds {_write(other)}"
+                self._add_misuse("gpu-taken", device, use, problem)
+                break
+        else:
+            self._compare_layout(device, use, geometry)
+        device.uses.append((self.job_id, use))
+        if isinstance(use, ShareUse):
+            self._compare_shares(device, spec)
 
-    def _allocate_whole(self, count: NodeCount, gpu: int, device: DeviceCount) -> None:
-        if device.whole or device.slices or device.shares:
-            self._already_allocated(count, gpu, "all", next(device.held()))
-        elif device.layout and self.starts_now:
-            self._still_partitioned(count, gpu, "all", device)
-        device.whole += (self.job_id,)
-
-    def _allocate_slice(self, count: NodeCount, use: SliceUse, device: DeviceCount) -> None:
-        geometry = None if count.spec.gpu_model is None else count.spec.gpu_model.mig
-        conflict = next(device.held_whole_or_shared(), None) or next(
-            (
-                (holder, str(one))
-                for one, holder in device.slices
-                if overlap(geometry, one, use.instance)
-            ),
-            None,
-        )
-        if conflict is not None:
-            self._already_allocated(count, use.gpu, str(use.instance), conflict)
-        elif use.instance not in device.layout and not self._can_partition(use, device, geometry):
-            layout = " ".join(str(one) for one in device.layout) or "not partitioned"
-            self._add_fault(
-                "layout-mismatch",
-                f"{self.job_id} is assigned {use.instance} of GPU {use.gpu} of {count.node.id}, "
-                f"whose layout is then: {layout}",
-            )
-        device.slices += ((use.instance, self.job_id),)
+    def _compare_layout(self, device: DeviceCount, use: Use, geometry: MigGeometry | None) -> None:
+        layout = device.layout
+        if isinstance(use, MigInstance):
+            if use not in layout and not self._can_partition(use, device, geometry):
+                problem = f"whose layout is then: {_join(layout) or 'not partitioned'}"
+                self._add_misuse("layout-mismatch", device, use, problem)
+        elif layout and self.starts_now:
+            problem = f"which is still partitioned by MIG: {_join(layout)}"
+            self._add_misuse("gpu-still-partitioned", device, use, problem)
 
     def _can_partition(
-        self, use: SliceUse, device: DeviceCount, geometry: MigGeometry | None
+        self, use: MigInstance, device: DeviceCount, geometry: MigGeometry | None
     ) -> bool:
         """Whether a claimed GPU can still get this instance, as no other job will be on it."""
-        if self.starts_now or any(holder != self.job_id for _, holder in device.slices):
+        if self.starts_now or any(holder != self.job_id for holder, _ in device.uses):
             return False
-        layout = (*(one for one, _ in device.slices), use.instance)
-        return not problem_of_layout(geometry, layout)
+        layout = tuple(one for _, one in device.uses if isinstance(one, MigInstance))
+        return not problem_of_layout(geometry, (*layout, use))
 
-    def _allocate_share(self, count: NodeCount, share: ShareUse, device: DeviceCount) -> None:
-        wanted = f"{share.percent} %"
-        conflict = next(device.held_whole_or_sliced(), None)
-        if conflict is not None:
-            self._already_allocated(count, share.gpu, wanted, conflict)
-        elif device.layout and self.starts_now:
-            self._still_partitioned(count, share.gpu, wanted, device)
-        device.shares += ((share, self.job_id),)
-        self._compare_shares(count, share.gpu, device)
-
-    def _compare_shares(self, count: NodeCount, gpu: int, device: DeviceCount) -> None:
-        model = count.spec.gpu_model
-        sums = (
-            ("%", sum(one.percent for one, _ in device.shares), WHOLE_PERCENT),
-            (
-                "MiB",
-                sum(one.memory_mib for one, _ in device.shares),
-                0 if model is None else model.memory_mib,
-            ),
-            ("clients", len(device.shares), count.spec.mps_client_limit),
-        )
-        for resource, used, limit in sums:
+    def _compare_shares(self, device: DeviceCount, spec: Pool) -> None:
+        memory_mib = 0 if spec.gpu_model is None else spec.gpu_model.memory_mib
+        shares = [use for _, use in device.uses if isinstance(use, ShareUse)]
+        for resource, used, limit in (
+            ("%", sum(one.percent for one in shares), WHOLE_PERCENT),
+            ("MiB", sum(one.memory_mib for one in shares), memory_mib),
+            ("clients", len(shares), spec.mps_client_limit),
+        ):
             if used > limit:
-                self._add_fault(
-                    "gpu-shares-exceeded",
-                    f"with {self.job_id}, shares of GPU {gpu} of {count.node.id} add up to {used} "
-                    f"{resource} of {limit}",
+                text = (
+                    f"with {self.job_id}, shares of {device} add up to {used} {resource} of {limit}"
                 )
+                self._add_fault("gpu-shares-exceeded", text)
 
     def _compare_amounts(self, count: NodeCount, task: Task) -> None:
         """Reports a resource that is over capacity only if this task uses some of it."""
@@ -131,25 +100,26 @@ class AllocationReplay:
                     f"it has {capacity}",
                 )
 
-    def _already_allocated(
-        self, count: NodeCount, gpu: int, wanted: str, conflict: tuple[str, str]
-    ) -> None:
-        holder, amount = conflict
-        self._add_fault(
-            "gpu-taken",
-            f"{self.job_id} is assigned {wanted} of GPU {gpu} of {count.node.id}, "
-            f"of which {holder} holds {amount}",
-        )
-
-    def _still_partitioned(
-        self, count: NodeCount, gpu: int, wanted: str, device: DeviceCount
-    ) -> None:
-        layout = " ".join(str(one) for one in device.layout)
-        self._add_fault(
-            "gpu-still-partitioned",
-            f"{self.job_id} is assigned {wanted} of GPU {gpu} of {count.node.id}, "
-            f"which is still partitioned by MIG: {layout}",
-        )
+    def _add_misuse(self, rule: str, device: DeviceCount, use: Use, problem: str) -> None:
+        text = f"{self.job_id} is assigned {_write(use)} of {device}, {problem}"
+        self._add_fault(rule, text)
 
     def _add_fault(self, rule: str, text: str) -> None:
         self.faults.append(Fault(rule, self.job_id, text))
+
+
+def _are_exclusive(geometry: MigGeometry | None, one: Use, other: Use) -> bool:
+    """Whether two uses of one GPU exclude each other."""
+    if isinstance(one, MigInstance) and isinstance(other, MigInstance):
+        return overlap(geometry, one, other)
+    return not (isinstance(one, ShareUse) and isinstance(other, ShareUse))
+
+
+def _write(use: Use) -> str:
+    if isinstance(use, ShareUse):
+        return f"{use.percent} %"
+    return "all" if use is None else str(use)
+
+
+def _join(layout: Layout) -> str:
+    return " ".join(str(one) for one in layout)

@@ -62,7 +62,7 @@ def partition(count: NodeCount, order: PartitionGpu) -> list[Fault]:
     if device is None:
         return [no_such_gpu(count, order.gpu)]
     faults: list[Fault] = []
-    holders = sorted({holder for holder, _ in device.held()})
+    holders = sorted({holder for holder, _ in device.uses})
     if holders:
         text = (
             f"GPU {order.gpu} of {order.node} is repartitioned while in use by {', '.join(holders)}"

@@ -13,17 +13,8 @@ from bursar.model.decision import ClaimPlacement, EvacuateJob, PreemptJob, StopJ
 from bursar.model.event import NoticeKind
 from bursar.model.fleet.fleet import Market
 from bursar.model.jobs.job import JobState
+from bursar.model.lifecycle import LIVE
 from bursar.model.units import HOUR_MS, write_duration
-
-LIVE_STATES = frozenset(
-    {
-        JobState.STARTING,
-        JobState.RUNNING,
-        JobState.STOPPING,
-        JobState.CANCELLING,
-        JobState.EXPIRING,
-    }
-)
 
 
 def order_faults(state: FleetState, listing: DecisionsByType, now_ms: int) -> list[Fault]:
@@ -68,7 +59,7 @@ class _Orders:
         for victim in order.victims:
             record = self.state.jobs.get(victim)
             stops = victim in stopped or (record is not None and record.stop_requested)
-            if record is None or record.state not in LIVE_STATES or not stops:
+            if record is None or record.state not in LIVE or not stops:
                 text = f"the claim of {order.job_id} waits for {victim}, which is not stopped"
                 yield Fault("victim-not-stopped", order.job_id, text)
 
@@ -191,7 +182,7 @@ class _Orders:
         record = self.state.jobs.get(order.job_id)
         if record is None:
             return None, [_unknown_job(order.job_id, name)]
-        if record.state not in LIVE_STATES:
+        if record.state not in LIVE:
             text = f"{name} for {record.id}, which holds no resources: it is {record.state}"
             return None, [Fault("not-live", record.id, text)]
         faults: list[Fault] = []

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Mapping
 from bursar.core.check.decisions_by_type import DecisionsByType
 from bursar.core.check.fault import Fault
 from bursar.core.check.gangs import gpu_milli_of
-from bursar.core.check.orders import LIVE_STATES
 from bursar.core.quota.quota_tree import UNLIMITED
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.jobs.attempt import Placement
+from bursar.model.lifecycle import LIVE
 from bursar.model.reason import write_amount
 from bursar.model.tenants.tenant import CPU, GPU, MEMORY, BudgetAction, FlavorResource, Quota
 
@@ -91,7 +91,7 @@ class _UsageChanges:
 
 def _is_leaving(state: FleetState, job_id: str, stopped: Iterable[str]) -> bool:
     record = state.jobs.get(job_id)
-    if record is None or record.state not in LIVE_STATES:
+    if record is None or record.state not in LIVE:
         return False
     return record.stop_requested or job_id in stopped
 

@@ -11,42 +11,38 @@ from collections.abc import Collection, Iterator
 from bursar.core.nodes.node import FOREIGN, NodeState
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.fleet.fleet import Pool
-from bursar.model.fleet.gpu import Layout, MigInstance
+from bursar.model.fleet.gpu import MigInstance
 from bursar.model.jobs.attempt import ShareUse, Task
 from bursar.model.jobs.job import JobSpec
 
+Use = MigInstance | ShareUse | None
+"""What a job holds of a GPU: a MIG slice, an MPS share, or, as None, all of it."""
+
+
+def uses_of(task: Task) -> Iterator[tuple[int, Use]]:
+    """What a task holds of each GPU, with the GPU's number."""
+    for gpu in task.gpus:
+        yield gpu, None
+    for use in task.slices:
+        yield use.gpu, use.instance
+    for share in task.shares:
+        yield share.gpu, share
+
 
 class DeviceCount:
-    """One GPU: its MIG layout and its holders."""
+    """One GPU: its MIG layout and what each holder has of it."""
 
-    __slots__ = ("healthy", "layout", "shares", "slices", "whole")
+    __slots__ = ("gpu", "healthy", "layout", "node", "uses")
 
-    def __init__(self, layout: Layout, healthy: bool) -> None:
-        self.layout = layout
-        self.healthy = healthy
-        self.whole: tuple[str, ...] = ()
-        self.slices: tuple[tuple[MigInstance, str], ...] = ()
-        self.shares: tuple[tuple[ShareUse, str], ...] = ()
+    def __init__(self, node: NodeState, gpu: int) -> None:
+        self.node = node
+        self.gpu = gpu
+        self.layout = node.devices[gpu].layout
+        self.healthy = node.devices[gpu].healthy
+        self.uses: list[tuple[str, Use]] = []
 
-    def held_whole_or_shared(self) -> Iterator[tuple[str, str]]:
-        """Holders whose use excludes any MIG slice, and what they hold, as text."""
-        for holder in self.whole:
-            yield holder, "all"
-        for share, holder in self.shares:
-            yield holder, f"{share.percent} %"
-
-    def held_whole_or_sliced(self) -> Iterator[tuple[str, str]]:
-        """Holders whose use excludes any MPS share, and what they hold, as text."""
-        for holder in self.whole:
-            yield holder, "all"
-        for instance, holder in self.slices:
-            yield holder, str(instance)
-
-    def held(self) -> Iterator[tuple[str, str]]:
-        """All holders of the GPU, and what they hold, as text."""
-        yield from self.held_whole_or_shared()
-        for instance, holder in self.slices:
-            yield holder, str(instance)
+    def __str__(self) -> str:
+        return f"GPU {self.gpu} of {self.node.id}"
 
 
 class NodeCount:
@@ -79,24 +75,15 @@ class NodeCount:
         """A GPU of the node, created on first use; None if the node has no such GPU."""
         device = self.devices.get(gpu)
         if device is None and 0 <= gpu < self.size:
-            actual = self.node.devices[gpu]
-            device = self.devices[gpu] = DeviceCount(actual.layout, actual.healthy)
+            device = self.devices[gpu] = DeviceCount(self.node, gpu)
         return device
 
     def add(self, task: Task, holder: str) -> None:
         """Counts an existing allocation; GPUs that do not exist are ignored."""
-        for gpu in task.gpus:
+        for gpu, use in uses_of(task):
             device = self.device(gpu)
             if device is not None:
-                device.whole += (holder,)
-        for use in task.slices:
-            device = self.device(use.gpu)
-            if device is not None:
-                device.slices += ((use.instance, holder),)
-        for share in task.shares:
-            device = self.device(share.gpu)
-            if device is not None:
-                device.shares += ((share, holder),)
+                device.uses.append((holder, use))
         self.add_amounts(task)
 
     def add_amounts(self, task: Task) -> None:
