@@ -16,7 +16,7 @@ from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import print_json
 from bursar.cli.terminal.progress import ProgressBar
-from bursar.core.deadline import POLICIES
+from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.model.errors import UserError
 from bursar.simulate.spot_study.cells import JobSize
 from bursar.simulate.spot_study.text import spot_json

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
-from bursar.core.deadline import POLICIES, DeadlineTerms, SpotMarket
+from bursar.core.deadline.deadline_rules import POLICIES
+from bursar.core.deadline.inputs import DeadlineTerms, SpotMarket
 from bursar.model.jobs.checkpoint_formulas import (
     Interruptions,
     advise_interval,

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from bursar.core.deadline import POLICIES, DeadlineTerms
+from bursar.core.deadline.deadline_rules import POLICIES
+from bursar.core.deadline.inputs import DeadlineTerms
 from bursar.model.errors import UserError
 from bursar.model.units import DAY_MS, MINUTE_MS
 from bursar.simulate.spot_study.cells import OPTIMUM, OURS, JobSize, StudyCell, Tally

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bursar.core.deadline import POLICIES
+from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.simulate.spot_study.cells import OPTIMUM, JobSize, StudyCell
 from bursar.simulate.spot_study.market import constant_price_track, markets
 from bursar.simulate.spot_study.optimum import optimum_of_one_pool

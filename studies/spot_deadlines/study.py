@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bursar.core.deadline import POLICIES
+from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
 from bursar.simulate.parallel_tasks import Watch

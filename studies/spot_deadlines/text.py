@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bursar.core.deadline import POLICIES
+from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.simulate.report.aligned import aligned
 from bursar.simulate.spot_study.cells import OPTIMUM, OURS, StudyCell
 from bursar.simulate.spot_study.study import SpotOutcome

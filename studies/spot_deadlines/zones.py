@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bursar.core.deadline import POLICIES
+from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.simulate.spot_study.cells import OPTIMUM, OURS, JobSize, StudyCell
 from bursar.simulate.spot_study.market import PoolTrack, markets
 from bursar.simulate.spot_study.optimum import optimum_of_pools

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.core.deadline import POLICIES
+from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
 from bursar.simulate.spot_study.cells import OPTIMUM, OURS, JobSize, StudyCell

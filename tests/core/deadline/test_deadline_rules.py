@@ -7,24 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from bursar.core.deadline import (
-    ON_DEMAND,
-    WAIT,
+from bursar.core.deadline.availability import (
+    AGES,
+    HIGHEST_STEP,
+    LOWEST_STEP,
     AvailabilityEstimate,
     AvailabilityTracker,
+    expected_life_ms,
+)
+from bursar.core.deadline.deadline_rules import greedy, on_demand_only, uniform_progress
+from bursar.core.deadline.expected_cost import best_offer, can_wait_one_tick, expected_cost
+from bursar.core.deadline.inputs import (
+    ON_DEMAND,
+    WAIT,
     DeadlineProgress,
     DeadlineTerms,
     Location,
     SpotMarket,
     SpotOffer,
-    expected_cost,
-    greedy,
-    on_demand_only,
-    uniform_progress,
 )
-from bursar.core.deadline.availability import AGES, HIGHEST_STEP, LOWEST_STEP, expected_life_ms
-from bursar.core.deadline.deadline_guard import can_wait_one_tick
-from bursar.core.deadline.expected_cost import best_offer
 from bursar.core.deadline.policy_solver import transition_probabilities
 from bursar.core.deadline.policy_table import TableKey
 from bursar.model.errors import UserError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from bursar.core.deadline import POLICIES, DeadlineTerms
+from bursar.core.deadline.deadline_rules import POLICIES
+from bursar.core.deadline.inputs import DeadlineTerms
 from bursar.model.units import HOUR_MS
 from bursar.simulate.spot_study.cells import JobSize
 from bursar.simulate.spot_study.market import PoolTrack, constant_price_track, markets

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from bursar.core.deadline.availability import expected_life_ms
-from bursar.core.deadline.deadline_guard import can_wait_one_tick
 from bursar.core.deadline.inputs import (
     ON_DEMAND,
     WAIT,
@@ -47,6 +46,32 @@ def expected_cost(terms: DeadlineTerms, progress: DeadlineProgress, market: Spot
         if stays and can_wait_one_tick(terms, progress, progress.location):
             return progress.location
     return ON_DEMAND
+
+
+def can_wait_one_tick(terms: DeadlineTerms, progress: DeadlineProgress, location: Location) -> bool:
+    """Whether on-demand capacity, started at the next tick, would still finish in time.
+
+    It checks the end of the tick, not its start: otherwise the decision comes one tick late. On-demand
+    capacity is always allowed; a job that meets this condition on every other tick meets its deadline
+    (proof in docs/decisions/0017-deadlines.md).
+    """
+    if location == ON_DEMAND:
+        return True
+    left_ms = _remaining_after(terms, progress, location)
+    if left_ms <= 0:
+        return True
+    if location != WAIT:
+        left_ms += terms.rework_ms
+    ticks_after = terms.ticks - progress.elapsed_ms // terms.tick_ms - 1
+    return left_ms + terms.change_over_ms <= ticks_after * terms.tick_ms
+
+
+def _remaining_after(terms: DeadlineTerms, progress: DeadlineProgress, location: Location) -> int:
+    """The remaining work after one tick at a location."""
+    if location == WAIT:
+        return progress.remaining_ms
+    pending_ms = progress.pending_ms if location == progress.location else terms.change_over_ms
+    return progress.remaining_ms - max(0, terms.tick_ms - pending_ms)
 
 
 def best_offer(

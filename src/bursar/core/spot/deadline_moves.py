@@ -6,7 +6,7 @@ each cycle reserves its new placement.
 
 from __future__ import annotations
 
-from bursar.core.deadline import ON_DEMAND, WAIT, Location
+from bursar.core.deadline.inputs import ON_DEMAND, WAIT, Location
 from bursar.core.draft import Draft
 from bursar.core.placement.find_placement import find_placement
 from bursar.core.spot.pool_choice import DeadlineChoice

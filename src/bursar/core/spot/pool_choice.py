@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bursar.core.deadline import (
+from bursar.core.deadline.deadline_rules import POLICIES
+from bursar.core.deadline.eligibility import work_of
+from bursar.core.deadline.expected_cost import best_offer, can_wait_one_tick
+from bursar.core.deadline.inputs import (
     ON_DEMAND,
-    POLICIES,
     WAIT,
     DeadlineProgress,
     DeadlineTerms,
@@ -20,9 +22,6 @@ from bursar.core.deadline import (
     SpotMarket,
     SpotOffer,
 )
-from bursar.core.deadline.deadline_guard import can_wait_one_tick
-from bursar.core.deadline.eligibility import work_of
-from bursar.core.deadline.expected_cost import best_offer
 from bursar.core.draft import Draft
 from bursar.core.placement.find_placement import find_placement
 from bursar.core.placement.pool_fit import PoolFit, ShapePlan
@@ -189,7 +188,10 @@ class DeadlineChoice:
             return target
         if market.offer_of(location) is None:
             return target
-        return location if self._is_safe(tick_ms) or self._is_out_of_reach() else ON_DEMAND
+        latest_ms, now_ms = self.latest_start_ms(), self._draft.now_ms
+        is_next_check_in_time = (now_ms // tick_ms + 1) * tick_ms <= latest_ms
+        is_out_of_reach = now_ms > latest_ms + tick_ms
+        return location if is_next_check_in_time or is_out_of_reach else ON_DEMAND
 
     def wait_reason(self) -> WaitsForSpot:
         """Why the job waits, with prices and times."""
@@ -261,16 +263,6 @@ class DeadlineChoice:
         cheaper = [fit for fit in self._spot if fit.expected_micro_usd < non_spot]
         cheaper.sort(key=lambda fit: (fit.expected_micro_usd, fit.pool.spec.name))
         return [fit.pool.spec.name for fit in cheaper]
-
-    def _is_safe(self, tick_ms: int) -> bool:
-        """Whether the next check comes before the latest start."""
-        return (self._draft.now_ms // tick_ms + 1) * tick_ms <= self.latest_start_ms()
-
-    def _is_out_of_reach(self) -> bool:
-        """Whether even a move now would miss the deadline."""
-        state = self._draft.state
-        needs_ms = self.progress.remaining_if_lost_ms + change_over_ms(state, self._record)
-        return self._draft.now_ms + needs_ms > self.deadline_ms
 
     def _deadline_progress(self, tick_ms: int) -> DeadlineProgress:
         """The progress at the start of the tick to decide about: now, if a tick begins, else the next."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bursar.core.deadline import DeadlineTerms
+from bursar.core.deadline.inputs import DeadlineTerms
 from bursar.model.units import HOUR_MS
 from bursar.simulate.spot_study.replay import SpotRun
 

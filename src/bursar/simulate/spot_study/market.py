@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bursar.core.deadline import AvailabilityEstimate, AvailabilityTracker, SpotMarket, SpotOffer
+from bursar.core.deadline.availability import AvailabilityEstimate, AvailabilityTracker
+from bursar.core.deadline.inputs import SpotMarket, SpotOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

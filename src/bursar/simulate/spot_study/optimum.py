@@ -15,7 +15,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from bursar.core.deadline import DeadlineTerms
+from bursar.core.deadline.inputs import DeadlineTerms
 from bursar.model.units import HOUR_MS
 
 Counts = NDArray[np.int64]

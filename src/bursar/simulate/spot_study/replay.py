@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bursar.core.deadline import (
+from bursar.core.deadline.inputs import (
     ON_DEMAND,
     WAIT,
     DeadlineProgress,

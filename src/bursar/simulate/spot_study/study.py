@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from bursar.core.deadline import POLICIES, DeadlineTerms
+from bursar.core.deadline.deadline_rules import POLICIES
+from bursar.core.deadline.inputs import DeadlineTerms
 from bursar.model.errors import UserError
 from bursar.model.units import HOUR_MS
 from bursar.simulate.parallel_tasks import Progress, Watch, run_in_parallel

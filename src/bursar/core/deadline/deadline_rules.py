@@ -1,14 +1,15 @@
-"""Published rules, the baselines that ours is compared with."""
+"""The deadline rules by name: published ones, the baselines that ours is compared with, and ours."""
 
 from __future__ import annotations
 
-from bursar.core.deadline.deadline_guard import published_net_holds
+from bursar.core.deadline.expected_cost import expected_cost
 from bursar.core.deadline.inputs import (
     ON_DEMAND,
     WAIT,
     DeadlineProgress,
     DeadlineTerms,
     Location,
+    Policy,
     SpotMarket,
 )
 
@@ -26,7 +27,7 @@ def greedy(terms: DeadlineTerms, progress: DeadlineProgress, market: SpotMarket)
         return WAIT
     if _stays_on_spot(progress, market):
         return progress.location
-    if not published_net_holds(terms, progress):
+    if not _safety_net_holds(terms, progress):
         return ON_DEMAND
     return _cheapest(market)
 
@@ -43,7 +44,7 @@ def uniform_progress(
         return WAIT
     if _stays_on_spot(progress, market):
         return progress.location
-    if not published_net_holds(terms, progress):
+    if not _safety_net_holds(terms, progress):
         return ON_DEMAND
     spot = _cheapest(market)
     done = (terms.work_ms - progress.remaining_ms) * terms.deadline_ms
@@ -55,6 +56,14 @@ def uniform_progress(
     return ON_DEMAND if done < progress.elapsed_ms * terms.work_ms else WAIT
 
 
+def _safety_net_holds(terms: DeadlineTerms, progress: DeadlineProgress) -> bool:
+    """The safety net of Uniform Progress: two change-overs and one tick of slack."""
+    tick_ms = terms.tick_ms
+    left = (terms.deadline_ms - progress.elapsed_ms) // tick_ms
+    needed = -(-(progress.remaining_ms + 2 * terms.change_over_ms) // tick_ms)
+    return left >= needed + 1
+
+
 def _stays_on_spot(progress: DeadlineProgress, market: SpotMarket) -> bool:
     return market.offer_of(progress.location) is not None
 
@@ -64,3 +73,12 @@ def _cheapest(market: SpotMarket) -> Location:
         return market.offers[0].pool
     best = min(market.offers, key=lambda one: (one.price_micro_usd, one.pool), default=None)
     return best.pool if best else WAIT
+
+
+POLICIES: dict[str, Policy] = {
+    "on-demand": on_demand_only,
+    "greedy": greedy,
+    "uniform-progress": uniform_progress,
+    "expected-cost": expected_cost,
+}
+"""By name, ours last."""
