@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -88,6 +89,7 @@ class UnsavedWork:
             hour_ms += HOUR_MS
 
 
+@dataclass(slots=True, eq=False)
 class NodeHolding:
     """A job's tasks on a node, a reservation there, foreign usage, or the idle rest.
 
@@ -95,34 +97,20 @@ class NodeHolding:
     by a checkpoint and cannot become waste.
     """
 
-    __slots__ = (
-        *(
-            "account",
-            "queue",
-            "job_id",
-            "attempt",
-            "unsaved",
-            "tasks",
-            "fractions",
-            "unscaled",
-            "rates",
-        ),
-        *("since_ms", "from_ms", "banked_micro_usd", "banked", "sums"),
-    )
-
-    def __init__(self, account: str, tasks: tuple[Task, ...] = (), now_ms: int = 0) -> None:
-        self.account = account
-        self.tasks = tasks
-        self.fractions: tuple[TaskFraction, ...] = ()
-        self.queue = self.job_id = ""
-        self.attempt = 0
-        self.unsaved: UnsavedWork | None = None
-        self.unscaled = 0
-        self.rates = NO_RATES
-        self.since_ms = self.from_ms = now_ms
-        self.banked_micro_usd = 0
-        self.banked = NOTHING
-        self.sums: tuple[int, ...] = NOTHING
+    account: str
+    tasks: tuple[Task, ...] = ()
+    queue: str = ""
+    job_id: str = ""
+    attempt: int = 0
+    unsaved: UnsavedWork | None = None
+    since_ms: int = 0
+    from_ms: int = 0
+    fractions: tuple[TaskFraction, ...] = ()
+    unscaled: int = 0
+    rates: Rates = NO_RATES
+    banked_micro_usd: int = 0
+    banked: Volume = NOTHING
+    sums: tuple[int, ...] = NOTHING
 
     @property
     def fraction(self) -> int:
@@ -177,7 +165,7 @@ class NodeHolding:
 
     def copy(self) -> NodeHolding:
         """A copy that does not add to the unsaved work of its attempt."""
-        other = NodeHolding(self.account, self.tasks, self.since_ms)
+        other = NodeHolding(self.account)
         for name in NodeHolding.__slots__:
             setattr(other, name, getattr(self, name))
         if self.unsaved is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bursar.accounting.ledger.entry import AccountKind, LedgerEntry, Sink, account_of
-from bursar.accounting.ledger.holding import NodeHolding
+from bursar.accounting.ledger.holding import NodeHolding, UnsavedWork
 from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.accounting.ledger.node_meter import NodeMeter
 from bursar.accounting.ledger.node_set import nodes_after
@@ -115,12 +115,11 @@ class Meter:
     def _hold_nodes(self, job: OpenJob, placement: Placement, at_ms: int) -> LiveAttempt:
         """Adds the tasks of an attempt, or of its anchors, to their nodes."""
         attempt = job.attempt
-        live = LiveAttempt(attempt, placement.pool, placement.flavor, at_ms)
+        live = LiveAttempt(attempt, placement.pool, placement.flavor, UnsavedWork(at_ms))
+        usage = account_of(AccountKind.USAGE, job.queue)
         for node_id, tasks in _by_node(placement.tasks):
             node = self._node(node_id, job.id)
-            holding = NodeHolding(job.usage, tasks)
-            holding.queue, holding.job_id, holding.attempt = job.queue, job.id, attempt
-            holding.unsaved = live.unsaved
+            holding = NodeHolding(usage, tasks, job.queue, job.id, attempt, live.unsaved)
             node.advance_to(at_ms)
             node.hold(job.id, holding)
             live.nodes.append(node)
@@ -183,8 +182,8 @@ class Meter:
                     from_ms=max(hour_ms, live.unsaved.from_ms),
                     to_ms=min(hour_ms + HOUR_MS, end_ms),
                     posted_ms=self.now_ms,
-                    debit=job.waste,
-                    credit=job.usage,
+                    debit=account_of(AccountKind.WASTE, job.queue),
+                    credit=account_of(AccountKind.USAGE, job.queue),
                     micro_usd=micro_usd,
                     pool=live.pool,
                     flavor=live.flavor,
@@ -207,10 +206,9 @@ class Meter:
         nodes = []
         for node_id, tasks in _by_node(event.placement.all_tasks):
             node = self._node(node_id, job.id)
-            holding = NodeHolding(account_of(AccountKind.RESERVED, node.shape.name), tasks)
-            holding.queue, holding.job_id = job.queue, job.id
+            account = account_of(AccountKind.RESERVED, node.shape.name)
             node.advance_to(event.at_ms)
-            node.reserve(job.id, holding)
+            node.reserve(job.id, NodeHolding(account, tasks, job.queue, job.id))
             nodes.append(node)
         job.claimed = tuple(nodes)
 

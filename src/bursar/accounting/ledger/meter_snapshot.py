@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from bursar.accounting.ledger.entry import Sink, Volume
-from bursar.accounting.ledger.holding import NodeHolding
+from bursar.accounting.ledger.holding import NodeHolding, UnsavedWork
 from bursar.accounting.ledger.meter import Meter
 from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.accounting.ledger.node_meter import NodeMeter
@@ -66,6 +66,11 @@ class OpenJobSnapshot:
     is_expired: bool
     live: MeteredAttemptSnapshot | None
     claimed: tuple[str, ...]
+
+
+_SAME_IN_A_JOB = tuple(
+    one.name for one in fields(OpenJobSnapshot) if one.name not in ("live", "claimed")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,28 +135,23 @@ def _holding_to_snapshot(key: str, holding: NodeHolding, node: NodeMeter) -> Hol
 
 
 def _job_to_snapshot(job: OpenJob) -> OpenJobSnapshot:
-    live = job.live
     return OpenJobSnapshot(
-        id=job.id,
-        queue=job.queue,
-        retries=job.retries,
-        failures=job.failures,
-        attempt=job.attempt,
-        is_cancelled=job.is_cancelled,
-        is_expired=job.is_expired,
-        live=None if live is None else _attempt_to_snapshot(live),
+        **{name: getattr(job, name) for name in _SAME_IN_A_JOB},
+        live=_attempt_to_snapshot(job.live),
         claimed=tuple(node.id for node in job.claimed),
     )
 
 
-def _attempt_to_snapshot(live: LiveAttempt) -> MeteredAttemptSnapshot:
+def _attempt_to_snapshot(live: LiveAttempt | None) -> MeteredAttemptSnapshot | None:
+    if live is None:
+        return None
     return MeteredAttemptSnapshot(
         pool=live.pool,
         flavor=live.flavor,
         nodes=tuple(node.id for node in live.nodes),
         unsaved_from_ms=live.unsaved.from_ms,
         unsaved=tuple((hour, usd, tuple(volume)) for hour, usd, volume in live.unsaved.rows()),
-        anchors=None if live.anchors is None else _attempt_to_snapshot(live.anchors),
+        anchors=_attempt_to_snapshot(live.anchors),
     )
 
 
@@ -176,23 +176,23 @@ def meter_from_snapshot(snapshot: MeterSnapshot, sink: Sink) -> Meter:
 
 
 def _restore_job(snapshot: OpenJobSnapshot, meter: Meter) -> OpenJob:
-    job = OpenJob(snapshot.id, snapshot.queue, snapshot.retries)
-    job.failures, job.attempt = snapshot.failures, snapshot.attempt
-    job.is_cancelled, job.is_expired = snapshot.is_cancelled, snapshot.is_expired
+    job = OpenJob(**{name: getattr(snapshot, name) for name in _SAME_IN_A_JOB})
     job.claimed = tuple(meter.nodes[name] for name in snapshot.claimed)
-    if snapshot.live is not None:
-        job.live = _restore_attempt(snapshot.live, snapshot.attempt, meter)
+    job.live = _restore_attempt(snapshot.live, snapshot.attempt, meter)
     return job
 
 
-def _restore_attempt(snapshot: MeteredAttemptSnapshot, attempt: int, meter: Meter) -> LiveAttempt:
-    live = LiveAttempt(attempt, snapshot.pool, snapshot.flavor, snapshot.unsaved_from_ms)
-    live.nodes = [meter.nodes[name] for name in snapshot.nodes]
+def _restore_attempt(
+    snapshot: MeteredAttemptSnapshot | None, attempt: int, meter: Meter
+) -> LiveAttempt | None:
+    if snapshot is None:
+        return None
+    unsaved = UnsavedWork(snapshot.unsaved_from_ms)
     for hour_ms, micro_usd, volume in snapshot.unsaved:
-        live.unsaved.add(hour_ms, micro_usd, Volume(*volume))
-    if snapshot.anchors is not None:
-        live.anchors = _restore_attempt(snapshot.anchors, attempt, meter)
-    return live
+        unsaved.add(hour_ms, micro_usd, Volume(*volume))
+    anchors = _restore_attempt(snapshot.anchors, attempt, meter)
+    nodes = [meter.nodes[name] for name in snapshot.nodes]
+    return LiveAttempt(attempt, snapshot.pool, snapshot.flavor, unsaved, nodes, anchors)
 
 
 def _restore_holdings(node: NodeMeter, snapshot: NodeSnapshot, meter: Meter) -> None:
@@ -206,9 +206,8 @@ def _restore_holdings(node: NodeMeter, snapshot: NodeSnapshot, meter: Meter) -> 
             holding.unsaved = job.live.live_on(node).unsaved
         node.hold(one.key, holding)
     for one in snapshot.reserved:
-        holding = NodeHolding(one.account, one.tasks)
-        holding.queue, holding.job_id = meter.jobs[one.key].queue, one.key
-        node.reserve(one.key, holding)
+        queue = meter.jobs[one.key].queue
+        node.reserve(one.key, NodeHolding(one.account, one.tasks, queue, one.key))
     _restore_sums(node.idle, snapshot.idle)
     for holding, one in zip(node.held.values(), snapshot.held, strict=True):
         _restore_sums(holding, one)

@@ -72,7 +72,8 @@ class NodeMeter:
         self.price = shape.node_micro_usd_per_hour
         self.capacity = account_of(AccountKind.CAPACITY, shape.name)
         self.flavor = shape.flavor
-        self.idle = NodeHolding(account_of(AccountKind.IDLE, shape.name), (), self.clock_ms)
+        account = account_of(AccountKind.IDLE, shape.name)
+        self.idle = NodeHolding(account, since_ms=self.clock_ms, from_ms=self.clock_ms)
         self._gpu_milli = [0] * shape.gpus_per_node
         self._gpus_milli = self._cpu_milli = self._memory_mib = self._held_fraction = (
             self._oversubscribed_gpus
