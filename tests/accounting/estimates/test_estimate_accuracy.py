@@ -18,7 +18,7 @@ import pytest
 
 import studies.formats  # noqa: F401  registers the formats of the traces
 from bursar.accounting.estimates.estimate import CostEstimate, EstimateRequest, PoolOffer, estimate
-from bursar.accounting.estimates.run_time_history import RunTimeHistory
+from bursar.accounting.estimates.run_time import RunTimeHistory
 from bursar.accounting.ledger.ledger import Ledger
 from bursar.model import event as ev
 from bursar.model.fleet.fleet import Market

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bursar.accounting.estimates.run_time_history import (
+from bursar.accounting.estimates.run_time import (
     RunTimeHistory,
     product_limit,
     similarity_levels,

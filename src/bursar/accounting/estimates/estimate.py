@@ -130,14 +130,14 @@ def estimate(
         quantile: request.start_ms + run_ms + (lost_ms(hazard, run_ms, quantile) if failures else 0)
         for quantile, run_ms in ((P50, run.p50_ms), (P90, run.p90_ms))
     }
-    costs = {q: _cost(pool, billionths, path.paid_ms(wall, q)) for q, wall in walls.items()}
+    parts = [(pool, billionths, path)]
     if offer.anchors is not None:
-        anchors = offer.anchors
-        anchor_path = PricePath(anchors.history, now_ms)
-        for quantile, wall in walls.items():
-            paid_ms = anchor_path.paid_ms(wall, quantile)
-            anchor_billionths = anchors.node_billionths(request.spec)
-            costs[quantile] += _cost(anchors.pool, anchor_billionths, paid_ms)
+        anchors, anchor_path = offer.anchors, PricePath(offer.anchors.history, now_ms)
+        parts.append((anchors.pool, anchors.node_billionths(request.spec), anchor_path))
+    costs = {
+        q: sum(_cost(part, size, prices.paid_ms(wall, q)) for part, size, prices in parts)
+        for q, wall in walls.items()
+    }
     return CostEstimate(
         option=pool.market,
         pool=offer.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bursar.accounting.estimates.run_time_history import RUNS_PER_KEY, RunTimeHistory
+from bursar.accounting.estimates.run_time import RUNS_PER_KEY, RunTimeHistory
 from bursar.model import event as ev
 from bursar.model.jobs.job import JobState
 from bursar.ports import AttemptRow, JobFilter, JobRow, StoreReader
