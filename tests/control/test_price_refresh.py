@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from bursar.clouds.aws.clients import aws_prices
-from bursar.clouds.aws.prices import AwsPrices
+from bursar.clouds.aws.prices import AwsPrices, aws_prices
 from bursar.clouds.azure.prices import AzurePrices
 from bursar.config import parse_fleet
 from bursar.control.control_plane import ControlPlane

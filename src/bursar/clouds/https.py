@@ -1,7 +1,8 @@
-"""GET over HTTPS with a timeout, retries and a size limit."""
+"""GET over HTTPS with a timeout, retries and a size limit; pages of price lists."""
 
 from __future__ import annotations
 
+import json
 import time
 import urllib.error
 import urllib.request
@@ -55,6 +56,24 @@ class HttpFetch:
             if attempt < self.tries:
                 self.sleep(min(MAX_PAUSE_SECONDS, pause_seconds))
         raise _fault(problem, self.tries)
+
+
+def parse_page(cloud: str, body: bytes, key: str, items: str) -> dict[str, Any]:
+    """One page of a price list, with its items in a list at ``key``."""
+    try:
+        page = json.loads(body)
+    except ValueError as error:
+        raise price_fault(cloud, f"the response is not JSON ({error})") from error
+    if not isinstance(page, dict) or not isinstance(page.get(key, []), list):
+        raise price_fault(cloud, f"the response has no list of {items}")
+    return page
+
+
+def price_fault(cloud: str, problem: str) -> EngineFault:
+    return EngineFault(
+        f"{cloud} prices cannot be read: {problem}. Prices are unchanged.",
+        retry_after_seconds=RETRY_SECONDS,
+    )
 
 
 def _checked_size(body: bytes, host: str) -> bytes:

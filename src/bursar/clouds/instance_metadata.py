@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault
+from bursar.model.event import NoticeKind
 
 MAX_BYTES = 1 << 18
 RETRY_SECONDS = 5.0
@@ -34,6 +37,19 @@ class MetadataResponse:
     @property
     def text(self) -> str:
         return self.body.decode("utf-8", errors="replace").strip()
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def notices_for(
+    nodes: Iterable[str], source: str, kind: NoticeKind, ends_at_ms: int | None = None
+) -> list[NoticeReported]:
+    """One notice of a machine, which is several nodes of the fleet."""
+    return [
+        NoticeReported(node=node, source=source, kind=kind, ends_at_ms=ends_at_ms) for node in nodes
+    ]
 
 
 class MetadataServer:
@@ -99,9 +115,9 @@ class MetadataServer:
     def parse_time_ms(self, text: object) -> int:
         """Parses a time such as ``2026-11-16T08:22:00Z``."""
         try:
-            time = datetime.fromisoformat(str(text))
+            parsed = datetime.fromisoformat(str(text))
         except ValueError:
             raise self.fault(f"returned {str(text)[:40]!r} as a time") from None
-        if time.tzinfo is None:
+        if parsed.tzinfo is None:
             raise self.fault(f"returned {str(text)[:40]!r}, a time without a time zone")
-        return round(time.timestamp() * 1_000)
+        return round(parsed.timestamp() * 1_000)

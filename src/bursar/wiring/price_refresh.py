@@ -67,7 +67,7 @@ def clouds(clock: Clock) -> Mapping[str, MakeFeed]:
 
 def _aws(clock: Clock) -> PriceFeed:
     try:
-        from bursar.clouds.aws.clients import aws_prices
+        from bursar.clouds.aws.prices import aws_prices
     except ImportError as error:
         raise UserError(
             "boto3 is not installed.", fix="pip install 'bursar[aws]'.", code="needs-boto3"

@@ -12,8 +12,7 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from bursar.clouds.aws.clients import aws_prices
-from bursar.clouds.aws.prices import AwsPrices
+from bursar.clouds.aws.prices import AwsPrices, aws_prices
 from bursar.model.errors import EngineFault
 from bursar.model.fleet.fleet import Market
 from bursar.model.fleet.price import PriceSource

@@ -9,12 +9,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Protocol
 
+import boto3  # type: ignore[import-untyped]
+from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from bursar.clouds.aws.price_list import rows_of_product
-from bursar.model.errors import EngineFault
+from bursar.clouds.https import price_fault
 from bursar.model.fleet.fleet import Market
 from bursar.model.fleet.price import (
     BadPrice,
@@ -28,14 +31,17 @@ from bursar.ports import Clock, PriceRequest
 PRICE_LIST_REGION = "us-east-1"
 """This region serves the price lists of all regions."""
 LINUX = "Linux/UNIX"
+CLOUD = "AWS"
 MAX_PAGES = 1_000
-RETRY_SECONDS = 900.0
 FILTERS = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
 }
+CLIENT_CONFIG = Config(
+    connect_timeout=5, read_timeout=20, retries={"mode": "standard", "max_attempts": 5}
+)
 
 Page = Mapping[str, Any]
 
@@ -137,6 +143,18 @@ class AwsPrices:
         return datetime.fromtimestamp(self.clock.now_ms() / 1_000, tz=UTC)
 
 
+def aws_prices(clock: Clock) -> AwsPrices:
+    """The AWS price feed, with boto3's default credentials."""
+
+    @cache
+    def ec2(region: str) -> Ec2Client:
+        client: Ec2Client = boto3.client("ec2", region_name=region, config=CLIENT_CONFIG)
+        return client
+
+    pricing = boto3.client("pricing", region_name=PRICE_LIST_REGION, config=CLIENT_CONFIG)
+    return AwsPrices(pricing=pricing, ec2=ec2, clock=clock)
+
+
 def _pages(call: Callable[..., Page], **arguments: Any) -> Iterator[Page]:
     """All pages of a response; ``EngineFault`` if boto3's retries fail."""
     token = ""
@@ -144,16 +162,9 @@ def _pages(call: Callable[..., Page], **arguments: Any) -> Iterator[Page]:
         try:
             page = call(**arguments, **({"NextToken": token} if token else {}))
         except (BotoCoreError, ClientError) as error:
-            raise _fault(str(error)) from error
+            raise price_fault(CLOUD, str(error)) from error
         yield page
         token = page.get("NextToken") or ""
         if not token:
             return
-    raise _fault(f"more than {MAX_PAGES} pages")
-
-
-def _fault(problem: str) -> EngineFault:
-    return EngineFault(
-        f"AWS prices cannot be read: {problem}. Prices are unchanged.",
-        retry_after_seconds=RETRY_SECONDS,
-    )
+    raise price_fault(CLOUD, f"more than {MAX_PAGES} pages")

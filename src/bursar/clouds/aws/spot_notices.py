@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from bursar.clouds.instance_metadata import MetadataResponse, MetadataServer
+from bursar.clouds.instance_metadata import MetadataResponse, MetadataServer, notices_for
 from bursar.model.engine_report import NoticeReported
 from bursar.model.event import NoticeKind
 
@@ -45,16 +45,10 @@ class AwsNotices:
         if action.status == 200:
             notice = self._server.parse_object(action)
             ends_at_ms = self._server.parse_time_ms(notice.get("time"))
-            return self._notices(NoticeKind.TERMINATE, ends_at_ms)
+            return notices_for(self._nodes, SOURCE, NoticeKind.TERMINATE, ends_at_ms)
         if self._get(REBALANCE_PATH).status == 200:
-            return self._notices(NoticeKind.REBALANCE, None)
+            return notices_for(self._nodes, SOURCE, NoticeKind.REBALANCE)
         return ()
-
-    def _notices(self, kind: NoticeKind, ends_at_ms: int | None) -> Sequence[NoticeReported]:
-        return [
-            NoticeReported(node=node, source=SOURCE, kind=kind, ends_at_ms=ends_at_ms)
-            for node in self._nodes
-        ]
 
     def _get(self, path: str) -> MetadataResponse:
         response = self._server.get(path, {TOKEN_HEADER: self._valid_token()})

@@ -5,14 +5,13 @@ The API gives the price of a reservation for the whole term, with one hour as un
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from bursar.model.errors import EngineFault
+from bursar.clouds.https import parse_page, price_fault
 from bursar.model.fleet.fleet import Market
 from bursar.model.fleet.price import (
     HOURS_PER_YEAR,
@@ -26,8 +25,8 @@ from bursar.ports import Clock, Fetch, PriceRequest
 
 HOST = "https://prices.azure.com/"
 ADDRESS = f"{HOST}api/retail/prices?api-version=2023-01-01-preview&meterRegion='primary'&$filter="
+CLOUD = "Azure"
 MAX_PAGES = 100
-RETRY_SECONDS = 900.0
 TERMS = {"1 Year": 1, "3 Years": 3}
 HOUR = "1 Hour"
 
@@ -88,24 +87,14 @@ class AzurePrices:
         )
         url = ADDRESS + quote(condition)
         for _ in range(MAX_PAGES):
-            page = _page(self.fetch(url))
+            page = parse_page(CLOUD, self.fetch(url), "Items", "items")
             yield from (item for item in page.get("Items", ()) if isinstance(item, dict))
             url = str(page.get("NextPageLink") or "")
             if not url:
                 return
             if not url.startswith(HOST):
-                raise _fault(f"the link to the next page, {url[:80]}, is not Azure's")
-        raise _fault(f"more than {MAX_PAGES} pages for one machine")
-
-
-def _page(body: bytes) -> dict[str, Any]:
-    try:
-        page = json.loads(body)
-    except ValueError as error:
-        raise _fault(f"the response is not JSON ({error})") from error
-    if not isinstance(page, dict) or not isinstance(page.get("Items", []), list):
-        raise _fault("the response has no list of items")
-    return page
+                raise price_fault(CLOUD, f"the link to the next page, {url[:80]}, is not Azure's")
+        raise price_fault(CLOUD, f"more than {MAX_PAGES} pages for one machine")
 
 
 def _row_of(item: Item, now_ms: int) -> PriceRow | None:
@@ -137,11 +126,4 @@ def _row_of(item: Item, now_ms: int) -> PriceRow | None:
         as_of_ms=now_ms,
         term_years=years,
         currency=str(item.get("currencyCode", "")),
-    )
-
-
-def _fault(problem: str) -> EngineFault:
-    return EngineFault(
-        f"Azure prices cannot be read: {problem}. Prices are unchanged.",
-        retry_after_seconds=RETRY_SECONDS,
     )

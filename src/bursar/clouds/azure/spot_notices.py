@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from bursar.clouds.instance_metadata import MetadataServer, NowMs
+from bursar.clouds.instance_metadata import MetadataServer, NowMs, notices_for, wall_clock_ms
 from bursar.model.engine_report import NoticeReported
 from bursar.model.event import NoticeKind
 
@@ -22,14 +21,6 @@ FIRST_CALL_SECONDS = 120.0
 """The first call enables the service, which can take minutes."""
 
 
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _never(_node: str) -> bool:
-    return False
-
-
 class AzureNotices:
     """Polls for events of this machine, which is ``nodes`` in the fleet.
 
@@ -41,8 +32,8 @@ class AzureNotices:
         self,
         nodes: Sequence[str],
         address: str = ADDRESS,
-        is_clear: Callable[[str], bool] = _never,
-        now_ms: NowMs = _wall_clock_ms,
+        is_clear: Callable[[str], bool] = lambda _node: False,
+        now_ms: NowMs = wall_clock_ms,
     ) -> None:
         self._nodes = tuple(nodes)
         self._server = MetadataServer(address, HEADERS)
@@ -75,12 +66,7 @@ class AzureNotices:
         if not ours:
             return ()
         ends_at_ms = min(self._ends_at_ms(one) for one in ours)
-        return [
-            NoticeReported(
-                node=node, source=SOURCE, kind=NoticeKind.TERMINATE, ends_at_ms=ends_at_ms
-            )
-            for node in self._nodes
-        ]
+        return notices_for(self._nodes, SOURCE, NoticeKind.TERMINATE, ends_at_ms)
 
     def _own_name(self) -> str:
         if not self._name:

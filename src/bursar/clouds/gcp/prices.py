@@ -6,13 +6,12 @@ components, which the caller supplies. SKUs are matched by description, as they 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from bursar.model.errors import EngineFault
+from bursar.clouds.https import parse_page, price_fault
 from bursar.model.fleet.fleet import Market
 from bursar.model.fleet.price import BadPrice, MachineShape, PriceReading, PriceRow, PriceSource
 from bursar.model.units import GIB_MIB, MILLI
@@ -20,8 +19,8 @@ from bursar.ports import Clock, Fetch, PriceRequest
 
 COMPUTE = "6F81-5844-456A"
 ADDRESS = f"https://cloudbilling.googleapis.com/v1/services/{COMPUTE}/skus?pageSize=5000"
+CLOUD = "Google Cloud"
 MAX_PAGES = 200
-RETRY_SECONDS = 900.0
 NANO = 1_000_000_000
 NANO_PER_MICRO = 1_000
 MARKETS = (Market.ON_DEMAND, Market.SPOT)
@@ -122,7 +121,7 @@ class GcpPrices:
     def _skus(self, bad: list[BadPrice]) -> Iterator[_Sku]:
         url = ADDRESS
         for _ in range(MAX_PAGES):
-            page = _page(self.fetch(url))
+            page = parse_page(CLOUD, self.fetch(url), "skus", "SKUs")
             for sku in page.get("skus", ()):
                 try:
                     parsed = _parse_sku(sku)
@@ -137,7 +136,7 @@ class GcpPrices:
             if not token:
                 return
             url = f"{ADDRESS}&pageToken={quote(token, safe='')}"
-        raise _fault(f"more than {MAX_PAGES} pages of SKUs")
+        raise price_fault(CLOUD, f"more than {MAX_PAGES} pages of SKUs")
 
 
 def _components(shape: MachineShape) -> Iterator[tuple[int, int, tuple[str, ...]]]:
@@ -179,21 +178,4 @@ def _parse_sku(sku: Mapping[str, Any]) -> _Sku | None:
         market=Market.SPOT if is_spot else Market.ON_DEMAND,
         regions=tuple(sku["serviceRegions"]),
         price=SkuPrice(nano_usd, str(unit_price.get("currencyCode", "USD"))),
-    )
-
-
-def _page(body: bytes) -> dict[str, Any]:
-    try:
-        page = json.loads(body)
-    except ValueError as error:
-        raise _fault(f"the response is not JSON ({error})") from error
-    if not isinstance(page, dict) or not isinstance(page.get("skus", []), list):
-        raise _fault("the response has no list of SKUs")
-    return page
-
-
-def _fault(problem: str) -> EngineFault:
-    return EngineFault(
-        f"Google Cloud prices cannot be read: {problem}. Prices are unchanged.",
-        retry_after_seconds=RETRY_SECONDS,
     )

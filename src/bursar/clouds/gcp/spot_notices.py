@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from bursar.clouds.instance_metadata import MetadataServer, NowMs
+from bursar.clouds.instance_metadata import MetadataServer, NowMs, notices_for, wall_clock_ms
 from bursar.model.engine_report import NoticeReported
 from bursar.model.event import NoticeKind
 
@@ -18,15 +17,11 @@ NOTICE_MS = 30_000
 WAIT_SECONDS = 4
 
 
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class GcpNotices:
     """Polls for notices of this machine, which is ``nodes`` in the fleet."""
 
     def __init__(
-        self, nodes: Sequence[str], address: str = ADDRESS, now_ms: NowMs = _wall_clock_ms
+        self, nodes: Sequence[str], address: str = ADDRESS, now_ms: NowMs = wall_clock_ms
     ) -> None:
         self._nodes = tuple(nodes)
         self._server = MetadataServer(address, {"Metadata-Flavor": "Google"})
@@ -57,12 +52,4 @@ class GcpNotices:
             return ()
         if self._ends_at_ms is None:
             self._ends_at_ms = self._now_ms() + NOTICE_MS
-        return [
-            NoticeReported(
-                node=node,
-                source=SOURCE,
-                kind=NoticeKind.TERMINATE,
-                ends_at_ms=self._ends_at_ms,
-            )
-            for node in self._nodes
-        ]
+        return notices_for(self._nodes, SOURCE, NoticeKind.TERMINATE, self._ends_at_ms)

@@ -49,11 +49,9 @@ class BudgetAdmission:
         if has_hard_budget:
             ceiling, hold = self._ceiling_and_hold(spec, grace_ms)
         return tuple(
-            JobSubmitted(
-                at_ms=event.at_ms,
-                job_id=event.job_id,
+            replace(
+                event,
                 spec=replace(event.spec, max_cost_micro_usd=ceiling, grace_ms=grace_ms),
-                priority=event.priority,
                 hold_micro_usd=hold,
             )
             for event in members

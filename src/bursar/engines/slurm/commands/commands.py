@@ -61,11 +61,8 @@ class Commands:
             raise _fault(argv[0], problem.strerror or str(problem)) from problem
         if done.returncode != 0:
             message = _last_line(done.stderr or done.stdout)
-            if _is_refusal(message):
-                raise SlurmRefused(
-                    f"Slurm: {argv[0]}: {message}", retry_after_seconds=RETRY_AFTER_SECONDS
-                )
-            raise _fault(argv[0], message or f"exit code {done.returncode}")
+            kind = SlurmRefused if message and not is_unreachable(message) else EngineFault
+            raise _fault(argv[0], message or f"exit code {done.returncode}", kind)
         return done.stdout
 
 
@@ -94,14 +91,10 @@ def is_unreachable(message: str) -> bool:
     return any(text in message.lower() for text in UNREACHABLE)
 
 
-def _is_refusal(message: str) -> bool:
-    return bool(message) and not is_unreachable(message)
-
-
 def _last_line(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""
 
 
-def _fault(program: str, problem: str) -> EngineFault:
-    return EngineFault(f"Slurm: {program}: {problem}", retry_after_seconds=RETRY_AFTER_SECONDS)
+def _fault(program: str, problem: str, kind: type[EngineFault] = EngineFault) -> EngineFault:
+    return kind(f"Slurm: {program}: {problem}", retry_after_seconds=RETRY_AFTER_SECONDS)
