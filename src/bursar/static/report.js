@@ -48,8 +48,8 @@
   }
 
   document.querySelectorAll('svg[data-x]').forEach(function (svg) {
-    var xAxis = svg.dataset.x.split(' '); // low, high, form, scale
-    var yAxis = svg.dataset.y.split(' '); // low, high, form
+    var xAxis = svg.dataset.x.split(' '); // high, form, scale
+    var yAxis = svg.dataset.y.split(' '); // high, form
     var box = svg.dataset.box.split(' ').map(Number); // left, top, width, height
     var cross = svg.querySelector('.cross');
     var paths = [].slice.call(svg.querySelectorAll('path[data-name]'));
@@ -61,22 +61,22 @@
 
     function fill(x) {
       var part = (x - box[0]) / box[2];
-      var at = xAxis[3] === 'log'
-        ? 1000 * Math.expm1(part * Math.log1p(xAxis[1] / 1000))
-        : +xAxis[0] + part * (xAxis[1] - xAxis[0]);
+      var at = xAxis[2] === 'log'
+        ? 1000 * Math.expm1(part * Math.log1p(xAxis[0] / 1000))
+        : part * xAxis[0];
       var below = 0;
       tip.textContent = '';
-      tip.appendChild(row(write(at, xAxis[2]), ''));
+      tip.appendChild(row(write(at, xAxis[1]), ''));
       paths.forEach(function (path) {
         var y = height(path.getAttribute('d'), x);
         if (y === null) return;
-        var value = +yAxis[0] + (yAxis[1] - yAxis[0]) * (1 - (y - box[1]) / box[3]);
+        var value = yAxis[0] * (1 - (y - box[1]) / box[3]);
         if (path.dataset.stacked) {
           var own = value - below;
           below = value;
           value = Math.max(0, own);
         }
-        tip.appendChild(row(path.dataset.name, write(value, yAxis[2])));
+        tip.appendChild(row(path.dataset.name, write(value, yAxis[1])));
       });
     }
 

@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
@@ -15,7 +14,7 @@ from bursar.model.units import HOUR_MS
 from bursar.page_templates import coordinate, environment
 from bursar.simulate.demo.demo import demonstration
 from bursar.simulate.metrics import RunMetrics
-from bursar.simulate.report.page import page_html, write_page
+from bursar.simulate.report.page import page_html
 from bursar.simulate.report.page.axes import percent_axis, time_axis, value_axis, wait_axis
 from bursar.simulate.report.page.curve import Box, Curve, curve_of, step_path
 from tests.simulate.metrics.small_runs import measured, noted, submitted
@@ -181,12 +180,6 @@ def test_a_page_has_dark_colours_and_needs_no_javascript(pages: dict[str, str]) 
     assert "prefers-color-scheme:dark" in page
     before_script = page.split("<script>")[0]
     assert before_script.count("<svg") == page.count("<svg")
-
-
-def test_a_page_is_written_to_a_file(day: RunMetrics, tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    write_page(day.summary("a day"), day.series(), path)
-    assert path.read_text(encoding="utf-8") == page_of(day, names=("a day",))
 
 
 def test_a_page_without_runs_is_rejected() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bursar.simulate.metrics.summary import Summary
 from bursar.simulate.report.aligned import aligned
-from bursar.simulate.report.metric_rows import MetricRow, metric_rows
+from bursar.simulate.report.metric_rows import LESS, MORE, NEITHER, MetricRow, metric_rows
 
 BEST = "*"
 NOTHING = "-"
@@ -124,7 +124,7 @@ def compare_json(summaries: Sequence[Summary]) -> dict[str, Any]:
         {
             "group": line.metric.group,
             "measure": line.metric.label,
-            "better": {-1: "less", 0: None, 1: "more"}[line.metric.better],
+            "better": {LESS: "less", NEITHER: None, MORE: "more"}[line.metric.better],
             "values": [cell.value for cell in line.cells],
             "changes": [cell.change for cell in line.cells],
             "best": [number for number, cell in enumerate(line.cells) if cell.best],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from bursar.model.units import counted
 from bursar.simulate.metrics import compare_table
@@ -18,16 +18,16 @@ from bursar.simulate.report.metric_rows import (
 from bursar.simulate.runs.run_outcome import RunOutcome
 
 TEAMS_SHOWN = 20
-TEAM_COLUMNS = (
-    "team",
-    "jobs",
-    "wait mean",
-    "wait p90",
-    "GPU time",
-    "satisfied",
-    "cost",
-    "preempted",
-)
+TEAM_COLUMNS: dict[str, Callable[[TeamSummary], str]] = {
+    "team": lambda team: team.team,
+    "jobs": lambda team: write_count(team.outcomes.submitted),
+    "wait mean": lambda team: write_time(team.times.wait_ms.mean),
+    "wait p90": lambda team: write_time(team.times.wait_ms.p90),
+    "GPU time": lambda team: write_gpu_hours(team.gpu_milli_ms),
+    "satisfied": lambda team: write_percent(team.satisfied),
+    "cost": lambda team: write_dollars(team.cost_micro_usd),
+    "preempted": lambda team: write_count(team.preemptions),
+}
 
 
 def run_text(outcome: RunOutcome) -> str:
@@ -69,38 +69,26 @@ def _joined(lines: Sequence[str], remarks: Sequence[str]) -> str:
 
 
 def _team_table(teams: Sequence[TeamSummary]) -> list[str]:
-    """Teams by GPU time, largest first."""
-    ranked = sorted(teams, key=lambda one: (-one.gpu_milli_ms, one.team))
-    rows = [TEAM_COLUMNS, *(_team_row(one) for one in ranked[:TEAMS_SHOWN])]
-    return [*aligned(rows), *_more(len(ranked) - TEAMS_SHOWN)]
+    shown, more = _largest(teams)
+    rows = [[write(team) for write in TEAM_COLUMNS.values()] for team in shown]
+    return [*aligned([list(TEAM_COLUMNS), *rows]), *more]
 
 
 def _wait_table(outcomes: Sequence[RunOutcome]) -> list[str]:
     """The mean wait of each team in each run; an interrupted run may lack a team."""
-    ranked = sorted(outcomes[0].summary.teams, key=lambda one: (-one.gpu_milli_ms, one.team))
+    shown, more = _largest(outcomes[0].summary.teams)
     waits = [
         {team.team: write_time(team.times.wait_ms.mean) for team in one.summary.teams}
         for one in outcomes
     ]
     rows = [("wait mean by team", *(one.summary.name for one in outcomes))]
-    for team in ranked[:TEAMS_SHOWN]:
+    for team in shown:
         rows.append((team.team, *(wait.get(team.team, "-") for wait in waits)))
-    return [*aligned(rows), *_more(len(ranked) - TEAMS_SHOWN)]
+    return [*aligned(rows), *more]
 
 
-def _more(teams: int) -> list[str]:
-    return [f"and {counted(teams, 'more team')}"] if teams > 0 else []
-
-
-def _team_row(team: TeamSummary) -> tuple[str, ...]:
-    waits = team.times.wait_ms
-    return (
-        team.team,
-        write_count(team.outcomes.submitted),
-        write_time(waits.mean),
-        write_time(waits.p90),
-        write_gpu_hours(team.gpu_milli_ms),
-        write_percent(team.satisfied),
-        write_dollars(team.cost_micro_usd),
-        write_count(team.preemptions),
-    )
+def _largest(teams: Sequence[TeamSummary]) -> tuple[list[TeamSummary], list[str]]:
+    """The teams with the most GPU time, and a line about the others."""
+    ranked = sorted(teams, key=lambda one: (-one.gpu_milli_ms, one.team))
+    others = len(ranked) - TEAMS_SHOWN
+    return ranked[:TEAMS_SHOWN], [f"and {counted(others, 'more team')}"] if others > 0 else []

@@ -1,5 +1,5 @@
 """One HTML file with the plots of a run or a comparison; needs no network."""
 
-from bursar.simulate.report.page.document import page_html, write_page
+from bursar.simulate.report.page.document import page_html
 
-__all__ = ["page_html", "write_page"]
+__all__ = ["page_html"]

@@ -28,13 +28,12 @@ LOG_TICKS_MS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartAxis:
-    """Values from ``low`` to ``high``, with ticks and a title.
+    """Values from zero to ``high``, with ticks and a title.
 
     ``logarithmic`` positions v by log(1 + v / 1 s), so that zero has a position. ``form`` is the format
     of a value in the tooltip.
     """
 
-    low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
     title: str
@@ -45,7 +44,7 @@ class ChartAxis:
         """The position of a value between the ends, from 0 to 1."""
         if self.logarithmic:
             return math.log1p(value / SECOND_MS) / math.log1p(max(1.0, self.high) / SECOND_MS)
-        return (value - self.low) / (self.high - self.low)
+        return value / self.high
 
 
 def value_axis(highest: float, title: str, form: str, write: Callable[[float], str]) -> ChartAxis:
@@ -53,14 +52,14 @@ def value_axis(highest: float, title: str, form: str, write: Callable[[float], s
     step = _round_step(highest / 4) if highest > 0 else 1.0
     count = max(1, math.ceil(highest / step - 1e-9))
     ticks = tuple((step * n, write(step * n)) for n in range(count + 1))
-    return ChartAxis(low=0.0, high=step * count, ticks=ticks, title=title, form=form)
+    return ChartAxis(high=step * count, ticks=ticks, title=title, form=form)
 
 
 def percent_axis(title: str, highest: float = 1.0) -> ChartAxis:
     """From 0 to 100 %, or to 50 or 20 % when no value is higher."""
     high = next((one for one in (20, 50) if 100 * highest <= one), 100)
     ticks = tuple((high * n / 400, f"{high * n / 4:g} %") for n in range(5))
-    return ChartAxis(low=0.0, high=high / 100, ticks=ticks, title=title, form="percent")
+    return ChartAxis(high=high / 100, ticks=ticks, title=title, form="percent")
 
 
 def time_axis(length_ms: int, max_ticks: int = 8) -> ChartAxis:
@@ -69,7 +68,7 @@ def time_axis(length_ms: int, max_ticks: int = 8) -> ChartAxis:
     step = next((one for one in TIME_STEPS_MS if length_ms / one <= max_ticks), TIME_STEPS_MS[-1])
     ticks = tuple((at, write_tick(at, step)) for at in range(0, length_ms + 1, step))
     return ChartAxis(
-        low=0.0, high=float(length_ms), ticks=ticks, title="time since the first job", form="time"
+        high=float(length_ms), ticks=ticks, title="time since the first job", form="time"
     )
 
 
@@ -78,7 +77,7 @@ def wait_axis(longest_ms: int) -> ChartAxis:
     high = max(10 * SECOND_MS, longest_ms)
     ticks = ((0, "0"), *((at, label) for at, label in LOG_TICKS_MS if at <= high))
     return ChartAxis(
-        low=0.0, high=float(high), ticks=ticks, title="queue wait", form="time", logarithmic=True
+        high=float(high), ticks=ticks, title="queue wait", form="time", logarithmic=True
     )
 
 

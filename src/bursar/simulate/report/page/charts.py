@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bursar.page_templates import coordinate
 from bursar.simulate.report.metric_rows import write_number, write_percent, write_time
 from bursar.simulate.report.page.axes import (
     ChartAxis,
@@ -152,10 +151,7 @@ def _wait_chart(runs: PageRuns) -> Chart:
             for run in runs.each
         ),
         box=box,
-        marks=[
-            PlotMark(path=_wait_path(run, box), style=f"line {run.style}", name=run.name)
-            for run in runs.each
-        ],
+        marks=[line(_distribution(run, box), box, run.name, run.style) for run in runs.each],
         legend=runs.legend,
         numbers=PageTable(
             head=["of the jobs", *(run.name for run in runs.each)],
@@ -172,17 +168,13 @@ def _quantile(run: PageRun, percent: int) -> int:
     return waits[max(0, -(-percent * len(waits) // 100) - 1)] if waits else 0
 
 
-def _wait_path(run: PageRun, box: Box) -> str:
-    """A step at each quantile; a run without finished jobs has no curve."""
+def _distribution(run: PageRun, box: Box) -> Curve:
+    """A step up at each quantile; a run without finished jobs has no curve."""
     waits = run.series.wait_quantiles_ms
     if not waits:
-        return ""
-    parts = [f"M{coordinate(box.x(0))} {coordinate(box.y(0))}"]
-    for index, wait_ms in enumerate(waits):
-        fraction = (index + 1) / len(waits)
-        parts.append(f"H{coordinate(box.x(wait_ms))}V{coordinate(box.y(fraction))}")
-    parts.append(f"H{coordinate(box.left + box.width)}")
-    return "".join(parts)
+        return Curve((0,), ())
+    heights = (n / len(waits) for n in range(len(waits) + 1))
+    return Curve((0, *waits, round(box.x_axis.high)), tuple(heights))
 
 
 # -- cost ----------------------------------------------------------------------------------------

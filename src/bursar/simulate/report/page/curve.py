@@ -60,16 +60,15 @@ class Box:
 def curve_of(series: Series, values: Sequence[float]) -> Curve:
     """A curve since the start of the run, averaged to at most as many steps as a plot can show."""
     length_ms = series.ended_ms - series.began_ms
-    edges = [min(length_ms, n * series.width_ms) for n in range(len(values))] + [length_ms]
+    edges = (*(min(length_ms, n * series.width_ms) for n in range(len(values))), length_ms)
+    values = tuple(values)
     merge = -(-len(values) // MAX_STEPS)
     if merge <= 1:
-        return Curve(tuple(edges), tuple(values))
-    merged = []
-    for first in range(0, len(values), merge):
-        last = min(len(values), first + merge)
-        spans = [edges[n + 1] - edges[n] for n in range(first, last)]
-        total = sum(value * span for value, span in zip(values[first:last], spans, strict=True))
-        merged.append(total / max(1, sum(spans)))
+        return Curve(edges, values)
+    merged = [
+        Curve(edges[first : first + merge + 1], values[first : first + merge]).mean
+        for first in range(0, len(values), merge)
+    ]
     return Curve((*edges[:-1:merge], length_ms), tuple(merged))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 
 from bursar.model.units import counted
 from bursar.page_templates import environment
@@ -19,18 +18,9 @@ from bursar.simulate.report.page.shares import share_charts
 from bursar.simulate.report.page.tables import size_tables, team_tables
 
 
-def write_page(
-    summaries: Summary | Sequence[Summary], series: Series | Sequence[Series], path: Path | str
-) -> None:
-    """Writes one file for one or several runs; the others are compared with the first."""
-    Path(path).write_text(page_html(summaries, series), encoding="utf-8")
-
-
-def page_html(summaries: Summary | Sequence[Summary], series: Series | Sequence[Series]) -> str:
-    runs = gather(
-        [summaries] if isinstance(summaries, Summary) else summaries,
-        [series] if isinstance(series, Series) else series,
-    )
+def page_html(summaries: Sequence[Summary], series: Sequence[Series]) -> str:
+    """The page of one or several runs; the others are compared with the first."""
+    runs = gather(summaries, series)
     if not runs.each:
         raise ValueError("a page needs at least one run")
     metrics = compare([run.summary for run in runs.each])

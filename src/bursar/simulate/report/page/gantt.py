@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from bursar.model.units import counted
 from bursar.page_templates import coordinate
@@ -21,43 +22,32 @@ MOST_RECTANGLES = 16_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GanttRow:
-    """The position of a node; the GPUs in it are lanes of one height."""
-
-    name: str
-    top: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GanttChart:
-    """The nodes of a run. ``paths`` are the rectangles of each colour, as one path to keep the page small."""
+    """The nodes of a run: a row has a name, a top and a height.
+
+    ``paths`` has a style and the rectangles of that colour, as one path to keep the page small.
+    """
 
     key: str
     title: str
     note: str
     description: str
     x_axis: ChartAxis
-    rows: Sequence[GanttRow]
+    rows: Sequence[tuple[str, float, float]]
     paths: Sequence[tuple[str, str]]
     legend: LegendEntries
     left: float = LEFT
     top: float = TOP
     width: float = WIDTH
-
-    @property
-    def bottom(self) -> float:
-        return self.rows[-1].top + self.rows[-1].height + GAP
+    bottom: float
 
 
+@dataclass(slots=True)
 class _Block:
     """Adjacent GPUs of a node that one team held for the same time."""
 
-    __slots__ = ("bar", "gpus")
-
-    def __init__(self, bar: GanttBar) -> None:
-        self.bar = bar
-        self.gpus = 1
+    bar: GanttBar
+    gpus: int = 1
 
 
 def gantt_charts(runs: PageRuns) -> list[GanttChart]:
@@ -69,12 +59,14 @@ def _chart(run: PageRun, runs: PageRuns) -> GanttChart:
     gantt = run.series.gantt
     blocks, dropped = _widest(_merged(gantt.bars), MOST_RECTANGLES // len(runs.each))
     column = WIDTH * run.length_ms / max(1, runs.longest_ms) / max(1, gantt.columns)
-    lane = _lane_height(gantt.gpus)
-    rows = _rows(gantt.nodes, gantt.gpus, lane)
+    # The more GPUs, the thinner the lanes.
+    lane = min(6.0, max(1.5, 640.0 / max(1, sum(gantt.gpus))))
+    lane = max(lane, 10.0 / max(1, max(gantt.gpus)))
+    tops = list(accumulate((lane * gpus + GAP for gpus in gantt.gpus), initial=TOP))
     drawn: dict[str, list[str]] = {}
     for block in blocks:
         bar = block.bar
-        left, top = LEFT + bar.begin * column, rows[bar.node].top + lane * bar.gpu
+        left, top = LEFT + bar.begin * column, tops[bar.node] + lane * bar.gpu
         width, height = coordinate(bar.columns * column), coordinate(lane * block.gpus)
         rectangle = f"M{coordinate(left)} {coordinate(top)}h{width}v{height}h-{width}z"
         style = runs.style_of_team.get(gantt.teams[bar.team], OTHERS)
@@ -85,26 +77,18 @@ def _chart(run: PageRun, runs: PageRuns) -> GanttChart:
         note=_note(run, dropped),
         description=_describe(run),
         x_axis=time_axis(runs.longest_ms, 12),
-        rows=rows,
+        rows=[
+            (
+                name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…",
+                top,
+                lane * gpus,
+            )
+            for name, top, gpus in zip(gantt.nodes, tops, gantt.gpus, strict=False)
+        ],
+        bottom=tops[-1],
         paths=[(style, "".join(drawn[style])) for style in sorted(drawn)],
         legend=_legend({gantt.teams[block.bar.team] for block in blocks}, runs),
     )
-
-
-def _lane_height(gpus: Sequence[int]) -> float:
-    """The more GPUs, the thinner the lanes."""
-    height = min(6.0, max(1.5, 640.0 / max(1, sum(gpus))))
-    return max(height, 10.0 / max(1, max(gpus)))
-
-
-def _rows(nodes: Sequence[str], gpus: Sequence[int], lane: float) -> list[GanttRow]:
-    rows = []
-    top = TOP
-    for name, lanes in zip(nodes, gpus, strict=True):
-        short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-        rows.append(GanttRow(name=short, top=top, height=lane * lanes))
-        top += lane * lanes + GAP
-    return rows
 
 
 def _merged(bars: Iterable[GanttBar]) -> list[_Block]:

@@ -63,12 +63,7 @@ def gather(summaries: Sequence[Summary], series: Sequence[Series]) -> PageRuns:
         earlier = sum(other.summary.name == summary.name for other in runs)
         name = f"{name} ({earlier + 1})" if earlier else name
         runs.append(PageRun(number=number, name=name, summary=summary, series=curves))
-    return PageRuns(each=tuple(runs), style_of_team=_styles(runs))
-
-
-def _styles(runs: Sequence[PageRun]) -> dict[str, str]:
-    """Colours for the teams with the largest demand, earlier runs first; the others share a grey."""
-    names: list[str] = []
-    for run in runs:
-        names += [team for team in run.series.shares if team not in names]
-    return {team: f"c{index}" for index, team in enumerate(names[:COLOURS])}
+    # Colours for the teams with the largest demand, earlier runs first; the others share a grey.
+    teams = dict.fromkeys(team for run in runs for team in run.series.shares)
+    styles = {team: f"c{index}" for index, team in enumerate(list(teams)[:COLOURS])}
+    return PageRuns(each=tuple(runs), style_of_team=styles)
