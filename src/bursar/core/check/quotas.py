@@ -13,7 +13,7 @@ faults: usage from before a quota was lowered is not. Claims count as if their v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from bursar.core.check.decisions_by_type import DecisionsByType
 from bursar.core.check.fault import Fault
@@ -37,15 +37,20 @@ def quota_faults(
     At most ``recounted_jobs`` running jobs are recounted from their placements, those of queues with
     starts first; the usage of other queues is read from the state. ``None`` recounts them all.
     """
-    changes = _UsageChanges(state, listing)
+    added = [
+        (state.jobs[job_id].spec.queue, amounts_of(state, placement))
+        for job_id, placement in listing.new_placements
+        if job_id in state.jobs
+    ]
     roots: dict[str, set[FlavorResource]] = {}
-    for queue, amounts in changes.added:
+    for queue, amounts in added:
         if amounts and queue in state.tenants:
             roots.setdefault(_root_of(state, queue), set()).update(amounts)
     if not roots:
         return []
     children = children_of(state)
-    usage = _QueueUsage(state, changes, recounted_jobs)
+    usage = _QueueUsage(state, recounted_jobs)
+    usage.sum_changes(listing, added)
     faults: list[Fault] = []
     for root, flavor_resources in sorted(roots.items()):
         for flavor_resource in sorted(flavor_resources):
@@ -55,63 +60,41 @@ def quota_faults(
     return faults
 
 
-class _UsageChanges:
-    """Usage that starts and claims add, and jobs whose usage ends."""
-
-    def __init__(self, state: FleetState, listing: DecisionsByType) -> None:
-        without_claim = {order.job_id for order in listing.starts} | set(listing.released)
-        claimants = [
-            r for _, r in sorted(state.claims.items()) if r.id not in without_claim and r.claim
-        ]
-        stopped = listing.stopped_jobs
-        self.leaving_before = {
-            victim
-            for record in claimants
-            if record.claim is not None
-            for victim in record.claim.victims
-            if _is_leaving(state, victim, ())
-        }
-        self.leaving_after = self.leaving_before | {
-            victim
-            for order in listing.claims
-            for victim in order.victims
-            if _is_leaving(state, victim, stopped)
-        }
-        self.claimed_before = [
-            (record.spec.queue, amounts_of(state, record.claim.placement))
-            for record in claimants
-            if record.claim is not None
-        ]
-        self.added = [
-            (state.jobs[job_id].spec.queue, amounts_of(state, placement))
-            for job_id, placement in listing.new_placements
-            if job_id in state.jobs
-        ]
-
-
-def _is_leaving(state: FleetState, job_id: str, stopped: Iterable[str]) -> bool:
-    record = state.jobs.get(job_id)
-    if record is None or record.state not in LIVE:
-        return False
-    return record.stop_requested or job_id in stopped
-
-
 class _QueueUsage:
     """Usage of each queue of limited resources, before and after the decisions."""
 
-    def __init__(
-        self, state: FleetState, changes: _UsageChanges, recounted_jobs: int | None
-    ) -> None:
+    def __init__(self, state: FleetState, recounted_jobs: int | None) -> None:
         self._state = state
         self._jobs_to_recount = recounted_jobs
         self._running: dict[str, dict[FlavorResource, int] | None] = {}
-        claimed, added = changes.claimed_before, changes.added
-        self._before = self._sum_changes(claimed, changes.leaving_before)
-        self._after = self._sum_changes([*claimed, *added], changes.leaving_after)
+        self._before: dict[tuple[str, FlavorResource], int] = {}
+        self._after: dict[tuple[str, FlavorResource], int] = {}
+
+    def sum_changes(self, listing: DecisionsByType, added: Sequence[tuple[str, Amounts]]) -> None:
+        """Sums what claims and starts use, less what their victims free, before and after."""
+        state, stopped = self._state, listing.stopped_jobs
+        without_claim = {order.job_id for order in listing.starts} | set(listing.released)
+        claims = [
+            (record.spec.queue, record.claim)
+            for job_id, record in sorted(state.claims.items())
+            if record.claim is not None and job_id not in without_claim
+        ]
+        claimed = [(queue, amounts_of(state, claim.placement)) for queue, claim in claims]
+        old = {one for _, claim in claims for one in claim.victims if self._is_leaving(one, ())}
+        new = {one for order in listing.claims for one in order.victims}
+        self._before = self._sum(claimed, old)
+        leaving = old | {one for one in new if self._is_leaving(one, stopped)}
+        self._after = self._sum([*claimed, *added], leaving)
         for queue in sorted({queue for queue, _ in added}):
             self._recount(queue)
 
-    def _sum_changes(
+    def _is_leaving(self, job_id: str, stopped: Collection[str]) -> bool:
+        record = self._state.jobs.get(job_id)
+        if record is None or record.state not in LIVE:
+            return False
+        return record.stop_requested or job_id in stopped
+
+    def _sum(
         self, added: Iterable[tuple[str, Amounts]], leaving: Iterable[str]
     ) -> dict[tuple[str, FlavorResource], int]:
         sums: dict[tuple[str, FlavorResource], int] = {}
