@@ -40,6 +40,15 @@ class JobsAhead:
     levels: list[list[Backlog]] = field(default_factory=list)
     """The backlogs of rivals, and the job's own, most urgent level first."""
 
+    def add(self, more: JobsAhead, times: int = 1, over: int = 1) -> None:
+        """Adds the counts of others, ``times / over`` times."""
+        self.jobs += more.jobs * times // over
+        self.rivals += more.rivals * times // over
+        self.rival_gpu_ms += more.rival_gpu_ms * times // over
+        self.rival_size += more.rival_size * times // over
+        for odds, work in more.rival_work.items():
+            self.rival_work[odds] += work * times // over
+
 
 def jobs_ahead(state: FleetState, target: JobRecord, now_ms: int) -> JobsAhead:
     """Counts the jobs ahead of a waiting job, and their work."""
@@ -133,15 +142,9 @@ def _simulate_turns(
         or (id(backlog) in draft.answered and competes(backlog, flavors))
     ]
     draft.journal.roll_back()
-    if not before.is_exact:
-        _estimate_rest(before, backlogs, target, own_turns)
-    ahead.jobs += before.jobs
-    ahead.rivals += before.rivals
-    ahead.rival_gpu_ms += before.rival_gpu_ms
-    ahead.rival_size += before.rival_size
+    total = before.jobs if before.is_exact else _estimate(before, backlogs, target, own_turns)
+    ahead.add(before, times=total, over=max(1, before.jobs))
     ahead.is_exact = before.is_exact
-    for odds in EndOdds:
-        ahead.rival_work[odds] += before.rival_work[odds]
     ahead.levels.append(rivals)
 
 
@@ -165,10 +168,8 @@ def node_millionths(spec: Pool, gpu_milli: int, cpu_milli: int, memory_mib: int)
     return max(fractions)
 
 
-def _estimate_rest(
-    before: JobsAhead, backlogs: list[Backlog], target: JobRecord, own_turns: int
-) -> None:
-    """Extrapolates the simulated turns to the job's position in its queue."""
+def _estimate(before: JobsAhead, backlogs: list[Backlog], target: JobRecord, own_turns: int) -> int:
+    """The jobs ahead if the simulated turns go on up to the job's position in its queue."""
     own = sum(
         record.rank < target.rank
         for backlog in backlogs
@@ -177,11 +178,4 @@ def _estimate_rest(
     )
     waiting = sum(backlog.count for backlog in backlogs)
     total = before.jobs * (own + 1) // max(1, own_turns)
-    total = max(before.jobs, min(waiting - 1, total))
-    if before.jobs:
-        before.rivals = before.rivals * total // before.jobs
-        before.rival_gpu_ms = before.rival_gpu_ms * total // before.jobs
-        before.rival_size = before.rival_size * total // before.jobs
-        for odds in EndOdds:
-            before.rival_work[odds] = before.rival_work[odds] * total // before.jobs
-        before.jobs = total
+    return max(before.jobs, min(waiting - 1, total))
