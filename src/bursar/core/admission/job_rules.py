@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bursar.core.admission.admission_request import AdmissionRequest, Rule
 from bursar.core.admission.problem import Problem, listed, repeated, suggest
+from bursar.core.quota.budget_rules import queues_below
 from bursar.model.fleet.gpu import GpuModel
 from bursar.model.jobs.job import OVER, JobState, MigSlice, WholeGpus
 from bursar.model.units import write_duration
@@ -50,7 +51,7 @@ def queue_exists(request: AdmissionRequest) -> Iterator[Problem]:
             fix=suggest(name, queues, "queue"),
         )
     elif not tenants[name].is_queue:
-        below = sorted(one for one in queues if name in request.state.quota.ancestors(one))
+        below = queues_below(tenants, name)
         known = f"Write one of the queues below it: {listed(below)}."
         yield Problem(
             code="not-a-queue",

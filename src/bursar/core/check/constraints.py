@@ -13,12 +13,9 @@ from typing import NamedTuple
 from bursar.core.check.fault import Fault
 from bursar.core.check.recount import NodeCount
 from bursar.core.nodes.node import NodeState
-from bursar.core.nodes.pool import PoolState
-from bursar.model.fleet.fleet import CPU_ONLY
+from bursar.core.nodes.pool import NODE_LEVEL, PoolState
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import GpuRequest, JobSpec, MigSlice, MpsShare, Topology, WholeGpus
-
-NODE_LEVEL = "node"
 
 
 class TasksOnNode(NamedTuple):
@@ -101,9 +98,8 @@ class ConstraintCheck:
     def _pool_faults(self, placement: Placement) -> Iterator[Fault]:
         pool = self.pool.spec
         constraints = self.spec.constraints
-        flavor = f"{CPU_ONLY if pool.gpu_model is None else pool.gpu_model.name}/{pool.market}"
-        if placement.flavor != flavor:
-            text = f"has flavor {placement.flavor}; its pool has {flavor}"
+        if placement.flavor != pool.flavor:
+            text = f"has flavor {placement.flavor}; its pool has {pool.flavor}"
             yield self._fault("wrong-flavor", text)
         if pool.market not in constraints.markets:
             text = f"does not allow the market {pool.market} of pool {pool.name}"

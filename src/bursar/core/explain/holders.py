@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 
+from bursar.core.quota.budget_rules import queues_below
 from bursar.core.quota.charge import gpu_milli_held
 from bursar.core.reservation.expected_ends import EndOdds, expected_end_ms
 from bursar.core.state.fleet_state import FleetState
@@ -38,7 +39,7 @@ def quota_holding(state: FleetState, reason: OverQuota) -> QuotaHolding:
     fr = (reason.flavor, reason.resource)
     quota = state.quota
     holders = []
-    for queue in _queues_below(state, reason.limited_by):
+    for queue in queues_below(state.tenants, reason.limited_by):
         amount = quota.usage(queue, fr)
         if amount > 0:
             borrowed = max(0, amount - quota.subtree_quota(queue, fr))
@@ -51,16 +52,6 @@ def quota_holding(state: FleetState, reason: OverQuota) -> QuotaHolding:
         holders=tuple(holders[:NAMED]),
         others=len(holders[NAMED:]),
     )
-
-
-def _queues_below(state: FleetState, tenant: str) -> list[str]:
-    queues, unvisited = [], [tenant]
-    while unvisited:
-        name = unvisited.pop()
-        if state.quota.is_queue(name):
-            queues.append(name)
-        unvisited.extend(state.quota.children(name))
-    return sorted(queues)
 
 
 def capacity_holding(state: FleetState, pool_name: str, now_ms: int) -> CapacityHolding:
