@@ -14,7 +14,7 @@ from bursar.core.explain.explain import explain
 from bursar.core.explain.smaller_requests import with_tasks
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.decision import StartJob
-from bursar.model.errors import BrokenInvariant, UserError
+from bursar.model.errors import BrokenInvariant
 from bursar.model.event import Event, JobSubmitted
 from bursar.model.explain.explanation import Alternative, CapacityHolding, Explanation, QuotaHolding
 from bursar.model.fleet.fleet import Market
@@ -165,15 +165,6 @@ def test_a_job_that_waits_for_preempted_jobs_names_them() -> None:
         "nodes reserved; waiting for 1 preempted job to stop: low"
         in explained(harness, "urgent").lines()[1]
     )
-
-
-def test_an_unknown_job_id_gets_a_suggestion() -> None:
-    harness = run_jobs(one_node(), job("train-7", gpus=1), job("other", gpus=1))
-    with pytest.raises(UserError, match="Did you mean 'train-7") as caught:
-        explained(harness, "trian-7")
-    assert caught.value.code == "unknown-job"
-    with pytest.raises(UserError, match="List the jobs"):
-        explained(harness, "xyz")
 
 
 # -- alternatives ----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ The reasons are the holds of a ``decide`` run at this time. The state is not cha
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 
 from bursar.core.admission.eligible_pools import cheapest_micro_usd_per_hour
@@ -21,21 +20,16 @@ from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import JobRecord
 from bursar.core.state.notices import notice_on
 from bursar.model.decision import ClaimPlacement, Decision, Hold, StartJob
-from bursar.model.errors import UserError
 from bursar.model.explain.explanation import Basis, Explanation, Forecast
 from bursar.model.jobs.job import GpuRequest, JobKind, JobSpec, MigSlice, MpsShare, WholeGpus
 from bursar.model.lifecycle import LIVE
 from bursar.model.reason import Reason, WaitsForSpot
-from bursar.model.suggestion import did_you_mean
 from bursar.model.units import MILLI, write_gpus
-
-COMPARED_IDS = 200
-"""How many ids with the longest common prefix are compared with an unknown one in full."""
 
 
 def explain(state: FleetState, job_id: str, now_ms: int) -> Explanation:
-    """The full explanation of one job; an unknown id is a ``UserError``."""
-    record = find_record(state, job_id)
+    """The full explanation of one job that is in the state or has ended."""
+    record = state.jobs.get(job_id)
     if record is None:
         return Explanation(job_id=job_id, state=state.finished[job_id], now_ms=now_ms)
     if record.state in LIVE:
@@ -140,28 +134,3 @@ def _write_request(request: GpuRequest | None) -> str:
         case MpsShare(percent=percent):
             each = f"{percent} % of a GPU"
     return f"{each} of {' or '.join(request.models)}" if request.models else each
-
-
-def find_record(state: FleetState, job_id: str) -> JobRecord | None:
-    """The job of that id; None if it has ended. An unknown id is a ``UserError``."""
-    record = state.jobs.get(job_id)
-    if record is None and job_id not in state.finished:
-        raise UserError(
-            f"there is no job {job_id!r}.", fix=_did_you_mean(state, job_id), code="unknown-job"
-        )
-    return record
-
-
-def _did_you_mean(state: FleetState, job_id: str) -> str:
-    known = [*state.jobs, *state.finished]
-    likely = heapq.nsmallest(
-        COMPARED_IDS,
-        known,
-        key=lambda other: (-_prefix_length(other, job_id), abs(len(other) - len(job_id)), other),
-    )
-    return did_you_mean(job_id, likely, 3) or "List the jobs of your queue to find its id."
-
-
-def _prefix_length(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
