@@ -12,10 +12,9 @@ from bursar.cli.arguments import one_or_more
 from bursar.cli.commands.simulation.run_options import JSON, OUTPUT, shows_progress
 from bursar.cli.commands.simulation.spot import JOB_SIZE
 from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import print_json
-from bursar.cli.terminal.progress import ProgressBar
+from bursar.cli.terminal.progress import progress_bar
 from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.model.errors import UserError
 from bursar.simulate.spot_study.cells import JobSize
@@ -87,10 +86,8 @@ def _run(parsed: argparse.Namespace) -> int:
         parts=parts,
         limit=parsed.limit,
     )
-    with catch_interrupt() as interrupt:
-        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
+    with progress_bar(shown=shows_progress(parsed)) as bar:
         outcome = run_spot_study(request, bar.draw)
-        bar.clear()
     if parsed.output == JSON:
         print_json(spot_json(outcome))
     else:

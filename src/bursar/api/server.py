@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -62,6 +61,25 @@ def address_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+@contextmanager
+def _ignoring_signals_again() -> Iterator[None]:
+    """Ignores the signal that uvicorn raises again after its own shutdown.
+
+    The control plane must still release the lead and save a snapshot.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {one: signal.signal(one, lambda *_: None) for one in signals}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+@_ignoring_signals_again()
 def serve(
     plane: ControlPlane,
     settings: ApiSettings,
@@ -77,34 +95,12 @@ def serve(
     if plane.is_leader or not server_file.exists():
         write_server_file(server_file, address_of(listening))
     try:
-        with (
-            _ignoring_signals_again(),
-            _rare_gc(),
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
+        with _rare_gc(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             server = uvicorn.Server(configured(app))
             runner.run(run_server(server, app, listening, ready))
     finally:
         listening.close()
         remove_server_file(server_file)
-
-
-@contextmanager
-def _ignoring_signals_again() -> Iterator[None]:
-    """Ignores the signal that uvicorn raises again after its own shutdown: the control plane must close."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {one: signal.signal(one, _ignore_signal) for one in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-
-def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
-    """uvicorn has handled the signal already."""
 
 
 @contextmanager

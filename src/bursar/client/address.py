@@ -82,21 +82,17 @@ def find_token(token: str | None, address: Address, folder: Path | None = None) 
         return _clean_token(text.strip())
     folder = folder or state_folder()
     if not _is_own(address, folder):
-        raise Denied(
+        raise _denied(
             f"there is no token for {address}: neither --token nor BURSAR_TOKEN is given.",
             fix="Set BURSAR_TOKEN to your token; a lead makes one with 'bursar token create'.",
-            code="no-token",
-            status=401,
         )
     for name in TOKEN_FILES:
         text = _read_secret(folder / name)
         if text:
             return _clean_token(text)
-    raise Denied(
+    raise _denied(
         f"there is no token: neither --token nor BURSAR_TOKEN is given, and {folder} holds none.",
         fix="Ask a lead for one ('bursar token create') and set BURSAR_TOKEN to it.",
-        code="no-token",
-        status=401,
     )
 
 
@@ -109,11 +105,10 @@ def _is_own(address: Address, folder: Path) -> bool:
 
 def _clean_token(token: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise Denied(
+        raise _denied(
             "the token contains characters that no token has.",
             fix="Copy it again: it is one word of letters, digits, '-' and '_'.",
             code="bad-token",
-            status=401,
         )
     return token
 
@@ -144,22 +139,23 @@ def _read_secret(path: Path) -> str:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & 0o077:
-            raise Denied(
+            raise _denied(
                 f"{path} may be read by others (mode {mode:03o}), so the token in it is not safe.",
                 fix=f"'chmod 600 {path}', and revoke the token if others use this machine.",
                 code="token-readable-by-others",
-                status=401,
             )
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Denied(
+        raise _denied(
             f"{path} cannot be read: {error}.",
             fix="Set BURSAR_TOKEN to your own token.",
-            code="no-token",
-            status=401,
         ) from error
+
+
+def _denied(problem: str, *, fix: str, code: str = "no-token") -> Denied:
+    return Denied(problem, fix=fix, code=code, status=401)
 
 
 def _bad_address(text: str, why: str) -> Invalid:

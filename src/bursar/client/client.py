@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from bursar.api import wire
 from bursar.client.address import find_address, find_token
 from bursar.client.connection import Connection, HttpRequest, HttpResponse
-from bursar.client.costs import Costs
+from bursar.client.costs import Costs, Filter, query_of
 from bursar.client.document import SENT, Document, changes_for, naming, read_document
 from bursar.client.errors import Refused, Unreachable, refusal
 from bursar.client.job import Job
@@ -28,7 +28,6 @@ PAGE_SIZE: Final = 200
 STREAM_TIMEOUT_SECONDS: Final = 120.0
 """A stream without data or heartbeat for so long is broken."""
 
-Filter = str | int | Sequence[str]
 JobSource = Mapping[str, object] | str | Path | Document
 MEMBER: Final = re.compile(r"(j-[a-z2-7]+)_(\d+)")
 MAX_EMPTY_STREAMS: Final = 3
@@ -116,13 +115,8 @@ class Client:
 
     def submit_document(self, document: Document, key: str | None = None) -> Job:
         """Submits a document unchanged. Two calls with the same ``key`` submit it once."""
-        headers = {
-            wire.IDEMPOTENCY_HEADER: key or _new_key(),
-            "Content-Type": document.content_type,
-        }
-        with naming(document):
-            reply = self._send("POST", "/v1/jobs", document.text.encode(), headers)
-        submitted = cast(wire.SubmittedView, reply)
+        headers = {wire.IDEMPOTENCY_HEADER: key or _new_key()}
+        submitted = cast(wire.SubmittedView, self._post_document("/v1/jobs", document, headers))
         job = Job(self, submitted["id"], tuple(submitted["ids"]))
         job.findings = tuple(submitted.get("findings", ()))
         return job
@@ -137,9 +131,7 @@ class Client:
         """Plans a job without submitting it or its files."""
         document = what if isinstance(what, Document) else read_document(what)
         document = document.with_keys(changes_for(changes, document))
-        headers = {"Content-Type": document.content_type}
-        with naming(document):
-            return cast(wire.Plan, self._send("POST", "/v1/plan", document.text.encode(), headers))
+        return cast(wire.Plan, self._post_document("/v1/plan", document, {}))
 
     def job(self, job_id: str) -> Job:
         return Job(self, job_id)
@@ -170,12 +162,12 @@ class Client:
 
     def log_text(self, job_id: str, **filters: str | int) -> str:
         """The output so far, filtered by ``task``, ``stream``, ``tail`` and ``attempt``."""
-        response = self._request("GET", f"{_job(job_id)}/logs{_query(filters)}")
+        response = self._request("GET", f"{_job(job_id)}/logs{query_of(filters)}")
         return response.body.decode("utf-8", errors="replace")
 
     def follow_logs(self, job_id: str, **filters: str | int) -> Iterator[wire.LogPiece]:
         """Output as it is written, until the attempt ends; resumes after a broken connection."""
-        path = f"{_job(job_id)}/logs{_query({**filters, 'follow': 'true'})}"
+        path = f"{_job(job_id)}/logs{query_of({**filters, 'follow': 'true'})}"
         for event in self._follow(path, is_last=lambda event: event.kind == "end"):
             if event.kind == "log":
                 yield cast(wire.LogPiece, event.value)
@@ -367,9 +359,6 @@ class Client:
         )
         return self._connection.send(request)
 
-    def _send(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> object:
-        return self._request(method, path, body, headers).json()
-
     def _get(self, path: str) -> object:
         return self._request("GET", path).json()
 
@@ -385,6 +374,11 @@ class Client:
         all_headers = {**(headers or {}), **({"Content-Type": wire.JSON} if content else {})}
         response = self._request("POST", path, content, all_headers, repeatable=repeatable)
         return response.json() if response.body else None
+
+    def _post_document(self, path: str, document: Document, headers: Mapping[str, str]) -> object:
+        headers = {**headers, "Content-Type": document.content_type}
+        with naming(document):
+            return self._request("POST", path, document.text.encode(), headers).json()
 
     def _follow(
         self, path: str, *, is_last: Callable[[ServerEvent], bool]
@@ -421,7 +415,7 @@ class Client:
             query: dict[str, Filter] = {**filters, "limit": size}
             if cursor:
                 query["cursor"] = cursor
-            page = cast(dict[str, Any], self._get(f"{path}{_query(query)}"))
+            page = cast(dict[str, Any], self._get(f"{path}{query_of(query)}"))
             yield from page["items"]
             remaining = None if remaining is None else remaining - len(page["items"])
             cursor = page.get("next_cursor") or ""
@@ -438,8 +432,3 @@ def _job(job_id: str) -> str:
     member = MEMBER.fullmatch(job_id)
     full_id = f"{member[1]}[{member[2]}]" if member else job_id
     return f"/v1/jobs/{quote(full_id, safe='')}"
-
-
-def _query(filters: Mapping[str, Filter]) -> str:
-    values = {name: value for name, value in filters.items() if value not in ("", None, [])}
-    return f"?{urlencode(values, doseq=True)}" if values else ""

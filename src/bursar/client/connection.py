@@ -90,7 +90,8 @@ class Connection:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._unreachable(error) from error
-        return HttpResponse(status=response.status, headers=_headers(response), body=body)
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return HttpResponse(status=response.status, headers=headers, body=body)
 
     def stream(self, request: HttpRequest) -> Iterator[bytes]:
         """The lines of a streamed response, until the server ends it.
@@ -229,20 +230,13 @@ class Connection:
 
 def refused_by(response: http.client.HTTPResponse) -> Refused:
     """The error of a response with a status of 400 or more."""
-    problem = _problem(response.read())
-    return refusal(response.status, problem, response.headers.get(REQUEST_ID_HEADER, ""))
-
-
-def _problem(body: bytes) -> Mapping[str, object]:
     try:
-        problem = json.loads(body)
+        problem = json.loads(response.read())
     except ValueError:
-        return {}
-    return problem if isinstance(problem, dict) else {}
-
-
-def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.getheaders()}
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    return refusal(response.status, problem, response.headers.get(REQUEST_ID_HEADER, ""))
 
 
 def _retry_after(response: http.client.HTTPResponse) -> float | None:

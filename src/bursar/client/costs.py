@@ -47,7 +47,7 @@ class Costs:
 
     def export(self, form: str = "csv", **filters: Filter) -> bytes:
         """A file: csv, json, parquet, focus or focus-parquet; takes ``from_day`` and ``to_day``."""
-        path = f"/v1/cost/export{_query({'format': form, **filters})}"
+        path = f"/v1/cost/export{query_of({'format': form, **filters})}"
         return self._client._request("GET", path).body
 
     def bill(self, bill: wire.BillRequest) -> wire.BillTaken:
@@ -56,14 +56,15 @@ class Costs:
         return cast(wire.BillTaken, reply)
 
     def _get(self, what: str, filters: Mapping[str, Filter]) -> object:
-        return self._client._get(f"/v1/cost/{what}{_query(filters)}")
+        return self._client._get(f"/v1/cost/{what}{query_of(filters)}")
 
 
-def _query(filters: Mapping[str, Filter]) -> str:
+def query_of(filters: Mapping[str, Filter]) -> str:
+    """The filters that are set, as the query of a path."""
     names = {"from_day": "from", "to_day": "to"}
     values = {
         names.get(name, name): value
         for name, value in filters.items()
-        if value is not None and value != "" and value != []
+        if value not in ("", None, [])
     }
     return f"?{urlencode(values, doseq=True)}" if values else ""

@@ -76,8 +76,9 @@ def _is_importable(function: Callable[..., object]) -> bool:
 
 
 def _pickled(call: Mapping[str, object], by_value: bool) -> bytes:
+    pickler: Any = pickle
     try:
-        cloudpickle = import_module("cloudpickle")
+        pickler = import_module("cloudpickle")
     except ImportError:
         if by_value:
             raise Invalid(
@@ -86,27 +87,15 @@ def _pickled(call: Mapping[str, object], by_value: bool) -> bytes:
                 fix="Put it into a module of its own, or 'pip install cloudpickle' here and in the job.",
                 code="function-needs-cloudpickle",
             ) from None
-        return _plainly_pickled(call)
     try:
-        content: bytes = cloudpickle.dumps(call, protocol=PROTOCOL)
+        content: bytes = pickler.dumps(call, protocol=PROTOCOL)
     except Exception as error:
-        raise _cannot_pickle(call, error) from error
+        raise Invalid(
+            f"the call of {_shown(call['function'])} cannot be pickled: {error}.",
+            fix="Pass plain values; open files and connections inside the function.",
+            code="cannot-pickle",
+        ) from error
     return content
-
-
-def _plainly_pickled(call: Mapping[str, object]) -> bytes:
-    try:
-        return pickle.dumps(call, protocol=PROTOCOL)
-    except Exception as error:
-        raise _cannot_pickle(call, error) from error
-
-
-def _cannot_pickle(call: Mapping[str, object], error: Exception) -> Invalid:
-    return Invalid(
-        f"the call of {_shown(call['function'])} cannot be pickled: {error}.",
-        fix="Pass plain values; open files and connections inside the function.",
-        code="cannot-pickle",
-    )
 
 
 def _own_module(function: Callable[..., object]) -> dict[str, Path]:

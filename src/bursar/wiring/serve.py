@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,7 +84,6 @@ def run_up(options: UpOptions, log: Callable[[str], None]) -> int:
                 refreshing_prices(plane, log),
                 notifying(plane, channels, state, log),
                 submitting(plane, options.submit, log),
-                ends_on_signals(),
             ):
                 serve(plane, settings, listening)
         finally:
@@ -94,22 +92,6 @@ def run_up(options: UpOptions, log: Callable[[str], None]) -> int:
     finally:
         store.close()
     return 1 if plane.is_broken else 0
-
-
-@contextmanager
-def ends_on_signals() -> Iterator[None]:
-    """Within the block, SIGTERM and Ctrl-C end only the server.
-
-    The server raises them again when it has ended, and the lead must still be released and a snapshot
-    saved.
-    """
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(one, lambda *_: None) for one in signals]
-    try:
-        yield
-    finally:
-        for one, handler in zip(signals, before, strict=True):
-            signal.signal(one, handler)
 
 
 # -- components --------------------------------------------------------------------------------------

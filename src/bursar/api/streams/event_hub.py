@@ -51,7 +51,7 @@ class EventHub:
     """Reads new events of the log on one thread while there are followers."""
 
     def __init__(self, context: AppContext) -> None:
-        self._desk = context
+        self._context = context
         self._followers: set[Follower] = set()
         self._reader: asyncio.Task[None] | None = None
         self._queues: OrderedDict[str, str] = OrderedDict()
@@ -75,7 +75,7 @@ class EventHub:
                 await self._reader
 
     async def _run(self) -> None:
-        context = self._desk
+        context = self._context
         subscription = context.plane.follow()
         try:
             while self._followers and not context.closing.is_set():

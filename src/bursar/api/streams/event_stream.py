@@ -71,14 +71,14 @@ class _Stream(StreamingResponse):
 
     def __init__(self, content: AsyncIterator[bytes], context: AppContext) -> None:
         super().__init__(content, media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
-        self._desk = context
+        self._context = context
         self._content = content
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._desk.followers -= 1
+            self._context.followers -= 1
             with anyio.CancelScope(shield=True):
                 close = getattr(self._content, "aclose", None)
                 if close is not None:

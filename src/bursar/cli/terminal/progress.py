@@ -1,13 +1,14 @@
-"""A progress bar on standard error: fraction done, rate and time remaining."""
+"""A progress bar of a run that Ctrl-C stops: fraction done, rate and time remaining."""
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
+from types import FrameType
 from typing import Protocol
-
-from bursar.cli.terminal.ctrl_c import Interrupt
 
 WIDTH = 30
 SECONDS_BETWEEN_FRAMES = 0.1
@@ -26,8 +27,8 @@ class ProgressStage(Protocol):
 class ProgressBar:
     """Draws a bar, and reports whether the user has requested a stop."""
 
-    def __init__(self, interrupt: Interrupt, *, shown: bool) -> None:
-        self._interrupt = interrupt
+    def __init__(self, *, shown: bool) -> None:
+        self._stop_requested = False
         self._shown = shown
         self._began_s = monotonic()
         self._next_s = 0.0
@@ -39,7 +40,13 @@ class ProgressBar:
         if self._shown and now_s >= self._next_s:
             self._next_s = now_s + SECONDS_BETWEEN_FRAMES
             self._write(frame(stages, now_s - self._began_s))
-        return self._interrupt.stop_requested
+        return self._stop_requested
+
+    def interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """The first Ctrl-C requests a stop; the second ends the command."""
+        if self._stop_requested:
+            raise KeyboardInterrupt
+        self._stop_requested = True
 
     def clear(self) -> None:
         """Erase the bar."""
@@ -52,6 +59,18 @@ class ProgressBar:
         sys.stderr.write("\r" + text.ljust(self._width))
         sys.stderr.flush()
         self._width = len(text)
+
+
+@contextmanager
+def progress_bar(*, shown: bool) -> Iterator[ProgressBar]:
+    """Within the block Ctrl-C stops the run between two steps, so that its results are kept."""
+    bar = ProgressBar(shown=shown)
+    before = signal.signal(signal.SIGINT, bar.interrupt)
+    try:
+        yield bar
+        bar.clear()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def frame(stages: Sequence[ProgressStage | None], elapsed_s: float) -> str:

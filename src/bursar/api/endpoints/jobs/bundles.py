@@ -9,6 +9,7 @@ import re
 import secrets
 import tarfile
 import zlib
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
@@ -112,7 +113,7 @@ async def put_bundle(request: RequestContext) -> Response:
         raise _bad(f"{sha256[:80]!r} is not a SHA-256.", "Use 64 lower-case hex digits.")
     media_type_of(request.headers, ARCHIVE)
     folder = final.parent
-    await request.context.run_blocking(_make_folder, folder)
+    await request.context.run_blocking(partial(folder.mkdir, 0o700, parents=True, exist_ok=True))
     part = folder / f".upload-{secrets.token_hex(8)}"
     try:
         size = await _receive(request, part, sha256)
@@ -120,7 +121,7 @@ async def put_bundle(request: RequestContext) -> Response:
         mark = mark_path(request.context.settings.state_folder, sha256, request.caller.tenant)
         is_new = await request.context.run_blocking(_store, part, final, mark)
     finally:
-        await asyncio.shield(request.context.run_blocking(_remove, part))
+        await asyncio.shield(request.context.run_blocking(partial(part.unlink, missing_ok=True)))
     stored: wire.StoredBundle = {"sha256": sha256, "size_bytes": size}
     return json_response(stored, 201 if is_new else 200)
 
@@ -148,10 +149,6 @@ def _sync(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def _store(part: Path, final: Path, mark: Path) -> bool:
     """Renames the upload atomically; returns whether it is the tenant's first upload of it."""
     os.replace(part, final)
@@ -169,10 +166,6 @@ def _sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _remove(part: Path) -> None:
-    part.unlink(missing_ok=True)
 
 
 # -- checks of archives ------------------------------------------------------------------------------

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import json
 import time
 from collections.abc import AsyncIterator
 from typing import cast
@@ -13,6 +10,7 @@ from typing import cast
 from starlette.responses import Response, StreamingResponse
 
 from bursar.api import wire
+from bursar.api.endpoints.pagination import decode_cursor, write_cursor
 from bursar.api.endpoints.visibility import ArrayRow, find, find_job
 from bursar.api.http.errors import HttpRefusal
 from bursar.api.http.request import RequestContext
@@ -217,8 +215,7 @@ def _write_position(attempt: AttemptRow | None, reader: LogReader) -> str:
     positions = [
         [task, name, at.inode, at.offset] for (task, name), at in sorted(reader.positions.items())
     ]
-    text = json.dumps([number, positions], separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode("ascii")).decode("ascii").rstrip("=")
+    return write_cursor(number, positions)
 
 
 def _resumed_reader(request: RequestContext, attempt: AttemptRow | None) -> LogReader:
@@ -227,17 +224,14 @@ def _resumed_reader(request: RequestContext, attempt: AttemptRow | None) -> LogR
     if text is None:
         return LogReader()
     try:
-        padded = text + "=" * (-len(text) % 4)
-        number, positions = json.loads(
-            base64.b64decode(padded.encode("ascii"), b"-_", validate=True)
-        )
+        number, positions = decode_cursor(text)
         restored = {
             (int(task), str(name)): LogPosition(
                 inode=int(inode), offset=min(max(0, int(offset)), 2**62)
             )
             for task, name, inode, offset in positions
         }
-    except (ValueError, TypeError, binascii.Error, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise HttpRefusal(
             f"{wire.LAST_EVENT_HEADER} is not valid.",
             fix="Send the id of the last event that you received.",

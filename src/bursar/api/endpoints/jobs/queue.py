@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from bursar.api import wire
 from bursar.api.endpoints.jobs.submit import JOB_BODY, read_document, require_visible_queues
@@ -16,7 +17,7 @@ from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.core.admission.admission_request import AdmissionRequest
 from bursar.core.admission.eligible_pools import cheapest_micro_usd_per_hour
 from bursar.core.explain.preview import THIS_JOB, Preview, preview
-from bursar.core.explain.queue_listing import list_queue
+from bursar.core.explain.queue_listing import QueueEntry, list_queue
 from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.explain.explanation import Basis, Explanation
@@ -33,20 +34,11 @@ KNOWN_MODELS = frozenset(model.name for model in GPU_MODELS)
 # -- the queue ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CachedQueueEntry:
-    """One waiting job, cached for all callers."""
+    """One waiting job, cached for all callers: its owner and reasons are added for each."""
 
-    id: str
-    name: str
-    queue: str
-    state: str
-    priority: int
-    submitted_at_ms: int
-    gpus: int
-    micro_usd_per_hour: int | None
-    position: int
-    is_exact: bool
+    job: wire.Waiting
     reasons: tuple[Reason, ...]
     queues: dict[str, str]
     """The queue of every job that a reason names."""
@@ -55,36 +47,30 @@ class CachedQueueEntry:
 def queue_entries(state: FleetState, now_ms: int) -> list[CachedQueueEntry]:
     """All waiting jobs, in queue order."""
     queues = {job_id: record.spec.queue for job_id, record in state.jobs.items()}
-    prices = _Prices()
-    return [
-        CachedQueueEntry(
-            id=entry.record.id,
-            name=entry.record.spec.name,
-            queue=entry.record.spec.queue,
-            state=entry.record.state.value,
-            priority=entry.record.priority,
-            submitted_at_ms=entry.record.submitted_at_ms,
-            gpus=views.gpus_requested(entry.record.spec),
-            micro_usd_per_hour=prices.of(entry.record.backlog),
-            position=entry.number,
-            is_exact=entry.is_exact,
-            reasons=entry.reasons,
-            queues=queues,
-        )
-        for entry in list_queue(state, now_ms)
-    ]
 
+    @cache
+    def price(backlog: Backlog) -> int | None:
+        return cheapest_micro_usd_per_hour(backlog.plan)
 
-class _Prices:
-    """The cheapest price of each backlog, computed once."""
+    def entry(one: QueueEntry) -> CachedQueueEntry:
+        job: wire.Waiting = {
+            "id": one.record.id,
+            "name": one.record.spec.name,
+            "queue": one.record.spec.queue,
+            "owner": "",
+            "state": one.record.state.value,
+            "priority": one.record.priority,
+            "submitted_at_ms": one.record.submitted_at_ms,
+            "position": one.number,
+            "is_exact": one.is_exact,
+            "gpus": views.gpus_requested(one.record.spec),
+            "micro_usd_per_hour": price(one.record.backlog),
+            "reasons": [],
+            "reason": "",
+        }
+        return CachedQueueEntry(job, one.reasons, queues)
 
-    def __init__(self) -> None:
-        self._by_backlog: dict[int, int | None] = {}
-
-    def of(self, backlog: Backlog) -> int | None:
-        if id(backlog) not in self._by_backlog:
-            self._by_backlog[id(backlog)] = cheapest_micro_usd_per_hour(backlog.plan)
-        return self._by_backlog[id(backlog)]
+    return [entry(one) for one in list_queue(state, now_ms)]
 
 
 @Route("GET", "/v1/queue", Permission.READ_JOBS, "A page of waiting jobs.", query=(LIMIT, CURSOR))
@@ -97,12 +83,13 @@ async def list_waiting(request: RequestContext) -> wire.WaitingPage:
     visible = await request.visible_queues()
     limit = request.query.get("limit", PAGE_SIZE)
     after = read_cursor(request.query["cursor"], int)[0] if "cursor" in request.query else 0
-    shown = [one for one in entries if visible is None or one.queue in visible]
-    rest = [one for one in shown if one.position > after]
-    owners = await request.read_store(_owners, [one.id for one in rest[:limit]])
+    shown = [one for one in entries if visible is None or one.job["queue"] in visible]
+    rest = [one for one in shown if one.job["position"] > after]
+    owners = await request.read_store(_owners, [one.job["id"] for one in rest[:limit]])
+    more = len(rest) > limit
     return {
-        "items": [_waiting(one, owners.get(one.id, ""), visible) for one in rest[:limit]],
-        "next_cursor": write_cursor(rest[limit - 1].position) if len(rest) > limit else None,
+        "items": [_waiting(one, owners.get(one.job["id"], ""), visible) for one in rest[:limit]],
+        "next_cursor": write_cursor(rest[limit - 1].job["position"]) if more else None,
         "waiting": len(shown),
     }
 
@@ -119,7 +106,7 @@ def _waiting(entry: CachedQueueEntry, owner: str, visible: frozenset[str] | None
     redacted = [views.hide_spending(one, visible) for one in entry.reasons]
     reasons = [views.reason(views.redact_reason(one, can_see)) for one in redacted]
     reason = reasons[0]["text"] if reasons else "starts in the next cycle"
-    return views.to_wire(entry, wire.Waiting, owner=owner, reasons=reasons, reason=reason)
+    return {**entry.job, "owner": owner, "reasons": reasons, "reason": reason}
 
 
 # -- the plan ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Tenants are labels, and a caller gets only the tenants that it may see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import (
@@ -17,7 +17,6 @@ from prometheus_client.core import (
 )
 from starlette.responses import Response
 
-from bursar.accounting.budgets.budget import BudgetStatus
 from bursar.api.http.errors import no_fleet
 from bursar.api.http.request import RequestContext
 from bursar.api.http.route import Route
@@ -71,18 +70,11 @@ class _Collector:
 
 def _tenant_metrics(values: MetricValues, visible: frozenset[str]) -> Iterator[Metric]:
     queues = sorted({*values.waiting, *values.running} & visible)
-    yield _gauge(
-        "bursar_jobs_waiting",
-        "Waiting jobs, by queue.",
-        ("queue",),
-        _by_queue(values.waiting, queues),
-    )
-    yield _gauge(
-        "bursar_jobs_live",
-        "Jobs that hold capacity, by queue.",
-        ("queue",),
-        _by_queue(values.running, queues),
-    )
+    for name, about, counts in (
+        ("bursar_jobs_waiting", "Waiting jobs, by queue.", values.waiting),
+        ("bursar_jobs_live", "Jobs that hold capacity, by queue.", values.running),
+    ):
+        yield _gauge(name, about, ("queue",), (((one,), counts.get(one, 0)) for one in queues))
     yield _gauge(
         "bursar_cost_month_dollars",
         "Cost of a queue in this calendar month (UTC): usage, and waste by lost work.",
@@ -95,35 +87,24 @@ def _tenant_metrics(values: MetricValues, visible: frozenset[str]) -> Iterator[M
     )
 
 
-def _by_queue(
-    counts: Mapping[str, int], names: Iterable[str]
-) -> Iterator[tuple[tuple[str, ...], float]]:
-    return (((name,), counts.get(name, 0)) for name in names)
-
-
-BUDGET_METRICS: tuple[tuple[str, str, Callable[[BudgetStatus], int]], ...] = (
-    ("amount", "Amount of a tenant's budget for each period.", lambda one: one.amount_micro_usd),
-    ("spent", "Amount spent in this period.", lambda one: one.spent_micro_usd),
-    (
-        "held",
-        "Amount reserved for live jobs beyond what they have cost.",
-        lambda one: one.held_micro_usd,
-    ),
-    ("left", "Amount left for new jobs.", lambda one: one.left_micro_usd),
-)
+BUDGET_METRICS = {
+    "amount": "Amount of a tenant's budget for each period.",
+    "spent": "Amount spent in this period.",
+    "held": "Amount reserved for live jobs beyond what they have cost.",
+    "left": "Amount left for new jobs.",
+}
 
 
 def _budget_metrics(values: MetricValues, visible: frozenset[str]) -> Iterator[Metric]:
     shown = [one for one in values.budgets if one.tenant in visible]
-    for name, about, amount in BUDGET_METRICS:
+    labels = [(one.tenant, one.period.value, one.enforcement.value) for one in shown]
+    for name, about in BUDGET_METRICS.items():
+        amounts = [getattr(one, f"{name}_micro_usd") / USD_MICRO for one in shown]
         yield _gauge(
             f"bursar_budget_{name}_dollars",
             about,
             ("tenant", "period", "enforcement"),
-            (
-                ((one.tenant, one.period.value, one.enforcement.value), amount(one) / USD_MICRO)
-                for one in shown
-            ),
+            zip(labels, amounts, strict=True),
         )
     yield _gauge(
         "bursar_budget_rate_dollars_per_hour",
@@ -167,25 +148,14 @@ def _pool_metrics(values: MetricValues) -> Iterator[Metric]:
 
 
 def _server_metrics(health: Health) -> Iterator[Metric]:
+    cycle_seconds, is_halted = health.last_cycle_ms / 1_000, bool(health.halted)
     for name, about, value in (
-        ("bursar_leader", "1 if this process is the leader.", float(health.is_leader)),
-        (
-            "bursar_log_sequence",
-            "Sequence number of the last event in the log.",
-            float(health.last_sequence),
-        ),
-        (
-            "bursar_last_cycle_seconds",
-            "Duration of the last scheduling cycle.",
-            health.last_cycle_ms / 1_000,
-        ),
-        (
-            "bursar_halted",
-            "1 if scheduling has stopped after a broken invariant.",
-            float(bool(health.halted)),
-        ),
+        ("leader", "1 if this process is the leader.", health.is_leader),
+        ("log_sequence", "Sequence number of the last event in the log.", health.last_sequence),
+        ("last_cycle_seconds", "Duration of the last scheduling cycle.", cycle_seconds),
+        ("halted", "1 if scheduling has stopped after a broken invariant.", is_halted),
     ):
-        yield _gauge(name, about, (), (((), value),))
+        yield _gauge(f"bursar_{name}", about, (), (((), float(value)),))
     for name, about, count in (
         ("bursar_cycles", "Scheduling cycles since this process became the leader.", health.cycles),
         (

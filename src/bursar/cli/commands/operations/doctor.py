@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from bursar.cli.arguments import CONNECTION, FORMAT, argument, command
 from bursar.cli.connection import show_activity
 from bursar.cli.exit_codes import FAILED, OK
-from bursar.cli.terminal.table import Column, Row, TableSpec, print_rows
+from bursar.cli.terminal.table import Column, TableSpec, print_rows
 from bursar.model.errors import UserError
 from bursar.model.units import counted, write_usd
 
 if TYPE_CHECKING:
     from bursar.cli.commands.operations.doctor_checks import DoctorCheck
-    from bursar.wiring.verify_store import Proof
 
 
 @command(
@@ -41,46 +42,37 @@ def doctor(parsed: argparse.Namespace) -> int:
     from bursar.cli.commands.operations.doctor_checks import all_checks
 
     with show_activity("checking"):
-        results: list[Row] = [check.row() for check in all_checks(parsed)]
-        if parsed.rebuild:
-            results += _rebuild(parsed)
-    print_rows(parsed, CHECKS, results)
-    return FAILED if any(row["result"] == "fail" for row in results) else OK
+        results = [*all_checks(parsed), *(_rebuild(parsed) if parsed.rebuild else ())]
+    print_rows(parsed, CHECKS, [asdict(check) for check in results])
+    return FAILED if any(check.result == "fail" for check in results) else OK
 
 
-def _rebuild(parsed: argparse.Namespace) -> list[Row]:
+def _rebuild(parsed: argparse.Namespace) -> Iterator[DoctorCheck]:
     from bursar.cli.commands.operations.doctor_checks import DoctorCheck
     from bursar.wiring.verify_store import prove
 
     try:
         proof = prove(parsed.state, parsed.database)
     except UserError as error:
-        return [DoctorCheck("rebuild", "fail", error.problem, error.fix).row()]
-    report = "Keep a copy of the database and report this"
-    replayed = DoctorCheck(
-        "rebuild", "ok", f"replaying {proof.events:,} events gives the tables", ""
-    )
-    if proof.differences:
-        text = (
-            f"{counted(len(proof.differences), 'row')} of the tables differ; {proof.differences[0]}"
-        )
-        replayed = DoctorCheck("rebuild", "fail", text, f"{report}: the log is authoritative.")
-    audited = DoctorCheck("audit", "ok", "no row of the audit log was changed or removed", "")
-    if proof.audit_breaks:
-        text = f"{counted(len(proof.audit_breaks), 'break')}; {proof.audit_breaks[0]}"
-        audited = DoctorCheck("audit", "fail", text, f"{report}: the audit log was changed.")
-    return [replayed.row(), _ledger_check(proof, report).row(), audited.row()]
-
-
-def _ledger_check(proof: Proof, report: str) -> DoctorCheck:
-    from bursar.cli.commands.operations.doctor_checks import DoctorCheck
-
-    if proof.book_faults:
-        text = f"{counted(len(proof.book_faults), 'difference')}; {proof.book_faults[0]}"
-        return DoctorCheck("ledger", "fail", text, f"{report}: the log is authoritative.")
+        yield DoctorCheck("rebuild", "fail", error.problem, error.fix)
+        return
+    replayed = f"replaying {proof.events:,} events gives the tables"
     cost = write_usd(proof.micro_usd)
-    text = f"replaying the log gives the ledger to the micro-dollar; the fleet cost {cost}"
-    return DoctorCheck("ledger", "ok", text, "")
+    billed = f"replaying the log gives the ledger to the micro-dollar; the fleet cost {cost}"
+    audited = "no row of the audit log was changed or removed"
+    rows = f"{counted(len(proof.differences), 'row')} of the tables differ"
+    differences = counted(len(proof.book_faults), "difference")
+    breaks = counted(len(proof.audit_breaks), "break")
+    for check, faults, sound, broken, reason in (
+        ("rebuild", proof.differences, replayed, rows, "the log is authoritative"),
+        ("ledger", proof.book_faults, billed, differences, "the log is authoritative"),
+        ("audit", proof.audit_breaks, audited, breaks, "the audit log was changed"),
+    ):
+        if faults:
+            fix = f"Keep a copy of the database and report this: {reason}."
+            yield DoctorCheck(check, "fail", f"{broken}; {faults[0]}", fix)
+        else:
+            yield DoctorCheck(check, "ok", sound)
 
 
 TONES: Final = {"ok": "green", "warn": "yellow", "fail": "red"}

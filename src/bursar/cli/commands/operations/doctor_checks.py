@@ -37,10 +37,7 @@ class DoctorCheck:
     check: str
     result: str
     found: str
-    fix: str
-
-    def row(self) -> dict[str, str]:
-        return {"check": self.check, "result": self.result, "found": self.found, "fix": self.fix}
+    fix: str = ""
 
 
 def all_checks(parsed: argparse.Namespace) -> Iterator[DoctorCheck]:
@@ -58,7 +55,7 @@ def python() -> DoctorCheck:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < OLDEST_PYTHON:
         return DoctorCheck("python", "fail", version, "Install Python 3.11 or newer.")
-    return DoctorCheck("python", "ok", version, "")
+    return DoctorCheck("python", "ok", version)
 
 
 def sqlite() -> DoctorCheck:
@@ -78,7 +75,7 @@ def sqlite() -> DoctorCheck:
             f"{version}: has the WAL-reset bug, which Bursar's single writer avoids",
             "Open the database with other programs only to read; 3.51.3 fixes the bug.",
         )
-    return DoctorCheck("sqlite", "ok", version, "")
+    return DoctorCheck("sqlite", "ok", version)
 
 
 def state(named: str | None) -> Iterator[DoctorCheck]:
@@ -101,7 +98,7 @@ def state(named: str | None) -> Iterator[DoctorCheck]:
             "state folder", "fail", f"{folder} cannot be written", "Run as its owner."
         )
     else:
-        yield DoctorCheck("state folder", "ok", str(folder), "")
+        yield DoctorCheck("state folder", "ok", str(folder))
     free_bytes = shutil.disk_usage(folder).free
     text = f"{free_bytes / (1 << 30):.1f} GiB free"
     if free_bytes < LEAST_FREE_BYTES:
@@ -109,7 +106,7 @@ def state(named: str | None) -> Iterator[DoctorCheck]:
             "disk", "warn", text, "Free disk space: a full disk stops submissions, not jobs."
         )
     else:
-        yield DoctorCheck("disk", "ok", text, "")
+        yield DoctorCheck("disk", "ok", text)
 
 
 def store(named: str | None, database: str | None) -> Iterator[DoctorCheck]:
@@ -128,7 +125,7 @@ def store(named: str | None, database: str | None) -> Iterator[DoctorCheck]:
             text = f"{counted(len(problems), 'problem')}; {problems[0]}"
             yield DoctorCheck(check, "fail", text, restore)
         elif problems is not None:
-            yield DoctorCheck(check, "ok", "file, event log and audit log are undamaged", "")
+            yield DoctorCheck(check, "ok", "file, event log and audit log are undamaged")
 
 
 def nvml() -> DoctorCheck:
@@ -151,7 +148,7 @@ def nvml() -> DoctorCheck:
             text,
             "Ignore this for clients and virtual GPUs; otherwise run nvidia-smi.",
         )
-    return DoctorCheck("nvml", "ok", f"{counted(count, 'GPU')}, driver {driver}", "")
+    return DoctorCheck("nvml", "ok", f"{counted(count, 'GPU')}, driver {driver}")
 
 
 def slurm() -> Iterator[DoctorCheck]:
@@ -168,7 +165,7 @@ def slurm() -> Iterator[DoctorCheck]:
         text = f"{status.text}. {status.advice.problem}"
         yield DoctorCheck("slurm", "warn", text, status.advice.fix)
     else:
-        yield DoctorCheck("slurm", "ok", status.text, "")
+        yield DoctorCheck("slurm", "ok", status.text)
 
 
 def server(parsed: argparse.Namespace) -> Iterator[DoctorCheck]:
@@ -190,23 +187,23 @@ def _answers(client: Client, alive: Any) -> DoctorCheck:
     if alive["version"] != __version__:
         fix = f"This client is {__version__}: install the version of the server."
         return DoctorCheck("server", "warn", text, fix)
-    return DoctorCheck("server", "ok", text, "")
+    return DoctorCheck("server", "ok", text)
 
 
 def _clock(at_ms: int | None) -> DoctorCheck:
     if at_ms is None:
-        return DoctorCheck("clock", "warn", "the server sends no time", "")
+        return DoctorCheck("clock", "warn", "the server sends no time")
     skew_ms = abs(now_ms() - at_ms)
     text = f"differs from the server's by {skew_ms / 1000:.0f} s"
     if skew_ms > MOST_SKEW_MS:
         fix = "Synchronise both clocks by NTP: displayed times are wrong."
         return DoctorCheck("clock", "warn", text, fix)
-    return DoctorCheck("clock", "ok", text, "")
+    return DoctorCheck("clock", "ok", text)
 
 
 def _leader(alive: Any) -> DoctorCheck:
     if alive["leader"]:
-        return DoctorCheck("leader", "ok", "this server is the leader", "")
+        return DoctorCheck("leader", "ok", "this server is the leader")
     text = "this server is a follower: another leads, or takes over within 15 s"
     fix = "Nothing, if another server leads; otherwise check its log."
     return DoctorCheck("leader", "warn", text, fix)
@@ -216,7 +213,7 @@ def _rights(client: Client) -> Iterator[DoctorCheck]:
     identity = client.whoami()
     scope = identity["tenant"] or "the whole installation"
     text = f"{identity['user']}, {identity['role']} of {scope}"
-    yield DoctorCheck("token", "ok", text, "")
+    yield DoctorCheck("token", "ok", text)
     if "operate" in identity["permissions"]:
         yield from _health(client.health())
 

@@ -15,9 +15,8 @@ from bursar.cli.commands.simulation.run_options import (
     shows_progress,
 )
 from bursar.cli.exit_codes import INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
-from bursar.cli.terminal.progress import ProgressBar
+from bursar.cli.terminal.progress import progress_bar
 from bursar.wiring.simulation import page_of
 
 
@@ -53,11 +52,9 @@ def compare(parsed: argparse.Namespace) -> int:
     from bursar.wiring import run_requests as runs
 
     expect_writable(parsed.html)
-    with catch_interrupt() as interrupt:
-        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
+    with progress_bar(shown=shows_progress(parsed)) as bar:
         requests = run_requests(parsed, parsed.fleet, parsed.policy)
         outcomes, requested = runs.compare_runs(requests, bar.draw), len(requests)
-        bar.clear()
     if parsed.html and outcomes:
         write_page(parsed.html, page_of(outcomes))
     if parsed.output == JSON:

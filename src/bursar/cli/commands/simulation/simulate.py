@@ -16,10 +16,9 @@ from bursar.cli.commands.simulation.run_options import (
 )
 from bursar.cli.commands.simulation.spot import SPOT, SPOT_OPTIONS, run_spot
 from bursar.cli.exit_codes import INTERRUPTED, OK, WRONG_USAGE
-from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.messages import print_error
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
-from bursar.cli.terminal.progress import ProgressBar
+from bursar.cli.terminal.progress import progress_bar
 from bursar.wiring.simulation import page_of
 
 
@@ -65,10 +64,8 @@ def simulate(parsed: argparse.Namespace) -> int:
     policy = ",".join(filter(None, (parsed.policy, placement)))
     (request,) = run_requests(parsed, [parsed.fleet], [policy])
     prepared = prepare(request)
-    with catch_interrupt() as interrupt:
-        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
+    with progress_bar(shown=shows_progress(parsed)) as bar:
         outcome = prepared.carry_out(bar.draw)
-        bar.clear()
     if parsed.html:
         write_page(parsed.html, page_of([outcome]))
     if parsed.output == JSON:

@@ -8,9 +8,8 @@ from typing import Final
 
 from bursar.cli.arguments import JSON, Option, argument, group, one_or_more
 from bursar.cli.exit_codes import INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import print_json
-from bursar.cli.terminal.progress import ProgressBar
+from bursar.cli.terminal.progress import progress_bar
 from bursar.model.units import USD_MICRO
 
 SPOT: Final = "spot"
@@ -106,10 +105,8 @@ def run_spot(parsed: argparse.Namespace, *, with_progress: bool) -> int:
         on_demand_micro_usd=parsed.on_demand_price,
         spot_micro_usd=parsed.spot_price,
     )
-    with catch_interrupt() as interrupt:
-        bar = ProgressBar(interrupt, shown=with_progress)
+    with progress_bar(shown=with_progress) as bar:
         outcome = run_history_study(study, bar.draw)
-        bar.clear()
     if parsed.output == JSON:
         print_json(spot_json(outcome))
     else:

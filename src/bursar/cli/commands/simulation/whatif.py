@@ -8,9 +8,8 @@ import sys
 from bursar.cli.arguments import argument, command
 from bursar.cli.commands.simulation.run_options import JSON, OUTPUT, PAGE, shows_progress
 from bursar.cli.exit_codes import INTERRUPTED, OK
-from bursar.cli.terminal.ctrl_c import catch_interrupt
 from bursar.cli.terminal.output import expect_writable, print_json, write_page
-from bursar.cli.terminal.progress import ProgressBar
+from bursar.cli.terminal.progress import progress_bar
 from bursar.wiring.simulation import page_of
 
 RUNS = 2
@@ -40,10 +39,8 @@ def whatif(parsed: argparse.Namespace) -> int:
 
     expect_writable(parsed.html)
     prepared = prepare_whatif(parsed.log, parsed.change)
-    with catch_interrupt() as interrupt:
-        bar = ProgressBar(interrupt, shown=shows_progress(parsed))
+    with progress_bar(shown=shows_progress(parsed)) as bar:
         outcomes = prepared.carry_out(bar.draw)
-        bar.clear()
     if parsed.html:
         write_page(parsed.html, page_of(outcomes))
     if parsed.output == JSON:
