@@ -10,9 +10,8 @@ from typing import Any
 from bursar.core.nodes.device import Device
 from bursar.core.nodes.node import NodeState
 from bursar.core.nodes.pool import PoolState
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 
 
 def attributes_of(kind: type, *but: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from bursar.core.nodes.node import NodeState
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import Backlog
 from bursar.model.event import GpuPartitioned
 from bursar.model.jobs.attempt import Task
 from bursar.model.jobs.job import JobState

@@ -18,9 +18,8 @@ from bursar.core.spot.evacuation import allow_avoided_nodes, evacuate
 from bursar.core.spot.pool_choice import choose_pools
 from bursar.core.start_job import start_on_first_pool
 from bursar.core.state.attempt_limits import stop_at_limit
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 from bursar.core.state.notices import attempts_to_evacuate
 from bursar.model.decision import Decision, EvacuateJob, Hold, StopJob, StopReason
 from bursar.model.jobs.job import JobState

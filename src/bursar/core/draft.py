@@ -9,9 +9,8 @@ from typing import Protocol
 from bursar.core.journal import Journal
 from bursar.core.placement.pool_fit import Counts, PoolFit
 from bursar.core.placement.search import NOTHING_RESERVED, Allocation, Search
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 from bursar.model.decision import Decision, Hold, Order, PartitionGpu, StartJob
 from bursar.model.jobs.attempt import Placement, Task
 from bursar.model.jobs.job import MigSlice

@@ -61,10 +61,8 @@ def would_delay(draft: Draft, head: JobRecord, planned: Reservation) -> WouldDel
     )
 
 
-def with_plan(reason: Reason, planned: Reservation | None) -> Reason:
+def with_plan(reason: Reason, planned: Reservation) -> Reason:
     """A reason with the expected start of a reservation."""
-    if planned is None:
-        return reason
     if isinstance(reason, NoCapacity) and reason.pool in (planned.pool, planned.anchor_nodes[0]):
         return replace(reason, expected_at_ms=planned.at_ms)
     if isinstance(reason, OverQuota) and planned.slack.keys() & {(reason.flavor, reason.resource)}:

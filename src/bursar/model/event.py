@@ -14,94 +14,87 @@ from bursar.model.tenants.tenant import Tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSubmitted:
+class _OfJob:
+    at_ms: int
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfAttempt(_OfJob):
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfNode:
+    at_ms: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted(_OfJob):
     """A job was admitted. ``priority`` is the value of its class at that time.
 
     ``hold_micro_usd`` is reserved in every hard budget above it until it ends; 0 if there is none.
     """
 
-    at_ms: int
-    job_id: str
     spec: JobSpec
     priority: int
     hold_micro_usd: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobCancelled:
+class JobCancelled(_OfJob):
     """A user cancelled the job."""
-
-    at_ms: int
-    job_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptAssigned:
+class AttemptAssigned(_OfAttempt):
     """A placement was assigned to the job and is its own from now on."""
 
-    at_ms: int
-    job_id: str
-    attempt: int
     placement: Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStarted:
+class AttemptStarted(_OfAttempt):
     """The engine reports that its processes run."""
-
-    at_ms: int
-    job_id: str
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointSaved:
+class CheckpointSaved(_OfAttempt):
     """All work up to this time is saved; the other fields are set if the job reported them."""
 
-    at_ms: int
-    job_id: str
-    attempt: int
     step: int | None = None
     save_ms: int | None = None
     size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptResumed:
+class AttemptResumed(_OfAttempt):
     """The attempt resumed from a checkpoint; from now on its work is new."""
 
-    at_ms: int
-    job_id: str
-    attempt: int
     step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStopping:
+class AttemptStopping(_OfAttempt):
     """A stop was requested; the attempt still holds its devices.
 
     ``on_behalf_of`` is the job it is preempted for, ``why`` the reason, and ``lost_micro_usd`` the lost
     work; all three are empty if its own user cancelled it.
     """
 
-    at_ms: int
-    job_id: str
-    attempt: int
     on_behalf_of: str = ""
     why: str = ""
     lost_micro_usd: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptExpired:
+class AttemptExpired(_OfAttempt):
     """The attempt reached a limit and a stop was requested; it still holds its devices.
 
     ``why`` is the limit: run time or cost; for cost, ``charged_micro_usd`` is the charge so far.
     """
 
-    at_ms: int
-    job_id: str
-    attempt: int
     why: str = "time-limit"
     charged_micro_usd: int = 0
 
@@ -118,62 +111,45 @@ class PreemptionCause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptPreempted:
+class AttemptPreempted(_OfAttempt):
     """The attempt stopped on request. The job is queued again unless it was cancelled or expired.
 
     Only stops by our order count towards the job's preemption limit.
     """
 
-    at_ms: int
-    job_id: str
-    attempt: int
     exit: Exit | None = None
     cause: PreemptionCause = PreemptionCause.ORDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptSucceeded:
+class AttemptSucceeded(_OfAttempt):
     """All processes of the attempt succeeded."""
-
-    at_ms: int
-    job_id: str
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptFailed:
+class AttemptFailed(_OfAttempt):
     """The attempt failed. The job is queued again while it has retries left."""
 
-    at_ms: int
-    job_id: str
-    attempt: int
     exit: Exit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementClaimed:
+class PlacementClaimed(_OfJob):
     """A placement is reserved for a job until its victims have stopped."""
 
-    at_ms: int
-    job_id: str
     placement: Placement
     victims: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimReleased:
+class ClaimReleased(_OfJob):
     """The placement reserved for a job is free again."""
-
-    at_ms: int
-    job_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuPartitioned:
+class GpuPartitioned(_OfNode):
     """An idle GPU has a new MIG layout; an empty layout makes it a whole GPU again."""
 
-    at_ms: int
-    node: str
     gpu: int
     layout: tuple[MigInstance, ...]
 
@@ -187,27 +163,18 @@ class NodeAdded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDrained:
+class NodeDrained(_OfNode):
     """No new task may start on the node; running tasks may finish."""
 
-    at_ms: int
-    node: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRestored:
+class NodeRestored(_OfNode):
     """The node accepts jobs again."""
 
-    at_ms: int
-    node: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLost:
+class NodeLost(_OfNode):
     """The node is lost with the attempts on it; their jobs are queued again."""
-
-    at_ms: int
-    node: str
 
 
 class NoticeKind(StrEnum):
@@ -220,7 +187,7 @@ class NoticeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotNotice:
+class SpotNotice(_OfNode):
     """A provider will or may reclaim a node.
 
     After a termination notice no task starts on the node, and its attempts are stopped by ``ends_at_ms``.
@@ -228,8 +195,6 @@ class SpotNotice:
     node stays.
     """
 
-    at_ms: int
-    node: str
     source: str
     kind: NoticeKind
     ends_at_ms: int | None = None
@@ -238,11 +203,9 @@ class SpotNotice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignUsageSeen:
+class ForeignUsageSeen(_OfNode):
     """Capacity of a node used by other schedulers; each report replaces the previous one."""
 
-    at_ms: int
-    node: str
     gpus: tuple[int, ...] = ()
     cpu_milli: int = 0
     memory_mib: int = 0

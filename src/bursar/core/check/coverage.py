@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from bursar.core.check.decisions_by_type import DecisionsByType
 from bursar.core.check.fault import Fault
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 from bursar.model.decision import Hold
 from bursar.model.jobs.job import JobKind, JobState
 

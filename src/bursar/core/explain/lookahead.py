@@ -27,9 +27,8 @@ from bursar.core.reservation.expected_ends import (
     expected_end_ms,
     remaining_run_ms,
 )
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 from bursar.model.decision import ClaimPlacement, StartJob
 from bursar.model.jobs.attempt import Placement
 from bursar.model.reason import Reason, WaitsForJobs

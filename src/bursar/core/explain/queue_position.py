@@ -14,9 +14,8 @@ from bursar.core.ordering.turn import Turns
 from bursar.core.ordering.urgency import levels_of
 from bursar.core.placement.pool_fit import MILLION, ShapePlan
 from bursar.core.reservation.expected_ends import EndOdds, expected_run_ms
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 from bursar.model.explain.explanation import Position
 from bursar.model.fleet.fleet import Pool
 from bursar.model.units import MILLI

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from bursar.core.nodes.node import NodeState
@@ -42,15 +43,13 @@ class Scorer(Protocol):
         """The cost of a GPU with this free fraction for a share."""
 
 
+@dataclass(slots=True)
 class _ShapeOrder:
     """The nodes with capacity for one shape, best first, as of a position in the change log."""
 
-    __slots__ = ("position", "rank_of", "ranks")
-
-    def __init__(self) -> None:
-        self.ranks: list[NodeRank] = []
-        self.rank_of: dict[int, NodeRank] = {}
-        self.position = 0
+    ranks: list[NodeRank] = field(default_factory=list)
+    rank_of: dict[int, NodeRank] = field(default_factory=dict)
+    position: int = 0
 
 
 class NodeIndex:

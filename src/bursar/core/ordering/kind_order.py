@@ -11,8 +11,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-from bursar.core.state.backlog import Backlog
-from bursar.core.state.job_record import Rank
+from bursar.core.state.job_record import Backlog, Rank
 
 ShareKey = tuple[float, ...]
 """How much of its share a tenant has used; the lowest goes first."""

@@ -12,8 +12,7 @@ from typing import Final
 from bursar.core.draft import Draft
 from bursar.core.ordering.kind_order import KindOrder
 from bursar.core.ordering.urgency import order_for
-from bursar.core.state.backlog import Backlog
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 from bursar.model.reason import BehindHead, Reason, WaitsForSpot
 from bursar.model.tenants.policy import UsageUnit
 from bursar.model.tenants.tenant import Queueing

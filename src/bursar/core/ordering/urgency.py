@@ -8,8 +8,7 @@ from math import inf
 from bursar.core.draft import Draft
 from bursar.core.ordering.kind_order import FlatOrder, KindOrder, LoneOrder, ShareKey, ShareOrder
 from bursar.core.quota.dominant_share import dominant_share
-from bursar.core.state.backlog import Backlog
-from bursar.core.state.job_record import JobRecord
+from bursar.core.state.job_record import Backlog, JobRecord
 from bursar.model.tenants.policy import OrderPolicy, SharePolicy
 
 Level = tuple[int, int]

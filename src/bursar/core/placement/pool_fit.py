@@ -73,7 +73,7 @@ class PoolFit:
         self.request_of: dict[Counts, dict[FlavorResource, int]] = {}
         self.plan = plan
         self.limited = limited
-        self.own_micro_usd = self.hourly_micro_usd = self._price()
+        self.own_micro_usd = self.hourly_micro_usd = self.price_of(self.parts(plan.counts)[0][1])
         if anchors is not None:
             self.min_counts = smallest_mixed_counts(plan) or plan.min_counts
             self.hourly_micro_usd += anchors.price_of(split_anchors(plan, plan.counts)[1])
@@ -81,13 +81,6 @@ class PoolFit:
         self.blocked_at = -1
         self._no_capacity: NoCapacity | None = None
         self._no_capacity_at = -1
-
-    def _price(self) -> int:
-        """The hourly price of the tasks in this pool."""
-        counts = self.plan.counts
-        return self.price_of(
-            counts if self.anchors is None else split_anchors(self.plan, counts)[0]
-        )
 
     def price_of(self, counts: Counts) -> int:
         """The hourly price of these tasks in this pool."""
@@ -135,7 +128,7 @@ class PoolFit:
         request = self.request_of.get(counts)
         if request is None:
             request = {(self.flavor, GPU): 0, (self.flavor, CPU): 0, (self.flavor, MEMORY): 0}
-            own = counts if self.anchors is None else split_anchors(self.plan, counts)[0]
+            own = self.parts(counts)[0][1]
             for group, milli, count in zip(
                 self.plan.groups, self.gpu_milli_per_task, own, strict=True
             ):
@@ -308,17 +301,14 @@ def planned_run_ms(spec: JobSpec) -> int | None:
     return None if run_ms is None else round_up_run_time_ms(run_ms)
 
 
-def shape_of(spec: JobSpec, *, with_run_time: bool = True) -> JobShape:
-    """The attributes of a job that scheduling depends on; jobs of a queue that share them are one kind.
-
-    Without reservations and interruptions run times do not matter, and leaving them out makes fewer kinds.
-    """
+def shape_of(spec: JobSpec) -> JobShape:
+    """The attributes of a job that scheduling depends on; jobs of a queue that share them are one kind."""
     return JobShape(
         groups=spec.groups,
         constraints=spec.constraints,
         checkpoint=spec.checkpoint,
         preemptible=spec.preemptible,
-        run_ms=planned_run_ms(spec) if with_run_time else None,
+        run_ms=planned_run_ms(spec),
     )
 
 

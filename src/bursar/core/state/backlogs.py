@@ -9,8 +9,7 @@ from typing import Final
 from bursar.core.deadline.eligibility import is_deadline_managed
 from bursar.core.nodes.pool import PoolState
 from bursar.core.placement.pool_fit import AllocationCache, ShapePlan, planned_run_ms
-from bursar.core.state.backlog import Backlog, BacklogKey
-from bursar.core.state.job_record import JobRecord, rank_of
+from bursar.core.state.job_record import Backlog, BacklogKey, JobRecord, rank_of
 from bursar.core.state.run_time_model import RunTimeModel, SimilarityKey, SimilarJobs
 from bursar.model.fleet.fleet import Fleet, Market
 from bursar.model.jobs.job import (

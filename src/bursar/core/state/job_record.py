@@ -1,27 +1,29 @@
-"""A job's record: its progress, and what its attempt holds."""
+"""A job's record, its progress and what its attempt holds; the waiting jobs of one kind are a backlog."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from bursar.core.placement.pool_fit import ShapePlan
 from bursar.core.state.run_time_model import RunTimeEstimate
 from bursar.model.jobs.attempt import Placement
-from bursar.model.jobs.job import JobSpec, JobState
+from bursar.model.jobs.job import JobKind, JobSpec, JobState
 from bursar.model.lifecycle import LIVE
 from bursar.model.tenants.policy import OrderPolicy, OrderTerm
 from bursar.model.tenants.tenant import FlavorResource
 from bursar.model.units import MILLI, SECOND_MS
 
-if TYPE_CHECKING:
-    from bursar.core.state.backlog import Backlog
-
 FAR_FUTURE_MS: Final = 1 << 62
 
 Rank = tuple[int | str, ...]
 """The sort key of a job in its queue; ends with its id."""
+
+BacklogKey = tuple[str, int, int]
+"""Queue, priority, and the number of the shape's plan."""
 
 # Enum members are resolved by a method call; module constants are cheaper.
 _QUEUED: Final = JobState.QUEUED
@@ -44,6 +46,68 @@ class Claim:
     def victims(self) -> tuple[str, ...]:
         """The jobs that must stop, by id; ``attempts`` has the attempt of each."""
         return tuple(self.attempts)
+
+
+class Backlog:
+    """Waiting jobs of one kind: a heap with lazy removal, so that a long backlog costs nothing.
+
+    Each time a job joins it gets a new ticket; an entry with an old ticket is stale. While jobs wait, the
+    backlog is in ``active``, so that a cycle never visits an empty one.
+    """
+
+    __slots__ = ("_active", "_heap", "count", "key", "kind", "members", "plan")
+
+    def __init__(self, kind: JobKind, plan: ShapePlan, active: dict[BacklogKey, Backlog]) -> None:
+        self._active = active
+        self.kind = kind
+        self.plan = plan
+        self.key: BacklogKey = (kind.queue, kind.priority, plan.id)
+        self.count = 0
+        self.members = 0
+        self._heap: list[tuple[Rank, int, JobRecord]] = []
+
+    def clear(self) -> None:
+        """Drop stale entries, once no job waits here."""
+        self._heap.clear()
+
+    def join(self, record: JobRecord) -> None:
+        """Add a job that starts waiting."""
+        record.ticket += 1
+        heappush(self._heap, (record.rank, record.ticket, record))
+        self.count += 1
+        if self.count == 1:
+            self._active[self.key] = self
+
+    def leave(self, record: JobRecord) -> None:
+        """Remove a job; its entry is dropped when it reaches the front."""
+        record.ticket += 1
+        self.count -= 1
+        if not self.count:
+            del self._active[self.key]
+        if len(self._heap) > 2 * self.count + 64:
+            self._heap = sorted(entry for entry in self._heap if entry[2].ticket == entry[1])
+
+    def head(self) -> JobRecord | None:
+        """The first waiting job."""
+        heap = self._heap
+        while heap:
+            _, ticket, record = heap[0]
+            if record.ticket == ticket:
+                return record
+            heappop(heap)
+        return None
+
+    def take(self) -> None:
+        """Remove the head for the rest of a draft; ``give_back`` undoes it."""
+        heappop(self._heap)
+
+    def give_back(self, record: JobRecord) -> None:
+        """Undo ``take``."""
+        heappush(self._heap, (record.rank, record.ticket, record))
+
+    def jobs(self) -> list[JobRecord]:
+        """All waiting jobs in order; for explanations, never for a cycle."""
+        return [record for _, ticket, record in sorted(self._heap) if record.ticket == ticket]
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import Claim, JobRecord, rank_of
@@ -24,6 +24,12 @@ from bursar.model.state_snapshot import (
     StateSnapshot,
     UsageSnapshot,
 )
+
+_PROGRESS = (
+    *("attempt", "failures", "preemptions", "unprompted", "has_run", "done_ms"),
+    *("save_ms", "saved_step", "attained_gpu_ms", "charged_micro_usd"),
+)
+"""What a record and its snapshot have in common and a restored record takes over."""
 
 # -- store -----------------------------------------------------------------------------------------
 
@@ -102,16 +108,7 @@ def _job_snapshot(record: JobRecord) -> JobSnapshot:
         priority=record.priority,
         submitted_at_ms=record.submitted_at_ms,
         state=record.state,
-        attempt=record.attempt,
-        failures=record.failures,
-        preemptions=record.preemptions,
-        done_ms=record.done_ms,
-        has_run=record.has_run,
-        attained_gpu_ms=record.attained_gpu_ms,
-        charged_micro_usd=record.charged_micro_usd,
-        saved_step=record.saved_step,
-        save_ms=record.save_ms,
-        unprompted=record.unprompted,
+        **{name: getattr(record, name) for name in _PROGRESS},
         unmet=tuple(sorted(record.unmet)),
         live=_attempt_snapshot(record) if record.state in LIVE else None,
         claim=None
@@ -121,18 +118,8 @@ def _job_snapshot(record: JobRecord) -> JobSnapshot:
 
 
 def _attempt_snapshot(record: JobRecord) -> AttemptSnapshot:
-    assert record.placement is not None
     return AttemptSnapshot(
-        placement=record.placement,
-        weight=record.weight,
-        assigned_at_ms=record.assigned_at_ms,
-        repriced_micro_usd=record.repriced_micro_usd,
-        started_at_ms=record.started_at_ms,
-        saved_at_ms=record.saved_at_ms,
-        end_at_ms=record.end_at_ms,
-        stop_requested=record.stop_requested,
-        noticed=record.noticed,
-        moving=record.moving,
+        **{one.name: getattr(record, one.name) for one in fields(AttemptSnapshot)}
     )
 
 
@@ -213,15 +200,8 @@ def _restore_job(state: FleetState, job: JobSnapshot) -> None:
     record = state.jobs[job.id]
     record.backlog.leave(record)
     record.spec = job.spec
-    record.failures = job.failures
-    record.preemptions = job.preemptions
-    record.has_run = job.has_run
-    record.attained_gpu_ms = job.attained_gpu_ms
-    record.charged_micro_usd = job.charged_micro_usd
-    record.done_ms = job.done_ms
-    record.saved_step, record.unprompted = job.saved_step, job.unprompted
-    record.save_ms = job.save_ms
-    record.attempt = job.attempt
+    for name in _PROGRESS:
+        setattr(record, name, getattr(job, name))
     if job.state is JobState.BLOCKED:
         state.block(record, frozenset(job.unmet))
         return

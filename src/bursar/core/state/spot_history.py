@@ -34,6 +34,10 @@ UNKNOWN_AGE_MS = AGE_EDGES_MS[4]
 """The assumed age of nodes that were present when observation began."""
 
 
+OBSERVED = ("at_ms", "since_ms", "losses", "node_ms", "ends", "expected")
+"""What a snapshot of a history has."""
+
+
 class SpotPoolHistory:
     """The history of one pool; all counts decay with their half-life."""
 
@@ -83,9 +87,8 @@ class SpotPoolHistory:
         self.losses = self.node_ms = 0.0
         self.ends = self.expected = (0.0, 0.0)
         if snapshot is not None:
-            self.since_ms = snapshot.since_ms
-            self.losses, self.node_ms = snapshot.losses, snapshot.node_ms
-            self.ends, self.expected = snapshot.ends, snapshot.expected
+            for name in OBSERVED:
+                setattr(self, name, getattr(snapshot, name))
         self._pool.interruptions_per_million_hours = self.per_million_hours(at_ms)
 
     # -- estimates -------------------------------------------------------------------------------
@@ -199,15 +202,7 @@ class SpotPoolHistories:
     def to_snapshot(self) -> tuple[SpotSnapshot, ...]:
         """What ``restore`` needs."""
         return tuple(
-            SpotSnapshot(
-                pool=name,
-                at_ms=history.at_ms,
-                since_ms=history.since_ms,
-                losses=history.losses,
-                node_ms=history.node_ms,
-                ends=history.ends,
-                expected=history.expected,
-            )
+            SpotSnapshot(pool=name, **{one: getattr(history, one) for one in OBSERVED})
             for name, history in sorted(self.pools.items())
             if history.at_ms is not None
         )

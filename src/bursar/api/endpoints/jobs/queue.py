@@ -18,8 +18,8 @@ from bursar.core.admission.admission_request import AdmissionRequest
 from bursar.core.admission.eligible_pools import cheapest_micro_usd_per_hour
 from bursar.core.explain.preview import THIS_JOB, Preview, preview
 from bursar.core.explain.queue_listing import QueueEntry, list_queue
-from bursar.core.state.backlog import Backlog
 from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import Backlog
 from bursar.model.explain.explanation import Basis, Explanation
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobSpec
