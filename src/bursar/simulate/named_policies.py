@@ -1,19 +1,20 @@
 """Policies by name, as ``--policy`` takes them, and the settings of the core that each name selects.
 
-An order is a preset: how jobs are sorted, whether a blocked head blocks its queue, which run times the
-scheduler knows, and the usual backfill and preemption. Each of these can be overridden. Whether a queue
-is strict is a setting of its tenant, so a choice consists of policies and a change of tenants.
+The name of an order is a preset: how jobs are sorted, whether a blocked head blocks its queue, which run
+times the scheduler knows, and the usual backfill and preemption. Each of these can be overridden. Whether
+a queue is strict is a setting of its tenant, so a choice consists of policies and a change of tenants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bursar.model.errors import UserError
 from bursar.model.suggestion import suggest_among
 from bursar.model.tenants.policy import (
+    BackfillPolicy,
     OrderPolicy,
     OrderTerm,
     PlacementPolicy,
@@ -43,7 +44,7 @@ class RunTimeSource(StrEnum):
 class PolicyChoice:
     """A named policy. Where ``queueing`` or ``within_queue`` is None, the fleet's setting applies."""
 
-    name: str
+    name: str = ""
     policies: Policies
     queueing: Queueing | None = None
     within_queue: WithinQueue | None = None
@@ -62,103 +63,69 @@ class PolicyChoice:
         return queue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyPreset:
-    """The settings that the name of an order selects."""
+NO_PREEMPTION = PreemptionLimits(searches_per_cycle=0)
 
-    title: str
-    order: OrderPolicy
-    queueing: Queueing | None = None
-    within_queue: WithinQueue | None = None
-    estimates: RunTimeSource = RunTimeSource.WRITTEN
-    backfill: str = "none"
-    preemption: str = "none"
-    limits: PreemptionLimits = field(default_factory=PreemptionLimits)
-
-
-def _sorted_by(*terms: OrderTerm) -> OrderPolicy:
-    """One order for all jobs, without shares of tenants."""
-    return OrderPolicy(share=SharePolicy.NONE, terms=terms)
-
-
-TIME_SHARING = PreemptionLimits(preemptions_per_job=1_000_000, searches_per_cycle=64)
+TIME_SHARING = PreemptionLimits(
+    victim_order=VictimOrder.LEAST_LOST_WORK, preemptions_per_job=1_000_000, searches_per_cycle=64
+)
 """Under time sharing the minimum run time limits preemptions, not their number."""
 
 TURNS_PER_JOB = 16
 """Enough for jobs that yield to many small ones, and still a limit."""
 
-ORDERS: Mapping[str, PolicyPreset] = {
-    "bursar": PolicyPreset(
-        title="the default: fair tree, deadlines, least expected work by learned run times, EASY",
-        order=OrderPolicy(),
+
+def _policies(
+    order: OrderPolicy, *, reservations: int = 0, preemption: PreemptionLimits = NO_PREEMPTION
+) -> Policies:
+    backfill = BackfillPolicy(reservations=reservations)
+    return Policies(order=order, backfill=backfill, preemption=preemption)
+
+
+def _sorted_by(
+    term: OrderTerm, queueing: Queueing, estimates: RunTimeSource = RunTimeSource.WRITTEN
+) -> PolicyChoice:
+    """One order for all jobs, without shares of tenants; in a strict queue no job passes a blocked one."""
+    order = OrderPolicy(share=SharePolicy.NONE, terms=(term,))
+    return PolicyChoice(policies=_policies(order), queueing=queueing, estimates=estimates)
+
+
+def _time_sharing(term: OrderTerm, estimates: RunTimeSource) -> PolicyChoice:
+    """One order for all jobs, in which each preempts later ones."""
+    choice = _sorted_by(term, Queueing.BEST_EFFORT, estimates)
+    policies = replace(choice.policies, preemption=TIME_SHARING)
+    return replace(choice, policies=policies, within_queue=WithinQueue.LATER_IN_ORDER)
+
+
+def _shared(share: SharePolicy) -> PolicyChoice:
+    """The team that is furthest behind first, then the oldest job."""
+    order = OrderPolicy(share=share, terms=(OrderTerm.SUBMITTED,))
+    return PolicyChoice(policies=_policies(order, reservations=1))
+
+
+ORDERS: Mapping[str, PolicyChoice] = {
+    # The default: fair tree, deadlines, least expected work by learned run times, EASY.
+    "bursar": PolicyChoice(
+        policies=_policies(
+            OrderPolicy(),
+            reservations=1,
+            preemption=PreemptionLimits(
+                victim_order=VictimOrder.LATEST_FIRST, preemptions_per_job=TURNS_PER_JOB
+            ),
+        ),
         within_queue=WithinQueue.LATER_IN_ORDER,
-        backfill="easy",
-        preemption="latest-first",
-        limits=PreemptionLimits(preemptions_per_job=TURNS_PER_JOB),
     ),
-    "fifo-strict": PolicyPreset(
-        title="first come, first served; no job passes a blocked one",
-        order=_sorted_by(OrderTerm.SUBMITTED),
-        queueing=Queueing.STRICT,
-    ),
-    "fifo": PolicyPreset(
-        title="first come, first served; jobs that fit may pass",
-        order=_sorted_by(OrderTerm.SUBMITTED),
-        queueing=Queueing.BEST_EFFORT,
-    ),
-    "sjf": PolicyPreset(
-        title="shortest job first by true run times; no job passes a blocked one",
-        order=_sorted_by(OrderTerm.SHORTEST),
-        queueing=Queueing.STRICT,
-        estimates=RunTimeSource.ORACLE,
-    ),
-    "sjf-skip": PolicyPreset(
-        title="shortest job first by true run times; jobs that fit may pass",
-        order=_sorted_by(OrderTerm.SHORTEST),
-        queueing=Queueing.BEST_EFFORT,
-        estimates=RunTimeSource.ORACLE,
-    ),
-    "service-first": PolicyPreset(
-        title="least GPU time first by true run times; no job passes a blocked one",
-        order=_sorted_by(OrderTerm.LEAST_WORK),
-        queueing=Queueing.STRICT,
-        estimates=RunTimeSource.ORACLE,
-    ),
-    "qssf": PolicyPreset(
-        title="least GPU time first by run times learned from earlier jobs; no job passes",
-        order=_sorted_by(OrderTerm.LEAST_WORK),
-        queueing=Queueing.STRICT,
-        estimates=RunTimeSource.LEARNED,
-    ),
-    "srtf": PolicyPreset(
-        title="shortest remaining time first by true run times; preempts later jobs",
-        order=_sorted_by(OrderTerm.SHORTEST_REMAINING),
-        queueing=Queueing.BEST_EFFORT,
-        within_queue=WithinQueue.LATER_IN_ORDER,
-        estimates=RunTimeSource.ORACLE,
-        preemption="least-lost-work",
-        limits=TIME_SHARING,
-    ),
-    "las": PolicyPreset(
-        title="least attained GPU time first, in levels; preempts later jobs",
-        order=_sorted_by(OrderTerm.LEAST_ATTAINED),
-        queueing=Queueing.BEST_EFFORT,
-        within_queue=WithinQueue.LATER_IN_ORDER,
-        estimates=RunTimeSource.NONE,
-        preemption="least-lost-work",
-        limits=TIME_SHARING,
-    ),
-    "dominant-share": PolicyPreset(
-        title="the team with the least dominant share first, then by age",
-        order=OrderPolicy(share=SharePolicy.DOMINANT_SHARE, terms=(OrderTerm.SUBMITTED,)),
-        backfill="easy",
-    ),
-    "fair-tree": PolicyPreset(
-        title="the team furthest below its share of decayed usage first, then by age",
-        order=OrderPolicy(share=SharePolicy.FAIR_TREE, terms=(OrderTerm.SUBMITTED,)),
-        backfill="easy",
-    ),
+    "fifo-strict": _sorted_by(OrderTerm.SUBMITTED, Queueing.STRICT),
+    "fifo": _sorted_by(OrderTerm.SUBMITTED, Queueing.BEST_EFFORT),
+    "sjf": _sorted_by(OrderTerm.SHORTEST, Queueing.STRICT, RunTimeSource.ORACLE),
+    "sjf-skip": _sorted_by(OrderTerm.SHORTEST, Queueing.BEST_EFFORT, RunTimeSource.ORACLE),
+    "service-first": _sorted_by(OrderTerm.LEAST_WORK, Queueing.STRICT, RunTimeSource.ORACLE),
+    "qssf": _sorted_by(OrderTerm.LEAST_WORK, Queueing.STRICT, RunTimeSource.LEARNED),
+    "srtf": _time_sharing(OrderTerm.SHORTEST_REMAINING, RunTimeSource.ORACLE),
+    "las": _time_sharing(OrderTerm.LEAST_ATTAINED, RunTimeSource.NONE),
+    "dominant-share": _shared(SharePolicy.DOMINANT_SHARE),
+    "fair-tree": _shared(SharePolicy.FAIR_TREE),
 }
+"""What each means is explained in docs/simulate.md."""
 
 PLACEMENTS: Mapping[str, PlacementPolicy] = {one.value: one for one in PlacementPolicy}
 
@@ -217,19 +184,8 @@ def _apply_preset(choice: PolicyChoice, name: str) -> PolicyChoice:
     if name not in ORDERS:
         raise _unknown(name, (*ORDERS, FLEET), "an order", "unknown-policy")
     preset = ORDERS[name]
-    policies = Policies(
-        order=preset.order,
-        preemption=preset.limits,
-        priority_classes=choice.policies.priority_classes,
-    )
-    choice = replace(
-        choice,
-        policies=policies,
-        queueing=preset.queueing,
-        within_queue=preset.within_queue,
-        estimates=preset.estimates,
-    )
-    return _with_preemption(_with_backfill(choice, preset.backfill), preset.preemption)
+    policies = replace(preset.policies, priority_classes=choice.policies.priority_classes)
+    return replace(preset, name=choice.name, policies=policies)
 
 
 # -- the keys of a policy --------------------------------------------------------------------------

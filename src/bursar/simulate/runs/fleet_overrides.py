@@ -7,31 +7,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bursar.model.errors import UserError
-from bursar.model.fleet.fleet import Fleet, Node
+from bursar.model.fleet.fleet import Node
 from bursar.model.suggestion import suggest_among
-from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import GPU, Quota, Tenant
 from bursar.model.units import MILLI
-from bursar.simulate.named_policies import KEYS, PolicyChoice, choose_policy
+from bursar.simulate.named_policies import KEYS, choose_policy
+from bursar.simulate.runs.run_request import FleetChoice
 
 MAX_NODES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """A fleet with its tenants and policies."""
-
-    fleet: Fleet
-    tenants: tuple[Tenant, ...]
-    policies: Policies
-    choice: PolicyChoice | None = None
-
-
-def change(setting: Setting, text: str) -> Setting:
-    """The setting with one change applied."""
+def change(fleet: FleetChoice, text: str) -> FleetChoice:
+    """The fleet with one change applied."""
     path, equals, value = (part.strip() for part in text.partition("="))
     kind, dot, rest = path.partition(".")
     if not equals or not dot or not rest or not value:
@@ -42,20 +32,20 @@ def change(setting: Setting, text: str) -> Setting:
         )
     if kind not in CHANGES:
         raise _unknown(kind, CHANGES, "not a setting that can be changed")
-    return CHANGES[kind](setting, rest, value)
+    return CHANGES[kind](fleet, rest, value)
 
 
 # -- tenants ---------------------------------------------------------------------------------------
 
 
-def _change_weight(setting: Setting, path: str, value: str) -> Setting:
-    tenant = _tenant(setting, path)
+def _change_weight(fleet: FleetChoice, path: str, value: str) -> FleetChoice:
+    tenant = _tenant(fleet, path)
     weight = _number(f"weight.{path}", value)
-    return _with_tenant(setting, replace(tenant, weight=weight))
+    return _with_tenant(fleet, replace(tenant, weight=weight))
 
 
-def _change_quota(setting: Setting, path: str, value: str) -> Setting:
-    names = [tenant.name for tenant in setting.tenants]
+def _change_quota(fleet: FleetChoice, path: str, value: str) -> FleetChoice:
+    names = [tenant.name for tenant in fleet.tenants]
     owners = [name for name in names if path.startswith(f"{name}.")]
     if not owners:
         raise _unknown(path.partition(".")[0], names, "not a tenant of this fleet")
@@ -63,10 +53,10 @@ def _change_quota(setting: Setting, path: str, value: str) -> Setting:
     flavor, dot, part = path.removeprefix(f"{name}.").partition(".")
     if dot and part not in ("nominal", "borrow", "lend"):
         raise _unknown(part, ("nominal", "borrow", "lend"), "not a field of a quota")
-    tenant = _tenant(setting, name)
-    key = _flavor(setting, flavor), GPU
+    tenant = _tenant(fleet, name)
+    key = _flavor(fleet, flavor), GPU
     quota = _changed_quota(tenant.quotas.get(key, Quota(nominal=0)), part, path, value)
-    return _with_tenant(setting, replace(tenant, quotas={**tenant.quotas, key: quota}))
+    return _with_tenant(fleet, replace(tenant, quotas={**tenant.quotas, key: quota}))
 
 
 def _changed_quota(quota: Quota, part: str, path: str, value: str) -> Quota:
@@ -82,9 +72,9 @@ def _changed_quota(quota: Quota, part: str, path: str, value: str) -> Quota:
     return replace(quota, nominal=amount)
 
 
-def _flavor(setting: Setting, text: str) -> str:
+def _flavor(fleet: FleetChoice, text: str) -> str:
     """A flavor of the fleet by its name or by a unique prefix, such as ``a100``."""
-    flavors = sorted({pool.flavor for pool in setting.fleet.pools})
+    flavors = sorted({pool.flavor for pool in fleet.fleet.pools})
     matches = [one for one in flavors if one == text] or [
         one for one in flavors if one.startswith((f"{text}/", f"{text}-"))
     ]
@@ -99,49 +89,52 @@ def _flavor(setting: Setting, text: str) -> str:
     return matches[0]
 
 
-def _tenant(setting: Setting, name: str) -> Tenant:
-    for tenant in setting.tenants:
+def _tenant(fleet: FleetChoice, name: str) -> Tenant:
+    for tenant in fleet.tenants:
         if tenant.name == name:
             return tenant
-    names = [tenant.name for tenant in setting.tenants]
+    names = [tenant.name for tenant in fleet.tenants]
     raise _unknown(name, names, "not a tenant of this fleet")
 
 
-def _with_tenant(setting: Setting, changed: Tenant) -> Setting:
-    tenants = (changed if one.name == changed.name else one for one in setting.tenants)
-    return replace(setting, tenants=tuple(tenants))
+def _with_tenant(fleet: FleetChoice, changed: Tenant) -> FleetChoice:
+    tenants = (changed if one.name == changed.name else one for one in fleet.tenants)
+    return replace(fleet, tenants=tuple(tenants))
 
 
 # -- nodes and policies ----------------------------------------------------------------------------
 
 
-def _change_nodes(setting: Setting, path: str, value: str) -> Setting:
+def _change_nodes(fleet: FleetChoice, path: str, value: str) -> FleetChoice:
     """Removes the last nodes, or adds nodes with the labels of the existing ones in turn."""
-    pools = [pool.name for pool in setting.fleet.pools]
+    pools = [pool.name for pool in fleet.fleet.pools]
     if path not in pools:
         raise _unknown(path, pools, "not a pool of this fleet")
     count = _number(f"nodes.{path}", value)
     if count != round(count) or count > MAX_NODES:
         raise _not_a_number(f"nodes.{path}", value, f"a whole number up to {MAX_NODES:,}")
-    existing = [node for node in setting.fleet.nodes if node.pool == path]
-    others = [node for node in setting.fleet.nodes if node.pool != path]
+    existing = [node for node in fleet.fleet.nodes if node.pool == path]
+    others = [node for node in fleet.fleet.nodes if node.pool != path]
     nodes = existing[: round(count)]
     for number in range(round(count) - len(nodes)):
         labels = existing[number % len(existing)].labels if existing else {}
         nodes.append(Node(id=f"{path}-added-{number + 1:04}", pool=path, labels=labels))
-    return replace(setting, fleet=replace(setting.fleet, nodes=(*others, *nodes)))
+    return replace(fleet, fleet=replace(fleet.fleet, nodes=(*others, *nodes)))
 
 
-def _change_policy(setting: Setting, path: str, value: str) -> Setting:
+def _change_policy(fleet: FleetChoice, path: str, value: str) -> FleetChoice:
     if path not in KEYS:
         raise _unknown(path, KEYS, "not a key of a policy")
-    choice = choose_policy(f"{path}={value}", setting.policies)
+    choice = choose_policy(f"{path}={value}", fleet.policies)
     return replace(
-        setting, policies=choice.policies, tenants=choice.tenants(setting.tenants), choice=choice
+        fleet,
+        policies=choice.policies,
+        tenants=choice.tenants(fleet.tenants),
+        estimates=choice.estimates,
     )
 
 
-CHANGES: Mapping[str, Callable[[Setting, str, str], Setting]] = {
+CHANGES: Mapping[str, Callable[[FleetChoice, str, str], FleetChoice]] = {
     "quota": _change_quota,
     "weight": _change_weight,
     "nodes": _change_nodes,

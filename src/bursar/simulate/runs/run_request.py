@@ -8,6 +8,7 @@ from pathlib import Path
 from bursar.model.fleet.fleet import Fleet
 from bursar.model.tenants.policy import Policies
 from bursar.model.tenants.tenant import Tenant
+from bursar.simulate.named_policies import RunTimeSource
 from bursar.simulate.runs.workload_source import WorkloadSource
 from bursar.simulate.scenario import Delays
 from bursar.simulate.workload.trace_scenario import TraceMapping
@@ -15,12 +16,13 @@ from bursar.simulate.workload.trace_scenario import TraceMapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChoice:
-    """A named fleet with its tenants and policies."""
+    """A named fleet with its tenants and policies; ``estimates`` are those of a changed policy."""
 
     name: str
     fleet: Fleet
     tenants: tuple[Tenant, ...]
     policies: Policies
+    estimates: RunTimeSource = RunTimeSource.WRITTEN
 
     @property
     def gpus(self) -> int:
