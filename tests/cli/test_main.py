@@ -126,7 +126,7 @@ def test_the_demonstration_shows_every_rule_at_work() -> None:
         "a dependency": r"hold +ranker-eval +depends on ranker-train",
         "an elastic gang": r"start +ads-refresh .* starts with the \d tasks",
         "a limit is reached": r"stop +forgotten-notebook +reached its maximum run time, 3 h",
-        "a table by team": r"team +jobs .* wait p50 +wait p90 +GPU-hours +cost +preempted",
+        "a table by team": r"team +jobs +wait mean +wait p90 +GPU time +satisfied +cost +preempted",
         "reasons with numbers": r"Why jobs wait: \d\d:\d\d, \d+ jobs wait",
     }
     text = " ".join(ran.stdout.split())

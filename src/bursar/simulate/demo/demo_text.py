@@ -19,9 +19,9 @@ from bursar.simulate.demo.timeline_entry import (
     write_size,
 )
 from bursar.simulate.metrics import RunMetrics, Series, Summary
-from bursar.simulate.metrics.summary import GPU_HOUR, OutcomeSummary, TeamSummary, Times
 from bursar.simulate.report.aligned import aligned
-from bursar.simulate.simulation import Simulation, Step
+from bursar.simulate.report.text import team_table
+from bursar.simulate.simulation import Simulation
 
 WIDTH = 116
 MAX_TIMELINE_LINES = 58
@@ -91,42 +91,17 @@ def _write(entry: TimelineEntry, width: int) -> Iterator[TextLine]:
 # -- tables --------------------------------------------------------------------------------------
 
 
-def team_table(summary: Summary) -> Iterator[TextLine]:
-    """One row for each team, and a total."""
+def team_rows(summary: Summary) -> Iterator[TextLine]:
+    """The teams, as ``bursar simulate`` prints them, and the outcomes of all jobs."""
     yield from heading("By team")
-    titles = ["team", "jobs", "succeeded", "stopped", "wait p50", "wait p90"]
-    rows = [[*titles, "GPU-hours", "cost", "preempted", "work lost"]]
-    rows += [_team_row(team) for team in sorted(summary.teams, key=lambda one: one.team)]
-    yield from table([*rows, _total_row(summary)])
-
-
-def _team_row(team: TeamSummary) -> list[str]:
-    return [
-        team.team,
-        *_job_cells(team.outcomes, team.times),
-        f"{team.gpu_milli_ms / GPU_HOUR:.1f}",
-        write_usd(team.cost_micro_usd),
-        str(team.preemptions),
-        write_usd(team.lost_micro_usd),
-    ]
-
-
-def _total_row(summary: Summary) -> list[str]:
-    return [
-        "total",
-        *_job_cells(summary.outcomes, summary.times),
-        f"{summary.gpu_time.allocated / GPU_HOUR:.1f}",
-        write_usd(sum(team.cost_micro_usd for team in summary.teams)),
-        str(summary.losses.preemptions),
-        write_usd(summary.losses.lost_micro_usd),
-    ]
-
-
-def _job_cells(outcomes: OutcomeSummary, times: Times) -> list[str]:
-    stopped = outcomes.failed + outcomes.cancelled
-    counts = (outcomes.submitted, outcomes.succeeded, stopped)
-    waits = (times.wait_ms.p50, times.wait_ms.p90)
-    return [*map(str, counts), *(write_duration(round(wait_ms)) for wait_ms in waits)]
+    yield from (TextLine(text=f"  {line}") for line in team_table(summary.teams))
+    jobs, losses = summary.outcomes, summary.losses
+    cost = write_usd(sum(team.cost_micro_usd for team in summary.teams))
+    yield TextLine(
+        text=f"  {jobs.succeeded} of {counted(jobs.submitted, 'job')} succeeded, "
+        f"{jobs.failed + jobs.cancelled} stopped; all cost {cost}, "
+        f"of which {write_usd(losses.lost_micro_usd)} was lost work"
+    )
 
 
 def utilisation_rows(summary: Summary, series: Series) -> Iterator[TextLine]:
@@ -150,15 +125,21 @@ def utilisation_rows(summary: Summary, series: Series) -> Iterator[TextLine]:
 
 def why(history: Timeline, *, max_jobs: int | None) -> Iterator[TextLine]:
     """The reasons, in numbers, at the step with the most types of reasons."""
-    step = history.busiest_step
-    if step is None:
+    if not history.busiest:
         return
-    holds = [decision for decision in step.decisions if isinstance(decision, Hold)]
-    waiting = sum(hold.waiting for hold in holds)
+    now_ms = history.busiest_ms
+    waiting = sum(hold.waiting for hold in history.busiest)
     jobs = "1 job waits" if waiting == 1 else f"{waiting} jobs wait"
-    yield from heading(f"Why jobs wait: {time_of_day(step.now_ms)}, {jobs}")
-    for hold in _most_varied(holds, max_jobs):
-        yield from _explain(history, step, hold)
+    yield from heading(f"Why jobs wait: {time_of_day(now_ms)}, {jobs}")
+    for hold in _most_varied(list(history.busiest), max_jobs):
+        spec, submitted_ms = history.busiest[hold]
+        more = f", and {hold.waiting - 1} more of its kind" if hold.waiting > 1 else ""
+        waited = write_duration(now_ms - submitted_ms)
+        size = write_size(spec)
+        yield TextLine(text=f"  {hold.head}{more}: {size} for {spec.queue}, submitted {waited} ago")
+        for reason in write_reasons(hold):
+            for number, text in enumerate(wrap(reason, WIDTH - 8, break_on_hyphens=False)):
+                yield TextLine(text=f"    {'  ' if number else '- '}{text}")
 
 
 def _most_varied(holds: Sequence[Hold], limit: int | None) -> Sequence[Hold]:
@@ -175,17 +156,6 @@ def _most_varied(holds: Sequence[Hold], limit: int | None) -> Sequence[Hold]:
     return [*new, *repeated][:limit]
 
 
-def _explain(history: Timeline, step: Step, hold: Hold) -> Iterator[TextLine]:
-    spec = history.spec(hold.head)
-    more = f", and {hold.waiting - 1} more of its kind" if hold.waiting > 1 else ""
-    waited = write_duration(step.now_ms - history.submitted_ms(hold.head))
-    size = write_size(spec)
-    yield TextLine(text=f"  {hold.head}{more}: {size} for {spec.queue}, submitted {waited} ago")
-    for reason in write_reasons(hold):
-        for number, text in enumerate(wrap(reason, WIDTH - 8, break_on_hyphens=False)):
-            yield TextLine(text=f"    {'  ' if number else '- '}{text}")
-
-
 # -- the whole text ------------------------------------------------------------------------------
 
 
@@ -200,7 +170,7 @@ def demo_text(simulation: Simulation, *, verbose: bool) -> Iterator[TextLine]:
     yield from heading("What happened")
     yield from timeline(history.entries, max_lines=None if verbose else MAX_TIMELINE_LINES)
     summary = metrics.summary()
-    yield from team_table(summary)
+    yield from team_rows(summary)
     yield from utilisation_rows(summary, metrics.series())
     yield from why(history, max_jobs=None if verbose else MAX_JOBS_EXPLAINED)
     unfinished = sorted(simulation.state.jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bursar.core.state.fleet_state import FleetState
+from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import (
     ClaimPlacement,
     Decision,
@@ -17,8 +18,6 @@ from bursar.model.decision import (
 from bursar.model.event import (
     AttemptAssigned,
     CheckpointSaved,
-    Event,
-    JobSubmitted,
     TenantChanged,
 )
 from bursar.model.explain.job_history import PREEMPTION_REASON_TEXT
@@ -45,73 +44,46 @@ BIG_GPUS = 8
 """A job of a whole node or more is always important."""
 
 
-class _KnownJob:
-    """A job's submission, latest attempt and latest checkpoint."""
-
-    __slots__ = ("attempt", "saved_ms", "spec", "submitted_ms")
-
-    def __init__(self, spec: JobSpec, submitted_ms: int) -> None:
-        self.spec = spec
-        self.submitted_ms = submitted_ms
-        self.attempt = 0
-        self.saved_ms: int | None = None
-
-
 class Timeline:
     """Turns steps into entries; ``state`` is that of the same run."""
 
     def __init__(self, state: FleetState) -> None:
         self._state = state
-        self._jobs: dict[str, _KnownJob] = {}
+        self._saved_ms: dict[str, int] = {}
         self._seen: set[object] = set()
         self._borrowers: set[str] = set()
         self._roots = {t.name for t in state.tenants.values() if t.parent is None}
         self.entries: list[TimelineEntry] = []
-        self.busiest_step: Step | None = None
+        self.busiest: dict[Hold, tuple[JobSpec, int]] = {}
+        self.busiest_ms = 0
         self._busiest = (0, 0)
 
     def note(self, step: Step) -> None:
         """Adds the entries of one step; must be called before the next is taken."""
         for event in step.events:
-            self._apply(event)
-            if isinstance(event, TenantChanged):
+            if isinstance(event, CheckpointSaved):
+                self._saved_ms[event.job_id] = event.at_ms
+            elif isinstance(event, TenantChanged):
                 self._quota_changed(event)
         planned = _planned_starts(step.decisions)
         for decision in step.decisions:
             self._describe(decision, step.now_ms, planned)
         for event in step.committed:
-            self._apply(event)
             if isinstance(event, AttemptAssigned):
                 self._borrowing(event)
         self._note_holds(step)
 
-    def submitted_ms(self, job_id: str) -> int:
-        return self._jobs[job_id].submitted_ms
-
-    def spec(self, job_id: str) -> JobSpec:
-        return self._jobs[job_id].spec
-
-    # -- state -----------------------------------------------------------------------------------
-
-    def _apply(self, event: Event) -> None:
-        match event:
-            case JobSubmitted(job_id=job_id, spec=spec, at_ms=at_ms):
-                self._jobs[job_id] = _KnownJob(spec, at_ms)
-            case AttemptAssigned(job_id=job_id, attempt=attempt):
-                self._jobs[job_id].attempt = attempt
-            case CheckpointSaved(job_id=job_id, at_ms=at_ms):
-                self._jobs[job_id].saved_ms = at_ms
-            case _:
-                pass
-
     def _note_holds(self, step: Step) -> None:
-        """Remembers the step with the most types of reasons, then the most waiting jobs."""
+        """Remembers the holds of the step with the most types of reasons, then the most waiting jobs."""
         holds = [decision for decision in step.decisions if isinstance(decision, Hold)]
         types = {type(reason) for hold in holds for reason in hold.reasons}
         size = (len(types), sum(hold.waiting for hold in holds))
         if size > self._busiest:
-            self._busiest = size
-            self.busiest_step = step
+            jobs = self._state.jobs
+            self._busiest, self.busiest_ms = size, step.now_ms
+            self.busiest = {
+                hold: (jobs[hold.head].spec, jobs[hold.head].submitted_at_ms) for hold in holds
+            }
 
     # -- entries ---------------------------------------------------------------------------------
 
@@ -169,7 +141,7 @@ class Timeline:
         return Importance.HIGH
 
     def _started(self, order: StartJob, now_ms: int, planned: dict[str, tuple[int, str]]) -> None:
-        known = self._jobs[order.job_id]
+        known = self._state.jobs[order.job_id]
         placement = order.placement
         place = write_placement(self._state, placement)
         size = write_size(known.spec)
@@ -177,10 +149,11 @@ class Timeline:
         granted = sum(task.count for task in placement.all_tasks)
         if granted < sum(group.count for group in known.spec.groups):
             text += f"; starts with the {counted(granted, 'task')} that fit"
-        waited_ms = now_ms - known.submitted_ms
-        if known.attempt and known.saved_ms is not None:
-            text += f"; resumes from its checkpoint of {time_of_day(known.saved_ms)}"
-        elif known.attempt:
+        waited_ms = now_ms - known.submitted_at_ms
+        saved_ms = self._saved_ms.get(order.job_id)
+        if saved_ms is not None:
+            text += f"; resumes from its checkpoint of {time_of_day(saved_ms)}"
+        elif order.attempt > 1:
             text += "; starts over: it had saved no checkpoint"
         elif waited_ms:
             text += f"; submitted {write_duration(waited_ms)} ago"
@@ -192,9 +165,10 @@ class Timeline:
 
     def _backfill(self, order: StartJob, now_ms: int, planned: dict[str, tuple[int, str]]) -> str:
         """How a start passes an earlier job without delaying it."""
-        known = self._jobs[order.job_id]
+        jobs = self._state.jobs
+        known = jobs[order.job_id]
         at_ms, head = planned.get(order.placement.pool, (0, ""))
-        if not head or self._jobs[head].submitted_ms > known.submitted_ms:
+        if not head or jobs[head].submitted_at_ms > known.submitted_at_ms:
             return ""
         run_ms = known.spec.max_run_ms or known.spec.expected_run_ms or 0
         if now_ms + run_ms <= at_ms:
@@ -202,10 +176,10 @@ class Timeline:
         return f"backfill: does not use the nodes planned for {head}"
 
     def _importance(
-        self, known: _KnownJob, placement: Placement, waited_ms: int, *, is_backfill: bool
+        self, known: JobRecord, placement: Placement, waited_ms: int, *, is_backfill: bool
     ) -> Importance:
         gpu = known.spec.groups[0].gpu
-        if gpus_of(known.spec) >= BIG_GPUS or known.attempt:
+        if gpus_of(known.spec) >= BIG_GPUS or known.attempt > 1:
             return Importance.HIGH
         if is_backfill:
             return min(self._high_once("backfill"), Importance.MEDIUM)
@@ -216,7 +190,7 @@ class Timeline:
         return Importance.MEDIUM if waited_ms else Importance.LOW
 
     def _preempted(self, order: PreemptJob, now_ms: int) -> None:
-        saved_ms = self._jobs[order.job_id].saved_ms
+        saved_ms = self._saved_ms.get(order.job_id)
         saved = "no checkpoint yet" if saved_ms is None else f"saved at {time_of_day(saved_ms)}"
         text = (
             f"for {order.on_behalf_of}: {PREEMPTION_REASON_TEXT[order.reason.value]}; "
@@ -226,7 +200,7 @@ class Timeline:
 
     def _stopped(self, order: StopJob, now_ms: int) -> None:
         job_id, reason = order.job_id, order.reason
-        limit_ms = self._jobs[job_id].spec.max_run_ms
+        limit_ms = self._state.jobs[job_id].spec.max_run_ms
         text = "cancelled by its user"
         if reason is StopReason.TIME_LIMIT and limit_ms is not None:
             text = f"reached its maximum run time, {write_duration(limit_ms)}"
@@ -244,7 +218,7 @@ class Timeline:
         if (hold.head, types) in self._seen or WaitsForVictims.__name__ in types:
             return
         self._seen.add((hold.head, types))
-        big = gpus_of(self._jobs[hold.head].spec) >= BIG_GPUS
+        big = gpus_of(self._state.jobs[hold.head].spec) >= BIG_GPUS
         new = [self._high_once("reason", one) is Importance.HIGH for one in types]
         importance = Importance.HIGH if big or any(new) else Importance.LOW
         self._add(now_ms, Verb.HOLD, hold.head, tuple(write_reasons(hold)), importance)
@@ -252,10 +226,10 @@ class Timeline:
     def _borrowing(self, event: AttemptAssigned) -> None:
         """Adds an entry when a tenant begins to borrow."""
         flavor = event.placement.flavor
-        queue = self._jobs[event.job_id].spec.queue
-        for tenant in (queue, *self._state.quota.ancestors(queue)):
-            used = self._state.quota.usage(tenant, (flavor, GPU))
-            own = self._own(tenant, flavor)
+        quota, queue = self._state.quota, self._state.jobs[event.job_id].spec.queue
+        for tenant in (queue, *quota.ancestors(queue)):
+            used = quota.usage(tenant, (flavor, GPU))
+            own = quota.subtree_quota(tenant, (flavor, GPU))
             if not own or self._state.tenants[tenant].parent is None:
                 continue
             if used <= own:
@@ -267,16 +241,6 @@ class Timeline:
                 is_team = self._state.tenants[tenant].parent in self._roots
                 importance = self._high_once("borrow", tenant) if is_team else Importance.LOW
                 self._add(event.at_ms, Verb.BORROW, tenant, (text,), importance)
-
-    def _own(self, tenant: str, flavor: str) -> int:
-        """The nominal quota of a tenant and everything below it."""
-        below = [t for t in self._state.tenants.values() if self._is_below(t.name, tenant)]
-        return sum(t.quotas[flavor, GPU].nominal for t in below if (flavor, GPU) in t.quotas)
-
-    def _is_below(self, name: str | None, tenant: str) -> bool:
-        while name is not None and name != tenant:
-            name = self._state.tenants[name].parent
-        return name is not None
 
     def _quota_changed(self, event: TenantChanged) -> None:
         tenant = event.tenant

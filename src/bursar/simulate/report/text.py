@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from bursar.model.units import counted
 from bursar.simulate.metrics import compare_table
@@ -15,7 +16,9 @@ from bursar.simulate.report.metric_rows import (
     write_percent,
     write_time,
 )
-from bursar.simulate.runs.run_outcome import RunOutcome
+
+if TYPE_CHECKING:
+    from bursar.simulate.runs.run_outcome import RunOutcome
 
 TEAMS_SHOWN = 20
 TEAM_COLUMNS: dict[str, Callable[[TeamSummary], str]] = {
@@ -39,7 +42,7 @@ def run_text(outcome: RunOutcome) -> str:
         *compare_table([summary]).splitlines()[1:],
     ]
     if len(summary.teams) > 1:
-        lines += ["", *_team_table(summary.teams)]
+        lines += ["", *team_table(summary.teams)]
     return _joined(lines, outcome.remarks())
 
 
@@ -68,7 +71,7 @@ def _joined(lines: Sequence[str], remarks: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _team_table(teams: Sequence[TeamSummary]) -> list[str]:
+def team_table(teams: Sequence[TeamSummary]) -> list[str]:
     shown, more = _largest(teams)
     rows = [[write(team) for write in TEAM_COLUMNS.values()] for team in shown]
     return [*aligned([list(TEAM_COLUMNS), *rows]), *more]
