@@ -57,19 +57,42 @@ class AttemptRecord:
     end: EndRecord | None = None
 
 
-class AttemptFolders:
-    """The root of the attempt folders, and the index of attempts whose end is not yet committed."""
+class _RecordFolder:
+    """A folder with records: values of declared types as JSON, written atomically."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def write_record(self, name: str, record: object) -> None:
+        _write(self.file(f"{name}.new"), to_text(record))
+        os.replace(self.file(f"{name}.new"), self.file(name))
+
+    def read_record(self, name: str, kind: type[Record]) -> Record | None:
+        try:
+            return from_text(kind, _text(self.file(name)) or "")
+        except UnreadableValue:
+            return None
+
+
+class AttemptFolders(_RecordFolder):
+    """The root of the attempt folders, and the index of attempts whose end is not yet committed.
+
+    Its own records are facts about the cluster, for a start while Slurm does not respond.
+    """
 
     def __init__(self, root: Path) -> None:
-        self.root = str(root.resolve())
-        self.live = os.path.join(self.root, "live")
-        self.messages = JobMessages(os.path.join(self.root, "messages"))
+        super().__init__(str(root.resolve()))
+        self.live = self.file("live")
+        self.messages = JobMessages(self.file("messages"))
 
     def prepare(self) -> str:
         """Create the folders; returns the name of this installation, which identifies its jobs."""
-        for path in (self.root, self.live, self.messages.path, f"{self.root}/attempts"):
+        for path in (self.path, self.live, self.messages.path, self.file("attempts")):
             os.makedirs(path, mode=0o700, exist_ok=True)
-        name = os.path.join(self.root, "installation")
+        name = self.file("installation")
         if not os.path.exists(name):
             _write(f"{name}.new", secrets.token_hex(6))
             os.replace(f"{name}.new", name)
@@ -89,25 +112,15 @@ class AttemptFolders:
         """Attempts with messages since the last call. Messages may get lost; the folders do not."""
         return [ref for ref in map(ref_of, self.messages.take()) if ref is not None]
 
-    def write_record(self, name: str, record: object) -> None:
-        """Store facts about the cluster, for a start while Slurm does not respond."""
-        _write_record(os.path.join(self.root, name), record)
 
-    def read_record(self, name: str, kind: type[Record]) -> Record | None:
-        return _read_record(os.path.join(self.root, name), kind)
-
-
-class SlurmAttemptFolder:
+class SlurmAttemptFolder(_RecordFolder):
     """The folder of one attempt."""
 
     def __init__(self, folders: AttemptFolders, ref: AttemptRef) -> None:
         self.key = key_of(ref)
-        self._of_job = f"{folders.root}/attempts/{ref.job_id}"
-        self.path = f"{self._of_job}/{ref.attempt}"
+        self._of_job = f"{folders.path}/attempts/{ref.job_id}"
+        super().__init__(f"{self._of_job}/{ref.attempt}")
         self._entry = f"{folders.live}/{self.key}"
-
-    def file(self, name: str) -> str:
-        return f"{self.path}/{name}"
 
     def has(self, name: str) -> bool:
         return os.path.exists(self.file(name))
@@ -122,10 +135,6 @@ class SlurmAttemptFolder:
 
     def write(self, name: str, text: str) -> None:
         _write(self.file(name), text)
-
-    def write_record(self, name: str, record: object) -> None:
-        """Write a record atomically."""
-        _write_record(self.file(name), record)
 
     def add_to_index(self) -> None:
         """Add to the index, once everything else is written: as a hard link where that is possible."""
@@ -145,7 +154,7 @@ class SlurmAttemptFolder:
         for name in present:
             if name in RUNTIME_FILES or name.startswith("scratch-"):
                 _remove_all(self.file(name))
-        _remove(self._entry)
+        Path(self._entry).unlink(missing_ok=True)
 
     def claim(self) -> bool:
         """Create the claim, so that the script never runs; False if it exists already."""
@@ -194,9 +203,6 @@ class SlurmAttemptFolder:
         return AttemptRecord(
             began_at_ms=None if began is None else milliseconds(began.strip()), end=end
         )
-
-    def read_record(self, name: str, kind: type[Record]) -> Record | None:
-        return _read_record(self.file(name), kind)
 
     def order(self) -> StoredOrder | None:
         return self.read_record(SUBMISSION, StoredOrder)
@@ -283,11 +289,6 @@ def _write(path: str, text: str) -> None:
             remaining = remaining[file.write(remaining) :]
 
 
-def _write_record(path: str, record: object) -> None:
-    _write(f"{path}.new", to_text(record))
-    os.replace(f"{path}.new", path)
-
-
 def _text(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -312,20 +313,6 @@ def _parse_end(lines: list[str]) -> EndRecord | None:
         stop_signal="" if fields[2] == "-" else fields[2],
         detail=fields[3] if len(fields) > 3 else "",
     )
-
-
-def _read_record(path: str, kind: type[Record]) -> Record | None:
-    try:
-        return from_text(kind, _text(path) or "")
-    except UnreadableValue:
-        return None
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
 
 
 def _remove_all(path: str) -> None:

@@ -102,56 +102,47 @@ def _error_text(error: Any) -> str:
     return str(error.get("description") or error.get("error") or error)
 
 
+def _settings(
+    request: JobRequest, component: HetComponent
+) -> tuple[tuple[str, str, str | int], ...]:
+    """Each setting: its property of ``openapi/v0.0.38``, its option of sbatch, and its value."""
+    settings = (
+        ("name", "job-name", request.name),
+        ("comment", "comment", request.comment),
+        ("nodelist", "nodelist", ",".join(component.nodes)),
+        ("tasks", "ntasks", len(component.nodes)),
+        ("tasks_per_node", "ntasks-per-node", 1),
+        ("cpus_per_task", "cpus-per-task", component.cpus),
+        ("current_working_directory", "chdir", request.folder),
+        ("standard_input", "input", "/dev/null"),
+        ("standard_output", "output", request.output),
+        ("standard_error", "error", request.output),
+        ("partition", "partition", request.partition),
+        ("account", "account", request.account),
+        ("qos", "qos", request.qos),
+        ("memory_per_node", "mem", component.memory_mib),
+        ("gres", "gres", component.gres),
+        ("time_limit", "time", request.minutes),
+    )
+    return tuple(one for one in settings if one[2])
+
+
 def rest_properties(request: JobRequest, component: HetComponent) -> dict[str, Any]:
-    """Job properties of ``openapi/v0.0.38``."""
+    """The properties of a job for slurmrestd."""
     count = len(component.nodes)
-    properties: dict[str, Any] = {
-        "name": request.name,
-        "comment": request.comment,
-        "nodelist": ",".join(component.nodes),
+    return {
+        **{name: value for name, _, value in _settings(request, component)},
         "nodes": [count, count],
-        "tasks": count,
-        "tasks_per_node": 1,
-        "cpus_per_task": component.cpus,
         # ``requeue: false`` is accepted but ignored; Slurm's default would apply.
         "no_requeue": True,
         "environment": dict(request.environment),
-        "current_working_directory": request.folder,
-        "standard_input": "/dev/null",
-        "standard_output": request.output,
-        "standard_error": request.output,
     }
-    for key in ("partition", "account", "qos"):
-        if getattr(request, key):
-            properties[key] = getattr(request, key)
-    if component.memory_mib:
-        properties["memory_per_node"] = component.memory_mib
-    if component.gres:
-        properties["gres"] = component.gres
-    if request.minutes:
-        properties["time_limit"] = request.minutes
-    return properties
 
 
 def sbatch_options(request: JobRequest, component: HetComponent) -> Iterator[str]:
     """The same as options of sbatch; no shell interprets them."""
-    count = len(component.nodes)
-    yield f"--job-name={request.name}"
-    yield f"--comment={request.comment}"
-    yield f"--nodelist={','.join(component.nodes)}"
-    yield from (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1")
-    yield f"--cpus-per-task={component.cpus}"
-    yield from ("--no-requeue", "--input=/dev/null", f"--chdir={request.folder}")
-    yield from (f"--output={request.output}", f"--error={request.output}")
+    yield from (f"--{option}={value}" for _, option, value in _settings(request, component))
+    yield from (f"--nodes={len(component.nodes)}", "--no-requeue")
     # The whole environment of sbatch, which we choose. With a list of names Slurm would first start a login
     # shell of the user for each job, which is slow.
     yield "--export=ALL"
-    for key in ("partition", "account", "qos"):
-        if getattr(request, key):
-            yield f"--{key}={getattr(request, key)}"
-    if component.memory_mib:
-        yield f"--mem={component.memory_mib}"
-    if component.gres:
-        yield f"--gres={component.gres}"
-    if request.minutes:
-        yield f"--time={request.minutes}"
