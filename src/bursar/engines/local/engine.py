@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from bursar.engines.local.order_to_plan import make_plan
@@ -93,7 +94,7 @@ class LocalEngine:
             grace_ms = (folder.read(names.CLAIM) or {}).get("grace_ms", 0)
             self._request_stop(ref, int(grace_ms))
         else:
-            _unlink(folder.entry)
+            Path(folder.entry).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the connections. Attempts keep running."""
@@ -281,7 +282,7 @@ class LocalEngine:
     def settled(self, refs: Iterable[AttemptRef]) -> None:
         """Remove attempts from the index. Their claims stay, so they can never run again."""
         for ref in refs:
-            _unlink(self._folder(ref).entry)
+            Path(self._folder(ref).entry).unlink(missing_ok=True)
             with self._lock:
                 self._reported.pop(ref, None)
                 self._status_files.pop(ref, None)
@@ -325,10 +326,3 @@ def _exit(record: dict[str, object]) -> Exit:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from bursar.model.errors import UserError
 if TYPE_CHECKING:
     from bursar.engines.slurm.governed.import_cluster import ImportedFleet, ModelsAndPrices
     from bursar.engines.slurm.governed.import_history import SlurmHistory
-    from bursar.model.event import Event
     from bursar.model.fleet.gpu import GpuModel
 
 FLEET_FILE, TRACE_FILE, LOG_FILE, SACCT_FILE = (
@@ -139,6 +138,7 @@ def _write_all(
     from bursar.simulate.workload.event_log import RecordedRun, write_run
     from bursar.wiring.simulation import cannot_write
 
+    began_ms = history.events[0].at_ms if history.events else 0
     fleet_file = FleetFile(fleet=fleet.fleet, tenants=fleet.tenants, policies=fleet.policies)
     text = HEADING.format(cluster=cluster) + write_fleet(fleet_file)
     parse_fleet({FLEET_FILE: text})
@@ -151,7 +151,7 @@ def _write_all(
                 fleet=fleet.fleet,
                 tenants=fleet.tenants,
                 policies=fleet.policies,
-                events=_from_zero(history),
+                events=[replace(one, at_ms=one.at_ms - began_ms) for one in history.events],
             )
             write_run(run, file)
     except OSError as error:
@@ -166,14 +166,6 @@ def _write_all(
     write_trace(trace, folder / TRACE_FILE)
     bad = [f"trace: {row}" for row in trace.bad_rows]
     return [*trace.notes, *bad[:SHOWN_BAD]]
-
-
-def _from_zero(history: SlurmHistory) -> list[Event]:
-    """Events with times relative to the first one."""
-    from dataclasses import replace
-
-    first = history.events[0].at_ms if history.events else 0
-    return [replace(event, at_ms=event.at_ms - first) for event in history.events]
 
 
 def summary_json(summary: SlurmSummary) -> dict[str, object]:

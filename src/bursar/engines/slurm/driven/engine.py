@@ -67,7 +67,7 @@ class SlurmEngine:
         self._commands = settings.commands
         self._folders = AttemptFolders(settings.state / "slurm")
         self._cluster = ClusterWatch(settings.commands, self._folders, settings.nodes)
-        self._outbox = Outbox(settings, self._folders, self._cluster, self._refuse)
+        self._outbox = Outbox(settings, self._folders, self._cluster, self._record_end)
         self._stopper = Stopper(settings.commands, self._outbox)
         self._lock = threading.RLock()
         self._batch = ReportBatch()
@@ -176,9 +176,6 @@ class SlurmEngine:
         attempt = self._track(ref, stored)
         folder.add_to_index()
         self._outbox.post(attempt, stored)
-
-    def _refuse(self, attempt: TrackedAttempt, problem: str) -> None:
-        self._record_end(attempt, Exit(detail=problem))
 
     # -- stop --------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from bursar.engines.slurm.driven.settings import SlurmSettings
 from bursar.engines.slurm.driven.submit import Submitter
 from bursar.engines.task_ranks import ranked_tasks
 from bursar.model.errors import EngineFault
+from bursar.model.jobs.attempt import Exit
 from bursar.ports import AttemptRef, StartOrder
 
 RESUBMIT_SECONDS = 0.5
@@ -50,7 +51,7 @@ class Outbox:
         settings: SlurmSettings,
         folders: AttemptFolders,
         cluster: ClusterWatch,
-        on_refused: Callable[[TrackedAttempt, str], None],
+        on_refused: Callable[[TrackedAttempt, Exit], None],
     ) -> None:
         self._settings = settings
         self._folders = folders
@@ -99,8 +100,6 @@ class Outbox:
 
     def partition_problem(self, order: StartOrder) -> str:
         """Why no partition can run the attempt, or ""."""
-        if order.placement.anchors is None:
-            return ""
         return no_common_partition(order, self._cluster.facts(), self._settings.partition)
 
     def write_order(self, order: StartOrder) -> StoredOrder:
@@ -184,7 +183,7 @@ class Outbox:
         except SlurmRefused as refused:
             problem = f"not started: {refused}"
         if problem:
-            self._on_refused(attempt, problem)
+            self._on_refused(attempt, Exit(detail=problem))
 
     def find_submitted(self, attempt: TrackedAttempt) -> None:
         """Look up in the queue whether an earlier submission arrived."""
