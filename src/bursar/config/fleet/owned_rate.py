@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bursar.accounting.reports.tco import OwnedNode
@@ -21,49 +22,25 @@ from bursar.model.units import MILLI
 MOST_YEARS = 50
 SUPPORT_PERCENT = 10
 """Yearly support in percent of the hardware's price, by default."""
-PUE_MILLI = 1_500
 MICRO_USD_PER_KWH = 98_000
 """United States, industry, July 2026."""
 MONTHS = 12
 
 _WATTS = amount(MILLI, "watt")
-_MONTHS = amount(MONTHS, "month")
-_PERMILLE = amount(10, "tenth of a percent")
-_THOUSANDTHS = amount(MILLI, "thousandth")
 
 
-def _capex(value: Any) -> int:
-    micro_usd: int = USD.read(value)
-    if not micro_usd:
-        fix = "Write the price of a node, with its share of network and storage."
-        raise InvalidValue(
-            "is 0, and hardware at $0 makes every comparison wrong", fix, "out-of-range"
-        )
-    return micro_usd
+def _limited(
+    unit: ValueFormat, is_allowed: Callable[[int], bool], fix: str, problem: str = ""
+) -> ValueFormat:
+    """An amount within limits; ``problem`` may name the amount as ``{}``."""
 
+    def read(value: Any) -> int:
+        units: int = unit.read(value)
+        if not is_allowed(units):
+            raise InvalidValue(problem.format(units) or f"is {shown(value)}", fix, "out-of-range")
+        return units
 
-def _life_months(value: Any) -> int:
-    months: int = _MONTHS.read(value)
-    if not 0 < months <= MOST_YEARS * MONTHS:
-        fix = f"Write the years over which it is depreciated, at most {MOST_YEARS}."
-        raise InvalidValue(f"is {months} months", fix, "out-of-range")
-    return months
-
-
-def _residual_permille(value: Any) -> int:
-    permille: int = _PERMILLE.read(value)
-    if permille >= MILLI:
-        fix = "Write its resale value in percent of its price, less than 100."
-        raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
-    return permille
-
-
-def _pue_milli(value: Any) -> int:
-    pue_milli: int = _THOUSANDTHS.read(value)
-    if pue_milli < MILLI:
-        fix = "Write the power of the building divided by that of the machines, 1 or more."
-        raise InvalidValue(f"is {shown(value)}", fix, "out-of-range")
-    return pue_milli
+    return ValueFormat(read, unit.schema)
 
 
 OWNED = KeyTable(
@@ -71,17 +48,31 @@ OWNED = KeyTable(
     keys={
         "capex_usd": FileKey(
             "the price of one node, with its share of network and storage",
-            ValueFormat(_capex, USD.schema),
+            _limited(
+                USD,
+                lambda micro_usd: micro_usd > 0,
+                "Write the price of a node, with its share of network and storage.",
+                "is 0, and hardware at $0 makes every comparison wrong",
+            ),
             "capex_micro_usd",
         ),
         "life_years": FileKey(
             "years over which it is depreciated",
-            ValueFormat(_life_months, USD.schema),
+            _limited(
+                amount(MONTHS, "month"),
+                lambda months: 0 < months <= MOST_YEARS * MONTHS,
+                f"Write the years over which it is depreciated, at most {MOST_YEARS}.",
+                "is {} months",
+            ),
             "life_months",
         ),
         "residual_percent": FileKey(
             "resale value after life_years, in percent of capex_usd; default: 0",
-            ValueFormat(_residual_permille, USD.schema),
+            _limited(
+                amount(10, "tenth of a percent"),
+                lambda permille: permille < MILLI,
+                "Write its resale value in percent of its price, less than 100.",
+            ),
             "residual_permille",
         ),
         "support_usd_per_year": FileKey(
@@ -92,7 +83,11 @@ OWNED = KeyTable(
         "power_kw": FileKey("average power of one node", _WATTS, "power_watts"),
         "pue": FileKey(
             "power of the building divided by that of the machines; default: 1.5",
-            ValueFormat(_pue_milli, USD.schema),
+            _limited(
+                amount(MILLI, "thousandth"),
+                lambda pue_milli: pue_milli >= MILLI,
+                "Write the power of the building divided by that of the machines, 1 or more.",
+            ),
             "pue_milli",
         ),
         "usd_per_kwh": FileKey("price of electricity; default: 0.098", USD, "micro_usd_per_kwh"),
@@ -116,13 +111,9 @@ def _rate(value: Any) -> int:
     """Micro-dollars an hour, at least 1."""
     costs = by_field(read_mapping(value, OWNED), OWNED)
     defaults = {
-        "residual_permille": 0,
         "support_micro_usd_per_year": costs["capex_micro_usd"] * SUPPORT_PERCENT // 100,
-        "pue_milli": PUE_MILLI,
         "micro_usd_per_kwh": MICRO_USD_PER_KWH,
         "space_watts": costs["power_watts"],
-        "space_micro_usd_per_kw_month": 0,
-        "staff_micro_usd_per_year": 0,
     }
     return max(1, OwnedNode(**(defaults | costs)).node_micro_usd_per_hour())
 

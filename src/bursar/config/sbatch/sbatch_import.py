@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from bursar.catalog.gpu_models import find_gpu_model
@@ -68,7 +69,8 @@ class _Conversion:
 
     def build(self) -> SbatchImport:
         self.job["name"] = "job"
-        for option in script_order(self.options):
+        # By line: as in Slurm, the last value of a repeated option counts.
+        for option in sorted(self.options.values(), key=attrgetter("line", "name")):
             convert = CONVERTED.get(option.name)
             if convert is not None:
                 convert(self, option)
@@ -145,11 +147,6 @@ def _full_name(option: SbatchOption) -> SbatchOption:
     if option.name in known or len(option.name) < 2 or len(matches) != 1:
         return option
     return replace(option, name=matches[0])
-
-
-def script_order(options: dict[str, SbatchOption]) -> list[SbatchOption]:
-    """Options by line. The last value of a repeated option counts, as in Slurm."""
-    return sorted(options.values(), key=lambda option: (option.line, option.name))
 
 
 # -- options with a counterpart -----------------------------------------------------------------

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from bursar.sdk.adapters.elastic import agree_to_stop
-from bursar.sdk.adapters.folders import copy_folder
 from bursar.sdk.checkpointing import Run
 from bursar.sdk.errors import CheckpointProblem
 
 
 def checkpoint_callback(run: Run) -> Any:
     """For ``Trainer(callbacks=[...])``; set the interval by ``save_strategy="steps"``."""
+    from shutil import copytree
+
     transformers = _transformers()
 
     class SaveToRun(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
@@ -34,7 +35,8 @@ def checkpoint_callback(run: Run) -> Any:
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
             name = f"checkpoint-{state.global_step}"
             written = Path(args.output_dir) / name
-            run.save(state.global_step, lambda folder: copy_folder(written, folder / name))
+            # Files, not links: the trainer may later rewrite a link's target.
+            run.save(state.global_step, lambda folder: copytree(written, folder / name))
             return control
 
     return SaveToRun()
