@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bursar.accounting.ledger.books import Books
 from bursar.accounting.ledger.entry import QUEUE_KINDS, AccountKind, LedgerEntry, kind_of
-from bursar.accounting.ledger.ledger import Ledger, replay
+from bursar.accounting.ledger.ledger import Ledger
 from bursar.accounting.ledger.meter import Meter
 from bursar.accounting.ledger.meter_snapshot import (
     MeterSnapshot,
@@ -32,6 +32,7 @@ from tests.support.book_views import (
     by_market,
     by_pool,
     by_queue,
+    replay,
 )
 
 SPENT = frozenset(AccountKind) - {AccountKind.CAPACITY}

@@ -7,7 +7,6 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bursar.accounting.ledger.ledger import replay
 from bursar.accounting.ledger.meter import LATE_MS
 from bursar.accounting.reports.focus import Issuer, focus_rows
 from bursar.accounting.reports.group_by import Dimension, GroupBy, Naming, read_axes
@@ -18,7 +17,7 @@ from bursar.model.jobs.job_labels import JobLabel
 from bursar.model.units import DAY_MS, HOUR_MS, USD_MICRO
 from tests.properties.random_steps import ANY_SCRIPT, Script
 from tests.properties.test_ledger import log_of, rows
-from tests.support.book_views import by_queue
+from tests.support.book_views import by_queue, replay
 
 EVERY_AXIS = tuple(
     GroupBy(dimension=one, label="team" if one is Dimension.LABEL else "") for one in Dimension

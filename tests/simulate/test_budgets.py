@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bursar.accounting.ledger.entry import QUEUE_KINDS
-from bursar.accounting.ledger.ledger import replay
 from bursar.core.check import require_valid
 from bursar.model.event import (
     AttemptAssigned,
@@ -22,7 +21,7 @@ from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, USD_MICRO
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
 from tests.support import fleet_of, job, pool, queue, tenant
-from tests.support.book_views import by_day
+from tests.support.book_views import by_day, replay
 
 OWNED = "a100-80gb/owned"
 

@@ -1,16 +1,30 @@
-"""Sums of books by hour, day, pool, GPU model, market, queue and job, for tests to compare."""
+"""Books of a whole log, and their sums by hour, day, pool, GPU model, market, queue and job."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from bursar.accounting.ledger.books import Books, HourRow, market_of, model_of
 from bursar.accounting.ledger.entry import QUEUE_KINDS, AccountKind, name_of
+from bursar.accounting.ledger.ledger import Ledger
+from bursar.accounting.ledger.node_fraction import SliceRule
+from bursar.model.event import LoggedEvent
 from bursar.model.units import DAY_MS
 
 Key = TypeVar("Key", int, str)
+
+
+def replay(
+    events: Iterable[LoggedEvent], until_ms: int | None = None, rule: SliceRule = SliceRule.MAX
+) -> Books:
+    """The books of a whole log, up to its last event or to ``until_ms``."""
+    ledger = Ledger(rule)
+    for event in events:
+        ledger.apply(event)
+    ledger.meter.close(ledger.meter.now_ms if until_ms is None else until_ms)
+    return ledger.books
 
 
 def _by(

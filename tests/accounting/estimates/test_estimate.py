@@ -19,7 +19,6 @@ from bursar.accounting.estimates.estimate import (
 )
 from bursar.accounting.estimates.price_path import PricePath
 from bursar.accounting.estimates.run_time import RunTime, user_estimate
-from bursar.accounting.ledger.ledger import replay
 from bursar.model.event import FleetDeclared, JobSubmitted, LoggedEvent, PriceChanged
 from bursar.model.fleet.fleet import Fleet, Market, Pool
 from bursar.model.fleet.price import SpotPoint
@@ -29,7 +28,7 @@ from bursar.model.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, write_dura
 from bursar.simulate.scenario import Delays, Scenario
 from bursar.simulate.simulation import Simulation
 from tests.support import fleet_of, gang, group, job, mig_job, mps_job, pool, queue
-from tests.support.book_views import by_job
+from tests.support.book_views import by_job, replay
 from tests.support.fleets import MAIN_QUEUE
 
 NOW_MS = 90 * DAY_MS

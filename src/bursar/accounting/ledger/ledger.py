@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from bursar.accounting.ledger.books import Books, BooksSnapshot
 from bursar.accounting.ledger.entry import AccountKind, LedgerEntry, Sink, account_of
 from bursar.accounting.ledger.meter import Meter
@@ -82,14 +80,3 @@ def _both(post: Sink, also: Sink | None) -> Sink:
         also(entry)
 
     return post_twice
-
-
-def replay(
-    events: Iterable[LoggedEvent], until_ms: int | None = None, rule: SliceRule = SliceRule.MAX
-) -> Books:
-    """The books of a whole log, up to its last event or to ``until_ms``."""
-    ledger = Ledger(rule)
-    for event in events:
-        ledger.apply(event)
-    ledger.meter.close(ledger.meter.now_ms if until_ms is None else until_ms)
-    return ledger.books

@@ -18,31 +18,41 @@ MOST_VARIABLES = 500
 MOST_VALUE = 1 << 15
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
-_OBEYED = frozenset(
-    {"PATH", "ENV", "BASH_ENV", "IFS", "PS4", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE", "GCONV_PATH"}
-    | {"PROMPT_COMMAND", "CDPATH", "POSIXLY_CORRECT", "GLIBC_TUNABLES", "PYTHONSTARTUP"}
-    | {"PYTHONHOME", "PYTHONINSPECT", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS"}
-)
-_GPU_VARIABLES = frozenset(
-    {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}
-    | {
-        "ROCR_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "CUDA_DEVICE_ORDER",
-        "NVIDIA_DRIVER_CAPABILITIES",
-    }
-)
-_RANK_VARIABLES = frozenset(
-    {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
-    | {"NODE_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"}
-)
-_PREFIXES = {
-    "LD_": "the loader obeys it",
-    "DYLD_": "the loader obeys it",
-    "BASH_FUNC_": "the shell reads it as a function",
-    "BURSAR_": "names with this prefix are reserved for Bursar",
-    "SLURM_": "names with this prefix are set by Slurm",
-    "CUDA_MPS_": "it is set for the share of a GPU that the job gets",
+_REMOVE = "Remove it; it is set for the tasks."
+_EXPORT = "Write 'export {name}=...' at the top of 'run'."
+_RESERVED = {
+    name: (reason, fix)
+    for names, reason, fix in (
+        (
+            "PATH ENV BASH_ENV IFS PS4 SHELLOPTS BASHOPTS GLOBIGNORE GCONV_PATH PROMPT_COMMAND CDPATH "
+            "POSIXLY_CORRECT GLIBC_TUNABLES PYTHONSTARTUP PYTHONHOME PYTHONINSPECT PERL5OPT RUBYOPT "
+            "NODE_OPTIONS JAVA_TOOL_OPTIONS",
+            "shells and interpreters obey it before the job's own commands run",
+            _EXPORT,
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES NVIDIA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES "
+            "HIP_VISIBLE_DEVICES CUDA_DEVICE_ORDER NVIDIA_DRIVER_CAPABILITIES",
+            "it is set to the GPUs that the job gets",
+            _REMOVE,
+        ),
+        (
+            "MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK "
+            "GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE",
+            "it is set for each task of the job",
+            _REMOVE,
+        ),
+    )
+    for name in names.split()
+}
+"""Why a variable cannot be set, and what to do instead."""
+_RESERVED_PREFIXES = {
+    "LD_": ("the loader obeys it", _EXPORT),
+    "DYLD_": ("the loader obeys it", _EXPORT),
+    "BASH_FUNC_": ("the shell reads it as a function", _EXPORT),
+    "BURSAR_": ("names with this prefix are reserved for Bursar", _REMOVE),
+    "SLURM_": ("names with this prefix are set by Slurm", _EXPORT),
+    "CUDA_MPS_": ("it is set for the share of a GPU that the job gets", _REMOVE),
 }
 
 
@@ -63,31 +73,13 @@ def variable(value: Any) -> str:
         fix = f"Use letters, digits and '_', for example {clean or 'MY_NAME'!r}."
         problem = f"{shown(value)} is not a valid variable name"
         raise InvalidValue(problem, fix, "bad-variable", at_key=True)
-    reason = _reason_reserved(value)
-    if reason:
+    by_prefix = (why for start, why in _RESERVED_PREFIXES.items() if value.startswith(start))
+    reserved = _RESERVED.get(value) or next(by_prefix, None)
+    if reserved is not None:
+        reason, fix = reserved
         problem = f"the variable {value!r} cannot be set for a job: {reason}"
-        raise InvalidValue(problem, _reserved_fix(value), "reserved-variable", at_key=True)
+        raise InvalidValue(problem, fix.format(name=value), "reserved-variable", at_key=True)
     return value
-
-
-def _reason_reserved(name: str) -> str:
-    if name in _OBEYED:
-        return "shells and interpreters obey it before the job's own commands run"
-    if name in _GPU_VARIABLES:
-        return "it is set to the GPUs that the job gets"
-    if name in _RANK_VARIABLES:
-        return "it is set for each task of the job"
-    return next((reason for prefix, reason in _PREFIXES.items() if name.startswith(prefix)), "")
-
-
-def _reserved_fix(name: str) -> str:
-    if (
-        name in _GPU_VARIABLES
-        or name in _RANK_VARIABLES
-        or name.startswith(("BURSAR_", "CUDA_MPS_"))
-    ):
-        return "Remove it; it is set for the tasks."
-    return f"Write 'export {name}=...' at the top of 'run'."
 
 
 def _env_value(value: Any) -> str:
