@@ -1,4 +1,4 @@
-"""What the children of tests must not inherit from whoever started the tests."""
+"""What child processes of tests must not inherit from the process that started the tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def with_ctrl_c() -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """Without the variables by which git, make and pytest steer what they start themselves."""
+    """The environment without the variables that git, make and pytest set for their children."""
     return {
         name: value
         for name, value in os.environ.items()

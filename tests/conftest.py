@@ -1,4 +1,4 @@
-"""How hard the property tests try: quick by default, ``HYPOTHESIS_PROFILE`` for more."""
+"""The number of examples of property tests: few by default, more with ``HYPOTHESIS_PROFILE``."""
 
 import os
 
@@ -28,5 +28,5 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_sessionfinish() -> None:
-    """Who is the last to have used the Slurm cluster of this run stops it."""
+    """The last process that used the Slurm cluster of this run stops it."""
     SHARED_LAB.release()

@@ -1,4 +1,4 @@
-"""Which of many alike parameters every run tries, and which only ``make test-full``."""
+"""Which of many similar parameters every run tests, and which only ``make test-full`` does."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 Parameter = Any
-"""Whatever ``pytest.mark.parametrize`` and ``pytest.fixture`` take."""
+"""Parameters for ``pytest.mark.parametrize`` and ``pytest.fixture``."""
 
 
 def first_always(count: int, parameters: Iterable[Parameter]) -> list[Parameter]:
-    """The first so many as they are, the others marked ``thorough``."""
+    """Leaves the first parameters unmarked and marks the others ``thorough``."""
     return [one if number < count else _thorough(one) for number, one in enumerate(parameters)]
 
 

@@ -1,4 +1,4 @@
-"""The pages tell the truth: their links, paths, commands, words and headings are checked."""
+"""Checks the links, paths, commands, words and headings of the pages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ every_page = pytest.mark.parametrize("page", sorted(PAGES))
 
 
 @every_page
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_a_target(page: str) -> None:
     expect_none(f"{page}: links to nothing", dead_links(ROOT / page, PAGES[page]))
 
 
@@ -62,7 +62,7 @@ def test_decisions_are_numbered_without_gaps_and_listed() -> None:
     assert listed == [page.name for page in DECISIONS]
 
 
-def test_the_list_of_decisions_says_which_still_hold() -> None:
+def test_the_list_of_decisions_marks_which_still_apply() -> None:
     marks = {"**Superseded:** ": "no", "**Superseded in part:** ": "in part"}
     rows = re.findall(r"^\| \d+ \| .* \| (.+) \|$", PAGES["docs/decisions/README.md"], re.MULTILINE)
     texts = [page.read_text(encoding="utf-8").split("\n", 2)[2] for page in DECISIONS]
@@ -110,11 +110,11 @@ def dead_links(page: Path, text: str) -> list[str]:
     return [
         link
         for link in LINK.findall(FENCE.sub("", text))
-        if not re.match(r"\w+:", link) and not _leads_somewhere(page, link, text)
+        if not re.match(r"\w+:", link) and not _has_target(page, link, text)
     ]
 
 
-def _leads_somewhere(page: Path, link: str, text: str) -> bool:
+def _has_target(page: Path, link: str, text: str) -> bool:
     name, _, anchor = link.partition("#")
     target = page.parent / name if name else page
     if not target.exists():
@@ -128,7 +128,7 @@ def _leads_somewhere(page: Path, link: str, text: str) -> bool:
 
 
 def missing_paths(page: Path, text: str) -> list[str]:
-    """Paths that are neither in the project, nor in the package, nor beside the page."""
+    """Paths that are neither in the project, nor in the package, nor next to the page."""
     places = (ROOT, ROOT / "src" / "bursar", page.parent)
     return [
         path

@@ -1,4 +1,4 @@
-"""The first hour with a clone: look at a demonstration, then run the tests where it left its files."""
+"""A fresh clone: runs the demonstration, then the tests next to the files it left."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def make_run(clone: Path) -> None:
-    """The demonstration, one job that brings a folder of its own, and Ctrl-C."""
+    """The demonstration, one job that uploads a folder, and Ctrl-C."""
     log = clone.parent / "run.log"
     with log.open("wb") as file:
         demonstration = subprocess.Popen(
@@ -82,5 +82,5 @@ def make_run(clone: Path) -> None:
 
 def test_the_tests_pass_where_the_demonstration_ran(clone: Path) -> None:
     make_run(clone)
-    assert list((clone / ".bursar" / "bundles").iterdir()), "the job left what it brought"
+    assert list((clone / ".bursar" / "bundles").iterdir()), "the job left the folder it uploaded"
     assert "passed" in run("make", "test", f"TESTS={TESTS}", cwd=clone)

@@ -1,4 +1,4 @@
-"""However many count at the same time, the collector is as it was when the last one is done."""
+"""Rare garbage collection can be nested; the settings are restored when the last block ends."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def usual() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_it_looks_seldom_and_then_as_before() -> None:
+def test_collection_is_rare_within_the_block_and_restored_after_it() -> None:
     with rare_gc():
         assert gc.get_threshold() == (YOUNG, 11, 12) and gc.isenabled()
     assert gc.get_threshold() == USUAL
 
 
-def test_whoever_is_done_first_does_not_disturb_the_other() -> None:
+def test_the_block_that_ends_first_does_not_affect_the_other() -> None:
     first, second = rare_gc(), rare_gc()
     first.__enter__()
     second.__enter__()
@@ -37,11 +37,11 @@ def test_whoever_is_done_first_does_not_disturb_the_other() -> None:
     assert gc.get_threshold() == USUAL
 
 
-def test_it_is_as_before_after_a_failure_too() -> None:
+def test_settings_are_restored_after_an_exception() -> None:
     with pytest.raises(ZeroDivisionError), rare_gc():
         _ = 1 // 0
     assert gc.get_threshold() == USUAL
 
 
-def test_a_server_has_it_look_as_rarely() -> None:
+def test_a_server_collects_as_rarely() -> None:
     assert COLLECT_AFTER[0] == YOUNG

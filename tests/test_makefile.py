@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 
 def steps_of(target: str) -> str:
-    """Every command of a target on a machine where nothing was made yet; none of them is run."""
+    """Every command of a target in a fresh checkout; none of them is run."""
     asked = ["make", "--dry-run", "--always-make", target]
     found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
     return found.stdout
@@ -33,7 +33,7 @@ def write_program(path: Path, text: str) -> Path:
 
 
 def checkout(folder: Path) -> Path:
-    """A checkout in which no ``.venv`` was made yet."""
+    """A checkout without ``.venv``."""
     shutil.copytree(TOOLS, folder / "tools")
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder
@@ -54,7 +54,7 @@ def test_the_makefile_is_a_table_of_targets() -> None:
     assert len((ROOT / "Makefile").read_text(encoding="utf-8").splitlines()) < MAKEFILE_LINES
 
 
-def test_running_installs_what_runs_and_not_what_tests() -> None:
+def test_running_installs_no_test_packages() -> None:
     steps = steps_of("run")
     assert "tools/make-venv run" in steps
     assert "tools/make-venv dev" not in steps
@@ -67,7 +67,7 @@ def test_testing_adds_its_packages_to_the_same_environment(target: str) -> None:
 
 
 def test_the_packages_of_tests_are_installed_after_those_that_run(tmp_path: Path) -> None:
-    """The interpreter is a stand-in that writes down what it was asked for."""
+    """The interpreter is a fake that records its arguments."""
     here = checkout(tmp_path)
     asked = tmp_path / "asked"
     python = write_program(here / ".venv" / "bin" / "python", f'echo "$@" >>{asked}')
@@ -123,7 +123,7 @@ def test_a_part_that_is_there_is_found_and_timed(tmp_path: Path) -> None:
     assert re.fullmatch(r" +\d+ s  Slurm: found .*\n", times.read_text(encoding="utf-8"))
 
 
-def test_a_part_that_cannot_be_installed_says_that_its_tests_are_skipped(tmp_path: Path) -> None:
+def test_a_part_that_cannot_be_installed_reports_that_its_tests_are_skipped(tmp_path: Path) -> None:
     """A user who is not root, on a machine without Slurm."""
     programs = tmp_path / "bin"
     write_program(programs / "id", "echo 1000")

@@ -1,4 +1,4 @@
-"""What a quick run leaves out is registered, excluded, and named to whoever runs it."""
+"""Markers that a quick run excludes are registered, excluded and listed after the run."""
 
 from __future__ import annotations
 

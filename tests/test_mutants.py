@@ -1,4 +1,4 @@
-"""The mutation tester: what it changes, what it leaves alone, and that its verdicts are right."""
+"""The mutation tester: which code it changes, which it does not, and its results."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def source_of(text: str) -> Source:
 
 
 @pytest.mark.parametrize("text", CHANGES)
-def test_a_text_is_changed_in_every_way_it_should_be(text: str) -> None:
+def test_a_text_is_changed_by_every_operator(text: str) -> None:
     source = source_of(text)
     found = [(one.operator, source.mutated(one).decode()) for one in mutants_of(source)]
     assert sorted(found) == sorted(CHANGES[text])
@@ -90,7 +90,7 @@ def test_a_text_is_changed_in_every_way_it_should_be(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE)
-def test_what_no_test_should_have_to_notice_is_left_alone(text: str) -> None:
+def test_changes_without_effect_are_not_mutants(text: str) -> None:
     assert mutants_of(source_of(text)) == []
 
 
@@ -178,7 +178,7 @@ def test_broken():
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Project:
-    """A package with two files and a few tests, one of which fails, and one that does not load."""
+    """A package with two files and a few tests; one test fails and one does not load."""
     for path, text in {
         "src/tiny/pure/calc.py": CALC,
         "src/tiny/other/words.py": "def f(a):\n    return a + 1\n",
@@ -200,7 +200,7 @@ def test_a_sample_is_the_same_for_the_same_seed_and_has_every_part(tiny: Project
     assert [len(one) for one in chosen] == [4, 4, 4]
     assert {tiny.part_of(mutant) for mutant in chosen[0]} == {"pure", "other"}
     everything = sample(tiny, sources, candidates, 1000, 1)
-    assert len(everything) == len(candidates) - 1  # the default that nobody uses is left out
+    assert len(everything) == len(candidates) - 1  # the unused default is left out
 
 
 def test_files_are_chosen_by_pattern(tiny: Project) -> None:
@@ -208,13 +208,13 @@ def test_files_are_chosen_by_pattern(tiny: Project) -> None:
     assert [one.path for one in tiny.sources("src/tiny/other/w*")] == ["src/tiny/other/words.py"]
 
 
-def test_a_default_counts_where_someone_leaves_the_field_out(tiny: Project) -> None:
+def test_a_default_is_a_mutant_if_a_caller_uses_it(tiny: Project) -> None:
     [source] = tiny.sources("pure/*")
     used = {one.field: default_is_used(tiny.root, one) for one in mutants_of(source) if one.field}
     assert used == {("Offer", "price"): True, ("Offer", "tax"): False}
 
 
-def test_killed_and_surviving_mutants_are_told_apart(tiny: Project) -> None:
+def test_killed_and_surviving_mutants_are_distinguished(tiny: Project) -> None:
     sources = {source.path: source for source in tiny.sources("pure/*")}
     mutants = {
         sources[one.path].changed_lines(one)[1]: one

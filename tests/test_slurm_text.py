@@ -1,4 +1,4 @@
-"""What Slurm's commands print, as values."""
+"""Output of Slurm's commands is parsed into values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_part_of_a_minute_is_rounded_up() -> None:
     assert write_duration(61_000) == "00:02:00"
 
 
-def test_moments_in_both_forms() -> None:
+def test_times_in_both_forms() -> None:
     assert parse_time_ms("2026-11-16T02:29:23") == parse_time_ms("1794796163") == 1_794_796_163_000
     assert parse_time_ms("Unknown") is None
 

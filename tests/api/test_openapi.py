@@ -1,4 +1,4 @@
-"""The server behaves as its OpenAPI description says, for valid and invalid requests."""
+"""The server behaves as its OpenAPI description states, for valid and invalid requests."""
 
 from __future__ import annotations
 

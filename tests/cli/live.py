@@ -52,7 +52,7 @@ class Ran:
 
 
 class Screen(io.StringIO):
-    """A terminal, as far as a program can tell."""
+    """A terminal for programs that check for one."""
 
     def isatty(self) -> bool:
         return True

@@ -16,12 +16,12 @@ from tests.cli.live import Live, live
 SAVES = r"""
 name: saves
 run: |
-  tell() {
+  report() {
     echo "{\"kind\": \"$1\", \"step\": 7, \"total\": 56, \"at_ms\": $(date +%s%3N)}" >> "$BURSAR_SAVED_FILE"
   }
-  trap 'tell saved; exit 85' TERM
-  [ "$BURSAR_ATTEMPT" = 1 ] || tell resumed
-  tell progress
+  trap 'report saved; exit 85' TERM
+  [ "$BURSAR_ATTEMPT" = 1 ] || report resumed
+  report progress
   while true; do sleep 0.05; done
 """
 
@@ -86,7 +86,7 @@ def test_a_job_is_interrupted_with_a_notice_and_by_a_kill_and_goes_on(here: Live
     until(lambda: shown(here, job)["recovered"] is True, "it has recovered")
     assert shown(here, job)["resumed_step"] == 7
     assert "recovered   yes: resumed from step 7" in here.ada.run("status", job).out
-    until(lambda: shown(here, job)["progress"]["attempt"] == 2, "it says how far it is")
+    until(lambda: shown(here, job)["progress"]["attempt"] == 2, "progress is reported")
     progress = shown(here, job)["progress"]
     assert (progress["step"], progress["total"], progress["permille"]) == (7, 56, 125)
     assert "progress    step 7 of 56 (12.5 %), " in here.ada.run("status", job).out

@@ -252,8 +252,8 @@ def test_cancelling_several_jobs_needs_a_confirmation(ada: Person) -> None:
     jobs = [ada.submit("--", "sleep", "600") for _ in range(2)]
     refused = ada.run("cancel", "--mine")
     assert refused.code == 2 and "not a terminal" in refused.err
-    kept = ada.run("cancel", *jobs, types="n\n")
-    assert kept.code == 1 and "cancelled nothing" in kept.err
+    refused = ada.run("cancel", *jobs, types="n\n")
+    assert refused.code == 1 and "cancelled nothing" in refused.err
     assert ada.run("cancel", *jobs, types="y\n").code == 0
     assert ada.run("cancel", "--mine", "-y").code == 0
     assert all(ada.run("status", job, "--wait").code == 103 for job in jobs)

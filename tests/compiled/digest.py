@@ -1,4 +1,4 @@
-"""What runs with everything in them come to, as one line of text: ``python -m tests.compiled.digest``."""
+"""The result of runs with all features, as one line of text: ``python -m tests.compiled.digest``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOBS = 600
 
 
 def digest_of(policy: str) -> str:
-    """Every event and decision of a crowded fortnight in which nodes and jobs fail."""
+    """A digest of every event and decision of two busy weeks in which nodes and jobs fail."""
     drawn = stream(preset("philly-like", jobs=JOBS, jobs_per_day=JOBS / 3), seed=5)
     queues = tuple(queue(team, "org", {"a100-80gb/owned": 16}) for team in drawn.teams)
     choice = choose_policy(policy, Policies())
@@ -49,7 +49,7 @@ def digest_of(policy: str) -> str:
 
 
 def digests() -> dict[str, str]:
-    """By policy."""
+    """The digest of each policy."""
     return {policy: digest_of(policy) for policy in POLICIES}
 
 

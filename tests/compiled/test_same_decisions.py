@@ -1,4 +1,4 @@
-"""The compiled package decides what the plain one decides, and passes the tests of what is compiled."""
+"""The compiled package makes the same decisions, and passes the tests of the compiled modules."""
 
 from __future__ import annotations
 

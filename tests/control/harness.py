@@ -65,7 +65,7 @@ class ControlPlaneHarness:
     engine: MemoryEngine = field(default_factory=MemoryEngine)
     fleet: FleetFile = field(default_factory=small_fleet)
     clock: Clock | None = None
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     database: str | None = None
     notices: tuple[InterruptionSource, ...] = ()
 
@@ -76,7 +76,7 @@ class ControlPlaneHarness:
             address=address,
             known_models=frozenset(model.name for model in GPU_MODELS),
             initial_fleet=self.fleet,
-            notify=self.told.append,
+            notify=self.messages.append,
             interruption_sources=self.notices,
         )
         made = ControlPlane(store, {EngineKind.LOCAL: self.engine}, options, self.clock)
@@ -94,11 +94,11 @@ def submit(plane: ControlPlane, *jobs: Submission) -> tuple[str, ...]:
     )
 
 
-def until(what: Callable[[], bool], told: str) -> None:
-    """Wait for something to become true."""
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Waits until the condition holds."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not what():
-        assert time.monotonic() < deadline, f"never came true: {told}"
+    while not condition():
+        assert time.monotonic() < deadline, f"never came true: {what}"
         time.sleep(0.01)
 
 

@@ -49,13 +49,13 @@ class FixedClock:
         return self.at_ms
 
 
-def standing(plane: ControlPlane) -> BudgetStatus:
-    def question(live: LiveState, now_ms: int) -> BudgetStatus:
-        keeper = live.books.budgets
-        (found,) = budget_statuses(keeper.tree, keeper.spending, keeper.meter, now_ms)
+def budget_status(plane: ControlPlane) -> BudgetStatus:
+    def query_ledger(live: LiveState, now_ms: int) -> BudgetStatus:
+        budgets = live.books.budgets
+        (found,) = budget_statuses(budgets.tree, budgets.spending, budgets.meter, now_ms)
         return found
 
-    return plane.query_live(question).result(10)
+    return plane.query_live(query_ledger).result(10)
 
 
 def one_job(hours: float = 1, **more: object) -> Submission:
@@ -63,7 +63,7 @@ def one_job(hours: float = 1, **more: object) -> Submission:
     return replace(job, spec=replace(job.spec, **more))  # type: ignore[arg-type]
 
 
-def asked_at_once(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Submitted]]:
+def submit_concurrently(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Submitted]]:
     """Submits from many threads, as requests arrive."""
     with ThreadPoolExecutor(16) as threads:
         futures = list(
@@ -80,11 +80,11 @@ def test_a_thousand_concurrent_submissions_do_not_exceed_the_budget(tmp_path: Pa
     with harness.plane() as plane:
         first = gpu_job(1, max_cost_micro_usd=98_982_000)
         submit(plane, first)
-        before = standing(plane)
+        before = budget_status(plane)
         assert 98_990_000 <= before.committed_micro_usd <= 99_010_000
-        futures = asked_at_once(plane, [one_job(0.1) for _ in range(1_000)])
+        futures = submit_concurrently(plane, [one_job(0.1) for _ in range(1_000)])
         refused = [error for one in futures if (error := one.exception(30)) is not None]
-        after = standing(plane)
+        after = budget_status(plane)
         assert {error.code for error in refused if isinstance(error, UserError)} == {"over-budget"}
         assert after.committed_micro_usd <= after.amount_micro_usd == 100 * USD_MICRO
         let_in = 1_000 - len(refused)
@@ -106,7 +106,7 @@ def test_a_bulk_request_is_admitted_completely_or_not_at_all(tmp_path: Path) -> 
         with pytest.raises(UserError) as refused:
             submit(plane, *[each] * 5)
         assert refused.value.code == "over-budget"
-        assert standing(plane).committed_micro_usd == 0
+        assert budget_status(plane).committed_micro_usd == 0
         assert len(submit(plane, *[each] * 3)) == 3
 
 
@@ -129,7 +129,7 @@ def test_the_unused_hold_of_a_job_is_released_at_its_end(tmp_path: Path) -> None
         until_state(plane, job, JobState.RUNNING)
         harness.engine.end(job)
         until_state(plane, job, JobState.SUCCEEDED)
-        now = standing(plane)
+        now = budget_status(plane)
         assert now.held_micro_usd == 0 and 0 < now.spent_micro_usd < 10_000
         submit(plane, one_job(2))
 
@@ -148,9 +148,9 @@ def test_the_refusal_contains_all_amounts_and_the_end_of_the_period(tmp_path: Pa
         submit(plane, one_job(1))
         with pytest.raises(UserError) as refused:
             submit(plane, one_job(2))
-    said = f"{refused.value.problem} {refused.value.fix}"
+    text = f"{refused.value.problem} {refused.value.fix}"
     for part in ("$1.00 a day", "$0.00 is spent", "$0.44 is held", "up to $0.84", "2027-01-16"):
-        assert part in said, said
+        assert part in text, text
 
 
 def test_a_soft_budget_needs_no_limit_and_refuses_nothing(tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_thresholds_are_reached_in_time_and_apply_until_the_next_period(tmp_path
         until(lambda: [one.level for one in levels(plane)] == [20, 40], "40 % is spent")
         (third,) = submit(plane, gpu_job())
         why = plane.query_state(lambda state, now_ms: explain(state, third, now_ms)).result(10)
-        told = "; ".join(map(str, why.reasons))
-        assert "acme has spent $4.80 of its budget of $10.00" in told
-        assert "2027-01-16 00:00 UTC" in told
+        reasons = "; ".join(map(str, why.reasons))
+        assert "acme has spent $4.80 of its budget of $10.00" in reasons
+        assert "2027-01-16 00:00 UTC" in reasons
         clock.at_ms += HOUR_MS + SECOND_MS
         until_state(plane, first, JobState.QUEUED)
         until_state(plane, second, JobState.QUEUED)

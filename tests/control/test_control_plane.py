@@ -88,7 +88,7 @@ def test_a_stale_report_changes_nothing_and_is_counted(tmp_path: Path) -> None:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
         old = TasksEnded(job_id=job, attempt=0, at_ms=0, exit=Exit(code=0))
-        stranger = TasksEnded(job_id="j-nobody", attempt=1, at_ms=0, exit=Exit(code=0))
+        stranger = TasksEnded(job_id="j-unknown", attempt=1, at_ms=0, exit=Exit(code=0))
         harness.engine.report(old, stranger)
         until(lambda: plane.health().stale_reports == 2, "two stale reports")
         assert row_of(plane, job).state is JobState.RUNNING
@@ -101,8 +101,8 @@ def test_cancelling_stops_running_jobs_and_removes_waiting_ones(tmp_path: Path) 
         blocked = submit(plane, gpu_job(4))[0]
         until_state(plane, running, JobState.RUNNING)
         until_state(plane, waiting, JobState.RUNNING)
-        told = plane.send(CancelJobs(job_ids=[running, blocked])).result(5)
-        assert told[blocked] == JobState.CANCELLED
+        cancelled = plane.send(CancelJobs(job_ids=[running, blocked])).result(5)
+        assert cancelled[blocked] == JobState.CANCELLED
         until_state(plane, running, JobState.CANCELLED)
     assert [ref.job_id for ref in harness.engine.stopped] == [running]
 
@@ -138,8 +138,8 @@ def test_the_same_idempotency_key_gets_the_same_response(tmp_path: Path) -> None
 def test_a_refused_job_writes_nothing_while_others_are_accepted(tmp_path: Path) -> None:
     harness = ControlPlaneHarness(tmp_path)
     with harness.plane() as plane:
-        with pytest.raises(UserError, match="nobody"):
-            submit(plane, gpu_job(), gpu_job(queue="nobody"))
+        with pytest.raises(UserError, match="unknown"):
+            submit(plane, gpu_job(), gpu_job(queue="unknown"))
         submit(plane, gpu_job())
         kinds = [type(one.event) for one in plane.reader.events()]
     assert kinds[:2] == [FleetDeclared, JobSubmitted]
@@ -188,7 +188,7 @@ def test_a_second_plane_follows_and_takes_over(tmp_path: Path) -> None:
             until_state(second, job, JobState.SUCCEEDED)
             (more,) = submit(second, gpu_job())
             until_state(second, more, JobState.RUNNING)
-    assert harness.told == ["this process is now the leader"]
+    assert harness.messages == ["this process is now the leader"]
 
 
 def test_an_order_that_an_engine_refuses_is_retried(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class FaultyStore:
 
 
 @contextmanager
-def troubled_plane(
+def plane_with_faulty_store(
     folder: Path, engine: MemoryEngine
 ) -> Iterator[tuple[ControlPlane, FaultyStore]]:
     store = FaultyStore(open_store(folder / "bursar.db"))
@@ -81,7 +81,7 @@ def troubled_plane(
 
 def test_a_full_disk_refuses_requests_until_there_is_space(tmp_path: Path) -> None:
     engine = MemoryEngine()
-    with troubled_plane(tmp_path, engine) as (plane, store):
+    with plane_with_faulty_store(tmp_path, engine) as (plane, store):
         (before,) = submit(plane, gpu_job())
         until_state(plane, before, JobState.RUNNING)
         store.refuses = True
@@ -98,7 +98,7 @@ def test_a_full_disk_refuses_requests_until_there_is_space(tmp_path: Path) -> No
 def test_a_commit_whose_response_was_lost_counts_once(tmp_path: Path) -> None:
     engine = MemoryEngine()
     key = IdempotencyKey(tenant="acme", key="k", request_sha256="1")
-    with troubled_plane(tmp_path, engine) as (plane, store):
+    with plane_with_faulty_store(tmp_path, engine) as (plane, store):
         store.answers_get_lost = True
         with pytest.raises(EngineFault, match="connection was lost"):
             plane.send(SubmitJobs(caller=OPERATOR, submissions=[gpu_job()], key=key)).result(5)
@@ -111,7 +111,7 @@ def test_a_commit_whose_response_was_lost_counts_once(tmp_path: Path) -> None:
 
 def test_an_order_whose_commit_was_not_confirmed_is_carried_out_once(tmp_path: Path) -> None:
     engine = MemoryEngine()
-    with troubled_plane(tmp_path, engine) as (plane, store):
+    with plane_with_faulty_store(tmp_path, engine) as (plane, store):
         (blocker,) = submit(plane, gpu_job(4))
         until_state(plane, blocker, JobState.RUNNING)
         (other,) = submit(plane, gpu_job(4))
@@ -128,7 +128,7 @@ def test_an_order_whose_commit_was_not_confirmed_is_carried_out_once(tmp_path: P
 
 def test_a_leader_that_lost_the_lease_steps_down_and_reports_it(tmp_path: Path) -> None:
     engine = MemoryEngine()
-    with troubled_plane(tmp_path, engine) as (plane, store):
+    with plane_with_faulty_store(tmp_path, engine) as (plane, store):
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.RUNNING)
         store.lead_is_lost = True
@@ -187,7 +187,7 @@ def test_a_job_over_its_run_time_limit_is_stopped_and_fails(tmp_path: Path) -> N
     assert [ref.job_id for ref in harness.engine.stopped] == [job]
 
 
-# -- an engine in trouble ---------------------------------------------------------------------------
+# -- an engine in fault ---------------------------------------------------------------------------
 
 
 STALE = OSError(116, "Stale file handle")
@@ -197,37 +197,37 @@ OUR_FAULT = KeyError("NodeName")
 class FaultyEngine(MemoryEngine):
     """Refuses its first orders and its first report calls."""
 
-    def __init__(self, trouble: Exception) -> None:
+    def __init__(self, fault: Exception) -> None:
         super().__init__(ends_at_once=True)
-        self.trouble = trouble
+        self.fault = fault
         self.bad_starts = self.bad_reports = 1
         self.stays_bad = False
 
     def start(self, order: StartOrder) -> None:
         if self.bad_starts:
             self.bad_starts -= 1
-            raise self.trouble
+            raise self.fault
         super().start(order)
 
     def reports(self, timeout_seconds: float) -> Sequence[EngineReport]:
         if self.bad_reports and self.started:
             self.bad_reports -= not self.stays_bad
-            raise self.trouble
+            raise self.fault
         return super().reports(timeout_seconds)
 
 
-@pytest.mark.parametrize("trouble", [STALE, OUR_FAULT], ids=["its disk", "a fault of ours"])
-def test_temporary_engine_faults_only_delay_jobs(tmp_path: Path, trouble: Exception) -> None:
-    harness = ControlPlaneHarness(tmp_path, engine=FaultyEngine(trouble))
+@pytest.mark.parametrize("fault", [STALE, OUR_FAULT], ids=["its disk", "a fault of ours"])
+def test_temporary_engine_faults_only_delay_jobs(tmp_path: Path, fault: Exception) -> None:
+    harness = ControlPlaneHarness(tmp_path, engine=FaultyEngine(fault))
     with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
         until_state(plane, job, JobState.SUCCEEDED)
-        until(lambda: not plane.health().engine_faults, "health has nothing to say")
+        until(lambda: not plane.health().engine_faults, "the fault is over")
     assert len(harness.engine.started) == 1
 
 
 @pytest.mark.parametrize(
-    ("trouble", "told"),
+    ("fault", "message"),
     [
         (STALE, "the engine's files: [Errno 116] Stale file handle"),
         (OUR_FAULT, "KeyError: 'NodeName'"),
@@ -235,18 +235,18 @@ def test_temporary_engine_faults_only_delay_jobs(tmp_path: Path, trouble: Except
     ids=["its disk", "a fault of ours"],
 )
 def test_health_reports_an_engine_fault_while_it_lasts(
-    tmp_path: Path, trouble: Exception, told: str
+    tmp_path: Path, fault: Exception, message: str
 ) -> None:
-    engine = FaultyEngine(trouble)
+    engine = FaultyEngine(fault)
     engine.stays_bad = True
     harness = ControlPlaneHarness(tmp_path, engine=engine)
     with harness.plane() as plane:
         (job,) = submit(plane, gpu_job())
-        expected = {"local": f"its reports cannot be read: {told}"}
-        until(lambda: plane.health().engine_faults == expected, "health says so")
+        expected = {"local": f"its reports cannot be read: {message}"}
+        until(lambda: plane.health().engine_faults == expected, "health reports it")
         engine.stays_bad = False
         until_state(plane, job, JobState.SUCCEEDED)
-        until(lambda: not plane.health().engine_faults, "health has nothing to say")
+        until(lambda: not plane.health().engine_faults, "the fault is over")
 
 
 # -- together --------------------------------------------------------------------------------------
@@ -274,5 +274,5 @@ def test_reports_between_two_cycles_are_committed_together(
             time.sleep(0.02)
         for job in jobs:
             until_state(plane, job, JobState.SUCCEEDED)
-    told = [size for size in sizes if size]
-    assert sum(told) == 8 and len(told) <= 2
+    batches = [size for size in sizes if size]
+    assert sum(batches) == 8 and len(batches) <= 2

@@ -62,7 +62,7 @@ class NotListed:
 
 class Unreachable:
     def read(self, wanted: Any) -> PriceReading:
-        raise EngineFault("nobody answers", retry_after_seconds=1)
+        raise EngineFault("no response", retry_after_seconds=1)
 
 
 def azure(**changed: Any) -> PriceFeed:
@@ -89,10 +89,10 @@ def harness(tmp_path: Path) -> ControlPlaneHarness:
 
 
 def test_only_pools_that_declare_it_follow_cloud_prices(harness: ControlPlaneHarness) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
-        refresh = PriceRefresh(plane, {"azure": azure, "aws": nothing}, told.append)
+        refresh = PriceRefresh(plane, {"azure": azure, "aws": nothing}, messages.append)
         assert refresh.run_once() == 1
         found = prices(plane)
         assert found == {
@@ -104,33 +104,33 @@ def test_only_pools_that_declare_it_follow_cloud_prices(harness: ControlPlaneHar
         events = [one.event for one in plane.reader.events()]
         changes = [event for event in events if isinstance(event, PriceChanged)]
         assert [one.pool for one in changes] == ["nc24"] and changes[0].at_ms > 0
-        assert any("nc24 now costs $3.67 an hour" in line and "$3.00" in line for line in told)
-        assert sum("boto3 is not installed" in line for line in told) == 1
+        assert any("nc24 now costs $3.67 an hour" in line and "$3.00" in line for line in messages)
+        assert sum("boto3 is not installed" in line for line in messages) == 1
         assert refresh.run_once() == 0
-        assert sum("boto3 is not installed" in line for line in told) == 1
+        assert sum("boto3 is not installed" in line for line in messages) == 1
 
 
 def test_an_unreachable_cloud_changes_nothing_and_is_retried(harness: ControlPlaneHarness) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         before = prices(plane)
-        assert PriceRefresh(plane, {"azure": Unreachable}, told.append).run_once() == 0
+        assert PriceRefresh(plane, {"azure": Unreachable}, messages.append).run_once() == 0
         assert prices(plane) == before
-        assert any("nobody answers" in line for line in told)
-        assert any("there is no price feed for 'aws'" in line for line in told)
+        assert any("no response" in line for line in messages)
+        assert any("there is no price feed for 'aws'" in line for line in messages)
 
 
 def test_an_implausible_price_is_reported(harness: ControlPlaneHarness) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
         wild = PriceRefresh(
-            plane, {"azure": lambda: azure(retailPrice=9_999.0), "aws": nothing}, told.append
+            plane, {"azure": lambda: azure(retailPrice=9_999.0), "aws": nothing}, messages.append
         )
         assert wild.run_once() == 0
         assert prices(plane)["nc24"] == 3_000_000
-        assert any("more than 100 times" in line for line in told)
+        assert any("more than 100 times" in line for line in messages)
 
 
 @mock_aws
@@ -147,24 +147,24 @@ def test_a_spot_pool_follows_the_market_of_moto(
     harness.fleet = parse_fleet({"fleet.yaml": cheap})
     with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
-        told: list[str] = []
-        refresh = PriceRefresh(plane, {"aws": lambda: feed, "azure": azure}, told.append)
-        assert refresh.run_once() == 1, told
+        messages: list[str] = []
+        refresh = PriceRefresh(plane, {"aws": lambda: feed, "azure": azure}, messages.append)
+        assert refresh.run_once() == 1, messages
         assert prices(plane)["p4d"] in offered
         past = plane.query_ledger(lambda ledger, _state, _now: ledger.meter.prices.of("p4d"))
         assert len(past.result(PATIENCE_SECONDS)) == 2
 
 
 def test_the_thread_starts_and_ends_with_its_block(harness: ControlPlaneHarness) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     harness.fleet = parse_fleet(
         {"fleet.yaml": FLEET.replace(": azure", ": here").replace(": aws", ": here")}
     )
     with harness.plane() as plane:
         until(lambda: plane.declaration() is not None, "a fleet is declared")
-        with refreshing_prices(plane, told.append, every_seconds=0.05):
-            until(lambda: bool(told), "somebody was told")
-    assert told == [
+        with refreshing_prices(plane, messages.append, every_seconds=0.05):
+            until(lambda: bool(messages), "an error was reported")
+    assert messages == [
         "prices of here are not followed: there is no price feed for 'here'. Write "
         "bursar/prices: aws or azure or gcp."
     ]

@@ -38,7 +38,7 @@ HALF_A_MINUTE = InterruptionRequest(notice_ms=30_000, absence_ms=1_000)
 class Provider:
     """A source that reports the notices a test sets."""
 
-    says: list[NoticeReported] = field(default_factory=list)
+    notices: list[NoticeReported] = field(default_factory=list)
     fault: str = ""
     polls: int = 0
 
@@ -46,7 +46,7 @@ class Provider:
         self.polls += 1
         if self.fault:
             raise EngineFault(self.fault, retry_after_seconds=1)
-        return list(self.says)
+        return list(self.notices)
 
 
 class RecordingEngine(MemoryEngine):
@@ -120,7 +120,7 @@ def test_a_job_is_recovered_when_it_reports_its_resumed_step(tmp_path: Path) -> 
         assert row_of(plane, job).resumed_step == 40
         saved = CheckpointSaved(job_id=job, attempt=2, at_ms=1 << 60, step=50)
         harness.engine.report(saved)
-        until(lambda: row_of(plane, job).saved_step == 50, "the step is kept")
+        until(lambda: row_of(plane, job).saved_step == 50, "the step is stored")
         harness.engine.end(job)
         assert until_state(plane, job, JobState.SUCCEEDED).is_recovered is None
         assert plane.reader.attempts(job)[1].resumed_step == 40
@@ -165,7 +165,7 @@ def test_providers_are_polled_again_after_a_fault(
     with harness.plane() as plane:
         until(lambda: provider.polls >= 3, "it is asked again")
         node = harness.fleet.fleet.nodes[0].id
-        provider.says, provider.fault = [notice(node)], ""
+        provider.notices, provider.fault = [notice(node)], ""
         until(
             lambda: plane.query_state(lambda state, _: node in state.notices).result(9),
             "it is heard",
@@ -173,7 +173,7 @@ def test_providers_are_polled_again_after_a_fault(
         asked = provider.polls
         until(lambda: provider.polls >= asked + 3, "it is asked again")
         log = [one.event for one in plane.reader.events()]
-    assert sum(isinstance(one, SpotNotice) for one in log) == 1, "and told once"
+    assert sum(isinstance(one, SpotNotice) for one in log) == 1, "and recorded once"
 
 
 def test_a_notice_survives_a_restart_of_the_control_plane(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_notice_survives_a_restart_of_the_control_plane(tmp_path: Path) -> Non
         engine.report(notice(node, seconds=20))
         until_state(plane, job, JobState.STOPPING)
     with harness.plane() as plane:
-        until(lambda: len(engine.graces) >= 2, "it is told again")
+        until(lambda: len(engine.graces) >= 2, "the stop is repeated")
         assert plane.query_state(lambda state, _: node in state.notices).result(9)
     assert all(grace <= 18 for grace in engine.graces)
 

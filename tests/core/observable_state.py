@@ -7,9 +7,9 @@ from bursar.core.state.fleet_state import FleetState
 
 
 def observable_state(state: FleetState, now_ms: int) -> tuple[object, ...]:
-    """What is held, free, kept, charged and waited for, and what would be decided now."""
+    """All resources, charges, claims and waiting jobs, and the decisions that would be made now."""
     return (
-        _rooms(state),
+        _nodes(state),
         {
             (name, fr): state.quota.usage(name, fr)
             for name in state.quota.names()
@@ -30,7 +30,7 @@ def observable_state(state: FleetState, now_ms: int) -> tuple[object, ...]:
     )
 
 
-def _rooms(state: FleetState) -> list[object]:
+def _nodes(state: FleetState) -> list[object]:
     found: list[object] = []
     for name, pool in state.pools.items():
         found.append((name, tuple(pool.ends), [list(bucket) for bucket in pool.buckets]))

@@ -1,4 +1,4 @@
-"""The two small fleets that the tests of cycles use."""
+"""Two small fleets for tests of cycles."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reasons(harness: SchedulerHarness, job_id: str) -> list[type]:
 
 
 def borrowed() -> SchedulerHarness:
-    """Research borrows the whole fleet; an hour passes."""
+    """Research has borrowed the whole fleet for an hour."""
     world = shared()
     world.submit(*(job(f"r{n}", gpus=8, queue="research") for n in range(4)))
     world.cycle()

@@ -47,7 +47,7 @@ from tests.support import (
 # -- placement ---------------------------------------------------------------------------------
 
 
-def test_small_jobs_share_the_fullest_node_so_that_whole_nodes_stay_free() -> None:
+def test_small_jobs_share_the_fullest_node() -> None:
     world = one_queue(3)
     world.submit(job("a", gpus=2), job("b", gpus=4), job("c", gpus=2), job("d", gpus=8))
     world.cycle()
@@ -55,7 +55,7 @@ def test_small_jobs_share_the_fullest_node_so_that_whole_nodes_stay_free() -> No
     assert world.nodes_of("d") == ["a100-0002"]
 
 
-def test_a_gang_starts_whole_or_not_at_all() -> None:
+def test_a_gang_starts_completely_or_not_at_all() -> None:
     world = one_queue(2)
     world.submit(job("a", gpus=1), job("gang", gpus=8, tasks=2))
     world.cycle()
@@ -72,7 +72,7 @@ def test_a_gang_goes_to_the_smallest_domain_that_holds_it() -> None:
     assert len(racks) == 1
 
 
-def test_a_required_rack_is_never_left_even_if_the_pool_has_room() -> None:
+def test_a_required_rack_is_respected_even_if_the_pool_has_capacity() -> None:
     fleet = fleet_of(pool("a100", 4), topology={"rack": 2})
     world = SchedulerHarness(state_of(fleet))
     three = job("three", gpus=8, tasks=3, topology=Topology(required="rack"))
@@ -92,7 +92,7 @@ def test_a_launcher_without_gpus_runs_next_to_its_workers() -> None:
     assert places["launcher"] in {t.node for t in placement.tasks if t.group == "worker"}
 
 
-def test_an_elastic_gang_starts_with_what_there_is_room_for() -> None:
+def test_an_elastic_gang_starts_with_the_tasks_that_fit() -> None:
     world = one_queue(3)
     world.submit(job("alone", gpus=8), job("elastic", gpus=8, tasks=8, min_tasks=2))
     world.cycle()
@@ -106,7 +106,7 @@ def test_spread_keeps_tasks_on_different_nodes() -> None:
     assert len(set(world.nodes_of("spread"))) == 3
 
 
-def test_jobs_that_want_to_be_apart_do_not_share_a_node() -> None:
+def test_jobs_with_anti_affinity_do_not_share_a_node() -> None:
     world = one_queue(2)
     world.submit(*(job(name, gpus=1, apart="db") for name in ("a", "b", "c")))
     world.cycle()
@@ -134,7 +134,7 @@ def test_the_cheapest_pool_is_taken_unless_the_job_has_its_own_order() -> None:
     ]
 
 
-def test_expected_rework_can_make_spot_the_dearer_choice() -> None:
+def test_expected_rework_can_make_spot_more_expensive() -> None:
     spot = pool(
         "spot",
         1,
@@ -167,7 +167,7 @@ def test_a_shape_that_no_pool_can_run_gets_the_reason_of_every_pool() -> None:
 # -- parts of GPUs -----------------------------------------------------------------------------
 
 
-def test_slices_fill_a_gpu_that_is_already_cut_before_another_is_cut() -> None:
+def test_slices_fill_a_partitioned_gpu_before_another_is_partitioned() -> None:
     world = one_queue(1)
     world.submit(*(mig_job(f"s{number}", "1g.10gb") for number in range(7)))
     world.cycle()
@@ -175,7 +175,7 @@ def test_slices_fill_a_gpu_that_is_already_cut_before_another_is_cut() -> None:
     assert len(world.started_now()) == 7
 
 
-def test_a_share_never_meets_a_slice_on_one_gpu() -> None:
+def test_a_gpu_never_has_shares_and_slices() -> None:
     world = one_queue(1)
     world.submit(mig_job("slice", "3g.40gb"), mps_job("share", 50), mps_job("other", 50))
     world.cycle()
@@ -191,7 +191,7 @@ def test_a_share_never_meets_a_slice_on_one_gpu() -> None:
     assert gpus["slice"].isdisjoint(gpus["share"])
 
 
-def test_a_gpu_whose_slices_are_all_free_is_given_back_whole() -> None:
+def test_a_gpu_whose_slices_are_all_free_becomes_whole_again() -> None:
     world = one_queue(1)
     world.submit(mig_job("slice"))
     world.cycle()
@@ -235,7 +235,7 @@ def test_a_team_that_used_less_recently_goes_first() -> None:
 
 
 @pytest.mark.parametrize(("slack_minutes", "first"), [(30, "late"), (90, "fresh")])
-def test_a_pressing_deadline_goes_before_fairness(slack_minutes: int, first: str) -> None:
+def test_an_urgent_deadline_goes_before_fairness(slack_minutes: int, first: str) -> None:
     """Research has used more, so product goes first unless less than an hour can be lost."""
     world = shared(1)
     world.submit(job("r1", gpus=8, queue="research"))
@@ -248,7 +248,7 @@ def test_a_pressing_deadline_goes_before_fairness(slack_minutes: int, first: str
     assert world.started_now() == [first]
 
 
-def test_shortest_first_is_a_policy_by_name() -> None:
+def test_shortest_first_is_an_order_policy() -> None:
     order = OrderPolicy(share=SharePolicy.NONE, terms=(OrderTerm.SHORTEST,))
     world = one_queue(1, policies=Policies(order=order))
     world.submit(job("long", gpus=8, hours=9), job("short", gpus=8, hours=1))
@@ -256,7 +256,7 @@ def test_shortest_first_is_a_policy_by_name() -> None:
     assert world.started_now() == ["short"]
 
 
-def test_nothing_passes_the_blocked_head_of_a_strict_queue() -> None:
+def test_no_job_passes_the_blocked_head_of_a_strict_queue() -> None:
     strict = queue("research", queueing=Queueing.STRICT)
     world = SchedulerHarness(state_of(fleet_of(pool("a100", 1)), [strict]))
     world.submit(job("wide", gpus=8, tasks=2))
@@ -270,7 +270,7 @@ def test_nothing_passes_the_blocked_head_of_a_strict_queue() -> None:
 # -- quota -------------------------------------------------------------------------------------
 
 
-def test_a_team_borrows_what_the_other_leaves_idle() -> None:
+def test_a_team_borrows_idle_quota_of_the_other() -> None:
     world = shared()
     world.submit(job("wide", gpus=8, tasks=3, queue="research"))
     world.cycle()
@@ -322,7 +322,7 @@ def blocked_gang(policies: Policies | None = None) -> SchedulerHarness:
     return world
 
 
-def test_a_short_job_passes_a_blocked_gang_it_cannot_delay() -> None:
+def test_a_short_job_is_backfilled_past_a_gang_it_cannot_delay() -> None:
     world = blocked_gang()
     world.submit(job("short", gpus=8, hours=0.5))
     world.cycle()
@@ -365,10 +365,10 @@ def test_a_gang_of_unknown_run_time_gets_a_reservation_only_after_a_wait(
 
 
 @pytest.mark.parametrize(("hours", "started"), [(0.5, ["other"]), (5, [])])
-def test_a_job_of_any_pool_leaves_a_planned_start_its_quota(
+def test_a_job_in_another_pool_leaves_quota_for_a_planned_start(
     hours: float, started: list[str]
 ) -> None:
-    """The second pool is idle, but what would run there past the planned start takes the quota."""
+    """The second pool is idle, but a job there that runs past the planned start would use the quota."""
     research = queue("research", quota={A100: quota(16, borrow=0)})
     world = SchedulerHarness(state_of(fleet_of(pool("a", 2), pool("b", 2)), [research]))
     world.submit(job("busy", gpus=8, hours=1))
@@ -386,7 +386,7 @@ def test_a_job_of_any_pool_leaves_a_planned_start_its_quota(
 # -- ends, dependencies, nodes -----------------------------------------------------------------
 
 
-def test_a_cancelled_job_is_stopped_and_gone_when_it_stops() -> None:
+def test_a_cancelled_job_is_stopped_and_then_removed() -> None:
     world = one_queue(1)
     world.submit(job("a", gpus=8))
     world.cycle()
@@ -400,7 +400,7 @@ def test_a_cancelled_job_is_stopped_and_gone_when_it_stops() -> None:
     assert world.free_gpus("a100") == 8
 
 
-def test_a_job_past_its_limit_is_stopped_and_does_not_come_back() -> None:
+def test_a_job_over_its_limit_is_stopped_and_not_queued_again() -> None:
     world = one_queue(1)
     world.submit(job("a", gpus=8, max_hours=1, retries=3))
     world.cycle()
@@ -411,7 +411,7 @@ def test_a_job_past_its_limit_is_stopped_and_does_not_come_back() -> None:
     assert world.state_of("a") is JobState.FAILED
 
 
-def test_a_failed_attempt_is_tried_again_while_retries_last() -> None:
+def test_a_failed_attempt_is_retried_while_retries_remain() -> None:
     world = one_queue(1)
     world.submit(job("a", gpus=8, retries=1))
     for expected in (JobState.QUEUED, JobState.FAILED):
@@ -420,7 +420,7 @@ def test_a_failed_attempt_is_tried_again_while_retries_last() -> None:
         assert world.state_of("a") is expected
 
 
-def test_a_job_waits_for_those_it_depends_on() -> None:
+def test_a_job_waits_for_its_dependencies() -> None:
     world = one_queue(1)
     world.submit(job("first", gpus=1), job("second", gpus=1, depends_on=("first",)))
     world.cycle()
@@ -431,7 +431,7 @@ def test_a_job_waits_for_those_it_depends_on() -> None:
     assert world.started_now() == ["second"]
 
 
-def test_a_hold_for_others_follows_what_becomes_of_them() -> None:
+def test_the_hold_of_a_dependent_job_follows_its_dependencies() -> None:
     world = one_queue(1)
     world.submit(job("a"), job("b"), job("c", depends_on=("a", "b")))
     waited_for = []
@@ -449,7 +449,7 @@ def test_a_hold_for_others_follows_what_becomes_of_them() -> None:
     ]
 
 
-def test_nothing_starts_on_a_drained_node_and_a_lost_one_gives_its_jobs_back() -> None:
+def test_no_job_starts_on_a_drained_node_and_jobs_of_a_lost_node_are_queued_again() -> None:
     world = one_queue(2)
     world.apply(NodeDrained(at_ms=0, node="a100-0001"))
     world.submit(job("a", gpus=8))
@@ -462,11 +462,11 @@ def test_nothing_starts_on_a_drained_node_and_a_lost_one_gives_its_jobs_back() -
     assert world.started_now() == []
 
 
-def test_an_empty_world_needs_no_decision() -> None:
+def test_an_empty_fleet_needs_no_decision() -> None:
     assert decide(state_of(fleet_of(pool("a100", 1))), 0) == ()
 
 
-def test_decide_changes_nothing_and_returns_the_same_twice() -> None:
+def test_decide_changes_no_state_and_is_deterministic() -> None:
     world = borrowed()
     world.submit(job("mine", gpus=8, queue="product"), mig_job("slice", queue="product"))
     first = decide(world.state, world.now_ms)
@@ -486,7 +486,7 @@ def test_a_late_report_about_a_lost_node_changes_nothing() -> None:
     assert world.free_gpus("a100") == 8
 
 
-def test_reloading_a_checkpoint_is_not_work() -> None:
+def test_reloading_a_checkpoint_is_not_progress() -> None:
     world = one_queue(1)
     saved = CheckpointPolicy(interval_ms=30 * MINUTE_MS, restart_ms=5 * MINUTE_MS)
     world.submit(job("a", gpus=8, hours=3, checkpoint=saved))
@@ -497,7 +497,7 @@ def test_reloading_a_checkpoint_is_not_work() -> None:
     assert world.job("a").done_ms == HOUR_MS
 
 
-def test_shapes_that_differ_in_run_time_alone_share_what_is_known_of_room() -> None:
+def test_shapes_that_differ_only_in_run_time_share_the_placement_cache() -> None:
     world = one_queue(1)
     world.submit(job("busy", gpus=8, hours=2))
     world.cycle()

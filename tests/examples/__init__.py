@@ -1,1 +1,1 @@
-"""The examples that need a control plane, run as their README says."""
+"""The examples that need a control plane, run as in their README."""

@@ -1,4 +1,4 @@
-"""Small worlds whose decisions are kept as text, to be read in a diff when a rule changes."""
+"""Small scenarios whose decisions are stored as text, so that a changed rule shows in a diff."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ A100 = "a100-80gb/owned"
 Scene = Callable[[], Iterator[SchedulerHarness]]
 
 
-def lending_and_taking_back() -> Iterator[SchedulerHarness]:
-    """Research borrows all; product comes back for its half and waits for the victim to leave."""
+def lending_and_reclaiming() -> Iterator[SchedulerHarness]:
+    """Research borrows everything; product reclaims its half and waits until the victim has stopped."""
     teams = (tenant("co"), queue("research", "co", {A100: 16}), queue("product", "co", {A100: 16}))
     harness = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2}), teams))
     saved = CheckpointPolicy(interval_ms=30 * MINUTE_MS)
@@ -52,7 +52,7 @@ def lending_and_taking_back() -> Iterator[SchedulerHarness]:
 
 
 def planning_around_a_gang() -> Iterator[SchedulerHarness]:
-    """A gang that must share a rack waits; a short job passes it, a long one does not."""
+    """A gang that requires one rack waits; a short job is backfilled, a long one is not."""
     harness = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
     harness.submit(*(job(f"a{n}", gpus=8, hours=hours) for n, hours in enumerate((5, 5, 2))))
     harness.cycle()
@@ -66,8 +66,8 @@ def planning_around_a_gang() -> Iterator[SchedulerHarness]:
     yield harness
 
 
-def parts_of_gpus() -> Iterator[SchedulerHarness]:
-    """Slices fill a cut GPU, shares stay off it, and a whole GPU is given back when it is needed."""
+def shared_gpus() -> Iterator[SchedulerHarness]:
+    """Slices fill a partitioned GPU, shares avoid it, and an idle partitioned GPU becomes whole again."""
     harness = SchedulerHarness(state_of(fleet_of(pool("a100", 1, gpus=2))))
     harness.submit(*(mig_job(f"s{n}", "2g.20gb") for n in range(2)), mps_job("m", 40))
     harness.cycle()
@@ -79,21 +79,21 @@ def parts_of_gpus() -> Iterator[SchedulerHarness]:
 
 
 SCENES: dict[str, Scene] = {
-    one.__name__: one for one in (lending_and_taking_back, planning_around_a_gang, parts_of_gpus)
+    one.__name__: one for one in (lending_and_reclaiming, planning_around_a_gang, shared_gpus)
 }
 
 
 def scene_text(scene: Scene) -> str:
-    """Every cycle of a scene: its decisions, one line each."""
+    """The decisions of every cycle of a scene, one per line."""
     lines = [(scene.__doc__ or "").strip()]
     for harness in scene():
         lines += ["", f"at {harness.now_ms // MINUTE_MS} min"]
-        lines += [f"  {written(decision)}" for decision in harness.decisions]
+        lines += [f"  {line_of(decision)}" for decision in harness.decisions]
     return "\n".join(lines) + "\n"
 
 
-def written(decision: Decision) -> str:
-    """One decision on one line, with everything that identifies it and its numbers."""
+def line_of(decision: Decision) -> str:
+    """One decision as a line, with its ids and numbers."""
     match decision:
         case StartJob(job_id=job_id, attempt=attempt, placement=placement):
             return f"start {job_id}#{attempt} {_where(placement)}"

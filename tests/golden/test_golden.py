@@ -1,6 +1,6 @@
-"""Decisions as text, stored with the tests.
+"""Decisions equal the text stored with the tests.
 
-``BURSAR_GOLDEN=write`` writes the files anew; the difference is then for a person to read.
+``BURSAR_GOLDEN=write`` rewrites the files; review the difference.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))
-def test_a_scene_is_decided_as_it_was(name: str) -> None:
-    kept = HERE / f"{name}.txt"
+def test_a_scene_gives_the_stored_decisions(name: str) -> None:
+    stored = HERE / f"{name}.txt"
     now = scene_text(SCENES[name])
     if os.environ.get("BURSAR_GOLDEN") == "write":
-        kept.write_text(now)
-    assert now == kept.read_text(), (
+        stored.write_text(now)
+    assert now == stored.read_text(), (
         f"read the difference; if it is meant, BURSAR_GOLDEN=write {name}"
     )

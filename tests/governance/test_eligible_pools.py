@@ -1,4 +1,4 @@
-"""The house rules at the door: told in dry-run, narrowing when enforced, refusing when nothing is left."""
+"""Governance rules at submission: findings in dry-run, excluded pools when enforced, or a refusal."""
 
 from __future__ import annotations
 
@@ -41,37 +41,39 @@ def state_under(rules: Governance) -> FleetState:
     return state
 
 
-def ask(state: FleetState, spec: JobSpec, **labels: str) -> tuple[JobSubmitted, list[str]]:
-    (made,), findings = apply_governance((submission(state, spec, spec.name, 0),), labels, state)
-    return made, [str(one) for one in findings]
+def admit(state: FleetState, spec: JobSpec, **labels: str) -> tuple[JobSubmitted, list[str]]:
+    (admitted,), findings = apply_governance(
+        (submission(state, spec, spec.name, 0),), labels, state
+    )
+    return admitted, [str(one) for one in findings]
 
 
-def test_no_rule_no_word() -> None:
-    made, said = ask(state_under(Governance()), job(markets=ALL_MARKETS))
-    assert (made.spec.constraints.closed_pools, said) == ((), [])
+def test_without_rules_there_are_no_findings() -> None:
+    admitted, findings = admit(state_under(Governance()), job(markets=ALL_MARKETS))
+    assert (admitted.spec.constraints.closed_pools, findings) == ((), [])
 
 
-def test_a_dry_run_tells_and_takes_nothing() -> None:
+def test_a_dry_run_rule_reports_and_excludes_no_pool() -> None:
     state = state_under(Governance(spot_mandatory=SpotMandatory(owner="ops")))
-    made, said = ask(state, job("train", markets=ALL_MARKETS))
-    assert made.spec.constraints.closed_pools == ()
-    assert said == [
+    admitted, findings = admit(state, job("train", markets=ALL_MARKETS))
+    assert admitted.spec.constraints.closed_pools == ()
+    assert findings == [
         "job 'train' could run on-demand on bought-h100, which is for the priority classes high or "
         "critical; its own is normal (rule spot-mandatory, owned by ops). Write a priority class that "
         "is exempt."
     ]
-    assert ask(state, job("urgent", markets=ALL_MARKETS, priority_class="critical"))[1] == []
+    assert admit(state, job("urgent", markets=ALL_MARKETS, priority_class="critical"))[1] == []
 
 
-def test_an_enforced_rule_takes_pools_away_and_the_job_runs_on_the_others() -> None:
+def test_an_enforced_rule_excludes_pools_and_the_job_runs_on_others() -> None:
     state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE)))
     spec = job("train", gpus=8, markets=ALL_MARKETS, models=("h100-80gb",))
-    made, said = ask(state, spec)
-    assert made.spec.constraints.closed_pools == ("bought-h100",)
-    assert len(said) == 1
+    admitted, findings = admit(state, spec)
+    assert admitted.spec.constraints.closed_pools == ("bought-h100",)
+    assert len(findings) == 1
     harness = SchedulerHarness(state)
     for number in range(3):
-        harness.apply(replace(made, job_id=f"train-{number}"))
+        harness.apply(replace(admitted, job_id=f"train-{number}"))
     harness.cycle()
     assert [
         one.placement.pool for one in map(harness.state.jobs.get, harness.started_now()) if one
@@ -81,10 +83,10 @@ def test_an_enforced_rule_takes_pools_away_and_the_job_runs_on_the_others() -> N
     ]
 
 
-def test_a_job_for_which_nothing_is_left_is_refused_with_rule_owner_and_fix() -> None:
+def test_a_job_without_an_eligible_pool_is_refused_with_rule_owner_and_fix() -> None:
     state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE, owner="finops")))
     with pytest.raises(UserError, match="bought-h100") as refused:
-        ask(state, job("train", markets=(Market.ON_DEMAND,)))
+        admit(state, job("train", markets=(Market.ON_DEMAND,)))
     assert refused.value.code == "policy-spot-mandatory"
     assert "use_spot: true" in refused.value.fix
     assert "finops" in refused.value.fix
@@ -93,35 +95,35 @@ def test_a_job_for_which_nothing_is_left_is_refused_with_rule_owner_and_fix() ->
 @pytest.mark.parametrize(
     ("gpus", "closed"), [(1, ()), (4, ("bought-h100",)), (8, ("bought-h100",))]
 )
-def test_a_ceiling_on_the_hour(gpus: int, closed: tuple[str, ...]) -> None:
+def test_a_limit_on_the_hourly_cost(gpus: int, closed: tuple[str, ...]) -> None:
     rules = Governance(rate_ceiling=RateCeiling(micro_usd_per_hour=24_000_000, mode=ENFORCE))
-    made, said = ask(state_under(rules), job("big", gpus=gpus, markets=ALL_MARKETS))
-    assert made.spec.constraints.closed_pools == closed
-    assert bool(said) == bool(closed)
+    admitted, findings = admit(state_under(rules), job("big", gpus=gpus, markets=ALL_MARKETS))
+    assert admitted.spec.constraints.closed_pools == closed
+    assert bool(findings) == bool(closed)
 
 
-def test_a_ceiling_that_two_rules_reach_together() -> None:
-    """Neither rule alone leaves nothing; both do, and the one that took the last is named."""
+def test_two_rules_together_exclude_every_pool() -> None:
+    """Neither rule alone excludes every pool; the one that excluded the last pool is named."""
     rules = Governance(
         spot_mandatory=SpotMandatory(mode=ENFORCE),
         rate_ceiling=RateCeiling(micro_usd_per_hour=15_000_000, mode=ENFORCE),
     )
     with pytest.raises(UserError) as refused:
-        ask(state_under(rules), job("big", gpus=8, markets=ALL_MARKETS))
+        admit(state_under(rules), job("big", gpus=8, markets=ALL_MARKETS))
     assert refused.value.code == "policy-rate-ceiling"
     assert "$16.00 an hour or more" in refused.value.problem
 
 
-def test_models_are_kept_from_jobs_with_a_label() -> None:
+def test_models_are_restricted_for_jobs_with_a_label() -> None:
     rule = ModelRestriction(models=("h100-80gb",), label="kind=interactive", mode=ENFORCE)
     state = state_under(Governance(restricted_models=(rule,)))
-    made, _ = ask(state, job("notebook", markets=ALL_MARKETS), kind="interactive")
-    assert made.spec.constraints.closed_pools == ("bought-h100", "spot-h100")
-    made, said = ask(state, job("train", markets=ALL_MARKETS), kind="batch")
-    assert (made.spec.constraints.closed_pools, said) == ((), [])
+    admitted, _ = admit(state, job("notebook", markets=ALL_MARKETS), kind="interactive")
+    assert admitted.spec.constraints.closed_pools == ("bought-h100", "spot-h100")
+    admitted, findings = admit(state, job("train", markets=ALL_MARKETS), kind="batch")
+    assert (admitted.spec.constraints.closed_pools, findings) == ((), [])
 
 
-def test_options_are_the_pools_that_fit_with_their_price() -> None:
+def test_eligible_pools_are_listed_with_their_price() -> None:
     found = eligible_pools(job(gpus=4, markets=ALL_MARKETS), state_under(Governance()))
     assert [(one.pool, one.model, one.micro_usd_per_hour) for one in found] == [
         ("bought-h100", "h100-80gb", 40_000_000),
@@ -168,7 +170,9 @@ def test_rules_are_read_from_the_fleet_file_and_written_back() -> None:
         ("mode: enforce", "mode: maybe", "unknown-choice", "maybe"),
     ],
 )
-def test_a_rule_that_is_written_wrongly(was: str, now: str, code: str, words: str) -> None:
+def test_an_invalid_rule_is_rejected_with_its_location(
+    was: str, now: str, code: str, words: str
+) -> None:
     with pytest.raises(UserError) as refused:
         parse_fleet({"fleet.yaml": FLEET.replace(was, now)})
     assert words in refused.value.problem
@@ -176,11 +180,11 @@ def test_a_rule_that_is_written_wrongly(was: str, now: str, code: str, words: st
     assert refused.value.code == code
 
 
-def test_a_gang_whose_anchors_have_no_place_left_is_refused() -> None:
+def test_a_gang_without_an_eligible_pool_for_its_anchors_is_refused() -> None:
     state = state_under(Governance(spot_mandatory=SpotMandatory(mode=ENFORCE)))
     spec = job("mixed", tasks=4, markets=ALL_MARKETS, models=("h100-80gb",), anchors_percent=50)
     options = {one.pool: one for one in eligible_pools(spec, state)}
     assert options["spot-h100"].anchors == ("bought-h100",)
     assert options["spot-h100"].micro_usd_per_hour == 26 * 1_000_000
     with pytest.raises(UserError, match="bought-h100"):
-        ask(state, spec)
+        admit(state, spec)

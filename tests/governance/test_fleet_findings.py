@@ -1,4 +1,4 @@
-"""What the rules find in the fleet as it is."""
+"""Findings of governance rules in the current fleet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bursar.model.tenants.governance import IdleNodes, RightSize
 from bursar.model.units import HOUR_MS, MINUTE_MS
 
 
-def test_empty_nodes_that_are_paid_by_the_hour() -> None:
+def test_idle_nodes_that_cost_by_the_hour() -> None:
     nodes = [
         EmptyNode("a", "bought", Market.ON_DEMAND, 0, 4_000_000),
         EmptyNode("b", "spot", Market.SPOT, 0, 9_000_000),
@@ -21,7 +21,7 @@ def test_empty_nodes_that_are_paid_by_the_hour() -> None:
     assert "$9.00 an hour" in found[0].fix
 
 
-def test_limits_far_above_what_runs_take() -> None:
+def test_limits_far_above_actual_run_times() -> None:
     past = [
         RunTimes("short", "team", 3, HOUR_MS, 24 * HOUR_MS),
         RunTimes("seldom", "team", 2, HOUR_MS, 24 * HOUR_MS),

@@ -1,4 +1,4 @@
-"""Periods are those of the calendar, computed here a second time by the standard library."""
+"""Periods follow the calendar, compared with the standard library."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bursar.model.units import DAY_MS
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def ms(moment: datetime) -> int:
-    return int(moment.timestamp()) * 1_000
+def ms(time: datetime) -> int:
+    return int(time.timestamp()) * 1_000
 
 
 def begins(period: BudgetPeriod, day: datetime) -> datetime:
@@ -32,7 +32,7 @@ def begins(period: BudgetPeriod, day: datetime) -> datetime:
 
 
 @pytest.mark.parametrize("period", BudgetPeriod)
-def test_periods_begin_and_end_as_the_calendar_says(period: BudgetPeriod) -> None:
+def test_periods_begin_and_end_with_the_calendar(period: BudgetPeriod) -> None:
     for day in range(-800, 60_000, 3):
         date = EPOCH + timedelta(days=day)
         assert date_of(day) == (date.year, date.month, date.day)
@@ -49,5 +49,5 @@ def test_the_month_before_january_is_december() -> None:
     )
 
 
-def test_moments_are_written_in_utc() -> None:
+def test_times_are_written_in_utc() -> None:
     assert write_time(ms(datetime(2028, 2, 29, 7, 5, tzinfo=UTC))) == "2028-02-29 07:05 UTC"

@@ -42,12 +42,12 @@ def test_advice_for_usual_jobs(save: int, between_h: int, interval: float, lost:
     assert advice.waste == pytest.approx(lost, abs=0.006)
 
 
-def test_young_is_the_first_order() -> None:
+def test_youngs_formula_is_the_first_order_approximation() -> None:
     assert young_interval(60, 3 * HOUR) == pytest.approx(1_138, abs=1)
     assert daly_interval(60, 3 * HOUR) < young_interval(60, 3 * HOUR)
 
 
-def test_a_save_longer_than_two_failures_is_made_once_for_each() -> None:
+def test_a_save_longer_than_twice_the_time_between_failures_happens_once_per_failure() -> None:
     assert daly_interval(200, 100) == 100
 
 
@@ -69,7 +69,7 @@ def test_an_interval_is_never_shorter_than_an_upload() -> None:
 
 @pytest.mark.parametrize("save_ms", [1, 999, 60_000, 600_000, 7_200_000])
 @pytest.mark.parametrize("between_ms", [1_000, 60_000, 3_600_000, 90_000_000, 10**12])
-def test_the_formulas_are_those_of_the_papers_in_every_unit(save_ms: int, between_ms: int) -> None:
+def test_the_formulas_match_the_papers_in_every_unit(save_ms: int, between_ms: int) -> None:
     young = math.sqrt(2.0 * save_ms * between_ms)
     part = save_ms / (2.0 * between_ms)
     daly = young * (1.0 + math.sqrt(part) / 3.0 + part / 9.0) - save_ms
@@ -83,7 +83,7 @@ def test_the_formulas_are_those_of_the_papers_in_every_unit(save_ms: int, betwee
 @pytest.mark.parametrize("work_ms", [60_000, HOUR_MS, 72 * HOUR_MS])
 @pytest.mark.parametrize("interval_ms", [None, 600_000, 5 * HOUR_MS])
 @pytest.mark.parametrize("rate", [0, 1_000, 50_000])
-def test_an_interrupted_run_takes_dalys_time(
+def test_an_interrupted_run_takes_the_time_of_dalys_formula(
     work_ms: int, interval_ms: int | None, rate: int
 ) -> None:
     saving = CheckpointPolicy(interval_ms=interval_ms, restart_ms=300_000)

@@ -1,4 +1,4 @@
-"""A misspelt name is answered with what was probably meant."""
+"""A misspelt name gets a suggestion."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KNOWN = ("fifo", "sjf", "fair-tree", "fair-share")
         ("entirely different", 3, ""),
     ],
 )
-def test_close_names_are_asked_about(name: str, most: int, question: str) -> None:
+def test_similar_names_are_suggested(name: str, most: int, question: str) -> None:
     assert did_you_mean(name, KNOWN, most) == question
 
 
-def test_all_names_follow_whether_one_is_close_or_not() -> None:
+def test_all_names_are_listed_with_or_without_a_suggestion() -> None:
     everything = "There are: fifo, sjf, fair-tree, fair-share."
     assert suggest_among("fiof", KNOWN) == f"Did you mean 'fifo'? {everything}"
     assert suggest_among("x", KNOWN) == everything

@@ -1,4 +1,4 @@
-"""Published traces lie beside the project, not in it; what needs an absent one is skipped."""
+"""Published traces are outside the project; tests that need a missing one are skipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def published() -> Callable[[str], str]:
-    """The path of a published file by its place among the traces, archive members included."""
+    """The path of a published file in the folder of traces; it may be a member of an archive."""
     folder = Path(os.environ.get("BURSAR_TRACES") or ROOT / ".." / "shared" / "traces")
 
     def find(name: str) -> str:

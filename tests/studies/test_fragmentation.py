@@ -1,4 +1,4 @@
-"""Placement on Alibaba's openb cluster lands where the paper's own program does, through the whole core.
+"""Placement on Alibaba's openb cluster reproduces the results of the paper's program.
 
 The published figures are means of ten seeds in percent of 6,212 GPUs given away when as much has been asked
 for (FGD, USENIX ATC'23). `docs/validity.md` has the whole table; here is a part of it that a test run has
@@ -55,7 +55,7 @@ def study(workload: str, placement: str) -> PlacementStudy:
 
 
 @pytest.mark.parametrize(("workload", "placement", "percent"), first_always(1, CASES))
-def test_placement_lands_where_the_papers_program_does(
+def test_placement_reproduces_the_papers_program(
     workload: str, placement: str, percent: float
 ) -> None:
     assert study(workload, placement).place() == pytest.approx(percent, abs=TOLERANCE)
@@ -63,7 +63,7 @@ def test_placement_lands_where_the_papers_program_does(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("workload", ["default", "gpuspec33"])
-def test_remaining_capacity_gives_more_away_than_the_gradient(workload: str) -> None:
+def test_remaining_capacity_allocates_more_than_the_gradient(workload: str) -> None:
     ours = study(workload, PlacementPolicy.REMAINING_CAPACITY).place()
     assert ours > study(workload, PlacementPolicy.FRAGMENTATION_GRADIENT).place()
 

@@ -1,4 +1,4 @@
-"""Papers' formats that are no tables of jobs: Gavel, and PAI's task table."""
+"""Formats of papers that are not job tables: Gavel, and the task table of PAI."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_gavel_run_times_come_from_steps(tmp_path: Path) -> None:
         ("A3C\tcd x\t-step\t1\t7176\t7.5\t0", "scale_factor is 0, less than 1"),
     ],
 )
-def test_a_bad_gavel_line_is_told(tmp_path: Path, line: str, problem: str) -> None:
+def test_a_bad_gavel_line_is_reported(tmp_path: Path, line: str, problem: str) -> None:
     trace = read(tmp_path, f"A3C\tcd x\t-step\t1\t7176\t7.5\t8\n{line}\n")
     assert len(trace) == 1
     assert (trace.bad_rows[0].line, trace.bad_rows[0].problem) == (2, problem)
@@ -66,7 +66,7 @@ j5,tensorflow,1.0,Running,305.0,,600.0,10.0,100.0,T4
 """
 
 
-def test_roles_of_a_pai_job_become_one_kind_of_task(tmp_path: Path) -> None:
+def test_roles_of_a_pai_job_become_equal_tasks(tmp_path: Path) -> None:
     trace = read(tmp_path, TASKS, name="pai_task_table.csv")
     one, two = trace.jobs
     assert one == TraceJob(
@@ -88,7 +88,7 @@ def test_roles_of_a_pai_job_become_one_kind_of_task(tmp_path: Path) -> None:
     assert len(trace.notes) == 4
 
 
-def test_a_job_table_beside_it_adds_users_and_submissions(tmp_path: Path) -> None:
+def test_a_job_table_in_the_same_folder_adds_users_and_submission_times(tmp_path: Path) -> None:
     jobs = "j1,abc,ann,Terminated,60.0,210.0\nj2,abd,bob,Failed,,\n"
     (tmp_path / "pai_job_table.csv").write_text(jobs)
     header = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"

@@ -1,4 +1,4 @@
-"""Published files, where they are at hand: what we read is what their publishers counted."""
+"""Published files are read with the counts that their publishers state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TRACES: list[tuple[str, int, int | None, int]] = [
     ("chronus_philly_deadlines/trace_job_Philly_MIX1.csv.xz", 30_940, 371_328, 11),
     ("chronus_philly_deadlines/trace_job_Philly_SLO.csv.xz", 30_940, 368_511, 11),
 ]
-"""The last three are large."""
+"""The last three are large files."""
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_published_trace_is_read_in_full(
 
 
 @pytest.mark.thorough
-def test_the_philly_list_begins_and_ends_when_it_should(published: Find) -> None:
+def test_the_philly_list_begins_and_ends_at_the_published_times(published: Find) -> None:
     """2017-09-04 10:30:41 to 2017-12-22 08:02:11."""
     trace = read_trace(published("philly/philly_passed_82247.csv.xz"))
     assert trace.jobs[-1].submitted_ms == (((108 * 24 + 21) * 60 + 31) * 60 + 30) * 1_000
@@ -105,7 +105,9 @@ def test_every_trace_of_an_archive_is_recognised(
 
 
 @pytest.mark.thorough
-def test_a_published_trace_survives_our_own_form(published: Find, tmp_path: Path) -> None:
+def test_a_published_trace_is_read_back_from_our_own_format(
+    published: Find, tmp_path: Path
+) -> None:
     for name in (
         f"{OPENB}/openb_pod_list_variants.tar.xz::openb_pod_list_gpuspec33.csv",
         "chronus_philly_deadlines/trace_job_Philly_MIX1.csv.xz",
@@ -133,7 +135,7 @@ def test_the_machines_of_openb(published: Find) -> None:
 
 
 def test_spot_availability_and_its_inverted_copies(published: Find) -> None:
-    """A derived window, put right, is a part of the series it was cut from."""
+    """A derived window, inverted, is a part of the series it was taken from."""
     fortnight = read_spot_archive(
         published(f"{SPOT}/spot_traces_json.tar.xz"), "availability/1-node/aws-10-26-2022"
     )

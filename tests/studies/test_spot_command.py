@@ -1,4 +1,4 @@
-"""``python -m studies.spot`` as it is typed."""
+"""The command ``python -m studies.spot``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.tidy.source import ROOT
 FOLDER = Path(os.environ.get("BURSAR_TRACES") or ROOT.parent / "shared" / "traces")
 
 
-def test_a_folder_without_traces_is_told(
+def test_a_folder_without_traces_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert spot.main(["--traces", str(tmp_path)]) == FAILED
-    told = capsys.readouterr().err
-    assert str(tmp_path) in told and "BURSAR_TRACES" in told
+    error = capsys.readouterr().err
+    assert str(tmp_path) in error and "BURSAR_TRACES" in error
 
 
-def test_without_a_folder_it_says_where_to_name_one(
+def test_without_a_folder_the_error_names_the_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("BURSAR_TRACES", raising=False)
@@ -32,25 +32,25 @@ def test_without_a_folder_it_says_where_to_name_one(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         (["--deadline-hours", "40"], "do not fit in the 40 h"),
         (["--policy", "fastest"], "'fastest' is not a rule"),
         (["--part", "zone"], "'zone' is not a part"),
     ],
 )
-def test_a_wrong_wish_is_told(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_option_is_reported(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert spot.main(["--traces", str(FOLDER), *words]) == FAILED
-    assert said in capsys.readouterr().err
+    assert spot.main(["--traces", str(FOLDER), *options]) == FAILED
+    assert message in capsys.readouterr().err
 
 
-def test_rules_stand_side_by_side_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_compares_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
     if not (FOLDER / "spot_availability_skypilot").is_dir():
         pytest.skip(f"no spot traces in {FOLDER}; set BURSAR_TRACES to the folder of the traces")
-    words = ["--traces", str(FOLDER), "--limit", "1", "-o", "json"]
-    assert spot.main([*words, "--policy", "greedy,uniform-progress"]) == OK
+    options = ["--traces", str(FOLDER), "--limit", "1", "-o", "json"]
+    assert spot.main([*options, "--policy", "greedy,uniform-progress"]) == OK
     found = json.loads(capsys.readouterr().out)
     assert found["complete"] and len(found["cells"]) == 29 + 7
     for cell in found["cells"]:

@@ -1,4 +1,4 @@
-"""Spot under deadlines: published figures to the cent, and ours below them."""
+"""Spot under deadlines: published costs are reproduced to the cent, and our rule costs less."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def study(traces: Path, part: str, limit: int | None, *rules: str) -> list[Study
 
 
 @pytest.mark.thorough
-def test_greedy_and_uniform_progress_cost_what_was_published_to_the_cent(traces: Path) -> None:
+def test_greedy_and_uniform_progress_reproduce_published_costs_to_the_cent(traces: Path) -> None:
     rules = ("on-demand", "greedy", "uniform-progress")
     whole = StudyCell(part="", group=TWO_WEEKS, name="", size=JobSize())
     for case in read_cases(spot_folder(traces), 60 * HOUR_MS):
@@ -73,7 +73,7 @@ def test_ours_costs_less_than_uniform_progress_in_every_published_cell(traces: P
 
 
 @pytest.mark.thorough
-def test_with_nine_zones_ours_is_far_below_a_single_zone(traces: Path) -> None:
+def test_with_nine_zones_ours_costs_far_less_than_with_one(traces: Path) -> None:
     (cell,) = study(traces, "zones", 1, "on-demand", OURS)
     ours = cell.tallies[OURS]
     assert ours.missed == 0
@@ -91,7 +91,7 @@ def test_three_days_of_fine_tuning_cost_less_than_half(traces: Path) -> None:
     assert ours.mean_usd < cell.tallies["on-demand"].mean_usd / 2
 
 
-def test_text_and_json_say_the_same(traces: Path) -> None:
+def test_text_and_json_have_the_same_numbers(traces: Path) -> None:
     request = SpotRequest(traces=traces, limit=1, rules=("greedy", "uniform-progress"))
     outcome = run_spot_study(request, processes=1)
     text, plain = published_text(outcome), spot_json(outcome)
@@ -119,7 +119,9 @@ def test_a_folder_without_traces_is_an_error_with_a_fix(tmp_path: Path) -> None:
         (SpotRequest(traces=Path(), size=JobSize(deadline_hours=48)), "later deadline"),
     ],
 )
-def test_a_wrong_wish_is_answered_with_what_there_is(request_: SpotRequest, word: str) -> None:
+def test_an_invalid_option_is_reported_with_the_valid_ones(
+    request_: SpotRequest, word: str
+) -> None:
     with pytest.raises(UserError) as refused:
         run_spot_study(request_)
     assert word in refused.value.fix

@@ -1,4 +1,4 @@
-"""Published machines, lifetimes and prices of spot capacity, and what cannot be read of them."""
+"""Published machines, lifetimes and prices of spot capacity, and invalid rows in them."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_prices_are_changes_of_each_series(tmp_path: Path) -> None:
         (1_060_000, 1_500_000),
         (1_120_000, None),
     ]
-    moments = (999_999, 1_000_000, 1_119_999, 1_120_000)
-    assert [series.at(at_ms) for at_ms in moments] == [None, 973_100, 1_500_000, None]
+    times_ms = (999_999, 1_000_000, 1_119_999, 1_120_000)
+    assert [series.at(at_ms) for at_ms in times_ms] == [None, 973_100, 1_500_000, None]
     assert history.of("p3", "az9") is None
     assert len(read_spot_prices(path, instance_types={"g5"}).series) == 1
 
 
-def test_a_bad_price_is_told_and_a_bad_time_ends_its_series(tmp_path: Path) -> None:
+def test_a_bad_price_is_reported_and_a_bad_time_ends_its_series(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_text(PRICES + "p3,az1,60,x\np3,az1,60,2\np3,az1,-5,2\np3,az1,60,3\np3,az2,10,1\n")
     history = read_spot_prices(path)

@@ -1,4 +1,4 @@
-"""Known answers: what independent simulators report for public traces, to the decimal.
+"""Results of independent simulators for public traces are reproduced to the decimal.
 
 The reference places gangs of more than 8 GPUs on whole nodes, starts jobs at once, and never preempts.
 """
@@ -95,8 +95,8 @@ def test_helios_slice_with_a_partition_for_each_team(policy: str, jct_s: float) 
 
 
 @pytest.mark.thorough
-def test_on_the_helios_slice_ours_beats_orders_that_know_as_much() -> None:
-    """Stops are paid for: work since the last checkpoint is done again, and a restart takes a minute."""
+def test_on_the_helios_slice_ours_beats_orders_with_the_same_knowledge() -> None:
+    """Preemption has a cost: work since the last checkpoint is repeated, and a restart takes a minute."""
     fleet = fleet_of(
         pool("large", 20, model="v100-32gb", labels={"vc": "vcvGl"}),
         pool("small", 2, model="v100-32gb", labels={"vc": "vcvlY"}),
@@ -110,7 +110,7 @@ def test_on_the_helios_slice_ours_beats_orders_that_know_as_much() -> None:
 
 
 @pytest.mark.thorough
-def test_on_a_part_of_philly_ours_is_sooner_done_than_fifo_and_learned_qssf() -> None:
+def test_on_a_part_of_philly_ours_completes_jobs_sooner_than_fifo_and_learned_qssf() -> None:
     """The first 2,000 jobs, before which nothing has been learned.
 
     Only the mean is claimed, and only against these: on this part ``las`` has a mean 0.5 % lower and a

@@ -1,4 +1,4 @@
-"""Fleets, tenants and states, in the units people speak in."""
+"""Builders of fleets, tenants and states, in everyday units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bursar.model.units import GIB_MIB, MILLI, USD_MICRO
 MAIN_CLUSTER = "main"
 MAIN_QUEUE = "research"
 UNIT_OF = {GPU: MILLI, CPU: MILLI, MEMORY: GIB_MIB}
-"""What one GPU, one CPU and one GiB are in the units that quotas are held in."""
+"""One GPU, one CPU and one GiB in the units of quotas."""
 
 
 def gpu_model(name: str) -> GpuModel:
@@ -70,7 +70,7 @@ class PoolPlan:
         )
 
     def as_nodes(self, topology: Mapping[str, int]) -> tuple[Node, ...]:
-        """``topology`` says how many nodes in a row share a domain of each level."""
+        """``topology`` gives the number of consecutive nodes in a domain of each level."""
         return tuple(
             Node(
                 id=f"{self.name}-{number + 1:04d}",
@@ -85,7 +85,7 @@ class PoolPlan:
 
 
 class PoolTerms(TypedDict, total=False):
-    """What can be said of a pool, as keywords; ``PoolPlan`` has the defaults."""
+    """Options of a pool, as keywords; ``PoolPlan`` has the defaults."""
 
     gpus: int
     model: str | GpuModel
@@ -103,7 +103,7 @@ class PoolTerms(TypedDict, total=False):
 
 
 def pool(name: str, nodes: int = 1, **terms: Unpack[PoolTerms]) -> PoolPlan:
-    """So many nodes alike: ``pool("a100", nodes=4, gpus=8, market=Market.SPOT)``."""
+    """A number of identical nodes: ``pool("a100", nodes=4, gpus=8, market=Market.SPOT)``."""
     return PoolPlan(name=name, nodes=nodes, **terms)
 
 
@@ -143,7 +143,7 @@ class Allowance:
 
 
 QuotaTable = Mapping[str | FlavorResource, float | Allowance]
-"""A flavor alone stands for its GPUs; a number alone is nominal, with no limits around it."""
+"""A flavor alone means its GPUs; a number alone is a nominal quota without limits."""
 
 
 def quota(nominal: float, borrow: float | None = None, lend: float | None = None) -> Allowance:
@@ -152,7 +152,7 @@ def quota(nominal: float, borrow: float | None = None, lend: float | None = None
 
 
 class TenantTerms(TypedDict, total=False):
-    """What else can be said of a tenant."""
+    """Other options of a tenant."""
 
     weight: float
     is_queue: bool
@@ -166,7 +166,7 @@ def tenant(
     quota: QuotaTable | None = None,
     **terms: Unpack[TenantTerms],
 ) -> Tenant:
-    """A node of the tree: ``tenant("acme", quota={"a100-80gb/owned": 16})``."""
+    """A tenant: ``tenant("acme", quota={"a100-80gb/owned": 16})``."""
     quotas: dict[FlavorResource, Quota] = {}
     for key, amount in (quota or {}).items():
         flavor_resource = (key, GPU) if isinstance(key, str) else key
@@ -181,7 +181,7 @@ def queue(
     quota: QuotaTable | None = None,
     **terms: Unpack[TenantTerms],
 ) -> Tenant:
-    """A leaf where jobs wait."""
+    """A tenant that is a queue."""
     return replace(tenant(name, parent, quota, **terms), is_queue=True)
 
 
@@ -191,7 +191,7 @@ def queue(
 def state_of(
     fleet: Fleet, tenants: Iterable[Tenant] | None = None, policies: Policies | None = None
 ) -> FleetState:
-    """An empty world. Without tenants there is one queue, ``research``, with no quota at all."""
+    """An empty state. Without tenants there is one queue, ``research``, without quota."""
     known = (queue(),) if tenants is None else tuple(tenants)
     return FleetState(fleet, known, Policies() if policies is None else policies)
 
@@ -220,7 +220,7 @@ def submit(
     at_ms: int = 0,
     priority: int | None = None,
 ) -> str:
-    """Put a job into a state as it is, unchecked, and give its id."""
+    """Submits a job to a state without admission; returns its id."""
     event = submission(state, spec, job_id, at_ms, priority)
     state.apply(event)
     return event.job_id

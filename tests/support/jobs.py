@@ -1,4 +1,4 @@
-"""Job specs. A test says what matters to it and nothing else."""
+"""Job specs. A test sets only what matters to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.fleets import MAIN_QUEUE
 
 
 class GroupTerms(TypedDict, total=False):
-    """What can be said of the tasks of a group; ``gpu_memory_gib`` is of each GPU, or of the share."""
+    """Options of the tasks of a group; ``gpu_memory_gib`` is of each GPU, or of the share."""
 
     min_tasks: int
     models: tuple[str, ...]
@@ -36,7 +36,7 @@ class GroupTerms(TypedDict, total=False):
 
 
 class WholeJobTerms(TypedDict, total=False):
-    """What can be said of a job as a whole; ``hours`` is expected, ``max_hours`` is the limit."""
+    """Options of a whole job; ``hours`` is expected, ``max_hours`` is the limit."""
 
     hours: float
     max_hours: float
@@ -60,7 +60,7 @@ class WholeJobTerms(TypedDict, total=False):
 
 
 class JobOptions(GroupTerms, WholeJobTerms, total=False):
-    """Everything that can be said of a job with one group."""
+    """All options of a job with one group."""
 
 
 _OF_A_GROUP = frozenset(GroupTerms.__annotations__)
@@ -142,9 +142,9 @@ def _group(
 def _spec(
     name: str, queue: str, groups: tuple[TaskGroup, ...], terms: WholeJobTerms | JobOptions
 ) -> JobSpec:
-    said: dict[str, Any] = {key: value for key, value in terms.items() if key not in _OF_A_GROUP}
-    hours, max_hours = said.pop("hours", None), said.pop("max_hours", None)
-    where = {key: said.pop(key) for key in sorted(said) if key in _OF_CONSTRAINTS}
+    options: dict[str, Any] = {key: value for key, value in terms.items() if key not in _OF_A_GROUP}
+    hours, max_hours = options.pop("hours", None), options.pop("max_hours", None)
+    where = {key: options.pop(key) for key in sorted(options) if key in _OF_CONSTRAINTS}
     return JobSpec(
         name=name,
         queue=queue,
@@ -152,7 +152,7 @@ def _spec(
         expected_run_ms=None if hours is None else round(hours * HOUR_MS),
         max_run_ms=None if max_hours is None else round(max_hours * HOUR_MS),
         constraints=Constraints(**where),
-        **said,
+        **options,
     )
 
 

@@ -1,7 +1,7 @@
-"""An engine without processes: attempts begin and end when a test says so, or at once.
+"""An engine without processes: a test ends the attempts, or they end at once.
 
-It outlives the control planes that use it, as real processes do, and it objects when it is made to run
-two attempts of one job side by side.
+Like real processes it outlives the control planes that use it. It raises an error if two attempts of one job
+would run at the same time.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class MemoryEngine:
     # -- what tests do ---------------------------------------------------------------------------
 
     def end(self, job_id: str, code: int | None = 0, signal: int | None = None) -> None:
-        """Let the live attempt of a job end."""
+        """Ends the live attempt of a job."""
         with self._changed:
             ref = next(ref for ref in self.running if ref.job_id == job_id)
             self._end(ref, Exit(code=code, signal=signal))
 
     def report(self, *reports: EngineReport) -> None:
-        """Say something, true or not."""
+        """Sends reports, which need not be true."""
         with self._changed:
             self._reports += reports
             self._changed.notify_all()
@@ -57,7 +57,7 @@ class MemoryEngine:
     # -- the engine ------------------------------------------------------------------------------
 
     def open(self, live: Sequence[AttemptRef]) -> None:
-        """Say again what nobody confirmed."""
+        """Repeats the reports that were not confirmed."""
         with self._changed:
             wanted = set(live)
             self._reports = [one for ref, one in self._over.items() if ref in wanted]
@@ -74,9 +74,9 @@ class MemoryEngine:
                 raise EngineFault("no processes today", retry_after_seconds=0.01)
             if order.ref in self.running or order.ref in self._over:
                 return
-            beside = [ref for ref in self.running if ref.job_id == order.ref.job_id]
-            if beside:
-                raise BrokenInvariant(f"{order.ref} beside {beside}")
+            others = [ref for ref in self.running if ref.job_id == order.ref.job_id]
+            if others:
+                raise BrokenInvariant(f"{order.ref} besides {others}")
             self.running[order.ref] = order
             self.started.append(order.ref)
             self._reports.append(_started(order.ref))
@@ -117,7 +117,7 @@ class MemoryEngine:
         return ()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Releases nothing."""
 
 
 def _started(ref: AttemptRef) -> AttemptStarted:

@@ -1,7 +1,6 @@
-"""A world with a clock: jobs come, the scheduler decides, engines report, time goes on.
+"""A scheduler with a clock: submits jobs, runs cycles, and reports what engines would.
 
-The harness does what the shells do and nothing more: it asks ``decide``, commits each decision as the
-events it stands for, and brings in what an engine would report when a test says so.
+Like the shells it calls ``decide`` and applies the events of each decision; tests report for the engines.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ DecisionType = TypeVar("DecisionType", bound=Decision)
 
 
 class SchedulerHarness:
-    """Holds a state, the time, everything decided in the last cycle and every event applied."""
+    """The state, the time, the decisions of the last cycle, and all applied events."""
 
     def __init__(self, state: FleetState, now_ms: int = 0) -> None:
         self.state = state
@@ -42,12 +41,12 @@ class SchedulerHarness:
     # -- what happens ----------------------------------------------------------------------------
 
     def advance(self, by_ms: int) -> SchedulerHarness:
-        """Let time pass; nothing else happens."""
+        """Advances the time."""
         self.now_ms += by_ms
         return self
 
     def submit(self, *specs: JobSpec, priority: int | None = None) -> list[str]:
-        """Submit jobs now. Each is known by its name, with ``-2`` and so on when that is taken."""
+        """Submits jobs now. The id of each is its name, with ``-2`` and so on if that is taken."""
         found = []
         for spec in specs:
             job_id = self._free_id(spec.name)
@@ -56,7 +55,7 @@ class SchedulerHarness:
         return found
 
     def cycle(self) -> tuple[Decision, ...]:
-        """Decide once and commit what was decided."""
+        """Runs one cycle and applies its decisions."""
         self.decisions = decide(self.state, self.now_ms)
         for decision in self.decisions:
             for event in events_for(decision, self.now_ms):
@@ -64,7 +63,7 @@ class SchedulerHarness:
         return self.decisions
 
     def apply(self, event: Event) -> SchedulerHarness:
-        """Bring in a fact."""
+        """Applies an event."""
         self.state.apply(event)
         self.log.append(event)
         return self
@@ -75,34 +74,34 @@ class SchedulerHarness:
         return self.apply(AttemptStarted(at_ms=self.now_ms, job_id=job_id, attempt=attempt))
 
     def start_all(self) -> SchedulerHarness:
-        """Every job that was given a place runs."""
+        """Reports the start of every job that was placed."""
         for job_id in self.jobs_in(JobState.STARTING):
             self.start(job_id)
         return self
 
     def save(self, job_id: str) -> SchedulerHarness:
-        """The job saved its work."""
+        """Reports a checkpoint."""
         attempt = self.state.jobs[job_id].attempt
         return self.apply(CheckpointSaved(at_ms=self.now_ms, job_id=job_id, attempt=attempt))
 
     def finish(self, *job_ids: str) -> SchedulerHarness:
-        """The jobs ended well."""
+        """Reports that the jobs succeeded."""
         for job_id in job_ids:
             attempt = self.state.jobs[job_id].attempt
             self.apply(AttemptSucceeded(at_ms=self.now_ms, job_id=job_id, attempt=attempt))
         return self
 
     def fail(self, job_id: str) -> SchedulerHarness:
-        """The job's processes ended badly."""
+        """Reports that the job failed."""
         attempt = self.state.jobs[job_id].attempt
         return self.apply(AttemptFailed(at_ms=self.now_ms, job_id=job_id, attempt=attempt))
 
     def cancel(self, job_id: str) -> SchedulerHarness:
-        """Its user does not want it any more."""
+        """Cancels the job."""
         return self.apply(JobCancelled(at_ms=self.now_ms, job_id=job_id))
 
     def preempted(self, *job_ids: str) -> SchedulerHarness:
-        """The jobs have stopped as they were told; without names, all that were told to."""
+        """Reports that preempted jobs have stopped; without names, all that were requested to stop."""
         for job_id in job_ids or self.stop_requested():
             attempt = self.state.jobs[job_id].attempt
             self.apply(AttemptPreempted(at_ms=self.now_ms, job_id=job_id, attempt=attempt))
@@ -115,19 +114,19 @@ class SchedulerHarness:
         return [decision for decision in self.decisions if isinstance(decision, kind)]
 
     def started_now(self) -> list[str]:
-        """The jobs that the last cycle gave a place, in its order."""
+        """The jobs that the last cycle started, in its order."""
         return [order.job_id for order in self.decided(StartJob)]
 
     def preempted_now(self) -> list[str]:
-        """The jobs that the last cycle told to make room, sorted."""
+        """The jobs that the last cycle preempted, sorted."""
         return sorted(order.job_id for order in self.decided(PreemptJob))
 
     def claimed_now(self) -> list[str]:
-        """The jobs for which the last cycle keeps a place until others have left it, sorted."""
+        """The jobs for which the last cycle claimed a placement, sorted."""
         return sorted(order.job_id for order in self.decided(ClaimPlacement))
 
     def hold_of(self, job_id: str) -> Hold | None:
-        """The last cycle's hold that covers a job: its own if there is one, else its kind's."""
+        """The last cycle's hold of a job, or of its job kind."""
         holds = self.decided(Hold)
         own = next((hold for hold in holds if job_id in hold.jobs), None)
         if own is not None:
@@ -138,11 +137,11 @@ class SchedulerHarness:
     # -- what is where ---------------------------------------------------------------------------
 
     def job(self, job_id: str) -> JobRecord:
-        """What the state knows of a job that is not over."""
+        """The record of a job that has not ended."""
         return self.state.jobs[job_id]
 
     def state_of(self, job_id: str) -> JobState:
-        """Where a job is in its life, also when it is over."""
+        """The state of a job, also if it has ended."""
         record = self.state.jobs.get(job_id)
         return self.state.finished[job_id] if record is None else record.state
 
@@ -151,26 +150,26 @@ class SchedulerHarness:
         return sorted(job_id for job_id, job in self.state.jobs.items() if job.state in states)
 
     def waiting(self) -> list[str]:
-        """The jobs that wait in a queue or for other jobs."""
+        """The jobs that are queued or wait for other jobs."""
         return self.jobs_in(JobState.QUEUED, JobState.BLOCKED)
 
     def running(self) -> list[str]:
-        """The jobs that hold room and were not told to stop."""
+        """The live jobs that were not requested to stop."""
         return self.jobs_in(JobState.STARTING, JobState.RUNNING)
 
     def stop_requested(self) -> list[str]:
-        """The jobs that were told to stop and still hold room."""
+        """The live jobs that were requested to stop."""
         return sorted(record.id for record in self.state.live() if record.stop_requested)
 
     def placement_of(self, job_id: str) -> Placement:
-        """Where a job is; it must have a place."""
+        """The placement of a job, which must have one."""
         placement = self.state.jobs[job_id].placement
         if placement is None:
             raise LookupError(f"{job_id} is {self.state_of(job_id)} and has no place")
         return placement
 
     def nodes_of(self, job_id: str) -> list[str]:
-        """The nodes a job is on, sorted."""
+        """The nodes of a job, sorted."""
         return sorted({task.node for task in self.placement_of(job_id).all_tasks})
 
     def gpus_of(self, job_id: str) -> dict[str, tuple[int, ...]]:
@@ -182,7 +181,7 @@ class SchedulerHarness:
         return dict(sorted(found.items()))
 
     def free_gpus(self, pool: str) -> int:
-        """Whole GPUs free on open nodes of a pool."""
+        """The free whole GPUs on open nodes of a pool."""
         return self.state.pools[pool].free_gpus()
 
     def _free_id(self, name: str) -> str:
@@ -192,5 +191,5 @@ class SchedulerHarness:
         return job_id
 
     def __contains__(self, job_id: str) -> bool:
-        """Whether a job of this id was ever submitted."""
+        """Whether a job with this id was ever submitted."""
         return job_id in self.state.jobs or job_id in self.state.finished

@@ -1,4 +1,4 @@
-"""Slurm clusters for tests. One is shared by all workers of a run; who breaks things starts his own."""
+"""Slurm clusters for tests: one is shared by all workers of a run; destructive tests start their own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHARED = LabPlan(
 
 @contextlib.contextmanager
 def own_lab(plan: LabPlan) -> Iterator[Lab]:
-    """A cluster of one's own, gone afterwards."""
+    """A private cluster, removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="bursar-slurm-"))
     lab = Lab(folder, plan)
     try:
@@ -50,7 +50,7 @@ class SharedLab:
         self._lab = Lab(folder, SHARED)
 
     def hold(self) -> Lab:
-        """Ours until the end of the run."""
+        """Holds the cluster until the end of the run."""
         if not self._is_held:
             with _locked(self._users):
                 self._users.mkdir(exist_ok=True)
@@ -77,7 +77,7 @@ SHARED_LAB = SharedLab()
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """The lock's file may be removed by who had it: then it is another's lock that we got."""
+    """Repeats if the previous holder has removed the file of the lock."""
     name = f"{path}.lock"
     while True:
         fd = os.open(name, os.O_CREAT | os.O_RDWR, 0o600)

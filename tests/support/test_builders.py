@@ -1,4 +1,4 @@
-"""The builders build what their words say, in the units of the model."""
+"""The builders build what their options describe, in the units of the model."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ FACTS: dict[str, Callable[[], tuple[object, object]]] = {
         [g.name for g in gang("g", group("launcher"), group("worker", 4, gpus=8)).groups],
         ["launcher", "worker"],
     ),
-    "an elastic job says its least": lambda: (job(tasks=4, min_tasks=2).groups[0].min_count, 2),
+    "an elastic job has a minimum": lambda: (job(tasks=4, min_tasks=2).groups[0].min_count, 2),
 }
 
 
 @pytest.mark.parametrize("sentence", FACTS)
-def test_worlds(sentence: str) -> None:
+def test_fleets(sentence: str) -> None:
     built, meant = FACTS[sentence]()
     assert built == meant
 
@@ -144,7 +144,7 @@ def test_a_submitted_job_waits_under_its_name() -> None:
     assert state.jobs["again"].submitted_at_ms == 5
 
 
-def test_a_job_lives_on_the_stage() -> None:
+def test_a_job_runs_on_the_harness() -> None:
     harness = SchedulerHarness(state_of(fleet_of(pool("p"))))
     assert harness.submit(job("a", gpus=2), job("a")) == ["a", "a-2"]
     assert harness.waiting() == ["a", "a-2"]
@@ -167,7 +167,7 @@ def test_a_job_lives_on_the_stage() -> None:
     ]
 
 
-def test_a_job_told_to_stop_waits_again_once_it_has_stopped() -> None:
+def test_a_preempted_job_waits_again_once_it_has_stopped() -> None:
     harness = SchedulerHarness(state_of(fleet_of(pool("p"))))
     harness.submit(job("a"))
     assigned(harness, "a", (0,))

@@ -34,8 +34,8 @@ def busy() -> FleetState:
     scene.run(mps_job("part"), Task(group="main", node="a-0001", count=1, shares=shares))
     scene.run(job("gone", gpus=2), at("a-0002", 2, 3))
     scene.harness.cancel("gone")
-    scene.wait(job("line"), job("line"), job("kept"), job("after", depends_on=("whole",)))
-    return scene.claimed("kept", at("a-0002", 0)).state
+    scene.wait(job("next"), job("next"), job("claimer"), job("after", depends_on=("whole",)))
+    return scene.claimed("claimer", at("a-0002", 0)).state
 
 
 def first(state: FleetState) -> NodeState:
@@ -43,7 +43,7 @@ def first(state: FleetState) -> NodeState:
 
 
 def first_backlog(state: FleetState) -> Backlog:
-    return state.jobs["line"].backlog
+    return state.jobs["next"].backlog
 
 
 def set_to(owner: Callable[[FleetState], object], name: str, value: object) -> Tamper:
@@ -78,8 +78,8 @@ DRIFT: dict[str, tuple[Tamper, str]] = {
         "node a-0001: tags is stored as [], counted as ['t']",
     ),
     "a device's holder": (
-        lambda state: setattr(first(state).devices[0], "whole_holder", "line"),
-        "GPU 0 of a-0001: holder is stored as ['line'], counted as ['whole']",
+        lambda state: setattr(first(state).devices[0], "whole_holder", "next"),
+        "GPU 0 of a-0001: holder is stored as ['next'], counted as ['whole']",
     ),
     "a device's slices": (
         lambda state: first(state).devices[1].held.clear(),
@@ -89,9 +89,9 @@ DRIFT: dict[str, tuple[Tamper, str]] = {
         lambda state: first(state).devices[3].shares.clear(),
         "GPU 3 of a-0001: shares is stored as [], counted as [('part', 25, 0)]",
     ),
-    "for whom a node is kept": (
-        lambda state: setattr(state.node("a-0002"), "closed_for", "line"),
-        "node a-0002: claiming job is stored as line, counted as kept",
+    "the job that claims a node": (
+        lambda state: setattr(state.node("a-0002"), "closed_for", "next"),
+        "node a-0002: claiming job is stored as next, counted as claimer",
     ),
     "expected ends": (
         lambda state: state.pools["a"].ends.pop(),
@@ -109,7 +109,7 @@ DRIFT: dict[str, tuple[Tamper, str]] = {
         lambda state: setattr(state.jobs["part"], "request", {}),
         f"job part: charged quota is stored as {{}}, counted as {{('{FLAVOR}', 'gpu'): 250}}",
     ),
-    "the number in a line": (
+    "the number of jobs in a backlog": (
         lambda state: setattr(first_backlog(state), "count", 3),
         "backlog research, 0, shape 4: number of jobs is stored as 3, counted as 2",
     ),
@@ -131,7 +131,7 @@ DRIFT: dict[str, tuple[Tamper, str]] = {
     ),
     "claims": (
         lambda state: state.claims.clear(),
-        "the fleet: claims is stored as [], counted as ['kept']",
+        "the fleet: claims is stored as [], counted as ['claimer']",
     ),
     "jobs to stop": (
         lambda state: state.to_stop.clear(),

@@ -15,7 +15,7 @@ from tests.store import facts
 QUEUE = "red"
 
 
-def tell(store: SqlStore, lead: LeaderLease, *events: ev.LoggedEvent) -> None:
+def append(store: SqlStore, lead: LeaderLease, *events: ev.LoggedEvent) -> None:
     origins = {one.job_id: facts.origin() for one in events if isinstance(one, ev.JobSubmitted)}
     store.append(facts.batch(*events, origins=origins), lead)
 
@@ -39,7 +39,7 @@ def test_the_expected_run_time_follows_from_past_jobs_of_the_queue(tmp_path: Pat
     lead = store.try_lead("here")
     assert lead is not None
     for number in range(5):
-        tell(store, lead, submitted(f"j-{number}"), *ran(f"j-{number}", hours=2 + number))
+        append(store, lead, submitted(f"j-{number}"), *ran(f"j-{number}", hours=2 + number))
     asked = submitted("j-new").spec
     found = similar_runs(store, QUEUE).run_time(asked, now_ms=0)
     assert found is not None and found.p50_ms == 4 * HOUR_MS and "5 jobs" in found.basis
@@ -60,7 +60,7 @@ def test_a_retried_job_counts_its_useful_time_and_not_its_lost_time(tmp_path: Pa
             ev.AttemptPreempted(at_ms=4 * HOUR_MS, job_id=job_id, attempt=1),
         ]
         again = ran(job_id, hours=2, attempt=2, from_hour=6)
-        tell(store, lead, submitted(job_id), *first, *again)
+        append(store, lead, submitted(job_id), *first, *again)
     found = similar_runs(store, QUEUE).run_time(submitted("j-new").spec, now_ms=0)
     assert found is not None and found.p50_ms == 5 * HOUR_MS
     store.close()

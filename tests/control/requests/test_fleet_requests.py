@@ -19,9 +19,9 @@ tenants: {acme: {children: {research: {}}}}
 def test_two_slurm_clusters_are_refused_by_name() -> None:
     with pytest.raises(
         UserError, match=r"2 clusters .* \(north, south\); one Bursar drives 1"
-    ) as told:
+    ) as refused:
         require_single_slurm_cluster(parse_fleet({"fleet.yaml": FLEET}).fleet)
-    assert told.value.code == "no-engine" and "SLURM_CONF" in told.value.fix
+    assert refused.value.code == "no-engine" and "SLURM_CONF" in refused.value.fix
 
 
 def test_one_slurm_cluster_next_to_local_ones_is_accepted() -> None:

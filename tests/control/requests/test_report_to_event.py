@@ -44,7 +44,7 @@ def notice(harness: SchedulerHarness, kind: NoticeKind = NoticeKind.TERMINATE) -
     return NoticeReported(node=placement.tasks[0].node, source="aws", kind=kind, ends_at_ms=121_000)
 
 
-def heard(
+def events_for(
     harness: SchedulerHarness, exit: Exit, saved: dict[str, int | None] | None = None
 ) -> ev.Event | None:
     report = TasksEnded(job_id="a", attempt=1, at_ms=2_000, exit=exit)
@@ -61,8 +61,8 @@ def test_the_preempted_exit_code_is_the_one_that_jobs_use() -> None:
 
 
 def test_a_checkpoint_event_has_what_the_job_reported() -> None:
-    said = CheckpointSaved(job_id="a", attempt=1, at_ms=2_000, step=40, save_ms=700, size_bytes=9)
-    assert event_for(said, running().state, 3_000) == ev.CheckpointSaved(
+    report = CheckpointSaved(job_id="a", attempt=1, at_ms=2_000, step=40, save_ms=700, size_bytes=9)
+    assert event_for(report, running().state, 3_000) == ev.CheckpointSaved(
         at_ms=2_000, job_id="a", attempt=1, step=40, save_ms=700, size_bytes=9
     )
 
@@ -81,16 +81,16 @@ def test_a_resumed_step_is_an_event_and_progress_is_not() -> None:
 def test_reports_from_before_a_restart_count_once() -> None:
     """After a restart engines report again: the resume, and the newest checkpoint after it."""
     harness = running()
-    told = (
+    events = (
         AttemptResumed(job_id="a", attempt=1, at_ms=2_000, step=40),
         CheckpointSaved(job_id="a", attempt=1, at_ms=9_000, step=50),
     )
-    for report in told:
+    for report in events:
         event = event_for(report, harness.state, 10_000)
         assert event is not None
         harness.apply(event)
     known = harness.job("a").done_ms, harness.job("a").saved_at_ms
-    assert [event_for(report, harness.state, 11_000) for report in told] == [None, None]
+    assert [event_for(report, harness.state, 11_000) for report in events] == [None, None]
     assert (harness.job("a").done_ms, harness.job("a").saved_at_ms) == known
     back = AttemptResumed(job_id="a", attempt=1, at_ms=10_000, step=40)
     assert event_for(back, harness.state, 11_000) is not None, "it went back to an older one"
@@ -128,97 +128,97 @@ def test_an_end_on_an_interrupted_node_is_no_failure(exit: Exit) -> None:
     event = event_for(notice(harness), harness.state, 2_000)
     assert event is not None
     harness.apply(event)
-    assert cause_of(heard(harness, exit)) is PreemptionCause.NOTICE
-    assert isinstance(heard(harness, Exit(code=1)), ev.AttemptFailed)
+    assert cause_of(events_for(harness, exit)) is PreemptionCause.NOTICE
+    assert isinstance(events_for(harness, Exit(code=1)), ev.AttemptFailed)
     harness.cycle()
-    assert cause_of(heard(harness, Exit(code=1))) is PreemptionCause.NOTICE
+    assert cause_of(events_for(harness, Exit(code=1))) is PreemptionCause.NOTICE
 
 
 def test_an_attempt_that_we_stopped_was_preempted() -> None:
     harness = running()
     harness.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1, on_behalf_of="b"))
-    assert cause_of(heard(harness, ASKS_AGAIN)) is PreemptionCause.ORDER
+    assert cause_of(events_for(harness, ASKS_AGAIN)) is PreemptionCause.ORDER
 
 
 def test_a_job_may_request_a_requeue_without_a_notice_only_so_often() -> None:
     harness = running()
     record = harness.job("a")
-    assert cause_of(heard(harness, ASKS_AGAIN)) is PreemptionCause.UNPROMPTED
+    assert cause_of(events_for(harness, ASKS_AGAIN)) is PreemptionCause.UNPROMPTED
     record.unprompted = MOST_UNPROMPTED
-    event = heard(harness, ASKS_AGAIN)
+    event = events_for(harness, ASKS_AGAIN)
     assert isinstance(event, ev.AttemptFailed)
     assert event.exit is not None and "saved nothing newer" in event.exit.detail
     record.saved_step = 40
-    assert isinstance(heard(harness, ASKS_AGAIN, {"a": 40}), ev.AttemptFailed)
-    assert cause_of(heard(harness, ASKS_AGAIN, {"a": 41})) is PreemptionCause.UNPROMPTED
+    assert isinstance(events_for(harness, ASKS_AGAIN, {"a": 40}), ev.AttemptFailed)
+    assert cause_of(events_for(harness, ASKS_AGAIN, {"a": 41})) is PreemptionCause.UNPROMPTED
 
 
 def test_a_stop_by_the_cluster_is_a_notice_for_that_job_alone() -> None:
     harness = running()
-    said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="slurm", ends_at_ms=32_000)
-    event = event_for(said, harness.state, 3_000)
+    report = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="slurm", ends_at_ms=32_000)
+    event = event_for(report, harness.state, 3_000)
     assert isinstance(event, ev.SpotNotice)
     assert (event.job_id, event.source, event.ends_at_ms) == ("a", "slurm", 32_000)
     harness.apply(event)
     assert not harness.state.notices, "the node stays"
-    assert event_for(said, harness.state, 3_000) is None
-    assert cause_of(heard(harness, Exit(signal=9))) is PreemptionCause.NOTICE
+    assert event_for(report, harness.state, 3_000) is None
+    assert cause_of(events_for(harness, Exit(signal=9))) is PreemptionCause.NOTICE
 
 
 def test_a_stop_reported_together_with_the_end_counts_too() -> None:
     harness = running()
     end = TasksEnded(job_id="a", attempt=1, at_ms=2_000, exit=Exit(signal=9))
     assert isinstance(event_for(end, harness.state, 3_000), ev.AttemptFailed)
-    beside = ReportContext(warned={"a"})
-    assert cause_of(event_for(end, harness.state, 3_000, beside)) is PreemptionCause.NOTICE
+    context = ReportContext(warned={"a"})
+    assert cause_of(event_for(end, harness.state, 3_000, context)) is PreemptionCause.NOTICE
 
 
 def test_a_stop_that_we_ordered_is_no_event() -> None:
     harness = running()
     harness.apply(ev.AttemptStopping(at_ms=2_000, job_id="a", attempt=1))
-    said = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="signal")
-    assert event_for(said, harness.state, 3_000) is None
+    report = StopAcknowledged(job_id="a", attempt=1, at_ms=2_000, source="signal")
+    assert event_for(report, harness.state, 3_000) is None
 
 
 def test_a_node_returns_as_it_was_declared() -> None:
     harness = running()
-    beside = ReportContext(fleet=FLEET)
+    context = ReportContext(fleet=FLEET)
     node = FLEET.nodes[1]
     back = NodeRestored(node=node.id, at_ms=0)
-    assert event_for(back, harness.state, 3_000, beside) is None
-    gone = event_for(NodeLost(node=node.id, at_ms=0), harness.state, 3_000, beside)
+    assert event_for(back, harness.state, 3_000, context) is None
+    gone = event_for(NodeLost(node=node.id, at_ms=0), harness.state, 3_000, context)
     assert gone == ev.NodeLost(at_ms=3_000, node=node.id)
     harness.apply(gone)
-    assert event_for(back, harness.state, 4_000, beside) == ev.NodeAdded(at_ms=4_000, node=node)
+    assert event_for(back, harness.state, 4_000, context) == ev.NodeAdded(at_ms=4_000, node=node)
     assert event_for(back, harness.state, 4_000) is None
-    assert event_for(NodeRestored(node="x", at_ms=0), harness.state, 4_000, beside) is None
+    assert event_for(NodeRestored(node="x", at_ms=0), harness.state, 4_000, context) is None
 
 
 def test_reports_about_a_node_in_the_same_batch_count() -> None:
     state, node = running().state, FLEET.nodes[1]
-    beside = ReportContext(fleet=FLEET)
+    context = ReportContext(fleet=FLEET)
     gone, back = NodeLost(node=node.id, at_ms=0), NodeRestored(node=node.id, at_ms=0)
-    told = []
+    events = []
     for report in (gone, gone, back, back, gone, back):
-        event = event_for(report, state, 3_000, beside)
+        event = event_for(report, state, 3_000, context)
         if event is not None:
-            beside.add(event)
-        told.append(event)
+            context.add(event)
+        events.append(event)
     lost, added = ev.NodeLost(at_ms=3_000, node=node.id), ev.NodeAdded(at_ms=3_000, node=node)
-    assert told == [lost, None, added, None, lost, added]
+    assert events == [lost, None, added, None, lost, added]
 
 
 def test_foreign_usage_may_rise_and_fall_in_one_batch() -> None:
-    state, beside = running().state, ReportContext(fleet=FLEET)
-    told = []
+    state, context = running().state, ReportContext(fleet=FLEET)
+    events = []
     for cpu_milli in (0, 4_000, 4_000, 0):
         seen = ForeignReported(node=FLEET.nodes[1].id, gpus=(), cpu_milli=cpu_milli, memory_mib=0)
-        event = event_for(seen, state, 3_000, beside)
+        event = event_for(seen, state, 3_000, context)
         if event is not None:
             assert isinstance(event, ev.ForeignUsageSeen)
-            beside.add(event)
-        told.append(None if event is None else event.cpu_milli)
-    assert told == [None, 4_000, None, 0]
+            context.add(event)
+        events.append(None if event is None else event.cpu_milli)
+    assert events == [None, 4_000, None, 0]
 
 
 def test_a_node_whose_interruption_is_withdrawn_takes_jobs_again() -> None:

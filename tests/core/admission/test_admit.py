@@ -1,4 +1,4 @@
-"""Bad input is refused with a code, the name of the field and what to write instead."""
+"""Invalid jobs are refused with a code, the field and a fix."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def admit(spec: JobSpec, job_id: str = "new") -> None:
 
 
 def wrong(spec: JobSpec, **fields: Any) -> JobSpec:
-    """A spec with values its types do not allow."""
+    """A spec with values that its types do not allow."""
     return replace(spec, **fields)
 
 
@@ -103,7 +103,7 @@ def together(count: int = 4, **fields: Any) -> JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is submitted, the code of the refusal, and words its message must have."""
+    """The submission, the code of the refusal, and words of its message."""
 
     spec: JobSpec
     code: str
@@ -192,7 +192,7 @@ JOB_CASES: dict[str, Case] = {
     "the queue is a queue": Case(
         job(queue="acme"), "not-a-queue", ("queue is 'acme'", "below it: research, vision")
     ),
-    "a tenant without queues says so": Case(
+    "a tenant without queues is not a queue": Case(
         job(queue="empty"), "not-a-queue", ("queue is 'empty'", "no queue below it")
     ),
     "the priority class exists": Case(
@@ -328,7 +328,7 @@ JOB_CASES: dict[str, Case] = {
         "duplicate-market",
         ("constraints.markets", "spot, spot", "each once"),
     ),
-    "anchors are beside spot": Case(
+    "anchors are in addition to spot": Case(
         job(tasks=4, anchors_percent=30),
         "anchors-without-choice",
         ("constraints.anchors_percent is 30", "no spot", "use_spot: allowed"),
@@ -456,7 +456,7 @@ GOOD_JOBS: dict[str, JobSpec] = {
             layers=(SliceLayer(level="block", size=4), SliceLayer(level="rack", size=2)),
         ),
     ),
-    "a launcher beside layered workers": gang(
+    "a launcher with layered workers": gang(
         "g",
         group("launcher", cpu=1),
         group("worker", 4, gpus=2),
@@ -471,11 +471,11 @@ GOOD_JOBS: dict[str, JobSpec] = {
 
 
 @pytest.mark.parametrize("sentence", GOOD_JOBS)
-def test_a_job_is_let_in_with(sentence: str) -> None:
+def test_a_job_is_admitted_with(sentence: str) -> None:
     admit(GOOD_JOBS[sentence])
 
 
-def test_all_problems_of_a_job_are_told_at_once() -> None:
+def test_all_problems_of_a_job_are_reported_at_once() -> None:
     with pytest.raises(UserError) as refusal:
         admit(job(queue="nowhere", priority_class="none", hours=2, max_hours=1))
     message = str(refusal.value)
@@ -492,7 +492,7 @@ def test_a_long_list_of_problems_is_cut() -> None:
     assert "and 12 more" in str(refusal.value)
 
 
-def test_an_id_is_used_once() -> None:
+def test_a_used_id_is_refused() -> None:
     for job_id, spec in (("first", job()), ("lost", job()), ("sweep", job(array_size=3))):
         with pytest.raises(UserError, match="is already taken") as refusal:
             admit(spec, job_id)
@@ -519,8 +519,8 @@ def test_a_single_job_keeps_its_id_and_spec() -> None:
     assert (event.job_id, event.spec, event.priority) == ("train-1", spec, 0)
 
 
-def test_a_spot_pool_whose_nodes_were_all_taken_away_still_takes_jobs_in() -> None:
-    """They may be back at any time; an owned pool without nodes could never run anything."""
+def test_a_spot_pool_without_nodes_still_admits_jobs() -> None:
+    """Its nodes may return at any time; an owned pool without nodes could never run a job."""
     for market, let_in in ((Market.SPOT, True), (Market.OWNED, False)):
         state = state_of(fleet_of(pool("only", 1, market=market)))
         (node,) = state.pool_of_node
@@ -533,7 +533,7 @@ def test_a_spot_pool_whose_nodes_were_all_taken_away_still_takes_jobs_in() -> No
                 submissions(spec, "train", 1, state, KNOWN_MODELS)
 
 
-def test_admission_leaves_no_trace_in_the_state() -> None:
+def test_admission_does_not_change_the_state() -> None:
     state = world()
     before = (len(state.backlogs.by_key), len(state.jobs), state.limited)
     submissions(job("odd", cpu=3.25), "odd", NOW_MS, state, KNOWN_MODELS)

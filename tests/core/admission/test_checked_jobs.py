@@ -1,4 +1,4 @@
-"""Of jobs that come together and are alike, one is checked; what tells them apart is checked of each."""
+"""Of similar jobs in a batch one is checked fully; the values that differ are checked for each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def arrival(state: FleetState, job_id: str, spec: JobSpec) -> AdmissionRequest:
     )
 
 
-def test_jobs_that_differ_in_name_alone_are_checked_once(
+def test_jobs_that_differ_only_in_name_are_checked_once(
     state: FleetState, checked: list[str]
 ) -> None:
     others = CheckedJobs()
@@ -68,7 +68,7 @@ def test_jobs_that_differ_in_name_alone_are_checked_once(
         ({"priority_class": ["high"]}, "wrong-type"),
     ],
 )
-def test_what_differs_is_found(state: FleetState, changed: dict[str, object], code: str) -> None:
+def test_problems_of_differing_values_are_found(state: FleetState, changed: dict[str, object], code: str) -> None:
     others = CheckedJobs()
     submissions_in_batch(arrival(state, "j-0", job("fine", gpus=2)), others)
     spec = replace(job("fine", gpus=2), **changed)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_what_differs_is_found(state: FleetState, changed: dict[str, object], co
         assert refused.value.code == code
 
 
-def test_an_id_that_is_taken_is_found(state: FleetState) -> None:
+def test_a_used_id_is_found(state: FleetState) -> None:
     others = CheckedJobs()
     (made,) = submissions_in_batch(arrival(state, "j-0", job("fine")), others)
     state.apply(made)
@@ -87,7 +87,7 @@ def test_an_id_that_is_taken_is_found(state: FleetState) -> None:
     assert refused.value.code == "job-id-taken"
 
 
-def test_who_depends_on_others_is_always_checked(state: FleetState, checked: list[str]) -> None:
+def test_a_job_with_dependencies_is_always_checked(state: FleetState, checked: list[str]) -> None:
     others = CheckedJobs()
     (first,) = submissions_in_batch(arrival(state, "j-0", job("first")), others)
     state.apply(first)

@@ -1,4 +1,4 @@
-"""What a job can cost at most, and how its ceiling follows a price."""
+"""The maximum cost of a job, and its remaining time under a cost limit when prices change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ceiling(usd: int) -> JobSpec:
     return replace(job("a", gpus=8, hours=9), max_cost_micro_usd=usd * USD_MICRO)
 
 
-def test_the_dearest_pool_that_could_run_it_counts() -> None:
+def test_the_most_expensive_pool_that_fits_counts() -> None:
     state = harness().state
     half = dearest_hourly_micro_usd(job("a", gpus=4), state)
     assert 8 * USD_MICRO <= half <= 8 * USD_MICRO + 1
@@ -41,12 +41,12 @@ def test_a_gang_costs_all_its_tasks() -> None:
     assert dearest_hourly_micro_usd(job("a", gpus=1, tasks=3), state) == 3 * (2 * USD_MICRO + 1)
 
 
-def test_time_is_rounded_up() -> None:
+def test_partial_time_is_rounded_up() -> None:
     assert cost_of_ms(USD_MICRO, 1) == 1, "a quarter of a micro-dollar"
     assert cost_of_ms(USD_MICRO, HOUR_MS) == USD_MICRO
 
 
-def test_a_dearer_place_comes_to_the_ceiling_sooner() -> None:
+def test_a_higher_price_reaches_the_limit_sooner() -> None:
     """$16 at $8 an hour last two hours; after one of them at $16, half an hour more."""
     here = harness()
     here.submit(ceiling(16))
@@ -64,7 +64,7 @@ def test_a_dearer_place_comes_to_the_ceiling_sooner() -> None:
     assert placement.micro_usd_per_hour == 8 * USD_MICRO, "what was promised stays as it was"
 
 
-def test_a_cheaper_place_lasts_longer() -> None:
+def test_a_lower_price_reaches_the_limit_later() -> None:
     here = harness()
     here.submit(ceiling(16))
     here.cycle()

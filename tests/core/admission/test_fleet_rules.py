@@ -1,4 +1,4 @@
-"""A fleet, a tenant tree and policies are refused with a code, the field and what to write."""
+"""Invalid fleets, tenant trees and policies are refused with a code, the field and a fix."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ FLEET_CASES: dict[str, tuple[Fleet, str, tuple[str, ...]]] = {
         "unknown-pool",
         ("nodes[0].pool of 'n1'", "'a1000'", "Did you mean 'a100'?"),
     ),
-    "a node says where it is": (
+    "a node has a domain of every level": (
         with_levels("block", "rack"),
         "missing-topology-label",
         ("nodes[0].labels of 'a100-0001' lack block, rack", "cluster 'main'", "which block"),
@@ -161,12 +161,12 @@ TENANT_CASES: dict[str, tuple[tuple[Tenant, ...], str, tuple[str, ...]]] = {
         "unknown-parent",
         ("tenants[1].parent of 'q' is 'acne'", "Did you mean 'acme'?"),
     ),
-    "nobody is its own ancestor": (
+    "no tenant is its own ancestor": (
         (tenant("a", parent="c"), tenant("b", parent="a"), tenant("c", parent="b")),
         "tenant-cycle",
         ("tenants[0].parent", "a > b > c > a", "Leave parent out"),
     ),
-    "nobody is its own parent": (
+    "no tenant is its own parent": (
         (queue("a", parent="a"),),
         "tenant-cycle",
         ("tenants[0].parent", "a > a", "Leave parent out"),
@@ -245,7 +245,7 @@ POLICY_CASES: dict[str, tuple[Policies, str, tuple[str, ...]]] = {
         "no-priority-class",
         ("priority_classes is empty", "normal: 0"),
     ),
-    "a house rule is about a label": (
+    "a governance rule refers to a label": (
         Policies(
             governance=Governance(
                 restricted_models=(ModelRestriction(models=("t4",), label="interactive"),)
@@ -254,7 +254,7 @@ POLICY_CASES: dict[str, tuple[Policies, str, tuple[str, ...]]] = {
         "not-a-label",
         ("governance.restricted_models", "kind=interactive"),
     ),
-    "a house rule exempts priority classes that exist": (
+    "a governance rule exempts existing priority classes": (
         Policies(governance=Governance(spot_mandatory=SpotMandatory(exempt_priorities=("hi",)))),
         "unknown-priority-class",
         ("governance.spot_mandatory.exempt_priorities", "high"),
@@ -314,7 +314,7 @@ def test_policies_are_refused_unless(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("strategies", [(), (FINAL,), (INITIAL,), (FINAL, INITIAL)])
-def test_a_good_fleet_is_let_in(strategies: tuple[FairStrategy, ...]) -> None:
+def test_a_valid_fleet_is_accepted(strategies: tuple[FairStrategy, ...]) -> None:
     policies = Policies(
         priority_classes={"low": -(10**6), "normal": 0},
         order=OrderPolicy(half_life_ms=None),
@@ -324,7 +324,7 @@ def test_a_good_fleet_is_let_in(strategies: tuple[FairStrategy, ...]) -> None:
     state_of(GOOD_FLEET, GOOD_TENANTS, policies)
 
 
-def test_a_cycle_is_told_once_and_only_for_its_members() -> None:
+def test_a_cycle_is_reported_once_and_only_for_its_members() -> None:
     tenants = (tenant("below", parent="a"), tenant("a", parent="b"), tenant("b", parent="a"))
     with pytest.raises(UserError, match="a > b > a") as refusal:
         check_fleet(SMALL, tenants, Policies())

@@ -1,4 +1,4 @@
-"""What stands in a job is checked value by value."""
+"""Every value of a job is checked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ODD: tuple[Any, ...] = (
 
 
 def bent(value: Any) -> list[Any]:
-    """The value with one thing in it replaced by something odd, in every way."""
+    """Copies of the value in which one part is replaced by an invalid one."""
     found: list[Any] = []
     for field in fields(value):
         inside = getattr(value, field.name)
@@ -71,11 +71,11 @@ def bent(value: Any) -> list[Any]:
     return found
 
 
-def test_a_job_with_everything_in_order_has_no_problems() -> None:
+def test_a_valid_job_with_every_option_has_no_problems() -> None:
     assert list(value_problems(FULL)) == []
 
 
-def test_every_problem_names_a_field_of_the_job_and_says_what_to_write() -> None:
+def test_every_problem_names_a_field_of_the_job_and_a_fix() -> None:
     bends = bent(FULL)
     assert len(bends) > 1_000
     problems = [problem for one in bends for problem in value_problems(one)]
@@ -103,6 +103,6 @@ def test_the_path_leads_to_the_value(job: JobSpec, field: str, code: str) -> Non
 
 
 @pytest.mark.parametrize("value", [3, "x", None, object()])
-def test_what_is_no_dataclass_is_refused(value: object) -> None:
+def test_a_value_that_is_not_a_dataclass_is_refused(value: object) -> None:
     with pytest.raises(TypeError):
         list(value_problems(value))

@@ -1,4 +1,4 @@
-"""The rules for jobs with a deadline: what each chooses, and that ours never lets go of the deadline."""
+"""The rules for jobs with a deadline: the choice of each, and that ours never misses a feasible deadline."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_choice(sentence: str) -> None:
     assert rule(TERMS, now, market) == wanted
 
 
-def test_ours_leaves_on_demand_for_an_old_interval_but_not_for_a_young_one() -> None:
+def test_ours_leaves_on_demand_for_a_long_spot_interval_but_not_for_a_new_one() -> None:
     now = progress(2, 9.0, ON_DEMAND)
     hurried = AvailabilityEstimate(up=True, age=0, up_step=HIGHEST_STEP, down_step=0)
     assert expected_cost(
@@ -123,7 +123,7 @@ def test_ours_leaves_on_demand_for_an_old_interval_but_not_for_a_young_one() -> 
     assert expected_cost(TERMS, now, SPOT) == "a"
 
 
-def test_of_two_pools_at_one_price_the_one_that_lasts_is_taken() -> None:
+def test_of_two_pools_at_one_price_the_more_stable_is_chosen() -> None:
     market = SpotMarket(
         (SpotOffer("a", 1_000_000, YOUNG), SpotOffer("b", 1_000_000, OLD)), OLD, 1_000_000
     )
@@ -131,14 +131,14 @@ def test_of_two_pools_at_one_price_the_one_that_lasts_is_taken() -> None:
     assert best_offer(TERMS, progress(1, 9, "a"), market) == market.offers[0], "not worth a move"
 
 
-def test_a_pool_is_left_when_the_lower_price_pays_for_the_move() -> None:
+def test_a_job_moves_when_the_lower_price_pays_for_the_move() -> None:
     near = SpotMarket((SpotOffer("a", 1_000_000, OLD), SpotOffer("b", 990_000, OLD)), OLD, 990_000)
     far = SpotMarket((SpotOffer("a", 1_000_000, OLD), SpotOffer("b", 500_000, OLD)), OLD, 500_000)
     assert best_offer(TERMS, progress(1, 9, "a"), near) == near.offers[0]
     assert best_offer(TERMS, progress(1, 9, "a"), far) == far.offers[1]
 
 
-def test_spot_that_costs_more_than_on_demand_is_no_offer() -> None:
+def test_spot_that_costs_more_than_on_demand_is_not_used() -> None:
     dear = SpotMarket((SpotOffer("a", 3_000_000, OLD),), OLD, 3_000_000)
     assert best_offer(TERMS, progress(0, 10), dear) is None
     assert expected_cost(TERMS, progress(0, 10), dear) != "a"
@@ -151,10 +151,10 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_the_hours() -> None:
 
 @pytest.mark.parametrize("rework_min", [0, 30])
 @pytest.mark.parametrize("change_over_min", first_always(1, [12, 1, 10, 24]))
-def test_ours_meets_the_deadline_against_a_market_that_plays_against_it(
+def test_ours_meets_the_deadline_in_an_adversarial_market(
     change_over_min: int, rework_min: int
 ) -> None:
-    """Spot is there when it is not used and goes when it is; later it comes and goes by chance."""
+    """Spot is available while unused and disappears when used; later its availability is random."""
     for seed in range(60):
         chance = random.Random(seed)
         terms = replace(
@@ -194,7 +194,7 @@ def finishes(terms: DeadlineTerms, chance: random.Random, spiteful: bool) -> boo
     return False
 
 
-def test_ours_goes_on_the_same_way_from_the_same_point() -> None:
+def test_ours_decides_the_same_in_the_same_state() -> None:
     now = progress(2.5, 8.3, ON_DEMAND)
     assert {expected_cost(TERMS, now, SPOT) for _ in range(3)} == {expected_cost(TERMS, now, SPOT)}
 
@@ -212,7 +212,7 @@ def test_a_pool_whose_intervals_end_often_gets_a_higher_rate() -> None:
     assert calm.age == AGES - 1 and shaky.age == 0
 
 
-def test_old_experience_fades() -> None:
+def test_old_observations_decay() -> None:
     book = AvailabilityTracker()
     for tick in range(600):
         book.observe(tick % 2 == 0, TICK_MS)
@@ -221,13 +221,13 @@ def test_old_experience_fades() -> None:
     assert late.up_step < 0
 
 
-def test_an_interval_that_has_lasted_is_expected_to_last() -> None:
+def test_a_long_interval_is_expected_to_continue() -> None:
     lives = [expected_life_ms(age, 0) for age in range(AGES)]
     assert lives == sorted(lives) and lives[0] > HOUR_MS
     assert expected_life_ms(3, 2) < expected_life_ms(3, 0) < expected_life_ms(3, -2)
 
 
-def test_the_chances_of_what_comes_next_sum_to_one() -> None:
+def test_the_probabilities_of_the_next_state_sum_to_one() -> None:
     for step_ms in (MINUTE_MS, TICK_MS, HOUR_MS):
         moves = transition_probabilities(TableKey(step_ms, 10, 10, 0, 16, 3, -2))
         assert moves.min() >= 0

@@ -1,4 +1,4 @@
-"""A new declaration: what is different, what it does to jobs in numbers, and what is refused."""
+"""A new declaration: its differences, its effects on jobs in numbers, and what is refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def change_texts(old: Declared | None, new: Declared, state: FleetState | None =
 
 
 def running(old: Declared, *jobs: tuple[str, int]) -> SchedulerHarness:
-    """Each queue's job with so many GPUs, placed as far as there is room."""
+    """A job of each queue with that many GPUs; those that fit are running."""
     harness = SchedulerHarness(FleetState(old.fleet, old.tenants, old.policies))
     for name, gpus in jobs:
         harness.submit(job(f"of-{name}", gpus=gpus, queue=name))
@@ -50,7 +50,7 @@ def running(old: Declared, *jobs: tuple[str, int]) -> SchedulerHarness:
 # -- what is different -------------------------------------------------------------------------------
 
 
-def test_nothing_is_different_between_a_fleet_and_itself() -> None:
+def test_a_fleet_does_not_differ_from_itself() -> None:
     assert change_texts(declared(), declared()) == []
 
 
@@ -66,7 +66,7 @@ def test_the_first_declaration_adds_everything() -> None:
     ]
 
 
-def test_every_kind_of_change_is_told_in_units_of_people() -> None:
+def test_every_type_of_change_is_reported_in_everyday_units() -> None:
     old = declared()
     cluster, spec = old.fleet.clusters[0], old.fleet.pools[0]
     new = Declared(
@@ -97,14 +97,14 @@ def test_every_kind_of_change_is_told_in_units_of_people() -> None:
     ]
 
 
-def test_policies_are_told_field_by_field() -> None:
+def test_policy_changes_are_reported_by_field() -> None:
     old = declared()
     order = replace(old.policies.order, half_life_ms=None)
     new = replace(old, policies=replace(old.policies, order=order))
     assert change_texts(old, new) == ["changed policies order.half_life_ms: 7 d -> none"]
 
 
-def test_nodes_come_and_go_by_name() -> None:
+def test_added_and_removed_nodes_are_named() -> None:
     assert change_texts(declared(2), declared(1)) == ["removed pool a100 nodes: 1, a100-0002"]
     assert change_texts(declared(1), declared(2)) == ["added pool a100 nodes: 1, a100-0002"]
 
@@ -112,7 +112,7 @@ def test_nodes_come_and_go_by_name() -> None:
 # -- what it does to jobs ----------------------------------------------------------------------------
 
 
-def test_jobs_on_nodes_that_go_are_counted() -> None:
+def test_jobs_on_removed_nodes_are_counted() -> None:
     old = declared(2)
     harness = running(old, ("red", 8), ("blue", 8))
     assert change_texts(old, declared(1), harness.state) == [
@@ -121,7 +121,7 @@ def test_jobs_on_nodes_that_go_are_counted() -> None:
     ]
 
 
-def test_jobs_on_nodes_that_shrink_are_told_of_once() -> None:
+def test_jobs_on_nodes_that_shrink_are_reported_once() -> None:
     old = declared(2)
     harness = running(old, ("red", 4), ("blue", 4))
     smaller = replace(old.fleet.pools[0], gpus_per_node=4, cpu_milli=8000)
@@ -132,7 +132,7 @@ def test_jobs_on_nodes_that_shrink_are_told_of_once() -> None:
     assert effects[0].startswith("2 jobs on ") and effects[1] == ""
 
 
-def test_a_pool_that_only_grows_stops_nobody() -> None:
+def test_a_pool_that_only_grows_stops_no_job() -> None:
     old = declared(2)
     harness = running(old, ("red", 8))
     larger = replace(old.fleet.pools[0], memory_mib=4096 * 1024)
@@ -140,7 +140,7 @@ def test_a_pool_that_only_grows_stops_nobody() -> None:
     assert [change.effect for change in fleet_changes(old, new, harness.state)] == [""]
 
 
-def test_waiting_jobs_that_could_never_run_any_more_are_counted_with_the_reason() -> None:
+def test_waiting_jobs_that_could_no_longer_run_are_counted_with_the_reason() -> None:
     old = declared(2)
     harness = running(old, ("red", 8), ("blue", 8))
     harness.submit(job("gang", gpus=8, tasks=2, queue="red"), job("small", gpus=1, queue="red"))
@@ -156,7 +156,7 @@ def test_waiting_jobs_that_could_never_run_any_more_are_counted_with_the_reason(
     )
 
 
-def test_running_jobs_that_are_stopped_and_cannot_come_back_are_among_them() -> None:
+def test_stopped_jobs_that_could_not_restart_are_counted_too() -> None:
     old = declared(1)
     harness = running(old, ("red", 8))
     smaller = replace(old.fleet.pools[0], gpus_per_node=4)
@@ -165,7 +165,7 @@ def test_running_jobs_that_are_stopped_and_cannot_come_back_are_among_them() -> 
     assert "1 could never run any more: of-red" in last.effect
 
 
-def test_a_job_that_could_not_run_before_is_not_blamed_on_the_change() -> None:
+def test_a_job_that_could_not_run_before_is_not_counted() -> None:
     old = declared(1)
     harness = running(old)
     harness.submit(mig_job("odd", profile="9g.99gb", queue="red"))
@@ -184,7 +184,7 @@ def test_a_quota_below_use_is_reported_with_amounts() -> None:
     ]
 
 
-def test_a_quota_with_its_limit_below_use_holds_the_queue() -> None:
+def test_a_quota_and_limit_below_use_hold_the_queue() -> None:
     old = declared(2)
     harness = running(old, ("red", 8))
     tight = queue("red", "acme", {"a100-80gb/owned": quota(2, borrow=1)})
@@ -196,7 +196,7 @@ def test_a_quota_with_its_limit_below_use_holds_the_queue() -> None:
 # -- what is refused ---------------------------------------------------------------------------------
 
 
-def test_a_queue_with_jobs_cannot_go() -> None:
+def test_a_queue_with_jobs_cannot_be_removed() -> None:
     old = declared(2)
     harness = running(old, ("red", 8))
     harness.submit(job("waits", gpus=8, queue="red"))
@@ -209,7 +209,7 @@ def test_a_queue_with_jobs_cannot_go() -> None:
     assert "bursar cancel --queue red" in caught.value.fix
 
 
-def test_a_queue_with_jobs_cannot_become_a_branch_and_all_refusals_are_told() -> None:
+def test_a_queue_with_jobs_cannot_get_children_and_all_refusals_are_reported() -> None:
     old = declared(2)
     harness = running(old, ("red", 8), ("blue", 8))
     branch = replace(old.tenants[1], is_queue=False)
@@ -219,7 +219,7 @@ def test_a_queue_with_jobs_cannot_become_a_branch_and_all_refusals_are_told() ->
     assert caught.value.problem.startswith("2 changes cannot be made:")
 
 
-def test_a_queue_without_jobs_may_go() -> None:
+def test_a_queue_without_jobs_can_be_removed() -> None:
     old = declared(2)
     harness = running(old, ("red", 8))
     new = replace(old, tenants=old.tenants[:2])
@@ -228,7 +228,7 @@ def test_a_queue_without_jobs_may_go() -> None:
     assert [str(change) for change in changes] == ["removed tenant blue"]
 
 
-def test_looking_changes_nothing() -> None:
+def test_comparing_changes_no_state() -> None:
     old = declared(2)
     harness = running(old, ("red", 8), ("blue", 8))
     harness.submit(job("waits", gpus=8, queue="red"))

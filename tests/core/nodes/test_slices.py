@@ -1,4 +1,4 @@
-"""Sharing GPUs: what one device allows, how an idle one is cut, and where to look first."""
+"""Shared GPUs: rules of one device, partitioning of an idle one, and the order of candidates."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ REFUSALS: dict[str, tuple[Callable[[], Device], Act]] = {
 
 
 @pytest.mark.parametrize(("build", "act"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_misuse_is_refused_and_changes_nothing(build: Callable[[], Device], act: Act) -> None:
+def test_invalid_operations_are_refused_and_change_nothing(build: Callable[[], Device], act: Act) -> None:
     device = build()
     before = snapshot(device)
     with pytest.raises(BrokenInvariant):
@@ -151,14 +151,14 @@ def test_misuse_is_refused_and_changes_nothing(build: Callable[[], Device], act:
     assert snapshot(device) == before
 
 
-def test_a_gpu_used_whole_is_idle_again_when_its_holder_leaves() -> None:
+def test_a_whole_gpu_is_idle_when_its_holder_releases_it() -> None:
     device = used_whole()
     assert (device.mode, device.holders) == (GpuMode.WHOLE, ("w",))
     device.release_whole("w")
     assert (device.mode, device.holders) == (GpuMode.IDLE, ())
 
 
-def test_a_cut_stays_when_its_last_tenant_leaves_until_it_is_dropped() -> None:
+def test_a_layout_remains_when_its_last_slice_is_released_until_it_is_removed() -> None:
     device = with_slice_held()
     assert not device.is_vacant
     device.release_slice(one("2g.10gb@2"), "s")
@@ -168,7 +168,7 @@ def test_a_cut_stays_when_its_last_tenant_leaves_until_it_is_dropped() -> None:
     assert (device.layout, device.mode) == ((), GpuMode.IDLE)
 
 
-def test_a_holder_of_several_slices_gives_back_one_or_all() -> None:
+def test_a_holder_of_several_slices_releases_one_or_all() -> None:
     device = cut_device()
     for text in ("1g.5gb@0", "1g.5gb@1", "3g.20gb@4"):
         device.take_slice(one(text), "h")
@@ -179,7 +179,7 @@ def test_a_holder_of_several_slices_gives_back_one_or_all() -> None:
     assert device.held == {} and device.free_memory_slices == 8
 
 
-def test_a_holder_of_several_shares_gives_back_one_or_all() -> None:
+def test_a_holder_of_several_shares_releases_one_or_all() -> None:
     device = Device(A100)
     for percent in (10, 20, 20):
         device.take_share("h", percent, 100)
@@ -201,7 +201,7 @@ def test_mps_accepts_no_more_clients_than_its_limit() -> None:
     assert device.can_share(1, 0)
 
 
-def test_holders_leave_an_unhealthy_gpu() -> None:
+def test_holders_can_release_an_unhealthy_gpu() -> None:
     device = unhealthy(with_slice_held())
     assert device.free_instances("1g.5gb") == () and device.free_profiles() == ()
     device.release_slice(one("2g.10gb@2"), "s")
@@ -219,7 +219,7 @@ MILLI = {
 
 
 @pytest.mark.parametrize(("profile", "milli"), MILLI.values(), ids=MILLI.keys())
-def test_a_slice_counts_by_what_it_takes_most_of(profile: str, milli: int) -> None:
+def test_a_slice_counts_by_its_largest_fraction(profile: str, milli: int) -> None:
     assert slice_milli(a100_geometry(), profile) == milli
 
 
@@ -231,7 +231,7 @@ CHOICES = {
 
 
 @pytest.mark.parametrize(("layout", "profile", "chosen"), CHOICES.values(), ids=CHOICES.keys())
-def test_the_instance_that_strands_least_is_chosen(
+def test_the_instance_that_wastes_least_capacity_is_chosen(
     layout: Layout, profile: str, chosen: str
 ) -> None:
     device = cut_device(layout)
@@ -242,7 +242,7 @@ def test_the_instance_that_strands_least_is_chosen(
     assert choose_instance(device, profile) == one(chosen)
 
 
-def test_nothing_is_chosen_where_nothing_fits() -> None:
+def test_no_instance_is_chosen_if_none_fits() -> None:
     assert choose_instance(cut_device(), "7g.40gb") is None
     assert choose_instance(Device(A100), "1g.5gb") is None
 
@@ -281,7 +281,7 @@ LAYOUTS: dict[str, tuple[str, dict[str, int], str | None]] = {
 
 
 @pytest.mark.parametrize(("wanted", "demand", "layout"), LAYOUTS.values(), ids=LAYOUTS.keys())
-def test_an_idle_gpu_is_cut_for_those_who_wait(
+def test_an_idle_gpu_is_partitioned_for_the_waiting_requests(
     wanted: str, demand: dict[str, int], layout: str | None
 ) -> None:
     expected = None if layout is None else cut(layout)
@@ -289,7 +289,7 @@ def test_an_idle_gpu_is_cut_for_those_who_wait(
 
 
 @given(st.data())
-def test_any_layout_ordered_is_maximal_holds_the_wanted_and_no_idle_media_engines(
+def test_an_ordered_layout_is_maximal_and_contains_the_request_and_no_idle_media_engines(
     data: st.DataObject,
 ) -> None:
     geometry = data.draw(st.sampled_from(GEOMETRIES))
@@ -312,7 +312,7 @@ def test_any_layout_ordered_is_maximal_holds_the_wanted_and_no_idle_media_engine
 
 
 def _served(geometry: MigGeometry, layout: Layout, wanted: str, demand: dict[str, int]) -> int:
-    """Waiting capacity a layout serves, worked out request by request."""
+    """The waiting capacity that a layout serves, computed request by request."""
     waiting = {**demand, wanted: max(1, demand.get(wanted, 0))}
     served = 0
     for instance in layout:
@@ -329,7 +329,7 @@ def pool_of(*devices: Device) -> SlicePool:
     return pool
 
 
-def test_slices_go_to_the_fullest_match_then_to_a_gpu_that_can_be_cut() -> None:
+def test_slices_go_to_the_fullest_match_then_to_a_gpu_that_can_be_partitioned() -> None:
     other_cut = cut_device(cut("4g.20gb@0 3g.20gb@4"))
     pool = pool_of(Device(A100), other_cut, cut_device(), used_whole(), with_slice_held(), shared())
     assert [key[1] for key in pool.slice_candidates("1g.5gb")] == [4, 2, 0, 1]
@@ -347,12 +347,12 @@ def test_shares_go_to_the_tightest_fit_then_to_a_gpu_without_holders() -> None:
     assert list(pool.share_candidates(101, 0)) == []
 
 
-def test_whole_users_go_to_an_idle_gpu_then_to_a_cut_one_without_holders() -> None:
+def test_whole_requests_go_to_an_idle_gpu_then_to_a_partitioned_one_without_holders() -> None:
     pool = pool_of(cut_device(), with_slice_held(), Device(A100), shared(), unhealthy(Device(A100)))
     assert [key[1] for key in pool.share_candidates(100, 0)] == [2, 0]
 
 
-def test_candidates_are_read_lazily_but_not_across_a_change() -> None:
+def test_candidates_are_lazy_and_invalid_after_a_change() -> None:
     pool = pool_of(cut_device(), cut_device())
     candidates = pool.slice_candidates("1g.5gb")
     first = next(candidates)
@@ -371,7 +371,7 @@ def test_a_pool_knows_its_devices() -> None:
         pool.add(("n", 1), Device(T4))
 
 
-def test_gpus_without_mig_are_shared_too() -> None:
+def test_gpus_without_mig_can_be_shared() -> None:
     pool = SlicePool(None)
     pool.add(("n", 0), Device(T4))
     assert list(pool.share_candidates(50, 8_000)) == [("n", 0)]

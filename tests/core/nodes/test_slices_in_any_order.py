@@ -1,4 +1,4 @@
-"""Takes and releases in any order: capacity is never exceeded and the index is correct."""
+"""Allocations and releases in any order: capacity is never exceeded and the index is correct."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def geometry_of(model: GpuModel) -> MigGeometry:
     return model.mig
 
 
-def act(draw: st.DataObject, device: Device) -> None:
+def apply_random(draw: st.DataObject, device: Device) -> None:
     """One operation on a device; it may be rejected."""
     geometry = geometry_of(device.model)
     holder = draw.draw(st.sampled_from(HOLDERS))
@@ -46,14 +46,14 @@ def act(draw: st.DataObject, device: Device) -> None:
     elif kind == "release":
         release_all(device, holder)
     elif kind == "give one back":
-        give_one_back(draw, device, holder)
+        release_one(draw, device, holder)
     elif kind == "cut":
         device.partition(draw.draw(st.sampled_from(((), *layouts(geometry)))))
     else:
         device.healthy = not device.healthy
 
 
-def give_one_back(draw: st.DataObject, device: Device, holder: str) -> None:
+def release_one(draw: st.DataObject, device: Device, holder: str) -> None:
     for share in device.shares.get(holder, ())[:1]:
         device.release_share(holder, share.percent, share.memory_mib)
     mine = [instance for instance, its_holder in device.held.items() if its_holder == holder]
@@ -98,7 +98,7 @@ def memory_slices(geometry: MigGeometry, instance: MigInstance) -> int:
 
 
 def slices_by_scan(devices: dict[DeviceKey, Device], profile: str) -> list[DeviceKey]:
-    """What ``slice_candidates`` should yield, found by looking at everything."""
+    """The expected result of ``slice_candidates``, by a full scan."""
     matching, rest = [], []
     for key, device in devices.items():
         geometry = geometry_of(device.model)
@@ -116,7 +116,7 @@ def slices_by_scan(devices: dict[DeviceKey, Device], profile: str) -> list[Devic
 def shares_by_scan(
     devices: dict[DeviceKey, Device], percent: int, memory_mib: int
 ) -> list[DeviceKey]:
-    """What ``share_candidates`` should yield, found by looking at everything."""
+    """The expected result of ``share_candidates``, by a full scan."""
     fitting, rest = [], []
     for key, device in devices.items():
         shares = [share for held in device.shares.values() for share in held]
@@ -132,7 +132,7 @@ def shares_by_scan(
 
 
 @given(st.data())
-def test_no_order_of_events_exceeds_a_gpu_or_confuses_the_index(data: st.DataObject) -> None:
+def test_no_order_of_events_exceeds_a_gpu_or_corrupts_the_index(data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(MODELS))
     devices = {key: Device(model, mps_client_limit=CLIENT_LIMIT) for key in KEYS}
     pool = SlicePool(model.mig)
@@ -141,7 +141,7 @@ def test_no_order_of_events_exceeds_a_gpu_or_confuses_the_index(data: st.DataObj
     for _ in range(data.draw(st.integers(1, 40))):
         key = data.draw(st.sampled_from(KEYS))
         with suppress(BrokenInvariant):
-            act(data, devices[key])
+            apply_random(data, devices[key])
         pool.update(key)
         assert_within_capacity(devices[key])
         for profile in geometry_of(model).profile_names:
@@ -157,7 +157,7 @@ def test_no_order_of_events_exceeds_a_gpu_or_confuses_the_index(data: st.DataObj
 
 
 @given(st.data())
-def test_taking_what_is_offered_is_never_refused_and_ends_when_nothing_is_free(
+def test_allocating_a_candidate_never_fails_and_ends_when_nothing_is_free(
     data: st.DataObject,
 ) -> None:
     model = data.draw(st.sampled_from(MODELS))

@@ -1,4 +1,4 @@
-"""Who is next: the tournament against the full ranking, and the policies by name."""
+"""The next job: the tournament compared with the full ranking, and the order policies."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_where_shares_tie_a_queue_goes_before_a_tenant_with_queues() -> None:
 
 
 def may_go_before(first: FairTreeKey, second: FairTreeKey) -> bool:
-    """Whether the ranking has one before the other, or ties them but for rounding."""
+    """Whether the ranking puts one before the other, or ties them except for rounding."""
     for ours, theirs in zip(first, second, strict=False):
         if isinstance(ours, float) and isinstance(theirs, float):
             if not isclose(ours, theirs, rel_tol=1e-9):
@@ -95,7 +95,7 @@ def may_go_before(first: FairTreeKey, second: FairTreeKey) -> bool:
 
 
 def started(policy: OrderPolicy, *jobs: tuple[str, str, int]) -> list[str]:
-    """Submit (name, queue, gpus) on one node of 8 GPUs and see who starts first."""
+    """Submits jobs (name, queue, gpus) to one node of 8 GPUs; returns them in order of start."""
     tenants = (tenant("co"), queue("a", "co", {A100: 2}), queue("b", "co", {A100: 6}))
     harness = SchedulerHarness(state_of(fleet_of(pool("a100")), tenants, Policies(order=policy)))
     for name, where, gpus in jobs:
@@ -105,7 +105,7 @@ def started(policy: OrderPolicy, *jobs: tuple[str, str, int]) -> list[str]:
     return harness.started_now()
 
 
-def test_dominant_share_serves_first_who_borrows_least() -> None:
+def test_by_dominant_share_the_smallest_borrower_goes_first() -> None:
     jobs = (("a1", "a", 4), ("a2", "a", 4), ("b1", "b", 4))
     policy = OrderPolicy(share=SharePolicy.DOMINANT_SHARE)
     assert sorted(started(policy, *jobs)) == ["a1", "b1"]
@@ -125,14 +125,14 @@ def test_terms_are_compared_in_the_order_of_the_policy() -> None:
         assert started(OrderPolicy(share=SharePolicy.NONE, terms=terms), *jobs) == [first]
 
 
-def test_smallest_and_least_work_are_terms_by_name() -> None:
+def test_smallest_and_least_work_are_order_terms() -> None:
     jobs = (("wide", "b", 8), ("narrow", "b", 1))
     for term in (OrderTerm.SMALLEST, OrderTerm.LEAST_WORK, OrderTerm.SHORTEST):
         policy = OrderPolicy(share=SharePolicy.NONE, terms=(term,))
         assert started(policy, *jobs) == ["narrow"]
 
 
-def test_waiting_raises_a_low_priority_when_aging_is_on() -> None:
+def test_with_aging_waiting_raises_a_low_priority() -> None:
     policy = Policies(order=OrderPolicy(aging_step_ms=MINUTE_MS))
     harness = SchedulerHarness(state_of(fleet_of(pool("a100")), policies=policy))
     harness.submit(job("old", gpus=8, priority_class="low"))
@@ -179,7 +179,7 @@ def time_sharing(term: OrderTerm) -> SchedulerHarness:
     return harness.start_all().advance(HOUR_MS)
 
 
-def test_shortest_remaining_stops_who_has_more_left_to_do() -> None:
+def test_shortest_remaining_preempts_the_job_with_more_remaining_work() -> None:
     harness = time_sharing(OrderTerm.SHORTEST_REMAINING)
     harness.submit(job("longer", gpus=8, hours=9.5))
     harness.cycle()

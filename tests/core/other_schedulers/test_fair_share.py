@@ -80,10 +80,10 @@ half_lives = st.integers(500, 200_000)
 
 
 @given(changes=changes, half_life_ms=half_lives, tail_ms=st.integers(0, 50_000))
-def test_usage_is_the_integral_of_the_faded_rate(
+def test_usage_is_the_integral_of_the_decayed_rate(
     changes: list[tuple[int, int]], half_life_ms: int, tail_ms: int
 ) -> None:
-    """Compared with Simpson's rule over every stretch of constant rate."""
+    """Compared with Simpson's rule over every interval of constant rate."""
     one = account(half_life_ms)
     changes.sort()
     end_ms = changes[-1][0] + tail_ms
@@ -92,12 +92,12 @@ def test_usage_is_the_integral_of_the_faded_rate(
     for (at_ms, delta), until_ms in zip(changes, stops, strict=True):
         one.change_rate(delta, at_ms)
         rate += delta
-        expected += rate * faded_time(at_ms, until_ms, end_ms, half_life_ms)
+        expected += rate * decayed_time(at_ms, until_ms, end_ms, half_life_ms)
     assert one.value_at(end_ms) == pytest.approx(expected, rel=1e-6, abs=1e-3)
 
 
-def faded_time(from_ms: int, until_ms: int, end_ms: int, half_life_ms: int) -> float:
-    """Simpson's rule for the integral of 2^(-(end - t) / half-life) between two moments."""
+def decayed_time(from_ms: int, until_ms: int, end_ms: int, half_life_ms: int) -> float:
+    """Simpson's rule for the integral of 2^(-(end - t) / half-life) between two times."""
     steps = 2 * max(8, (until_ms - from_ms) // half_life_ms * 16)
     width = (until_ms - from_ms) / steps
     heights = [0.5 ** ((end_ms - from_ms - i * width) / half_life_ms) for i in range(steps + 1)]
@@ -133,7 +133,7 @@ def test_neither_queries_nor_late_reports_change_usage(
         max_size=20,
     )
 )
-def test_a_tenant_has_what_its_children_have_and_stops_at_exactly_nothing(
+def test_a_tenant_has_the_usage_of_its_children_and_ends_at_exactly_zero(
     jobs: list[tuple[str, int, int, int]],
 ) -> None:
     usage = TenantUsage(PARENTS, HOUR_MS)
@@ -145,7 +145,7 @@ def test_a_tenant_has_what_its_children_have_and_stops_at_exactly_nothing(
     assert usage.usage("org", 3 * 10**6) == pytest.approx(leaves)
 
 
-def test_what_runs_counts_ahead_so_a_burst_is_seen_at_once() -> None:
+def test_running_jobs_count_ahead_so_a_burst_counts_at_once() -> None:
     usage = TenantUsage(PARENTS, HOUR_MS)
     for _ in range(100):
         usage.start("r1", 5, 1_000)
@@ -155,7 +155,7 @@ def test_what_runs_counts_ahead_so_a_burst_is_seen_at_once() -> None:
     assert usage.pressure("b1", 1_000, 300_000) == 0
 
 
-def test_a_tenant_that_joins_later_starts_from_nothing() -> None:
+def test_a_tenant_added_later_starts_without_usage() -> None:
     usage = TenantUsage(PARENTS, HOUR_MS)
     usage.add_tenant("b2", "blue")
     usage.start("b2", 3, 10)
@@ -263,7 +263,7 @@ def tenant_trees(draw: st.DrawFn) -> tuple[ShareTree, TenantUsage, list[str]]:
 
 
 @given(drawn=tenant_trees())
-def test_keys_sort_as_the_full_ranking_visits(
+def test_keys_sort_like_the_full_ranking(
     drawn: tuple[ShareTree, TenantUsage, list[str]],
 ) -> None:
     shares, usage, leaves = drawn
@@ -277,7 +277,7 @@ def test_keys_sort_as_the_full_ranking_visits(
 
 
 @given(drawn=tenant_trees(), later_ms=st.integers(0, 30 * HOUR_MS))
-def test_pure_decay_leaves_every_level_as_it_was(
+def test_decay_alone_changes_no_ranking(
     drawn: tuple[ShareTree, TenantUsage, list[str]], later_ms: int
 ) -> None:
     shares, usage, leaves = drawn
@@ -295,7 +295,7 @@ def every_tenant(shares: ShareTree) -> list[str]:
     return found
 
 
-def test_a_burst_moves_its_tenant_back_before_it_has_used_anything() -> None:
+def test_a_burst_lowers_its_tenant_before_it_has_usage() -> None:
     usage = TenantUsage(PARENTS, HOUR_MS)
     keys = FairTreeKeys(share_tree_of(PARENTS, {}), usage, horizon_ms=300_000)
     assert keys.fair_tree_key("b1", 0) < keys.fair_tree_key("r1", 0)
@@ -328,7 +328,7 @@ def test_classic_shares_charge_for_siblings_and_halve_at_the_share() -> None:
 RULES = AdmissionShareRules(half_life_ms=10_000, sampling_interval_ms=10_000)
 
 
-def test_a_nominated_job_is_charged_once_and_given_back_when_refused() -> None:
+def test_a_nominated_job_is_charged_once_and_refunded_when_refused() -> None:
     shares = AdmissionShares(RULES, {"lq": 2})
     shares.nominate("lq", "j", {"gpu": 8})
     shares.nominate("lq", "j", {"gpu": 8})
@@ -349,7 +349,7 @@ def test_admission_turns_the_charge_into_history() -> None:
     assert shares.consumed("lq") == {"gpu": 7}
 
 
-def test_a_half_life_of_nothing_resets_history_at_every_sample() -> None:
+def test_a_half_life_of_zero_resets_history_at_every_sample() -> None:
     assert sample({"gpu": 5}, {"gpu": 9}, 60_000, 0) == {}
     shares = AdmissionShares(AdmissionShareRules(half_life_ms=0), {})
     shares.restore("lq", {"gpu": 5}, 0)

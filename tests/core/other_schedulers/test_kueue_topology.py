@@ -39,7 +39,7 @@ TWO_BLOCKS = grow_tree(
 )
 
 
-def room(**tasks: int) -> dict[str, LeafCounts]:
+def leaf_counts(**tasks: int) -> dict[str, LeafCounts]:
     return {leaf: LeafCounts(tasks=count) for leaf, count in tasks.items()}
 
 
@@ -61,59 +61,59 @@ RACKS_OF_FOUR = (SliceLayer(level="rack", size=4), SliceLayer(level="host", size
 SCENARIOS = {
     "a required rack is the one with the least to spare": Scenario(
         request=KueueTopologyRequest(count=3, required="rack"),
-        free=room(x1=2, x2=2, x3=2, x4=1, x5=4, x6=4),
+        free=leaf_counts(x1=2, x2=2, x3=2, x4=1, x5=4, x6=4),
         placed="x3:2 x4:1",
     ),
     "a preferred rack that is too small widens to the block": Scenario(
         request=KueueTopologyRequest(count=5, preferred="rack"),
-        free=room(x1=2, x2=2, x3=2, x5=3),
+        free=leaf_counts(x1=2, x2=2, x3=2, x5=3),
         placed="x1:2 x2:2 x3:1",
     ),
     "a preferred block that is too small spreads over the roomiest racks of several": Scenario(
         request=KueueTopologyRequest(count=8, preferred="block"),
-        free=room(x1=2, x2=2, x3=2, x5=3),
+        free=leaf_counts(x1=2, x2=2, x3=2, x5=3),
         placed="x1:2 x2:2 x3:1 x5:3",
     ),
     "an unconstrained gang fills the fullest hosts first": Scenario(
         request=KueueTopologyRequest(count=4),
-        free=room(x1=3, x3=1, x5=2, x7=0),
+        free=leaf_counts(x1=3, x3=1, x5=2, x7=0),
         placed="x1:1 x3:1 x5:2",
     ),
     "an unconstrained gang that fits one host takes the fullest such host": Scenario(
         request=KueueTopologyRequest(count=2),
-        free=room(x1=3, x3=1, x5=2),
+        free=leaf_counts(x1=3, x3=1, x5=2),
         placed="x5:2",
     ),
     "an unconstrained gang may pack instead": Scenario(
         request=KueueTopologyRequest(count=4, least_free=False),
-        free=room(x1=3, x3=1, x5=2),
+        free=leaf_counts(x1=3, x3=1, x5=2),
         placed="x1:3 x3:1",
     ),
     "slices are not torn over racks": Scenario(
         request=KueueTopologyRequest(
             count=6, required="block", layers=(SliceLayer(level="rack", size=3),)
         ),
-        free=room(x1=2, x2=3, x3=1, x4=1, x5=2, x6=1, x7=3),
+        free=leaf_counts(x1=2, x2=3, x3=1, x4=1, x5=2, x6=1, x7=3),
         placed="x5:2 x6:1 x7:3",
     ),
     "inner layers keep pairs on one host": Scenario(
         request=KueueTopologyRequest(count=4, required="block", layers=RACKS_OF_FOUR),
-        free=room(x1=3, x2=1, x3=2, x4=3, x5=1, x6=1),
+        free=leaf_counts(x1=3, x2=1, x3=2, x4=3, x5=1, x6=1),
         placed="x3:2 x4:2",
     ),
     "affinity outweighs a tighter fit": Scenario(
         request=KueueTopologyRequest(count=2, required="host"),
-        free=room(x1=2) | {"x5": LeafCounts(tasks=6, affinity=10)},
+        free=leaf_counts(x1=2) | {"x5": LeafCounts(tasks=6, affinity=10)},
         placed="x5:2",
     ),
     "a balanced gang is spread evenly": Scenario(
         request=KueueTopologyRequest(count=6, preferred="rack", balanced=True),
-        free=room(x1=4, x2=4),
+        free=leaf_counts(x1=4, x2=4),
         placed="x1:3 x2:3",
     ),
     "a balanced gang leaves out hosts that would get less than an even part": Scenario(
         request=KueueTopologyRequest(count=8, preferred="block", balanced=True),
-        free=room(x1=5, x2=1, x3=4, x4=1),
+        free=leaf_counts(x1=5, x2=1, x3=4, x4=1),
         placed="x1:4 x3:4",
     ),
     "the leader goes where it costs the workers least": Scenario(
@@ -142,7 +142,7 @@ def test_place(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", SCENARIOS)
-def test_the_order_in_which_leaves_are_named_changes_nothing(sentence: str) -> None:
+def test_the_order_of_the_leaves_does_not_matter(sentence: str) -> None:
     scenario = SCENARIOS[sentence]
     paths = ("b2/r4/x7", "b2/r3/x6", "b1/r2/x3", "b1/r1/x1", "b2/r3/x5", "b1/r2/x4", "b1/r1/x2")
     free = dict(reversed(scenario.free.items()))
@@ -190,7 +190,7 @@ MISSES = {
 @pytest.mark.parametrize("sentence", MISSES)
 def test_a_miss_reports_how_much_is_missing(sentence: str) -> None:
     request, miss = MISSES[sentence]
-    assert place(TWO_BLOCKS, request, room(x1=2, x2=1, x5=3)) == miss
+    assert place(TWO_BLOCKS, request, leaf_counts(x1=2, x2=1, x5=3)) == miss
     assert str(miss)
 
 
@@ -207,34 +207,34 @@ def assigned(**tasks: int) -> KueueAssignment:
 def test_a_lost_node_is_replaced_inside_the_required_block() -> None:
     request = KueueTopologyRequest(count=4, required="block")
     revised = replace_lost(
-        TWO_BLOCKS, request, assigned(x1=2, x2=2), {"x2"}, room(x1=0, x3=2, x5=4)
+        TWO_BLOCKS, request, assigned(x1=2, x2=2), {"x2"}, leaf_counts(x1=0, x3=2, x5=4)
     )
     assert isinstance(revised, Revision)
     assert (brief(revised.assignment), brief(revised.added)) == ("x1:2 x3:2", "x3:2")
 
 
-def test_a_torn_slice_is_mended_in_its_own_rack() -> None:
+def test_a_broken_slice_is_replaced_in_its_rack() -> None:
     request = KueueTopologyRequest(
         count=4, required="block", layers=(SliceLayer(level="rack", size=2),)
     )
     before = assigned(x1=1, x2=1, x3=1, x4=1)
-    mended = replace_lost(TWO_BLOCKS, request, before, {"x3"}, room(x2=1, x4=1))
-    assert isinstance(mended, Revision)
-    assert brief(mended.assignment) == "x1:1 x2:1 x4:2"
-    missed = replace_lost(TWO_BLOCKS, request, before, {"x3"}, room(x2=1))
+    replaced = replace_lost(TWO_BLOCKS, request, before, {"x3"}, leaf_counts(x2=1, x4=1))
+    assert isinstance(replaced, Revision)
+    assert brief(replaced.assignment) == "x1:1 x2:1 x4:2"
+    missed = replace_lost(TWO_BLOCKS, request, before, {"x3"}, leaf_counts(x2=1))
     assert isinstance(missed, TopologyMiss)
 
 
-def test_a_second_leaf_that_is_gone_stops_the_replacement() -> None:
+def test_a_second_lost_leaf_prevents_the_replacement() -> None:
     request = KueueTopologyRequest(count=2, required="block")
-    missed = replace_lost(TWO_BLOCKS, request, assigned(x1=1, gone=1), {"x1"}, room(x2=2))
+    missed = replace_lost(TWO_BLOCKS, request, assigned(x1=1, gone=1), {"x1"}, leaf_counts(x2=2))
     assert isinstance(missed, TopologyMiss)
     assert (missed.reason, missed.leaf) == (MissReason.STALE_LEAF, "gone")
 
 
-def test_growing_keeps_what_runs_and_shrinking_drops_the_last() -> None:
+def test_growing_preserves_placed_tasks_and_shrinking_removes_the_last() -> None:
     before = assigned(x1=1, x5=2)
-    grown = grow(TWO_BLOCKS, KueueTopologyRequest(count=5), before, room(x1=1, x3=1))
+    grown = grow(TWO_BLOCKS, KueueTopologyRequest(count=5), before, leaf_counts(x1=1, x3=1))
     assert isinstance(grown, Revision)
     assert brief(grown.assignment) == "x1:2 x3:1 x5:2"
     assert brief(shrink(grown.assignment, 4)) == "x1:2 x3:1 x5:1"
@@ -242,7 +242,7 @@ def test_growing_keeps_what_runs_and_shrinking_drops_the_last() -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_without_what_only_kueue_has_bursar_places_the_same(seed: int) -> None:
+def test_without_kueues_own_features_bursar_places_the_same(seed: int) -> None:
     draw = Random(seed)
     blocks, racks, hosts = draw.randint(1, 3), draw.randint(1, 3), draw.randint(1, 4)
     paths = [
@@ -276,7 +276,7 @@ def test_without_what_only_kueue_has_bursar_places_the_same(seed: int) -> None:
     for count in (1, 2, 4, 6, 8, 12, 20):
         terms = {"count": count, "required": required, "preferred": preferred, "layers": layers}
         ours = place_as_bursar(tree, TopologyRequest(**terms), free)
-        theirs = place(tree, KueueTopologyRequest(**terms), room(**free))
+        theirs = place(tree, KueueTopologyRequest(**terms), leaf_counts(**free))
         if isinstance(theirs, TopologyMiss):
             assert ours == theirs
         else:

@@ -64,13 +64,13 @@ def test_plan(nodes: int, shapes: list[tuple[int, int]], minutes: list[int | Non
     assert [runs.get(job.job) for job in jobs] == expected
 
 
-def test_jobs_behind_the_limit_are_not_looked_at() -> None:
+def test_jobs_beyond_the_limit_are_not_planned() -> None:
     runs = plan_in_order(plan_of(32), requests(*[(6, 10)] * 1_000), 500)
     assert len(runs) == 500
     assert runs[-1].start_ms == 99 * 10 * MINUTE_MS
 
 
-def test_ends_are_rounded_up_so_that_jobs_end_together() -> None:
+def test_ends_are_rounded_up_to_common_times() -> None:
     plan = plan_of(3, begins_ms=90_000)
     plan.reserve(90_000, 61_000, 1)
     plan.reserve(90_000, 80_000, 1)
@@ -78,7 +78,7 @@ def test_ends_are_rounded_up_so_that_jobs_end_together() -> None:
     assert [plan.free_at(when_ms) for when_ms in (90_000, 179_999, 180_000)] == [1, 1, 3]
 
 
-def test_what_runs_already_is_reserved_from_the_beginning() -> None:
+def test_running_jobs_are_reserved_from_the_beginning() -> None:
     plan = plan_of(4, begins_ms=DAY_MS)
     assert plan.reserve(DAY_MS - 5 * MINUTE_MS, 10 * MINUTE_MS, 3) == (0, 1, 2)
     assert plan.earliest_start(2, MINUTE_MS) == DAY_MS + 10 * MINUTE_MS
@@ -125,7 +125,7 @@ shapes = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 6)), max_size=12)
 def free_throughout(
     runs: list[PlannedRun], ends_ms: dict[str, int], interval_ms: tuple[int, int]
 ) -> int:
-    """How many of six nodes no run touches during an interval, counted node by node."""
+    """The number of six nodes that are free during a whole interval, counted node by node."""
     start_ms, end_ms = interval_ms
     busy = {
         node

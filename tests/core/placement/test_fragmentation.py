@@ -1,4 +1,4 @@
-"""Fragmentation: what the mix of tasks makes of a node, and where a task does least harm."""
+"""Fragmentation of a node for a mix of tasks, and the placement that adds least of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_node(
 
 
 def fragmentation_milli(node: NodeState, mix: WorkloadMix) -> int:
-    """The free milli-GPU of a node that a task of the mix is expected to find useless."""
+    """The expected free milli-GPU of a node that a task of the mix cannot use."""
     return Fragmentation(mix).fragments(free_on(node)) // mix.weight if mix.weight else 0
 
 
@@ -60,7 +60,7 @@ def choose_gpu_for_share(node: NodeState, group: TaskGroup, mix: WorkloadMix) ->
 def least_fragmenting(
     nodes: Iterable[NodeState], group: TaskGroup, mix: WorkloadMix
 ) -> NodeState | None:
-    """The answer without an index: a look at every node."""
+    """The result without an index, by a scan of all nodes."""
     scorer = Fragmentation(mix)
     found = [
         (rank, node.id, node)
@@ -106,7 +106,7 @@ def mix_of(*groups: tuple[TaskGroup, int]) -> WorkloadMix:
 
 
 def start(node: NodeState, group: TaskGroup, *, on: int | None = None, holder: str = "job") -> None:
-    """Put one task on a node, a share on the GPU ``on``."""
+    """Starts one task on a node, a share on the GPU ``on``."""
     gpus: tuple[int, ...] = ()
     shares: tuple[ShareUse, ...] = ()
     if isinstance(group.gpu, WholeGpus):
@@ -130,14 +130,14 @@ HALF_MIX = mix_of((share(50), 1), (whole(2), 1))
 
 
 def half_used_node() -> NodeState:
-    """GPU 0 to 40 % in use, GPU 1 taken whole, GPUs 2 and 3 free: 2,600 free milli."""
+    """GPU 0 has 40 % in use, GPU 1 is held whole, GPUs 2 and 3 are free: 2,600 free milli-GPU."""
     node = make_node()
     start(node, share(40), on=0, holder="a")
     node.occupy(Task(group="main", node="n0", count=1, gpus=(1,)), "b")
     return node
 
 
-# what the mix is -> how much of the 2,600 free milli-GPU it cannot use
+# the mix -> how much of the 2,600 free milli-GPU it cannot use
 UNUSABLE: dict[str, tuple[WorkloadMix, int]] = {
     "an empty mix knows of no fragments": (WorkloadMix(), 0),
     "a small share can use every part": (mix_of((share(60), 1)), 0),
@@ -158,12 +158,12 @@ UNUSABLE: dict[str, tuple[WorkloadMix, int]] = {
 
 
 @pytest.mark.parametrize("sentence", UNUSABLE)
-def test_fragmentation_is_what_the_mix_cannot_use(sentence: str) -> None:
+def test_fragmentation_is_capacity_the_mix_cannot_use(sentence: str) -> None:
     mix, expected = UNUSABLE[sentence]
     assert fragmentation_milli(half_used_node(), mix) == expected
 
 
-def test_a_task_that_wants_a_whole_node_can_use_one() -> None:
+def test_a_task_that_needs_a_whole_node_can_use_one() -> None:
     group = whole(4, cpus=64, memory_gib=256)
     assert fragmentation_milli(make_node(), mix_of((group, 1))) == 0
 
@@ -174,7 +174,7 @@ def test_a_full_node_has_no_fragments() -> None:
     assert fragmentation_milli(node, mix_of((whole(8), 1))) == 0
 
 
-def test_sick_gpus_and_full_client_lists_offer_nothing() -> None:
+def test_unhealthy_gpus_and_full_client_lists_have_no_capacity() -> None:
     node = half_used_node()
     node.devices[2].healthy = False
     node.refresh(2)
@@ -183,7 +183,7 @@ def test_sick_gpus_and_full_client_lists_offer_nothing() -> None:
     assert fragmentation_milli(node, mix_of((whole(8), 1))) == 1_000
 
 
-def test_what_is_left_of_a_cut_gpu_is_for_slices() -> None:
+def test_free_capacity_of_a_partitioned_gpu_is_for_slices() -> None:
     node = make_node(gpus=1)
     node.devices[0].partition((MigInstance(profile="3g.20gb", start=0),))
     node.devices[0].take_slice(MigInstance(profile="3g.20gb", start=0), "a")
@@ -194,7 +194,7 @@ def test_what_is_left_of_a_cut_gpu_is_for_slices() -> None:
 # -- the mix -------------------------------------------------------------------------------------
 
 
-def test_the_most_popular_shapes_stand_for_all() -> None:
+def test_the_most_frequent_shapes_represent_all() -> None:
     mix = WorkloadMix()
     for percent in range(1, 100):
         mix.add(share(percent), 1_000 * percent if percent <= 3 else 1)
@@ -202,7 +202,7 @@ def test_the_most_popular_shapes_stand_for_all() -> None:
     assert mix.weight == sum(weight for _, weight in mix.shapes)
 
 
-def test_there_are_never_many_shapes_in_use() -> None:
+def test_the_number_of_shapes_is_bounded() -> None:
     mix = WorkloadMix()
     for cpus in range(1, 40):
         for percent in range(1, 100):
@@ -210,13 +210,13 @@ def test_there_are_never_many_shapes_in_use() -> None:
     assert len(mix.shapes) == MOST_SHAPES
 
 
-def test_amounts_that_differ_little_are_one_shape() -> None:
+def test_similar_amounts_are_one_shape() -> None:
     assert shape_of(whole(1, cpus=62)) == shape_of(whole(1, cpus=65))
     assert shape_of(whole(1, cpus=62)) != shape_of(whole(1, cpus=56))
 
 
 @given(cpu_milli=st.integers(0, 1_000_000), memory_mib=st.integers(0, 1 << 24))
-def test_rounding_never_makes_a_task_larger_nor_much_smaller(
+def test_rounding_never_enlarges_a_task_nor_shrinks_it_much(
     cpu_milli: int, memory_mib: int
 ) -> None:
     shape = shape_of(TaskGroup(cpu_milli=cpu_milli, memory_mib=memory_mib))
@@ -224,7 +224,7 @@ def test_rounding_never_makes_a_task_larger_nor_much_smaller(
     assert memory_mib * 8 / 9 <= shape.memory_mib <= memory_mib
 
 
-def test_the_mix_changes_seldom_and_on_its_own_account() -> None:
+def test_the_mix_changes_rarely_and_not_by_queries() -> None:
     mix, asked = WorkloadMix(), WorkloadMix()
     versions = set()
     for number in range(10_000):
@@ -237,7 +237,7 @@ def test_the_mix_changes_seldom_and_on_its_own_account() -> None:
     assert (asked.shapes, asked.version) == (mix.shapes, mix.version)
 
 
-def test_old_habits_fade() -> None:
+def test_old_submissions_decay() -> None:
     mix = mix_of((whole(8), REMEMBERED_TASKS))
     for _ in range(8 * REMEMBERED_TASKS // 1_000):
         mix.add(whole(1), 1_000)
@@ -247,7 +247,7 @@ def test_old_habits_fade() -> None:
 # -- which GPU -----------------------------------------------------------------------------------
 
 
-def test_a_share_goes_where_it_leaves_a_useful_part() -> None:
+def test_a_share_goes_where_it_leaves_usable_capacity() -> None:
     node = make_node(gpus=3)
     start(node, share(45), on=1, holder="a")
     start(node, share(50), on=2, holder="b")
@@ -256,7 +256,7 @@ def test_a_share_goes_where_it_leaves_a_useful_part() -> None:
     assert choose_gpu_for_share(node, share(56), HALF_MIX) == 0
 
 
-def test_a_fresh_gpu_is_taken_if_that_spoils_less_than_the_fuller_one() -> None:
+def test_a_free_gpu_is_chosen_if_that_fragments_less_than_a_used_one() -> None:
     node = make_node(gpus=2)
     start(node, share(40), on=0, holder="a")
     mix = mix_of((share(60), 1))
@@ -273,7 +273,7 @@ def test_among_identical_gpus_the_lowest_without_a_layout_is_shared() -> None:
     assert choose_gpu_for_share(node, share(50), HALF_MIX) == 0
 
 
-def test_a_share_keeps_off_gpus_without_room_or_memory() -> None:
+def test_a_share_avoids_gpus_without_capacity_or_memory() -> None:
     node = make_node(gpus=2)
     start(node, share(50, gpu_memory_mib=30_000), on=0, holder="a")
     assert choose_gpu_for_share(node, share(50), HALF_MIX) == 0
@@ -285,21 +285,21 @@ def test_a_share_keeps_off_gpus_without_room_or_memory() -> None:
 # -- which node ----------------------------------------------------------------------------------
 
 
-def test_one_gpu_is_taken_where_no_pair_is_broken() -> None:
+def test_one_gpu_is_taken_where_no_pair_is_split() -> None:
     nodes = make_pool(make_node("n0", gpus=2), make_node("n1", gpus=4), make_node("n2", gpus=4))
     start(nodes[2], whole(1))
     mix = mix_of((whole(2), 1))
     assert least_fragmenting(iter(nodes), whole(1), mix) is nodes[1]
 
 
-def test_a_task_with_much_cpu_goes_where_no_gpu_is_left_to_starve() -> None:
+def test_a_task_with_much_cpu_goes_where_no_gpu_lacks_cpu() -> None:
     nodes = make_pool(make_node("n0"), make_node("n1"))
     start(nodes[1], whole(3))
     hungry = whole(1, cpus=60)
     assert least_fragmenting(iter(nodes), hungry, mix_of((whole(1, cpus=8), 1))) is nodes[1]
 
 
-def test_a_task_without_gpus_goes_where_its_cpu_is_missed_least() -> None:
+def test_a_task_without_gpus_goes_where_its_cpu_is_needed_least() -> None:
     nodes = make_pool(make_node("n0"), make_node("n1"), make_node("n2"))
     start(nodes[1], whole(4))
     plain = _group(None, 60, 0)
@@ -325,14 +325,14 @@ def test_a_difference_below_a_step_is_a_tie() -> None:
     assert least_fragmenting(iter(nodes), share(71), often) is nodes[1]
 
 
-def test_a_node_is_judged_by_the_gpu_that_suits_the_share_best() -> None:
+def test_a_node_is_scored_by_its_best_gpu_for_the_share() -> None:
     nodes = make_pool(make_node("n0", gpus=2), make_node("n1", gpus=1))
     start(nodes[0], share(40), on=0)
     start(nodes[1], share(30), on=0)
     assert least_fragmenting(iter(nodes), share(60), mix_of((share(60), 1))) is nodes[0]
 
 
-def test_no_node_with_a_gpu_for_it_is_none() -> None:
+def test_without_a_fitting_gpu_no_node_is_chosen() -> None:
     node = make_node(gpus=2)
     start(node, share(30), on=0, holder="a")
     start(node, share(30, gpu_memory_mib=40_000), on=1, holder="b")
@@ -364,7 +364,7 @@ def fits(node: NodeState, group: TaskGroup) -> bool:
 
 
 class World:
-    """A small pool that is filled at random, with its index."""
+    """A small pool that is filled randomly, with its index."""
 
     def __init__(self, mix: WorkloadMix) -> None:
         self.mix = mix
@@ -391,7 +391,7 @@ class World:
     seen=st.lists(groups, min_size=1, max_size=6),
     closed=st.lists(st.integers(0, 5), max_size=5),
 )
-def test_the_index_finds_what_a_look_at_every_node_finds(
+def test_the_index_finds_the_same_node_as_a_full_scan(
     wanted: Sequence[TaskGroup], seen: Sequence[TaskGroup], closed: Sequence[int]
 ) -> None:
     world = World(mix_of(*Counter(seen).items()))
@@ -408,7 +408,7 @@ def test_the_index_finds_what_a_look_at_every_node_finds(
             world.mix.add(group, 1)
 
 
-def test_the_index_follows_what_ends() -> None:
+def test_the_index_follows_releases() -> None:
     world = World(mix_of((whole(1), 1)))
     task = Task(group="main", node="n0", count=1, gpus=(0, 1, 2, 3))
     assert world.first(whole(1)) is world.nodes[0]
@@ -420,7 +420,7 @@ def test_the_index_follows_what_ends() -> None:
     assert world.first(whole(1)) is world.nodes[0]
 
 
-def test_the_index_shows_open_nodes_only() -> None:
+def test_the_index_contains_open_nodes_only() -> None:
     world = World(mix_of((whole(1), 1)))
     world.nodes[4].up = False
     world.nodes[2].closed_for = "someone"
@@ -443,7 +443,7 @@ def test_the_index_follows_the_mix() -> None:
 
 
 @given(st.lists(groups, min_size=1, max_size=12), st.integers(0, 1_000))
-def test_the_order_in_which_nodes_are_shown_changes_nothing(
+def test_the_order_of_the_nodes_does_not_matter(
     wanted: Sequence[TaskGroup], seed: int
 ) -> None:
     world = World(mix_of(*Counter(wanted).items()))
@@ -466,10 +466,10 @@ def test_fragmentation_is_the_papers_formula(
         if found is not None:
             world.take(found, group, f"job{number}")
     for node in world.nodes:
-        assert fragmentation_milli(node, world.mix) == _by_the_paper(node, world.mix)
+        assert fragmentation_milli(node, world.mix) == _published_formula(node, world.mix)
 
 
-def _by_the_paper(node: NodeState, mix: WorkloadMix) -> int:
+def _published_formula(node: NodeState, mix: WorkloadMix) -> int:
     free = [10 * device.free_percent for device in node.devices]
     total = 0
     for shape, weight in mix.shapes:

@@ -1,4 +1,4 @@
-"""Placement policies: which node each of them likes, alone and over several pools."""
+"""Placement policies: the node that each prefers, in one pool and in several."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ def share(percent: int, *, cpus: int = 4) -> TaskGroup:
 
 ONE = mix_of((whole(1), 1))
 
-# sentence -> policy, mix, task, the node it likes, the node it likes less
+# sentence -> policy, mix, task, the preferred node, the other node
 PREFERS: dict[str, tuple[PlacementPolicy, WorkloadMix, TaskGroup, FreeResources, FreeResources]] = {
-    "best fit takes the node with fewer GPUs left": (
+    "best fit takes the node with fewer free GPUs": (
         PlacementPolicy.BEST_FIT,
         ONE,
         whole(1),
         free(2),
         free(3),
     ),
-    "best fit takes the node with less CPU left where GPUs are equal": (
+    "best fit takes the node with less free CPU where GPUs are equal": (
         PlacementPolicy.BEST_FIT,
         ONE,
         whole(1),
         free(2, cpus=50),
         free(2, cpus=60),
     ),
-    "best fit weighs 12 CPUs of 96 like one GPU of 8": (
+    "best fit counts 12 CPUs of 96 like one GPU of 8": (
         PlacementPolicy.BEST_FIT,
         ONE,
         whole(1),
         free(3, cpus=40),
         free(2, cpus=60),
     ),
-    "the dot product takes the node where little is free of what is asked": (
+    "the dot product takes the node with little free of the requested resource": (
         PlacementPolicy.DOT_PRODUCT,
         ONE,
         whole(4, cpus=0),
@@ -103,21 +103,21 @@ PREFERS: dict[str, tuple[PlacementPolicy, WorkloadMix, TaskGroup, FreeResources,
         free(2, gpus=2),
         free(8),
     ),
-    "room for all breaks no pair where pairs come": (
+    "remaining capacity splits no pair where pairs are requested": (
         PlacementPolicy.REMAINING_CAPACITY,
         mix_of((whole(2), 1)),
         whole(1),
         free(1),
         free(2),
     ),
-    "remaining capacity leaves CPU to GPUs that need it": (
+    "remaining capacity leaves CPU for GPUs that need it": (
         PlacementPolicy.REMAINING_CAPACITY,
         mix_of((whole(1, cpus=12), 1)),
         TaskGroup(cpu_milli=40 * CPUS),
         free(2, cpus=96),
         free(8, cpus=96),
     ),
-    "room for all leaves alone the model that some tasks cannot do without": (
+    "remaining capacity avoids the model that some tasks require": (
         PlacementPolicy.REMAINING_CAPACITY,
         mix_of((whole(1, models=("b",)), 1), (whole(1), 3)),
         whole(1),
@@ -135,7 +135,7 @@ PREFERS: dict[str, tuple[PlacementPolicy, WorkloadMix, TaskGroup, FreeResources,
 
 
 @pytest.mark.parametrize("sentence", PREFERS)
-def test_which_node_a_policy_likes(sentence: str) -> None:
+def test_which_node_a_policy_prefers(sentence: str) -> None:
     policy, mix, group, liked, other = PREFERS[sentence]
     scorer = scorer_for(policy, mix)
     ranks = [scorer.rank(node, scorer.key(group)) for node in (liked, other)]
@@ -144,7 +144,7 @@ def test_which_node_a_policy_likes(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("policy", PlacementPolicy)
-def test_a_node_without_room_has_no_rank(policy: PlacementPolicy) -> None:
+def test_a_node_that_does_not_fit_has_no_rank(policy: PlacementPolicy) -> None:
     scorer = scorer_for(policy, mix_of((whole(1), 1)))
     assert scorer.rank(free(1), scorer.key(whole(2))) is None
     assert scorer.rank(free(1, cpus=3), scorer.key(whole(1))) is None
@@ -152,26 +152,26 @@ def test_a_node_without_room_has_no_rank(policy: PlacementPolicy) -> None:
     assert scorer.rank(free(0, 300, 500), scorer.key(share(50))) is not None
 
 
-def test_a_kind_that_little_of_the_fleet_can_serve_weighs_more() -> None:
+def test_tasks_that_few_nodes_can_serve_weigh_more() -> None:
     common, picky = whole(1), whole(1, models=("b",))
     scorer = RemainingCapacity(mix_of((common, 1), (picky, 1)))
     of_b = scorer.capacity(free(2, gpus=2, model="b"))
     assert of_b > 5 * scorer.capacity(free(2, gpus=2, model="a"))
 
 
-def test_a_task_without_gpus_counts_for_nothing_in_the_mix() -> None:
+def test_a_task_without_gpus_has_no_weight_in_the_mix() -> None:
     assert RemainingCapacity(mix_of((TaskGroup(cpu_milli=1), 1))).capacity(free(8)) == 0
     assert RemainingCapacity(WorkloadMix()).capacity(free(8)) == 0
 
 
-def test_shapes_are_one_for_all_models_and_amounts_of_memory() -> None:
+def test_models_and_memory_do_not_distinguish_shapes() -> None:
     for policy in PlacementPolicy:
         scorer = scorer_for(policy, ONE)
         assert scorer.key(whole(1, models=("a",))) == scorer.key(whole(1))
         assert isinstance(scorer.key(whole(1)), TaskShape)
 
 
-def test_chance_is_drawn_from_seed_and_name() -> None:
+def test_random_scores_are_drawn_from_seed_and_name() -> None:
     order = list(shuffled_ranks(50, 1, "job"))
     assert sorted(order) == list(range(50))
     assert order == list(shuffled_ranks(50, 1, "job"))
@@ -209,7 +209,7 @@ def test_a_task_is_placed_over_all_pools_of_one_price(policy: PlacementPolicy) -
         assert node.startswith("big")
 
 
-def test_a_cheaper_pool_goes_first_whatever_its_nodes() -> None:
+def test_a_cheaper_pool_goes_first_regardless_of_its_nodes() -> None:
     state = two_pools(PlacementPolicy.BEST_FIT, second_usd=32.0)
     assert place(state, job(gpus=1)).startswith("big")
 
@@ -229,7 +229,7 @@ def test_quota_of_one_flavor_leaves_the_other_pool() -> None:
     assert place(state, job(gpus=1)).startswith("big")
 
 
-def test_a_task_without_room_gets_a_reason_from_every_pool() -> None:
+def test_a_task_that_fits_nowhere_gets_a_reason_from_every_pool() -> None:
     fleet = fleet_of(pool("one", gpus=1), pool("two", gpus=1))
     full = state_of(fleet, (queue("research"),), Policies())
     for number in range(3):
@@ -246,7 +246,7 @@ def test_a_task_without_room_gets_a_reason_from_every_pool() -> None:
 
 
 @pytest.mark.parametrize("policy", PlacementPolicy)
-def test_a_share_goes_to_a_gpu_with_room(policy: PlacementPolicy) -> None:
+def test_a_share_goes_to_a_gpu_with_capacity(policy: PlacementPolicy) -> None:
     state = two_pools(policy)
     for number in range(3):
         submit(state, mps_job(f"job{number}", 60))
@@ -255,7 +255,7 @@ def test_a_share_goes_to_a_gpu_with_room(policy: PlacementPolicy) -> None:
     assert sum(isinstance(one, StartJob) for one in decisions) == 3
 
 
-def test_only_a_share_gets_a_part_of_a_gpu() -> None:
+def test_only_an_mps_share_gets_a_fraction_of_a_gpu() -> None:
     state = two_pools(PlacementPolicy.BEST_FIT)
     node = state.pools["big"].nodes[0]
     assert best_gpu(node, whole(1), scorer_for(PlacementPolicy.BEST_FIT, ONE)) is None

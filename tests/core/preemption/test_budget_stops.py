@@ -1,4 +1,4 @@
-"""What a cycle does when budgets are spent, and the faults the checker reports otherwise."""
+"""Decisions when budgets are exhausted, and the faults that the checker reports otherwise."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tenants(of_team: Budget | None = BUDGET) -> tuple[Tenant, ...]:
 
 
 def harness() -> SchedulerHarness:
-    """One node with eight GPUs; red belongs to a team with a budget, blue does not."""
+    """One node with eight GPUs; red belongs to a team with a budget, blue to one without."""
     state = FleetState(fleet_of(pool("a100")), tenants(), POLICIES)
     return SchedulerHarness(state, now_ms=HOUR_MS)
 
@@ -94,7 +94,7 @@ def test_nothing_is_borrowed_and_the_reason_names_the_budget() -> None:
     assert "limited by team, which has spent 20 % of its budget and may not borrow" in str(reason)
 
 
-def test_others_still_borrow() -> None:
+def test_other_queues_still_borrow() -> None:
     here = spend(harness(), NO_STARTS)
     here.submit(job("b", gpus=8, queue="blue"))
     decided(here)
@@ -126,7 +126,7 @@ def test_amounts_are_hidden_from_users_who_do_not_see_all_queues() -> None:
     assert "$" not in str(hidden) and "30 % of its budget" in str(hidden)
 
 
-def test_what_runs_goes_on_while_only_starts_are_blocked() -> None:
+def test_running_jobs_continue_while_only_starts_are_blocked() -> None:
     here = harness()
     here.submit(red("a", 4))
     here.cycle()
@@ -135,7 +135,7 @@ def test_what_runs_goes_on_while_only_starts_are_blocked() -> None:
     assert decided(here) == ()
 
 
-def test_who_must_stop_is_stopped_and_waits() -> None:
+def test_jobs_over_budget_are_stopped_and_wait() -> None:
     here = harness()
     here.submit(red("a", 2), red("fixed", 2, preemptible=False))
     here.cycle()
@@ -182,7 +182,7 @@ def test_the_nearest_of_equally_strict_budgets_is_named() -> None:
     assert here.state.budgets.holds["blue"][0].tenant == "acme"
 
 
-def test_without_its_budget_a_tenant_is_free_again() -> None:
+def test_a_tenant_whose_budget_is_removed_can_start_jobs() -> None:
     here = spend(harness(), STOP_ALL)
     assert here.state.budgets.holds
     free = replace(here.state.tenants["team"], budget=None)
@@ -209,31 +209,31 @@ def faults(here: SchedulerHarness, found: tuple[Decision, ...]) -> list[str]:
     return [one.rule for one in check(here.state, found, here.now_ms)]
 
 
-def forgotten(here: SchedulerHarness, level: int) -> tuple[Decision, ...]:
-    """What would be decided had nothing been spent; then it is spent."""
+def decided_before_spending(here: SchedulerHarness, level: int) -> tuple[Decision, ...]:
+    """Decisions made before the budget is spent, checked after it is spent."""
     found = decide(here.state, here.now_ms)
     spend(here, level)
     return found
 
 
-def test_the_checker_sees_a_start_that_no_budget_allows() -> None:
+def test_the_checker_reports_a_start_over_budget() -> None:
     here = harness()
     here.submit(red("a", 1))
-    assert "starts-over-budget" in faults(here, forgotten(here, NO_STARTS))
+    assert "starts-over-budget" in faults(here, decided_before_spending(here, NO_STARTS))
 
 
-def test_the_checker_sees_what_is_borrowed_though_it_may_not() -> None:
+def test_the_checker_reports_forbidden_borrowing() -> None:
     here = harness()
     here.submit(red("a", 8))
-    assert "quota-exceeded" in faults(here, forgotten(here, NO_BORROWING))
+    assert "quota-exceeded" in faults(here, decided_before_spending(here, NO_BORROWING))
 
 
-def test_the_checker_sees_who_goes_on_and_who_is_stopped_for_nothing() -> None:
+def test_the_checker_reports_missing_and_unneeded_stops() -> None:
     here = harness()
     here.submit(red("a", 2))
     here.cycle()
     here.start_all()
-    assert "runs-over-budget" in faults(here, forgotten(here, STOP_SOME))
+    assert "runs-over-budget" in faults(here, decided_before_spending(here, STOP_SOME))
     stop = (StopJob(job_id="a", attempt=1, reason=StopReason.BUDGET),)
     assert faults(here, stop) == []
     spend(here, NO_STARTS)

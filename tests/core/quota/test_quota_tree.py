@@ -1,4 +1,4 @@
-"""The quota tree, dominant shares over it, and starting smaller."""
+"""The quota tree, dominant shares, and starts with fewer tasks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def team(name: str, parent: str | None = None, gpus: int | Quota | None = None) 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class AvailableCase:
     nodes: list[QuotaNode]
     used: Mapping[str, int] = field(default_factory=dict)
     available: Mapping[str, int]
@@ -43,25 +43,25 @@ class Room:
 
 
 ROOMS = {
-    "a queue alone has its nominal quota less what it uses": Room(
+    "a queue alone has its nominal quota less what it uses": AvailableCase(
         nodes=[queue("q", None, 8)], used={"q": 3}, available={"q": 5}, potential={"q": 8}
     ),
-    "a queue that uses more than it owns has nothing left, not less than nothing": Room(
+    "a queue that uses more than it owns has nothing left, not less than nothing": AvailableCase(
         nodes=[queue("q", None, 2)], used={"q": 3}, available={"q": 0}, potential={"q": 2}
     ),
-    "neighbours lend all they do not use": Room(
+    "neighbours lend all they do not use": AvailableCase(
         nodes=[team("lab"), queue("a", "lab", 4), queue("b", "lab", 4)],
         used={"b": 1},
         available={"a": 7, "b": 7},
         potential={"a": 8, "b": 8},
     ),
-    "a tenant above may own quota that no queue owns": Room(
+    "a tenant above may own quota that no queue owns": AvailableCase(
         nodes=[team("lab", gpus=5), queue("a", "lab", 4)],
         used={"a": 6},
         available={"a": 3, "lab": 3},
         potential={"a": 9},
     ),
-    "a borrowing limit bounds what is taken from above": Room(
+    "a borrowing limit bounds what is taken from above": AvailableCase(
         nodes=[
             team("lab"),
             queue("a", "lab", Quota(nominal=4, borrowing_limit=2)),
@@ -71,7 +71,7 @@ ROOMS = {
         available={"a": 1, "b": 8},
         potential={"a": 6, "b": 13},
     ),
-    "a lending limit keeps the rest at home": Room(
+    "a lending limit keeps the rest at home": AvailableCase(
         nodes=[
             team("lab"),
             queue("a", "lab", Quota(nominal=6, lending_limit=2)),
@@ -81,7 +81,7 @@ ROOMS = {
         available={"a": 4, "b": 3},
         potential={"a": 7, "b": 3},
     ),
-    "what the unlendable quota covers is not charged to the parent": Room(
+    "what the unlendable quota covers is not charged to the parent": AvailableCase(
         nodes=[
             team("lab"),
             queue("a", "lab", Quota(nominal=6, lending_limit=2)),
@@ -90,7 +90,7 @@ ROOMS = {
         used={"a": 5},
         available={"a": 1, "b": 1},
     ),
-    "a borrowing limit halfway up holds for everyone below": Room(
+    "a borrowing limit halfway up holds for everyone below": AvailableCase(
         nodes=[
             team("org", gpus=100),
             team("lab", "org", Quota(nominal=0, borrowing_limit=3)),
@@ -101,13 +101,13 @@ ROOMS = {
         available={"a": 5, "b": 5},
         potential={"a": 11},
     ),
-    "unlimited stays unlimited, whatever is used of it": Room(
+    "unlimited stays unlimited, whatever is used of it": AvailableCase(
         nodes=[team("lab", gpus=10**21), queue("a", "lab", 1)],
         used={"a": 7},
         available={"a": UNLIMITED, "lab": UNLIMITED},
         potential={"a": UNLIMITED},
     ),
-    "of unlimited quota, no more is lent than the lending limit": Room(
+    "of unlimited quota, no more is lent than the lending limit": AvailableCase(
         nodes=[
             team("lab"),
             queue("a", "lab", Quota(nominal=UNLIMITED, lending_limit=5)),
@@ -117,7 +117,7 @@ ROOMS = {
         available={"a": UNLIMITED, "b": 6},
         potential={"b": 6},
     ),
-    "a queue without any quota lives on what its team owns": Room(
+    "a queue without any quota lives on what its team owns": AvailableCase(
         nodes=[team("lab", gpus=3), queue("a", "lab", None)],
         used={"a": 2},
         available={"a": 1},
@@ -127,7 +127,7 @@ ROOMS = {
 
 
 @pytest.mark.parametrize("sentence", ROOMS)
-def test_room(sentence: str) -> None:
+def test_available_quota(sentence: str) -> None:
     case = ROOMS[sentence]
     tree = QuotaTree(case.nodes)
     for name, amount in case.used.items():
@@ -142,7 +142,7 @@ def test_room(sentence: str) -> None:
     assert all(tree.usage(name, GPU) == 0 for name in tree.names())
 
 
-def test_a_request_fits_only_if_every_part_of_it_does() -> None:
+def test_a_request_fits_only_if_all_its_resources_fit() -> None:
     tree = QuotaTree(
         [
             QuotaNode(
@@ -180,20 +180,20 @@ def test_borrow_level(sentence: str) -> None:
     assert QuotaTree(THREE_DEEP).borrow_level("a", GPU, amount) == level
 
 
-def test_unlendable_quota_needs_no_borrowing_further_up() -> None:
+def test_unlendable_quota_is_used_without_borrowing_from_above() -> None:
     own = queue("a", "lab", Quota(nominal=4, lending_limit=1))
     tree = QuotaTree([team("org", gpus=9), team("lab", "org", 2), own])
     assert tree.borrow_level("a", GPU, 6) == BorrowLevel(1, True)
     assert tree.borrow_level("a", GPU, 7) == BorrowLevel(2, False)
 
 
-def test_a_single_queue_has_no_other_to_reclaim_from() -> None:
+def test_a_single_queue_cannot_reclaim() -> None:
     tree = QuotaTree([queue("q", None, 1)])
     assert tree.borrow_level("q", GPU, 1) == BorrowLevel(0, False)
     assert tree.borrow_level("q", GPU, 9) == BorrowLevel(0, False)
 
 
-def test_the_shape_of_the_tree_can_be_walked() -> None:
+def test_the_tree_can_be_traversed() -> None:
     tree = QuotaTree(THREE_DEEP)
     assert tree.children("org") == ["lab", "rest"]
     assert list(tree.ancestors("a")) == ["lab", "org"]
@@ -204,7 +204,7 @@ def test_the_shape_of_the_tree_can_be_walked() -> None:
     assert tree.nominal("lab", GPU) == 4
 
 
-def test_who_borrows_is_known_at_any_time() -> None:
+def test_borrowing_queues_are_tracked() -> None:
     tree = QuotaTree([team("lab"), queue("a", "lab", 2), queue("b", "lab", 2), queue("c", None, 1)])
     tree.add_usage("c", {GPU: 5})
     tree.add_usage("a", {GPU: 2})
@@ -229,7 +229,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("sentence", BROKEN)
-def test_broken_trees_are_refused(sentence: str) -> None:
+def test_invalid_trees_are_refused(sentence: str) -> None:
     nodes, message = BROKEN[sentence]
     with pytest.raises(ValueError, match=message):
         QuotaTree(nodes)
@@ -274,7 +274,7 @@ def trees(draw: st.DrawFn) -> list[QuotaNode]:
 
 
 class ByDefinition:
-    """The published definitions, word for word and from scratch at every question."""
+    """The published definitions, computed from scratch at every call."""
 
     def __init__(self, nodes: list[QuotaNode], used: Mapping[str, int]) -> None:
         self.nodes = {node.name: node for node in nodes}
@@ -313,7 +313,7 @@ class ByDefinition:
 @given(
     nodes=trees(), changes=st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 9)), max_size=9)
 )
-def test_incremental_usage_is_what_the_definitions_say(
+def test_incremental_usage_matches_the_definitions(
     nodes: list[QuotaNode], changes: list[tuple[int, int]]
 ) -> None:
     tree = QuotaTree(nodes)
@@ -408,7 +408,7 @@ def test_share(sentence: str) -> None:
     assert dominant_share(tree, "lab", case.extra).rounded == 0
 
 
-def test_shares_compare_unrounded_and_the_weightless_among_themselves() -> None:
+def test_shares_are_compared_unrounded_and_those_without_weight_among_themselves() -> None:
     shares = []
     for weight, gpus in ((1, 2), (500, 4), (500, 5), (1, 3), (0, 3), (0, 4)):
         tree = lab(weight)
@@ -445,7 +445,7 @@ QUOTAS = st.builds(Quota, nominal=st.integers(0, 9), borrowing_limit=LIMITS, len
 
 
 @given(own=st.lists(QUOTAS, min_size=4, max_size=4), used=st.tuples(*[st.integers(0, 9)] * 2))
-def test_the_limit_is_what_is_available_and_names_a_tenant_on_the_way_up(
+def test_the_limit_is_the_available_quota_and_names_an_ancestor(
     own: list[Quota], used: tuple[int, int]
 ) -> None:
     root, above, first, second = own

@@ -1,4 +1,4 @@
-"""A job ends when it has run as long, or has cost as much, as its user allows."""
+"""A job ends when it reaches its run time limit or its cost limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.jobs import JobOptions
 from tests.support.state_audit import check_thoroughly, state_faults
 
 DOLLAR = USD_MICRO
-"""A node of the harness costs $16 an hour, one of its 8 GPUs $2."""
+"""A node costs $16 an hour, one of its 8 GPUs $2."""
 
 
 def stopped(world: SchedulerHarness) -> list[StopJob]:
@@ -40,7 +40,7 @@ def running(**terms: Unpack[JobOptions]) -> SchedulerHarness:
     return world.start_all()
 
 
-def test_a_job_is_stopped_when_it_has_cost_what_it_may() -> None:
+def test_a_job_is_stopped_at_its_cost_limit() -> None:
     world = running(max_cost_micro_usd=4 * DOLLAR)
     world.advance(15 * MINUTE_MS - 1)
     assert stopped(world) == []
@@ -67,7 +67,7 @@ def test_a_job_is_stopped_when_it_has_cost_what_it_may() -> None:
     assert world.state_of("a") is JobState.FAILED
 
 
-def test_what_is_charged_counts_from_when_the_place_was_promised() -> None:
+def test_cost_counts_from_the_assignment() -> None:
     world = one_queue(1)
     world.submit(job("a", gpus=8, max_cost_micro_usd=4 * DOLLAR))
     world.cycle()
@@ -87,7 +87,7 @@ def test_all_attempts_count_together() -> None:
     assert [order.attempt for order in stopped(world)] == [2]
 
 
-def test_an_attempt_that_starts_with_nothing_left_is_stopped_at_once() -> None:
+def test_an_attempt_that_starts_at_its_limit_is_stopped_at_once() -> None:
     world = running(max_cost_micro_usd=4 * DOLLAR, retries=1)
     world.advance(HOUR_MS).fail("a")
     world.cycle()
@@ -106,7 +106,7 @@ def test_the_first_of_both_limits_counts() -> None:
     )
 
 
-def test_the_time_to_stop_is_paid_from_the_ceiling_too() -> None:
+def test_the_grace_period_is_paid_from_the_cost_limit() -> None:
     world = one_queue(1)
     spec = replace(job("a", gpus=8, max_cost_micro_usd=4 * DOLLAR), grace_ms=3 * MINUTE_MS)
     world.submit(spec)
@@ -121,7 +121,7 @@ def test_the_time_to_stop_is_paid_from_the_ceiling_too() -> None:
     assert paid_grace_ms(world.job("a"), world.now_ms) == 0
 
 
-def test_a_long_grace_takes_no_more_than_half_of_what_can_be_paid_for() -> None:
+def test_a_long_grace_period_uses_at_most_half_of_the_affordable_time() -> None:
     world = one_queue(1)
     world.submit(replace(job("a", gpus=8, max_cost_micro_usd=4 * DOLLAR), grace_ms=HOUR_MS))
     world.cycle()
@@ -134,14 +134,14 @@ def test_a_long_grace_takes_no_more_than_half_of_what_can_be_paid_for() -> None:
     assert not state_faults(world.state)
 
 
-def test_who_is_out_of_time_and_not_of_money_has_all_its_grace() -> None:
+def test_a_job_over_its_run_time_limit_has_its_full_grace_period() -> None:
     world = running(max_cost_micro_usd=40 * DOLLAR, max_hours=1).advance(HOUR_MS)
     world.cycle()
     assert world.state_of("a") is JobState.EXPIRING
     assert paid_grace_ms(world.job("a"), world.now_ms) is None
 
 
-def test_where_nothing_costs_anything_there_is_no_ceiling_to_reach() -> None:
+def test_on_a_free_pool_no_cost_limit_is_reached() -> None:
     world = SchedulerHarness(state_of(fleet_of(pool("free", 1, usd_per_node_hour=0))))
     world.submit(job("a", gpus=8, max_cost_micro_usd=1))
     world.cycle()

@@ -1,4 +1,4 @@
-"""What is over is forgotten in time, unless a live job depends on it."""
+"""Finished jobs are dropped eventually, unless a live job depends on them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bursar.model.jobs.job import JobState
 OVER, BADLY = JobState.SUCCEEDED, JobState.FAILED
 
 
-def ended(count: int, needed: set[str], kept: int = 4) -> FinishedJobs:
-    found = FinishedJobs(needed, kept)
+def ended(count: int, needed: set[str], limit: int = 4) -> FinishedJobs:
+    found = FinishedJobs(needed, limit)
     for number in range(count):
         found[f"job-{number}"] = BADLY if number == 0 else OVER
     return found
 
 
-def test_the_last_jobs_are_remembered() -> None:
+def test_the_last_jobs_are_stored() -> None:
     found = ended(100, set())
     assert all(f"job-{number}" in found for number in range(96, 100))
     assert found["job-99"] is OVER
@@ -30,7 +30,7 @@ def test_memory_is_bounded() -> None:
     assert found.get("job-0") is None
 
 
-def test_what_a_live_job_depends_on_is_remembered() -> None:
+def test_a_dependency_of_a_live_job_is_stored() -> None:
     found = ended(1_000, {"job-0", "job-7"})
     assert found["job-0"] is BADLY
     assert found["job-7"] is OVER
@@ -46,7 +46,7 @@ def test_a_job_without_dependents_is_dropped_too() -> None:
     assert "job-0" not in found
 
 
-def test_it_reads_like_a_mapping() -> None:
+def test_finished_jobs_are_a_mapping() -> None:
     found = ended(6, set())
     assert sorted(found) == [f"job-{number}" for number in range(6)]
     assert dict(found)["job-0"] is BADLY

@@ -1,4 +1,4 @@
-"""Notices: which attempts stop, in what time, which nodes close, and what counts as a preemption."""
+"""Spot notices: which attempts stop and when, which nodes close, and what counts as a preemption."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def node_of(harness: SchedulerHarness, job_id: str) -> str:
     return placement.tasks[0].node
 
 
-def test_who_is_on_a_node_that_is_taken_away_leaves_in_time_and_goes_on_elsewhere() -> None:
+def test_a_job_on_a_reclaimed_node_stops_in_time_and_continues_elsewhere() -> None:
     world = harness()
     running(world, "a", "b")
     doomed = node_of(world, "a")
@@ -69,7 +69,7 @@ def test_who_is_on_a_node_that_is_taken_away_leaves_in_time_and_goes_on_elsewher
     assert world.job("a").preemptions == 0, "what a provider does is not held against the job"
 
 
-def test_a_gang_leaves_when_one_of_its_nodes_goes() -> None:
+def test_a_gang_stops_when_one_of_its_nodes_is_reclaimed() -> None:
     world = harness()
     running(world, "gang", tasks=3)
     world.apply(notice(world, "spot-0002")).cycle()
@@ -77,7 +77,7 @@ def test_a_gang_leaves_when_one_of_its_nodes_goes() -> None:
     assert (order.job_id, order.node) == ("gang", "spot-0002")
 
 
-def test_nothing_starts_on_a_node_that_is_taken_away() -> None:
+def test_no_job_starts_on_a_node_that_is_being_reclaimed() -> None:
     world = harness()
     for node in ("spot-0001", "spot-0002", "spot-0003"):
         world.apply(notice(world, node))
@@ -89,7 +89,7 @@ def test_nothing_starts_on_a_node_that_is_taken_away() -> None:
     assert "spot-0002" not in world.state.notices
 
 
-def test_a_node_that_may_be_taken_away_is_the_last_to_get_something() -> None:
+def test_a_node_with_a_rebalance_notice_is_used_last() -> None:
     world = harness()
     world.apply(notice(world, "spot-0001", NoticeKind.REBALANCE))
     world.apply(notice(world, "spot-0002", NoticeKind.REBALANCE))
@@ -112,7 +112,7 @@ def test_a_later_notice_that_is_less_urgent_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("left_ms", "grace_ms"), [(120_000, 118_000), (30_000, 28_000), (5_000, 4_000), (0, 0), (-9, 0)]
 )
-def test_the_grace_ends_before_the_node_does(left_ms: int, grace_ms: int) -> None:
+def test_the_grace_period_ends_before_the_node(left_ms: int, grace_ms: int) -> None:
     notice = ev.SpotNotice(
         at_ms=0, node="n", source="test", kind=NoticeKind.TERMINATE, ends_at_ms=60_000 + left_ms
     )
@@ -124,7 +124,7 @@ def test_a_notice_without_an_end_leaves_time_to_save() -> None:
     assert time_left_ms(notice, 60_000) == 28_000
 
 
-def test_the_checker_sees_who_is_left_behind_who_leaves_for_nothing_and_who_stays_too_long() -> (
+def test_the_checker_reports_missing_unneeded_and_late_stops() -> (
     None
 ):
     world = harness()
@@ -165,7 +165,7 @@ def test_notices_survive_a_snapshot() -> None:
     assert not state_faults(again)
 
 
-def test_a_node_that_is_lost_and_joins_again_is_like_new() -> None:
+def test_a_node_that_returns_is_open_again() -> None:
     world = harness()
     world.apply(notice(world, "spot-0001"))
     world.apply(ev.NodeLost(at_ms=world.now_ms, node="spot-0001"))
@@ -174,7 +174,7 @@ def test_a_node_that_is_lost_and_joins_again_is_like_new() -> None:
     assert not world.state.notices
 
 
-def test_a_job_that_leaves_unprompted_is_counted_until_it_saves_something_newer() -> None:
+def test_a_requeue_without_a_notice_counts_until_a_newer_checkpoint() -> None:
     world = harness()
     for number in range(1, MOST_UNPROMPTED + 1):
         if number == 1:
@@ -191,7 +191,7 @@ def test_a_job_that_leaves_unprompted_is_counted_until_it_saves_something_newer(
     assert world.job("a").unprompted == 2, "the first was forgiven, saving step 40 again is nothing"
 
 
-def test_what_a_resumed_attempt_would_lose_counts_from_where_it_resumed() -> None:
+def test_the_loss_of_a_resumed_attempt_counts_from_its_resumed_step() -> None:
     world = harness()
     running(world, "a")
     world.advance(5 * MINUTE_MS)

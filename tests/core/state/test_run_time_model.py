@@ -33,7 +33,7 @@ def expect(run_times: RunTimeModel, keys: tuple[SimilarityKey, ...], had_ms: int
     return run_time_estimate.total_ms(had_ms)
 
 
-def test_the_scale_has_a_step_for_each_doubling() -> None:
+def test_the_scale_has_one_step_per_doubling() -> None:
     assert [step_of(s * SECOND_MS) for s in (0, 1, 2, 3, 4, 1023, 1024)] == [0, 1, 2, 2, 3, 10, 11]
     assert step_of(999) == 0
     assert step_of(1 << 60) == STEPS - 1
@@ -42,7 +42,7 @@ def test_the_scale_has_a_step_for_each_doubling() -> None:
         assert step_of(step_begins_ms(step) - 1) == step - 1
 
 
-def test_nothing_is_expected_before_enough_has_ended() -> None:
+def test_nothing_is_predicted_before_enough_jobs_have_ended() -> None:
     run_times = RunTimeModel()
     for _ in range(LEAST_ENDED - 1):
         run_times.add(run_times.similar_jobs(ANYONE), HOUR_MS)
@@ -51,7 +51,7 @@ def test_nothing_is_expected_before_enough_has_ended() -> None:
     assert run_times.estimate(run_times.similar_jobs(ANYONE)) is not None
 
 
-def test_a_user_of_short_jobs_is_expected_to_bring_another() -> None:
+def test_a_user_of_short_jobs_is_expected_to_submit_another() -> None:
     run_times = RunTimeModel()
     for _ in range(200):
         run_times.add(run_times.similar_jobs(ANN), MINUTE_MS)
@@ -61,7 +61,7 @@ def test_a_user_of_short_jobs_is_expected_to_bring_another() -> None:
     assert expect(run_times, ANN) < expect(run_times, ANYONE) < expect(run_times, BOB)
 
 
-def test_who_outlives_the_short_ones_is_expected_to_be_long() -> None:
+def test_a_job_that_outlasts_the_short_ones_is_expected_to_be_long() -> None:
     run_times = RunTimeModel()
     for _ in range(300):
         run_times.add(run_times.similar_jobs(ANYONE), MINUTE_MS)
@@ -73,14 +73,14 @@ def test_who_outlives_the_short_ones_is_expected_to_be_long() -> None:
 
 
 @pytest.mark.parametrize("had_ms", [0, 1, SECOND_MS, 17 * MINUTE_MS, HOUR_MS, 90 * DAY_MS, 1 << 50])
-def test_more_is_expected_than_was_had(had_ms: int) -> None:
+def test_the_expected_run_time_exceeds_the_elapsed_time(had_ms: int) -> None:
     run_times = RunTimeModel()
     for seconds in range(1, 2_000):
         run_times.add(run_times.similar_jobs(ANYONE), seconds * SECOND_MS)
     assert expect(run_times, ANYONE, had_ms) > had_ms
 
 
-def test_little_seen_is_drawn_to_what_is_seen_of_all() -> None:
+def test_few_observations_are_weighted_with_the_overall_distribution() -> None:
     run_times = RunTimeModel()
     for _ in range(100):
         run_times.add(run_times.similar_jobs(BOB), 10 * HOUR_MS)
@@ -92,7 +92,7 @@ def test_little_seen_is_drawn_to_what_is_seen_of_all() -> None:
     assert guesses[-1] < MINUTE_MS + MINUTE_MS // 2
 
 
-def test_what_is_kept_is_worked_out_again_when_enough_is_new() -> None:
+def test_cached_predictions_are_recomputed_after_enough_new_jobs() -> None:
     run_times = RunTimeModel()
     for _ in range(64):
         run_times.add(run_times.similar_jobs(ANYONE), MINUTE_MS)
@@ -118,7 +118,7 @@ def saving(spec: JobSpec, user: str) -> JobSpec:
     )
 
 
-def experienced(limits: PreemptionLimits | None = None) -> SchedulerHarness:
+def with_history(limits: PreemptionLimits | None = None) -> SchedulerHarness:
     """Ann's jobs last a minute and Bob's a day; jobs of one queue take turns."""
     turns = PreemptionPolicy(within_queue=WithinQueue.LATER_IN_ORDER)
     policies = Policies(preemption=limits or PreemptionLimits())
@@ -141,8 +141,8 @@ def filled_by_bob(world: SchedulerHarness) -> SchedulerHarness:
     return world.start_all().advance(HOUR_MS)
 
 
-def test_of_two_who_wait_the_one_expected_to_be_short_is_first() -> None:
-    world = filled_by_bob(experienced(PreemptionLimits(searches_per_cycle=0)))
+def test_of_two_waiting_jobs_the_one_expected_to_be_short_is_first() -> None:
+    world = filled_by_bob(with_history(PreemptionLimits(searches_per_cycle=0)))
     world.submit(saving(job("a-long", gpus=8), "bob"), saving(job("z-short", gpus=8), "ann"))
     world.cycle()
     world.advance(1).finish("long-3")
@@ -151,7 +151,7 @@ def test_of_two_who_wait_the_one_expected_to_be_short_is_first() -> None:
 
 
 def test_a_long_job_yields_to_one_expected_to_need_far_less() -> None:
-    world = filled_by_bob(experienced())
+    world = filled_by_bob(with_history())
     world.submit(saving(job("short", gpus=1), "ann"))
     world.cycle()
     assert len(world.preempted_now()) == 1
@@ -159,28 +159,28 @@ def test_a_long_job_yields_to_one_expected_to_need_far_less() -> None:
 
 
 def test_no_job_yields_to_one_that_needs_about_as_much() -> None:
-    world = filled_by_bob(experienced())
+    world = filled_by_bob(with_history())
     world.submit(saving(job("as-long", gpus=8, hours=24), "bob"))
     world.cycle()
     assert world.preempted_now() == []
 
 
-def test_who_has_been_here_for_long_does_not_yield() -> None:
-    world = filled_by_bob(experienced(PreemptionLimits(settled_after_ms=HOUR_MS)))
+def test_a_job_that_has_run_long_does_not_yield() -> None:
+    world = filled_by_bob(with_history(PreemptionLimits(settled_after_ms=HOUR_MS)))
     world.submit(saving(job("short", gpus=1), "ann"))
     world.cycle()
     assert world.preempted_now() == []
 
 
-def test_who_holds_a_large_part_of_the_pool_does_not_yield() -> None:
-    world = filled_by_bob(experienced(PreemptionLimits(turn_part_of_pool=NODES + 1)))
+def test_a_job_that_holds_much_of_the_pool_does_not_yield() -> None:
+    world = filled_by_bob(with_history(PreemptionLimits(turn_part_of_pool=NODES + 1)))
     world.submit(saving(job("short", gpus=1), "ann"))
     world.cycle()
     assert world.preempted_now() == []
 
 
-def test_who_saves_nothing_does_not_yield() -> None:
-    world = experienced()
+def test_a_job_without_checkpoints_does_not_yield() -> None:
+    world = with_history()
     world.submit(
         *(replace(job(f"long-{n}", gpus=8), similarity_keys=("bob",)) for n in range(NODES))
     )
@@ -191,7 +191,7 @@ def test_who_saves_nothing_does_not_yield() -> None:
     assert world.preempted_now() == []
 
 
-def test_before_anything_has_ended_jobs_are_taken_as_they_come() -> None:
+def test_before_any_job_has_ended_jobs_start_in_order_of_submission() -> None:
     turns = PreemptionPolicy(within_queue=WithinQueue.LATER_IN_ORDER)
     world = SchedulerHarness(
         state_of(fleet_of(pool("a100")), (replace(queue(MAIN_QUEUE), preemption=turns),))

@@ -1,4 +1,4 @@
-"""What is learned of spot pools, expected costs, and how similar jobs are spread."""
+"""Learned interruption rates of spot pools, expected costs, and how similar jobs are spread."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def harness_of(*pools: PoolPlan, policies: Policies | None = None) -> SchedulerH
     return SchedulerHarness(state)
 
 
-def pools_taken(harness: SchedulerHarness) -> dict[str, int]:
+def chosen_pools(harness: SchedulerHarness) -> dict[str, int]:
     decisions = harness.cycle()
     return dict(Counter(one.placement.pool for one in decisions if isinstance(one, StartJob)))
 
@@ -100,10 +100,10 @@ def test_the_pool_is_chosen_by_expected_cost(sentence: str) -> None:
     spec, rate, wanted = CHOICES[sentence]
     harness = harness_of(STEADY, spot("spot", rate=rate))
     harness.submit(spec)
-    assert pools_taken(harness) == {wanted: 1}
+    assert chosen_pools(harness) == {wanted: 1}
 
 
-def test_expected_time_grows_with_the_rate_and_ends_at_never() -> None:
+def test_expected_time_grows_with_the_rate_up_to_infinity() -> None:
     times = [
         expected_run_ms(48 * HOUR_MS, HOURLY, InterruptionHazard(per_million_hours=rate, nodes=2))
         for rate in (0, 1_000, 10_000, 100_000, 1_000_000)
@@ -127,7 +127,7 @@ def lose(harness: SchedulerHarness, name: str, at_ms: int) -> None:
     harness.apply(NodeAdded(at_ms=at_ms, node=Node(id=name, pool=name.rpartition("-")[0])))
 
 
-def test_losses_raise_the_declared_rate_and_quiet_days_lower_it() -> None:
+def test_losses_raise_the_declared_rate_and_days_without_losses_lower_it() -> None:
     harness = harness_of(STEADY, spot("spot", nodes=4, rate=10_000))
     past = harness.state.spot.pools["spot"]
     assert past.per_million_hours(0) == 10_000
@@ -154,11 +154,11 @@ def test_a_pool_without_a_declared_rate_has_none_until_a_node_is_lost() -> None:
 def test_a_pool_that_loses_many_nodes_is_no_longer_chosen() -> None:
     harness = harness_of(STEADY, spot("spot", rate=2_000))
     harness.submit(either("before", 48))
-    assert pools_taken(harness) == {"spot": 1}
+    assert chosen_pools(harness) == {"spot": 1}
     for hour in range(1, 41):
         lose(harness, "spot-0008", hour * HOUR_MS)
     harness.submit(either("after", 48))
-    assert pools_taken(harness) == {"steady": 1}
+    assert chosen_pools(harness) == {"steady": 1}
 
 
 def test_intervals_are_learned_with_the_declared_rate_as_the_prior() -> None:
@@ -175,7 +175,7 @@ def test_intervals_are_learned_with_the_declared_rate_as_the_prior() -> None:
     assert LOWEST_STEP <= later.up_step < learned.up_step and later.age > learned.age
 
 
-def test_looking_changes_nothing_and_two_short_stretches_are_one_long() -> None:
+def test_queries_change_nothing_and_two_short_intervals_equal_one_long() -> None:
     once, often = harness_of(spot("a", 3, rate=5_000)), harness_of(spot("a", 3, rate=5_000))
     for hour in range(1, 50):
         often.state.spot.pools["a"].observe(hour * HOUR_MS, lost=False)
@@ -186,7 +186,7 @@ def test_looking_changes_nothing_and_two_short_stretches_are_one_long() -> None:
     assert rates[0] == pytest.approx(rates[1], abs=1)
 
 
-def test_the_past_survives_a_snapshot() -> None:
+def test_the_history_survives_a_snapshot() -> None:
     pools = (STEADY, spot("a", 4, rate=10_000), spot("b", 4, usd=10.5, rate=10_000))
     harness = harness_of(*pools)
     for hour in range(1, 20):
@@ -229,10 +229,10 @@ def test_similar_jobs_are_spread_by_price_and_interruptions(sentence: str) -> No
     harness = harness_of(STEADY, *pools, policies=Policies(spot=SpotPolicy(spread_percent=percent)))
     harness.submit(*(either(f"job-{number}", 12, checkpoint=HOURLY) for number in range(8)))
     require_valid(harness.state, decide(harness.state, 0), 0)
-    assert pools_taken(harness) == wanted
+    assert chosen_pools(harness) == wanted
 
 
-def test_those_that_run_already_count() -> None:
+def test_running_jobs_count() -> None:
     harness = harness_of(STEADY, spot("a"), spot("b"))
     for number in range(4):
         harness.submit(either(f"job-{number}", 12, checkpoint=HOURLY))
@@ -242,13 +242,13 @@ def test_those_that_run_already_count() -> None:
     first = next(one for one in harness.state.live() if one.placement and one.placement.pool == "a")
     harness.start_all().finish(first.id)
     harness.submit(either("next", 12, checkpoint=HOURLY))
-    assert pools_taken(harness) == {"a": 1}
+    assert chosen_pools(harness) == {"a": 1}
 
 
 # -- without spot ----------------------------------------------------------------------------------
 
 
-def test_a_fleet_without_spot_knows_nothing_of_it() -> None:
+def test_a_fleet_without_spot_has_no_spot_history() -> None:
     harness = harness_of(STEADY, pool("owned", 2, gpus=8))
     harness.submit(either("a", 12, deadline_ms=30 * HOUR_MS, checkpoint=HOURLY))
     plan = harness.job("a").backlog.plan
@@ -256,12 +256,12 @@ def test_a_fleet_without_spot_knows_nothing_of_it() -> None:
     assert not plan.needs_pool_choice and plan.similar_by_pool is None and plan.shape.own == ""
 
 
-def test_the_core_loads_no_numpy_before_a_table_is_wanted() -> None:
+def test_the_core_imports_no_numpy_before_a_table_is_needed() -> None:
     program = "import sys, bursar.core.cycle; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_cycle_leaves_everything_as_it_found_it() -> None:
+def test_a_cycle_changes_no_history() -> None:
     harness = harness_of(STEADY, spot("a", 3), spot("b", 3, usd=11))
     harness.submit(*(either(f"plain-{number}", 12, checkpoint=HOURLY) for number in range(4)))
     harness.submit(*(either(f"unsaved-{number}", 40) for number in range(2)))

@@ -1,4 +1,4 @@
-"""Timers that are read off a state are those that its events set."""
+"""Timers derived from a state equal those that its events set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POLICIES = Policies(
 
 
 def known(spec: JobSpec) -> JobSpec:
-    """One of which something can be expected: jobs like it came before."""
+    """A job with a predicted run time: similar jobs ended before."""
     return replace(spec, similarity_keys=("team",))
 
 
@@ -54,7 +54,7 @@ def busy() -> SchedulerHarness:
 
 
 def set_by_events(world: SchedulerHarness) -> Timers:
-    """The timers of a shell that has seen all events."""
+    """The timers after applying all events."""
     state = state_of(fleet_of(pool("a100", 2)), tuple(world.state.tenants.values()), POLICIES)
     timers = Timers(state)
     appliers = timers.appliers()
@@ -67,7 +67,7 @@ def set_by_events(world: SchedulerHarness) -> Timers:
 
 
 def times_of(timers: Timers, end_ms: int) -> list[int]:
-    """When timers call for a cycle."""
+    """The times at which timers are due."""
     times: list[int] = []
     while (next_ms := timers.next_ms()) <= end_ms:
         if timers.due(next_ms):
@@ -75,10 +75,10 @@ def times_of(timers: Timers, end_ms: int) -> list[int]:
     return times
 
 
-def test_timers_read_off_a_state_are_those_that_its_events_set() -> None:
+def test_timers_of_a_state_equal_those_set_by_its_events() -> None:
     world = busy()
     for _ in range(40):
-        # From the first limit on, every answer is yes: the attempt must stop.
+        # From the first limit on, timers are always due: the attempt must stop.
         limits = [limit_ms for limit_ms, _ in world.state.limits]
         end_ms = min([world.now_ms + 24 * HOUR_MS, *limits])
         found = times_of(Timers(world.state, world.now_ms), end_ms)

@@ -1,4 +1,4 @@
-"""Gangs on small topologies whose best placement can be seen by eye."""
+"""Gangs on small topologies whose best placement is obvious."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TWO_BLOCKS = grow_tree(
 )
 
 
-def room(**tasks: int) -> dict[str, int]:
+def leaf_counts(**tasks: int) -> dict[str, int]:
     return tasks
 
 
@@ -48,39 +48,39 @@ RACKS_OF_FOUR = (SliceLayer(level="rack", size=4), SliceLayer(level="host", size
 SCENARIOS = {
     "a required rack is the one with the least to spare": Scenario(
         request=TopologyRequest(count=3, required="rack"),
-        free=room(x1=2, x2=2, x3=2, x4=1, x5=4, x6=4),
+        free=leaf_counts(x1=2, x2=2, x3=2, x4=1, x5=4, x6=4),
         placed="x3:2 x4:1",
     ),
     "a preferred rack that is too small widens to the block": Scenario(
         request=TopologyRequest(count=5, preferred="rack"),
-        free=room(x1=2, x2=2, x3=2, x5=3),
+        free=leaf_counts(x1=2, x2=2, x3=2, x5=3),
         placed="x1:2 x2:2 x3:1",
     ),
     "a preferred block that is too small spreads over the roomiest racks of several": Scenario(
         request=TopologyRequest(count=8, preferred="block"),
-        free=room(x1=2, x2=2, x3=2, x5=3),
+        free=leaf_counts(x1=2, x2=2, x3=2, x5=3),
         placed="x1:2 x2:2 x3:1 x5:3",
     ),
     "an unconstrained gang fills the fullest hosts first": Scenario(
         request=TopologyRequest(count=4),
-        free=room(x1=3, x3=1, x5=2, x7=0),
+        free=leaf_counts(x1=3, x3=1, x5=2, x7=0),
         placed="x1:1 x3:1 x5:2",
     ),
     "an unconstrained gang that fits one host takes the fullest such host": Scenario(
         request=TopologyRequest(count=2),
-        free=room(x1=3, x3=1, x5=2),
+        free=leaf_counts(x1=3, x3=1, x5=2),
         placed="x5:2",
     ),
     "slices are not torn over racks": Scenario(
         request=TopologyRequest(
             count=6, required="block", layers=(SliceLayer(level="rack", size=3),)
         ),
-        free=room(x1=2, x2=3, x3=1, x4=1, x5=2, x6=1, x7=3),
+        free=leaf_counts(x1=2, x2=3, x3=1, x4=1, x5=2, x6=1, x7=3),
         placed="x5:2 x6:1 x7:3",
     ),
     "inner layers keep pairs on one host": Scenario(
         request=TopologyRequest(count=4, required="block", layers=RACKS_OF_FOUR),
-        free=room(x1=3, x2=1, x3=2, x4=3, x5=1, x6=1),
+        free=leaf_counts(x1=3, x2=1, x3=2, x4=3, x5=1, x6=1),
         placed="x3:2 x4:2",
     ),
 }
@@ -93,7 +93,7 @@ def test_place(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", SCENARIOS)
-def test_the_order_in_which_leaves_are_named_changes_nothing(sentence: str) -> None:
+def test_the_order_of_the_leaves_does_not_matter(sentence: str) -> None:
     scenario = SCENARIOS[sentence]
     paths = ("b2/r4/x7", "b2/r3/x6", "b1/r2/x3", "b1/r1/x1", "b2/r3/x5", "b1/r2/x4", "b1/r1/x2")
     free = dict(reversed(scenario.free.items()))
@@ -133,9 +133,9 @@ MISSES = {
 
 
 @pytest.mark.parametrize("sentence", MISSES)
-def test_a_miss_states_how_much_is_missing(sentence: str) -> None:
+def test_a_miss_reports_how_much_is_missing(sentence: str) -> None:
     request, miss = MISSES[sentence]
-    assert place(TWO_BLOCKS, request, room(x1=2, x2=1, x5=3)) == miss
+    assert place(TWO_BLOCKS, request, leaf_counts(x1=2, x2=1, x5=3)) == miss
     assert str(miss)
 
 

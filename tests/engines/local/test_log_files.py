@@ -30,7 +30,7 @@ def test_the_newest_output_is_stored_oldest_first(tmp_path: Path, files: int) ->
     )
 
 
-def test_a_full_disk_loses_output_and_the_log_says_how_much(
+def test_a_full_disk_loses_output_and_the_log_states_how_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "task-0.out"

@@ -1,7 +1,7 @@
 """Runs the same jobs on a real Slurm and in the simulator.
 
-Four queues of two departments have had different amounts before, so that the fair tree has something to
-say. Then 300 jobs wait before a closed partition; when it opens, both decide in which order they start.
+Four queues of two departments have different past usage, so that the fair tree has an effect. Then 300 jobs
+wait before a closed partition; when it opens, both decide in which order they start.
 """
 
 from __future__ import annotations
