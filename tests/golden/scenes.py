@@ -35,7 +35,7 @@ Scene = Callable[[], Iterator[SchedulerHarness]]
 
 
 def lending_and_reclaiming() -> Iterator[SchedulerHarness]:
-    """Research borrows everything; product reclaims its half and waits until the victim has stopped."""
+    """Research borrows all; product comes back for its half and waits for the victim to leave."""
     teams = (tenant("co"), queue("research", "co", {A100: 16}), queue("product", "co", {A100: 16}))
     harness = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2}), teams))
     saved = CheckpointPolicy(interval_ms=30 * MINUTE_MS)
@@ -52,7 +52,7 @@ def lending_and_reclaiming() -> Iterator[SchedulerHarness]:
 
 
 def planning_around_a_gang() -> Iterator[SchedulerHarness]:
-    """A gang that requires one rack waits; a short job is backfilled, a long one is not."""
+    """A gang that must share a rack waits; a short job passes it, a long one does not."""
     harness = SchedulerHarness(state_of(fleet_of(pool("a100", 4), topology={"rack": 2})))
     harness.submit(*(job(f"a{n}", gpus=8, hours=hours) for n, hours in enumerate((5, 5, 2))))
     harness.cycle()
@@ -67,7 +67,7 @@ def planning_around_a_gang() -> Iterator[SchedulerHarness]:
 
 
 def shared_gpus() -> Iterator[SchedulerHarness]:
-    """Slices fill a partitioned GPU, shares avoid it, and an idle partitioned GPU becomes whole again."""
+    """Slices fill a cut GPU, shares stay off it, and a whole GPU is given back when it is needed."""
     harness = SchedulerHarness(state_of(fleet_of(pool("a100", 1, gpus=2))))
     harness.submit(*(mig_job(f"s{n}", "2g.20gb") for n in range(2)), mps_job("m", 40))
     harness.cycle()

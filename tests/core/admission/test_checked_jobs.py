@@ -1,4 +1,4 @@
-"""Of similar jobs in a batch one is checked fully; the values that differ are checked for each."""
+"""Of similar jobs in a batch one is checked fully; differing values are checked for each."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def test_jobs_that_differ_only_in_name_are_checked_once(
         ({"priority_class": ["high"]}, "wrong-type"),
     ],
 )
-def test_problems_of_differing_values_are_found(state: FleetState, changed: dict[str, object], code: str) -> None:
+def test_problems_of_differing_values_are_found(
+    state: FleetState, changed: dict[str, object], code: str
+) -> None:
     others = CheckedJobs()
     submissions_in_batch(arrival(state, "j-0", job("fine", gpus=2)), others)
     spec = replace(job("fine", gpus=2), **changed)  # type: ignore[arg-type]

@@ -143,7 +143,9 @@ REFUSALS: dict[str, tuple[Callable[[], Device], Act]] = {
 
 
 @pytest.mark.parametrize(("build", "act"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_invalid_operations_are_refused_and_change_nothing(build: Callable[[], Device], act: Act) -> None:
+def test_invalid_operations_are_refused_and_change_nothing(
+    build: Callable[[], Device], act: Act
+) -> None:
     device = build()
     before = snapshot(device)
     with pytest.raises(BrokenInvariant):

@@ -443,9 +443,7 @@ def test_the_index_follows_the_mix() -> None:
 
 
 @given(st.lists(groups, min_size=1, max_size=12), st.integers(0, 1_000))
-def test_the_order_of_the_nodes_does_not_matter(
-    wanted: Sequence[TaskGroup], seed: int
-) -> None:
+def test_the_order_of_the_nodes_does_not_matter(wanted: Sequence[TaskGroup], seed: int) -> None:
     world = World(mix_of(*Counter(wanted).items()))
     for number, group in enumerate(wanted):
         found = world.scan(group)

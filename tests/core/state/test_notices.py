@@ -124,9 +124,7 @@ def test_a_notice_without_an_end_leaves_time_to_save() -> None:
     assert time_left_ms(notice, 60_000) == 28_000
 
 
-def test_the_checker_reports_missing_unneeded_and_late_stops() -> (
-    None
-):
+def test_the_checker_reports_missing_unneeded_and_late_stops() -> None:
     world = harness()
     running(world, "a", "b")
     doomed = node_of(world, "a")
