@@ -31,7 +31,7 @@ class ChartAxis:
     """Values from zero to ``high``, with ticks and a title.
 
     ``logarithmic`` positions v by log(1 + v / 1 s), so that zero has a position. ``form`` is the format
-    of a value in the tooltip.
+    of a value in the tooltip and the table of numbers.
     """
 
     high: float

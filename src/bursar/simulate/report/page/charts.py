@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bursar.simulate.report.metric_rows import write_number, write_percent, write_time
+from bursar.simulate.report.metric_rows import write_time
 from bursar.simulate.report.page.axes import (
     ChartAxis,
     percent_axis,
@@ -15,6 +15,7 @@ from bursar.simulate.report.page.axes import (
 )
 from bursar.simulate.report.page.curve import Box, Curve, add, curve_of, highest, step_path
 from bursar.simulate.report.page.plot import (
+    WRITERS,
     Chart,
     PageTable,
     PlotMark,
@@ -48,7 +49,6 @@ def _queue_chart(runs: PageRuns) -> Chart:
         title="Queue length",
         note="Queued jobs, averaged over each interval.",
         y=value_axis(highest(curves), "jobs", "number", write_short),
-        write=write_number,
     )
     return _over_time(runs, curves, subject)
 
@@ -56,26 +56,17 @@ def _queue_chart(runs: PageRuns) -> Chart:
 def _gpu_chart(runs: PageRuns) -> Chart:
     """GPUs held: with the total for one run, as a percentage of it for several."""
     if runs.is_single:
-        run = runs.each[0]
-        held = curve_of(run.series, run.series.gpus_held)
-        total = curve_of(run.series, run.series.gpus)
-        subject = _Subject(
-            key="gpus",
-            title="GPUs in use",
-            note="GPUs held by jobs, and all GPUs of the fleet.",
-            y=value_axis(highest([held, total]), "GPUs", "number", write_short),
-            write=write_number,
-            reference=("all GPUs", total),
-        )
-        return _over_time(runs, [held], subject)
-    subject = _Subject(
-        key="gpus",
-        title="GPUs in use",
-        note="GPUs held by jobs, as a percentage of all GPUs of the fleet.",
-        y=percent_axis("of all GPUs"),
-        write=write_percent,
-    )
-    return _over_time(runs, [_held_fraction(run) for run in runs.each], subject)
+        series = runs.each[0].series
+        curves, total = [curve_of(series, series.gpus_held)], curve_of(series, series.gpus)
+        reference = ("all GPUs", total)
+        y = value_axis(highest([*curves, total]), "GPUs", "number", write_short)
+        note = "GPUs held by jobs, and all GPUs of the fleet."
+    else:
+        curves, reference = [_held_fraction(run) for run in runs.each], None
+        y = percent_axis("of all GPUs")
+        note = "GPUs held by jobs, as a percentage of all GPUs of the fleet."
+    subject = _Subject(key="gpus", title="GPUs in use", note=note, y=y, reference=reference)
+    return _over_time(runs, curves, subject)
 
 
 def _held_fraction(run: PageRun) -> Curve:
@@ -94,7 +85,6 @@ class _Subject:
     title: str
     note: str
     y: ChartAxis
-    write: Callable[[float], str]
     reference: tuple[str, Curve] | None = None
 
 
@@ -102,7 +92,8 @@ def _over_time(runs: PageRuns, curves: Sequence[Curve], subject: _Subject) -> Ch
     """One curve for each run; that of a single run is filled."""
     box = Box(x_axis=time_axis(runs.longest_ms), y_axis=subject.y)
     named = list(zip(runs.each, curves, strict=True))
-    means = "; ".join(f"{run.name} {subject.write(curve.mean)}" for run, curve in named)
+    write = WRITERS[subject.y.form]
+    means = "; ".join(f"{run.name} {write(curve.mean)}" for run, curve in named)
     marks = [area(curves[0], curves[0].zero, box, "c0 pale")] if runs.is_single else []
     legend = runs.legend
     if subject.reference is not None:
@@ -118,9 +109,7 @@ def _over_time(runs: PageRuns, curves: Sequence[Curve], subject: _Subject) -> Ch
         marks=[*marks, *(line(curve, box, run.name, run.style) for run, curve in named)],
         legend=legend,
         numbers=numbers_over_time(
-            runs.longest_ms,
-            ROWS_OF_NUMBERS,
-            [(run.name, curve, subject.write) for run, curve in named],
+            box, runs.longest_ms, ROWS_OF_NUMBERS, [(run.name, curve) for run, curve in named]
         ),
     )
 
@@ -206,6 +195,7 @@ def _cost_chart(
         marks += [area(top, below, box, style), edge]
         below = top
     dollars = {**run.series.usd_per_hour, "idle": run.series.idle_usd_per_hour}
+    curves = [(name, curve_of(run.series, values)) for name, values in dollars.items()]
     return Chart(
         key=f"cost-{run.number}",
         title=runs.title("Cost over time", run),
@@ -214,12 +204,5 @@ def _cost_chart(
         box=box,
         marks=marks,
         legend=legend,
-        numbers=numbers_over_time(
-            run.length_ms,
-            ROWS_OF_NUMBERS,
-            [
-                (name, curve_of(run.series, values), "${:,.2f}".format)
-                for name, values in dollars.items()
-            ],
-        ),
+        numbers=numbers_over_time(box, run.length_ms, ROWS_OF_NUMBERS, curves),
     )

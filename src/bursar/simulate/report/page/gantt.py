@@ -78,17 +78,17 @@ def _chart(run: PageRun, runs: PageRuns) -> GanttChart:
         description=_describe(run),
         x_axis=time_axis(runs.longest_ms, 12),
         rows=[
-            (
-                name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…",
-                top,
-                lane * gpus,
-            )
+            (_shortened(name), top, lane * gpus)
             for name, top, gpus in zip(gantt.nodes, tops, gantt.gpus, strict=False)
         ],
         bottom=tops[-1],
         paths=[(style, "".join(drawn[style])) for style in sorted(drawn)],
         legend=_legend({gantt.teams[block.bar.team] for block in blocks}, runs),
     )
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _merged(bars: Iterable[GanttBar]) -> list[_Block]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bursar.simulate.report.metric_rows import write_time
+from bursar.simulate.report.metric_rows import write_number, write_percent, write_time
 from bursar.simulate.report.page.curve import Box, Curve, area_path, step_path
 
+WRITERS: dict[str, Callable[[float], str]] = {
+    "number": write_number,
+    "percent": write_percent,
+    "dollars": "${:,.2f}".format,
+}
+"""How values are written, by the form of their axis."""
 LegendEntries = Sequence[tuple[str, str]]
 """Names with their styles."""
 
@@ -55,14 +61,15 @@ def area(top: Curve, bottom: Curve, box: Box, style: str) -> PlotMark:
 
 
 def numbers_over_time(
-    length_ms: int, rows: int, columns: Sequence[tuple[str, Curve, Callable[[float], str]]]
+    box: Box, length_ms: int, rows: int, curves: Sequence[tuple[str, Curve]]
 ) -> PageTable:
-    """The values of curves at evenly spaced times."""
+    """The values of named curves at evenly spaced times."""
+    write = WRITERS[box.y_axis.form]
     times_ms = [length_ms * n // rows for n in range(rows)] if length_ms else [0]
     return PageTable(
-        head=["time", *(name for name, _, _ in columns)],
+        head=["time", *(name for name, _ in curves)],
         rows=[
-            [write_time(at_ms), *(write(curve.at(at_ms)) for _, curve, write in columns)]
+            [write_time(at_ms), *(write(curve.at(at_ms)) for _, curve in curves)]
             for at_ms in times_ms
         ],
     )

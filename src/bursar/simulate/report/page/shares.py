@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bursar.simulate.report.metric_rows import write_percent
 from bursar.simulate.report.page.axes import ChartAxis, percent_axis, time_axis
 from bursar.simulate.report.page.curve import Box, Curve, curve_of, highest
 from bursar.simulate.report.page.plot import Chart, area, line, numbers_over_time
@@ -53,8 +52,6 @@ def _chart(
             line(entitlement, box, "entitlement", "aside"),
         ],
         numbers=numbers_over_time(
-            run.length_ms,
-            ROWS_OF_NUMBERS,
-            [("share", share, write_percent), ("entitlement", entitlement, write_percent)],
+            box, run.length_ms, ROWS_OF_NUMBERS, [("share", share), ("entitlement", entitlement)]
         ),
     )
