@@ -121,8 +121,7 @@ def by_work_ahead(
     ends give the time. Further back, today's running jobs have been replaced, and the time is the work
     ahead divided by the capacity in use now: what quotas, shapes and drained nodes really allow.
     """
-    flavors = {fit.flavor for fit in record.backlog.plan.fits}
-    pools = [pool for pool in state.pools.values() if pool.spec.flavor in flavors]
+    pools = [pool for pool in state.pools.values() if pool.spec.flavor in ahead.flavors]
     running = [
         (runner, held_node_millionths(runner, pool))
         for pool in pools

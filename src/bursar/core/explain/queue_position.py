@@ -26,8 +26,9 @@ EXACT_TURNS = 2_000
 
 @dataclass(slots=True)
 class JobsAhead:
-    """The jobs ahead. Rivals are those that could use a flavor which the job could use."""
+    """The jobs ahead. Rivals are those that could use one of ``flavors``, those of the job."""
 
+    flavors: frozenset[str]
     jobs: int = 0
     rivals: int = 0
     rival_gpu_ms: int = 0
@@ -38,6 +39,23 @@ class JobsAhead:
     is_exact: bool = True
     levels: list[list[Backlog]] = field(default_factory=list)
     """The backlogs of rivals, and the job's own, most urgent level first."""
+
+    def has_rivals_in(self, backlog: Backlog) -> bool:
+        """Whether jobs of a backlog could run on one of the flavors."""
+        return any(fit.flavor in self.flavors for fit in backlog.plan.fits)
+
+    def count(self, backlog: Backlog, record: JobRecord, jobs: int) -> None:
+        """Adds jobs of one backlog, assuming the run time of the given job."""
+        self.jobs += jobs
+        if self.has_rivals_in(backlog):
+            self.rivals += jobs
+            plan = backlog.plan
+            size = size_millionths(plan)
+            self.rival_size += jobs * size
+            for odds in EndOdds:
+                self.rival_work[odds] += jobs * size * expected_run_ms(record, odds)
+            run_ms = expected_run_ms(record, EndOdds.EVEN)
+            self.rival_gpu_ms += jobs * plan.gpu_milli * run_ms // MILLI
 
     def add(self, more: JobsAhead, times: int = 1, over: int = 1) -> None:
         """Adds the counts of others, ``times / over`` times."""
@@ -51,19 +69,18 @@ class JobsAhead:
 
 def jobs_ahead(state: FleetState, target: JobRecord, now_ms: int) -> JobsAhead:
     """Counts the jobs ahead of a waiting job, and their work."""
-    ahead = JobsAhead()
-    flavors = {fit.flavor for fit in target.backlog.plan.fits}
+    ahead = JobsAhead(frozenset(fit.flavor for fit in target.backlog.plan.fits))
     draft = Draft(state, now_ms)
     try:
         for backlogs in levels_of(draft):
             if any(backlog is target.backlog for backlog in backlogs):
                 _simulate_turns(draft, ahead, backlogs, target)
                 return ahead
-            rivals = [backlog for backlog in backlogs if competes(backlog, flavors)]
+            rivals = [backlog for backlog in backlogs if ahead.has_rivals_in(backlog)]
             for backlog in backlogs:
                 head = backlog.head()
                 assert head is not None
-                _count(ahead, backlog, head, backlog.count, flavors)
+                ahead.count(backlog, head, backlog.count)
             if rivals:
                 ahead.levels.append(rivals)
     finally:
@@ -96,34 +113,12 @@ def position_of(state: FleetState, record: JobRecord, ahead: JobsAhead, now_ms: 
     )
 
 
-def competes(backlog: Backlog, flavors: set[str]) -> bool:
-    """Whether jobs of a backlog could run on one of these flavors."""
-    return any(fit.flavor in flavors for fit in backlog.plan.fits)
-
-
-def _count(
-    ahead: JobsAhead, backlog: Backlog, record: JobRecord, jobs: int, flavors: set[str]
-) -> None:
-    """Adds jobs of one backlog, assuming the run time of the given job."""
-    ahead.jobs += jobs
-    if competes(backlog, flavors):
-        ahead.rivals += jobs
-        plan = backlog.plan
-        size = size_millionths(plan)
-        ahead.rival_size += jobs * size
-        for odds in EndOdds:
-            ahead.rival_work[odds] += jobs * size * expected_run_ms(record, odds)
-        run_ms = expected_run_ms(record, EndOdds.EVEN)
-        ahead.rival_gpu_ms += jobs * plan.gpu_milli * run_ms // MILLI
-
-
 def _simulate_turns(
     draft: Draft, ahead: JobsAhead, backlogs: list[Backlog], target: JobRecord
 ) -> None:
     """Simulates the turns of the job's own level until its own."""
-    flavors = {fit.flavor for fit in target.backlog.plan.fits}
     heads = {id(backlog): head for backlog in backlogs if (head := backlog.head()) is not None}
-    before = JobsAhead(is_exact=False)
+    before = JobsAhead(ahead.flavors, is_exact=False)
     own_turns = 0
     turns = Turns(draft, [backlogs], {})
     for (backlog, head), _ in zip(turns, range(EXACT_TURNS), strict=False):
@@ -133,12 +128,12 @@ def _simulate_turns(
         own_turns += backlog.kind.queue == target.spec.queue
         turns.assume_start()
     for backlog in backlogs:
-        _count(before, backlog, heads[id(backlog)], draft.answered.get(id(backlog), 0), flavors)
+        before.count(backlog, heads[id(backlog)], draft.answered.get(id(backlog), 0))
     rivals = [
         backlog
         for backlog in backlogs
         if backlog is target.backlog
-        or (id(backlog) in draft.answered and competes(backlog, flavors))
+        or (id(backlog) in draft.answered and ahead.has_rivals_in(backlog))
     ]
     draft.journal.roll_back()
     total = before.jobs if before.is_exact else _estimate(before, backlogs, target, own_turns)
