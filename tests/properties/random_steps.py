@@ -15,6 +15,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
+from bursar.core.admission.admission_request import AdmissionRequest
 from bursar.core.admission.admit import check_fleet, submissions
 from bursar.core.cycle import decide
 from bursar.core.order_events import events_for
@@ -166,7 +167,14 @@ class StepRunner:
         if number % 4 == 3 and self.submitted:
             spec = replace(spec, depends_on=(_nth(self.submitted, number // 4),))
         with suppress(UserError):
-            for event in submissions(spec, job_id, self.now_ms, self.state, known_models()):
+            request = AdmissionRequest(
+                spec=spec,
+                job_id=job_id,
+                at_ms=self.now_ms,
+                state=self.state,
+                known_models=known_models(),
+            )
+            for event in submissions(request):
                 self.harness.apply(event)
                 self.submitted.append(event.job_id)
 

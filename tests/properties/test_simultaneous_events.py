@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
+from bursar.core.admission.admission_request import AdmissionRequest
 from bursar.core.admission.admit import submissions
 from bursar.model.decision import Decision
 from bursar.model.errors import UserError
@@ -59,7 +60,14 @@ def pairs(draw: st.DrawFn) -> Pair:
 def submit_all(harness: SchedulerHarness, batch: tuple[Named, ...]) -> None:
     for job_id, spec in batch:
         with suppress(UserError):
-            for event in submissions(spec, job_id, harness.now_ms, harness.state, known_models()):
+            request = AdmissionRequest(
+                spec=spec,
+                job_id=job_id,
+                at_ms=harness.now_ms,
+                state=harness.state,
+                known_models=known_models(),
+            )
+            for event in submissions(request):
                 harness.apply(event)
 
 

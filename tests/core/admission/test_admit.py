@@ -76,12 +76,16 @@ def world() -> FleetState:
     return state
 
 
-def admit(spec: JobSpec, job_id: str = "new") -> None:
-    check_job(
-        AdmissionRequest(
-            spec=spec, job_id=job_id, at_ms=NOW_MS, state=world(), known_models=KNOWN_MODELS
-        )
+def request_for(
+    spec: JobSpec, job_id: str, state: FleetState, at_ms: int = NOW_MS
+) -> AdmissionRequest:
+    return AdmissionRequest(
+        spec=spec, job_id=job_id, at_ms=at_ms, state=state, known_models=KNOWN_MODELS
     )
+
+
+def admit(spec: JobSpec, job_id: str = "new") -> None:
+    check_job(request_for(spec, job_id, world()))
 
 
 def wrong(spec: JobSpec, **fields: Any) -> JobSpec:
@@ -502,7 +506,7 @@ def test_a_used_id_is_refused() -> None:
 def test_an_array_becomes_one_job_for_each_index() -> None:
     state = world()
     spec = job("tune", array_size=3, priority_class="high")
-    events = submissions(spec, "tune-7", NOW_MS, state, KNOWN_MODELS)
+    events = submissions(request_for(spec, "tune-7", state))
     assert [event.job_id for event in events] == ["tune-7[0]", "tune-7[1]", "tune-7[2]"]
     assert [event.spec.name for event in events] == ["tune[0]", "tune[1]", "tune[2]"]
     assert {(event.priority, event.at_ms, event.spec.array_size) for event in events} == {
@@ -515,7 +519,7 @@ def test_an_array_becomes_one_job_for_each_index() -> None:
 
 def test_a_single_job_keeps_its_id_and_spec() -> None:
     spec = job("train")
-    (event,) = submissions(spec, "train-1", NOW_MS, world(), KNOWN_MODELS)
+    (event,) = submissions(request_for(spec, "train-1", world()))
     assert (event.job_id, event.spec, event.priority) == ("train-1", spec, 0)
 
 
@@ -527,16 +531,16 @@ def test_a_spot_pool_without_nodes_still_admits_jobs() -> None:
         state.apply(NodeLost(at_ms=0, node=node))
         spec = job("train", markets=(market,))
         if let_in:
-            assert submissions(spec, "train", 1, state, KNOWN_MODELS)
+            assert submissions(request_for(spec, "train", state, at_ms=1))
         else:
             with pytest.raises(UserError, match="has no nodes"):
-                submissions(spec, "train", 1, state, KNOWN_MODELS)
+                submissions(request_for(spec, "train", state, at_ms=1))
 
 
 def test_admission_does_not_change_the_state() -> None:
     state = world()
     before = (len(state.backlogs.by_key), len(state.jobs), state.limited)
-    submissions(job("odd", cpu=3.25), "odd", NOW_MS, state, KNOWN_MODELS)
+    submissions(request_for(job("odd", cpu=3.25), "odd", state))
     assert (len(state.backlogs.by_key), len(state.jobs), state.limited) == before
 
 

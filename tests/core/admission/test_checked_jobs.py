@@ -8,7 +8,7 @@ import pytest
 
 from bursar.core.admission import admit
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.admit import CheckedJobs, submissions, submissions_in_batch
+from bursar.core.admission.admit import CheckedJobs, submissions
 from bursar.core.state.fleet_state import FleetState
 from bursar.model.errors import UserError
 from bursar.model.jobs.job import JobSpec
@@ -49,8 +49,8 @@ def test_jobs_that_differ_only_in_name_are_checked_once(
         for number in range(5)
     ]
     for number, spec in enumerate(specs):
-        made = submissions_in_batch(arrival(state, f"j-{number}", spec), others)
-        assert made == submissions(spec, f"j-{number}", 5, state, ("a100-80gb",))
+        made = submissions(arrival(state, f"j-{number}", spec), others)
+        assert made == submissions(arrival(state, f"j-{number}", spec))
     assert [one for one in checked if checked.count(one) == 2] == ["j-0", "j-0"]
 
 
@@ -72,28 +72,28 @@ def test_problems_of_differing_values_are_found(
     state: FleetState, changed: dict[str, object], code: str
 ) -> None:
     others = CheckedJobs()
-    submissions_in_batch(arrival(state, "j-0", job("fine", gpus=2)), others)
+    submissions(arrival(state, "j-0", job("fine", gpus=2)), others)
     spec = replace(job("fine", gpus=2), **changed)  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(UserError) as refused:
-            submissions_in_batch(arrival(state, "j-1", spec), others)
+            submissions(arrival(state, "j-1", spec), others)
         assert refused.value.code == code
 
 
 def test_a_used_id_is_found(state: FleetState) -> None:
     others = CheckedJobs()
-    (made,) = submissions_in_batch(arrival(state, "j-0", job("fine")), others)
+    (made,) = submissions(arrival(state, "j-0", job("fine")), others)
     state.apply(made)
     with pytest.raises(UserError) as refused:
-        submissions_in_batch(arrival(state, "j-0", job("fine")), others)
+        submissions(arrival(state, "j-0", job("fine")), others)
     assert refused.value.code == "job-id-taken"
 
 
 def test_a_job_with_dependencies_is_always_checked(state: FleetState, checked: list[str]) -> None:
     others = CheckedJobs()
-    (first,) = submissions_in_batch(arrival(state, "j-0", job("first")), others)
+    (first,) = submissions(arrival(state, "j-0", job("first")), others)
     state.apply(first)
     for number in (1, 2):
         spec = replace(job("after"), depends_on=("j-0",))
-        submissions_in_batch(arrival(state, f"j-{number}", spec), others)
+        submissions(arrival(state, f"j-{number}", spec), others)
     assert checked == ["j-0", "j-1", "j-2"]

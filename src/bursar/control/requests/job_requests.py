@@ -18,7 +18,7 @@ from bursar.control.requests.submission import (
 )
 from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.admit import submissions_in_batch
+from bursar.core.admission.admit import submissions
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.event import JobCancelled, JobSubmitted
@@ -46,7 +46,7 @@ class SubmitJobs(WriteRequest[Submitted]):
         findings: list[Finding] = []
         for one in self.submissions:
             request = self._admission_request(one.spec, transaction)
-            members = submissions_in_batch(request, transaction.checked_jobs)
+            members = submissions(request, transaction.checked_jobs)
             members, job_findings = apply_governance(members, one.labels, transaction.state)
             members = transaction.budget_admission.with_holds(members, one.recipe.grace_seconds)
             findings += job_findings

@@ -5,7 +5,7 @@ README.md lists the steps and every error code.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 
@@ -17,7 +17,6 @@ from bursar.core.admission.placement_rules import PLACEMENT_RULES
 from bursar.core.admission.problem import Problem, raise_problems
 from bursar.core.admission.tenant_rules import policy_problems, tenant_problems
 from bursar.core.admission.value_rules import are_valid_names, value_problems
-from bursar.core.state.fleet_state import FleetState
 from bursar.model.event import JobSubmitted
 from bursar.model.fleet.fleet import Fleet
 from bursar.model.jobs.job import JobSpec
@@ -67,20 +66,6 @@ def job_problems(request: AdmissionRequest) -> tuple[Problem, ...]:
     return ()
 
 
-def submissions(
-    spec: JobSpec, job_id: str, at_ms: int, state: FleetState, known_models: Collection[str]
-) -> tuple[JobSubmitted, ...]:
-    """Checks a job and returns its events: one, or one for each member of an array.
-
-    The members of the array ``sweep`` are the independent jobs ``sweep[0]`` and so on.
-    """
-    request = AdmissionRequest(
-        spec=spec, job_id=job_id, at_ms=at_ms, state=state, known_models=known_models
-    )
-    check_job(request)
-    return submission_events(request)
-
-
 class CheckedJobs:
     """Specs that passed admission: jobs of a batch that differ only in name are checked once.
 
@@ -109,24 +94,24 @@ class CheckedJobs:
         self._valid.add(_cache_key(spec))
 
 
-def submissions_in_batch(
-    request: AdmissionRequest, checked: CheckedJobs
+def submissions(
+    request: AdmissionRequest, checked: CheckedJobs | None = None
 ) -> tuple[JobSubmitted, ...]:
-    """Like ``submissions``, but skips checks that an identical job of the batch has passed."""
-    if not checked.has(request):
+    """Checks a job and returns its events: one, or one for each member of an array.
+
+    The members of the array ``sweep`` are the independent jobs ``sweep[0]`` and so on. A job like one
+    in ``checked`` is not checked again.
+    """
+    if checked is None or not checked.has(request):
         check_job(request)
-        checked.add(request.spec)
-    return submission_events(request)
-
-
-def submission_events(request: AdmissionRequest) -> tuple[JobSubmitted, ...]:
-    """The events of a valid job."""
-    spec, at_ms, state = request.spec, request.at_ms, request.state
-    priority = state.policies.priority_classes[spec.priority_class]
+        if checked is not None:
+            checked.add(request.spec)
+    spec = request.spec
+    priority = request.state.policies.priority_classes[spec.priority_class]
     is_array = spec.array_size > 1
     return tuple(
         JobSubmitted(
-            at_ms=at_ms,
+            at_ms=request.at_ms,
             job_id=member,
             spec=replace(spec, name=f"{spec.name}[{index}]", array_size=1) if is_array else spec,
             priority=priority,

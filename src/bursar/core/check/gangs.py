@@ -40,14 +40,16 @@ def _incomplete(job_id: str, group: TaskGroup, tasks: int, least: int) -> Fault:
 
 
 def _shape_faults(job_id: str, group: TaskGroup, task: Task) -> list[Fault]:
-    wanted_slices, wanted_shares = _wanted_fractions(group, task.count)
-    gpus = group.gpu.count * task.count if isinstance(group.gpu, WholeGpus) else 0
-    slices = tuple(sorted(use.instance.profile for use in task.slices))
-    shares = tuple(sorted((use.percent, use.memory_mib) for use in task.shares))
+    gpu = group.gpu
+    gpus = gpu.count if isinstance(gpu, WholeGpus) else 0
+    slices = (gpu.profile,) if isinstance(gpu, MigSlice) else ()
+    shares = ((gpu.percent, gpu.memory_mib),) if isinstance(gpu, MpsShare) else ()
+    held_slices = tuple(sorted(use.instance.profile for use in task.slices))
+    held_shares = tuple(sorted((use.percent, use.memory_mib) for use in task.shares))
     pairs: tuple[tuple[str, object, object], ...] = (
-        ("GPUs", gpus, len(task.gpus)),
-        ("slices", wanted_slices, slices),
-        ("shares (percent, MiB)", wanted_shares, shares),
+        ("GPUs", gpus * task.count, len(task.gpus)),
+        ("slices", slices * task.count, held_slices),
+        ("shares (percent, MiB)", shares * task.count, held_shares),
         ("milli-CPU", group.cpu_milli * task.count, task.cpu_milli),
         ("MiB of memory", group.memory_mib * task.count, task.memory_mib),
         ("MiB of disk", group.disk_mib * task.count, task.disk_mib),
@@ -65,19 +67,6 @@ def _shape_faults(job_id: str, group: TaskGroup, task: Task) -> list[Fault]:
     if task.count < 1:
         faults.append(_incomplete(job_id, group, task.count, least=1))
     return faults
-
-
-def _wanted_fractions(
-    group: TaskGroup, tasks: int
-) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-    """MIG profiles, and MPS shares as percent and memory, of a number of tasks."""
-    match group.gpu:
-        case MigSlice(profile=profile):
-            return (profile,) * tasks, ()
-        case MpsShare(percent=percent, memory_mib=memory_mib):
-            return (), ((percent, memory_mib),) * tasks
-        case _:
-            return (), ()
 
 
 def price_faults(job_id: str, pool: Pool, placement: Placement) -> list[Fault]:

@@ -12,6 +12,7 @@ from bursar.api.wire.views import to_wire
 from bursar.config.job.job_file import JobDocument
 from bursar.control.live.budget_admission import BudgetAdmission
 from bursar.control.live.live_state import LiveState
+from bursar.core.admission.admission_request import AdmissionRequest
 from bursar.core.admission.admit import submissions
 from bursar.core.admission.problem import Problem
 from bursar.core.explain.preview import THIS_JOB
@@ -57,7 +58,14 @@ async def budget_problem(
         budgets, state = live.books.budgets, live.state
         if document.spec.queue not in budgets.tree.hard_above:
             return None
-        events = submissions(document.spec, THIS_JOB, now_ms, state, known_models)
+        admission_request = AdmissionRequest(
+            spec=document.spec,
+            job_id=THIS_JOB,
+            at_ms=now_ms,
+            state=state,
+            known_models=known_models,
+        )
+        events = submissions(admission_request)
         admission = BudgetAdmission(budgets, state, now_ms)
         try:
             events = admission.with_holds(events, document.recipe.grace_seconds)
