@@ -33,7 +33,25 @@ class DecisionsByType:
         self.released: list[str] = []
         self.holds: list[Hold] = []
         for decision in decisions:
-            self._append(decision)
+            match decision:
+                case StartJob():
+                    self.starts.append(decision)
+                case Hold():
+                    self.holds.append(decision)
+                case ClaimPlacement():
+                    self.claims.append(decision)
+                case PreemptJob():
+                    self.preemptions.append(decision)
+                case StopJob():
+                    self.stops.append(decision)
+                case EvacuateJob():
+                    self.evacuations.append(decision)
+                case ReleaseClaim():
+                    self.released.append(decision.job_id)
+                case PartitionGpu():
+                    pass
+                case _:
+                    assert_never(decision)
 
     @property
     def stopped_jobs(self) -> set[str]:
@@ -47,24 +65,3 @@ class DecisionsByType:
         """Placements of starts and claims, with their jobs."""
         starts = [(order.job_id, order.placement) for order in self.starts]
         return starts + [(order.job_id, order.placement) for order in self.claims]
-
-    def _append(self, decision: Decision) -> None:
-        match decision:
-            case StartJob():
-                self.starts.append(decision)
-            case Hold():
-                self.holds.append(decision)
-            case ClaimPlacement():
-                self.claims.append(decision)
-            case PreemptJob():
-                self.preemptions.append(decision)
-            case StopJob():
-                self.stops.append(decision)
-            case EvacuateJob():
-                self.evacuations.append(decision)
-            case ReleaseClaim():
-                self.released.append(decision.job_id)
-            case PartitionGpu():
-                pass
-            case _:
-                assert_never(decision)

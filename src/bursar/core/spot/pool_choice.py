@@ -215,11 +215,9 @@ class DeadlineChoice:
         terms = self._terms()
         if terms is None:
             return False
-        later = self._deadline_progress(terms.tick_ms)._replace(location=WAIT, pending_ms=0)
-        later = later._replace(
-            elapsed_ms=later.elapsed_ms + terms.tick_ms,
-            remaining_ms=self.progress.remaining_if_lost_ms,
-        )
+        now = self._deadline_progress(terms.tick_ms)
+        remaining_ms = self.progress.remaining_if_lost_ms
+        later = DeadlineProgress(now.elapsed_ms + terms.tick_ms, remaining_ms, 0, WAIT)
         return can_wait_one_tick(terms, later, location)
 
     def _spot_or_wait(
