@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -198,6 +199,15 @@ class RunTimesToCome(Mapping[str, int]):
         return len(self.waiting)
 
 
+_JOBS_OWN: Final = frozenset(
+    {"name", "priority_class", "expected_run_ms", "deadline_ms", "similarity_keys"}
+)
+"""What jobs with the same request differ in. A partial call takes half the time of ``replace``."""
+
+_Template = Callable[..., JobSpec]
+"""Makes the spec of a job from the fields of its own."""
+
+
 class _Submissions:
     """Makes submissions of trace jobs; jobs with the same request share a template."""
 
@@ -217,7 +227,7 @@ class _Submissions:
         self._queues = queues
         self._state = state
         self._remarks = remarks
-        self._templates: dict[tuple[object, ...], JobSpec | str] = {}
+        self._templates: dict[tuple[object, ...], _Template | str] = {}
         self._team_keys = {team: (team,) if team else () for team in queues}
         self._classes = _classes_by_value(state.policies)
         self.run_ms = RunTimesToCome()
@@ -243,12 +253,11 @@ class _Submissions:
                 priority=job.priority,
             )
 
-    def _spec(self, job: TraceJob, template: JobSpec) -> JobSpec:
+    def _spec(self, job: TraceJob, template: _Template) -> JobSpec:
         deadline_ms = job.deadline_ms
         if deadline_ms is not None and deadline_ms <= job.submitted_ms:
             deadline_ms = None
-        return replace(
-            template,
+        return template(
             name=job.name or job.job_id,
             priority_class=self._classes.get(job.priority, self._classes[None]),
             expected_run_ms=self._estimate_ms(job),
@@ -280,8 +289,8 @@ class _Submissions:
         if job.deadline_ms is not None and job.deadline_ms <= job.submitted_ms:
             self._remarks.count("had passed their deadline when submitted, run without one")
 
-    def _template_of(self, job: TraceJob) -> JobSpec | str:
-        """The spec shared by all jobs with the same request, or why they can never run."""
+    def _template_of(self, job: TraceJob) -> _Template | str:
+        """The template of all jobs with the same request, or why they can never run."""
         request_key = (
             self._queues[job.team],
             job.tasks,
@@ -297,7 +306,7 @@ class _Submissions:
             self._templates[request_key] = template
         return template
 
-    def _make_template(self, request: TraceRequest) -> JobSpec | str:
+    def _make_template(self, request: TraceRequest) -> _Template | str:
         mapping = self._mapping
         try:
             models = tuple(sorted({_catalog_name(name) for name in request.gpu_models}))
@@ -325,11 +334,9 @@ class _Submissions:
         if self._geometry is not None:
             groups = tuple(with_slices(group, self._geometry) for group in spec.groups)
             spec = replace(spec, groups=groups)
-        return replace(
-            spec,
-            checkpoint=mapping.checkpoint,
-            retries=mapping.retries,
-        )
+        spec = replace(spec, checkpoint=mapping.checkpoint, retries=mapping.retries)
+        shared = {f.name: getattr(spec, f.name) for f in fields(JobSpec) if f.name not in _JOBS_OWN}
+        return partial(JobSpec, **shared)
 
     def _gpus_per_node(self, models: tuple[str, ...]) -> int:
         """GPUs of the largest node with one of these models, or of any node if none has them."""
