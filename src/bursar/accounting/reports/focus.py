@@ -22,6 +22,7 @@ from bursar.model.units import DAY_MS, HOUR_MS, MILLI, USD_MICRO
 
 VERSION = "1.2"
 SERVICE = "Bursar GPU fleet"
+ADJUSTMENT = AccountKind.ADJUSTMENT
 REGION = "topology.kubernetes.io/region"
 ZONE = "topology.kubernetes.io/zone"
 
@@ -35,13 +36,8 @@ COLUMNS = (
     *("AvailabilityZone", "BilledCost", "BillingAccountId", "BillingAccountName"),
     *("BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory"),
     *("ChargeClass", "ChargeDescription", "ChargeFrequency", "ChargePeriodEnd"),
-    *(
-        "ChargePeriodStart",
-        "CommitmentDiscountStatus",
-        "ConsumedQuantity",
-        "ConsumedUnit",
-        "ContractedCost",
-    ),
+    *("ChargePeriodStart", "CommitmentDiscountStatus", "ConsumedQuantity", "ConsumedUnit"),
+    "ContractedCost",
     *("EffectiveCost", "InvoiceId", "InvoiceIssuerName", "ListCost", "PricingCategory"),
     *("PricingQuantity", "PricingUnit", "ProviderName", "PublisherName", "RegionId"),
     *("RegionName", "ResourceId", "ResourceName", "ResourceType", "ServiceCategory"),
@@ -101,12 +97,48 @@ def split_focus_rows(
 
 
 def _shared_values(item: LineItem, issuer: Issuer) -> FocusRow:
-    row: FocusRow = dict.fromkeys(COLUMNS)
-    row |= _charge(item)
-    row |= _periods(item.day_ms)
-    row |= _accounts(item, issuer)
-    row |= _resource(item, issuer)
-    return row
+    """Every column; None in those of the row's own values."""
+    organisation, team, is_adjustment = (
+        issuer.organisation,
+        item.team or None,
+        item.kind is ADJUSTMENT,
+    )
+    pool = issuer.pools.get(item.pool)
+    labels = pool.labels if pool is not None else {}
+    month_from, month_to = period_around(BudgetPeriod.MONTH, item.day_ms)
+    paid_at = "Dynamic" if item.market == Market.SPOT else "Standard"
+    source = f"{item.gpu_model} ({item.market}) of {item.pool}"
+    return dict.fromkeys(COLUMNS) | {
+        "AvailabilityZone": labels.get(ZONE),
+        "BillingAccountId": organisation,
+        "BillingAccountName": organisation,
+        "BillingCurrency": "USD",
+        "BillingPeriodEnd": _midnight(month_to),
+        "BillingPeriodStart": _midnight(month_from),
+        "ChargeCategory": "Adjustment" if is_adjustment else "Usage",
+        "ChargeDescription": f"{DESCRIPTIONS[item.kind]}: {source}",
+        "ChargeFrequency": "One-Time" if is_adjustment else "Usage-Based",
+        "ChargePeriodEnd": _midnight(item.day_ms + DAY_MS),
+        "ChargePeriodStart": _midnight(item.day_ms),
+        "InvoiceIssuerName": organisation,
+        "PricingCategory": None if is_adjustment else paid_at,
+        "ProviderName": organisation,
+        "PublisherName": organisation,
+        "RegionId": labels.get(REGION),
+        "RegionName": labels.get(REGION),
+        "ResourceType": "Job" if item.kind in QUEUE_KINDS and item.job_id else "Pool",
+        "ServiceCategory": "Compute",
+        "ServiceName": SERVICE,
+        "ServiceSubcategory": "Virtual Machines",
+        "SubAccountId": team,
+        "SubAccountName": team,
+        "x_GpuModel": item.gpu_model,
+        "x_Kind": item.kind.value,
+        "x_Market": item.market,
+        "x_Pool": item.pool,
+        "x_Project": item.project or None,
+        "x_Queue": item.queue or None,
+    }
 
 
 class FocusRowFields(NamedTuple):
@@ -155,69 +187,14 @@ def _row_fields(item: LineItem) -> FocusRowFields:
 
 def _quantity(item: LineItem) -> tuple[str | None, str | None]:
     """Quantity and unit; an adjustment has neither."""
-    if item.kind is AccountKind.ADJUSTMENT:
+    if item.kind is ADJUSTMENT:
         return None, None
     if item.gpu_milli_ms:
         return write_decimal(item.gpu_milli_ms, MILLI * HOUR_MS), "GPU-Hours"
     return write_decimal(item.cpu_milli_ms, MILLI * HOUR_MS), "vCPU-Hours"
 
 
-def _charge(item: LineItem) -> FocusRow:
-    currency: FocusRow = {"BillingCurrency": "USD"}
-    if item.kind is AccountKind.ADJUSTMENT:
-        return {**currency, "ChargeCategory": "Adjustment", "ChargeFrequency": "One-Time"}
-    return {
-        **currency,
-        "ChargeCategory": "Usage",
-        "ChargeFrequency": "Usage-Based",
-        "PricingCategory": "Dynamic" if item.market == Market.SPOT else "Standard",
-    }
-
-
 @lru_cache(maxsize=1_024)
-def _periods(day_ms: int) -> Mapping[str, Value]:
-    month_from, month_to = period_around(BudgetPeriod.MONTH, day_ms)
-    return {
-        "BillingPeriodStart": _midnight(month_from),
-        "BillingPeriodEnd": _midnight(month_to),
-        "ChargePeriodStart": _midnight(day_ms),
-        "ChargePeriodEnd": _midnight(day_ms + DAY_MS),
-    }
-
-
-def _accounts(item: LineItem, issuer: Issuer) -> FocusRow:
-    return {
-        "BillingAccountId": issuer.organisation,
-        "BillingAccountName": issuer.organisation,
-        "InvoiceIssuerName": issuer.organisation,
-        "ProviderName": issuer.organisation,
-        "PublisherName": issuer.organisation,
-        "SubAccountId": item.team or None,
-        "SubAccountName": item.team or None,
-        "x_Project": item.project or None,
-        "x_Queue": item.queue or None,
-    }
-
-
-def _resource(item: LineItem, issuer: Issuer) -> FocusRow:
-    pool = issuer.pools.get(item.pool)
-    labels = pool.labels if pool is not None else {}
-    return {
-        "ChargeDescription": f"{DESCRIPTIONS[item.kind]}: {item.gpu_model} ({item.market}) of {item.pool}",
-        "ServiceCategory": "Compute",
-        "ServiceSubcategory": "Virtual Machines",
-        "ServiceName": SERVICE,
-        "RegionId": labels.get(REGION),
-        "RegionName": labels.get(REGION),
-        "AvailabilityZone": labels.get(ZONE),
-        "ResourceType": "Job" if item.kind in QUEUE_KINDS and item.job_id else "Pool",
-        "x_GpuModel": item.gpu_model,
-        "x_Kind": item.kind.value,
-        "x_Market": item.market,
-        "x_Pool": item.pool,
-    }
-
-
 def _midnight(at_ms: int) -> str:
     return f"{write_day(at_ms)}T00:00:00Z"
 

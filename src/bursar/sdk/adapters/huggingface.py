@@ -6,20 +6,19 @@ copied, and training resumes only from the copies.
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
+from bursar.sdk.adapters import framework
 from bursar.sdk.adapters.elastic import agree_to_stop
 from bursar.sdk.checkpointing import Run
-from bursar.sdk.errors import CheckpointProblem
 
 
 def checkpoint_callback(run: Run) -> Any:
     """For ``Trainer(callbacks=[...])``; set the interval by ``save_strategy="steps"``."""
     from shutil import copytree
 
-    transformers = _transformers()
+    transformers = framework("transformers", "transformers[torch]", "transformers")
 
     class SaveToRun(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
         """Requests a save on a stop signal, and copies each saved folder."""
@@ -46,13 +45,3 @@ def resume_path(run: Run) -> str | None:
     """For ``trainer.train(resume_from_checkpoint=...)``."""
     found = run.resume()
     return None if found is None else str(found.path / f"checkpoint-{found.step}")
-
-
-def _transformers() -> Any:
-    try:
-        return importlib.import_module("transformers")
-    except ImportError:
-        raise CheckpointProblem(
-            "transformers is not installed",
-            fix="add 'pip install transformers[torch]' to the setup of the job",
-        ) from None

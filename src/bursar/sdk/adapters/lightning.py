@@ -6,18 +6,17 @@ by itself at the end of a batch; the callback has saved by then.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from bursar.sdk.adapters import framework
 from bursar.sdk.checkpointing import Run
-from bursar.sdk.errors import CheckpointProblem
 
 FILE = "lightning.ckpt"
 
 
 def checkpoint_callback(run: Run, *, every_steps: int) -> Any:
     """For ``Trainer(callbacks=[...])``; can be combined with a ``ModelCheckpoint``."""
-    pl = _lightning()
+    pl = framework("Lightning", "lightning", "lightning.pytorch", "pytorch_lightning")
 
     class SaveToRun(pl.Callback):  # type: ignore[misc, name-defined]
         """Saves after an optimiser step, never within accumulated batches."""
@@ -63,14 +62,3 @@ def _should_any_stop(trainer: Any, stop: bool) -> bool:
     if trainer.world_size == 1:
         return stop
     return bool(trainer.strategy.reduce_boolean_decision(stop, all=False))
-
-
-def _lightning() -> Any:
-    for name in ("lightning.pytorch", "pytorch_lightning"):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    raise CheckpointProblem(
-        "Lightning is not installed", fix="add 'pip install lightning' to the setup of the job"
-    )

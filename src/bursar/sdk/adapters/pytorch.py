@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bursar.sdk.adapters import framework
 from bursar.sdk.adapters.elastic import agree_to_stop, process_group, world
 from bursar.sdk.checkpoint_store import PendingCheckpoint
 from bursar.sdk.checkpointing import Run, Saved
@@ -191,9 +192,4 @@ def _gather(value: Any) -> list[Any]:
 
 
 def _torch() -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        raise CheckpointProblem(
-            "PyTorch is not installed", fix="add 'pip install torch' to the setup of the job"
-        ) from None
+    return framework("PyTorch", "torch", "torch")

@@ -177,7 +177,7 @@ def _reading_engine(path: Path) -> Engine:
         pool_size=READERS,
         max_overflow=EXTRA_READERS,
     )
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return engine
 
 
@@ -192,7 +192,7 @@ def _writing_engine(path: Path) -> Engine:
         return connection
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
-    event.listen(engine, "begin", _begin_immediate)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
 
@@ -228,11 +228,3 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-
-
-def _begin(connection: Any) -> None:
-    connection.exec_driver_sql("BEGIN")
-
-
-def _begin_immediate(connection: Any) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
