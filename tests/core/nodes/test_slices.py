@@ -155,14 +155,14 @@ def test_invalid_operations_are_refused_and_change_nothing(
 
 def test_a_whole_gpu_is_idle_when_its_holder_releases_it() -> None:
     device = used_whole()
-    assert (device.mode, device.holders) == (GpuMode.WHOLE, ("w",))
+    assert (device.mode, device.used_milli, device.holders) == (GpuMode.WHOLE, 1000, ("w",))
     device.release_whole("w")
-    assert (device.mode, device.holders) == (GpuMode.IDLE, ())
+    assert (device.mode, device.used_milli, device.holders) == (GpuMode.IDLE, 0, ())
 
 
 def test_a_layout_remains_when_its_last_slice_is_released_until_it_is_removed() -> None:
     device = with_slice_held()
-    assert not device.is_vacant
+    assert (device.used_milli, device.is_vacant) == (285, False)
     device.release_slice(one("2g.10gb@2"), "s")
     assert (device.mode, device.layout) == (GpuMode.MIG, BALANCED)
     assert device.is_vacant
@@ -188,7 +188,7 @@ def test_a_holder_of_several_shares_releases_one_or_all() -> None:
     device.release_share("h", 20, 100)
     twenty, ten = (GpuShareHolding(percent=part, memory_mib=100) for part in (20, 10))
     assert device.shares == {"h": (ten, twenty)}
-    assert device.free_percent == 70
+    assert (device.used_milli, device.free_percent) == (300, 70)
     for percent in (20, 10):
         device.release_share("h", percent, 100)
     assert device.mode is GpuMode.IDLE and device.shares == {}

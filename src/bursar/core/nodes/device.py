@@ -23,6 +23,7 @@ from bursar.model.fleet.gpu import (
     Layout,
     MigGeometry,
     MigInstance,
+    slice_milli,
 )
 from bursar.model.fleet.mig_layout import layout_fault
 from bursar.model.units import MILLI
@@ -99,6 +100,14 @@ class Device:
         """The ids of all holders, sorted, each once."""
         whole = () if self.whole_holder is None else (self.whole_holder,)
         return tuple(sorted({*whole, *self.held.values(), *self.shares}))
+
+    @property
+    def used_milli(self) -> int:
+        """The fraction in use, 0..1000, capped: held slices can add up to more than a GPU."""
+        if self.mode is GpuMode.WHOLE:
+            return MILLI
+        held_milli = sum(slice_milli(self._geometry(), one.profile) for one in self.held)
+        return min(MILLI, held_milli + MILLI_PER_PERCENT * self._shared_percent)
 
     @property
     def free_percent(self) -> int:
