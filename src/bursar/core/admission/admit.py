@@ -72,8 +72,6 @@ class CheckedJobs:
     It holds for one state at one time. A job with dependencies is always checked in full.
     """
 
-    __slots__ = ("_valid",)
-
     def __init__(self) -> None:
         self._valid: set[Hashable] = set()
 

@@ -22,8 +22,6 @@ from bursar.model.jobs.attempt import Placement
 class DecisionsByType:
     """Decisions of each type, in list order."""
 
-    __slots__ = ("claims", "evacuations", "holds", "preemptions", "released", "starts", "stops")
-
     def __init__(self, decisions: Sequence[Decision]) -> None:
         self.starts: list[StartJob] = []
         self.claims: list[ClaimPlacement] = []

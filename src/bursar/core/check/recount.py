@@ -48,18 +48,6 @@ class DeviceCount:
 class NodeCount:
     """One node: the sum of its allocations, and the job it is claimed for."""
 
-    __slots__ = (
-        "claimed_for",
-        "cpu_milli",
-        "devices",
-        "disk_mib",
-        "memory_mib",
-        "node",
-        "size",
-        "spec",
-        "tags",
-    )
-
     def __init__(self, node: NodeState, spec: Pool) -> None:
         self.node = node
         self.spec = spec

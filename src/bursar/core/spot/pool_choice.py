@@ -133,16 +133,6 @@ def change_over_ms(state: FleetState, record: JobRecord) -> int:
 class DeadlineChoice:
     """Chooses the location of one job with a deadline, at current prices and capacity."""
 
-    __slots__ = (
-        "_draft",
-        "_price",
-        "_record",
-        "_spot",
-        "deadline_ms",
-        "progress",
-        "non_spot_price",
-    )
-
     def __init__(self, draft: Draft, record: JobRecord, deadline_ms: int) -> None:
         fits = record.backlog.plan.fits
         self._draft = draft

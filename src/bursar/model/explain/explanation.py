@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -208,42 +209,50 @@ class Explanation:
 
     def lines(self) -> tuple[str, ...]:
         """The explanation as text: state, reasons, start, price, spot, alternatives, history."""
-        return (
-            *self._state_lines(),
-            *self._reason_lines(),
-            *self._forecast_lines(),
-            *self._price_lines(),
-            *(() if self.spot is None else self.spot.lines()),
-            *self._alternative_lines(),
-            *(f"History: {history_line(event, self.now_ms)}." for event in self.history),
-        )
+        return tuple(self._lines())
 
-    def _state_lines(self) -> list[str]:
+    def _lines(self) -> Iterator[str]:
+        yield from self._state_lines()
+        yield from (f"Why: {reason}." for reason in self.reasons)
+        yield from (f"Held: {holding}." for holding in self.holdings)
+        yield from (f"Share: {share}." for share in self.fair_shares)
+        if self.starts_on is None:
+            if self.forecast is not None:
+                yield f"When: {self.forecast.line(self.now_ms)}."
+            if self.cheapest_micro_usd_per_hour is not None:
+                price = write_usd(self.cheapest_micro_usd_per_hour)
+                yield f"Price: from {price} an hour once it runs."
+        if self.spot is not None:
+            yield from self.spot.lines()
+        yield from (f"To start now: {alternative}." for alternative in self.alternatives)
+        if self.changes_considered and not self.alternatives:
+            yield f"No small change would start it now ({self.changes_considered} considered)."
+        yield from (f"History: {history_line(event, self.now_ms)}." for event in self.history)
+
+    def _state_lines(self) -> Iterator[str]:
+        job, notice = f"{self.job_id} ({self.request})", self.notice
         if not self.queue:
-            return [f"{self.job_id} has ended: {self.state}."]
-        if self.runs_on is not None:
-            return [self._running_line(self.runs_on), *self._notice_lines()]
-        job = f"{self.job_id} ({self.request})"
-        if self.starts_on is not None:
+            yield f"{self.job_id} has ended: {self.state}."
+        elif self.runs_on is not None:
+            yield self._running_line(self.runs_on)
+            if notice is not None:
+                left_ms = max(0, (notice.ends_at_ms or self.now_ms) - self.now_ms)
+                yield (
+                    f"{notice.node} will be terminated in {write_duration(left_ms)} (spot notice "
+                    f"from {notice.source}): the job was asked to save its work and stop; it is then "
+                    "queued again."
+                )
+        elif self.starts_on is not None:
             price = write_usd(self.starts_on.all_micro_usd_per_hour)
-            return [f"{job} starts now on {_pools(self.starts_on)} for {price} an hour."]
-        if self.victims_stopping:
-            victims = self.victims_stopping
-            return [
+            yield f"{job} starts now on {_pools(self.starts_on)} for {price} an hour."
+        elif victims := self.victims_stopping:
+            yield (
                 f"{job} in {self.queue} has nodes reserved and starts when these jobs have stopped: "
                 f"{_list(list(victims[:3]), len(victims[3:]))}."
-            ]
-        position = f" at {self.position}" if self.position is not None else ""
-        return [f"{job} waits in {self.queue}{position}."]
-
-    def _notice_lines(self) -> list[str]:
-        if self.notice is None:
-            return []
-        left_ms = max(0, (self.notice.ends_at_ms or self.now_ms) - self.now_ms)
-        return [
-            f"{self.notice.node} will be terminated in {write_duration(left_ms)} (spot notice from "
-            f"{self.notice.source}): the job was asked to save its work and stop; it is then queued again."
-        ]
+            )
+        else:
+            position = f" at {self.position}" if self.position is not None else ""
+            yield f"{job} waits in {self.queue}{position}."
 
     def _running_line(self, placement: Placement) -> str:
         nodes = [name for part in placement.parts for name in sorted({t.node for t in part.tasks})]
@@ -256,29 +265,6 @@ class Explanation:
             left = write_duration(max(0, self.expected_end_ms - self.now_ms))
             text += f", expected to end in {left}"
         return f"{text}."
-
-    def _reason_lines(self) -> list[str]:
-        return [
-            *(f"Why: {reason}." for reason in self.reasons),
-            *(f"Held: {holding}." for holding in self.holdings),
-            *(f"Share: {share}." for share in self.fair_shares),
-        ]
-
-    def _forecast_lines(self) -> list[str]:
-        if self.forecast is None or self.starts_on is not None:
-            return []
-        return [f"When: {self.forecast.line(self.now_ms)}."]
-
-    def _price_lines(self) -> list[str]:
-        if self.cheapest_micro_usd_per_hour is None or self.starts_on is not None:
-            return []
-        return [f"Price: from {write_usd(self.cheapest_micro_usd_per_hour)} an hour once it runs."]
-
-    def _alternative_lines(self) -> list[str]:
-        lines = [f"To start now: {alternative}." for alternative in self.alternatives]
-        if lines or not self.changes_considered:
-            return lines
-        return [f"No small change would start it now ({self.changes_considered} considered)."]
 
 
 def _pools(placement: Placement) -> str:
