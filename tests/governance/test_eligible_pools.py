@@ -8,9 +8,9 @@ import pytest
 
 from bursar.config import parse_fleet
 from bursar.config.fleet.fleet_writer import write_fleet
-from bursar.control.requests.governance_admission import apply_governance
 from bursar.core.admission.eligible_pools import eligible_pools
 from bursar.core.state.fleet_state import FleetState
+from bursar.governance.admission import apply_governance
 from bursar.model.errors import UserError
 from bursar.model.event import JobSubmitted
 from bursar.model.fleet.fleet import Market

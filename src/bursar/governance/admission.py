@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bursar.core.admission.eligible_pools import EligiblePool
+from bursar.core.admission.eligible_pools import EligiblePool, eligible_pools
+from bursar.core.state.fleet_state import FleetState
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
+from bursar.model.event import JobSubmitted
 from bursar.model.fleet.fleet import Market
-from bursar.model.jobs.job import Constraints, JobSpec
+from bursar.model.jobs.job import JobSpec
 from bursar.model.tenants.governance import Governance, RateCeiling, RuleMode, SpotMandatory
 from bursar.model.units import write_usd
+
+Members = tuple[JobSubmitted, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +31,35 @@ class Applicant:
     options: Sequence[EligiblePool]
 
 
-def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[Finding, ...]]:
-    """Returns the constraints under the enforced rules, and all findings; or rejects the job."""
-    findings = tuple(findings_of(rules, applicant))
+def apply_governance(
+    members: Members, labels: Mapping[str, str], state: FleetState
+) -> tuple[Members, tuple[Finding, ...]]:
+    """Applies the rules to a job or array: its members as amended, and the findings; or rejects it."""
+    spec, rules = members[0].spec, state.policies.governance
+    if not rules.has_admission_rules:
+        return members, ()
+    applicant = Applicant(spec=spec, labels=labels, options=eligible_pools(spec, state))
+    findings = tuple(_findings(rules, applicant))
+    closed = _closed_pools(applicant, findings)
+    if not closed:
+        return members, findings
+    constraints = replace(spec.constraints, closed_pools=tuple(sorted(closed)))
+    return tuple(
+        replace(one, spec=replace(one.spec, constraints=constraints)) for one in members
+    ), findings
+
+
+def findings_on(spec: JobSpec, labels: Mapping[str, str], state: FleetState) -> tuple[Finding, ...]:
+    """Findings of the current rules on a job that was submitted before."""
+    rules = state.policies.governance
+    if not rules.has_admission_rules:
+        return ()
+    applicant = Applicant(spec=spec, labels=labels, options=eligible_pools(spec, state))
+    return tuple(_findings(rules, applicant))
+
+
+def _closed_pools(applicant: Applicant, findings: Sequence[Finding]) -> set[str]:
+    """The pools that enforced rules close; rejects the job at the rule that leaves it none."""
     closed: set[str] = set()
     for finding in findings:
         if finding.mode is RuleMode.ENFORCE:
@@ -41,10 +71,7 @@ def admit(rules: Governance, applicant: Applicant) -> tuple[Constraints, tuple[F
                     fix=f"{finding.fix} {owner}",
                     code=finding.code,
                 )
-    constraints = applicant.spec.constraints
-    if closed:
-        constraints = replace(constraints, closed_pools=tuple(sorted(closed)))
-    return constraints, findings
+    return closed
 
 
 def _is_closed(option: EligiblePool, closed: set[str]) -> bool:
@@ -53,7 +80,7 @@ def _is_closed(option: EligiblePool, closed: set[str]) -> bool:
     return option.pool in closed or no_anchors
 
 
-def findings_of(rules: Governance, applicant: Applicant) -> Iterator[Finding]:
+def _findings(rules: Governance, applicant: Applicant) -> Iterator[Finding]:
     """Findings of all rules, in the order of the model."""
     if rules.spot_mandatory is not None:
         yield from _spot_mandatory(rules.spot_mandatory, applicant)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from bursar.control.access.permissions import can_see_queue, visible_tenants
 from bursar.control.live.transaction import Transaction
-from bursar.control.requests.governance_admission import apply_governance
 from bursar.control.requests.submission import (
     IdempotencyKey,
     Submission,
@@ -19,6 +18,7 @@ from bursar.control.requests.submission import (
 from bursar.control.requests.write_request import AfterCommit, WriteRequest
 from bursar.core.admission.admission_request import AdmissionRequest
 from bursar.core.admission.admit import submissions
+from bursar.governance.admission import apply_governance
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
 from bursar.model.event import JobCancelled, JobSubmitted

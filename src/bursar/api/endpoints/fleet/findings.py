@@ -9,8 +9,8 @@ from bursar.api import wire
 from bursar.api.http.request import RequestContext
 from bursar.api.http.route import Route
 from bursar.api.wire.views import to_wire
-from bursar.control.requests.governance_admission import empty_nodes, findings_on
 from bursar.core.state.fleet_state import FleetState
+from bursar.governance.admission import findings_on
 from bursar.governance.finding import Finding
 from bursar.governance.fleet_findings import EmptyNode, RunTimes, idle_nodes, right_size
 from bursar.model.jobs.job import OVER, JobState
@@ -68,3 +68,18 @@ def runs_of(ended: Sequence[JobRow]) -> Iterator[RunTimes]:
             longest_ms=max(run_ms for run_ms, _ in runs),
             asked_ms=runs[0][1],
         )
+
+
+def empty_nodes(ledger: Ledger, state: FleetState) -> list[EmptyNode]:
+    """Nodes that are neither used nor reserved, with the time since when."""
+    return [
+        EmptyNode(
+            node=meter.id,
+            pool=meter.shape.name,
+            market=meter.shape.market,
+            since_ms=meter.empty_since_ms,
+            micro_usd_per_hour=meter.price,
+        )
+        for name, meter in sorted(ledger.meter.nodes.items())
+        if not meter.held and not meter.reserved and name in state.pool_of_node
+    ]
